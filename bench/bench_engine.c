@@ -13,12 +13,11 @@
  *     bench_engine fill --dir D [--waiting N]
  *         Leaves a store D/jobs.db with so many jobs more waiting, for workers.
  *     bench_engine alone [--dir D] [--jobs N] [--batch N] [--window N]
- *         The same lives as units of `window` batches on one thread and without a committer, to
- *         count instructions by.
- *     bench_engine steps --store URL [--batch N]
- *         STEPS transactions that settle a batch and claim the next one, then as many that only
- *         settle. Before each of them, and at the end, it prints its name in a line and waits for
- *         one, so that its caller can time it; an empty line before what does not count.
+ *         The same lives as transactions of `window` batches on one thread and without a committer,
+ * to count instructions by. bench_engine steps --store URL [--batch N] STEPS transactions that
+ * settle a batch and claim the next one, then as many that only settle. Before each of them, and at
+ * the end, it prints its name in a line and waits for one, so that its caller can time it; an empty
+ * line before what does not count.
  *
  * With --store URL all of them work on that store instead of a file of their own. What it holds
  * stays there, and claims are measured by the clock on the wall: what the server does is no
@@ -327,11 +326,11 @@ static double wall_us(void)
     return (double)clock_monotonic_ns() / 1e3;
 }
 
-static void row(const char *name, double value, const char *unit, const char *durable)
+static void row(const char *name, double value, const char *transaction, const char *durable)
 {
     static bool later;
-    printf("%s\n{\"name\":\"%s\",\"value\":%.2f,\"unit\":\"%s\",\"durable\":%s}", later ? "," : "",
-           name, value, unit, durable);
+    printf("%s\n{\"name\":\"%s\",\"value\":%.2f,\"transaction\":\"%s\",\"durable\":%s}",
+           later ? "," : "", name, value, transaction, durable);
     later = true;
 }
 
@@ -369,7 +368,7 @@ static int lives(const struct options *options)
     return 0;
 }
 
-/* The phases of `window` batches in turn, each as one unit. */
+/* The phases of `window` batches in turn, each as one transaction. */
 static int alone(const struct options *options)
 {
     struct engine *engine = open_engine();

@@ -1,11 +1,11 @@
 /* bench_store - what a life costs in a store; in that of SQLite unless another is named.
  *
- * A life is submit, ready, start, settle, in three units as a server would have them, with a
- * payload of 100 bytes. Figures: lives a second by the number of jobs in a unit; the cost of a
- * claim (ready + start of 64) with few and with many jobs waiting; memory and the time to open with
- * many. The file is made where TMPDIR says, which should be a real disk. What an fdatasync of that
- * disk and the processor time of a life cost is measured too: the one moves with whoever else uses
- * the disk, the other hardly.
+ * A life is submit, ready, start, settle, in three transactions as a server would have them, with a
+ * payload of 100 bytes. Figures: lives a second by the number of jobs in a transaction; the cost of
+ * a claim (ready + start of 64) with few and with many jobs waiting; memory and the time to open
+ * with many. The file is made where TMPDIR says, which should be a real disk. What an fdatasync of
+ * that disk and the processor time of a life cost is measured too: the one moves with whoever else
+ * uses the disk, the other hardly.
  *
  * In a store that is a server's, a claim is measured by the clock, as its work is done elsewhere.
  *
@@ -23,8 +23,8 @@
 #include "base/time/clock.h"
 #include "store/store.h"
 
-#define UNIT_MAX 1000
-#define CLAIM    64
+#define TRANSACTION_MAX 1000
+#define CLAIM           64
 
 static char payload[100];
 static struct id_gen ids;
@@ -63,9 +63,9 @@ static void commit(struct store *store)
 
 static void submit(struct store *store, size_t n)
 {
-    static struct job_spec specs[UNIT_MAX];
-    static struct submit_result results[UNIT_MAX];
-    static char names[UNIT_MAX][ID_UUID_LEN + 1];
+    static struct job_spec specs[TRANSACTION_MAX];
+    static struct submit_result results[TRANSACTION_MAX];
+    static char names[TRANSACTION_MAX][ID_UUID_LEN + 1];
     struct redrive_err err;
     struct arena arena;
     arena_init(&arena);
@@ -90,8 +90,8 @@ static void submit(struct store *store, size_t n)
 /* Takes jobs and gives their numbers; their tokens are their numbers. */
 static size_t claim(struct store *store, size_t n, int64_t *ret_seqs)
 {
-    static struct start_move moves[UNIT_MAX];
-    static struct move_result results[UNIT_MAX];
+    static struct start_move moves[TRANSACTION_MAX];
+    static struct move_result results[TRANSACTION_MAX];
     const struct claim_filter filter = {.tenant = STR("default"), .limit = n};
     struct job_page page = {0};
     struct redrive_err err;
@@ -113,8 +113,8 @@ static size_t claim(struct store *store, size_t n, int64_t *ret_seqs)
 
 static void settle(struct store *store, const int64_t *seqs, size_t n)
 {
-    static struct settle_move moves[UNIT_MAX];
-    static struct move_result results[UNIT_MAX];
+    static struct settle_move moves[TRANSACTION_MAX];
+    static struct move_result results[TRANSACTION_MAX];
     static const struct decision DONE = {.state = REDRIVE_STATE_COMPLETED, .uses_attempt = true};
     struct redrive_err err;
     begin(store);
@@ -127,14 +127,15 @@ static void settle(struct store *store, const int64_t *seqs, size_t n)
         must(results[i].code, &err, "settle of one");
 }
 
-static double lives_per_s(struct store *store, size_t unit, double seconds, size_t *ret_lives)
+static double lives_per_s(struct store *store, size_t transaction, double seconds,
+                          size_t *ret_lives)
 {
-    int64_t seqs[UNIT_MAX];
+    int64_t seqs[TRANSACTION_MAX];
     int64_t start_ns = clock_monotonic_ns(), end_ns = start_ns + (int64_t)(seconds * 1e9);
     size_t lives = 0;
     while (clock_monotonic_ns() < end_ns) {
-        submit(store, unit);
-        size_t n = claim(store, unit, seqs);
+        submit(store, transaction);
+        size_t n = claim(store, transaction, seqs);
         settle(store, seqs, n);
         lives += n;
     }
@@ -178,7 +179,7 @@ static int compare(const void *a, const void *b)
 static double claim_us(struct store *store)
 {
     double rounds[51];
-    int64_t seqs[UNIT_MAX];
+    int64_t seqs[TRANSACTION_MAX];
     for (int i = 0; i < 51; i++) {
         submit(store, CLAIM);
         double start_us = cpu_us();
@@ -201,18 +202,18 @@ static double rss_mib(void)
     return (double)pages * (double)sysconf(_SC_PAGESIZE) / 1048576;
 }
 
-static void row(const char *name, double value, const char *unit, const char *durable)
+static void row(const char *name, double value, const char *transaction, const char *durable)
 {
     static bool later;
-    printf("%s\n{\"name\":\"%s.%s\",\"value\":%.2f,\"unit\":\"%s\",\"durable\":%s}",
-           later ? "," : "", kind, name, value, unit, durable);
+    printf("%s\n{\"name\":\"%s.%s\",\"value\":%.2f,\"transaction\":\"%s\",\"durable\":%s}",
+           later ? "," : "", kind, name, value, transaction, durable);
     later = true;
 }
 
 static void fill(struct store *store, size_t n)
 {
-    for (size_t done = 0; done < n; done += UNIT_MAX)
-        submit(store, n - done < UNIT_MAX ? n - done : UNIT_MAX);
+    for (size_t done = 0; done < n; done += TRANSACTION_MAX)
+        submit(store, n - done < TRANSACTION_MAX ? n - done : TRANSACTION_MAX);
 }
 
 int main(int argc, char **argv)
@@ -220,7 +221,7 @@ int main(int argc, char **argv)
     size_t waiting = 1000000;
     double seconds = 2;
     const char *given = NULL;
-    size_t only_unit = 0;
+    size_t only_transaction = 0;
     store_own_process(); /* as the program does */
     for (int i = 1; i + 1 < argc; i += 2) {
         if (strcmp(argv[i], "--waiting") == 0)
@@ -230,7 +231,7 @@ int main(int argc, char **argv)
         if (strcmp(argv[i], "--store") == 0)
             given = argv[i + 1];
         if (strcmp(argv[i], "--unit") == 0)
-            only_unit = strtoul(argv[i + 1], NULL, 10);
+            only_transaction = strtoul(argv[i + 1], NULL, 10);
     }
     const char *tmp = getenv("TMPDIR");
     char folder[256], url[300], command[300];
@@ -253,20 +254,20 @@ int main(int argc, char **argv)
     rng_seed(&rng, 1);
     now_ms = clock_wall_ms();
 
-    static const size_t UNITS[] = {1, 16, 64, 256};
+    static const size_t TRANSACTIONS[] = {1, 16, 64, 256};
     struct store *store = open_store(url);
     size_t lives;
     printf("{\"rows\":[");
     row("fdatasync", fdatasync_us(folder), "us", "null");
-    for (size_t i = 0; i < sizeof UNITS / sizeof UNITS[0]; i++) {
-        if (only_unit != 0 && UNITS[i] != only_unit)
+    for (size_t i = 0; i < sizeof TRANSACTIONS / sizeof TRANSACTIONS[0]; i++) {
+        if (only_transaction != 0 && TRANSACTIONS[i] != only_transaction)
             continue;
         char name[64];
-        snprintf(name, sizeof name, "lives_%zu", UNITS[i]);
-        double start_us = cpu_us(), rate = lives_per_s(store, UNITS[i], seconds, &lives);
+        snprintf(name, sizeof name, "lives_%zu", TRANSACTIONS[i]);
+        double start_us = cpu_us(), rate = lives_per_s(store, TRANSACTIONS[i], seconds, &lives);
         double life_us = (cpu_us() - start_us) / (double)lives;
         row(name, rate, "1/s", "true");
-        snprintf(name, sizeof name, "cpu_%zu", UNITS[i]);
+        snprintf(name, sizeof name, "cpu_%zu", TRANSACTIONS[i]);
         row(name, life_us, "us/life", "null");
     }
     if (waiting >= 10000) {

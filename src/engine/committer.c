@@ -34,8 +34,8 @@ struct committer {
     size_t n_waiting;
     size_t enough; /* the thread is woken when so many wait */
     bool stopping;
-    uint32_t news;         /* from outside, bits of enum store_news */
-    bool keeps_time;       /* for all processes */
+    uint32_t notification; /* from outside, bits of enum store_notification */
+    bool is_leader;        /* for all processes */
     int64_t busy_since_ms; /* monotonic: with operations or a tick; 0: it is not */
 
     struct linger linger; /* the thread's own */
@@ -74,7 +74,7 @@ static void linger(struct committer *c)
     linger_learn(&c->linger, c->n_waiting);
 }
 
-/* Takes what has gathered, up to a unit's worth. The mutex is held. */
+/* Takes what has gathered, up to a transaction's worth. The mutex is held. */
 static void take(struct committer *c, struct op_batch *batch)
 {
     size_t jobs = 0;
@@ -91,8 +91,8 @@ static void take(struct committer *c, struct op_batch *batch)
     }
 }
 
-/* On a store with one writer a unit may have waited for others, and what has come meanwhile need
- * not wait for them again. */
+/* On a store with one writer a transaction may have waited for others, and what has come meanwhile
+ * need not wait for them again. */
 static void gather(struct op_batch *batch)
 {
     struct committer *c = batch->ctx;
@@ -110,7 +110,8 @@ static void answer(struct op *const *ops, size_t n)
 /* A tick is due by the clock, or because others may have something for it. */
 static bool wants_tick(const struct committer *c)
 {
-    return c->news & STORE_NEWS_TIME || engine_next_ms(c->engine) <= engine_now_ms(c->engine);
+    return c->notification & STORE_NOTIFY_TIME ||
+           engine_next_ms(c->engine) <= engine_now_ms(c->engine);
 }
 
 static bool wants_flush(const struct committer *c)
@@ -135,7 +136,7 @@ static void tick(struct committer *c)
 /* The mutex is held. True when there is something to do. */
 static bool has_work(const struct committer *c)
 {
-    return c->stopping || c->news & (STORE_NEWS_READY | STORE_NEWS_TIME) ||
+    return c->stopping || c->notification & (STORE_NOTIFY_READY | STORE_NOTIFY_TIME) ||
            !list_empty(&c->waiting);
 }
 
@@ -176,11 +177,11 @@ static void *run(void *arg)
     struct op *ops[COMMITTER_MAX_OPS];
     pthread_mutex_lock(&c->mutex);
     while (!c->stopping || !list_empty(&c->waiting)) {
-        engine_keep_time(c->engine, c->keeps_time);
+        engine_set_leader(c->engine, c->is_leader);
         /* Whoever stops has no time for what time asks for. */
         bool is_time = wants_tick(c) && !c->stopping;
-        bool outside = c->news & (STORE_NEWS_READY | STORE_NEWS_TIME);
-        c->news = 0;
+        bool outside = c->notification & (STORE_NOTIFY_READY | STORE_NOTIFY_TIME);
+        c->notification = 0;
         struct op_batch batch = {.ops = ops, .gather = gather, .ctx = c};
         linger(c);
         take(c, &batch);
@@ -209,13 +210,13 @@ static void *run(void *arg)
 }
 
 /* On the watcher's thread. */
-static void hear(void *ctx, uint32_t news, bool keeps_time)
+static void hear(void *ctx, uint32_t notification, bool is_leader)
 {
     struct committer *c = ctx;
     pthread_mutex_lock(&c->mutex);
-    const bool is_new = keeps_time != c->keeps_time;
-    c->keeps_time = keeps_time;
-    c->news |= news;
+    const bool is_new = is_leader != c->is_leader;
+    c->is_leader = is_leader;
+    c->notification |= notification;
     if (is_new || has_work(c))
         pthread_cond_broadcast(&c->wake);
     pthread_mutex_unlock(&c->mutex);
@@ -223,7 +224,7 @@ static void hear(void *ctx, uint32_t news, bool keeps_time)
 
 /* Likewise. One that stops ticks no more; one whose connection hangs cannot, for as long as the
  * time-out of its store. Another process must be free to. */
-static bool can_keep_time(void *ctx)
+static bool can_lead(void *ctx)
 {
     struct committer *c = ctx;
     pthread_mutex_lock(&c->mutex);
@@ -330,7 +331,7 @@ static void begin_stop(struct committer *c)
 static int watch(struct committer *c, struct store *store, struct redrive_err *err)
 {
     const struct watcher_options options = {
-        .store = store, .tell = hear, .can_keep_time = can_keep_time, .ctx = c};
+        .store = store, .tell = hear, .can_lead = can_lead, .ctx = c};
     return watcher_start(&options, &c->watcher, err);
 }
 
@@ -346,7 +347,7 @@ int committer_start(const struct committer_options *options, struct committer **
         return err_nomem(err);
     }
     c->engine = options->engine;
-    c->keeps_time = !options->watch || watcher_keeps_time_at_first(options->watch);
+    c->is_leader = !options->watch || watcher_leads_at_first(options->watch);
     c->on_ready = options->on_ready;
     c->ready_ctx = options->ready_ctx;
     c->enough = 1;

@@ -1,9 +1,9 @@
 /* committer.h - one thread that owns an engine, and many that hand it operations.
  *
- * The committer takes whatever has gathered while it was busy, runs it as one unit, and answers
- * all: the price of a commit is shared by everybody who waited for it, and a lone caller waits for
- * nobody. It ticks the engine when that is due, before the operations of that moment, so that a
- * claim sees every job whose time has come; otherwise it sleeps.
+ * The committer takes whatever has gathered while it was busy, runs it as one transaction, and
+ * answers all: the price of a commit is shared by everybody who waited for it, and a lone caller
+ * waits for nobody. It ticks the engine when that is due, before the operations of that moment, so
+ * that a claim sees every job whose time has come; otherwise it sleeps.
  *
  * Operations are handed in by any thread. An operation belongs to the committer until its `done`
  * has been called, or committer_run has returned. `done` is called on the committer's thread and
@@ -15,7 +15,7 @@
 #include "engine/engine.h"
 #include "engine/transaction.h"
 
-/* What one unit takes at most. */
+/* What one transaction takes at most. */
 #define COMMITTER_MAX_OPS  512
 #define COMMITTER_MAX_JOBS 4096
 
@@ -45,7 +45,7 @@ void committer_stop(struct committer *committer);
 void committer_submit(struct committer *committer, struct op *op);
 
 /* Hands in the operations of a list (by their `link`) at one moment, in their order, and empties
- * it: as many as fit share one unit. */
+ * it: as many as fit share one transaction. */
 void committer_submit_all(struct committer *committer, struct list *ops);
 
 /* Hands in an operation and waits; returns its code, with detail in `err`. */

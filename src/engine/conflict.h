@@ -1,15 +1,15 @@
-/* conflict.h - how often a unit is tried that others get in the way of.
+/* conflict.h - how often a transaction is tried that others get in the way of.
  *
  *     struct conflict conflict;
  *     conflict_init(&conflict, rng);
  *     while (conflict_try(&conflict))
- *         … make the unit; return unless it met another …
+ *         … make the transaction; return unless it met another …
  *     … it is given up …
  *
  * A few processes that all change the same thing need a few tries; from the third one on they also
  * step back for a moment, so that one of them gets through. A try may last as long as a store waits
- * for a lock of others, and everybody waits with it: then a unit is given up after about one such
- * wait.
+ * for a lock of others, and everybody waits with it: then a transaction is given up after about one
+ * such wait.
  */
 #ifndef ENGINE_CONFLICT_H
 #define ENGINE_CONFLICT_H

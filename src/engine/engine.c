@@ -26,8 +26,8 @@ static void init_builtin(struct config_task *task)
     redrive_breaker_config_init(&task->breaker.config);
 }
 
-/* Of a store that has a clock: what is asked for by a delay, before there was any unit, goes by it
- * as well. One that does not answer now says so to whoever needs it. */
+/* Of a store that has a clock: what is asked for by a delay, before there was any transaction, goes
+ * by it as well. One that does not answer now says so to whoever needs it. */
 static void learn_time(struct engine *e)
 {
     const int64_t asked_ms = engine_clock_ms(e);
@@ -45,14 +45,14 @@ static int build(struct engine *e, struct redrive_err *err)
     arena_init(&e->arena);
     rng_seed(&e->rng, seed);
     id_gen_init(&e->ids, rng_mix(seed));
-    lanes_init(&e->lanes, rng_mix(seed + 1));
+    gates_init(&e->gates, rng_mix(seed + 1));
     running_init(&e->running, rng_mix(seed + 2));
     published_init(&e->published, rng_mix(seed + 3));
     init_builtin(&e->builtin);
     if (e->options.payload_max_bytes == 0)
         e->options.payload_max_bytes = ENGINE_PAYLOAD_MAX_BYTES;
     e->shared_seen = -1;
-    e->keeps_time = true;
+    e->is_leader = true;
     e->wake_ms = 0;
     e->own_ms = INT64_MAX;
     learn_time(e);
@@ -95,7 +95,7 @@ void engine_close(struct engine *e)
 {
     if (!e)
         return;
-    lanes_release(&e->lanes);
+    gates_release(&e->gates);
     running_release(&e->running);
     published_release(&e->published);
     cron_entries_release(&e->cron_entries);
@@ -183,10 +183,10 @@ void engine_health(const struct engine *e, const struct health_thresholds *thres
                    struct redrive_health *ret)
 {
     uint32_t breakers = 0, open = 0;
-    MAP_FOREACH (&e->lanes.breakers, slot) {
-        const struct lane *lane = slot->value;
+    MAP_FOREACH (&e->gates.breakers, slot) {
+        const struct gate *gate = slot->value;
         breakers++;
-        open += breaker_is_open(lane->breaker.state);
+        open += breaker_is_open(gate->breaker.state);
     }
     health_read(&e->health, thresholds, breakers, open, engine_now_ms(e), ret);
 }
@@ -199,23 +199,23 @@ double engine_run_time_ms(const struct engine *e, double p)
 int engine_refresh(struct engine *e, int64_t shared_version, struct redrive_err *err)
 {
     if (shared_version == STORE_VERSION_UNKNOWN)
-        lanes_distrust(&e->lanes);
+        gates_distrust(&e->gates);
     else if (e->shared_seen == shared_version)
-        return lanes_count_slots(e, err);
+        return gates_count_slots(e, err);
     e->shared_seen = -1;
-    int rc = lanes_load(e, err);
+    int rc = gates_load(e, err);
     if (rc == 0)
         rc = cron_entries_load(e, err);
     if (rc == 0)
         rc = published_load(e, err);
     if (rc == 0)
         e->shared_seen = shared_version;
-    return rc < 0 ? rc : lanes_count_slots(e, err);
+    return rc < 0 ? rc : gates_count_slots(e, err);
 }
 
 void engine_forget(struct engine *e)
 {
-    lanes_rollback(&e->lanes);
+    gates_rollback(&e->gates);
     cron_entries_forget(&e->cron_entries);
     retention_undo(e);
     e->shared_seen = -1;
@@ -223,7 +223,7 @@ void engine_forget(struct engine *e)
     e->cancels_ms = 0;
     /* Whatever was found out about times may not have been so. Who does not keep time need not find
      * out again. */
-    if (e->keeps_time)
+    if (e->is_leader)
         e->wake_ms = 0;
 }
 

@@ -2,14 +2,15 @@
  *
  * An engine holds a store handle, what it has cached of the state that processes share, and the
  * time at which it next wants to be asked what is due. Verbs are operations (transaction.h) that
- * are run many to a unit; each has a header of its own: verbs/submit.h, verbs/claim.h,
+ * are run many to a transaction; each has a header of its own: verbs/submit.h, verbs/claim.h,
  * verbs/settle.h, verbs/change.h, verbs/control.h. What only time asks for is engine_tick
  * (clock/tick.h). A committer (committer.h) does all of it on a thread of its own and takes
  * operations from any other.
  *
  * Invariants
  *   1. What an operation answers and what events tell has been committed.
- *   2. Breakers, limits and counters move in the unit of the job that moves them, never apart.
+ *   2. Breakers, limits and counters move in the transaction of the job that moves them, never
+ * apart.
  *   3. After a failure nothing cached is believed: it is read again.
  *   4. Nothing here reads a clock or makes randomness of its own: both are given.
  *
@@ -54,7 +55,7 @@ int engine_open(const struct engine_options *options, struct engine **ret, struc
 /* Closes the store too. Accepts NULL. */
 void engine_close(struct engine *engine);
 
-/* The store, for reads between units, by the thread that owns the engine. */
+/* The store, for reads between transactions, by the thread that owns the engine. */
 struct store *engine_store(struct engine *engine);
 int64_t engine_now_ms(const struct engine *engine);
 

@@ -12,8 +12,8 @@ static int64_t elapsed_ms(const struct engine *e, const struct job_status *s)
 {
     if (s->first_started_ms == 0)
         return 0;
-    int64_t held_now = s->held_since_ms != 0 ? e->now_ms - s->held_since_ms : 0;
-    int64_t elapsed = e->now_ms - s->first_started_ms - s->held_ms - held_now;
+    int64_t held_now = s->paused_since_ms != 0 ? e->now_ms - s->paused_since_ms : 0;
+    int64_t elapsed = e->now_ms - s->first_started_ms - s->paused_ms - held_now;
     return elapsed > 0 ? elapsed : 0;
 }
 
@@ -43,7 +43,7 @@ struct decision facts_decide(struct engine *e, const struct job *job, const stru
     if (rc == 0)
         decision = decide(&facts, outcome, parsed_policy_get(box), e->classifier);
     else if (rc == REDRIVE_E_NOMEM)
-        e->arena.failed = true; /* the unit fails: this decision is not the job's own */
+        e->arena.failed = true; /* the transaction fails: this decision is not the job's own */
     parsed_policy_free(box);
     return decision;
 }

@@ -15,7 +15,8 @@ struct decision facts_decide(struct engine *e, const struct job *job,
 struct job_error facts_error(const struct outcome *outcome, const struct decision *decision);
 
 /* The message of an error, and why there is no further retry where only time is lacking: people
- * see a job with attempts left that is dead. Lives in the unit's arena, or is the one given. */
+ * see a job with attempts left that is dead. Lives in the transaction's arena, or is the one given.
+ */
 struct str facts_message(struct engine *e, struct str message, const struct decision *decision);
 
 #endif

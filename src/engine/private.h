@@ -29,15 +29,15 @@ struct engine {
     struct rng rng;
     struct id_gen ids;
 
-    /* How far the clock of a store that has one is ahead of ours, as of the last unit. */
+    /* How far the clock of a store that has one is ahead of ours, as of the last transaction. */
     atomic_int_least64_t skew_ms;
 
-    /* The open unit. */
+    /* The open transaction. */
     int64_t now_ms;
-    bool touched;    /* it has something to commit */
-    bool made_ready; /* jobs have come into the queue, in this unit or a former one */
-    uint32_t news;   /* what it is to other processes; see store_tell */
-    int64_t puts;    /* of shared rows */
+    bool touched;          /* it has something to commit */
+    bool made_ready;       /* jobs have come into the queue, in this transaction or a former one */
+    uint32_t notification; /* what it is to other processes; see store_notify */
+    int64_t puts;          /* of shared rows */
     struct arena arena;
     struct engine_event *events;
     size_t n_events;
@@ -45,27 +45,27 @@ struct engine {
 
     /* What is cached of the store, as of this shared version; -1: nothing. */
     int64_t shared_seen;
-    struct lanes lanes;
+    struct gates gates;
     struct cron_entries cron_entries;
     struct published_tasks published;
 
-    uint64_t conflicts; /* units that were made again because others were in the way */
+    uint64_t conflicts; /* transactions that were made again because others were in the way */
     struct running running;
     bool has_claimed;
     bool come_back; /* callers whose claims are served come back at once, as it seems */
     const struct claim_filter *ahead; /* what they will look for then; NULL: nobody knows */
     size_t n_ahead;                   /* and how many of these, */
     size_t n_ahead_claims;            /* in so many claims */
-    bool keeps_time;                  /* for all processes that use the store */
+    bool is_leader;                   /* for all processes that use the store */
     int64_t wake_ms;                  /* when jobs want engine_tick; INT64_MAX: never */
     int64_t own_ms;                   /* when this process's own configuration does; likewise */
     int64_t sweep_ms;
-    int64_t sweep_kept_ms;          /* as of the last unit that has come to its end */
+    int64_t sweep_kept_ms;          /* as of the last transaction that has come to its end */
     struct sweep_mark *sweep_marks; /* see clock/retention.h */
     size_t n_sweep_marks;
     int64_t alert_ms;
     int64_t cancels_ms;        /* when cancels in the store were last looked for; 0: never */
-    struct alert_event *fired; /* by this unit, in its arena */
+    struct alert_event *fired; /* by this transaction, in its arena */
     size_t n_fired;
     int64_t started_ms;
     uint64_t runs; /* attempts that have ended and were told of */
@@ -81,38 +81,38 @@ static inline void engine_want(struct engine *e, int64_t at_ms)
         e->wake_ms = at_ms;
 }
 
-/* The same for what a process does by its own configuration, whoever keeps time. */
+/* The same for what a process does by its own configuration, whichever process is the leader. */
 static inline void engine_want_own(struct engine *e, int64_t at_ms)
 {
     if (at_ms != 0 && at_ms < e->own_ms)
         e->own_ms = at_ms;
 }
 
-/* The unit has put jobs into the queue. */
+/* The transaction has put jobs into the queue. */
 static inline void engine_made_some_ready(struct engine *e)
 {
     e->made_ready = true;
-    e->news |= STORE_NEWS_READY;
+    e->notification |= STORE_NOTIFY_READY;
 }
 
-/* A job of the unit waits for that time: others must know, for this process may not live so long.
- * 0: for none. */
+/* A job of the transaction waits for that time: others must know, for this process may not live so
+ * long. 0: for none. */
 static inline void engine_waits_until(struct engine *e, int64_t at_ms)
 {
     engine_want(e, at_ms);
     if (at_ms != 0)
-        e->news |= STORE_NEWS_TIME;
+        e->notification |= STORE_NOTIFY_TIME;
 }
 
-/* The end of a lease that begins in this unit: no later than the longest span from now. */
+/* The end of a lease that begins in this transaction: no later than the longest span from now. */
 int64_t engine_lease_until(const struct engine *e, int64_t lease_ms);
 
 /* This process's own clock, or the one that it was given. */
 int64_t engine_clock_ms(const struct engine *e);
 
-/* How far that one is off, from what a unit was asked with and what it has answered. Waiting for
- * the unit must not look like a clock that is off; a store without a clock gives back what it was
- * asked with. */
+/* How far that one is off, from what a transaction was asked with and what it has answered. Waiting
+ * for the transaction must not look like a clock that is off; a store without a clock gives back
+ * what it was asked with. */
 void engine_note_time(struct engine *e, int64_t asked_ms, int64_t now_ms);
 
 /* Reads one job, by its number or, when that is 0, by tenant and id: 1, 0 when there is none, or a

@@ -21,8 +21,8 @@ static void exchange(struct engine *e, struct reload_op *op)
     e->wake_ms = 0;
 }
 
-/* Memory is exchanged once and for all, whatever becomes of the unit; after a unit that failed the
- * marks are read again anyway, because nothing cached is believed then. */
+/* Memory is exchanged once and for all, whatever becomes of the transaction; after a transaction
+ * that failed the marks are read again anyway, because nothing cached is believed then. */
 static int apply_reload(struct engine *e, struct op *base, struct redrive_err *err)
 {
     struct reload_op *op = (struct reload_op *)base;

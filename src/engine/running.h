@@ -17,7 +17,7 @@ struct running_job;
 
 struct running {
     struct map map;            /* number → struct running_job */
-    struct running_job *taken; /* by the open unit */
+    struct running_job *taken; /* by the open transaction */
 };
 
 void running_init(struct running *running, uint64_t seed);
@@ -28,10 +28,12 @@ void running_add(struct running *running, const struct job *job);
 /* The job if it was started here under this token, else NULL. It stays until it is dropped. */
 const struct job *running_get(const struct running *running, int64_t seq, uint64_t token);
 void running_drop(struct running *running, int64_t seq);
-/* The same for the open unit: it is gone with running_commit, and back after running_rollback. */
+/* The same for the open transaction: it is gone with running_commit, and back after
+ * running_rollback. */
 const struct job *running_take(struct running *running, int64_t seq, uint64_t token);
 
-/* The unit has ended: it has come to something, or to nothing, and is perhaps tried again. */
+/* The transaction has ended: it has come to something, or to nothing, and is perhaps tried again.
+ */
 void running_commit(struct running *running);
 void running_rollback(struct running *running);
 

@@ -15,7 +15,7 @@ struct store_status {
     bool has_server;
     pthread_mutex_t mutex; /* guards what follows */
     struct store_status_view state;
-    int64_t begun_ms;  /* monotonic, as all below; 0: no unit is in hand */
+    int64_t begun_ms;  /* monotonic, as all below; 0: no transaction is in hand */
     int64_t failed_ms; /* the last failure */
     int64_t told_ms;
     int64_t began_to_fail_ms;

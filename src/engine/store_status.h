@@ -1,12 +1,12 @@
-/* store_status.h - how the store is doing, as far as units have shown.
+/* store_status.h - how the store is doing, as far as transactions have shown.
  *
- * The thread that owns the engine tells of each unit; any thread may look, and never waits for the
- * store. The log is told when units begin to fail, now and then while they do, and when they work
- * again; each failure is counted by the kind of its error.
+ * The thread that owns the engine tells of each transaction; any thread may look, and never waits
+ * for the store. The log is told when transactions begin to fail, now and then while they do, and
+ * when they work again; each failure is counted by the kind of its error.
  *
- * A unit that only looks proves that a store answers, and not that it can be written to: after a
- * failure in writing it takes a commit, or PULSE_QUIET_MS without another failure, to be well
- * again. What is the fault of whoever asked (too big, out of range) is counted, and no more.
+ * A transaction that only looks proves that a store answers, and not that it can be written to:
+ * after a failure in writing it takes a commit, or PULSE_QUIET_MS without another failure, to be
+ * well again. What is the fault of whoever asked (too big, out of range) is counted, and no more.
  */
 #ifndef ENGINE_STORE_STATUS_H
 #define ENGINE_STORE_STATUS_H
@@ -26,11 +26,11 @@ struct store_status;
 /* What is known of the store. */
 struct store_status_view {
     bool is_failing;
-    bool is_away;           /* a server that no unit can reach: who needs it waits in vain */
-    int64_t since_ms;       /* wall time of the first failure in a row; 0: it is not failing */
-    int64_t heard_ms;       /* wall time of the last unit that went well; 0: there was none */
-    int64_t busy_ms;        /* how long the unit in hand has taken so far; 0: there is none */
-    struct redrive_err err; /* the last failure */
+    bool is_away;     /* a server that no transaction can reach: who needs it waits in vain */
+    int64_t since_ms; /* wall time of the first failure in a row; 0: it is not failing */
+    int64_t heard_ms; /* wall time of the last transaction that went well; 0: there was none */
+    int64_t busy_ms;  /* how long the transaction in hand has taken so far; 0: there is none */
+    struct redrive_err err;       /* the last failure */
     uint64_t errors[PULSE_KINDS]; /* by code: errors[-code] */
 };
 

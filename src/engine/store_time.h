@@ -9,7 +9,7 @@
 #include "store/store.h"
 
 /* By the store's clock; `now_ms`, which is ours, if it has none or does not answer. Outside of a
- * unit. */
+ * transaction. */
 int64_t store_time_ms(struct store *store, int64_t now_ms);
 
 #endif

@@ -28,11 +28,11 @@ void published_release(struct published_tasks *tasks);
 int published_load(struct engine *e, struct redrive_err *err);
 
 /* The definition that holds: the configuration's, the published one, or the defaults. For the
- * thread that owns the engine; it holds until the unit ends. */
+ * thread that owns the engine; it holds until the transaction ends. */
 const struct config_task *task_in_force(const struct engine *e, struct str name);
 
-/* All that are declared here or have been published, each once, in the memory of the unit; NULL:
- * out of memory. */
+/* All that are declared here or have been published, each once, in the memory of the transaction;
+ * NULL: out of memory. */
 const struct config_task **tasks_in_force(struct engine *e, size_t *ret_n);
 
 /* Publishes the tasks of the configuration that are not there yet, or are there in another form. */

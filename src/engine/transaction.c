@@ -6,14 +6,14 @@
 #include "engine/conflict.h"
 #include "engine/private.h"
 
-/* A unit that others get in the way of is given up after some seconds (conflict.h), and everybody
- * waits with it: operations are no longer tried one by one after a few of these. */
+/* A transaction that others get in the way of is given up after some seconds (conflict.h), and
+ * everybody waits with it: operations are no longer tried one by one after a few of these. */
 #define ALONE_MS 20000
 
-/* When to try again after no unit could be begun. */
+/* When to try again after no transaction could be begun. */
 #define AWAY_MS 1000
 
-/* How far a unit came before it failed. */
+/* How far a transaction came before it failed. */
 enum stage {
     STAGE_BEGIN,
     STAGE_MOVES,
@@ -28,13 +28,13 @@ static void start_clean(struct engine *e)
     e->n_events = 0;
     e->n_fired = 0;
     e->touched = false;
-    e->news = 0;
+    e->notification = 0;
     e->puts = 0;
     e->ahead = NULL;
     e->n_ahead = 0;
 }
 
-/* Lets the store look for the jobs that those will ask for who are served by this unit. */
+/* Lets the store look for the jobs that those will ask for who are served by this transaction. */
 static void look_ahead(struct engine *e)
 {
     if (!e->ahead || !e->ops->look_ahead)
@@ -86,17 +86,17 @@ static int make_moves(struct engine *e, struct op *const *ops, size_t n, struct 
         rc = events_count(e, err);
     if (rc == 0 && e->arena.failed)
         rc = err_nomem(err);
-    return rc < 0 ? rc : lanes_save(e, err);
+    return rc < 0 ? rc : gates_save(e, err);
 }
 
-/* That jobs have started, or that a lease is longer now, is news to nobody. */
-static uint32_t news_of(const struct engine *e)
+/* That jobs have started, or that a lease is longer now, concerns no other process. */
+static uint32_t notification_of(const struct engine *e)
 {
-    uint32_t news = e->news | (e->puts > 0 ? STORE_NEWS_TIME : 0);
-    for (size_t i = 0; i < e->n_events && !(news & STORE_NEWS_END); i++)
+    uint32_t notification = e->notification | (e->puts > 0 ? STORE_NOTIFY_TIME : 0);
+    for (size_t i = 0; i < e->n_events && !(notification & STORE_NOTIFY_END); i++)
         if (e->events[i].kind != ENGINE_EVENT_STARTED)
-            news |= STORE_NEWS_END;
-    return news;
+            notification |= STORE_NOTIFY_END;
+    return notification;
 }
 
 static bool asks(const struct op_batch *batch)
@@ -155,8 +155,8 @@ static void tell_committed(const struct engine *e, const struct op_batch *batch)
     }
 }
 
-static int run_unit(struct engine *e, struct op_batch *batch, enum stage *ret_stage,
-                    struct redrive_err *err)
+static int run_transaction(struct engine *e, struct op_batch *batch, enum stage *ret_stage,
+                           struct redrive_err *err)
 {
     int64_t version;
     *ret_stage = STAGE_BEGIN;
@@ -170,7 +170,7 @@ static int run_unit(struct engine *e, struct op_batch *batch, enum stage *ret_st
         rc = make_moves(e, batch->ops, batch->n, err);
     if (rc == 0 && e->touched) {
         *ret_stage = STAGE_COMMIT;
-        store_tell(e->store, news_of(e));
+        store_notify(e->store, notification_of(e));
         look_ahead(e);
         rc = e->ops->commit(e->store, err);
     }
@@ -184,9 +184,9 @@ static int run_unit(struct engine *e, struct op_batch *batch, enum stage *ret_st
         return rc;
     }
     running_commit(&e->running);
-    lanes_commit(e);
+    gates_commit(e);
     retention_keep(e);
-    const bool is_unknown = version == STORE_VERSION_UNKNOWN || e->lanes.are_unknown;
+    const bool is_unknown = version == STORE_VERSION_UNKNOWN || e->gates.are_unknown;
     e->shared_seen = is_unknown ? -1 : version + e->puts;
     events_publish(e);
     alerts_publish(e);
@@ -211,7 +211,7 @@ static int run_until_alone(struct engine *e, struct op_batch *batch, enum stage 
     *ret_stage = STAGE_BEGIN;
     conflict_init(&conflict, &e->rng);
     while (conflict_try(&conflict)) {
-        rc = run_unit(e, batch, ret_stage, err);
+        rc = run_transaction(e, batch, ret_stage, err);
         if (rc == 0 || *ret_stage != STAGE_CONFLICT)
             return rc;
         e->conflicts++;
@@ -243,7 +243,7 @@ static int run_or_tell(struct engine *e, struct op_batch *batch, enum stage *ret
         return 0;
     }
     err->code = rc;
-    if (*ret_stage == STAGE_COMMIT && rc == REDRIVE_E_IO && !store_base(e->store)->is_undone)
+    if (*ret_stage == STAGE_COMMIT && rc == REDRIVE_E_IO && !store_base(e->store)->is_rolled_back)
         err_hint(err, "it may or may not have happened: look before you repeat it");
     if (batch->n <= 1 || nobody_can(*ret_stage, rc)) {
         store_status_failed(e->store_status, *ret_stage != STAGE_BEGIN, err);

@@ -37,22 +37,21 @@ struct watcher {
     atomic_bool claims;
 };
 
-bool watcher_keeps_time_at_first(const struct store *store)
+bool watcher_leads_at_first(const struct store *store)
 {
     return !(store_ops(store)->capabilities & STORE_LOOKS_AROUND);
 }
 
-static void tell(struct watcher *w, uint32_t news)
+static void tell(struct watcher *w, uint32_t notification)
 {
-    w->options.tell(w->options.ctx, news, w->around.keeps_time);
+    w->options.tell(w->options.ctx, notification, w->around.is_leader);
 }
 
 static int look(struct watcher *w)
 {
-    const bool is_able = !w->options.can_keep_time || w->options.can_keep_time(w->options.ctx);
+    const bool is_able = !w->options.can_lead || w->options.can_lead(w->options.ctx);
     const int64_t keep_ms = atomic_exchange(&w->gives_back, false) || !is_able ? 0 : KEEP_MS;
-    return w->ops->look_around(w->options.store, keep_ms, atomic_load(&w->claims), &w->around,
-                               NULL);
+    return w->ops->elect(w->options.store, keep_ms, atomic_load(&w->claims), &w->around, NULL);
 }
 
 static void pause_us(int64_t us)
@@ -67,24 +66,24 @@ static uint32_t ready_in_turn(struct watcher *w)
 {
     const size_t n = w->around.claimers;
     if (w->ops->capabilities & STORE_WAKES_FEW || n <= AT_ONCE || !atomic_load(&w->claims))
-        return STORE_NEWS_READY;
+        return STORE_NOTIFY_READY;
     const int64_t within_us = n < PAUSE_MAX_US / APART_US ? (int64_t)n * APART_US : PAUSE_MAX_US;
     pause_us((int64_t)rng_below(&w->rng, (uint64_t)within_us));
-    return look(w) < 0 || w->around.has_ready ? STORE_NEWS_READY : 0;
+    return look(w) < 0 || w->around.has_ready ? STORE_NOTIFY_READY : 0;
 }
 
-static void follow(struct watcher *w, uint32_t news)
+static void follow(struct watcher *w, uint32_t notification)
 {
-    if (news & STORE_NEWS_TIME && w->around.keeps_time)
-        tell(w, STORE_NEWS_TIME);
-    uint32_t rest = news & STORE_NEWS_READY ? ready_in_turn(w) : 0;
+    if (notification & STORE_NOTIFY_TIME && w->around.is_leader)
+        tell(w, STORE_NOTIFY_TIME);
+    uint32_t rest = notification & STORE_NOTIFY_READY ? ready_in_turn(w) : 0;
     if (clock_monotonic_ms() >= w->look_at_ms) {
         w->look_at_ms = clock_monotonic_ms() + LOOK_MS;
         if (look(w) < 0) /* then this process may be the only one that still reaches the store */
-            rest |= STORE_NEWS_TIME | STORE_NEWS_READY;
+            rest |= STORE_NOTIFY_TIME | STORE_NOTIFY_READY;
         else
-            rest |= (w->around.keeps_time ? STORE_NEWS_TIME : 0) |
-                    (w->around.has_ready ? STORE_NEWS_READY : 0);
+            rest |= (w->around.is_leader ? STORE_NOTIFY_TIME : 0) |
+                    (w->around.has_ready ? STORE_NOTIFY_READY : 0);
     }
     tell(w, rest);
 }
@@ -93,13 +92,13 @@ static void *run(void *arg)
 {
     struct watcher *w = arg;
     while (!atomic_load(&w->stopping)) {
-        uint32_t news = 0;
+        uint32_t notification = 0;
         /* One that fails has none; what was missed comes with the next. */
-        int rc = w->ops->wait(w->options.store, WATCH_MS, &news, NULL);
+        int rc = w->ops->wait(w->options.store, WATCH_MS, &notification, NULL);
         if (w->look_at_ms == INT64_MAX)
-            tell(w, news);
+            tell(w, notification);
         else
-            follow(w, news);
+            follow(w, notification);
         if (rc < 0 && !atomic_load(&w->stopping))
             pause_us((int64_t)AGAIN_MS * 1000);
     }
@@ -117,8 +116,8 @@ int watcher_start(const struct watcher_options *options, struct watcher **ret,
     }
     w->options = *options;
     w->ops = store_ops(options->store);
-    w->around.keeps_time = watcher_keeps_time_at_first(options->store);
-    w->look_at_ms = w->around.keeps_time ? INT64_MAX : 0;
+    w->around.is_leader = watcher_leads_at_first(options->store);
+    w->look_at_ms = w->around.is_leader ? INT64_MAX : 0;
     rng_seed(&w->rng, rng_system_seed());
     if (!thread_start(&w->thread, run, w)) {
         store_close(options->store);

@@ -1,21 +1,21 @@
 /* watcher.h - a thread that hears what other processes do to the store, and passes on what concerns
  * this one.
  *
- * On a store that many processes share most of the news concern one of them, and all hear them. If
- * each asked for the store at once, a hundred idle workers would be a hundred times the load of one
- * for every job. So
+ * On a store that many processes share most notifications concern one of them, and all hear them.
+ * If each asked for the store at once, a hundred idle workers would be a hundred times the load of
+ * one for every job. So
  *
- *   - of all processes one keeps time (store_ops.look_around), and only that one is told that
+ *   - of all processes one is the leader (store_ops.elect), and only that one is told that
  *     something waits for its time, or has been changed. Once a second it is told so in any case:
  *     others may have died with jobs in hand, whose leases nobody else has heard of;
  *   - that jobs are ready is told to few who wait for jobs, where the store can do that
  *     (STORE_WAKES_FEW). Elsewhere all hear it, and follow at different moments, the further apart
  *     the more claim, and only if the jobs are still there then. All of them together ask as often
  *     as a few would;
- *   - once a second everybody looks, so that news that were lost cost no more than that.
+ *   - once a second everybody looks, so that notifications that were lost cost no more than that.
  *
  * Two processes need none of this, and follow at once. Where a store cannot be asked who is there,
- * all news are passed on, and each process keeps time.
+ * all notifications are passed on, and each process is the leader.
  */
 #ifndef ENGINE_WATCHER_H
 #define ENGINE_WATCHER_H
@@ -27,13 +27,14 @@
 
 struct watcher_options {
     struct store *store; /* owned from watcher_start on, also when that fails */
-    /* Called on the watcher's thread: bits of enum store_news, and whether this process keeps time.
+    /* Called on the watcher's thread: bits of enum store_notification, and whether this process is
+     * the leader.
      */
-    void (*tell)(void *ctx, uint32_t news, bool keeps_time);
+    void (*tell)(void *ctx, uint32_t notification, bool is_leader);
     /* Called on the watcher's thread: whether this process could carry out what time brings. The
      * watcher has a connection of its own: as long as that one works it would go on keeping time
      * for all, while the process itself hangs or stops. NULL: always. */
-    bool (*can_keep_time)(void *ctx);
+    bool (*can_lead)(void *ctx);
     void *ctx;
 };
 
@@ -50,6 +51,6 @@ void watcher_claims(struct watcher *watcher);
 void watcher_give_time_back(struct watcher *watcher);
 
 /* Whether a process on this store keeps time before it has looked around. */
-bool watcher_keeps_time_at_first(const struct store *store);
+bool watcher_leads_at_first(const struct store *store);
 
 #endif

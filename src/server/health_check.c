@@ -47,7 +47,7 @@ static bool is_silent(const struct health_check *c)
     return c->asked_ms != 0 && clock_monotonic_ms() - c->asked_ms >= HEALTH_CHECK_PATIENCE_MS;
 }
 
-/* The result of the last unit comes before that of the last read, which may be old. */
+/* The result of the last transaction comes before that of the last read, which may be old. */
 static struct health_check_facts facts_now(struct health_check *c)
 {
     struct store_status_view store_status;

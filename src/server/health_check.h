@@ -2,7 +2,7 @@
  *
  * One thread with a store handle of its own reads the health when it is asked for. The caller gets
  * the result, or after HEALTH_CHECK_PATIENCE_MS the last one that was read. It gets the last one at
- * once while a read takes longer than that, or while units have shown that the store is away
+ * once while a read takes longer than that, or while transactions have shown that the store is away
  * (engine/store_status.h). So the answer comes in time whatever the state of the store, and says
  * what that is.
  */
@@ -24,7 +24,7 @@ struct health_check_facts {
     int64_t read_ms; /* wall time; 0: never read */
     enum {
         HEALTH_CHECK_OK,
-        HEALTH_CHECK_FAILING,     /* it can be read, and units fail */
+        HEALTH_CHECK_FAILING,     /* it can be read, and transactions fail */
         HEALTH_CHECK_SILENT,      /* it does not answer a read */
         HEALTH_CHECK_UNREACHABLE, /* it cannot be read */
     } store;

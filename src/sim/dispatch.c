@@ -3,11 +3,11 @@
 
 #include "core/breaker/probe.h"
 
-/* The oldest job of a lane that is still in the lane's state; taken out. */
-static bool lane_pop(struct world *w, struct heap *lane, enum redrive_state state, uint32_t *ret)
+/* The oldest job of a gate that is still in the gate's state; taken out. */
+static bool gate_pop(struct world *w, struct heap *gate, enum redrive_state state, uint32_t *ret)
 {
     struct heap_item item;
-    while (heap_pop(lane, &item)) {
+    while (heap_pop(gate, &item)) {
         if (w->jobs[item.job].state == state) {
             *ret = item.job;
             return true;
@@ -71,7 +71,7 @@ static void burn(struct world *w, uint32_t job)
 static void turn_away(struct world *w)
 {
     uint32_t job;
-    while (lane_pop(w, &w->ready, REDRIVE_STATE_QUEUED, &job)) {
+    while (gate_pop(w, &w->ready, REDRIVE_STATE_QUEUED, &job)) {
         if (w->config->breaker_mode == SIM_BREAKER_BURNS)
             burn(w, job);
         else if (w->config->breaker->on_open == REDRIVE_ON_OPEN_DEAD_LETTER)
@@ -116,11 +116,11 @@ void dispatch_waits(struct world *w, uint32_t job)
     }
 }
 
-static void gather_probes(struct world *w, const struct heap *lane, enum redrive_state state)
+static void gather_probes(struct world *w, const struct heap *gate, enum redrive_state state)
 {
-    for (size_t i = 0; i < lane->count; i++)
-        if (w->jobs[lane->items[i].job].state == state)
-            dispatch_waits(w, lane->items[i].job);
+    for (size_t i = 0; i < gate->count; i++)
+        if (w->jobs[gate->items[i].job].state == state)
+            dispatch_waits(w, gate->items[i].job);
 }
 
 /* While the breaker is closed no probes are needed, and keeping them would cost memory. */
@@ -153,12 +153,12 @@ static bool pop_probe(struct world *w, uint32_t *ret)
 }
 
 /* The job that goes next: the oldest, or while the breaker is unsure, the best probe. The entry of
- * a probe in its lane stays and is stale from now on. */
+ * a probe in its gate stays and is stale from now on. */
 static bool choose(struct world *w, uint32_t *ret)
 {
     bool probing = w->config->breaker_mode == SIM_BREAKER_OBEYS && !breaker_passes(&w->breaker);
     keep_probes(w, probing);
-    return probing ? pop_probe(w, ret) : lane_pop(w, &w->ready, REDRIVE_STATE_QUEUED, ret);
+    return probing ? pop_probe(w, ret) : gate_pop(w, &w->ready, REDRIVE_STATE_QUEUED, ret);
 }
 
 static bool may_go(struct world *w, struct breaker_permit *permit)
@@ -208,7 +208,7 @@ void dispatch_release(struct world *w)
     uint32_t waiting = w->in_state[REDRIVE_STATE_PARKED];
     uint32_t n = release_take(&w->release, w->config->breaker, w->now_ms, waiting);
     uint32_t job;
-    while (n-- > 0 && lane_pop(w, &w->parked, REDRIVE_STATE_PARKED, &job))
+    while (n-- > 0 && gate_pop(w, &w->parked, REDRIVE_STATE_PARKED, &job))
         world_move(w, job, SIM_UNPARKED, REDRIVE_STATE_QUEUED);
     w->releasing = w->in_state[REDRIVE_STATE_PARKED] > 0;
     if (w->releasing)

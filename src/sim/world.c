@@ -25,9 +25,9 @@ int64_t world_later_ms(struct world *w)
     return w->now_ms + 1 + (int64_t)rng_below(&w->hands_rng, (uint64_t)w->hands.span_ms);
 }
 
-static void enter_lane(struct world *w, struct heap *lane, uint32_t job)
+static void enter_gate(struct world *w, struct heap *gate, uint32_t job)
 {
-    int r = heap_push(lane, (struct heap_item){.key = job, .job = job});
+    int r = heap_push(gate, (struct heap_item){.key = job, .job = job});
     if (r < 0)
         w->error = r;
 }
@@ -69,11 +69,11 @@ static void enter_state(struct world *w, uint32_t job, enum redrive_state to)
         j->parked_ms += w->now_ms - j->parked_at_ms;
     j->state = to;
     if (to == REDRIVE_STATE_QUEUED) {
-        enter_lane(w, &w->ready, job);
+        enter_gate(w, &w->ready, job);
         dispatch_waits(w, job);
     } else if (to == REDRIVE_STATE_PARKED) {
         j->parked_at_ms = w->now_ms;
-        enter_lane(w, &w->parked, job);
+        enter_gate(w, &w->parked, job);
         dispatch_waits(w, job);
     } else if (to == REDRIVE_STATE_SCHEDULED || to == REDRIVE_STATE_RETRYING) {
         world_plan(w, j->process_after_ms, HAPPEN_DUE, job, 0);

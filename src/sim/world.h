@@ -4,8 +4,8 @@
  *   dispatch.c  what meets the breaker: start, park, probe, release
  *   run.c       the loop over time
  *
- * A lane (ready, parked) is a heap of job numbers, so that the oldest comes first. Its entries may
- * be stale: one counts only while its job is in the lane's state.
+ * A gate (ready, parked) is a heap of job numbers, so that the oldest comes first. Its entries may
+ * be stale: one counts only while its job is in the gate's state.
  *
  * While the breaker is not closed, all that waits is in `probes` as well, the best probe first. An
  * entry counts only while its job waits with as many attempts used as it had then.

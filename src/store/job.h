@@ -65,9 +65,9 @@ struct job_status {
     int64_t first_started_ms; /* of this epoch */
     int64_t started_ms;
     int64_t finished_ms;
-    int64_t held_ms;       /* parked since first_started_ms */
-    int64_t held_since_ms; /* while parked */
-    uint64_t token;        /* of the lease; 0: none */
+    int64_t paused_ms;       /* parked since first_started_ms */
+    int64_t paused_since_ms; /* while parked */
+    uint64_t token;          /* of the lease; 0: none */
     int64_t lease_until_ms;
     struct str worker;
     struct breaker_permit permit; /* under which it runs */

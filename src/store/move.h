@@ -77,13 +77,13 @@ struct change_move {
     struct job_error error;     /* MOVE_END; class_ success: leave the last error alone */
     uint64_t fingerprint;       /* of the error */
 
-    /* MOVE_REMOVE: the end that was seen. A job that has ended anew since, or that another unit has
-     * locked, is left: the move is refused. 0: whichever end it has. */
+    /* MOVE_REMOVE: the end that was seen. A job that has ended anew since, or that another
+     * transaction has locked, is left: the move is refused. 0: whichever end it has. */
     int64_t finished_ms;
 
-    /* The job as the engine has read it in this unit, if it makes anything of that; NULL: it does
-     * not. Where units run side by side and the job has started or stopped since, the slot is
-     * REDRIVE_E_CANCELLED. */
+    /* The job as the engine has read it in this transaction, if it makes anything of that; NULL: it
+     * does not. Where transactions run side by side and the job has started or stopped since, the
+     * slot is REDRIVE_E_CANCELLED. */
     const struct job_status *seen;
 };
 
@@ -145,7 +145,7 @@ struct submit_result {
 };
 
 /* A job that comes from another store, as it was there. */
-struct adopted_job {
+struct imported_job {
     const struct job *job;              /* its seq is the other store's, and is not kept */
     const struct job_attempt *attempts; /* as the other store's `history` gave them */
     size_t n_attempts;
@@ -153,6 +153,6 @@ struct adopted_job {
 
 /* How many of its attempts need a row of the history, from the first on: all, but for a last one
  * that the job's own row tells of. */
-size_t adopted_rows(const struct adopted_job *adopted);
+size_t imported_rows(const struct imported_job *imported);
 
 #endif

@@ -54,7 +54,7 @@ int job_count_order(const void *left, const void *right)
         order = str_compare(a->queue, b->queue);
     if (order == 0)
         order = str_compare(a->task, b->task);
-    return order != 0 ? order : str_compare(a->lane, b->lane);
+    return order != 0 ? order : str_compare(a->gate, b->gate);
 }
 
 void group_page_release(struct group_page *page)
@@ -63,10 +63,10 @@ void group_page_release(struct group_page *page)
     *page = (struct group_page){0};
 }
 
-void held_key_page_release(struct held_key_page *page)
+void remembered_key_page_release(struct remembered_key_page *page)
 {
     arena_release(&page->arena);
-    *page = (struct held_key_page){0};
+    *page = (struct remembered_key_page){0};
 }
 
 size_t claim_find(const struct str *names, size_t n, struct str name)

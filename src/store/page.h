@@ -100,10 +100,10 @@ static inline size_t job_bytes(size_t payload_len)
 
 /* What jobs are counted by. */
 enum count_kind {
-    COUNT_QUEUES,  /* every queue that has a job or is paused */
-    COUNT_LINES,   /* every task of every queue that has a job. Costs no more than there are such,
-                    * however many jobs they have, where the store keeps counts */
-    COUNT_PARKED,  /* every lane that has a parked job, as SCAN_PARKED_OLDEST gives them. Looks at
+    COUNT_QUEUES,     /* every queue that has a job or is paused */
+    COUNT_PARTITIONS, /* every task of every queue that has a job. Costs no more than there are
+                       * such, however many jobs they have, where the store keeps counts */
+    COUNT_PARKED,  /* every gate that has a parked job, as SCAN_PARKED_OLDEST gives them. Looks at
                     * every parked job, unless the store keeps counts */
     COUNT_RUNNING, /* every limit that has a running job, whether it limits how many may run or not,
                     * or whose row has slots in use; both numbers as of one moment. Looks at every
@@ -113,12 +113,12 @@ enum count_kind {
 /* How many jobs there are of one of these; the fields of other kinds are zero. */
 struct job_count {
     struct str tenant;
-    struct str queue;                       /* COUNT_QUEUES, COUNT_LINES */
-    struct str task;                        /* COUNT_LINES */
-    struct str lane;                        /* COUNT_PARKED, COUNT_RUNNING: the limit's key */
+    struct str queue;                       /* COUNT_QUEUES, COUNT_PARTITIONS */
+    struct str task;                        /* COUNT_PARTITIONS */
+    struct str gate;                        /* COUNT_PARKED, COUNT_RUNNING: the limit's key */
     uint64_t jobs;                          /* COUNT_PARKED, COUNT_RUNNING */
     uint64_t used;                          /* COUNT_RUNNING: slots in use by the limit's row */
-    uint64_t by_state[REDRIVE_STATE_COUNT]; /* COUNT_QUEUES, COUNT_LINES */
+    uint64_t by_state[REDRIVE_STATE_COUNT]; /* COUNT_QUEUES, COUNT_PARTITIONS */
 
     /* COUNT_QUEUES */
     int64_t oldest_ready_ms; /* created, of the queued one with the lowest seq; 0: there is none */
@@ -161,18 +161,18 @@ struct cause_count {
 /* ---- Keys ------------------------------------------------------------------------------------ */
 
 /* A key that is unique for ever and whose job is gone. */
-struct held_key {
+struct remembered_key {
     struct str tenant;
     struct str key;
     struct str id;            /* of the job that held it first */
     enum redrive_state state; /* its last */
 };
-struct held_key_page {
-    struct held_key *keys;
+struct remembered_key_page {
+    struct remembered_key *keys;
     size_t n;
     bool more;
     struct arena arena;
 };
-void held_key_page_release(struct held_key_page *page);
+void remembered_key_page_release(struct remembered_key_page *page);
 
 #endif

@@ -14,7 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* As many as a unit of the committer moves, or are likely to run at a time; a power of two. */
+/* As many as a transaction of the committer moves, or are likely to run at a time; a power of two.
+ */
 #define ROW_CACHE_PLACES 4096
 
 struct row_place {

@@ -1,8 +1,9 @@
-/* scan.h - jobs by an index, some at a time: what the clock, a lane or a pause asks for.
+/* scan.h - jobs by an index, some at a time: what the clock, a gate or a pause asks for.
  *
  * A scan only reads. What becomes of the jobs that it gives is decided by the caller, and made by
- * moves of the same unit. A store where several units run at once may lock what it gives until
- * the unit ends, and leave out what other units have locked: these see to it, or it is found again.
+ * moves of the same transaction. A store where several transactions run at once may lock what it
+ * gives until the transaction ends, and leave out what other transactions have locked: these see to
+ * it, or it is found again.
  *
  * What is told of a job: its numbers, but for created_ms, its tenant, queue and task, and, by
  * SCAN_FINISHED, its policy. By SCAN_LEASES and SCAN_DEADLINES all but the payload, the result and
@@ -18,14 +19,15 @@
 #include "base/text/str.h"
 
 enum scan_index {
-    /* By a time, then by seq: the jobs whose time has come, which is the unit's time or before. */
+    /* By a time, then by seq: the jobs whose time has come, which is the transaction's time or
+     * before. */
     SCAN_DUE,       /* scheduled, retrying: process_after */
     SCAN_LEASES,    /* running: the end of the lease. Of very many that have ended, those that were
                      * to be looked at first */
     SCAN_DEADLINES, /* scheduled, retrying, queued, parked: the deadline, if they have one */
 
-    /* The parked jobs of a lane (a limit's key if they were parked by a limit, else a breaker's).
-     * `more`: the lane has further ones, whatever the order leaves out. */
+    /* The parked jobs of a gate (a limit's key if they were parked by a limit, else a breaker's).
+     * `more`: the gate has further ones, whatever the order leaves out. */
     SCAN_PARKED_OLDEST, /* by seq */
     SCAN_PARKED_PROBES, /* in the order of core/breaker/probe.h */
     SCAN_PARKED_NEWEST, /* of those with the most attempts left, and only of these, the newest first
@@ -40,9 +42,9 @@ enum scan_index {
 
 /* Where a scan has come to: after this job. Zeroed: before the first. */
 struct scan_place {
-    int64_t ms;       /* SCAN_FINISHED: the end */
-    int64_t line;     /* SCAN_READY: in the store's own words, like `priority` */
-    int64_t priority; /* SCAN_READY */
+    int64_t ms;        /* SCAN_FINISHED: the end */
+    int64_t partition; /* SCAN_READY: in the store's own words, like `priority` */
+    int64_t priority;  /* SCAN_READY */
     int64_t seq;
 };
 
@@ -50,7 +52,7 @@ struct scan {
     enum scan_index index;
     size_t limit;      /* at most this many are given, or fewer; `more` tells */
     struct str tenant; /* SCAN_PARKED…, SCAN_READY */
-    struct str name;   /* of the lane, or of the queue */
+    struct str name;   /* of the gate, or of the queue */
     uint32_t states;   /* SCAN_FINISHED: bit mask; those that are not an end are passed over */
     int64_t before_ms; /* SCAN_FINISHED */
 
@@ -58,8 +60,8 @@ struct scan {
     struct scan_place after;
 
     /* The answer of SCAN_DUE, SCAN_LEASES, SCAN_DEADLINES: no later than the first time of the jobs
-     * that are left, 0 when there are none. One that is not later than the unit's time means that
-     * there is more to do after a commit, even if the page is empty. */
+     * that are left, 0 when there are none. One that is not later than the transaction's time means
+     * that there is more to do after a commit, even if the page is empty. */
     int64_t next_ms;
 };
 

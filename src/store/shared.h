@@ -10,8 +10,8 @@
  * put adds to them, so that no two puts need to know of each other. One that is only an addition
  * (`is_delta`) compares no version and raises none. At most N means at most N: a put that would add
  * slots above `max_used` is refused with REDRIVE_E_STATE, or, where that is found out at the
- * commit, the whole unit is, with REDRIVE_E_CANCELLED; so is a delta without a row. A sum never
- * falls below 0.
+ * commit, the whole transaction is, with REDRIVE_E_CANCELLED; so is a delta without a row. A sum
+ * never falls below 0.
  */
 #ifndef STORE_SHARED_H
 #define STORE_SHARED_H
@@ -49,10 +49,10 @@ struct gate_sums {
         sent; /* candidates: parked jobs that were sent to the queue and that no claim has met */
 };
 
-/* A limit after the commit of a unit that has put it. */
+/* A limit after the commit of a transaction that has put it. */
 struct merged_gate {
     struct gate_sums sums;
-    int64_t version; /* another one than was expected: other units have put it meanwhile */
+    int64_t version; /* another one than was expected: other transactions have put it meanwhile */
 };
 /* The answer to the commit was lost. */
 #define MERGED_UNKNOWN ((struct merged_gate){{-1, -1}, -1})
@@ -70,7 +70,7 @@ struct shared_row {
     /* Of SHARED_BUCKET only. */
     bool is_delta; /* put: an addition and nothing else: value, version and the shared version stay.
                     * The row must be there, and at `version` unless that is 0 */
-    struct gate_sums sums; /* list: as they are, with what the unit has added */
+    struct gate_sums sums; /* list: as they are, with what the transaction has added */
     struct gate_sums add;  /* put: what is added to them */
     int64_t max_used; /* put: slots are added up to this many; 0, or if none are added: no guard */
 
@@ -91,7 +91,7 @@ struct limit_sums {
 bool shared_put_fits(const struct shared_row *row, int64_t version, struct gate_sums *sums);
 
 /* Whether a put raises the shared version. */
-static inline bool shared_put_is_news(const struct shared_row *row)
+static inline bool shared_put_is_notified(const struct shared_row *row)
 {
     return shared_is_cached(row->kind) && !row->is_quiet && !row->is_delta;
 }

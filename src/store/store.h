@@ -4,40 +4,41 @@
  * core's pure functions and handed to the store as a move, which the store carries out if, and
  * only if, what the engine saw is still true: the token of a lease, the state of a job.
  *
- * Work is done in units:
+ * Work is done in transactions:
  *
- *     store_ops(store)->begin(store, now_ms, &unit_ms, &shared_version, err)
+ *     store_ops(store)->begin(store, now_ms, &transaction_ms, &shared_version, err)
  *     … any number of moves and reads …
  *     store_ops(store)->commit(store, err)            or store_ops(store)->rollback(store)
  *
  * Rules
- *   1. All moves of a unit become visible and durable together, when commit returns 0; after
+ *   1. All moves of a transaction become visible and durable together, when commit returns 0; after
  *      rollback, or a commit that failed with anything but REDRIVE_E_IO, none has happened. After
  *      REDRIVE_E_IO from commit the outcome is unknown: all moves were made, or none; unless the
- *      handle's `is_undone` says that none was. A store that loses the answer to a commit asks its
- *      server for the outcome before it says so. A unit whose commit has failed is over with
+ *      handle's `is_rolled_back` says that none was. A store that loses the answer to a commit asks
+ * its server for the outcome before it says so. A transaction whose commit has failed is over with
  *      rollback.
  *   2. A move that cannot be made (stale token, wrong state, taken key) says so in its own result,
  *      changes nothing, and fails none of the other moves.
- *   3. A slot that returns a negative code has failed as a whole: the unit must be rolled back.
- *      REDRIVE_E_CANCELLED, from a slot or from commit, means that another unit was in the way, or
- *      that a connection was lost: nothing has happened, and the same unit may be tried again. A
- *      store in which no unit waits for another finds that out at the commit: a row, a key or a
- *      shared row is no longer what the unit has seen.
- *   4. Read first, write last. Within a unit, reads by name (`lookup`, `list` with an id or with a
- *      tenant and a unique key), rows that a move or `history` needs, and what processes share show
- *      the unit's own moves. All other reads of jobs find them by an index, which may be that of
- *      the committed store: they leave out a job that the unit has moved, or show it as it is now,
- *      and counts may be those of before the unit. No other unit sees a move before the commit.
- *   5. Two units never both start the same job, hand out the same probe, or make the same cron
- *      tick, whatever processes they run in.
+ *   3. A slot that returns a negative code has failed as a whole: the transaction must be rolled
+ * back. REDRIVE_E_CANCELLED, from a slot or from commit, means that another transaction was in the
+ * way, or that a connection was lost: nothing has happened, and the same transaction may be tried
+ * again. A store in which no transaction waits for another finds that out at the commit: a row, a
+ * key or a shared row is no longer what the transaction has seen.
+ *   4. Read first, write last. Within a transaction, reads by name (`lookup`, `list` with an id or
+ * with a tenant and a unique key), rows that a move or `history` needs, and what processes share
+ * show the transaction's own moves. All other reads of jobs find them by an index, which may be
+ * that of the committed store: they leave out a job that the transaction has moved, or show it as
+ * it is now, and counts may be those of before the transaction. No other transaction sees a move
+ * before the commit.
+ *   5. Two transactions never both start the same job, hand out the same probe, or make the same
+ * cron tick, whatever processes they run in.
  *   6. What is durable after a commit survives as the store's `durability` says.
  *   7. A store handle is used by one thread at a time. Several processes may open the same store.
  *   8. Only the moves of core/state.h are made.
  *   9. Pages belong to the caller, who releases them; what they hold lives in them. A read that
  *      fails leaves its page empty.
- *  10. There is one unit a handle at a time: a second begin, a commit or a move without a unit are
- *      REDRIVE_E_STATE; a rollback without one does nothing.
+ *  10. There is one transaction a handle at a time: a second begin, a commit or a move without a
+ * transaction are REDRIVE_E_STATE; a rollback without one does nothing.
  *  11. A move of a job that is not there is REDRIVE_E_NOT_FOUND, its `state` means nothing.
  *  12. An empty string is as good as an absent one, in filters and in keys. A read that is given no
  *      tenant is about all of them.
@@ -49,7 +50,7 @@
  *
  * The shared version is a number that rises whenever anything changes that processes cache: a
  * breaker, a pause, a limit, a task definition, the cron entries. An engine that sees another
- * number than last time reads those again before it decides anything in this unit.
+ * number than last time reads those again before it decides anything in this transaction.
  * STORE_VERSION_UNKNOWN is never the number of last time: the connection is a new one, perhaps to a
  * server that took over and has lost the latest commits, so that nothing that was seen before may
  * be relied upon.
@@ -68,7 +69,7 @@
 #include "store/scan.h"
 #include "store/shared.h"
 
-/* The shared version of a unit in which nothing that was seen before may be relied upon. */
+/* The shared version of a transaction in which nothing that was seen before may be relied upon. */
 #define STORE_VERSION_UNKNOWN (INT64_MIN / 2)
 
 /* What truly differs between stores; no caller tests a store's name. */
@@ -77,25 +78,25 @@ enum store_capability {
     STORE_SQL = 1 << 1,         /* people can query it: views exist */
     STORE_SERVER_TIME = 1 << 2, /* it has a clock of its own, and ignores `now_ms` */
     STORE_NOTIFIES = 1 << 3,    /* `wait` returns early when another process has changed it */
-    STORE_TELLS = 1 << 4, /* and says what is new as store_tell was told, which may be nothing */
-    STORE_LOOKS_AROUND = 1 << 5, /* store_ops.look_around is there: many processes may come */
-    /* Of new jobs (STORE_NEWS_READY) it tells only a few of the processes that wait for jobs: those
-     * whose last claim, by a handle of the same origin, was given less than it asked for. */
+    STORE_TELLS = 1 << 4, /* and says what is new as store_notify was told, which may be nothing */
+    STORE_LOOKS_AROUND = 1 << 5, /* store_ops.elect is there: many processes may come */
+    /* Of new jobs (STORE_NOTIFY_READY) it tells only a few of the processes that wait for jobs:
+     * those whose last claim, by a handle of the same origin, was given less than it asked for. */
     STORE_WAKES_FEW = 1 << 6,
 };
 
-/* What a unit means to processes that wait for news of the store. */
-enum store_news {
-    STORE_NEWS_READY = 1 << 0, /* jobs have come into the queue */
-    STORE_NEWS_TIME = 1 << 1,  /* jobs wait for their time, or something shared has changed: the
-                                * process that keeps time must look */
-    STORE_NEWS_END = 1 << 2,   /* for processes that show the jobs: some have come or ended */
-    STORE_NEWS_ALL = (1 << 3) - 1,
+/* What a transaction means to processes that wait for notification of the store. */
+enum store_notification {
+    STORE_NOTIFY_READY = 1 << 0, /* jobs have come into the queue */
+    STORE_NOTIFY_TIME = 1 << 1,  /* jobs wait for their time, or something shared has changed: the
+                                  * process that keeps time must look */
+    STORE_NOTIFY_END = 1 << 2,   /* for processes that show the jobs: some have come or ended */
+    STORE_NOTIFY_ALL = (1 << 3) - 1,
 };
 
-/* What `look_around` tells a handle. */
+/* What `elect` tells a handle. */
 struct store_around {
-    bool keeps_time; /* it is the one handle that does what time asks for */
+    bool is_leader;  /* it is the one handle that does what time asks for */
     size_t claimers; /* handles that have looked as claimers of late, about */
     bool has_ready;  /* there are queued jobs of some queue; a hint */
 };
@@ -111,17 +112,17 @@ enum store_durability {
 struct store; /* a handle: each store's own, which starts with a struct store_base */
 
 struct store_options {
-    bool create;          /* set an empty store up; else an empty one is REDRIVE_E_NOT_FOUND. Where
-                           * none can be set up (no such database or folder): another error */
-    bool as_is;           /* change nothing: an older or newer store is opened for `facts` and
-                           * `backup` alone */
-    bool caller_time;     /* the unit's time is begin's now_ms, whatever clock the store has: for
-                           * tests that move time */
+    bool create;      /* set an empty store up; else an empty one is REDRIVE_E_NOT_FOUND. Where
+                       * none can be set up (no such database or folder): another error */
+    bool as_is;       /* change nothing: an older or newer store is opened for `facts` and
+                       * `backup` alone */
+    bool caller_time; /* the transaction's time is begin's now_ms, whatever clock the store has: for
+                       * tests that move time */
     int64_t busy_wait_ms; /* how long to wait for other handles before REDRIVE_E_IO; 0: 5 s */
     int64_t log_frames;   /* SQLite: pages in the log after which it is moved into the file, if the
                            * store does that itself; 0: its own choice. For tests */
-    uint64_t origin;      /* handles with the same one need not tell each other their news, if the
-                           * store can tell them apart (STORE_TELLS); 0: one of its own */
+    uint64_t origin; /* handles with the same one need not tell each other their notification, if
+                      * the store can tell them apart (STORE_TELLS); 0: one of its own */
 };
 
 /* What a backup has copied. */
@@ -161,35 +162,34 @@ struct store_ops {
      * (REDRIVE_E_STATE) and brings an older one up to date. */
     int (*open)(struct str place, const struct store_options *options, struct store **ret,
                 struct redrive_err *err);
-    /* Rolls an open unit back. Accepts NULL. */
+    /* Rolls an open transaction back. Accepts NULL. */
     void (*close)(struct store *store);
 
-    /* -- Units -- */
+    /* -- Transactions -- */
 
-    /* Opens a unit. Waits for its turn where the store has one writer. `ret_now_ms` is the unit's
-     * time: now_ms, or the server's. A server need not be asked: its time is then no later than it
-     * is there, and never earlier than in the unit before, and the shared version is the one of its
-     * last answer. `ready` and the commit notice one that is off: REDRIVE_E_CANCELLED, and the next
-     * begin knows better. store_ask makes it ask. */
+    /* Opens a transaction. Waits for its turn where the store has one writer. `ret_now_ms` is the
+     * transaction's time: now_ms, or the server's. A server need not be asked: its time is then no
+     * later than it is there, and never earlier than in the transaction before, and the shared
+     * version is the one of its last answer. `ready` and the commit notice one that is off:
+     * REDRIVE_E_CANCELLED, and the next begin knows better. store_ask makes it ask. */
     int (*begin)(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
                  int64_t *ret_shared_version, struct redrive_err *err);
-    /* Makes all moves of the unit visible and durable, and ends it; rule 1 says what a failure
-     * means. Other processes are told as store_tell said. */
+    /* Makes all moves of the transaction visible and durable, and ends it; rule 1 says what a
+     * failure means. Other processes are told as store_notify said. */
     int (*commit)(struct store *store, struct redrive_err *err);
-    /* Ends the unit without its moves (after a commit that failed: rule 1). What it had locked is
-     * free. */
+    /* Ends the transaction without its moves (after a commit that failed: rule 1). What it had
+     * locked is free. */
     void (*rollback)(struct store *store);
 
-    /* -- Moves; all need a unit -- */
+    /* -- Moves; all need a transaction -- */
 
-    /* Takes in new jobs: queued, or scheduled when process_after is later than the unit's time. The
-     * strings of `ret` live in `arena`. Refused with REDRIVE_E_EXISTS and the job that stands for
-     * it, in this order:
-     *   a second submit of an id: that job;
-     *   a key that is to be unique for ever, and that any job holds: the one with the lowest seq;
-     *   a key that a live job, or one that is unique for ever, holds: that job.
-     * Of jobs that are gone only those that were unique for ever still hold their key: their seq,
-     * id and last state are remembered. Order of submission is order of seq. */
+    /* Takes in new jobs: queued, or scheduled when process_after is later than the transaction's
+     * time. The strings of `ret` live in `arena`. Refused with REDRIVE_E_EXISTS and the job that
+     * stands for it, in this order: a second submit of an id: that job; a key that is to be unique
+     * for ever, and that any job holds: the one with the lowest seq; a key that a live job, or one
+     * that is unique for ever, holds: that job. Of jobs that are gone only those that were unique
+     * for ever still hold their key: their seq, id and last state are remembered. Order of
+     * submission is order of seq. */
     int (*submit)(struct store *store, const struct job_spec *specs, size_t n,
                   struct submit_result *ret, struct arena *arena, struct redrive_err *err);
 
@@ -198,21 +198,22 @@ struct store_ops {
      * paused queue, though named, has none. A task of which as many are given as its limit says has
      * no more: the next best of the other tasks are given in their place. `more` says that there
      * are queued jobs that it has not looked at, other than those of such a task. On stores that
-     * several units use at once the jobs are locked against other claims until the unit ends.
-     * Without a tenant no tenant waits for another: of k tenants with ready jobs, each one's best
-     * is among those given by any k calls in a row, with the same filter. How a page is shared is
-     * the store's choice, but the jobs of one tenant come in the order above.
-     * The page also has the sums of the limits of its jobs, if these have a row, since other
-     * processes change them without a new shared version. */
+     * several transactions use at once the jobs are locked against other claims until the
+     * transaction ends. Without a tenant no tenant waits for another: of k tenants with ready jobs,
+     * each one's best is among those given by any k calls in a row, with the same filter. How a
+     * page is shared is the store's choice, but the jobs of one tenant come in the order above. The
+     * page also has the sums of the limits of its jobs, if these have a row, since other processes
+     * change them without a new shared version. */
     int (*ready)(struct store *store, const struct claim_filter *filter, struct job_page *ret,
                  struct redrive_err *err);
 
-    /* Before a commit: the next unit will look for such jobs, and at once. A store behind a network
-     * may look for them in the request of the commit, so that `ready` need not ask when that unit
-     * asks by the same filter within some 20 ms. Until then they are locked as by a claim; a store
-     * whose transaction stays open for that is one that wants upkeep after `idle_ms`. A begin after
-     * store_look(true), no read before it, makes use of them; anything else lets them go. The
-     * commit fails or succeeds as without it. Only a hint. NULL: there is nothing to gain. */
+    /* Before a commit: the next transaction will look for such jobs, and at once. A store behind a
+     * network may look for them in the request of the commit, so that `ready` need not ask when
+     * that transaction asks by the same filter within some 20 ms. Until then they are locked as by
+     * a claim; a store whose transaction stays open for that is one that wants upkeep after
+     * `idle_ms`. A begin after store_look(true), no read before it, makes use of them; anything
+     * else lets them go. The commit fails or succeeds as without it. Only a hint. NULL: there is
+     * nothing to gain. */
     void (*look_ahead)(struct store *store, const struct claim_filter *filter);
 
     /* The jobs of an index whose turn has come (scan.h), `more` if there are further ones. */
@@ -227,15 +228,15 @@ struct store_ops {
 
     /* Takes jobs over from another store, whatever state they are in: every field of spec and
      * status is kept but the seq, which is given in the order of the jobs as submit does, and so is
-     * every attempt that the job's own row does not tell. Counts of queues and lines follow. A job
-     * whose id is there already is REDRIVE_E_EXISTS, and left as it is: what was taken over before
-     * an interruption may be offered again. So is a live one whose key another live job holds. An
-     * error of the job is also one of its attempts'. */
-    int (*adopt)(struct store *store, const struct adopted_job *jobs, size_t n,
-                 struct move_result *ret, struct redrive_err *err);
+     * every attempt that the job's own row does not tell. Counts of queues and partitions follow. A
+     * job whose id is there already is REDRIVE_E_EXISTS, and left as it is: what was taken over
+     * before an interruption may be offered again. So is a live one whose key another live job
+     * holds. An error of the job is also one of its attempts'. */
+    int (*import)(struct store *store, const struct imported_job *jobs, size_t n,
+                  struct move_result *ret, struct redrive_err *err);
     /* The same for keys without a job; a key that is held already is left as it is. */
-    int (*adopt_keys)(struct store *store, const struct held_key *keys, size_t n,
-                      struct redrive_err *err);
+    int (*import_keys)(struct store *store, const struct remembered_key *keys, size_t n,
+                       struct redrive_err *err);
 
     /* Puts rows that processes share; a refusal (stale version, no room) is in its own result. */
     int (*shared_put)(struct store *store, const struct shared_row *rows, size_t n,
@@ -244,7 +245,7 @@ struct store_ops {
     int (*counters_add)(struct store *store, const struct counter *counters, size_t n,
                         struct redrive_err *err);
 
-    /* -- Reads; within a unit or outside of one -- */
+    /* -- Reads; within a transaction or outside of one -- */
 
     /* The jobs that match, in the filter's order, `more` if there are further ones. A tenant of few
      * jobs costs about as many looks as it has jobs, whatever other tenants have; a server that
@@ -262,7 +263,7 @@ struct store_ops {
      * questions as lookup. */
     int (*history)(struct store *store, const int64_t *seqs, size_t n, struct attempt_page *ret,
                    struct redrive_err *err);
-    /* How many jobs there are, by what `kind` says; in the order of tenant, queue, task and lane,
+    /* How many jobs there are, by what `kind` says; in the order of tenant, queue, task and gate,
      * as bytes. */
     int (*counts)(struct store *store, enum count_kind kind, struct str tenant,
                   struct count_page *ret, struct redrive_err *err);
@@ -281,13 +282,13 @@ struct store_ops {
                        struct shared_page *ret, struct redrive_err *err);
     /* The keys that are unique for ever and whose jobs are gone, by tenant, then key, as bytes; up
      * to `limit` of those that follow a tenant and key (both absent: from the start). */
-    int (*held_keys)(struct store *store, struct str after_tenant, struct str after_key,
-                     size_t limit, struct held_key_page *ret, struct redrive_err *err);
+    int (*remembered_keys)(struct store *store, struct str after_tenant, struct str after_key,
+                           size_t limit, struct remembered_key_page *ret, struct redrive_err *err);
     /* The counters, by tenant, then name, then label, as bytes. */
     int (*counters_list)(struct store *store, struct str tenant, struct counter_page *ret,
                          struct redrive_err *err);
 
-    /* -- Care; outside of a unit -- */
+    /* -- Care; outside of a transaction -- */
 
     /* What the store is, for people who look after it. */
     int (*facts)(struct store *store, struct store_facts *ret, struct redrive_err *err);
@@ -311,22 +312,22 @@ struct store_ops {
      * NULL: there never is anything to do. */
     void (*upkeep)(struct store *store);
 
-    /* -- Waiting; outside of a unit -- */
+    /* -- Waiting; outside of a transaction -- */
 
-    /* Returns when another process may have changed something, or after `timeout_ms`. `ret_news`
-     * (may be NULL) has bits of enum store_news: what is new since this handle's last wait or unit,
-     * at the least; 0 when the time is over, or the wait has failed. News that may have been lost
-     * with a connection are STORE_NEWS_ALL. */
-    int (*wait)(struct store *store, int64_t timeout_ms, uint32_t *ret_news,
+    /* Returns when another process may have changed something, or after `timeout_ms`.
+     * `ret_notification` (may be NULL) has bits of enum store_notification: what is new since this
+     * handle's last wait or transaction, at the least; 0 when the time is over, or the wait has
+     * failed. News that may have been lost with a connection are STORE_NOTIFY_ALL. */
+    int (*wait)(struct store *store, int64_t timeout_ms, uint32_t *ret_notification,
                 struct redrive_err *err);
 
-    /* Looks around without a unit, and asks to keep time for all processes. That is granted to one
-     * handle at a time, until it closes or has not asked for the `keep_ms` that it said last; with
-     * 0 it is given back. A handle that was stopped meanwhile may believe it longer: to keep time
-     * is to make ordinary units. `claims`: it belongs to a process that takes jobs, and looks every
-     * few seconds at the least. NULL without STORE_LOOKS_AROUND. */
-    int (*look_around)(struct store *store, int64_t keep_ms, bool claims, struct store_around *ret,
-                       struct redrive_err *err);
+    /* Looks around without a transaction, and asks to keep time for all processes. That is granted
+     * to one handle at a time, until it closes or has not asked for the `keep_ms` that it said
+     * last; with 0 it is given back. A handle that was stopped meanwhile may believe it longer: to
+     * keep time is to make ordinary transactions. `claims`: it belongs to a process that takes
+     * jobs, and looks every few seconds at the least. NULL without STORE_LOOKS_AROUND. */
+    int (*elect)(struct store *store, int64_t keep_ms, bool claims, struct store_around *ret,
+                 struct redrive_err *err);
 };
 
 /* ---- Handles --------------------------------------------------------------------------------- */
@@ -335,12 +336,13 @@ struct store_ops {
 struct store_base {
     const struct store_ops *ops;
     enum store_durability durability;
-    uint32_t news;  /* of the open unit; STORE_NEWS_ALL from its begin on */
-    bool is_undone; /* the last commit that failed, with whatever code, has surely done nothing */
-    bool wants_upkeep; /* there is something for store_ops.upkeep */
-    int64_t idle_ms;   /* when, after the last unit; 0: as the caller thinks fit */
-    bool asks;         /* the next begin asks the server, however fresh its last answer is */
-    bool looks;        /* the next unit looks for ready jobs: begin need not ask, `ready` does */
+    uint32_t notification; /* of the open transaction; STORE_NOTIFY_ALL from its begin on */
+    bool is_rolled_back; /* the last commit that failed, with whatever code, has surely done nothing
+                          */
+    bool wants_upkeep;   /* there is something for store_ops.upkeep */
+    int64_t idle_ms;     /* when, after the last transaction; 0: as the caller thinks fit */
+    bool asks;           /* the next begin asks the server, however fresh its last answer is */
+    bool looks; /* the next transaction looks for ready jobs: begin need not ask, `ready` does */
 };
 
 static inline const struct store_base *store_base(const struct store *store)
@@ -354,13 +356,13 @@ static inline const struct store_ops *store_ops(const struct store *store)
     return store_base(store)->ops;
 }
 
-/* The unit that begins next sees what other processes have put until then. */
+/* The transaction that begins next sees what other processes have put until then. */
 static inline void store_ask(struct store *store)
 {
     ((struct store_base *)(void *)store)->asks = true;
 }
 
-/* Whether the unit that begins next looks for ready jobs. */
+/* Whether the transaction that begins next looks for ready jobs. */
 static inline void store_look(struct store *store, bool looks)
 {
     ((struct store_base *)(void *)store)->looks = looks;
@@ -368,7 +370,7 @@ static inline void store_look(struct store *store, bool looks)
 
 /* For stores, in begin: whether the server must be asked if its last answer is so old. The
  * server's time can be told from an answer of half a minute ago, what processes share only from one
- * of a second ago; a unit that looks for jobs learns that from its look. */
+ * of a second ago; a transaction that looks for jobs learns that from its look. */
 static inline bool store_must_ask(struct store_base *base, int64_t age_ms)
 {
     const bool must = base->asks || age_ms > (base->looks ? 30000 : 1000);
@@ -376,11 +378,12 @@ static inline bool store_must_ask(struct store_base *base, int64_t age_ms)
     return must;
 }
 
-/* What other processes are told when the open unit is committed, bits of enum store_news; 0: they
- * are not woken. For stores with STORE_TELLS. A unit that does not call this tells all. */
-static inline void store_tell(struct store *store, uint32_t news)
+/* What other processes are told when the open transaction is committed, bits of enum
+ * store_notification; 0: they are not woken. For stores with STORE_TELLS. A transaction that does
+ * not call this tells all. */
+static inline void store_notify(struct store *store, uint32_t notification)
 {
-    ((struct store_base *)(void *)store)->news = news;
+    ((struct store_base *)(void *)store)->notification = notification;
 }
 
 /* For main() of a program that is Redrive and nothing else, before threads and stores: the

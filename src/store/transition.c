@@ -66,10 +66,10 @@ bool transition_attempt_in_row(const struct job_status *s, struct job_attempt *r
     return true;
 }
 
-size_t adopted_rows(const struct adopted_job *adopted)
+size_t imported_rows(const struct imported_job *imported)
 {
-    const bool tells = transition_attempt_in_row(&adopted->job->status, NULL);
-    return adopted->n_attempts - (tells && adopted->n_attempts > 0);
+    const bool tells = transition_attempt_in_row(&imported->job->status, NULL);
+    return imported->n_attempts - (tells && imported->n_attempts > 0);
 }
 
 static bool is_time_locked(enum redrive_state state)
@@ -94,8 +94,8 @@ static void leave_running(struct job_status *s)
 static void leave_parked(struct job_status *s, int64_t now_ms)
 {
     if (s->first_started_ms != 0)
-        s->held_ms += elapsed_since(s->held_since_ms, now_ms);
-    s->held_since_ms = 0;
+        s->paused_ms += elapsed_since(s->paused_since_ms, now_ms);
+    s->paused_since_ms = 0;
     s->parked_by_limit = false;
 }
 
@@ -137,7 +137,7 @@ static void park(struct job_status *s, bool by_limit, int64_t now_ms, struct tra
     become(s, REDRIVE_STATE_PARKED, now_ms, t);
     s->deferrals++;
     s->parked_by_limit = by_limit;
-    s->held_since_ms = now_ms;
+    s->paused_since_ms = now_ms;
 }
 
 static void replace_error(struct job_status *s, const struct job_error *error, uint64_t fingerprint,
@@ -156,7 +156,7 @@ static void take_attempt_back(struct job_status *s)
     if (s->attempts > 0)
         s->attempts--;
     if (s->attempts == 0)
-        s->first_started_ms = s->held_ms = 0;
+        s->first_started_ms = s->paused_ms = 0;
 }
 
 static void settle(struct job_status *s, const struct settle_move *move, int64_t now_ms,
@@ -194,7 +194,7 @@ static void settle(struct job_status *s, const struct settle_move *move, int64_t
 
 static void credit_pause(struct job_status *s, const struct pause_time *pause)
 {
-    s->held_ms +=
+    s->paused_ms +=
         pause->until_ms - (pause->since_ms > s->updated_ms ? pause->since_ms : s->updated_ms);
 }
 
@@ -240,7 +240,7 @@ static void redrive(struct job_status *s, int64_t now_ms, struct transition *t)
     s->attempts = s->crashes = 0;
     s->reason = REDRIVE_REASON_NONE;
     s->process_after_ms = now_ms;
-    s->first_started_ms = s->held_ms = 0;
+    s->first_started_ms = s->paused_ms = 0;
 }
 
 /* 0, or why the move cannot be made of this row. */

@@ -70,7 +70,7 @@ def test_run_submits_the_job_of_the_entry(redrive, place):
     redrive.output("migrate", cwd=path)
     answer = redrive.output("cron", "run", "beat", cwd=path).strip()
     with sqlite3.connect(path / "redrive.db") as db:
-        rows = db.execute("SELECT s.id, l.task, s.payload FROM job_states j JOIN lines l USING (line_id) JOIN specs s USING (seq)").fetchall()
+        rows = db.execute("SELECT s.id, l.task, s.payload FROM job_states j JOIN partitions l USING (partition_id) JOIN specs s USING (seq)").fetchall()
         marks = db.execute("SELECT count(*) FROM shared WHERE kind = 4").fetchone()
     assert rows == [(answer, "store_status", '{"a":1}')]
     assert marks == (0,)

@@ -19,7 +19,7 @@ def place(tmp_path):
         path = tmp_path
         db = tmp_path / "redrive.db"
 
-        def rows(self, sql="SELECT l.task, s.payload FROM job_states JOIN lines l USING (line_id) JOIN specs s USING (seq) ORDER BY seq"):
+        def rows(self, sql="SELECT l.task, s.payload FROM job_states JOIN partitions l USING (partition_id) JOIN specs s USING (seq) ORDER BY seq"):
             with sqlite3.connect(self.db) as db:
                 return db.execute(sql).fetchall()
 
@@ -84,7 +84,7 @@ def test_every_option_reaches_the_row(redrive, place):
     row = place.rows(
         "SELECT l.queue, s.priority, t.name, s.user, s.project, s.service, s.unique_key, s.unique_forever,"
         " j.process_after_ms, s.deadline_ms, s.policy, s.max_attempts"
-        " FROM job_states j JOIN lines l USING (line_id) JOIN tenants t ON t.tenant_id = l.tenant_id JOIN specs s USING (seq)"
+        " FROM job_states j JOIN partitions l USING (partition_id) JOIN tenants t ON t.tenant_id = l.tenant_id JOIN specs s USING (seq)"
     )
     policy = '{"max_attempts":3,"strategy":"fixed"}'
     assert row == [("q", -7, "x", "u", "p", "s", "k", 1, 2209032000000, 2209068000500, policy, 3)]

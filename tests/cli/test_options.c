@@ -229,7 +229,7 @@ static void duration_is_taken_in_milliseconds_within_its_bounds(void **state)
            "it must be from 100ms to 1m", "");
 }
 
-static void duration_without_a_unit_is_refused_in_the_name_of_the_option(void **state)
+static void duration_without_a_transaction_is_refused_in_the_name_of_the_option(void **state)
 {
     (void)state;
     struct line *l = READ("simulate", "--delay", "5");
@@ -642,7 +642,7 @@ int main(void)
         T(double_refuses_what_is_not_a_plain_number),
         T(double_without_bounds_must_still_be_finite),
         T(duration_is_taken_in_milliseconds_within_its_bounds),
-        T(duration_without_a_unit_is_refused_in_the_name_of_the_option),
+        T(duration_without_a_transaction_is_refused_in_the_name_of_the_option),
         T(choice_is_the_index_of_the_word),
         T(choice_suggests_the_nearest_word),
         T(list_keeps_every_value_in_order),

@@ -364,7 +364,7 @@ def test_worker_that_slept_past_its_lease_settles_nothing(bench):
     bench.open_gate()  # both handlers end well
     wait_for(lambda: bench.states() == ["completed"], "the end of the job")
     wait_for(lambda: len(bench.effects("end")) == 2, "the ends of both runs")
-    before = bench.jobs("name, attempts, worker, rank")
+    before = bench.jobs("name, attempts, worker, sort_key")
     first.signal(signal.SIGCONT)
     wait_for(
         lambda: "settlement_refused" in first.log() or "lease_lost" in first.log(),
@@ -373,7 +373,7 @@ def test_worker_that_slept_past_its_lease_settles_nothing(bench):
     for worker in (first, second):
         worker.signal(signal.SIGTERM)
         assert worker.wait()[0] == 0
-    assert bench.jobs("name, attempts, worker, rank") == before
+    assert bench.jobs("name, attempts, worker, sort_key") == before
     assert before[0][:3] == ("completed", 2, "second")
     assert " completed " not in first.log()
     assert second.log().count(" completed ") == 1

@@ -30,7 +30,7 @@ static void bed_with(struct bed *bed, int jobs)
     memset(&looks, 0, sizeof looks);
 }
 
-/* Two claims in one unit. */
+/* Two claims in one transaction. */
 static void claim_twice(struct bed *bed, const struct claim_filter *x, const struct claim_filter *y)
 {
     struct claim_op a, b;

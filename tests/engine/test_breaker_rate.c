@@ -10,7 +10,7 @@
 #define CALLS   1200
 #define STEP_MS 5
 #define TOGETHER \
-    40 /* jobs that are submitted and claimed in one unit; each is settled in its own */
+    40 /* jobs that are submitted and claimed in one transaction; each is settled in its own */
 
 static const char YAML[] =
     "tasks:\n"
@@ -186,14 +186,14 @@ static void slow_jobs_open_it(void **state)
     bed_release(&bed);
 }
 
-static int fail_unit(struct engine *e, struct op *op, struct redrive_err *err)
+static int fail_transaction(struct engine *e, struct op *op, struct redrive_err *err)
 {
     (void)e;
     (void)op;
     return err_set(err, REDRIVE_E_INVALID, "no");
 }
 
-static void a_unit_that_fails_takes_no_counts_with_it(void **state)
+static void a_transaction_that_fails_takes_no_counts_with_it(void **state)
 {
     (void)state;
     struct bed bed;
@@ -201,7 +201,7 @@ static void a_unit_that_fails_takes_no_counts_with_it(void **state)
     submit_many(&bed, "flaky", 30);
     assert_int_equal(claim_task(&bed, "flaky", 30), 30);
     for (size_t i = 0; i < 30; i++) {
-        struct op bad = {.apply = fail_unit, .weight = 1};
+        struct op bad = {.apply = fail_transaction, .weight = 1};
         const bool fails = i >= 10 && i < 20;
         const struct job *job = &bed.claim.jobs[i];
         assert_int_equal(engine_apply_one(bed.engine, &bad, NULL), REDRIVE_E_INVALID);
@@ -233,7 +233,7 @@ static void successes_are_written_within_a_second(void **state)
     engine_close(other);
     bed_release(&bed);
 }
-/* All claimed jobs in one unit; every tenth fails, the last one does not. */
+/* All claimed jobs in one transaction; every tenth fails, the last one does not. */
 static void settle_together(struct bed *bed)
 {
     struct settlement items[TOGETHER];
@@ -263,7 +263,7 @@ static int64_t version_of_row(struct bed *bed)
     return version;
 }
 
-/* The shared version as a unit is told it. */
+/* The shared version as a transaction is told it. */
 static int64_t shared_version(struct bed *bed)
 {
     struct store *store = engine_store(bed->engine);
@@ -326,7 +326,7 @@ int main(void)
         T(sixty_percent_of_failures_open_it),
         T(the_last_calls_of_both_engines_are_counted),
         T(slow_jobs_open_it),
-        T(a_unit_that_fails_takes_no_counts_with_it),
+        T(a_transaction_that_fails_takes_no_counts_with_it),
         T(successes_are_written_within_a_second),
         T(counts_do_not_raise_the_shared_version),
         T(failures_far_from_opening_it_are_written_within_a_tenth_of_a_second),

@@ -167,7 +167,7 @@ static void what_names_no_job_goes(void **state)
     bed_release(&bed);
 }
 
-static void many_are_carried_out_in_several_units(void **state)
+static void many_are_carried_out_in_several_transactions(void **state)
 {
     (void)state;
     struct bed bed;
@@ -219,7 +219,7 @@ int main(void)
         cmocka_unit_test(a_later_life_of_the_job_is_not_meant),
         cmocka_unit_test(a_cancel_of_this_life_is_not_lost_behind_an_older_one),
         cmocka_unit_test(what_names_no_job_goes),
-        cmocka_unit_test(many_are_carried_out_in_several_units),
+        cmocka_unit_test(many_are_carried_out_in_several_transactions),
         cmocka_unit_test(of_two_engines_one_carries_it_out),
     };
     return cmocka_run_group_tests_name("engine cancels", tests, NULL, NULL);

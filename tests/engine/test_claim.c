@@ -180,7 +180,7 @@ static void put_megabytes(struct bed *bed, size_t n)
     free(text);
 }
 
-/* Claims of one unit each have their own bytes, and nothing that was found is left lying. */
+/* Claims of one transaction each have their own bytes, and nothing that was found is left lying. */
 static void claims_get_as_many_jobs_as_fit(void **state)
 {
     (void)state;

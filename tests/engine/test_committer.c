@@ -197,7 +197,7 @@ static void word_is_given_when_jobs_become_ready(void **state)
     bed_release(&bed);
 }
 
-/* One who says that he is of this process, so that his news are not heard here. */
+/* One who says that he is of this process, so that his notification are not heard here. */
 static void word_that_was_lost_costs_a_moment(void **state)
 {
     (void)state;
@@ -241,8 +241,8 @@ static void claim_sees_what_has_just_become_due(void **state)
     bed_release(&bed);
 }
 
-/* A claim may be made in the same unit as a submit that came before it: then it finds the job, or
- * is told to look again. */
+/* A claim may be made in the same transaction as a submit that came before it: then it finds the
+ * job, or is told to look again. */
 static void what_is_handed_in_together_is_found_by_the_next_look(void **state)
 {
     (void)state;
@@ -313,8 +313,8 @@ struct hanging {
     atomic_bool may_go_on;
 };
 
-/* On the committer's thread. As a connection that gives no answer would, but for a unit that is
- * open: on some stores others would wait for that one. */
+/* On the committer's thread. As a connection that gives no answer would, but for a transaction that
+ * is open: on some stores others would wait for that one. */
 static void hang(struct op *op, void *ctx)
 {
     struct hanging *h = ctx;
@@ -370,13 +370,13 @@ static void check_time_is_kept_beside_one_that_hangs(bool stops)
     bed_release(&bed);
 }
 
-static void another_keeps_time_while_one_hangs(void **state)
+static void another_is_leader_while_one_hangs(void **state)
 {
     (void)state;
     check_time_is_kept_beside_one_that_hangs(false);
 }
 
-static void another_keeps_time_while_one_hangs_as_it_stops(void **state)
+static void another_is_leader_while_one_hangs_as_it_stops(void **state)
 {
     (void)state;
     check_time_is_kept_beside_one_that_hangs(true);
@@ -461,8 +461,8 @@ static void *submit_again_and_again(void *arg)
     return arg;
 }
 
-/* How many units it takes. */
-static unsigned count_units(void)
+/* How many transactions it takes. */
+static unsigned count_transactions(void)
 {
     struct bed bed;
     pthread_t threads[N_THREADS];
@@ -480,14 +480,15 @@ static unsigned count_units(void)
 }
 
 /* Those who were answered together ask again together, and the first of them waits for the others:
- * else they would be in two units that follow each other. On a busy machine some come too late. */
+ * else they would be in two transactions that follow each other. On a busy machine some come too
+ * late. */
 static void what_comes_soon_after_goes_along_if_the_store_is_far_away(void **state)
 {
     (void)state;
     unsigned least = UINT32_MAX;
     for (int i = 0; i < 8 && least > ROUNDS + 2; i++) {
-        const unsigned units = count_units();
-        least = units < least ? units : least;
+        const unsigned transactions = count_transactions();
+        least = transactions < least ? transactions : least;
     }
     assert_in_range(least, ROUNDS, ROUNDS + 2);
 }
@@ -503,8 +504,8 @@ int main(void)
         T(claim_sees_what_has_just_become_due),
         T(stop_answers_what_was_handed_in),
         T(what_is_handed_in_together_is_found_by_the_next_look),
-        T(another_keeps_time_while_one_hangs),
-        T(another_keeps_time_while_one_hangs_as_it_stops),
+        T(another_is_leader_while_one_hangs),
+        T(another_is_leader_while_one_hangs_as_it_stops),
         T(idle_committer_sees_to_its_store),
         T(what_comes_soon_after_goes_along_if_the_store_is_far_away),
     };

@@ -10,7 +10,7 @@
 #include "dump.h"
 #include "fault.h"
 #include "kit.h"
-#include "random_unit.h"
+#include "random_transaction.h"
 
 #define DUMP_MAX ((size_t)1 << 23)
 
@@ -89,15 +89,15 @@ static void check_same(struct store *expected, struct store *is)
     buf_release(&b);
 }
 
-/* Jobs in every state, rows of every kind, counters and keys, as random units leave them. */
-static void fill(struct kit *kit, uint64_t units)
+/* Jobs in every state, rows of every kind, counters and keys, as random transactions leave them. */
+static void fill(struct kit *kit, uint64_t transactions)
 {
     struct random_side side;
     struct buf answers;
     buf_init(&answers, (size_t)1 << 20);
     random_side_init(&side, kit->store, &answers);
-    for (uint64_t unit = 0; unit < units; unit++)
-        random_unit(&side, rng_mix(unit));
+    for (uint64_t transaction = 0; transaction < transactions; transaction++)
+        random_transaction(&side, rng_mix(transaction));
     random_side_release(&side);
     buf_release(&answers);
 }
@@ -151,7 +151,7 @@ static void check_everything_arrives(const char *from)
     pair_run(&p);
     check_same(p.from.store, p.to.store);
     /* How many there are follows from what a compiler evaluates first. */
-    assert_true(p.report.jobs > 10 && p.report.attempts > 5 && p.report.held_keys > 5);
+    assert_true(p.report.jobs > 10 && p.report.attempts > 5 && p.report.remembered_keys > 5);
     assert_true(p.report.counters > 2);
     for (int kind = SHARED_BREAKER; kind < SHARED_KIND_COUNT; kind++)
         assert_int_equal(p.report.rows[kind] > 0, kind != SHARED_WORKER);
@@ -231,7 +231,7 @@ static void a_chain_of_transfers_has_the_same_content_at_every_step(void **state
     assert_true(first.report.counters > 2);
     assert_int_equal(second.report.counters, first.report.counters);
     assert_int_equal(second.report.attempts, first.report.attempts);
-    assert_int_equal(second.report.held_keys, first.report.held_keys);
+    assert_int_equal(second.report.remembered_keys, first.report.remembered_keys);
     assert_true(content_same(&second.report.from, &first.report.from));
     check_same(first.from.store, second.to.store);
     /* The counters of the first are in the last, and are not added to it once more. */
@@ -355,18 +355,18 @@ static void whatever_fails_the_next_run_ends_it(void **state)
     }
 }
 
-/* A destination that others get in the way of: at the nth call of its units, or at all. */
+/* A destination that others get in the way of: at the nth call of its transactions, or at all. */
 struct busy {
     struct wrap wrap;
     unsigned long calls;
     unsigned long at; /* counts from 1; 0: always */
-    bool in_unit;
+    bool in_transaction;
 };
 
 static int be_busy(struct wrap *wrap, struct redrive_err *err)
 {
     struct busy *b = (struct busy *)(void *)wrap;
-    if (!b->in_unit || (++b->calls != b->at && b->at != 0))
+    if (!b->in_transaction || (++b->calls != b->at && b->at != 0))
         return 0;
     return err_set(err, REDRIVE_E_CANCELLED, "others were in the way");
 }
@@ -375,9 +375,9 @@ static int busy_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
                       int64_t *ret_version, struct redrive_err *err)
 {
     struct busy *b = (struct busy *)(void *)store;
-    b->in_unit = true;
+    b->in_transaction = true;
     int rc = be_busy(&b->wrap, err);
-    b->in_unit = rc == 0;
+    b->in_transaction = rc == 0;
     return rc < 0 ? rc
                   : store_ops(b->wrap.inner)
                         ->begin(b->wrap.inner, now_ms, ret_now_ms, ret_version, err);
@@ -387,14 +387,14 @@ static int busy_commit(struct store *store, struct redrive_err *err)
 {
     struct busy *b = (struct busy *)(void *)store;
     int rc = be_busy(&b->wrap, err);
-    b->in_unit = rc < 0;
+    b->in_transaction = rc < 0;
     return rc < 0 ? rc : store_ops(b->wrap.inner)->commit(b->wrap.inner, err);
 }
 
 static void busy_rollback(struct store *store)
 {
     struct busy *b = (struct busy *)(void *)store;
-    b->in_unit = false;
+    b->in_transaction = false;
     store_ops(b->wrap.inner)->rollback(b->wrap.inner);
 }
 
@@ -410,7 +410,7 @@ static void pair_open_busy(struct pair *p, struct busy *busy, unsigned long at)
     p->options.to = wrap_store(&busy->wrap);
 }
 
-static void units_that_others_were_in_the_way_of_are_tried_again(void **state)
+static void transactions_that_others_were_in_the_way_of_are_tried_again(void **state)
 {
     (void)state;
     bool met = true;
@@ -530,9 +530,10 @@ static void a_planted_difference_is_found_in_every_part(void **state)
         PUT(&p.from, .id = STR("a"));
         put_row(&p.from, SHARED_BREAKER, "smtp", "closed");
         kit_count(&p.from, (struct counter){STR("acme"), STR("completed"), {0}, 7});
-        kit_adopt_keys(&p.from, &(struct held_key){STR("acme"), STR("k1"), STR("x"), 5}, 1);
+        kit_import_keys(&p.from, &(struct remembered_key){STR("acme"), STR("k1"), STR("x"), 5}, 1);
         if (part == 2)
-            kit_adopt_keys(&p.to, &(struct held_key){STR("acme"), STR("k1"), STR("y"), 5}, 1);
+            kit_import_keys(&p.to, &(struct remembered_key){STR("acme"), STR("k1"), STR("y"), 5},
+                            1);
         else
             pair_run(&p);
         if (part == 0)
@@ -765,7 +766,7 @@ int main(void)
         T(a_second_run_changes_nothing),
         T(an_interrupted_run_is_gone_on_with),
         T(whatever_fails_the_next_run_ends_it),
-        T(units_that_others_were_in_the_way_of_are_tried_again),
+        T(transactions_that_others_were_in_the_way_of_are_tried_again),
         T(a_destination_that_is_never_free_is_given_up),
         T(two_handles_on_one_store_are_found_out),
         T(a_job_that_was_worked_on_is_told_and_left),

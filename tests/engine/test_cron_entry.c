@@ -388,7 +388,7 @@ static void definition_that_is_not_understood_is_left_alone(void **state)
     bed_release(&bed);
 }
 
-/* Does what the other does, and then makes the unit fail. */
+/* Does what the other does, and then makes the transaction fail. */
 struct failing_op {
     struct op op;
     struct op *inner;
@@ -401,7 +401,7 @@ static int apply_and_fail(struct engine *e, struct op *base, struct redrive_err 
     return rc < 0 ? rc : REDRIVE_E_NOMEM;
 }
 
-static void what_a_failed_unit_has_set_is_not_believed(void **state)
+static void what_a_failed_transaction_has_set_is_not_believed(void **state)
 {
     (void)state;
     struct bed bed;
@@ -532,7 +532,7 @@ int main(void)
         T(tenants_have_entries_of_their_own),
         T(row_without_a_definition_is_a_mark),
         T(definition_that_is_not_understood_is_left_alone),
-        T(what_a_failed_unit_has_set_is_not_believed),
+        T(what_a_failed_transaction_has_set_is_not_believed),
         T(entries_are_checked_by_the_rules_of_the_configuration),
         T(entries_are_bounded_in_size_and_number),
     };

@@ -167,7 +167,7 @@ static void time_in_a_paused_queue_does_not_count_towards_the_total_timeout(void
             pause(&bed, false);
         job = *bed_claim_one(&bed);
         assert_int_equal(bed_fail(&bed, &job, "TRANSIENT_FAIL"), 0);
-        assert_int_equal(bed_job(&bed, seq).status.held_ms, paused ? 100000 : 0);
+        assert_int_equal(bed_job(&bed, seq).status.paused_ms, paused ? 100000 : 0);
         assert_int_equal(bed_state(&bed, seq),
                          paused ? REDRIVE_STATE_RETRYING : REDRIVE_STATE_DEAD_LETTER);
         bed_release(&bed);

@@ -396,7 +396,7 @@ static void paused_queue_starts_nothing(void **state)
     bed_release(&bed);
 }
 
-#define MANY 1200 /* more than one unit gives their time back to */
+#define MANY 1200 /* more than one transaction gives their time back to */
 
 /* Jobs that have failed once stand in the queue, which is then paused. */
 static void pause_many(struct bed *bed)
@@ -418,25 +418,25 @@ static void pause_many(struct bed *bed)
     "tasks: {t: {retry: {strategy: fixed, initial_delay: 1s, jitter: false}, lease: 1h, " \
     "breaker: {failure_threshold: 100000, failure_rate: 0}}}\n"
 
-static void long_queue_is_resumed_in_several_units(void **state)
+static void long_queue_is_resumed_in_several_transactions(void **state)
 {
     (void)state;
     struct bed bed;
     struct pause_op op;
-    int units = 1;
+    int transactions = 1;
     bed_init(&bed, PATIENT);
     pause_many(&bed);
     bed_pass(&bed, 5000);
     pause_op_init(&op, (struct str){0}, STR("default"), false);
     assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
-    for (; pause_op_goes_on(&op); units++) {
+    for (; pause_op_goes_on(&op); transactions++) {
         assert_int_equal(bed_claim(&bed, 1), 0);
         bed.now_ms += 70;
         assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
     }
-    assert_int_equal(units, 2);
+    assert_int_equal(transactions, 2);
     for (int64_t seq = 1; seq <= MANY; seq++)
-        assert_int_equal(bed_job(&bed, seq).status.held_ms, 5000);
+        assert_int_equal(bed_job(&bed, seq).status.paused_ms, 5000);
     assert_int_equal(bed_claim(&bed, 1), 1);
     bed_release(&bed);
 }
@@ -460,7 +460,7 @@ static void queue_that_was_resumed_by_half_is_still_paused(void **state)
         assert_int_equal(engine_apply_one(bed.engine, &again.op, NULL), 0);
     while (pause_op_goes_on(&again));
     for (int64_t seq = 1; seq <= MANY; seq++)
-        assert_int_equal(bed_job(&bed, seq).status.held_ms, 7000);
+        assert_int_equal(bed_job(&bed, seq).status.paused_ms, 7000);
     /* Paused anew, it is not for the first one to resume it. */
     pause_op_init(&again, (struct str){0}, STR("default"), true);
     assert_int_equal(engine_apply_one(bed.engine, &again.op, NULL), 0);
@@ -489,7 +489,7 @@ int main(void)
         T(jobs_without_a_user_are_not_one_user),
         T(start_that_the_store_refuses_costs_no_token),
         T(paused_queue_starts_nothing),
-        T(long_queue_is_resumed_in_several_units),
+        T(long_queue_is_resumed_in_several_transactions),
         T(queue_that_was_resumed_by_half_is_still_paused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,7 +14,7 @@ struct held {
     uint64_t token;
 };
 
-/* Processes that share a store. The first keeps time for all. */
+/* Processes that share a store. The first is the leader. */
 struct crew {
     struct bed bed;
     struct engine *engines[ENGINES];
@@ -28,7 +28,7 @@ struct crew {
 static void open_engine_of(struct crew *c, int who)
 {
     c->engines[who] = bed_second_engine(&c->bed);
-    engine_keep_time(c->engines[who], who == 0);
+    engine_set_leader(c->engines[who], who == 0);
 }
 
 static void crew_init(struct crew *c, size_t limit, uint64_t seed)
@@ -62,15 +62,15 @@ static void tick_while_due(struct crew *c, int who)
     }
 }
 
-/* What a committer does after a unit: others hear its news, and whoever has asked for a tick gets
- * it. */
-static void after_unit(struct crew *c, int who)
+/* What a committer does after a transaction: others hear its notification, and whoever has asked
+ * for a tick gets it. */
+static void after_transaction(struct crew *c, int who)
 {
     const struct engine *e = c->engines[who];
-    const bool is_news = (e->news & STORE_NEWS_TIME) != 0 || e->puts > 0;
+    const bool is_notification = (e->notification & STORE_NOTIFY_TIME) != 0 || e->puts > 0;
     int64_t next_ms;
     tick_while_due(c, who);
-    if (is_news)
+    if (is_notification)
         assert_int_equal(engine_tick(c->engines[0], &next_ms, NULL), 0);
     tick_while_due(c, 0);
     assert_true(bed_count(&c->bed, REDRIVE_STATE_RUNNING) <= c->limit);
@@ -145,10 +145,10 @@ static void step(struct crew *c)
         if (dice == 4) /* before it could let a parked job go */
             crash(c, who);
         else
-            after_unit(c, who);
+            after_transaction(c, who);
     } else if (c->n_held[who] + 3 < MOST) {
         const size_t got = claim(c, who, 1 + rng_below(&c->rng, 3));
-        after_unit(c, who);
+        after_transaction(c, who);
         if (got == 0 && c->n_held[0] == 0 && c->n_held[1] == 0)
             advance(c);
     }
@@ -214,16 +214,16 @@ static void starts_and_settles_under_one_limit_do_not_conflict(void **state)
     for (int who = 0; who < ENGINES; who++) /* the rows are made */
         assert_int_equal(claim(&c, who, 2), 2);
     const uint64_t before = c.engines[0]->conflicts + c.engines[1]->conflicts;
-    const uint32_t loads = c.engines[0]->lanes.loads + c.engines[1]->lanes.loads;
+    const uint32_t loads = c.engines[0]->gates.loads + c.engines[1]->gates.loads;
     for (int i = 0; i < 100; i++) {
         const int who = i % ENGINES;
         assert_int_equal(claim(&c, who, 1), 1);
         assert_int_equal(settle(&c, who, NULL), 0);
     }
     const uint64_t conflicts = c.engines[0]->conflicts + c.engines[1]->conflicts - before;
-    print_message("# 200 units of two processes: %u were made again\n", (unsigned)conflicts);
+    print_message("# 200 transactions of two processes: %u were made again\n", (unsigned)conflicts);
     assert_true(conflicts <= 2); /* the first look after what the other has made */
-    assert_true(c.engines[0]->lanes.loads + c.engines[1]->lanes.loads <= loads + 4);
+    assert_true(c.engines[0]->gates.loads + c.engines[1]->gates.loads <= loads + 4);
     crew_release(&c);
 }
 
@@ -241,7 +241,7 @@ static void a_full_limit_is_seen_by_one_whose_picture_is_old(void **state)
     assert_int_equal(claim(&c, 0, 1), 0);
     assert_true(c.engines[0]->conflicts <= before + 1);
     assert_int_equal(settle(&c, 1, NULL), 0);
-    after_unit(&c, 1); /* sends a candidate ahead */
+    after_transaction(&c, 1); /* sends a candidate ahead */
     assert_int_equal(bed_count(&c.bed, REDRIVE_STATE_RUNNING), 1);
     assert_int_equal(claim(&c, 0, 1), 1); /* which the other may start */
     crew_release(&c);

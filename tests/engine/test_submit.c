@@ -195,7 +195,7 @@ static void key_of_an_array_stands_for_all_its_jobs(void **state)
     bed_release(&bed);
 }
 
-static void requests_of_one_unit_are_compared_too(void **state)
+static void requests_of_one_transaction_are_compared_too(void **state)
 {
     (void)state;
     struct bed bed;
@@ -314,7 +314,7 @@ int main(void)
         T(key_unique_for_ever_outlives_its_job),
         T(key_of_a_request_stands_for_what_it_said),
         T(key_of_an_array_stands_for_all_its_jobs),
-        T(requests_of_one_unit_are_compared_too),
+        T(requests_of_one_transaction_are_compared_too),
         T(whole_batch_is_refused_with_one_of_its_jobs),
         T(higher_priority_is_claimed_first),
     };

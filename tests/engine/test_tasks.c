@@ -177,7 +177,7 @@ static void dead_letters_are_kept_as_long_as_was_published(void **state)
     bed_release(&bed);
 }
 
-/* More than a sweep looks at in one unit. */
+/* More than a sweep looks at in one transaction. */
 static void dead_letters_go_though_many_stand_before_them(void **state)
 {
     (void)state;
@@ -243,8 +243,10 @@ static int lose(struct engine *e, struct op *op, struct redrive_err *err)
     return lossy->losses-- > 0 ? err_set(err, REDRIVE_E_CANCELLED, "others were in the way") : 0;
 }
 
-/* More than a sweep looks at in one unit, and between two sweeps a unit that is tried twice. */
-static void units_that_are_lost_do_not_take_a_sweep_back_that_was_none_of_theirs(void **state)
+/* More than a sweep looks at in one transaction, and between two sweeps a transaction that is tried
+ * twice. */
+static void transactions_that_are_lost_do_not_take_a_sweep_back_that_was_none_of_theirs(
+    void **state)
 {
     (void)state;
     const int64_t day_ms = INT64_C(86400000);
@@ -281,7 +283,7 @@ static void dead_letters_of_0_days_are_kept_for_ever(void **state)
     bed_release(&bed);
 }
 
-/* More than a sweep looks at in one unit, and a unit that fails in between. */
+/* More than a sweep looks at in one transaction, and a transaction that fails in between. */
 static void own_policies_are_heard_though_many_stand_before_them(void **state)
 {
     (void)state;
@@ -313,7 +315,7 @@ int main(void)
         T(dead_letters_are_kept_as_long_as_was_published),
         T(dead_letters_go_though_many_stand_before_them),
         T(dead_letters_are_kept_as_long_as_their_own_policy_says),
-        T(units_that_are_lost_do_not_take_a_sweep_back_that_was_none_of_theirs),
+        T(transactions_that_are_lost_do_not_take_a_sweep_back_that_was_none_of_theirs),
         T(dead_letters_of_0_days_are_kept_for_ever),
         T(own_policies_are_heard_though_many_stand_before_them),
     };

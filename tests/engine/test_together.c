@@ -1,4 +1,4 @@
-/* Operations of one unit: what the store is asked at once, and in which order. */
+/* Operations of one transaction: what the store is asked at once, and in which order. */
 #include "engine/bed.h"
 
 #include "engine/private.h"
@@ -225,7 +225,7 @@ static void submits_reach_the_store_together(void **state)
     assert_false(submits[0].answers[0].existed);
     assert_true(submits[2].answers[0].existed);
     assert_int_equal(submits[2].answers[0].seq, submits[0].answers[0].seq);
-    /* Answers outlive the unit. */
+    /* Answers outlive the transaction. */
     bed_submit(&bed, "mail", "{}");
     assert_true(str_is(submits[0].answers[0].id, "a"));
     for (int i = 0; i < 3; i++)

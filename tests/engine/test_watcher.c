@@ -16,8 +16,8 @@
 struct fake {
     struct store_base base;
     struct store_ops ops;
-    atomic_uint news; /* for the next wait */
-    atomic_bool keeps_time;
+    atomic_uint notification; /* for the next wait */
+    atomic_bool is_leader;
     atomic_bool has_ready;
     atomic_size_t claimers;
     atomic_int looks;
@@ -29,8 +29,8 @@ struct fake {
 struct told {
     struct fake fake;
     struct watcher *watcher;
-    atomic_uint news; /* all that was ever told, since it was taken */
-    atomic_bool keeps_time;
+    atomic_uint notification; /* all that was ever told, since it was taken */
+    atomic_bool is_leader;
 };
 
 static struct fake *fake_of(struct store *store)
@@ -38,13 +38,13 @@ static struct fake *fake_of(struct store *store)
     return (struct fake *)(void *)store;
 }
 
-static int fake_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_news,
+static int fake_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_notification,
                      struct redrive_err *err)
 {
     struct fake *fake = fake_of(store);
     (void)timeout_ms;
     (void)err;
-    *ret_news = atomic_exchange(&fake->news, 0);
+    *ret_notification = atomic_exchange(&fake->notification, 0);
     usleep(500);
     return 0;
 }
@@ -60,7 +60,7 @@ static int fake_look(struct store *store, int64_t keep_ms, bool claims, struct s
     *ret = (struct store_around){0};
     if (fake->fails)
         return REDRIVE_E_IO;
-    *ret = (struct store_around){.keeps_time = keep_ms > 0 && fake->keeps_time,
+    *ret = (struct store_around){.is_leader = keep_ms > 0 && fake->is_leader,
                                  .claimers = fake->claimers,
                                  .has_ready = fake->has_ready};
     return 0;
@@ -71,19 +71,17 @@ static void fake_close(struct store *store)
     (void)store;
 }
 
-static void tell(void *ctx, uint32_t news, bool keeps_time)
+static void tell(void *ctx, uint32_t notification, bool is_leader)
 {
     struct told *told = ctx;
-    atomic_fetch_or(&told->news, news);
-    told->keeps_time = keeps_time;
+    atomic_fetch_or(&told->notification, notification);
+    told->is_leader = is_leader;
 }
 
 static void start(struct told *told, uint32_t capabilities)
 {
-    told->fake.ops = (struct store_ops){.capabilities = capabilities,
-                                        .wait = fake_wait,
-                                        .look_around = fake_look,
-                                        .close = fake_close};
+    told->fake.ops = (struct store_ops){
+        .capabilities = capabilities, .wait = fake_wait, .elect = fake_look, .close = fake_close};
     told->fake.base.ops = &told->fake.ops;
     const struct watcher_options options = {
         .store = (struct store *)(void *)&told->fake, .tell = tell, .ctx = told};
@@ -99,54 +97,55 @@ static void await_looks(struct told *told, int n)
 }
 
 /* Until all that was said has been told, or not. */
-static uint32_t say(struct told *told, uint32_t news)
+static uint32_t say(struct told *told, uint32_t notification)
 {
-    told->news = 0;
-    told->fake.news = news;
-    for (int64_t end_ms = clock_monotonic_ms() + LIMIT_MS; told->fake.news != 0; usleep(500))
+    told->notification = 0;
+    told->fake.notification = notification;
+    for (int64_t end_ms = clock_monotonic_ms() + LIMIT_MS; told->fake.notification != 0;
+         usleep(500))
         assert_true(clock_monotonic_ms() < end_ms);
     usleep(20000);
-    return told->news;
+    return told->notification;
 }
 
-static void without_a_look_all_news_are_passed_on(void **state)
+static void without_a_look_all_notification_are_passed_on(void **state)
 {
     struct told told = {.watcher = NULL};
     (void)state;
     start(&told, STORE_NOTIFIES);
-    assert_int_equal(say(&told, STORE_NEWS_TIME), STORE_NEWS_TIME);
-    assert_int_equal(say(&told, STORE_NEWS_READY), STORE_NEWS_READY);
-    assert_true(told.keeps_time);
+    assert_int_equal(say(&told, STORE_NOTIFY_TIME), STORE_NOTIFY_TIME);
+    assert_int_equal(say(&told, STORE_NOTIFY_READY), STORE_NOTIFY_READY);
+    assert_true(told.is_leader);
     assert_int_equal(told.fake.looks, 0);
     watcher_stop(told.watcher);
 }
 
-static void only_who_keeps_time_is_told_of_it(void **state)
+static void only_who_is_leader_is_told_of_it(void **state)
 {
     struct told told = {.watcher = NULL};
     (void)state;
     start(&told, STORE_NOTIFIES | STORE_LOOKS_AROUND);
     await_looks(&told, 1);
-    assert_false(told.keeps_time);
-    assert_int_equal(say(&told, STORE_NEWS_TIME) & STORE_NEWS_TIME, 0);
-    told.fake.keeps_time = true;
+    assert_false(told.is_leader);
+    assert_int_equal(say(&told, STORE_NOTIFY_TIME) & STORE_NOTIFY_TIME, 0);
+    told.fake.is_leader = true;
     await_looks(&told, 1);
-    assert_true(told.keeps_time);
-    assert_true(told.news & STORE_NEWS_TIME);
-    assert_true(say(&told, STORE_NEWS_TIME) & STORE_NEWS_TIME);
+    assert_true(told.is_leader);
+    assert_true(told.notification & STORE_NOTIFY_TIME);
+    assert_true(say(&told, STORE_NOTIFY_TIME) & STORE_NOTIFY_TIME);
     watcher_stop(told.watcher);
 }
 
-static void who_keeps_time_is_told_once_a_second_at_the_least(void **state)
+static void who_is_leader_is_told_once_a_second_at_the_least(void **state)
 {
     struct told told = {.watcher = NULL};
     (void)state;
-    told.fake.keeps_time = true;
+    told.fake.is_leader = true;
     start(&told, STORE_NOTIFIES | STORE_LOOKS_AROUND);
     await_looks(&told, 1);
-    told.news = 0;
+    told.notification = 0;
     await_looks(&told, 1);
-    assert_true(told.news & STORE_NEWS_TIME);
+    assert_true(told.notification & STORE_NOTIFY_TIME);
     watcher_stop(told.watcher);
 }
 
@@ -154,16 +153,16 @@ static void one_that_fails_gives_time_back(void **state)
 {
     struct told told = {.watcher = NULL};
     (void)state;
-    told.fake.keeps_time = true;
+    told.fake.is_leader = true;
     start(&told, STORE_NOTIFIES | STORE_LOOKS_AROUND);
     await_looks(&told, 1);
-    assert_true(told.keeps_time);
+    assert_true(told.is_leader);
     watcher_give_time_back(told.watcher);
     await_looks(&told, 1);
     assert_int_equal(told.fake.given_back, 1);
-    assert_false(told.keeps_time);
+    assert_false(told.is_leader);
     await_looks(&told, 1);
-    assert_true(told.keeps_time);
+    assert_true(told.is_leader);
     watcher_stop(told.watcher);
 }
 
@@ -177,14 +176,14 @@ static void many_claimers_look_before_they_claim(void **state)
     start(&told, STORE_NOTIFIES | STORE_LOOKS_AROUND);
     await_looks(&told, 1);
     watcher_claims(told.watcher);
-    told.news = 0;
-    told.fake.news = STORE_NEWS_READY;
+    told.notification = 0;
+    told.fake.notification = STORE_NOTIFY_READY;
     await_looks(&told, 1);
-    assert_int_equal(told.news & STORE_NEWS_READY, 0);
+    assert_int_equal(told.notification & STORE_NOTIFY_READY, 0);
     told.fake.has_ready = true;
-    told.fake.news = STORE_NEWS_READY;
+    told.fake.notification = STORE_NOTIFY_READY;
     await_looks(&told, 1);
-    assert_true(told.news & STORE_NEWS_READY);
+    assert_true(told.notification & STORE_NOTIFY_READY);
     assert_true(told.fake.claiming_looks >= 2);
     watcher_stop(told.watcher);
 }
@@ -194,14 +193,15 @@ static void looking_for_jobs_all_the_time_leaves_time_for_the_rest(void **state)
     struct told told = {.watcher = NULL};
     (void)state;
     told.fake.claimers = 10;
-    told.fake.keeps_time = true;
+    told.fake.is_leader = true;
     start(&told, STORE_NOTIFIES | STORE_LOOKS_AROUND);
     await_looks(&told, 1);
     watcher_claims(told.watcher);
-    told.news = 0;
-    for (int64_t end_ms = clock_monotonic_ms() + LIMIT_MS; !(told.news & STORE_NEWS_TIME);) {
+    told.notification = 0;
+    for (int64_t end_ms = clock_monotonic_ms() + LIMIT_MS;
+         !(told.notification & STORE_NOTIFY_TIME);) {
         assert_true(clock_monotonic_ms() < end_ms);
-        told.fake.news = STORE_NEWS_READY;
+        told.fake.notification = STORE_NOTIFY_READY;
         usleep(500);
     }
     watcher_stop(told.watcher);
@@ -214,9 +214,9 @@ static void one_that_cannot_look_looks_after_everything(void **state)
     told.fake.fails = true;
     start(&told, STORE_NOTIFIES | STORE_LOOKS_AROUND);
     await_looks(&told, 1);
-    told.news = 0;
+    told.notification = 0;
     await_looks(&told, 1);
-    assert_int_equal(told.news, STORE_NEWS_TIME | STORE_NEWS_READY);
+    assert_int_equal(told.notification, STORE_NOTIFY_TIME | STORE_NOTIFY_READY);
     watcher_stop(told.watcher);
 }
 
@@ -228,7 +228,7 @@ static void two_claimers_follow_at_once(void **state)
     start(&told, STORE_NOTIFIES | STORE_LOOKS_AROUND);
     await_looks(&told, 1);
     watcher_claims(told.watcher);
-    assert_true(say(&told, STORE_NEWS_READY) & STORE_NEWS_READY);
+    assert_true(say(&told, STORE_NOTIFY_READY) & STORE_NOTIFY_READY);
     watcher_stop(told.watcher);
 }
 
@@ -239,34 +239,34 @@ static void one_that_does_not_claim_follows_at_once(void **state)
     told.fake.claimers = 1000;
     start(&told, STORE_NOTIFIES | STORE_LOOKS_AROUND);
     await_looks(&told, 1);
-    assert_true(say(&told, STORE_NEWS_READY) & STORE_NEWS_READY);
+    assert_true(say(&told, STORE_NOTIFY_READY) & STORE_NOTIFY_READY);
     watcher_stop(told.watcher);
 }
 
-static void ready_jobs_are_found_without_news_too(void **state)
+static void ready_jobs_are_found_without_notification_too(void **state)
 {
     struct told told = {.watcher = NULL};
     (void)state;
     told.fake.has_ready = true;
     start(&told, STORE_NOTIFIES | STORE_LOOKS_AROUND);
     await_looks(&told, 1);
-    assert_true(told.news & STORE_NEWS_READY);
+    assert_true(told.notification & STORE_NOTIFY_READY);
     watcher_stop(told.watcher);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(without_a_look_all_news_are_passed_on),
-        cmocka_unit_test(only_who_keeps_time_is_told_of_it),
-        cmocka_unit_test(who_keeps_time_is_told_once_a_second_at_the_least),
+        cmocka_unit_test(without_a_look_all_notification_are_passed_on),
+        cmocka_unit_test(only_who_is_leader_is_told_of_it),
+        cmocka_unit_test(who_is_leader_is_told_once_a_second_at_the_least),
         cmocka_unit_test(one_that_fails_gives_time_back),
         cmocka_unit_test(many_claimers_look_before_they_claim),
         cmocka_unit_test(looking_for_jobs_all_the_time_leaves_time_for_the_rest),
         cmocka_unit_test(one_that_cannot_look_looks_after_everything),
         cmocka_unit_test(two_claimers_follow_at_once),
         cmocka_unit_test(one_that_does_not_claim_follows_at_once),
-        cmocka_unit_test(ready_jobs_are_found_without_news_too),
+        cmocka_unit_test(ready_jobs_are_found_without_notification_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

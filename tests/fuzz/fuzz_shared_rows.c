@@ -62,10 +62,10 @@ static struct store *store_with(const struct shared_row *row)
     const struct store_options options = {.create = true};
     struct store *store = NULL;
     struct move_result result = {0};
-    int64_t unit_ms, version;
+    int64_t transaction_ms, version;
     FUZZ_CHECK(store_open("memory:", &options, &store, NULL) == 0);
     const struct store_ops *ops = store_ops(store);
-    FUZZ_CHECK(ops->begin(store, now_ms, &unit_ms, &version, NULL) == 0);
+    FUZZ_CHECK(ops->begin(store, now_ms, &transaction_ms, &version, NULL) == 0);
     FUZZ_CHECK(ops->shared_put(store, row, 1, &result, NULL) == 0);
     FUZZ_CHECK(ops->commit(store, NULL) == 0);
     return store;

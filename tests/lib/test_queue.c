@@ -73,7 +73,7 @@ static void signals_are_left_to_the_program(void **state)
     assert_int_equal(sigismember(&mine, SIGTERM), 0);
 }
 
-static int look_around(struct redrive_task_run *run, void *arg)
+static int elect(struct redrive_task_run *run, void *arg)
 {
     size_t len;
     assert_string_equal(redrive_task_run_id(run), "a");
@@ -106,7 +106,7 @@ static void a_function_sees_its_job(void **state)
         .deadline_ms = 60000,
     };
     assert_int_equal(redrive_queue_submit(bed->queue, &job, 1, 0, NULL, NULL), 0);
-    handle(bed->queue, "t", look_around, bed->queue, 1);
+    handle(bed->queue, "t", elect, bed->queue, 1);
     work_until_idle(bed->queue);
     assert_int_equal(state_of(bed->queue, "a"), REDRIVE_STATE_COMPLETED);
 }

@@ -119,7 +119,7 @@ static int end_of(pid_t pid)
 }
 
 /* How often a line is in the log; NULL: how many there are. */
-static int count_lines(const struct bed *bed, const char *line)
+static int count_partitions(const struct bed *bed, const char *line)
 {
     char text[REDRIVE_ID_MAX + 2];
     int n = 0;
@@ -136,7 +136,7 @@ static int count_lines(const struct bed *bed, const char *line)
 static void wait_for_line(const struct bed *bed, const char *line)
 {
     const int64_t end_ms = clock_monotonic_ms() + LONG_MS;
-    while (count_lines(bed, line) == 0) {
+    while (count_partitions(bed, line) == 0) {
         if (clock_monotonic_ms() > end_ms)
             fail_msg("%s was not started", line);
         sleep_ms(5);
@@ -166,9 +166,9 @@ static void two_processes_share_a_file_and_run_each_job_once(void **state)
     pid_t one = start(bed, "share"), two = start(bed, "share");
     assert_int_equal(end_of(one), 0);
     assert_int_equal(end_of(two), 0);
-    assert_int_equal(count_lines(bed, NULL), SHARED_JOBS);
+    assert_int_equal(count_partitions(bed, NULL), SHARED_JOBS);
     for (int i = 0; i < SHARED_JOBS; i++) {
-        assert_int_equal(count_lines(bed, ids[i]), 1);
+        assert_int_equal(count_partitions(bed, ids[i]), 1);
         assert_int_equal(state_of(bed->queue, ids[i]), REDRIVE_STATE_COMPLETED);
     }
 }

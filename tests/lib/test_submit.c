@@ -281,7 +281,7 @@ static void what_succeeds_late_has_succeeded(void **state)
 
 /* ---- What the function sees and says --------------------------------------------------------- */
 
-static int look_around(struct redrive_run *run, void *arg)
+static int elect(struct redrive_run *run, void *arg)
 {
     size_t len = 0;
     assert_string_equal(redrive_run_job_id(run), "my-id");
@@ -304,7 +304,7 @@ static void a_function_sees_its_job(void **state)
     int attempts = 0;
     struct redrive_job job = {.id = "my-id", .task = "t", .payload = "a\0b", .payload_len = 3};
     struct redrive_result result;
-    assert_int_equal(redrive_submit(f.handler, &job, look_around, &attempts, &result), 0);
+    assert_int_equal(redrive_submit(f.handler, &job, elect, &attempts, &result), 0);
     assert_string_equal(result.id, "my-id");
     fixture_release(&f);
 }

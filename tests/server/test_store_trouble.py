@@ -60,7 +60,7 @@ def test_server_that_is_away_is_told_at_once(bench, store):
     bad = wait_for(lambda: (h := health(server))["store"]["status"] == "unreachable" and h, "it is known to be away")
     assert (bad["status"], bad["health_score"]) == ("unhealthy", 0)
     assert bad["store"]["since"] and bad["store"]["error"]
-    server.wait_log(r"ERROR store_failed ")  # units have found it too
+    server.wait_log(r"ERROR store_failed ")  # transactions have found it too
     for method, path, body in [("POST", "/tasks/mail", "{}"), ("GET", "/jobs/x", None), ("GET", "/queues", None),
                                ("GET", "/ready", None), ("POST", "/tasks/mail", "{}")]:
         status, headers, text, took_s = ask(server, method, path, body)

@@ -123,7 +123,7 @@ def test_a_cluster_keeps_the_contract_of_a_store(calm, name):
     program = BINARY.parent / "tests" / "store" / f"test_store_{name}"
     if not program.exists():
         pytest.skip("the tests of the stores are not built")
-    env = os.environ | {"REDRIVE_TEST_STORE": "redis", "REDRIVE_TEST_REDIS": calm.url, "REDRIVE_STORE_UNITS": "200",
+    env = os.environ | {"REDRIVE_TEST_STORE": "redis", "REDRIVE_TEST_REDIS": calm.url, "REDRIVE_STORE_TRANSACTIONS": "200",
                         "REDRIVE_FAULT_STEP": "20"}
     done = subprocess.run([str(program)], env=env, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

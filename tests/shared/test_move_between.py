@@ -70,7 +70,7 @@ def test_a_server_without_a_disk_is_no_memory_of_this_process(fleet, tmp_path):
 
 # What must be the same at every step of a chain.
 COUNTED = ["jobs", "attempts", "dead_letters", "by_state", "breakers", "limits", "pauses", "tasks", "cron", "alerts",
-           "counters", "held_keys", "hash_from", "hash_to"]
+           "counters", "remembered_keys", "hash_from", "hash_to"]
 
 
 def test_a_chain_through_every_kind_of_store_tells_the_same_at_each_step(make_server, tmp_path):

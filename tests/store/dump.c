@@ -66,8 +66,8 @@ static void add_status(struct buf *b, const struct job_status *s)
     add_int(b, "first_started", s->first_started_ms);
     add_int(b, "started", s->started_ms);
     add_int(b, "finished", s->finished_ms);
-    add_int(b, "held", s->held_ms);
-    add_int(b, "held_since", s->held_since_ms);
+    add_int(b, "held", s->paused_ms);
+    add_int(b, "held_since", s->paused_since_ms);
     add_int(b, "token", (int64_t)s->token);
     add_int(b, "lease", s->lease_until_ms);
     add_str(b, "worker", s->worker);
@@ -165,14 +165,15 @@ static void add_queues(struct store *store, struct buf *b)
     count_page_release(&page);
 }
 
-static void add_lines(struct store *store, struct buf *b)
+static void add_partitions(struct store *store, struct buf *b)
 {
     struct count_page page = {0};
-    assert_int_equal(store_ops(store)->counts(store, COUNT_LINES, (struct str){0}, &page, NULL), 0);
+    assert_int_equal(
+        store_ops(store)->counts(store, COUNT_PARTITIONS, (struct str){0}, &page, NULL), 0);
     for (size_t i = 0; i < page.n; i++) {
         const struct job_count *l = &page.counts[i];
-        buf_printf(b, "line %.*s/%.*s/%.*s", (int)l->tenant.len, l->tenant.ptr, (int)l->queue.len,
-                   l->queue.ptr, (int)l->task.len, l->task.ptr);
+        buf_printf(b, "partition %.*s/%.*s/%.*s", (int)l->tenant.len, l->tenant.ptr,
+                   (int)l->queue.len, l->queue.ptr, (int)l->task.len, l->task.ptr);
         for (int s = 0; s < REDRIVE_STATE_COUNT; s++)
             add_int(b, redrive_state_name((enum redrive_state)s), (int64_t)l->by_state[s]);
         buf_putc(b, '\n');
@@ -180,20 +181,20 @@ static void add_lines(struct store *store, struct buf *b)
     count_page_release(&page);
 }
 
-static void add_lanes(struct store *store, struct buf *b)
+static void add_gates(struct store *store, struct buf *b)
 {
     struct count_page page = {0};
     assert_int_equal(store_ops(store)->counts(store, COUNT_PARKED, (struct str){0}, &page, NULL),
                      0);
     for (size_t i = 0; i < page.n; i++)
-        buf_printf(b, "lane %.*s/%.*s parked=%" PRIu64 "\n", (int)page.counts[i].tenant.len,
-                   page.counts[i].tenant.ptr, (int)page.counts[i].lane.len, page.counts[i].lane.ptr,
+        buf_printf(b, "gate %.*s/%.*s parked=%" PRIu64 "\n", (int)page.counts[i].tenant.len,
+                   page.counts[i].tenant.ptr, (int)page.counts[i].gate.len, page.counts[i].gate.ptr,
                    page.counts[i].jobs);
     assert_int_equal(store_ops(store)->counts(store, COUNT_RUNNING, (struct str){0}, &page, NULL),
                      0);
     for (size_t i = 0; i < page.n; i++)
         buf_printf(b, "limit %.*s/%.*s running=%" PRIu64 "\n", (int)page.counts[i].tenant.len,
-                   page.counts[i].tenant.ptr, (int)page.counts[i].lane.len, page.counts[i].lane.ptr,
+                   page.counts[i].tenant.ptr, (int)page.counts[i].gate.len, page.counts[i].gate.ptr,
                    page.counts[i].jobs);
     count_page_release(&page);
 }
@@ -245,18 +246,18 @@ static void add_counters(struct store *store, struct buf *b)
     counter_page_release(&page);
 }
 
-static void add_held_keys(struct store *store, struct buf *b)
+static void add_remembered_keys(struct store *store, struct buf *b)
 {
-    struct held_key_page page = {0};
+    struct remembered_key_page page = {0};
     struct buf tenant, key;
     buf_init(&tenant, 1 << 10);
     buf_init(&key, 1 << 10);
     do {
-        assert_int_equal(
-            store_ops(store)->held_keys(store, buf_str(&tenant), buf_str(&key), PAGE, &page, NULL),
-            0);
+        assert_int_equal(store_ops(store)->remembered_keys(store, buf_str(&tenant), buf_str(&key),
+                                                           PAGE, &page, NULL),
+                         0);
         for (size_t i = 0; i < page.n; i++) {
-            const struct held_key *k = &page.keys[i];
+            const struct remembered_key *k = &page.keys[i];
             buf_printf(b, "held %.*s/%.*s id=%.*s %s\n", (int)k->tenant.len, k->tenant.ptr,
                        (int)k->key.len, k->key.ptr, (int)k->id.len, k->id.ptr,
                        redrive_state_name(k->state));
@@ -266,7 +267,7 @@ static void add_held_keys(struct store *store, struct buf *b)
             buf_add_str(&key, k->key);
         }
     } while (page.more);
-    held_key_page_release(&page);
+    remembered_key_page_release(&page);
     buf_release(&tenant);
     buf_release(&key);
 }
@@ -276,12 +277,12 @@ void dump_store(struct store *store, struct buf *ret)
     buf_reset(ret);
     add_jobs(store, ret);
     add_queues(store, ret);
-    add_lines(store, ret);
-    add_lanes(store, ret);
+    add_partitions(store, ret);
+    add_gates(store, ret);
     add_groups(store, ret);
     for (int kind = SHARED_BREAKER; kind < SHARED_KIND_COUNT; kind++)
         add_shared(store, ret, (enum shared_kind)kind);
     add_counters(store, ret);
-    add_held_keys(store, ret);
+    add_remembered_keys(store, ret);
     assert_int_equal(buf_failed(ret), 0);
 }

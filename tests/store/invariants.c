@@ -11,7 +11,7 @@ static struct invariants *watching(struct store *store)
     return (struct invariants *)(void *)store;
 }
 
-#define EACH(v, l) for (struct ledger *l = (v)->unit; l < (v)->unit + (v)->n; l++)
+#define EACH(v, l) for (struct ledger *l = (v)->transaction; l < (v)->transaction + (v)->n; l++)
 
 #define INNER(v, slot, ...) store_ops((v)->wrap.inner)->slot((v)->wrap.inner, __VA_ARGS__)
 
@@ -19,7 +19,7 @@ static int begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
                  int64_t *ret_shared_version, struct redrive_err *err)
 {
     struct invariants *v = watching(store);
-    memcpy(v->unit, v->committed, sizeof v->unit);
+    memcpy(v->transaction, v->committed, sizeof v->transaction);
     return INNER(v, begin, now_ms, ret_now_ms, ret_shared_version, err);
 }
 
@@ -28,11 +28,11 @@ static int commit(struct store *store, struct redrive_err *err)
     struct invariants *v = watching(store);
     int rc = INNER(v, commit, err);
     if (rc == 0) {
-        memcpy(v->committed, v->unit, sizeof v->committed);
+        memcpy(v->committed, v->transaction, sizeof v->committed);
     } else if (rc == REDRIVE_E_IO) {
         /* The tests meet at most one such commit whose effect is in doubt. */
         assert_int_equal(v->n, 1);
-        v->committed[1] = v->unit[0];
+        v->committed[1] = v->transaction[0];
         v->n = 2;
     }
     return rc;

@@ -15,7 +15,7 @@
 struct invariants {
     struct wrap wrap;
     struct ledger committed[2];
-    struct ledger unit[2];
+    struct ledger transaction[2];
     size_t n; /* of ledgers: 1 or 2 */
 };
 

@@ -12,7 +12,8 @@
             fail_msg("%s: %s; %s", #slot, redrive_err_name(rc_), err_.message);    \
     } while (0)
 
-/* Commits. A unit that others were in the way of has not happened, and is tried again: false. */
+/* Commits. A transaction that others were in the way of has not happened, and is tried again:
+ * false. */
 static bool has_committed(struct kit *kit)
 {
     struct redrive_err err = {0};
@@ -21,7 +22,7 @@ static bool has_committed(struct kit *kit)
         fail_msg("commit: %s", err.message);
     if (rc < 0)
         store_ops(kit->store)->rollback(kit->store);
-    kit->in_unit = false;
+    kit->in_transaction = false;
     return rc == 0;
 }
 
@@ -34,12 +35,13 @@ static bool is_over(struct kit *kit, int rc)
     return true;
 }
 
-/* The same in a unit, of its own if there is none; of a slot, or of a function like one. */
-#define IN_UNIT(kit, slot, ...) DO_IN_UNIT(kit, store_ops((kit)->store)->slot, __VA_ARGS__)
-#define DO_IN_UNIT(kit, function, ...)                                              \
+/* The same in a transaction, of its own if there is none; of a slot, or of a function like one. */
+#define IN_TRANSACTION(kit, slot, ...) \
+    DO_IN_TRANSACTION(kit, store_ops((kit)->store)->slot, __VA_ARGS__)
+#define DO_IN_TRANSACTION(kit, function, ...)                                       \
     do {                                                                            \
         struct redrive_err err_ = {0};                                              \
-        bool own_ = !(kit)->in_unit;                                                \
+        bool own_ = !(kit)->in_transaction;                                         \
         if (own_)                                                                   \
             kit_begin(kit);                                                         \
         int rc_ = function((kit)->store, __VA_ARGS__, &err_);                       \
@@ -80,12 +82,12 @@ void kit_close(struct kit *kit)
     job_page_release(&kit->page);
     attempt_page_release(&kit->attempts);
     count_page_release(&kit->queues);
-    count_page_release(&kit->lines);
-    count_page_release(&kit->lanes);
+    count_page_release(&kit->partitions);
+    count_page_release(&kit->gates);
     group_page_release(&kit->groups);
     shared_page_release(&kit->shared);
     counter_page_release(&kit->counters);
-    held_key_page_release(&kit->held);
+    remembered_key_page_release(&kit->held);
     arena_release(&kit->arena);
     store_close(kit->store);
     if (kit->owns_url)
@@ -113,7 +115,7 @@ int kit_try_begin(struct kit *kit)
     int64_t now_ms;
     int rc =
         store_ops(kit->store)->begin(kit->store, kit->now_ms, &now_ms, &kit->shared_version, NULL);
-    kit->in_unit = rc == 0;
+    kit->in_transaction = rc == 0;
     return rc;
 }
 
@@ -121,7 +123,7 @@ void kit_begin(struct kit *kit)
 {
     int64_t now_ms;
     CALL(kit, begin, kit->now_ms, &now_ms, &kit->shared_version);
-    kit->in_unit = true;
+    kit->in_transaction = true;
 }
 
 void kit_commit(struct kit *kit)
@@ -129,13 +131,13 @@ void kit_commit(struct kit *kit)
     struct redrive_err err = {0};
     if (store_ops(kit->store)->commit(kit->store, &err) < 0)
         fail_msg("commit: %s", err.message);
-    kit->in_unit = false;
+    kit->in_transaction = false;
 }
 
 void kit_rollback(struct kit *kit)
 {
     store_ops(kit->store)->rollback(kit->store);
-    kit->in_unit = false;
+    kit->in_transaction = false;
 }
 
 static struct str or_default(struct str s, const char *fallback)
@@ -156,7 +158,7 @@ struct submit_result kit_try_put(struct kit *kit, const struct job_spec *given)
     if (spec.max_attempts == 0)
         spec.max_attempts = 5;
     struct submit_result result;
-    IN_UNIT(kit, submit, &spec, 1, &result, &kit->arena);
+    IN_TRANSACTION(kit, submit, &spec, 1, &result, &kit->arena);
     return result;
 }
 
@@ -170,7 +172,7 @@ int64_t kit_put(struct kit *kit, const struct job_spec *spec)
 struct move_result kit_try_start(struct kit *kit, const struct start_move *move)
 {
     struct move_result result;
-    IN_UNIT(kit, move, STARTS(move, 1), &result);
+    IN_TRANSACTION(kit, move, STARTS(move, 1), &result);
     return result;
 }
 
@@ -190,7 +192,7 @@ uint64_t kit_start(struct kit *kit, int64_t seq)
 struct move_result kit_settle_with(struct kit *kit, const struct settle_move *move)
 {
     struct move_result result;
-    IN_UNIT(kit, move, SETTLES(move, 1), &result);
+    IN_TRANSACTION(kit, move, SETTLES(move, 1), &result);
     return result;
 }
 
@@ -212,28 +214,28 @@ struct move_result kit_extend(struct kit *kit, int64_t seq, uint64_t token, int6
 {
     struct move_result result;
     const struct extend_move move = {seq, token, until_ms};
-    IN_UNIT(kit, move, EXTENDS(&move, 1), &result);
+    IN_TRANSACTION(kit, move, EXTENDS(&move, 1), &result);
     return result;
 }
 
 struct move_result kit_park(struct kit *kit, int64_t seq, bool by_limit)
 {
     struct move_result result;
-    IN_UNIT(kit, move, PARKS(&seq, 1, by_limit), &result);
+    IN_TRANSACTION(kit, move, PARKS(&seq, 1, by_limit), &result);
     return result;
 }
 
 struct move_result kit_unpark(struct kit *kit, int64_t seq)
 {
     struct move_result result;
-    IN_UNIT(kit, move, UNPARKS(&seq, 1), &result);
+    IN_TRANSACTION(kit, move, UNPARKS(&seq, 1), &result);
     return result;
 }
 
 struct move_result kit_change(struct kit *kit, const struct change_move *move)
 {
     struct move_result result;
-    IN_UNIT(kit, move, CHANGES(move, 1), &result);
+    IN_TRANSACTION(kit, move, CHANGES(move, 1), &result);
     return result;
 }
 
@@ -242,21 +244,21 @@ size_t kit_sweep(struct kit *kit, uint32_t states, int64_t before_ms, size_t lim
     struct scan scan = {.limit = limit, .states = states, .before_ms = before_ms};
     size_t removed = 0;
     bool more;
-    DO_IN_UNIT(kit, scan_remove, &scan, (struct str){0}, &removed, &more);
+    DO_IN_TRANSACTION(kit, scan_remove, &scan, (struct str){0}, &removed, &more);
     return removed;
 }
 
 size_t kit_promote(struct kit *kit, size_t limit, int64_t *ret_next_ms)
 {
     size_t moved = 0;
-    DO_IN_UNIT(kit, scan_promote, limit, &moved, ret_next_ms);
+    DO_IN_TRANSACTION(kit, scan_promote, limit, &moved, ret_next_ms);
     return moved;
 }
 
 int kit_shared_put(struct kit *kit, const struct shared_row *row)
 {
     struct move_result result;
-    IN_UNIT(kit, shared_put, row, 1, &result);
+    IN_TRANSACTION(kit, shared_put, row, 1, &result);
     return result.code;
 }
 
@@ -268,19 +270,19 @@ void kit_pause(struct kit *kit, struct str tenant, struct str queue)
 
 void kit_count(struct kit *kit, struct counter counter)
 {
-    IN_UNIT(kit, counters_add, &counter, 1);
+    IN_TRANSACTION(kit, counters_add, &counter, 1);
 }
 
-struct move_result kit_adopt(struct kit *kit, const struct adopted_job *job)
+struct move_result kit_import(struct kit *kit, const struct imported_job *job)
 {
     struct move_result result;
-    IN_UNIT(kit, adopt, job, 1, &result);
+    IN_TRANSACTION(kit, import, job, 1, &result);
     return result;
 }
 
-void kit_adopt_keys(struct kit *kit, const struct held_key *keys, size_t n)
+void kit_import_keys(struct kit *kit, const struct remembered_key *keys, size_t n)
 {
-    IN_UNIT(kit, adopt_keys, keys, n);
+    IN_TRANSACTION(kit, import_keys, keys, n);
 }
 
 struct decision decision_completed(void)
@@ -362,7 +364,7 @@ static void put_some_of(struct kit *kit, struct str tenant)
 void kit_fill_tenants(struct kit *kit, int others)
 {
     for (int part = 0; part < 3; part++) {
-        if (kit->in_unit)
+        if (kit->in_transaction)
             kit_commit(kit);
         put_some_of(kit, STR("small"));
         for (int i = 0; part < 2 && i < others / 2; i += 50) {
@@ -445,20 +447,20 @@ struct job_page *kit_ready(struct kit *kit, const struct claim_filter *given)
     struct claim_filter filter = *given;
     if (filter.limit == 0)
         filter.limit = 100;
-    IN_UNIT(kit, ready, &filter, &kit->page);
+    IN_TRANSACTION(kit, ready, &filter, &kit->page);
     return &kit->page;
 }
 
 struct job_page *kit_scan(struct kit *kit, struct scan *scan)
 {
-    IN_UNIT(kit, scan, scan, &kit->page);
+    IN_TRANSACTION(kit, scan, scan, &kit->page);
     return &kit->page;
 }
 
-struct job_page *kit_parked(struct kit *kit, struct str lane, enum scan_index order, size_t limit)
+struct job_page *kit_parked(struct kit *kit, struct str gate, enum scan_index order, size_t limit)
 {
     return kit_scan(
-        kit, &(struct scan){.index = order, .limit = limit, .tenant = STR("acme"), .name = lane});
+        kit, &(struct scan){.index = order, .limit = limit, .tenant = STR("acme"), .name = gate});
 }
 
 static struct job_page *scan_times(struct kit *kit, enum scan_index index, size_t limit,
@@ -492,28 +494,28 @@ struct count_page *kit_queues(struct kit *kit, struct str tenant)
     return &kit->queues;
 }
 
-struct count_page *kit_lines(struct kit *kit, struct str tenant)
+struct count_page *kit_partitions(struct kit *kit, struct str tenant)
 {
-    CALL(kit, counts, COUNT_LINES, tenant, &kit->lines);
-    return &kit->lines;
+    CALL(kit, counts, COUNT_PARTITIONS, tenant, &kit->partitions);
+    return &kit->partitions;
 }
 
-struct count_page *kit_lanes(struct kit *kit, struct str tenant)
+struct count_page *kit_gates(struct kit *kit, struct str tenant)
 {
-    CALL(kit, counts, COUNT_PARKED, tenant, &kit->lanes);
-    return &kit->lanes;
+    CALL(kit, counts, COUNT_PARKED, tenant, &kit->gates);
+    return &kit->gates;
 }
 
 struct count_page *kit_running(struct kit *kit, struct str tenant)
 {
-    CALL(kit, counts, COUNT_RUNNING, tenant, &kit->lanes);
-    return &kit->lanes;
+    CALL(kit, counts, COUNT_RUNNING, tenant, &kit->gates);
+    return &kit->gates;
 }
 
-struct held_key_page *kit_held(struct kit *kit, struct str after_tenant, struct str after_key,
-                               size_t limit)
+struct remembered_key_page *kit_held(struct kit *kit, struct str after_tenant, struct str after_key,
+                                     size_t limit)
 {
-    CALL(kit, held_keys, after_tenant, after_key, limit, &kit->held);
+    CALL(kit, remembered_keys, after_tenant, after_key, limit, &kit->held);
     return &kit->held;
 }
 

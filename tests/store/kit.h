@@ -1,8 +1,8 @@
 /* kit.h - a store and a clock for a test, with short words for what tests do all the time.
  *
- * Each verb runs in a unit of its own, unless the test has begun one. A verb whose slot fails as a
- * whole fails the test; a move that is refused is the test's own affair. What a read gives lives
- * until the next read of the same kind.
+ * Each verb runs in a transaction of its own, unless the test has begun one. A verb whose slot
+ * fails as a whole fails the test; a move that is refused is the test's own affair. What a read
+ * gives lives until the next read of the same kind.
  */
 #ifndef TESTS_STORE_KIT_H
 #define TESTS_STORE_KIT_H
@@ -18,7 +18,7 @@ struct kit {
     struct store *store;
     char url[STORES_URL_MAX];
     bool owns_url;
-    bool in_unit;
+    bool in_transaction;
     int64_t now_ms;
     int64_t shared_version; /* at the last begin */
     unsigned n_ids;
@@ -28,12 +28,12 @@ struct kit {
     struct job_page page;
     struct attempt_page attempts;
     struct count_page queues;
-    struct count_page lines;
-    struct count_page lanes;
+    struct count_page partitions;
+    struct count_page gates;
     struct group_page groups;
     struct shared_page shared;
     struct counter_page counters;
-    struct held_key_page held;
+    struct remembered_key_page held;
 };
 
 /* -- Life cycle: as a cmocka fixture, or by hand -- */
@@ -48,7 +48,7 @@ int kit_teardown(void **state);
 
 #define F(function) cmocka_unit_test_setup_teardown(function, kit_setup, kit_teardown)
 
-/* -- Units -- */
+/* -- Transactions -- */
 
 void kit_begin(struct kit *kit);
 int kit_try_begin(struct kit *kit);
@@ -81,8 +81,8 @@ size_t kit_promote(struct kit *kit, size_t limit, int64_t *ret_next_ms);
 int kit_shared_put(struct kit *kit, const struct shared_row *row); /* the result's code */
 void kit_pause(struct kit *kit, struct str tenant, struct str queue);
 void kit_count(struct kit *kit, struct counter counter);
-struct move_result kit_adopt(struct kit *kit, const struct adopted_job *job);
-void kit_adopt_keys(struct kit *kit, const struct held_key *keys, size_t n);
+struct move_result kit_import(struct kit *kit, const struct imported_job *job);
+void kit_import_keys(struct kit *kit, const struct remembered_key *keys, size_t n);
 
 /* What decide() says in its simplest forms. */
 struct decision decision_completed(void);
@@ -114,16 +114,16 @@ struct job_page *kit_list(struct kit *kit, const struct job_filter *filter);
 #define READY(kit, ...) kit_ready(kit, &(struct claim_filter){__VA_ARGS__})
 struct job_page *kit_ready(struct kit *kit, const struct claim_filter *filter);
 struct job_page *kit_scan(struct kit *kit, struct scan *scan);
-struct job_page *kit_parked(struct kit *kit, struct str lane, enum scan_index order, size_t limit);
+struct job_page *kit_parked(struct kit *kit, struct str gate, enum scan_index order, size_t limit);
 struct job_page *kit_overdue(struct kit *kit, size_t limit, int64_t *ret_next_ms);
 struct job_page *kit_expired(struct kit *kit, size_t limit, int64_t *ret_next_ms);
 struct attempt_page *kit_history(struct kit *kit, int64_t seq);
 struct count_page *kit_queues(struct kit *kit, struct str tenant);
-struct count_page *kit_lines(struct kit *kit, struct str tenant);
-struct count_page *kit_lanes(struct kit *kit, struct str tenant);
+struct count_page *kit_partitions(struct kit *kit, struct str tenant);
+struct count_page *kit_gates(struct kit *kit, struct str tenant);
 struct count_page *kit_running(struct kit *kit, struct str tenant);
-struct held_key_page *kit_held(struct kit *kit, struct str after_tenant, struct str after_key,
-                               size_t limit);
+struct remembered_key_page *kit_held(struct kit *kit, struct str after_tenant, struct str after_key,
+                                     size_t limit);
 struct shared_page *kit_shared(struct kit *kit, enum shared_kind kind, struct str tenant);
 
 /* The seqs of a page are exactly these, in this order; ends with 0. */

@@ -47,7 +47,7 @@ static struct job_spec spec_of(const char *id, const char *key)
                              .queue = STR("main"),
                              .payload = str_of(id),
                              .unique_key = str_of(key),
-                             .breaker_key = STR("lane"),
+                             .breaker_key = STR("gate"),
                              .max_attempts = 20};
 }
 
@@ -141,7 +141,7 @@ static int park_ready(struct play *p)
 static int unpark_one(struct play *p)
 {
     struct scan scan = {
-        .index = SCAN_PARKED_PROBES, .limit = 1, .tenant = STR("acme"), .name = STR("lane")};
+        .index = SCAN_PARKED_PROBES, .limit = 1, .tenant = STR("acme"), .name = STR("gate")};
     struct move_result r;
     int rc = CALL(p, scan, &scan, &p->page);
     for (size_t i = 0; rc == 0 && i < p->page.n; i++)
@@ -217,7 +217,7 @@ static int sweep_completed(struct play *p)
 static int share(struct play *p)
 {
     const struct shared_row row = {
-        .kind = SHARED_BREAKER, .tenant = STR("acme"), .key = STR("lane"), .value = STR("open")};
+        .kind = SHARED_BREAKER, .tenant = STR("acme"), .key = STR("gate"), .value = STR("open")};
     const struct counter counter = {STR("acme"), STR("completed"), STR(""), 1};
     struct move_result r;
     int rc = CALL(p, shared_put, &row, 1, &r);

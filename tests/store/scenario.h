@@ -1,8 +1,8 @@
 /* scenario.h - the lives of a dozen jobs, written down step by step.
  *
- * Each step is a unit. A step that fails is rolled back and left behind, as by a worker that shrugs
- * and goes on; later steps take what they find. So the same script runs on a store that works and
- * on one that does not.
+ * Each step is a transaction. A step that fails is rolled back and left behind, as by a worker that
+ * shrugs and goes on; later steps take what they find. So the same script runs on a store that
+ * works and on one that does not.
  */
 #ifndef TESTS_STORE_SCENARIO_H
 #define TESTS_STORE_SCENARIO_H

@@ -108,7 +108,7 @@ static void of_two_settlements_of_a_job_the_first_counts(void **state)
 static void of_two_parks_of_a_job_the_first_counts(void **state)
 {
     struct kit *k = *state;
-    int64_t a = PUT(k, .breaker_key = STR("lane")), b = PUT(k, .breaker_key = STR("lane"));
+    int64_t a = PUT(k, .breaker_key = STR("gate")), b = PUT(k, .breaker_key = STR("gate"));
     const int64_t seqs[] = {a, b, a, b + 100};
     struct move_result results[4];
     kit_begin(k);

@@ -162,7 +162,7 @@ static void a_redrive_starts_anew(void **state)
     assert_int_equal(s->process_after_ms, k->now_ms);
     assert_int_equal(s->first_started_ms, 0);
     assert_int_equal(s->finished_ms, 0);
-    assert_int_equal(s->held_ms, 0);
+    assert_int_equal(s->paused_ms, 0);
     assert_int_equal(s->created_ms, KIT_START_MS);
     check_str(s->error.message, "no answer");
     assert_int_equal(kit_history(k, seq)->n, 1);

@@ -159,10 +159,10 @@ static void within_a_tenant_the_best_come_first_though_all_are_asked(void **stat
                 assert_true(page->jobs[i].spec.priority > page->jobs[j].spec.priority);
 }
 
-/* More lines than a store may want to look at one by one. */
+/* More partitions than a store may want to look at one by one. */
 #define MANY 40
 
-static void of_many_lines_the_best_come_first(void **state)
+static void of_many_partitions_the_best_come_first(void **state)
 {
     struct kit *k = *state;
     int64_t seqs[3 * MANY];
@@ -197,7 +197,7 @@ static void put_for_many_tenants(struct kit *k, int jobs_each)
         }
 }
 
-/* Though a call is for one, and one tenant has as many lines as all the others. */
+/* Though a call is for one, and one tenant has as many partitions as all the others. */
 static void of_many_tenants_none_waits_for_another(void **state)
 {
     struct kit *k = *state;
@@ -243,7 +243,7 @@ static void of_many_tenants_pauses_hold(void **state)
         assert_false(str_is(page->jobs[i].spec.tenant, "t4"));
 }
 
-/* What the unit itself has moved counts. */
+/* What the transaction itself has moved counts. */
 static void of_many_tenants_those_that_start_are_not_given_again(void **state)
 {
     struct kit *k = *state;
@@ -352,7 +352,7 @@ static void no_tenant_is_left_out_for_ever_by_a_limit(void **state)
     assert_int_equal(served, 7);
 }
 
-/* The same where the lines are so many that stores go another way. */
+/* The same where the partitions are so many that stores go another way. */
 static void of_many_tenants_limits_of_tasks_hold(void **state)
 {
     struct kit *k = *state;
@@ -521,7 +521,7 @@ int main(void)
         F(no_tenant_waits_for_another),
         F(tenants_in_turn_are_served_until_nothing_is_left),
         F(within_a_tenant_the_best_come_first_though_all_are_asked),
-        F(of_many_lines_the_best_come_first),
+        F(of_many_partitions_the_best_come_first),
         F(of_many_tenants_none_waits_for_another),
         F(of_many_tenants_pauses_hold),
         F(of_many_tenants_those_that_start_are_not_given_again),

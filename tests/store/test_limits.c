@@ -24,7 +24,8 @@ static struct shared_row delta(const char *key, int64_t used, int64_t sent, int6
     return row;
 }
 
-/* Puts it in a unit of its own. A refusal by itself and one of the whole unit are the same here. */
+/* Puts it in a transaction of its own. A refusal by itself and one of the whole transaction are the
+ * same here. */
 static int put(struct kit *k, struct shared_row row)
 {
     struct move_result result = {0};
@@ -190,7 +191,7 @@ static void a_limit_with_slots_in_use_is_not_taken_away(void **state)
     check_sums(k, "l", 0, 0);
 }
 
-static void several_puts_of_a_unit_add_up_and_are_seen_by_it(void **state)
+static void several_puts_of_a_transaction_add_up_and_are_seen_by_it(void **state)
 {
     struct kit *k = *state;
     struct merged_gate merged[2];
@@ -222,7 +223,7 @@ static void several_puts_of_a_unit_add_up_and_are_seen_by_it(void **state)
     check_sums(k, "a", 1, 1);
 }
 
-/* A unit that has read all that is cached goes on with other kinds. */
+/* A transaction that has read all that is cached goes on with other kinds. */
 static void sums_are_rows_of_no_kind(void **state)
 {
     struct kit *k = *state;
@@ -280,7 +281,7 @@ static void running_jobs_and_slots_in_use_are_counted_side_by_side(void **state)
     static const uint64_t JOBS[] = {2, 1, 0}, USED[] = {3, 0, 5};
     assert_int_equal(page->n, 3);
     for (int i = 0; i < 3; i++) {
-        check_str(page->counts[i].lane, NAMES[i]);
+        check_str(page->counts[i].gate, NAMES[i]);
         assert_int_equal(page->counts[i].jobs, JOBS[i]);
         assert_int_equal(page->counts[i].used, USED[i]);
     }
@@ -370,7 +371,7 @@ int main(void)
         F(no_sum_falls_below_0),
         F(a_delta_needs_the_row_and_the_version_that_it_names),
         F(a_limit_with_slots_in_use_is_not_taken_away),
-        F(several_puts_of_a_unit_add_up_and_are_seen_by_it),
+        F(several_puts_of_a_transaction_add_up_and_are_seen_by_it),
         F(sums_are_rows_of_no_kind),
         F(ready_tells_the_sums_of_the_limits_of_its_jobs),
         F(running_jobs_and_slots_in_use_are_counted_side_by_side),

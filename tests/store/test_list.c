@@ -200,7 +200,7 @@ static void jobs_are_found_by_their_names(void **state)
     assert_int_equal(lookup(k, NULL, 0)->n, 0);
 }
 
-static void a_lookup_sees_the_moves_of_its_unit(void **state)
+static void a_lookup_sees_the_moves_of_its_transaction(void **state)
 {
     struct kit *k = *state;
     const int64_t gone = kit_put_in(k, REDRIVE_STATE_CANCELLED, &(struct job_spec){.id = STR("x")});
@@ -268,7 +268,7 @@ int main(void)
         F(pages_join_without_a_gap_at_every_boundary),
         F(a_page_has_its_bounds),
         F(jobs_are_found_by_their_names),
-        F(a_lookup_sees_the_moves_of_its_unit),
+        F(a_lookup_sees_the_moves_of_its_transaction),
         F(a_lookup_has_its_bounds),
         F(a_page_outlives_the_jobs_in_it),
         F(a_small_tenant_is_listed_beside_a_big_one),

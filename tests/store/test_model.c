@@ -1,5 +1,6 @@
-/* Random units on the store under test and on the memory store: what they answer and what they
- * keep must be the same. REDRIVE_STORE_SEED repeats a run, REDRIVE_STORE_UNITS sets its length. */
+/* Random transactions on the store under test and on the memory store: what they answer and what
+ * they keep must be the same. REDRIVE_STORE_SEED repeats a run, REDRIVE_STORE_TRANSACTIONS sets its
+ * length. */
 #include "check.h"
 
 #include <inttypes.h>
@@ -7,9 +8,10 @@
 
 #include "dump.h"
 #include "kit.h"
-#include "random_unit.h"
+#include "random_transaction.h"
 
-/* A dump reads what the store has committed; between dumps units follow each other at once. */
+/* A dump reads what the store has committed; between dumps transactions follow each other at once.
+ */
 #define DUMP_EVERY 4
 
 static uint64_t number_from(const char *name, uint64_t fallback)
@@ -46,55 +48,56 @@ static void world_release(struct world *w)
 /* The first line that differs, for a message that can be read. */
 static void explain(const char *what, const char *expected, const char *is)
 {
-    size_t line = 0, i = 0;
+    size_t partition = 0, i = 0;
     for (; expected[i] && expected[i] == is[i]; i++)
         if (expected[i] == '\n')
-            line = i + 1;
-    print_error("%s\n  memory: %.*s\n  tested: %.*s\n", what, (int)strcspn(expected + line, "\n"),
-                expected + line, (int)strcspn(is + line, "\n"), is + line);
+            partition = i + 1;
+    print_error("%s\n  memory: %.*s\n  tested: %.*s\n", what,
+                (int)strcspn(expected + partition, "\n"), expected + partition,
+                (int)strcspn(is + partition, "\n"), is + partition);
 }
 
 static void check_same(const struct buf *expected, const struct buf *is, const char *what,
-                       uint64_t seed, uint64_t unit)
+                       uint64_t seed, uint64_t transaction)
 {
     if (str_eq(buf_str(expected), buf_str(is)))
         return;
     explain(what, buf_cstr(expected), buf_cstr(is));
-    fail_msg("REDRIVE_STORE_SEED=%" PRIu64 ", unit %" PRIu64, seed, unit);
+    fail_msg("REDRIVE_STORE_SEED=%" PRIu64 ", transaction %" PRIu64, seed, transaction);
 }
 
-static void random_units_leave_what_they_leave_in_the_model(void **state)
+static void random_transactions_leave_what_they_leave_in_the_model(void **state)
 {
     (void)state;
     uint64_t seed = number_from("REDRIVE_STORE_SEED", 20240229);
-    uint64_t units = number_from("REDRIVE_STORE_UNITS", 1500);
+    uint64_t transactions = number_from("REDRIVE_STORE_TRANSACTIONS", 1500);
     struct world model, tested;
     world_init(&model, "memory");
     world_init(&tested, stores_name());
-    for (uint64_t unit = 0; unit < units; unit++) {
-        uint64_t unit_seed = rng_mix(seed + unit);
-        random_unit(&model.side, unit_seed);
-        random_unit(&tested.side, unit_seed);
-        check_same(&model.answers, &tested.answers, "answers differ", seed, unit);
-        if (unit % DUMP_EVERY != 0)
+    for (uint64_t transaction = 0; transaction < transactions; transaction++) {
+        uint64_t transaction_seed = rng_mix(seed + transaction);
+        random_transaction(&model.side, transaction_seed);
+        random_transaction(&tested.side, transaction_seed);
+        check_same(&model.answers, &tested.answers, "answers differ", seed, transaction);
+        if (transaction % DUMP_EVERY != 0)
             continue;
         dump_store(model.kit.store, &model.dump);
         dump_store(tested.kit.store, &tested.dump);
-        check_same(&model.dump, &tested.dump, "what is kept differs", seed, unit);
+        check_same(&model.dump, &tested.dump, "what is kept differs", seed, transaction);
     }
     world_release(&model);
     world_release(&tested);
 }
 
 /* The generator must reach what it is for. */
-static void random_units_reach_every_state(void **state)
+static void random_transactions_reach_every_state(void **state)
 {
     (void)state;
     struct world w;
     unsigned seen = 0, commits = 0, rollbacks = 0;
     world_init(&w, stores_name());
-    for (uint64_t unit = 0; unit < 300; unit++) {
-        random_unit(&w.side, rng_mix(unit));
+    for (uint64_t transaction = 0; transaction < 300; transaction++) {
+        random_transaction(&w.side, rng_mix(transaction));
         dump_store(w.kit.store, &w.dump);
         for (int s = 0; s < REDRIVE_STATE_COUNT; s++)
             if (strstr(buf_cstr(&w.dump), redrive_state_name((enum redrive_state)s)))
@@ -110,8 +113,8 @@ static void random_units_reach_every_state(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(random_units_reach_every_state),
-        T(random_units_leave_what_they_leave_in_the_model),
+        T(random_transactions_reach_every_state),
+        T(random_transactions_leave_what_they_leave_in_the_model),
     };
     return cmocka_run_group_tests_name("store model", tests, NULL, NULL);
 }

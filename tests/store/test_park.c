@@ -11,7 +11,7 @@ static void parking_uses_no_attempt(void **state)
     assert_int_equal(s->attempts, 0);
     assert_int_equal(s->deferrals, 1);
     assert_false(s->parked_by_limit);
-    assert_int_equal(s->held_since_ms, k->now_ms);
+    assert_int_equal(s->paused_since_ms, k->now_ms);
     assert_int_equal(READY(k, .tenant = STR("acme"))->n, 0);
 }
 
@@ -38,8 +38,8 @@ static void time_before_the_first_start_is_not_held(void **state)
     k->now_ms += 500;
     check_move(kit_unpark(k, seq), 0, REDRIVE_STATE_QUEUED);
     const struct job_status *s = &kit_job(k, seq)->status;
-    assert_int_equal(s->held_ms, 0);
-    assert_int_equal(s->held_since_ms, 0);
+    assert_int_equal(s->paused_ms, 0);
+    assert_int_equal(s->paused_since_ms, 0);
     assert_false(s->parked_by_limit);
     assert_int_equal(s->deferrals, 1);
 }
@@ -62,7 +62,7 @@ static void held_time_adds_up(void **state)
         kit_park(k, seq, false);
         k->now_ms += 500;
         kit_unpark(k, seq);
-        assert_int_equal(kit_job(k, seq)->status.held_ms, 500 * i);
+        assert_int_equal(kit_job(k, seq)->status.paused_ms, 500 * i);
         k->now_ms += 77;
     }
     assert_int_equal(kit_job(k, seq)->status.deferrals, 3);
@@ -75,7 +75,7 @@ static void a_clock_that_goes_back_holds_for_no_time(void **state)
     kit_park(k, seq, false);
     k->now_ms -= 500;
     kit_unpark(k, seq);
-    assert_int_equal(kit_job(k, seq)->status.held_ms, 0);
+    assert_int_equal(kit_job(k, seq)->status.paused_ms, 0);
 }
 
 static void a_parked_job_that_ends_is_held_no_longer(void **state)
@@ -91,30 +91,30 @@ static void a_parked_job_that_ends_is_held_no_longer(void **state)
     const int64_t both[] = {a, b};
     for (int i = 0; i < 2; i++) {
         const struct job_status *s = &kit_job(k, both[i])->status;
-        assert_int_equal(s->held_ms, 300);
-        assert_int_equal(s->held_since_ms, 0);
+        assert_int_equal(s->paused_ms, 300);
+        assert_int_equal(s->paused_since_ms, 0);
         assert_false(s->parked_by_limit);
     }
 }
 
-static void parked_jobs_are_found_by_the_lane_that_holds_them(void **state)
+static void parked_jobs_are_found_by_the_gate_that_holds_them(void **state)
 {
     struct kit *k = *state;
-    int64_t by_breaker = PUT(k, .breaker_key = STR("lane"), .limit_key = STR("l"));
-    int64_t by_limit = PUT(k, .breaker_key = STR("b"), .limit_key = STR("lane"));
-    int64_t other = PUT(k, .tenant = STR("other"), .breaker_key = STR("lane"));
-    PUT(k, .breaker_key = STR("lane"));
+    int64_t by_breaker = PUT(k, .breaker_key = STR("gate"), .limit_key = STR("l"));
+    int64_t by_limit = PUT(k, .breaker_key = STR("b"), .limit_key = STR("gate"));
+    int64_t other = PUT(k, .tenant = STR("other"), .breaker_key = STR("gate"));
+    PUT(k, .breaker_key = STR("gate"));
     kit_park(k, by_breaker, false);
     kit_park(k, by_limit, true);
     kit_park(k, other, false);
-    check_seqs(kit_parked(k, STR("lane"), SCAN_PARKED_OLDEST, 10), by_breaker, by_limit);
+    check_seqs(kit_parked(k, STR("gate"), SCAN_PARKED_OLDEST, 10), by_breaker, by_limit);
     assert_int_equal(kit_parked(k, STR("l"), SCAN_PARKED_OLDEST, 10)->n, 0);
     assert_int_equal(kit_parked(k, STR("b"), SCAN_PARKED_OLDEST, 10)->n, 0);
 }
 
 static int64_t put_parked(struct kit *k, int32_t max_attempts, int failures)
 {
-    int64_t seq = PUT(k, .breaker_key = STR("lane"), .max_attempts = max_attempts), next_ms;
+    int64_t seq = PUT(k, .breaker_key = STR("gate"), .max_attempts = max_attempts), next_ms;
     for (int i = 0; i < failures; i++) {
         uint64_t token = kit_start(k, seq);
         kit_settle(k, seq, token, decision_retrying(0));
@@ -129,12 +129,12 @@ static void the_probe_is_the_one_with_the_most_attempts_left(void **state)
     struct kit *k = *state;
     int64_t a = put_parked(k, 5, 2), b = put_parked(k, 5, 1), c = put_parked(k, 5, 2),
             d = put_parked(k, 10, 3), e = put_parked(k, 3, 3);
-    check_seqs(kit_parked(k, STR("lane"), SCAN_PARKED_PROBES, 10), d, b, a, c, e);
-    check_seqs(kit_parked(k, STR("lane"), SCAN_PARKED_OLDEST, 10), a, b, c, d, e);
-    struct job_page *page = kit_parked(k, STR("lane"), SCAN_PARKED_PROBES, 2);
+    check_seqs(kit_parked(k, STR("gate"), SCAN_PARKED_PROBES, 10), d, b, a, c, e);
+    check_seqs(kit_parked(k, STR("gate"), SCAN_PARKED_OLDEST, 10), a, b, c, d, e);
+    struct job_page *page = kit_parked(k, STR("gate"), SCAN_PARKED_PROBES, 2);
     check_seqs(page, d, b);
     assert_true(page->more);
-    assert_false(kit_parked(k, STR("lane"), SCAN_PARKED_PROBES, 5)->more);
+    assert_false(kit_parked(k, STR("gate"), SCAN_PARKED_PROBES, 5)->more);
 }
 
 static void of_those_with_the_most_attempts_left_the_newest_may_be_asked_for(void **state)
@@ -142,23 +142,23 @@ static void of_those_with_the_most_attempts_left_the_newest_may_be_asked_for(voi
     struct kit *k = *state;
     int64_t a = put_parked(k, 5, 1), b = put_parked(k, 5, 1), c = put_parked(k, 5, 2),
             d = put_parked(k, 5, 1);
-    struct job_page *page = kit_parked(k, STR("lane"), SCAN_PARKED_NEWEST, 2);
+    struct job_page *page = kit_parked(k, STR("gate"), SCAN_PARKED_NEWEST, 2);
     check_seqs(page, d, b);
     assert_true(page->more);
     /* The one that has fewer left is not among them, and is not forgotten either. */
-    page = kit_parked(k, STR("lane"), SCAN_PARKED_NEWEST, 10);
+    page = kit_parked(k, STR("gate"), SCAN_PARKED_NEWEST, 10);
     check_seqs(page, d, b, a);
     assert_true(page->more);
-    page = kit_parked(k, STR("lane"), SCAN_PARKED_NEWEST, 3);
+    page = kit_parked(k, STR("gate"), SCAN_PARKED_NEWEST, 3);
     check_seqs(page, d, b, a);
     assert_true(page->more);
     kit_unpark(k, c);
-    assert_false(kit_parked(k, STR("lane"), SCAN_PARKED_NEWEST, 3)->more);
+    assert_false(kit_parked(k, STR("gate"), SCAN_PARKED_NEWEST, 3)->more);
     assert_int_equal(kit_parked(k, STR("nobody's"), SCAN_PARKED_NEWEST, 3)->n, 0);
 }
 
 /* Whoever is told that there are none does not look again. */
-static void one_that_the_unit_has_ended_hides_no_other(void **state)
+static void one_that_the_transaction_has_ended_hides_no_other(void **state)
 {
     struct kit *k = *state;
     const enum scan_index orders[] = {SCAN_PARKED_OLDEST, SCAN_PARKED_PROBES, SCAN_PARKED_NEWEST};
@@ -168,7 +168,7 @@ static void one_that_the_unit_has_ended_hides_no_other(void **state)
     for (int i = 0; i < 3; i++) {
         kit_begin(k);
         CHANGE(k, .seq = seqs[orders[i] == SCAN_PARKED_NEWEST ? 4 : 0], .kind = MOVE_CANCEL);
-        const struct job_page *page = kit_parked(k, STR("lane"), orders[i], 1);
+        const struct job_page *page = kit_parked(k, STR("gate"), orders[i], 1);
         assert_true(page->n <= 1);
         assert_true(page->more);
         kit_rollback(k);
@@ -184,10 +184,10 @@ int main(void)
         F(held_time_adds_up),
         F(a_clock_that_goes_back_holds_for_no_time),
         F(a_parked_job_that_ends_is_held_no_longer),
-        F(parked_jobs_are_found_by_the_lane_that_holds_them),
+        F(parked_jobs_are_found_by_the_gate_that_holds_them),
         F(the_probe_is_the_one_with_the_most_attempts_left),
         F(of_those_with_the_most_attempts_left_the_newest_may_be_asked_for),
-        F(one_that_the_unit_has_ended_hides_no_other),
+        F(one_that_the_transaction_has_ended_hides_no_other),
     };
     return cmocka_run_group_tests_name("store park", tests, NULL, NULL);
 }

@@ -59,7 +59,7 @@ static void a_new_job_is_queued_and_has_no_past(void **state)
     assert_int_equal(s->updated_ms, k->now_ms);
     assert_int_equal(s->process_after_ms, k->now_ms);
     assert_int_equal(s->attempts + s->epoch + s->deferrals + s->crashes, 0);
-    assert_int_equal(s->started_ms + s->first_started_ms + s->finished_ms + s->held_ms, 0);
+    assert_int_equal(s->started_ms + s->first_started_ms + s->finished_ms + s->paused_ms, 0);
     assert_int_equal(s->token, 0);
     assert_int_equal(s->error.class_, REDRIVE_CLASS_SUCCESS);
     assert_int_equal(kit_history(k, r.seq)->n, 0);

@@ -68,7 +68,7 @@ static void every_task_of_a_queue_is_counted(void **state)
         kit_put_in(k, (enum redrive_state)s, &(struct job_spec){.task = STR("b")});
         kit_put_in(k, (enum redrive_state)s, &(struct job_spec){.task = STR("a")});
     }
-    struct count_page *page = kit_lines(k, STR("acme"));
+    struct count_page *page = kit_partitions(k, STR("acme"));
     assert_int_equal(page->n, 2);
     check_str(page->counts[0].tenant, "acme");
     check_str(page->counts[0].queue, "main");
@@ -80,14 +80,14 @@ static void every_task_of_a_queue_is_counted(void **state)
     }
 }
 
-static void lines_come_by_tenant_queue_and_task(void **state)
+static void partitions_come_by_tenant_queue_and_task(void **state)
 {
     struct kit *k = *state;
     PUT(k, .tenant = STR("b"), .queue = STR("x"), .task = STR("t"));
     PUT(k, .tenant = STR("a"), .queue = STR("y"), .task = STR("t"));
     PUT(k, .tenant = STR("a"), .queue = STR("x"), .task = STR("u"));
     PUT(k, .tenant = STR("a"), .queue = STR("x"), .task = STR("t"));
-    struct count_page *page = kit_lines(k, (struct str){0});
+    struct count_page *page = kit_partitions(k, (struct str){0});
     static const char *const SORTED[][3] = {
         {"a", "x", "t"}, {"a", "x", "u"}, {"a", "y", "t"}, {"b", "x", "t"}};
     assert_int_equal(page->n, 4);
@@ -96,26 +96,26 @@ static void lines_come_by_tenant_queue_and_task(void **state)
         check_str(page->counts[i].queue, SORTED[i][1]);
         check_str(page->counts[i].task, SORTED[i][2]);
     }
-    assert_int_equal(kit_lines(k, STR("b"))->n, 1);
-    assert_int_equal(kit_lines(k, STR("c"))->n, 0);
+    assert_int_equal(kit_partitions(k, STR("b"))->n, 1);
+    assert_int_equal(kit_partitions(k, STR("c"))->n, 0);
 }
 
-static void lines_come_with_a_commit_and_lose_what_is_empty(void **state)
+static void partitions_come_with_a_commit_and_lose_what_is_empty(void **state)
 {
     struct kit *k = *state;
     int64_t seq = kit_put_in(k, REDRIVE_STATE_COMPLETED, NULL);
     kit_begin(k);
     PUT(k, .task = STR("new"));
-    /* Within the unit counts may be those of before. */
-    assert_in_range(kit_lines(k, STR("acme"))->n, 1, 2);
+    /* Within the transaction counts may be those of before. */
+    assert_in_range(kit_partitions(k, STR("acme"))->n, 1, 2);
     kit_rollback(k);
-    assert_int_equal(kit_lines(k, STR("acme"))->n, 1);
+    assert_int_equal(kit_partitions(k, STR("acme"))->n, 1);
     const int64_t new_ = PUT(k, .task = STR("new"));
-    assert_int_equal(kit_lines(k, STR("acme"))->n, 2);
+    assert_int_equal(kit_partitions(k, STR("acme"))->n, 2);
     CHANGE(k, .seq = new_, .kind = MOVE_CANCEL);
     CHANGE(k, .seq = new_, .kind = MOVE_REMOVE);
     CHANGE(k, .seq = seq, .kind = MOVE_REMOVE);
-    assert_int_equal(kit_lines(k, STR("acme"))->n, 0);
+    assert_int_equal(kit_partitions(k, STR("acme"))->n, 0);
 }
 
 static void running_jobs_are_counted_by_their_limits(void **state)
@@ -123,7 +123,7 @@ static void running_jobs_are_counted_by_their_limits(void **state)
     struct kit *k = *state;
     const struct job_spec limited = {.breaker_key = STR("host-a"), .limit_key = STR("user-1")};
     kit_running(k, (struct str){0});
-    assert_int_equal(k->lanes.n, 0);
+    assert_int_equal(k->gates.n, 0);
     for (int i = 0; i < 3; i++)
         kit_put_in(k, REDRIVE_STATE_RUNNING, &limited);
     kit_put_in(k, REDRIVE_STATE_PARKED, &limited);
@@ -132,20 +132,20 @@ static void running_jobs_are_counted_by_their_limits(void **state)
     kit_put_in(k, REDRIVE_STATE_RUNNING,
                &(struct job_spec){.tenant = STR("zoo"), .limit_key = STR("user-1")});
     kit_running(k, (struct str){0});
-    assert_int_equal(k->lanes.n, 2);
-    check_str(k->lanes.counts[0].tenant, "acme");
-    check_str(k->lanes.counts[0].lane, "user-1");
-    assert_int_equal(k->lanes.counts[0].jobs, 3);
-    check_str(k->lanes.counts[1].tenant, "zoo");
+    assert_int_equal(k->gates.n, 2);
+    check_str(k->gates.counts[0].tenant, "acme");
+    check_str(k->gates.counts[0].gate, "user-1");
+    assert_int_equal(k->gates.counts[0].jobs, 3);
+    check_str(k->gates.counts[1].tenant, "zoo");
     kit_running(k, STR("zoo"));
-    assert_int_equal(k->lanes.n, 1);
-    assert_int_equal(k->lanes.counts[0].jobs, 1);
+    assert_int_equal(k->gates.n, 1);
+    assert_int_equal(k->gates.counts[0].jobs, 1);
 }
 
 static void parked_jobs_are_counted_by_what_holds_them(void **state)
 {
     struct kit *k = *state;
-    assert_int_equal(kit_lanes(k, (struct str){0})->n, 0);
+    assert_int_equal(kit_gates(k, (struct str){0})->n, 0);
     for (int i = 0; i < 3; i++)
         kit_put_in(k, REDRIVE_STATE_PARKED,
                    &(struct job_spec){.breaker_key = STR("host-a"), .limit_key = STR("user-1")});
@@ -154,19 +154,19 @@ static void parked_jobs_are_counted_by_what_holds_them(void **state)
     kit_put_in(k, REDRIVE_STATE_PARKED,
                &(struct job_spec){.tenant = STR("zoo"), .breaker_key = STR("host-a")});
     PUT(k, .breaker_key = STR("host-b"));
-    struct count_page *page = kit_lanes(k, (struct str){0});
+    struct count_page *page = kit_gates(k, (struct str){0});
     assert_int_equal(page->n, 3);
     check_str(page->counts[0].tenant, "acme");
-    check_str(page->counts[0].lane, "host-a");
+    check_str(page->counts[0].gate, "host-a");
     assert_int_equal(page->counts[0].jobs, 3);
-    check_str(page->counts[1].lane, "user-1");
+    check_str(page->counts[1].gate, "user-1");
     assert_int_equal(page->counts[1].jobs, 1);
     check_str(page->counts[2].tenant, "zoo");
     assert_int_equal(page->counts[2].jobs, 1);
-    page = kit_lanes(k, STR("zoo"));
+    page = kit_gates(k, STR("zoo"));
     assert_int_equal(page->n, 1);
     check_move(kit_unpark(k, seq), 0, REDRIVE_STATE_QUEUED);
-    assert_int_equal(kit_lanes(k, STR("acme"))->n, 1);
+    assert_int_equal(kit_gates(k, STR("acme"))->n, 1);
 }
 
 static int64_t put_dead(struct kit *k, uint64_t fingerprint, int64_t ended_ms)
@@ -281,8 +281,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         F(every_task_of_a_queue_is_counted),
-        F(lines_come_by_tenant_queue_and_task),
-        F(lines_come_with_a_commit_and_lose_what_is_empty),
+        F(partitions_come_by_tenant_queue_and_task),
+        F(partitions_come_with_a_commit_and_lose_what_is_empty),
         F(running_jobs_are_counted_by_their_limits),
         F(parked_jobs_are_counted_by_what_holds_them),
         F(every_state_of_a_queue_is_counted),

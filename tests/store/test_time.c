@@ -112,7 +112,7 @@ static void the_earliest_are_promoted_first(void **state)
 }
 
 /* Those that are left are due as well, though one that was before them is not any more. */
-static void one_that_the_unit_has_ended_hides_no_other(void **state)
+static void one_that_the_transaction_has_ended_hides_no_other(void **state)
 {
     struct kit *k = *state;
     int64_t t = k->now_ms, next_ms = -1, seqs[5];
@@ -267,10 +267,10 @@ static void time_in_a_paused_queue_is_credited_once(void **state)
     k->now_ms += 200;
     credit(k, STR("main"), paused_at);
     credit(k, STR("main"), paused_at);
-    assert_int_equal(kit_job(k, seq)->status.held_ms, 200);
-    assert_int_equal(kit_job(k, early)->status.held_ms, 250);
-    assert_int_equal(kit_job(k, fresh)->status.held_ms, 0);
-    assert_int_equal(kit_job(k, other)->status.held_ms, 0);
+    assert_int_equal(kit_job(k, seq)->status.paused_ms, 200);
+    assert_int_equal(kit_job(k, early)->status.paused_ms, 250);
+    assert_int_equal(kit_job(k, fresh)->status.paused_ms, 0);
+    assert_int_equal(kit_job(k, other)->status.paused_ms, 0);
 }
 
 static void a_credit_outlasts_the_next_start(void **state)
@@ -282,10 +282,10 @@ static void a_credit_outlasts_the_next_start(void **state)
     k->now_ms += 200;
     credit(k, STR("main"), paused_at);
     (void)kit_start(k, seq);
-    assert_int_equal(kit_job(k, seq)->status.held_ms, 200);
+    assert_int_equal(kit_job(k, seq)->status.paused_ms, 200);
 }
 
-/* Two at a time, of several lines and priorities, while the clock goes on. */
+/* Two at a time, of several partitions and priorities, while the clock goes on. */
 static void a_pause_is_credited_some_jobs_at_a_time(void **state)
 {
     struct kit *k = *state;
@@ -299,18 +299,18 @@ static void a_pause_is_credited_some_jobs_at_a_time(void **state)
     struct scan scan = {.limit = 2, .tenant = STR("acme"), .name = STR("main")};
     bool more;
     k->now_ms += 300;
-    int units = 0;
+    int transactions = 0;
     do {
         kit_begin(k);
         assert_int_equal(scan_credit(k->store, &scan, pause, &more, NULL), 0);
         kit_commit(k);
         k->now_ms += 10;
         PUT(k, .priority = 9); /* before or after the place, it has nothing to get */
-        assert_true(++units < 20);
+        assert_true(++transactions < 20);
     } while (more);
-    assert_true(units >= 8);
+    assert_true(transactions >= 8);
     for (int i = 0; i < 15; i++)
-        assert_int_equal(kit_job(k, seqs[i])->status.held_ms, i < 12 ? 200 : 0);
+        assert_int_equal(kit_job(k, seqs[i])->status.paused_ms, i < 12 ? 200 : 0);
 }
 
 int main(void)
@@ -320,7 +320,7 @@ int main(void)
         F(only_a_running_job_has_a_lease_to_extend),
         F(leases_that_have_ended_are_found_the_longest_first),
         F(finding_an_expired_lease_does_not_end_it),
-        F(one_that_the_unit_has_ended_hides_no_other),
+        F(one_that_the_transaction_has_ended_hides_no_other),
         F(deadlines_of_waiting_jobs_are_found_the_earliest_first),
         F(a_job_that_runs_or_has_ended_is_not_overdue),
         F(a_dead_letter_that_comes_back_has_its_deadline_again),

@@ -62,8 +62,8 @@ static struct job_status row_in(int state)
         .first_started_ms = NOW - 8000,
         .started_ms = NOW - 700,
         .finished_ms = state_has_ended((enum redrive_state)state) ? NOW - 200 : 0,
-        .held_ms = 50,
-        .held_since_ms = state == PARKED ? NOW - 200 : 0,
+        .paused_ms = 50,
+        .paused_since_ms = state == PARKED ? NOW - 200 : 0,
         .token = state == RUNNING ? 77 : 0,
         .lease_until_ms = state == RUNNING ? NOW + 500 : 0,
         .worker = STR("w-old"),
@@ -134,8 +134,8 @@ static void check_same_row(const struct job_status *is, const struct job_status 
     SAME(first_started_ms);
     SAME(started_ms);
     SAME(finished_ms);
-    SAME(held_ms);
-    SAME(held_since_ms);
+    SAME(paused_ms);
+    SAME(paused_since_ms);
     SAME(token);
     SAME(lease_until_ms);
     SAME_STR(worker);
@@ -339,7 +339,7 @@ static void a_park_counts_as_a_deferral(void **state)
         expected.state = REDRIVE_STATE_PARKED;
         expected.deferrals = 6;
         expected.parked_by_limit = by_limit;
-        expected.held_since_ms = expected.updated_ms = NOW;
+        expected.paused_since_ms = expected.updated_ms = NOW;
         check_same_row(&s, &expected);
         check_leaves(&t, KEY_STAYS, false);
     }
@@ -355,20 +355,20 @@ static void leaving_parked_adds_up_the_time_since_if_it_has_started(void **state
         const struct move move = move_of(&m, KINDS[i]);
         struct job_status s = row_in(PARKED);
         make(&s, &move);
-        assert_int_equal(s.held_ms, 250);
-        assert_int_equal(s.held_since_ms, 0);
+        assert_int_equal(s.paused_ms, 250);
+        assert_int_equal(s.paused_since_ms, 0);
         assert_false(s.parked_by_limit);
 
         s = row_in(PARKED);
         s.first_started_ms = 0;
         make(&s, &move);
-        assert_int_equal(s.held_ms, 50);
-        assert_int_equal(s.held_since_ms, 0);
+        assert_int_equal(s.paused_ms, 50);
+        assert_int_equal(s.paused_since_ms, 0);
 
         s = row_in(PARKED);
-        s.held_since_ms = NOW + 1; /* the clock was set back */
+        s.paused_since_ms = NOW + 1; /* the clock was set back */
         make(&s, &move);
-        assert_int_equal(s.held_ms, 50);
+        assert_int_equal(s.paused_ms, 50);
     }
 }
 
@@ -380,8 +380,8 @@ static void an_unpark_changes_nothing_else(void **state)
     struct job_status s = row_in(PARKED), expected = s;
     const struct transition t = make(&s, &move);
     expected.state = REDRIVE_STATE_QUEUED;
-    expected.held_ms = 250;
-    expected.held_since_ms = 0;
+    expected.paused_ms = 250;
+    expected.paused_since_ms = 0;
     expected.parked_by_limit = false;
     expected.updated_ms = NOW;
     check_same_row(&s, &expected);
@@ -508,7 +508,7 @@ static void a_delay_without_end_is_as_late_as_can_be(void **state)
     }
 }
 
-static void an_end_has_the_units_time(void **state)
+static void an_end_has_the_transactions_time(void **state)
 {
     (void)state;
     static const int ENDS[] = {COMPLETED, FAILED, DEAD, CANCELLED};
@@ -604,7 +604,7 @@ static void a_start_that_is_taken_back_does_not_count(void **state)
         expected.attempts = was_first ? 0 : 1;
         expected.deferrals = 6;
         if (was_first)
-            expected.first_started_ms = expected.held_ms = 0;
+            expected.first_started_ms = expected.paused_ms = 0;
         if (i % 2)
             expected.process_after_ms = NOW + 30;
         check_same_row(&s, &expected);
@@ -634,8 +634,8 @@ static void a_cancel_ends_the_attempt_that_is_running(void **state)
         expected.token = 0;
         expected.lease_until_ms = 0;
         expected.permit = (struct breaker_permit){0};
-        expected.held_ms = LIVE[i] == PARKED ? 250 : 50;
-        expected.held_since_ms = 0;
+        expected.paused_ms = LIVE[i] == PARKED ? 250 : 50;
+        expected.paused_since_ms = 0;
         expected.parked_by_limit = false;
         check_same_row(&s, &expected);
         check_leaves(&t, KEY_IS_FREED, LIVE[i] == RUNNING);
@@ -702,7 +702,7 @@ static void a_redrive_begins_a_new_epoch_and_takes_the_key(void **state)
         expected.attempts = expected.crashes = 0;
         expected.reason = REDRIVE_REASON_NONE;
         expected.process_after_ms = expected.updated_ms = NOW;
-        expected.first_started_ms = expected.held_ms = expected.finished_ms = 0;
+        expected.first_started_ms = expected.paused_ms = expected.finished_ms = 0;
         check_same_row(&s, &expected);
         check_leaves(&t, KEY_IS_TAKEN, false);
         check_replaces(&t, false, false, false);
@@ -742,7 +742,7 @@ static void time_in_a_paused_queue_is_credited_once(void **state)
     const struct move move = move_of(&m, MOVE_CREDIT); /* from NOW - 1000 to NOW - 10 */
     struct job_status s = row_in(QUEUED), expected = s;
     const struct transition t = make(&s, &move);
-    expected.held_ms = 50 + 190; /* from its last update on */
+    expected.paused_ms = 50 + 190; /* from its last update on */
     expected.updated_ms = NOW;
     check_same_row(&s, &expected);
     check_leaves(&t, KEY_STAYS, false);
@@ -750,7 +750,7 @@ static void time_in_a_paused_queue_is_credited_once(void **state)
     s = row_in(QUEUED);
     s.updated_ms = NOW - 5000;
     make(&s, &move);
-    assert_int_equal(s.held_ms, 50 + 990); /* from the pause's start on */
+    assert_int_equal(s.paused_ms, 50 + 990); /* from the pause's start on */
 }
 
 static void no_pause_is_credited_to_a_job_that_did_not_wait_in_it(void **state)
@@ -836,7 +836,7 @@ int main(void)
         T(a_lease_is_never_made_shorter),
         T(a_failure_that_is_retried_leaves_error_time_and_history),
         T(a_delay_without_end_is_as_late_as_can_be),
-        T(an_end_has_the_units_time),
+        T(an_end_has_the_transactions_time),
         T(a_first_attempt_that_succeeds_leaves_no_history),
         T(the_row_itself_tells_of_the_attempt_that_runs_and_of_a_success_at_once),
         T(a_result_is_kept_unless_there_is_none),

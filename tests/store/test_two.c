@@ -1,10 +1,10 @@
 /* Two processes on one store, step by step: `a` is the fixture, `b` has joined it.
  *
- * A store with one writer makes b wait while a has a unit, and then says REDRIVE_E_IO; one with
- * several lets b begin. Both are right; what b must not do is see or take what is a's. */
+ * A store with one writer makes b wait while a has a transaction, and then says REDRIVE_E_IO; one
+ * with several lets b begin. Both are right; what b must not do is see or take what is a's. */
 #include "kit.h"
 
-static void a_unit_is_not_visible_before_its_commit(void **state)
+static void a_transaction_is_not_visible_before_its_commit(void **state)
 {
     struct kit *a = *state, b;
     kit_join(&b, a);
@@ -186,7 +186,7 @@ static void the_store_is_there_as_long_as_somebody_has_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        F(a_unit_is_not_visible_before_its_commit),
+        F(a_transaction_is_not_visible_before_its_commit),
         F(two_workers_cannot_start_the_same_job),
         F(a_worker_that_was_given_up_can_no_longer_settle),
         F(a_settle_in_time_makes_the_rescue_too_late),

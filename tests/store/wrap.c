@@ -16,13 +16,13 @@ static void wrap_close(struct store *store)
 static int wrap_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
                       int64_t *ret_shared_version, struct redrive_err *err)
 {
-    store_tell(store, STORE_NEWS_ALL);
+    store_notify(store, STORE_NOTIFY_ALL);
     HAND_ON(begin, now_ms, ret_now_ms, ret_shared_version, err);
 }
 
 static int wrap_commit(struct store *store, struct redrive_err *err)
 {
-    store_tell(wrap_of(store)->inner, store_base(store)->news);
+    store_notify(wrap_of(store)->inner, store_base(store)->notification);
     HAND_ON(commit, err);
 }
 
@@ -67,22 +67,23 @@ static int wrap_verify(struct store *store, void (*progress)(void *ctx), void *c
     HAND_ON(verify, progress, ctx, err);
 }
 
-static int wrap_adopt(struct store *store, const struct adopted_job *jobs, size_t n,
-                      struct move_result *ret, struct redrive_err *err)
+static int wrap_import(struct store *store, const struct imported_job *jobs, size_t n,
+                       struct move_result *ret, struct redrive_err *err)
 {
-    HAND_ON(adopt, jobs, n, ret, err);
+    HAND_ON(import, jobs, n, ret, err);
 }
 
-static int wrap_adopt_keys(struct store *store, const struct held_key *keys, size_t n,
-                           struct redrive_err *err)
+static int wrap_import_keys(struct store *store, const struct remembered_key *keys, size_t n,
+                            struct redrive_err *err)
 {
-    HAND_ON(adopt_keys, keys, n, err);
+    HAND_ON(import_keys, keys, n, err);
 }
 
-static int wrap_held_keys(struct store *store, struct str after_tenant, struct str after_key,
-                          size_t limit, struct held_key_page *ret, struct redrive_err *err)
+static int wrap_remembered_keys(struct store *store, struct str after_tenant, struct str after_key,
+                                size_t limit, struct remembered_key_page *ret,
+                                struct redrive_err *err)
 {
-    HAND_ON(held_keys, after_tenant, after_key, limit, ret, err);
+    HAND_ON(remembered_keys, after_tenant, after_key, limit, ret, err);
 }
 
 static int wrap_shared_put(struct store *store, const struct shared_row *rows, size_t n,
@@ -146,16 +147,16 @@ static int wrap_counters_list(struct store *store, struct str tenant, struct cou
     HAND_ON(counters_list, tenant, ret, err);
 }
 
-static int wrap_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_news,
+static int wrap_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_notification,
                      struct redrive_err *err)
 {
-    HAND_ON(wait, timeout_ms, ret_news, err);
+    HAND_ON(wait, timeout_ms, ret_notification, err);
 }
 
-static int wrap_look_around(struct store *store, int64_t keep_ms, bool claims,
-                            struct store_around *ret, struct redrive_err *err)
+static int wrap_elect(struct store *store, int64_t keep_ms, bool claims, struct store_around *ret,
+                      struct redrive_err *err)
 {
-    HAND_ON(look_around, keep_ms, claims, ret, err);
+    HAND_ON(elect, keep_ms, claims, ret, err);
 }
 
 void wrap_init(struct wrap *wrap, struct store *inner)
@@ -174,9 +175,9 @@ void wrap_init(struct wrap *wrap, struct store *inner)
                 .ready = wrap_ready,
                 .move = wrap_move,
                 .scan = wrap_scan,
-                .adopt = wrap_adopt,
-                .adopt_keys = wrap_adopt_keys,
-                .held_keys = wrap_held_keys,
+                .import = wrap_import,
+                .import_keys = wrap_import_keys,
+                .remembered_keys = wrap_remembered_keys,
                 .shared_put = wrap_shared_put,
                 .counters_add = wrap_counters_add,
                 .list = wrap_list,
@@ -190,7 +191,7 @@ void wrap_init(struct wrap *wrap, struct store *inner)
                 .facts = wrap_facts,
                 .verify = wrap_verify,
                 .wait = wrap_wait,
-                .look_around = wrap_look_around,
+                .elect = wrap_elect,
             },
     };
     wrap->base = *store_base(inner);

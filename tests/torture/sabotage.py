@@ -11,16 +11,16 @@ import typing
 
 DEAD_LETTER = 7
 
-OPEN = """UPDATE job_states SET process_after_ms = 1, rank = 1 WHERE state = 1
+OPEN = """UPDATE job_states SET process_after_ms = 1, sort_key = 1 WHERE state = 1
           AND process_after_ms > (julianday('now') - 2440587.5) * 86400000 + 150"""
 FIRST_COMPLETED = "seq IN (SELECT seq FROM {jobs} WHERE state = 5 ORDER BY seq LIMIT 10)"
 
 SQLITE = {
     "lose": "DELETE FROM job_states WHERE seq = (SELECT min(seq) FROM job_states WHERE state = 5)",
-    "repeat": """UPDATE job_states SET state = 2, attempts = 0, rank = line_id << 32 | 2147483647 -
+    "repeat": """UPDATE job_states SET state = 2, attempts = 0, sort_key = partition_id << 32 | 2147483647 -
                  (SELECT priority FROM specs WHERE specs.seq = job_states.seq) WHERE state = 5""",
     "extra": "UPDATE job_states SET attempts = attempts - 1 WHERE state = 1 AND attempts > 1",
-    "phantom": """UPDATE job_states SET state = 5, attempts = 1, started_ms = updated_ms, rank = updated_ms
+    "phantom": """UPDATE job_states SET state = 5, attempts = 1, started_ms = updated_ms, sort_key = updated_ms
                   WHERE seq = (SELECT max(seq) FROM job_states WHERE state = 2 AND attempts = 0)""",
     "lose_some": "DELETE FROM job_states WHERE " + FIRST_COMPLETED.format(jobs="job_states"),
     "unsettle": "UPDATE job_states SET state = 2 WHERE " + FIRST_COMPLETED.format(jobs="job_states"),
@@ -38,8 +38,8 @@ POSTGRES = {
     "turn": f"UPDATE redrive.job_states SET state = {DEAD_LETTER} WHERE " + FIRST_COMPLETED.format(jobs="redrive.job_states"),
     "excuse": "DELETE FROM redrive.history WHERE outcome = 1",
     "overrun": "UPDATE redrive.job_states SET attempts = 6 WHERE " + FIRST_COMPLETED.format(jobs="redrive.job_states"),
-    "miscount": """INSERT INTO redrive.tallies SELECT line_id, 0, 0, 0, 0, 0, 1, 0, 0, 0
-                   FROM redrive.lines WHERE task = 'remote'""",
+    "miscount": """INSERT INTO redrive.count_deltas SELECT partition_id, 0, 0, 0, 0, 0, 1, 0, 0, 0
+                   FROM redrive.partitions WHERE task = 'remote'""",
 }
 
 # A row starts with its state.

@@ -129,7 +129,7 @@ class SqliteStore(AnyStore):
         named = ",".join(f"'{state}'" for state in states)
         return self._rows("""SELECT s.id, l.task, l.queue, n.name AS state, j.attempts, s.max_attempts, j.worker,
                                     s.unique_key
-                             FROM job_states j JOIN specs s ON s.seq = j.seq JOIN lines l ON l.line_id = j.line_id
+                             FROM job_states j JOIN specs s ON s.seq = j.seq JOIN partitions l ON l.partition_id = j.partition_id
                              JOIN states n ON n.state = j.state""" + (f" WHERE n.name IN ({named})" if named else ""))
 
     def attempts(self, ids):
@@ -186,7 +186,7 @@ class PostgresStore(AnyStore):
         return self._rows("""SELECT s.id, l.task, l.queue, n.name AS state, j.attempts, s.max_attempts, j.worker,
                                     s.unique_key
                              FROM redrive.job_states j JOIN redrive.specs s ON s.seq = j.seq
-                             JOIN redrive.lines l ON l.line_id = j.line_id
+                             JOIN redrive.partitions l ON l.partition_id = j.partition_id
                              JOIN redrive.states n ON n.state = j.state""" + (f" WHERE n.name IN ({named})" if named else ""))
 
     def attempts(self, ids):

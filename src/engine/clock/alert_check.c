@@ -91,7 +91,7 @@ static void rule_key(const struct config *config, size_t i, struct buf *out)
 struct look {
     struct engine *e;
     bool is_last;
-    struct count_page lines;
+    struct count_page partitions;
     struct worker_page workers;
     struct counter_page counters;
     struct shared_page rows;
@@ -107,12 +107,12 @@ static bool is_rate(const struct config_alert *alert)
 
 static void add_sizes(const struct look *l, const char *task, struct alert_facts *ret)
 {
-    for (size_t i = 0; i < l->lines.n; i++) {
-        const struct job_count *line = &l->lines.counts[i];
-        if (task && !str_is(line->task, task))
+    for (size_t i = 0; i < l->partitions.n; i++) {
+        const struct job_count *partition = &l->partitions.counts[i];
+        if (task && !str_is(partition->task, task))
             continue;
-        ret->dead_letters += (double)line->by_state[REDRIVE_STATE_DEAD_LETTER];
-        ret->retry_backlog += (double)line->by_state[REDRIVE_STATE_RETRYING];
+        ret->dead_letters += (double)partition->by_state[REDRIVE_STATE_DEAD_LETTER];
+        ret->retry_backlog += (double)partition->by_state[REDRIVE_STATE_RETRYING];
     }
 }
 
@@ -121,10 +121,10 @@ static void add_health(const struct look *l, uint32_t min_runs, struct alert_fac
     struct redrive_health health;
     struct health_share all = {.at_ms = l->e->now_ms};
     uint32_t breakers = 0, open = 0;
-    MAP_FOREACH (&l->e->lanes.breakers, slot) {
-        const struct lane *lane = slot->value;
+    MAP_FOREACH (&l->e->gates.breakers, slot) {
+        const struct gate *gate = slot->value;
         breakers++;
-        open += breaker_is_open(lane->breaker.state) && !lane_is_idle(lane, l->e->now_ms);
+        open += breaker_is_open(gate->breaker.state) && !gate_is_idle(gate, l->e->now_ms);
     }
     for (size_t i = 0; i < l->workers.n; i++)
         health_share_add(&all, &l->workers.workers[i].health, l->e->now_ms);
@@ -142,10 +142,10 @@ static void add_health(const struct look *l, uint32_t min_runs, struct alert_fac
 
 static bool is_open(const struct engine *e, const char *task)
 {
-    MAP_FOREACH (&e->lanes.breakers, slot) {
-        const struct lane *lane = slot->value;
-        if (strcmp(lane->key, task) == 0 && breaker_is_open(lane->breaker.state) &&
-            !lane_is_idle(lane, e->now_ms))
+    MAP_FOREACH (&e->gates.breakers, slot) {
+        const struct gate *gate = slot->value;
+        if (strcmp(gate->key, task) == 0 && breaker_is_open(gate->breaker.state) &&
+            !gate_is_idle(gate, e->now_ms))
             return true;
     }
     return false;
@@ -261,7 +261,7 @@ static int read_facts(struct look *l, struct redrive_err *err)
     bool by_task = false;
     for (size_t i = 0; i < config->n_alerts; i++)
         by_task |= config->alerts[i].task && is_rate(&config->alerts[i]);
-    int rc = e->ops->counts(e->store, COUNT_LINES, all, &l->lines, err);
+    int rc = e->ops->counts(e->store, COUNT_PARTITIONS, all, &l->partitions, err);
     if (rc == 0)
         rc = workers_read(e->store, all, e->now_ms, &l->workers, err);
     if (rc == 0 && by_task)
@@ -282,7 +282,7 @@ static int look_at_all(struct engine *e, bool is_last, struct redrive_err *err)
     int rc = e->fired ? read_facts(&l, err) : err_nomem(err);
     for (size_t i = 0; i < config->n_alerts && rc == 0; i++)
         rc = look_at_rule(&l, i, err);
-    count_page_release(&l.lines);
+    count_page_release(&l.partitions);
     worker_page_release(&l.workers);
     counter_page_release(&l.counters);
     shared_page_release(&l.rows);

@@ -141,7 +141,7 @@ static int tick_slot(struct engine *e, struct cron_entry *slot, struct redrive_e
         if (rc == 0 && made.refusal.code < 0)
             log_refusal(e, slot, &made.refusal);
     }
-    /* Whoever was faster has moved the mark; the next unit sees it. */
+    /* Whoever was faster has moved the mark; the next transaction sees it. */
     if (rc == 0 && !won && cron_next(&entry->cron, entry->tz, e->now_ms, &at_ms) == 0)
         engine_want_own(e, at_ms);
     return rc;

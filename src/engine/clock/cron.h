@@ -1,9 +1,9 @@
 /* cron.h - periodic tasks: each tick once, however many processes run.
  *
  * Which entries there are is in clock/cron_entries.h. The last tick of an entry is in its shared
- * row. A tick compares and sets it in the unit that submits the job: both happen or neither, and
- * only one process wins. Of ticks that were missed only the last is made up for; an entry that is
- * seen for the first time starts with its next tick.
+ * row. A tick compares and sets it in the transaction that submits the job: both happen or neither,
+ * and only one process wins. Of ticks that were missed only the last is made up for; an entry that
+ * is seen for the first time starts with its next tick.
  *
  * overlap   allow      every tick makes a job
  *           skip       none while the last one's job has not ended

@@ -9,10 +9,11 @@
 #include "engine/tasks.h"
 
 #define BATCH 500
-/* With each unit that takes some away all processes read all lanes again: rather few large ones. */
-#define LANE_BATCH 2000
+/* With each transaction that takes some away all processes read all gates again: rather few large
+ * ones. */
+#define GATE_BATCH 2000
 #define EVERY_MS   (60 * 1000)
-/* Units of different processes do not commit in quite the order of their times. */
+/* Transactions of different processes do not commit in quite the order of their times. */
 #define LATE_MS (10 * 60 * 1000)
 #define DAY_MS  (INT64_C(24) * 3600 * 1000)
 
@@ -46,7 +47,7 @@ struct sweep_mark {
     int64_t since_ms; /* when the walk was begun */
     int64_t at_ms;
     int64_t at_seq;
-    int64_t before_ms; /* where it was when the last unit was committed */
+    int64_t before_ms; /* where it was when the last transaction was committed */
     int64_t before_seq;
 };
 
@@ -248,7 +249,7 @@ int retention_sweep(struct engine *e, struct redrive_err *err)
 {
     const struct config *config = e->options.config;
     struct sweep s = {.e = e};
-    size_t n_lanes = 0;
+    size_t n_gates = 0;
     if (e->now_ms >= e->sweep_ms) {
         int64_t completed_ms = config ? config->retention.completed_ms : DAY_MS;
         int64_t cancelled_ms = config ? config->retention.cancelled_ms : DAY_MS;
@@ -260,10 +261,10 @@ int retention_sweep(struct engine *e, struct redrive_err *err)
         if (rc == 0)
             rc = workers_sweep(e, err);
         if (rc == 0)
-            rc = lanes_sweep(e, LANE_BATCH, &n_lanes, err);
+            rc = gates_sweep(e, GATE_BATCH, &n_gates, err);
         if (rc < 0)
             return rc;
-        s.more |= n_lanes == LANE_BATCH;
+        s.more |= n_gates == GATE_BATCH;
         e->sweep_ms = s.more ? e->now_ms : e->now_ms + EVERY_MS;
     }
     engine_want_own(e, e->sweep_ms);

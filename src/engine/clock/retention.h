@@ -25,8 +25,8 @@ struct engine;
 
 /* The marks start anew. */
 void retention_forget(struct engine *e);
-/* The unit is lost, or it has come to its end: the marks go back to where they were before it, or
- * stay where they are. */
+/* The transaction is lost, or it has come to its end: the marks go back to where they were before
+ * it, or stay where they are. */
 void retention_undo(struct engine *e);
 void retention_keep(struct engine *e);
 

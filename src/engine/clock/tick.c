@@ -124,7 +124,7 @@ int engine_tick(struct engine *e, int64_t *ret_next_ms, struct redrive_err *err)
         ops[i] = &parts[i];
     e->wake_ms = e->own_ms = INT64_MAX;
     engine_apply(e, ops, N);
-    if (!e->keeps_time)
+    if (!e->is_leader)
         e->wake_ms = INT64_MAX;
     for (int i = 0; i < N && rc == 0; i++) {
         rc = parts[i].code;
@@ -141,22 +141,22 @@ int engine_tick(struct engine *e, int64_t *ret_next_ms, struct redrive_err *err)
 
 void engine_flush(struct engine *e)
 {
-    if (e->lanes.flush_ms == INT64_MAX)
+    if (e->gates.flush_ms == INT64_MAX)
         return;
-    e->lanes.flush_ms = 0;
+    e->gates.flush_ms = 0;
     engine_apply(e, NULL, 0);
-    if (e->lanes.flush_ms == 0) /* it has failed, and the log has been told (store_status.h) */
-        e->lanes.flush_ms = engine_now_ms(e) + AGAIN_MS;
+    if (e->gates.flush_ms == 0) /* it has failed, and the log has been told (store_status.h) */
+        e->gates.flush_ms = engine_now_ms(e) + AGAIN_MS;
 }
 
 int64_t engine_flush_ms(const struct engine *e)
 {
-    return e->lanes.flush_ms;
+    return e->gates.flush_ms;
 }
 
-void engine_keep_time(struct engine *e, bool keeps)
+void engine_set_leader(struct engine *e, bool keeps)
 {
-    if (keeps && !e->keeps_time)
+    if (keeps && !e->is_leader)
         e->wake_ms = 0;
-    e->keeps_time = keeps;
+    e->is_leader = keeps;
 }

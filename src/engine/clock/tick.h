@@ -6,7 +6,7 @@
  * are looked at: each in a batch. A tick says when it wants to be called next, and until then there
  * is nothing to do, unless other processes use the store: when they have changed it, tick again.
  *
- * Of many processes on one store one keeps time for all of them. The others tick when what they
+ * Of many processes on one store one is the leader for all of them. The others tick when what they
  * have done themselves wants it, or their own configuration does (periodic tasks, retention,
  * alerts), and do not look after what comes then.
  */
@@ -25,12 +25,13 @@ struct engine;
 int engine_tick(struct engine *engine, int64_t *ret_next_ms, struct redrive_err *err);
 
 /* Writes what the store may lag behind with: successes that breakers count (gates/gates.h). Due at
- * engine_flush_ms, INT64_MAX: never, unless a unit does it before, and before the process ends. */
+ * engine_flush_ms, INT64_MAX: never, unless a transaction does it before, and before the process
+ * ends. */
 void engine_flush(struct engine *engine);
 int64_t engine_flush_ms(const struct engine *engine);
 
-/* Whether this one keeps time for all, as it does from engine_open on. One that is told to wants a
- * tick at once. */
-void engine_keep_time(struct engine *engine, bool keeps);
+/* Whether this one is the leader for all, as it does from engine_open on. One that is told to wants
+ * a tick at once. */
+void engine_set_leader(struct engine *engine, bool keeps);
 
 #endif

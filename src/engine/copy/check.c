@@ -34,7 +34,7 @@ static int failed(const struct buf *b, struct redrive_err *err)
 /* ---- Jobs -------------------------------------------------------------------------------------
  */
 
-static void tally(struct transfer *t, const struct adopted_job *job)
+static void totals(struct transfer *t, const struct imported_job *job)
 {
     t->report->jobs++;
     t->report->attempts += job->n_attempts;
@@ -52,7 +52,7 @@ static int sum_jobs(struct transfer *t, struct store *store, struct content_sum 
             content_of_job(&walk.set->jobs[i], &t->a);
             content_add(sum, buf_str(&t->a));
             if (store == t->options->from)
-                tally(t, &walk.set->jobs[i]);
+                totals(t, &walk.set->jobs[i]);
         }
         rc = failed(&t->a, err);
         if (rc == 0)
@@ -65,7 +65,7 @@ static int sum_jobs(struct transfer *t, struct store *store, struct content_sum 
 /* Compares a job of the source, whose content is t->a, with what has become of it; NULL: nothing.
  */
 static void compare_job(struct transfer *t, const struct job_spec *spec,
-                        const struct adopted_job *there, struct content_sum *to)
+                        const struct imported_job *there, struct content_sum *to)
 {
     if (!there) {
         t->report->missing++;
@@ -88,7 +88,7 @@ static int compare_page(struct transfer *t, const struct job_set *here, const st
 {
     int rc = 0;
     for (size_t i = 0, k = 0; rc == 0 && i < here->n; i++) {
-        const struct adopted_job *job = &here->jobs[i];
+        const struct imported_job *job = &here->jobs[i];
         const bool is_there = k < there->n && is_same_job(there->jobs[k].job, job->job);
         content_of_job(job, &t->a);
         content_add(from, buf_str(&t->a));
@@ -112,7 +112,7 @@ static int compare_jobs(struct transfer *t, bool is_first, struct content_sum *f
     int rc = job_walk_init(&walk, t->options->from, err);
     while (rc == 0 && (rc = job_walk_next(&walk, err)) > 0) {
         for (size_t i = 0; is_first && i < walk.set->n; i++)
-            tally(t, &walk.set->jobs[i]);
+            totals(t, &walk.set->jobs[i]);
         rc = job_set_lookup(there, t->options->to, walk.set, err);
         if (rc == 0)
             rc = compare_page(t, walk.set, there, from, to, err);
@@ -165,13 +165,13 @@ static int check_jobs(struct transfer *t, struct redrive_err *err)
 /* ---- Counts -----------------------------------------------------------------------------------
  */
 
-static bool is_same_line(const struct job_count *a, const struct job_count *b)
+static bool is_same_partition(const struct job_count *a, const struct job_count *b)
 {
     return str_eq(a->tenant, b->tenant) && str_eq(a->queue, b->queue) && str_eq(a->task, b->task);
 }
 
-static void compare_line(struct transfer *t, const struct job_count *here,
-                         const struct job_count *there)
+static void compare_partition(struct transfer *t, const struct job_count *here,
+                              const struct job_count *there)
 {
     for (int state = 0; state < REDRIVE_STATE_COUNT; state++) {
         if (here->by_state[state] == there->by_state[state])
@@ -191,13 +191,13 @@ static int check_counts(struct transfer *t, struct redrive_err *err)
     const struct copy_options *o = t->options;
     static const struct job_count NONE = {0};
     struct count_page here = {0}, there = {0};
-    int rc = store_ops(o->from)->counts(o->from, COUNT_LINES, (struct str){0}, &here, err);
+    int rc = store_ops(o->from)->counts(o->from, COUNT_PARTITIONS, (struct str){0}, &here, err);
     if (rc == 0)
-        rc = store_ops(o->to)->counts(o->to, COUNT_LINES, (struct str){0}, &there, err);
+        rc = store_ops(o->to)->counts(o->to, COUNT_PARTITIONS, (struct str){0}, &there, err);
     /* Both are in the same order. */
     for (size_t i = 0, j = 0; rc == 0 && i < here.n; i++) {
-        const bool is_there = j < there.n && is_same_line(&here.counts[i], &there.counts[j]);
-        compare_line(t, &here.counts[i], is_there ? &there.counts[j] : &NONE);
+        const bool is_there = j < there.n && is_same_partition(&here.counts[i], &there.counts[j]);
+        compare_partition(t, &here.counts[i], is_there ? &there.counts[j] : &NONE);
         j += is_there;
     }
     count_page_release(&here);
@@ -294,12 +294,12 @@ static int check_counters(struct transfer *t, struct redrive_err *err)
 /* ---- Held keys, of which there may be many ------------------------------------------------------
  */
 
-static void compare_key(struct transfer *t, const struct held_key *key,
-                        const struct held_key *there)
+static void compare_key(struct transfer *t, const struct remembered_key *key,
+                        const struct remembered_key *there)
 {
     content_of_key(key, &t->a);
     content_add(&t->report->from, buf_str(&t->a));
-    t->report->held_keys++;
+    t->report->remembered_keys++;
     if (!is_checked(t))
         return;
     buf_reset(&t->b);
@@ -317,15 +317,16 @@ static void compare_key(struct transfer *t, const struct held_key *key,
 static int check_keys(struct transfer *t, struct redrive_err *err)
 {
     struct key_walk here = {.store = t->options->from}, there = {.store = t->options->to};
-    const struct held_key *key = NULL, *other = NULL;
+    const struct remembered_key *key = NULL, *other = NULL;
     int has_other = is_checked(t) ? key_walk_next(&there, &other, err) : 0;
     int rc = has_other < 0 ? has_other : 0;
     while (rc == 0 && (rc = key_walk_next(&here, &key, err)) > 0) {
-        while (has_other > 0 && held_key_compare(other, key) < 0)
+        while (has_other > 0 && remembered_key_compare(other, key) < 0)
             has_other = key_walk_next(&there, &other, err);
         rc = has_other < 0 ? has_other : 0;
         if (rc == 0)
-            compare_key(t, key, has_other && held_key_compare(other, key) == 0 ? other : NULL);
+            compare_key(t, key,
+                        has_other && remembered_key_compare(other, key) == 0 ? other : NULL);
     }
     key_walk_release(&here);
     key_walk_release(&there);

@@ -66,8 +66,8 @@ static void put_status(struct buf *out, const struct job_status *s)
     put_int(out, "first started", s->first_started_ms);
     put_int(out, "started", s->started_ms);
     put_int(out, "finished", s->finished_ms);
-    put_int(out, "held", s->held_ms);
-    put_int(out, "held since", s->held_since_ms);
+    put_int(out, "held", s->paused_ms);
+    put_int(out, "held since", s->paused_since_ms);
     put_int(out, "token", (int64_t)s->token);
     put_int(out, "lease", s->lease_until_ms);
     put_str(out, "worker", s->worker);
@@ -92,7 +92,7 @@ static void put_attempt(struct buf *out, const struct job_attempt *a)
     put_int(out, "attempt next", a->next_ms);
 }
 
-void content_of_job(const struct adopted_job *job, struct buf *out)
+void content_of_job(const struct imported_job *job, struct buf *out)
 {
     buf_reset(out);
     put_spec(out, &job->job->spec);
@@ -122,7 +122,7 @@ void content_of_counter(const struct counter *counter, struct buf *out)
     put_int(out, "value", counter->value);
 }
 
-void content_of_key(const struct held_key *key, struct buf *out)
+void content_of_key(const struct remembered_key *key, struct buf *out)
 {
     buf_reset(out);
     put_str(out, "tenant", key->tenant);

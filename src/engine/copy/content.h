@@ -12,10 +12,10 @@
 #include "store/store.h"
 
 /* Each empties `out` first; running out of memory sticks there. */
-void content_of_job(const struct adopted_job *job, struct buf *out);
+void content_of_job(const struct imported_job *job, struct buf *out);
 void content_of_row(const struct shared_row *row, struct buf *out);
 void content_of_counter(const struct counter *counter, struct buf *out);
-void content_of_key(const struct held_key *key, struct buf *out);
+void content_of_key(const struct remembered_key *key, struct buf *out);
 
 /* The name of the first field in which two contents of a kind differ; "" when they are the same. It
  * is a slice of `a`. */

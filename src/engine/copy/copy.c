@@ -8,9 +8,9 @@
 #include "engine/report/worker_row.h"
 #include "engine/store_time.h"
 
-#define CONTENT_MAX  ((size_t)1 << 30)
-#define KEYS_A_UNIT  500
-#define LOOK_AT_ONCE 100
+#define CONTENT_MAX        ((size_t)1 << 30)
+#define KEYS_A_TRANSACTION 500
+#define LOOK_AT_ONCE       100
 
 /* Workers that a refusal names, and the most that it says of them. */
 #define WORKERS_NAMED 3
@@ -58,13 +58,13 @@ int copy_check_idle(struct store *store, const char *side, int64_t now_ms, struc
 
 int copy_count(struct store *store, uint64_t *ret, struct redrive_err *err)
 {
-    struct count_page lines = {0};
-    int rc = store_ops(store)->counts(store, COUNT_LINES, (struct str){0}, &lines, err);
+    struct count_page partitions = {0};
+    int rc = store_ops(store)->counts(store, COUNT_PARTITIONS, (struct str){0}, &partitions, err);
     *ret = 0;
-    for (size_t i = 0; i < lines.n; i++)
+    for (size_t i = 0; i < partitions.n; i++)
         for (int state = 0; state < REDRIVE_STATE_COUNT; state++)
-            *ret += lines.counts[i].by_state[state];
-    count_page_release(&lines);
+            *ret += partitions.counts[i].by_state[state];
+    count_page_release(&partitions);
     return rc;
 }
 
@@ -178,7 +178,8 @@ int copy_progress(const struct transfer *t, const char *phase, uint64_t done, ui
     return REDRIVE_E_CANCELLED;
 }
 
-/* ---- Copying: each of these makes the moves of an open unit ------------------------------------
+/* ---- Copying: each of these makes the moves of an open transaction
+ * ------------------------------------
  */
 
 /* What the destination has stays, unless it has no job: then it was only set up. Rows that go are
@@ -241,12 +242,12 @@ static int put_rows(struct transfer *t, struct redrive_err *err)
     return rc;
 }
 
-static int adopt(const struct transfer *t, const struct job_set *set, uint64_t *ret_copied,
-                 struct redrive_err *err)
+static int import(const struct transfer *t, const struct job_set *set, uint64_t *ret_copied,
+                  struct redrive_err *err)
 {
     struct store *to = t->options->to;
     struct move_result results[TRANSFER_CHUNK_MAX];
-    int rc = set->n == 0 ? 0 : store_ops(to)->adopt(to, set->jobs, set->n, results, err);
+    int rc = set->n == 0 ? 0 : store_ops(to)->import(to, set->jobs, set->n, results, err);
     *ret_copied = 0;
     for (size_t i = 0; rc == 0 && i < set->n; i++)
         *ret_copied += results[i].code == 0;
@@ -287,21 +288,22 @@ static int add_counters(void *ctx, struct redrive_err *err)
     return rc;
 }
 
-/* ---- Units ------------------------------------------------------------------------------------
+/* ---- Transactions
+ * ------------------------------------------------------------------------------------
  */
 
 struct page_to_copy {
     struct transfer *t;
     const struct job_set *jobs;
     bool is_first;
-    uint64_t copied; /* by this unit */
+    uint64_t copied; /* by this transaction */
 };
 
 static int copy_page(void *ctx, struct redrive_err *err)
 {
     struct page_to_copy *page = ctx;
     int rc = page->is_first ? put_rows(page->t, err) : 0;
-    return rc < 0 ? rc : adopt(page->t, page->jobs, &page->copied, err);
+    return rc < 0 ? rc : import(page->t, page->jobs, &page->copied, err);
 }
 
 static int copy_jobs(struct transfer *t, struct redrive_err *err)
@@ -311,9 +313,9 @@ static int copy_jobs(struct transfer *t, struct redrive_err *err)
     if (rc == 0)
         rc = job_walk_next(&walk, err);
     struct page_to_copy page = {.t = t, .jobs = walk.set, .is_first = true};
-    /* The first unit is made even when there is no job, for the shared rows. */
+    /* The first transaction is made even when there is no job, for the shared rows. */
     while (rc > 0 || (rc == 0 && page.is_first)) {
-        rc = copy_unit(t->options->to, t->options->now_ms, copy_page, &page, err);
+        rc = copy_transaction(t->options->to, t->options->now_ms, copy_page, &page, err);
         page.is_first = false;
         t->report->copied += rc == 0 ? page.copied : 0;
         if (rc == 0)
@@ -327,28 +329,28 @@ static int copy_jobs(struct transfer *t, struct redrive_err *err)
 
 struct keys_to_copy {
     struct store *to;
-    struct held_key keys[KEYS_A_UNIT];
+    struct remembered_key keys[KEYS_A_TRANSACTION];
     size_t n;
 };
 
 static int copy_some_keys(void *ctx, struct redrive_err *err)
 {
     const struct keys_to_copy *some = ctx;
-    return store_ops(some->to)->adopt_keys(some->to, some->keys, some->n, err);
+    return store_ops(some->to)->import_keys(some->to, some->keys, some->n, err);
 }
 
 static int copy_keys(struct transfer *t, struct redrive_err *err)
 {
     struct key_walk walk = {.store = t->options->from};
-    const struct held_key *key;
+    const struct remembered_key *key;
     struct keys_to_copy some = {.to = t->options->to};
     int rc;
     while ((rc = key_walk_next(&walk, &key, err)) > 0) {
         some.keys[some.n++] = *key;
         /* Before the page that they stand in is gone. */
-        if (some.n < KEYS_A_UNIT && walk.i < walk.pages[walk.current].n)
+        if (some.n < KEYS_A_TRANSACTION && walk.i < walk.pages[walk.current].n)
             continue;
-        rc = copy_unit(some.to, t->options->now_ms, copy_some_keys, &some, err);
+        rc = copy_transaction(some.to, t->options->now_ms, copy_some_keys, &some, err);
         some.n = 0;
         if (rc < 0)
             break;
@@ -363,8 +365,8 @@ static int copy(struct transfer *t, struct redrive_err *err)
     if (rc == 0)
         rc = copy_keys(t, err);
     if (rc == 0)
-        rc = copy_unit(t->options->to, t->options->now_ms, add_counters, t, err);
-    /* What a store says of the unit that failed is not all: earlier ones stay. */
+        rc = copy_transaction(t->options->to, t->options->now_ms, add_counters, t, err);
+    /* What a store says of the transaction that failed is not all: earlier ones stay. */
     if (rc < 0 && err && (t->report->copied > 0 || err->hint[0] == '\0'))
         err_hint(err, TRANSFER_GOES_ON);
     return rc;

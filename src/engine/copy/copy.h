@@ -4,16 +4,17 @@
  * alerts, cancels that are asked for, counters, and the keys that are held by no job. Not the rows
  * of workers: those are processes.
  *
- * The source is only read. Jobs go over in the order of their seq, some hundred a unit, each unit
- * whole: a transfer that is interrupted, however hard, has lost nothing, and the next one passes
- * over what is there. Nothing in the destination is ever overwritten, except shared rows of one
- * that holds no job yet. At the end both stores are read again and compared.
+ * The source is only read. Jobs go over in the order of their seq, some hundred a transaction, each
+ * transaction whole: a transfer that is interrupted, however hard, has lost nothing, and the next
+ * one passes over what is there. Nothing in the destination is ever overwritten, except shared rows
+ * of one that holds no job yet. At the end both stores are read again and compared.
  *
  * What makes a repetition harmless
  *   - jobs and keys are known by their names, and refused by the store the second time
- *   - shared rows go with the first unit of jobs, so that a destination without jobs has none
- *   - counters go last, in one unit, up to the value of the source. When the destination has jobs
- *     of its own they are added to, once: a counter named TRANSFER_COUNTER, with the source as its
+ *   - shared rows go with the first transaction of jobs, so that a destination without jobs has
+ * none
+ *   - counters go last, in one transaction, up to the value of the source. When the destination has
+ * jobs of its own they are added to, once: a counter named TRANSFER_COUNTER, with the source as its
  *     label, says that it has been done. Such marks go along when the store is moved on, and are no
  *     part of its content: neither counted nor compared
  *
@@ -25,7 +26,7 @@
 #include "engine/copy/content.h"
 #include "store/store.h"
 
-/* The most jobs in a unit. */
+/* The most jobs in a transaction. */
 #define TRANSFER_CHUNK_MAX 500
 
 #define TRANSFER_COUNTER "moved_from"
@@ -53,7 +54,7 @@ struct copy_report {
     uint64_t by_state[REDRIVE_STATE_COUNT];
     uint64_t rows[SHARED_KIND_COUNT]; /* by kind */
     uint64_t counters;
-    uint64_t held_keys;
+    uint64_t remembered_keys;
     struct content_sum from; /* over all of it */
 
     /* In the destination. */
@@ -80,9 +81,9 @@ int copy_check_idle(struct store *store, const char *side, int64_t now_ms, struc
 int copy_is_same_store(struct store *a, struct store *b, int64_t now_ms, bool *ret,
                        struct redrive_err *err);
 
-/* Looks, copies and checks; a unit that others were in the way of is tried again for a while. 0
- * when it came to an end, whether the stores are then the same or not; REDRIVE_E_STATE when it was
- * refused before anything was written. */
+/* Looks, copies and checks; a transaction that others were in the way of is tried again for a
+ * while. 0 when it came to an end, whether the stores are then the same or not; REDRIVE_E_STATE
+ * when it was refused before anything was written. */
 int copy_run(const struct copy_options *options, struct copy_report *ret, struct redrive_err *err);
 
 #endif

@@ -11,7 +11,7 @@
 struct job_set {
     struct job_page page;
     struct attempt_page histories[TRANSFER_CHUNK_MAX];
-    struct adopted_job jobs[TRANSFER_CHUNK_MAX];
+    struct imported_job jobs[TRANSFER_CHUNK_MAX];
     size_t n;
 };
 /* On the heap, as it is large; NULL without memory. */
@@ -52,22 +52,23 @@ const struct shared_row *copy_find_row(const struct shared_page *page, const str
 const struct counter *copy_find_counter(const struct counter_page *page,
                                         const struct counter *counter, size_t *at);
 
-/* A walk over held keys. */
+/* A walk over remembered keys. */
 struct key_walk {
     struct store *store;
-    struct held_key_page pages[2]; /* the current one, and the one that its start was in */
+    struct remembered_key_page pages[2]; /* the current one, and the one that its start was in */
     int current;
     size_t i;
     bool started;
 };
 /* The next key in *ret, valid until the next call: 1, 0 after the last, or a negative code. */
-int key_walk_next(struct key_walk *walk, const struct held_key **ret, struct redrive_err *err);
+int key_walk_next(struct key_walk *walk, const struct remembered_key **ret,
+                  struct redrive_err *err);
 void key_walk_release(struct key_walk *walk);
 
 /* By tenant, then key. */
-int held_key_compare(const struct held_key *a, const struct held_key *b);
+int remembered_key_compare(const struct remembered_key *a, const struct remembered_key *b);
 
-/* What an error says when units have been made. */
+/* What an error says when transactions have been made. */
 #define TRANSFER_GOES_ON "what was copied is whole: the same command goes on with the rest"
 
 /* ---- Between the parts ------------------------------------------------------------------------
@@ -81,11 +82,11 @@ struct transfer {
     struct buf a, b;   /* contents that are compared */
 };
 
-/* copy/transaction.c: makes a unit in a store; again for a while, when others are in the way:
- * `moves` starts from the beginning each time. */
+/* copy/transaction.c: makes a transaction in a store; again for a while, when others are in the
+ * way: `moves` starts from the beginning each time. */
 typedef int (*copy_moves_fn)(void *ctx, struct redrive_err *err);
-int copy_unit(struct store *store, int64_t now_ms, copy_moves_fn moves, void *ctx,
-              struct redrive_err *err);
+int copy_transaction(struct store *store, int64_t now_ms, copy_moves_fn moves, void *ctx,
+                     struct redrive_err *err);
 
 /* A counter that says what has been moved: no part of the content of a store. */
 static inline bool is_mark(const struct counter *counter)

@@ -32,8 +32,8 @@ static int complete(struct job_set *set, struct store *store, struct redrive_err
         seqs[i] = set->page.jobs[i].status.seq;
     int rc = store_ops(store)->history(store, seqs, set->n, set->histories, err);
     for (size_t i = 0; rc == 0 && i < set->n; i++)
-        set->jobs[i] = (struct adopted_job){&set->page.jobs[i], set->histories[i].attempts,
-                                            set->histories[i].n};
+        set->jobs[i] = (struct imported_job){&set->page.jobs[i], set->histories[i].attempts,
+                                             set->histories[i].n};
     return rc;
 }
 
@@ -58,12 +58,12 @@ void job_walk_release(struct job_walk *walk)
     job_set_free(walk->set);
 }
 
-static size_t bytes_of(const struct adopted_job *adopted)
+static size_t bytes_of(const struct imported_job *imported)
 {
-    const struct job *job = adopted->job;
+    const struct job *job = imported->job;
     size_t bytes = sizeof *job + job->spec.payload.len + job->status.result.len;
-    for (size_t i = 0; i < adopted->n_attempts; i++) {
-        const struct job_error *error = &adopted->attempts[i].error;
+    for (size_t i = 0; i < imported->n_attempts; i++) {
+        const struct job_error *error = &imported->attempts[i].error;
         bytes += sizeof(struct job_attempt) + error->message.len + error->stacktrace.len;
     }
     return bytes;
@@ -102,22 +102,23 @@ int job_walk_next(struct job_walk *walk, struct redrive_err *err)
     return set->n > 0;
 }
 
-int key_walk_next(struct key_walk *walk, const struct held_key **ret, struct redrive_err *err)
+int key_walk_next(struct key_walk *walk, const struct remembered_key **ret, struct redrive_err *err)
 {
-    struct held_key_page *page = &walk->pages[walk->current];
+    struct remembered_key_page *page = &walk->pages[walk->current];
     if (walk->i == page->n) {
         if (walk->started && !page->more)
             return 0;
         /* Where the next page starts lies in the one before, which must outlive the read. */
-        struct held_key after = {0};
+        struct remembered_key after = {0};
         if (page->n > 0)
             after = page->keys[page->n - 1];
         walk->current = !walk->current;
         walk->started = true;
         walk->i = 0;
         page = &walk->pages[walk->current];
-        int rc = store_ops(walk->store)
-                     ->held_keys(walk->store, after.tenant, after.key, KEYS_AT_ONCE, page, err);
+        int rc =
+            store_ops(walk->store)
+                ->remembered_keys(walk->store, after.tenant, after.key, KEYS_AT_ONCE, page, err);
         if (rc < 0 || page->n == 0)
             return rc;
     }
@@ -127,11 +128,11 @@ int key_walk_next(struct key_walk *walk, const struct held_key **ret, struct red
 
 void key_walk_release(struct key_walk *walk)
 {
-    held_key_page_release(&walk->pages[0]);
-    held_key_page_release(&walk->pages[1]);
+    remembered_key_page_release(&walk->pages[0]);
+    remembered_key_page_release(&walk->pages[1]);
 }
 
-int held_key_compare(const struct held_key *a, const struct held_key *b)
+int remembered_key_compare(const struct remembered_key *a, const struct remembered_key *b)
 {
     int order = str_compare(a->tenant, b->tenant);
     return order != 0 ? order : str_compare(a->key, b->key);

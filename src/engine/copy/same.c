@@ -40,12 +40,12 @@ int copy_is_same_store(struct store *a, struct store *b, int64_t now_ms, bool *r
     (void)snprintf(probe.name, sizeof probe.name, "move-%016" PRIx64, rng_system_seed());
     probe.row =
         (struct shared_row){.kind = SHARED_WORKER, .key = str_of(probe.name), .value = STR("{}")};
-    int rc = copy_unit(b, now_ms, put_probe, &probe, err);
+    int rc = copy_transaction(b, now_ms, put_probe, &probe, err);
     if (rc < 0)
         return rc;
     rc = look_for(a, probe.row.key, ret, err);
     probe.row.version = 1;
     probe.row.removed = true;
-    int removed = copy_unit(b, now_ms, put_probe, &probe, rc < 0 ? NULL : err);
+    int removed = copy_transaction(b, now_ms, put_probe, &probe, rc < 0 ? NULL : err);
     return rc < 0 ? rc : removed;
 }

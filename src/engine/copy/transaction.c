@@ -7,8 +7,8 @@
 static int try_once(struct store *store, int64_t now_ms, copy_moves_fn moves, void *ctx,
                     struct redrive_err *err)
 {
-    int64_t unit_ms, version;
-    int rc = store_ops(store)->begin(store, now_ms, &unit_ms, &version, err);
+    int64_t transaction_ms, version;
+    int rc = store_ops(store)->begin(store, now_ms, &transaction_ms, &version, err);
     if (rc == 0)
         rc = moves(ctx, err);
     if (rc == 0)
@@ -18,8 +18,8 @@ static int try_once(struct store *store, int64_t now_ms, copy_moves_fn moves, vo
     return rc;
 }
 
-int copy_unit(struct store *store, int64_t now_ms, copy_moves_fn moves, void *ctx,
-              struct redrive_err *err)
+int copy_transaction(struct store *store, int64_t now_ms, copy_moves_fn moves, void *ctx,
+                     struct redrive_err *err)
 {
     struct conflict conflict;
     struct rng rng;

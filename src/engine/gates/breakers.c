@@ -21,17 +21,17 @@ static struct str keep(struct arena *arena, struct str s)
 static int read_row(const struct shared_row *row, int64_t now_ms, struct arena *arena,
                     struct breaker_info *ret, struct redrive_err *err)
 {
-    struct lane lane = {.kind = SHARED_BREAKER};
-    if (!lane_decode(&lane, row->value))
+    struct gate gate = {.kind = SHARED_BREAKER};
+    if (!gate_decode(&gate, row->value))
         return err_set(err, REDRIVE_E_CORRUPT, "the row of breaker '%.*s' is damaged",
                        (int)row->key.len, row->key.ptr);
     *ret = (struct breaker_info){
         .tenant = keep(arena, row->tenant),
         .key = keep(arena, row->key),
-        .release_rate = lane.release.rate,
-        .is_idle = lane_is_idle(&lane, now_ms),
+        .release_rate = gate.release.rate,
+        .is_idle = gate_is_idle(&gate, now_ms),
     };
-    breaker_status(&lane.breaker, &lane.breaker_config, now_ms, &ret->status);
+    breaker_status(&gate.breaker, &gate.breaker_config, now_ms, &ret->status);
     return 0;
 }
 
@@ -96,12 +96,12 @@ int breakers_add_declared(const struct config *config, struct str tenant, int64_
     return page->arena.failed ? err_nomem(err) : 0;
 }
 
-static void add_parked(struct breaker_page *page, const struct count_page *lanes)
+static void add_parked(struct breaker_page *page, const struct count_page *gates)
 {
-    for (size_t i = 0; i < lanes->n; i++) {
-        uint64_t parked = lanes->counts[i].jobs;
+    for (size_t i = 0; i < gates->n; i++) {
+        uint64_t parked = gates->counts[i].jobs;
         const struct breaker_info *found =
-            breakers_find(page, lanes->counts[i].tenant, lanes->counts[i].lane);
+            breakers_find(page, gates->counts[i].tenant, gates->counts[i].gate);
         if (!found)
             continue;
         struct breaker_info *info = &page->breakers[found - page->breakers];
@@ -139,13 +139,13 @@ int breakers_read(struct store *store, struct str tenant, int64_t now_ms, struct
 int breakers_count_parked(struct store *store, struct str tenant, struct breaker_page *page,
                           struct redrive_err *err)
 {
-    struct count_page lanes = {0};
+    struct count_page gates = {0};
     if (page->n == 0)
         return 0;
-    int rc = store_ops(store)->counts(store, COUNT_PARKED, tenant, &lanes, err);
+    int rc = store_ops(store)->counts(store, COUNT_PARKED, tenant, &gates, err);
     if (rc == 0)
-        add_parked(page, &lanes);
-    count_page_release(&lanes);
+        add_parked(page, &gates);
+    count_page_release(&gates);
     return rc;
 }
 

@@ -1,9 +1,9 @@
 /* breakers.h - every breaker of a store as people want to see it.
  *
- * Reads what processes share, through any store handle and outside of a unit: no engine is needed,
- * and nothing is changed. What is shown is what the store has: the sums over a breaker's window may
- * lag by a second, and an open breaker whose recovery time has passed stays open until a job asks;
- * without a job to ask, it is idle.
+ * Reads what processes share, through any store handle and outside of a transaction: no engine is
+ * needed, and nothing is changed. What is shown is what the store has: the sums over a breaker's
+ * window may lag by a second, and an open breaker whose recovery time has passed stays open until a
+ * job asks; without a job to ask, it is idle.
  */
 #ifndef ENGINE_GATES_BREAKERS_H
 #define ENGINE_GATES_BREAKERS_H
@@ -23,7 +23,7 @@ struct breaker_info {
     struct redrive_breaker_status status; /* its name is NULL */
     uint64_t parked;                      /* jobs that wait for it, once they have been counted */
     double release_rate; /* jobs a second that it lets go after it has closed; 0: none wait */
-    bool is_idle;        /* it would let the next job probe, but none has come; see lane_is_idle */
+    bool is_idle;        /* it would let the next job probe, but none has come; see gate_is_idle */
 };
 
 struct breaker_page {

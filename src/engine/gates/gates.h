@@ -1,34 +1,36 @@
 /* gates.h - what jobs may have to wait for: breakers and limits, cached and kept in the store.
  *
  * A breaker or a limit has a key; jobs with the same key in the same tenant share it, and so do all
- * processes, through a row that is compared and set. This file keeps the copies: a lane is changed
- * in memory while a unit is open, marked, and written once at the unit's end.
+ * processes, through a row that is compared and set. This file keeps the copies: a gate is changed
+ * in memory while a transaction is open, marked, and written once at the transaction's end.
  *
  * Of a limit, slots in use and candidates are sums that the store keeps (struct gate_sums), and
- * that a unit adds to: processes that start and settle jobs under the same limit do not meet, and
- * the store refuses a unit that would start one too many. The copy here may be behind: it is
- * renewed by every commit that adds, by every look for jobs of the limit, and while jobs are parked
- * every LANE_LOOK_MS. One that is behind sends a candidate too many or too few ahead, no more.
+ * that a transaction adds to: processes that start and settle jobs under the same limit do not
+ * meet, and the store refuses a transaction that would start one too many. The copy here may be
+ * behind: it is renewed by every commit that adds, by every look for jobs of the limit, and while
+ * jobs are parked every GATE_LOOK_MS. One that is behind sends a candidate too many or too few
+ * ahead, no more.
  *
- * Whether jobs are parked under a limit is not written with every job that is parked: such a unit
- * only compares the version of the row. So a process that finds none parked writes that it seems
- * so, which raises the version; one that parks a job from then on writes that as well; and when
- * still none is found the limit has none. A process that dies in between leaves that to the others.
+ * Whether jobs are parked under a limit is not written with every job that is parked: such a
+ * transaction only compares the version of the row. So a process that finds none parked writes that
+ * it seems so, which raises the version; one that parks a job from then on writes that as well; and
+ * when still none is found the limit has none. A process that dies in between leaves that to the
+ * others.
  *
- * Jobs parked in a lane go back to the queue as candidates: as many as could be started now. A
- * candidate is counted until a claim has met it, so that a lane is not emptied while nobody claims;
+ * Jobs parked in a gate go back to the queue as candidates: as many as could be started now. A
+ * candidate is counted until a claim has met it, so that a gate is not emptied while nobody claims;
  * one that never arrives (cancelled, its queue paused) is given up after a while.
  *
- * A lane that says no more than a new one would is spent, and goes with its row: keys are often
+ * A gate that says no more than a new one would is spent, and goes with its row: keys are often
  * made of payloads, and there is no end of those.
  *
  * A breaker's window may be behind in the store: a process that writes a row for every job would be
  * in the way of all others. Successes are written after a second at the latest; failures and slow
  * calls after a tenth of one, as long as there are less than half as many as would open the breaker
  * and a success has ended the row of failures again. Everything else (state, generation, probes,
- * failures in a row) is written in the unit of the job that it comes from. Calls that are not
- * written yet are kept apart, and added to whatever is read from the store: neither a row that
- * another process has changed nor a unit that has failed makes a breaker forget them.
+ * failures in a row) is written in the transaction of the job that it comes from. Calls that are
+ * not written yet are kept apart, and added to whatever is read from the store: neither a row that
+ * another process has changed nor a transaction that has failed makes a breaker forget them.
  */
 #ifndef ENGINE_GATES_GATES_H
 #define ENGINE_GATES_GATES_H
@@ -45,8 +47,8 @@
 
 struct engine;
 
-#define LANE_CANDIDATE_MS 30000
-#define LANE_LOOK_MS      5000
+#define GATE_CANDIDATE_MS 30000
+#define GATE_LOOK_MS      5000
 
 /* What the row of a limit says, beside its sums. */
 struct limit_row {
@@ -58,16 +60,16 @@ struct limit_row {
     uint32_t max;
 };
 
-struct lane {
+struct gate {
     enum shared_kind kind; /* SHARED_BREAKER or SHARED_BUCKET */
     char *tenant;
     char *key;
     int64_t version;
     bool marked;
-    bool may_go;         /* if it is spent at the unit's end, it goes */
-    bool is_urgent;      /* it must be written at the unit's end */
-    bool is_written;     /* it was, and the unit is not committed yet */
-    uint32_t load;       /* the latest lanes_load that has found it in the store */
+    bool may_go;         /* if it is spent at the transaction's end, it goes */
+    bool is_urgent;      /* it must be written at the transaction's end */
+    bool is_written;     /* it was, and the transaction is not committed yet */
+    uint32_t load;       /* the latest gates_load that has found it in the store */
     bool has_parked;     /* jobs may be parked here */
     uint32_t candidates; /* of a limit also in the store's sums, as are the slots */
     int64_t candidates_until_ms;
@@ -80,59 +82,60 @@ struct lane {
             bool saved_holds;       /* by that, jobs are parked here or are being let go */
             int64_t saved_ms;       /* when this process has written or first read it */
 
-            /* Calls of committed units that are not in the store's row. */
+            /* Calls of committed transactions that are not in the store's row. */
             struct breaker_window unsaved;
             uint64_t unsaved_generation;
             bool has_unsaved;
-            struct breaker_counts unit; /* calls of the open unit that count in the window */
+            struct breaker_counts
+                transaction; /* calls of the open transaction that count in the window */
         };
         struct {
             struct bucket bucket;
             struct rate rate; /* count 0: none */
             struct slots slots;
             bool seems_empty;          /* has_parked, but none were found */
-            bool parks;                /* jobs of the open unit */
+            bool parks;                /* jobs of the open transaction */
             bool starts;               /* likewise */
-            struct gate_sums add;      /* by the open unit */
+            struct gate_sums add;      /* by the open transaction */
             struct merged_gate merged; /* after its commit */
             struct limit_row kept_row; /* as the store has it */
         };
     };
 };
 
-struct lanes {
-    struct map breakers; /* tenant, zero byte, key → struct lane */
+struct gates {
+    struct map breakers; /* tenant, zero byte, key → struct gate */
     struct map limits;
-    struct lane **marked;
+    struct gate **marked;
     size_t n_marked;
     size_t capacity;
     uint32_t loads;
-    bool wants_count;  /* slots in use are to be counted when the next unit begins */
+    bool wants_count;  /* slots in use are to be counted when the next transaction begins */
     bool are_counted;  /* they have been since the connection was made … */
-    bool were_counted; /* … or in the open unit */
+    bool were_counted; /* … or in the open transaction */
     int64_t flush_ms;  /* when unsaved calls are to be written; INT64_MAX: there are none */
     int64_t seen_ms;   /* when the sums of all limits were last read */
     bool are_unknown;  /* the copies are known to be old: everything is to be read again */
-    bool are_fresh;    /* they were read in the open unit */
+    bool are_fresh;    /* they were read in the open transaction */
 };
 
-void lanes_init(struct lanes *lanes, uint64_t seed);
-void lanes_release(struct lanes *lanes);
+void gates_init(struct gates *gates, uint64_t seed);
+void gates_release(struct gates *gates);
 
-/* Reads all lanes from the store, and adds what it does not have yet. What an open unit has changed
- * is forgotten. */
-int lanes_load(struct engine *e, struct redrive_err *err);
+/* Reads all gates from the store, and adds what it does not have yet. What an open transaction has
+ * changed is forgotten. */
+int gates_load(struct engine *e, struct redrive_err *err);
 /* Writes the marked ones. REDRIVE_E_CANCELLED: another process was faster, as store.h has it. */
-int lanes_save(struct engine *e, struct redrive_err *err);
+int gates_save(struct engine *e, struct redrive_err *err);
 /* What was seen of the store may not be so any more: STORE_VERSION_UNKNOWN. */
-void lanes_distrust(struct lanes *lanes);
-/* After lanes_save: the unit is committed. */
-void lanes_commit(struct engine *e);
-/* Or it has failed. Nothing here may be used until lanes_load has read it again. */
-void lanes_rollback(struct lanes *lanes);
+void gates_distrust(struct gates *gates);
+/* After gates_save: the transaction is committed. */
+void gates_commit(struct engine *e);
+/* Or it has failed. Nothing here may be used until gates_load has read it again. */
+void gates_rollback(struct gates *gates);
 
-/* A lane that is to be written at the unit's end. */
-int lane_mark(struct engine *e, struct lane *lane, struct redrive_err *err);
+/* A gate that is to be written at the transaction's end. */
+int gate_mark(struct engine *e, struct gate *gate, struct redrive_err *err);
 
 /* Whether it can be taken away: nothing is parked or under way, and
  *   - a closed breaker has heard of no run for an hour (a day if it has ever been open, or if the
@@ -140,74 +143,75 @@ int lane_mark(struct engine *e, struct lane *lane, struct redrive_err *err);
  *   - an open one could have let a probe go for a week, and nobody came;
  *   - a limit has been full for an hour.
  * What was done by hand stays. */
-bool lane_is_spent(const struct lane *lane, int64_t now_ms);
-/* Marks up to `limit` that are spent, to be taken away at the unit's end, and tells how many. */
-int lanes_sweep(struct engine *e, size_t limit, size_t *ret_n, struct redrive_err *err);
+bool gate_is_spent(const struct gate *gate, int64_t now_ms);
+/* Marks up to `limit` that are spent, to be taken away at the transaction's end, and tells how
+ * many. */
+int gates_sweep(struct engine *e, size_t limit, size_t *ret_n, struct redrive_err *err);
 
-/* The lane of a key, new if need be; its configuration is the one given (NULL: as it is). */
-int lane_breaker(struct engine *e, struct str tenant, struct str key,
-                 const struct redrive_breaker_config *config, struct lane **ret,
+/* The gate of a key, new if need be; its configuration is the one given (NULL: as it is). */
+int gate_breaker(struct engine *e, struct str tenant, struct str key,
+                 const struct redrive_breaker_config *config, struct gate **ret,
                  struct redrive_err *err);
-int lane_limit(struct engine *e, struct str tenant, struct str key, const struct rate *rate,
-               uint32_t max, struct lane **ret, struct redrive_err *err);
+int gate_limit(struct engine *e, struct str tenant, struct str key, const struct rate *rate,
+               uint32_t max, struct gate **ret, struct redrive_err *err);
 
-/* For gates/store.c: a lane that is in its map, and out of it again. */
-int lane_new(struct engine *e, enum shared_kind kind, struct str tenant, struct str key,
-             struct lane **ret, struct redrive_err *err);
-void lane_drop(struct engine *e, struct lane *lane);
+/* For gates/store.c: a gate that is in its map, and out of it again. */
+int gate_new(struct engine *e, enum shared_kind kind, struct str tenant, struct str key,
+             struct gate **ret, struct redrive_err *err);
+void gate_drop(struct engine *e, struct gate *gate);
 
 /* For gates/store.c, of limits: whether there is nothing to put; what a put adds and asks; that it
  * is committed; that its row was read. */
-bool limit_says_nothing(const struct lane *lane);
-void limit_fill_row(struct lane *lane, struct shared_row *row);
-void limit_is_saved(struct engine *e, struct lane *lane);
-void limit_is_loaded(struct lane *lane, struct gate_sums sums);
+bool limit_says_nothing(const struct gate *gate);
+void limit_fill_row(struct gate *gate, struct shared_row *row);
+void limit_is_saved(struct engine *e, struct gate *gate);
+void limit_is_loaded(struct gate *gate, struct gate_sums sums);
 
 /* Makes sure that the slots in use of all limits have been counted, by the jobs that run, since the
  * store was opened or connected to. What a limit's row says is the sum of all that ever started and
- * ended under it: a single unit that was lost in part would be wrong for good. What is wrong is
- * added, so that what others add meanwhile is not lost; the row's version is compared, so that two
- * processes do not both add it. It can only be done before a unit has moved a job: else
- * REDRIVE_E_CANCELLED, and the unit is made again. */
-int lanes_need_slots(struct engine *e, struct redrive_err *err);
-/* When a unit begins: counts them if they are needed. */
-int lanes_count_slots(struct engine *e, struct redrive_err *err);
+ * ended under it: a single transaction that was lost in part would be wrong for good. What is wrong
+ * is added, so that what others add meanwhile is not lost; the row's version is compared, so that
+ * two processes do not both add it. It can only be done before a transaction has moved a job: else
+ * REDRIVE_E_CANCELLED, and the transaction is made again. */
+int gates_need_slots(struct engine *e, struct redrive_err *err);
+/* When a transaction begins: counts them if they are needed. */
+int gates_count_slots(struct engine *e, struct redrive_err *err);
 
-/* The lane if there is one. */
-struct lane *lane_find(const struct map *map, struct str tenant, struct str key);
+/* The gate if there is one. */
+struct gate *gate_find(const struct map *map, struct str tenant, struct str key);
 
-/* How many more jobs of the lane may be sent ahead, of `room` that could start. */
-uint32_t lane_wants(const struct lane *lane, uint32_t room, int64_t now_ms);
+/* How many more jobs of the gate may be sent ahead, of `room` that could start. */
+uint32_t gate_wants(const struct gate *gate, uint32_t room, int64_t now_ms);
 /* `n` were sent, or one has arrived. */
-void lane_sent(struct lane *lane, uint32_t n, int64_t now_ms);
-void lane_arrived(struct lane *lane);
+void gate_sent(struct gate *gate, uint32_t n, int64_t now_ms);
+void gate_arrived(struct gate *gate);
 
 /* A job has been parked; or parked jobs were looked for, and some are left or none. */
-void lane_parked(struct lane *lane);
-void lane_looked(struct engine *e, struct lane *lane, bool some_left);
+void gate_parked(struct gate *gate);
+void gate_looked(struct engine *e, struct gate *gate, bool some_left);
 
 /* A job starts under the limit, or one that has started has ended. */
-void lane_take_slot(struct lane *lane);
-void lane_give_slot(struct lane *lane);
+void gate_take_slot(struct gate *gate);
+void gate_give_slot(struct gate *gate);
 /* Whether parked jobs of the limit could start, as far as slots go. */
-bool lane_has_slots(const struct lane *lane);
+bool gate_has_slots(const struct gate *gate);
 
 /* Takes over the sums of limits as the store has them now. */
-void lanes_see(struct engine *e, const struct limit_sums *limits, size_t n);
+void gates_see(struct engine *e, const struct limit_sums *limits, size_t n);
 /* Reads those of all limits, if jobs are parked under some and that was a while ago. */
-int lanes_look(struct engine *e, struct redrive_err *err);
+int gates_look(struct engine *e, struct redrive_err *err);
 
 /* Reports how a permitted run went and how long it took, and starts or slows the release. */
-void lane_record(struct lane *lane, struct breaker_permit permit, enum breaker_result result,
+void gate_record(struct gate *gate, struct breaker_permit permit, enum breaker_result result,
                  int64_t run_ms, int64_t now_ms);
 
 /* Whether a breaker that is open or half open has nobody to ask: its time for a probe has come, no
  * probe is out, and no job waits for it. The next job that comes goes as the probe, whenever that
  * is, so that such a breaker says nothing about how things are now. */
-bool lane_is_idle(const struct lane *lane, int64_t now_ms);
+bool gate_is_idle(const struct gate *gate, int64_t now_ms);
 
-/* A lane's row, both ways, without its sums; lane_decode is false when the bytes are damaged. */
-void lane_encode(const struct lane *lane, struct buf *out);
-bool lane_decode(struct lane *lane, struct str bytes);
+/* A gate's row, both ways, without its sums; gate_decode is false when the bytes are damaged. */
+void gate_encode(const struct gate *gate, struct buf *out);
+bool gate_decode(struct gate *gate, struct str bytes);
 
 #endif

@@ -11,47 +11,47 @@ static int64_t later_ms(int64_t at_ms, int64_t now_ms)
     return at_ms > now_ms ? at_ms : now_ms;
 }
 
-static int64_t breaker_lets_go_ms(const struct lane *lane, int64_t now_ms)
+static int64_t breaker_lets_go_ms(const struct gate *gate, int64_t now_ms)
 {
-    const struct breaker *b = &lane->breaker;
+    const struct breaker *b = &gate->breaker;
     switch (b->state) {
     case REDRIVE_BREAKER_OPEN: return later_ms(b->retry_at_ms, now_ms);
     case REDRIVE_BREAKER_HALF_OPEN: {
         const int64_t then_ms = later_ms(b->retry_at_ms, now_ms);
-        return breaker_probe_room(b, &lane->breaker_config, then_ms) > 0 ? then_ms : 0;
+        return breaker_probe_room(b, &gate->breaker_config, then_ms) > 0 ? then_ms : 0;
     }
     case REDRIVE_BREAKER_CLOSED:
     case REDRIVE_BREAKER_DISABLED:
-        return lane->release.rate > 0 ? later_ms(release_next_ms(&lane->release), now_ms) : now_ms;
+        return gate->release.rate > 0 ? later_ms(release_next_ms(&gate->release), now_ms) : now_ms;
     case REDRIVE_BREAKER_FORCED_OPEN:
     case REDRIVE_BREAKER_STATE_COUNT:
     default: return 0;
     }
 }
 
-static int64_t limit_lets_go_ms(const struct lane *lane, int64_t now_ms)
+static int64_t limit_lets_go_ms(const struct gate *gate, int64_t now_ms)
 {
-    if (!lane_has_slots(lane))
+    if (!gate_has_slots(gate))
         return 0;
-    return now_ms + (lane->rate.count ? bucket_wait_ms(&lane->bucket, &lane->rate, now_ms) : 0);
+    return now_ms + (gate->rate.count ? bucket_wait_ms(&gate->bucket, &gate->rate, now_ms) : 0);
 }
 
 static int read_row(const struct shared_row *row, int64_t now_ms, struct gate_info *ret,
                     struct redrive_err *err)
 {
-    struct lane lane = {.kind = row->kind};
-    if (!lane_decode(&lane, row->value))
+    struct gate gate = {.kind = row->kind};
+    if (!gate_decode(&gate, row->value))
         return err_set(err, REDRIVE_E_CORRUPT, "the row of breaker or limit '%.*s' is damaged",
                        (int)row->key.len, row->key.ptr);
     ret->is_held = true;
     if (ret->is_limit) {
-        lane.slots.used = (uint32_t)row->sums.used;
-        ret->rate = lane.rate;
-        ret->slots = lane.slots;
-        ret->may_go_ms = limit_lets_go_ms(&lane, now_ms);
+        gate.slots.used = (uint32_t)row->sums.used;
+        ret->rate = gate.rate;
+        ret->slots = gate.slots;
+        ret->may_go_ms = limit_lets_go_ms(&gate, now_ms);
     } else {
-        ret->state = lane.breaker.state;
-        ret->may_go_ms = breaker_lets_go_ms(&lane, now_ms);
+        ret->state = gate.breaker.state;
+        ret->may_go_ms = breaker_lets_go_ms(&gate, now_ms);
     }
     return 0;
 }

@@ -1,8 +1,8 @@
 /* holder.h - what holds a parked job: a breaker or a limit, and when it may let the job go.
  *
- * Reads what processes share, through any store handle and outside of a unit, for people who look
- * at one job. The time is the earliest one: other jobs may be before it, and what happens until
- * then may move it.
+ * Reads what processes share, through any store handle and outside of a transaction, for people who
+ * look at one job. The time is the earliest one: other jobs may be before it, and what happens
+ * until then may move it.
  */
 #ifndef ENGINE_GATES_HOLDER_H
 #define ENGINE_GATES_HOLDER_H

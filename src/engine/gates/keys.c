@@ -125,7 +125,7 @@ static bool is_limited(const struct config_limits *limits, const struct job_spec
     }
 }
 
-/* Limits have names of their own, apart from those of breakers: a lane is looked up by name. */
+/* Limits have names of their own, apart from those of breakers: a gate is looked up by name. */
 int key_of_limit(const struct config_task *task, const struct job_spec *spec, struct arena *arena,
                  struct str *ret, struct redrive_err *err)
 {

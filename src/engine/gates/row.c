@@ -28,20 +28,20 @@ enum field_type {
 struct field {
     const char *name;
     enum field_type type;
-    size_t offset; /* in a struct lane */
+    size_t offset; /* in a struct gate */
     size_t n;      /* of an array; 0: it is none */
     size_t step;   /* from one of its items to the next */
 };
 
 #define ONE(name, type, member)                         \
     {                                                   \
-        name, type, offsetof(struct lane, member), 0, 0 \
+        name, type, offsetof(struct gate, member), 0, 0 \
     }
 #define MANY(name, type, array, member)                                           \
     {                                                                             \
-        name, type, offsetof(struct lane, array[0] member),                       \
-            sizeof((struct lane *)0)->array / sizeof((struct lane *)0)->array[0], \
-            sizeof((struct lane *)0)->array[0]                                    \
+        name, type, offsetof(struct gate, array[0] member),                       \
+            sizeof((struct gate *)0)->array / sizeof((struct gate *)0)->array[0], \
+            sizeof((struct gate *)0)->array[0]                                    \
     }
 
 static const struct field BREAKER[] = {
@@ -156,17 +156,17 @@ static size_t items_of(const struct field *f, const char *at)
     return n;
 }
 
-void lane_encode(const struct lane *lane, struct buf *out)
+void gate_encode(const struct gate *gate, struct buf *out)
 {
     struct json_writer w;
     size_t n;
-    const struct field *fields = fields_of(lane->kind, &n);
+    const struct field *fields = fields_of(gate->kind, &n);
     json_writer_init(&w, out);
     json_begin_object(&w);
-    json_field_int(&w, "format", format_of(lane->kind));
+    json_field_int(&w, "format", format_of(gate->kind));
     for (size_t i = 0; i < n; i++) {
         const struct field *f = &fields[i];
-        const char *at = (const char *)lane + f->offset;
+        const char *at = (const char *)gate + f->offset;
         json_key(&w, f->name);
         if (f->n == 0) {
             write_item(&w, f->type, at);
@@ -252,29 +252,29 @@ static bool read_field(struct json_reader *r, const struct field *f, char *at)
 }
 
 /* One after the other, as they are written; none may be missing. */
-static bool read_row(struct json_reader *r, struct lane *lane)
+static bool read_row(struct json_reader *r, struct gate *gate)
 {
     struct json_string key;
     int64_t format;
     size_t n;
-    const int64_t wanted = format_of(lane->kind);
-    const struct field *fields = fields_of(lane->kind, &n);
+    const int64_t wanted = format_of(gate->kind);
+    const struct field *fields = fields_of(gate->kind, &n);
     if (json_enter_object(r) < 0 || json_next_key(r, &key) <= 0 || !json_string_is(key, "format") ||
         !read_int(r, wanted, wanted, &format))
         return false;
     for (size_t i = 0; i < n; i++)
         if (json_next_key(r, &key) <= 0 || !json_string_is(key, fields[i].name) ||
-            !read_field(r, &fields[i], (char *)lane + fields[i].offset))
+            !read_field(r, &fields[i], (char *)gate + fields[i].offset))
             return false;
     return json_next_key(r, &key) == 0 && json_end(r) == 0;
 }
 
 /* ---- What can be reckoned with --------------------------------------------------------------- */
 
-static bool breaker_is_whole(struct lane *lane)
+static bool breaker_is_whole(struct gate *gate)
 {
-    struct breaker *b = &lane->breaker;
-    struct release *release = &lane->release;
+    struct breaker *b = &gate->breaker;
+    struct release *release = &gate->release;
     if (b->reopened > REOPENED_MAX) /* the time grows no longer then, and each is a step */
         b->reopened = REOPENED_MAX;
     const bool has_pace =
@@ -284,26 +284,26 @@ static bool breaker_is_whole(struct lane *lane)
         release->credit = 0;
     return has_pace && b->window.newest < BREAKER_BUCKETS &&
            b->window.last.calls <= REDRIVE_MAX_WINDOW_CALLS &&
-           redrive_breaker_config_check(&lane->breaker_config, NULL) == 0;
+           redrive_breaker_config_check(&gate->breaker_config, NULL) == 0;
 }
 
-static bool limit_is_whole(const struct lane *lane)
+static bool limit_is_whole(const struct gate *gate)
 {
-    const struct rate *rate = &lane->rate;
+    const struct rate *rate = &gate->rate;
     const bool has_rate = rate->count <= RATE_MAX_COUNT &&
                           (rate->count == 0 || rate->period_s == 1 || rate->period_s == 60 ||
                            rate->period_s == 3600 || rate->period_s == 86400);
-    return has_rate && lane->bucket.parts >= 0 && lane->bucket.parts <= BUCKET_TOKEN * UINT32_MAX;
+    return has_rate && gate->bucket.parts >= 0 && gate->bucket.parts <= BUCKET_TOKEN * UINT32_MAX;
 }
 
-bool lane_decode(struct lane *lane, struct str bytes)
+bool gate_decode(struct gate *gate, struct str bytes)
 {
     struct json_reader r;
-    if (lane->kind == SHARED_BREAKER) /* of arrays only the first items may be there */
-        lane->breaker = (struct breaker){0};
+    if (gate->kind == SHARED_BREAKER) /* of arrays only the first items may be there */
+        gate->breaker = (struct breaker){0};
     json_reader_init(&r, bytes, NULL);
-    const bool is_sound = read_row(&r, lane);
+    const bool is_sound = read_row(&r, gate);
     json_reader_release(&r);
     return is_sound &&
-           (lane->kind == SHARED_BREAKER ? breaker_is_whole(lane) : limit_is_whole(lane));
+           (gate->kind == SHARED_BREAKER ? breaker_is_whole(gate) : limit_is_whole(gate));
 }

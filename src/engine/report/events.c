@@ -71,18 +71,18 @@ void event_add(struct engine *e, const struct engine_event *event)
     own->breaker = keep(e, event->breaker);
 }
 
-void event_add_breaker(struct engine *e, const struct lane *lane)
+void event_add_breaker(struct engine *e, const struct gate *gate)
 {
     struct redrive_breaker_status status;
-    if (lane->kind != SHARED_BREAKER || lane->breaker.state == lane->saved.state)
+    if (gate->kind != SHARED_BREAKER || gate->breaker.state == gate->saved.state)
         return;
-    breaker_status(&lane->breaker, &lane->breaker_config, e->now_ms, &status);
+    breaker_status(&gate->breaker, &gate->breaker_config, e->now_ms, &status);
     event_add(e, &(struct engine_event){
                      .kind = ENGINE_EVENT_BREAKER,
                      .at_ms = e->now_ms,
-                     .tenant = str_of(lane->tenant),
-                     .breaker = str_of(lane->key),
-                     .was = lane->saved.state,
+                     .tenant = str_of(gate->tenant),
+                     .breaker = str_of(gate->key),
+                     .was = gate->saved.state,
                      .state = status.state,
                      .failures = status.failure_count,
                      .rate = status.rate,
@@ -94,7 +94,8 @@ void event_add_breaker(struct engine *e, const struct lane *lane)
  *
  * One number in all, and one for each partition (queue and task) and class that had a part in it.
  * What workers have done stands in their own rows: they come and go, and counters stay for ever. A
- * unit has many events that count alike, so they are gathered first, and counted once a group.
+ * transaction has many events that count alike, so they are gathered first, and counted once a
+ * group.
  */
 #define PARTITION "partition:"
 
@@ -133,7 +134,7 @@ static bool counts_alike(const struct engine_event *a, const struct engine_event
            str_eq(a->tenant, b->tenant) && str_eq(a->task, b->task) && str_eq(a->queue, b->queue);
 }
 
-/* Open addressing, at most half full, in the unit's arena; NULL without memory. */
+/* Open addressing, at most half full, in the transaction's arena; NULL without memory. */
 static struct group *gather(struct engine *e, size_t *ret_slots)
 {
     size_t slots = 2;
@@ -142,7 +143,7 @@ static struct group *gather(struct engine *e, size_t *ret_slots)
     struct group *groups = arena_array(&e->arena, slots, sizeof *groups);
     for (size_t i = 0; groups && i < e->n_events; i++) {
         const struct engine_event *event = &e->events[i];
-        uint64_t hash = group_hash(event, e->lanes.breakers.seed);
+        uint64_t hash = group_hash(event, e->gates.breakers.seed);
         size_t at = hash & (slots - 1);
         while (groups[at].event &&
                (groups[at].hash != hash || !counts_alike(groups[at].event, event)))
@@ -155,7 +156,7 @@ static struct group *gather(struct engine *e, size_t *ret_slots)
     return groups;
 }
 
-struct tally {
+struct totals {
     struct engine *e;
     struct map map; /* tenant, name, label → struct counter in the arena */
     struct buf key;
@@ -163,7 +164,7 @@ struct tally {
 };
 
 /* The key begins with the label. */
-static void count(struct tally *t, int64_t n, struct str tenant, const char *name)
+static void count(struct totals *t, int64_t n, struct str tenant, const char *name)
 {
     size_t label_len = t->key.len;
     (void)buf_putc(&t->key, '\0');
@@ -185,7 +186,7 @@ static void count(struct tally *t, int64_t n, struct str tenant, const char *nam
         t->failed = REDRIVE_E_NOMEM;
 }
 
-static void count_event(struct tally *t, const struct engine_event *event, int64_t n)
+static void count_event(struct totals *t, const struct engine_event *event, int64_t n)
 {
     const char *name = KINDS[event->kind].counter;
     buf_reset(&t->key);
@@ -209,7 +210,7 @@ static void count_event(struct tally *t, const struct engine_event *event, int64
 
 int events_count(struct engine *e, struct redrive_err *err)
 {
-    struct tally t = {.e = e};
+    struct totals t = {.e = e};
     size_t slots, n = 0;
     int rc = 0;
     if (e->n_events == 0)
@@ -217,7 +218,7 @@ int events_count(struct engine *e, struct redrive_err *err)
     const struct group *groups = e->arena.failed ? NULL : gather(e, &slots);
     if (!groups)
         return err_nomem(err);
-    map_init(&t.map, e->lanes.breakers.seed);
+    map_init(&t.map, e->gates.breakers.seed);
     buf_init(&t.key, 4u * 1024 * 1024);
     for (size_t i = 0; i < slots; i++)
         if (groups[i].event && *KINDS[groups[i].event->kind].counter)

@@ -1,8 +1,9 @@
 /* events.h - what has happened to a job or a breaker, told once it has been committed.
  *
  * Each move that people care about is one event; a breaker that stands otherwise at the end of a
- * unit than before is one as well, told by the process whose unit it was and by no other. Counters,
- * the log, health and live views are all made from events, so that they cannot disagree.
+ * transaction than before is one as well, told by the process whose transaction it was and by no
+ * other. Counters, the log, health and live views are all made from events, so that they cannot
+ * disagree.
  */
 #ifndef ENGINE_REPORT_EVENTS_H
 #define ENGINE_REPORT_EVENTS_H
@@ -15,7 +16,7 @@
 
 struct engine;
 struct job;
-struct lane;
+struct gate;
 
 /* Name in the log, in streams and in metrics, name of its counter ("": none). An event that ends an
  * attempt is called as the state that the job is in then, as in the history and in SQL. */
@@ -85,17 +86,18 @@ bool counter_partition(struct str label, struct str *ret_queue, struct str *ret_
 
 /* ---- Within the engine ---------------------------------------------------------------------- */
 
-/* An event about a job, with the names of the job and the unit's time filled in. */
+/* An event about a job, with the names of the job and the transaction's time filled in. */
 struct engine_event event_of(const struct engine *engine, enum engine_event_kind kind,
                              const struct job *job);
 
-/* Keeps a copy until the unit ends. Running out of memory shows in the unit's arena. */
+/* Keeps a copy until the transaction ends. Running out of memory shows in the transaction's arena.
+ */
 void event_add(struct engine *engine, const struct engine_event *event);
 
-/* A breaker of which this unit writes the row, if its state is not what the store has. */
-void event_add_breaker(struct engine *engine, const struct lane *lane);
+/* A breaker of which this transaction writes the row, if its state is not what the store has. */
+void event_add_breaker(struct engine *engine, const struct gate *gate);
 
-/* Adds what the unit's events count to the counters of the store. */
+/* Adds what the transaction's events count to the counters of the store. */
 int events_count(struct engine *engine, struct redrive_err *err);
 
 /* After the commit: health, the log, the callback. */

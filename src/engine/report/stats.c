@@ -8,7 +8,7 @@
 void stats_release(struct stats *stats)
 {
     count_page_release(&stats->queues);
-    count_page_release(&stats->lines);
+    count_page_release(&stats->partitions);
     breaker_page_release(&stats->breakers);
     worker_page_release(&stats->workers);
     arena_release(&stats->arena);
@@ -115,18 +115,18 @@ static int by_task(const void *left, const void *right)
 
 static int read_tasks(struct store *store, struct stats *s, struct redrive_err *err)
 {
-    int rc = store_ops(store)->counts(store, COUNT_LINES, s->tenant, &s->lines, err);
+    int rc = store_ops(store)->counts(store, COUNT_PARTITIONS, s->tenant, &s->partitions, err);
     if (rc == 0)
-        s->tasks = arena_array(&s->arena, s->lines.n, sizeof *s->tasks);
-    if (s->lines.n > 0)
-        qsort(s->lines.counts, s->lines.n, sizeof *s->lines.counts, by_task);
-    for (size_t i = 0; i < s->lines.n && s->tasks; i++) {
-        const struct job_count *line = &s->lines.counts[i];
-        if (s->n_tasks == 0 || !str_eq(s->tasks[s->n_tasks - 1].task, line->task)) {
-            s->tasks[s->n_tasks++].task = line->task;
+        s->tasks = arena_array(&s->arena, s->partitions.n, sizeof *s->tasks);
+    if (s->partitions.n > 0)
+        qsort(s->partitions.counts, s->partitions.n, sizeof *s->partitions.counts, by_task);
+    for (size_t i = 0; i < s->partitions.n && s->tasks; i++) {
+        const struct job_count *partition = &s->partitions.counts[i];
+        if (s->n_tasks == 0 || !str_eq(s->tasks[s->n_tasks - 1].task, partition->task)) {
+            s->tasks[s->n_tasks++].task = partition->task;
         }
         for (int state = 0; state < REDRIVE_STATE_COUNT; state++)
-            s->tasks[s->n_tasks - 1].by_state[state] += line->by_state[state];
+            s->tasks[s->n_tasks - 1].by_state[state] += partition->by_state[state];
     }
     return rc == 0 && s->arena.failed ? err_nomem(err) : rc;
 }

@@ -1,8 +1,8 @@
 /* stats.h - all figures of a store in one place.
  *
- * Read through any store handle, outside of a unit, by any process: counters that all processes add
- * up, sizes, breakers, and what workers that are alive tell of themselves. The parts are read one
- * after the other, so that under load they may differ by what happened in between.
+ * Read through any store handle, outside of a transaction, by any process: counters that all
+ * processes add up, sizes, breakers, and what workers that are alive tell of themselves. The parts
+ * are read one after the other, so that under load they may differ by what happened in between.
  *
  * docs/monitoring.md says what each figure means.
  */
@@ -53,8 +53,8 @@ struct stats {
 
     uint64_t by_state[REDRIVE_STATE_COUNT];
     struct count_page queues;
-    struct count_page lines;  /* by task, then queue */
-    struct task_count *tasks; /* by name */
+    struct count_page partitions; /* by task, then queue */
+    struct task_count *tasks;     /* by name */
     size_t n_tasks;
     int64_t oldest_ready_ms; /* created, of the oldest queued job; 0: none is */
     int64_t next_ready_ms;   /* when the first time-locked job is due; 0: none is */

@@ -49,7 +49,7 @@ static void write_row(const struct engine *e, const struct worker_op *op, struct
     json_field_int(&w, "started_ms", e->started_ms);
     json_field_int(&w, "seen_ms", e->now_ms);
     json_field_int(&w, "running", op->running);
-    json_field_int(&w, "places", op->slots);
+    json_field_int(&w, "slots", op->slots);
     json_field_int(&w, "runs", (int64_t)e->runs);
     json_field_int(&w, "failed", (int64_t)e->failed_runs);
     json_field_double(&w, "events", health.events);
@@ -131,7 +131,7 @@ static void write_remote(const struct engine *e, const struct remote_worker *wor
     json_field_int(&w, "started_ms", worker->started_ms);
     json_field_int(&w, "seen_ms", e->now_ms);
     json_field_int(&w, "running", worker->running);
-    json_field_int(&w, "places", worker->slots);
+    json_field_int(&w, "slots", worker->slots);
     json_field_int(&w, "runs", (int64_t)worker->runs);
     json_field_int(&w, "failed", (int64_t)worker->failed);
     json_end_object(&w);
@@ -253,7 +253,7 @@ static void read_member(struct json_reader *r, struct json_string key, struct pa
                !read_u64(r, key, "started_ms", INT64_MAX, &started) &&
                !read_u64(r, key, "seen_ms", INT64_MAX, &seen) &&
                !read_u64(r, key, "running", UINT32_MAX, &running) &&
-               !read_u64(r, key, "places", UINT32_MAX, &slots) &&
+               !read_u64(r, key, "slots", UINT32_MAX, &slots) &&
                !read_u64(r, key, "runs", INT64_MAX, &info->runs) &&
                !read_u64(r, key, "failed", INT64_MAX, &info->failed) &&
                !read_share(r, key, "events", &info->health.events) &&

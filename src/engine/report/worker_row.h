@@ -88,8 +88,8 @@ struct worker_page {
     struct arena arena;
 };
 
-/* Those that work for the tenant; absent: all. Needs no unit. A row that cannot be read is passed
- * over: it is news, not truth. */
+/* Those that work for the tenant; absent: all. Needs no transaction. A row that cannot be read is
+ * passed over: it is a hint, not the truth. */
 int workers_read(struct store *store, struct str tenant, int64_t now_ms, struct worker_page *ret,
                  struct redrive_err *err);
 void worker_page_release(struct worker_page *page);

@@ -10,7 +10,7 @@
 #include "store/transition.h"
 
 /* A job that ticks of cron entries may not run twice at a time has a limit of its own. */
-static const struct str CRON_LANE = {"limit:cron:", 11};
+static const struct str CRON_GATE = {"limit:cron:", 11};
 
 int engine_end_waiting(struct engine *e, const struct job *job, int ending,
                        enum redrive_state *ret_state, struct redrive_err *err)
@@ -46,7 +46,7 @@ int engine_end_waiting(struct engine *e, const struct job *job, int ending,
 
 /* ---- May it run? ----------------------------------------------------------------------------- */
 
-static int limit_of(struct engine *e, const struct job *job, struct lane **ret,
+static int limit_of(struct engine *e, const struct job *job, struct gate **ret,
                     struct redrive_err *err)
 {
     const struct config_limits *limits = &task_in_force(e, job->spec.task)->limits;
@@ -54,64 +54,64 @@ static int limit_of(struct engine *e, const struct job *job, struct lane **ret,
     *ret = NULL;
     if (job->spec.limit_key.len == 0)
         return 0;
-    if (str_starts_with(job->spec.limit_key, CRON_LANE))
-        return lane_limit(e, job->spec.tenant, job->spec.limit_key, &NO_RATE, 1, ret, err);
-    return lane_limit(e, job->spec.tenant, job->spec.limit_key, &limits->rate, limits->concurrency,
+    if (str_starts_with(job->spec.limit_key, CRON_GATE))
+        return gate_limit(e, job->spec.tenant, job->spec.limit_key, &NO_RATE, 1, ret, err);
+    return gate_limit(e, job->spec.tenant, job->spec.limit_key, &limits->rate, limits->concurrency,
                       ret, err);
 }
 
 /* Whether the limit has room; if not, asks to be woken when it may. */
-static bool has_room(struct engine *e, const struct lane *lane)
+static bool has_room(struct engine *e, const struct gate *gate)
 {
-    if (!lane_has_slots(lane))
+    if (!gate_has_slots(gate))
         return false;
-    int64_t wait_ms = lane->rate.count ? bucket_wait_ms(&lane->bucket, &lane->rate, e->now_ms) : 0;
+    int64_t wait_ms = gate->rate.count ? bucket_wait_ms(&gate->bucket, &gate->rate, e->now_ms) : 0;
     if (wait_ms > 0)
         engine_want(e, e->now_ms + wait_ms);
     return wait_ms == 0;
 }
 
-static int meet_breaker(struct engine *e, const struct job *job, struct lane **ret_lane,
+static int meet_breaker(struct engine *e, const struct job *job, struct gate **ret_gate,
                         struct breaker_permit *ret, bool *ret_passes, struct redrive_err *err)
 {
     const struct config_task *task = task_in_force(e, job->spec.task);
-    *ret_lane = NULL;
+    *ret_gate = NULL;
     *ret_passes = true;
     *ret = (struct breaker_permit){0};
     if (job->spec.breaker_key.len == 0)
         return 0;
-    int rc = lane_breaker(e, job->spec.tenant, job->spec.breaker_key, &task->breaker.config,
-                          ret_lane, err);
+    int rc = gate_breaker(e, job->spec.tenant, job->spec.breaker_key, &task->breaker.config,
+                          ret_gate, err);
     if (rc < 0)
         return rc;
-    struct lane *lane = *ret_lane;
-    uint64_t generation = lane->breaker.generation;
-    *ret_passes = breaker_allow(&lane->breaker, &lane->breaker_config, e->now_ms, ret);
+    struct gate *gate = *ret_gate;
+    uint64_t generation = gate->breaker.generation;
+    *ret_passes = breaker_allow(&gate->breaker, &gate->breaker_config, e->now_ms, ret);
     if (!*ret_passes)
-        engine_want(e, breaker_next_ms(&lane->breaker, &lane->breaker_config));
-    bool changed = lane->breaker.generation != generation || ret->probe != 0;
-    return changed ? lane_mark(e, lane, err) : 0;
+        engine_want(e, breaker_next_ms(&gate->breaker, &gate->breaker_config));
+    bool changed = gate->breaker.generation != generation || ret->probe != 0;
+    return changed ? gate_mark(e, gate, err) : 0;
 }
 
 /* ---- What is to be done ---------------------------------------------------------------------- */
 
-int look_init(struct look *look, struct engine *e, size_t n, struct redrive_err *err)
+int admission_init(struct admission *admission, struct engine *e, size_t n, struct redrive_err *err)
 {
-    *look = (struct look){
+    *admission = (struct admission){
         .e = e,
-        .moves = arena_array(&e->arena, n, sizeof *look->moves),
-        .starts = arena_array(&e->arena, n, sizeof *look->starts),
-        .parks = {arena_array(&e->arena, n, sizeof **look->parks),
-                  arena_array(&e->arena, n, sizeof **look->parks)},
-        .results = arena_array(&e->arena, n, sizeof *look->results),
+        .moves = arena_array(&e->arena, n, sizeof *admission->moves),
+        .starts = arena_array(&e->arena, n, sizeof *admission->starts),
+        .parks = {arena_array(&e->arena, n, sizeof **admission->parks),
+                  arena_array(&e->arena, n, sizeof **admission->parks)},
+        .results = arena_array(&e->arena, n, sizeof *admission->results),
     };
     return e->arena.failed ? err_nomem(err) : 0;
 }
 
-static void park(struct look *look, const struct job *job, struct lane *lane)
+static void park(struct admission *admission, const struct job *job, struct gate *gate)
 {
-    int by_limit = lane->kind == SHARED_BUCKET;
-    look->parks[by_limit][look->n_parks[by_limit]++] = (struct parking){job, lane};
+    int by_limit = gate->kind == SHARED_BUCKET;
+    admission->parks[by_limit][admission->n_parks[by_limit]++] = (struct parking){job, gate};
 }
 
 static uint64_t new_token(struct engine *e)
@@ -123,46 +123,48 @@ static uint64_t new_token(struct engine *e)
     return token;
 }
 
-static int take_lanes(struct engine *e, struct lane *limit, struct lane *breaker,
+static int take_gates(struct engine *e, struct gate *limit, struct gate *breaker,
                       struct redrive_err *err)
 {
     if (breaker && breaker->candidates > 0) {
-        lane_arrived(breaker);
-        int rc = lane_mark(e, breaker, err);
+        gate_arrived(breaker);
+        int rc = gate_mark(e, breaker, err);
         if (rc < 0)
             return rc;
     }
     if (!limit)
         return 0;
-    lane_arrived(limit);
-    lane_take_slot(limit);
+    gate_arrived(limit);
+    gate_take_slot(limit);
     if (limit->rate.count)
         (void)bucket_take(&limit->bucket, &limit->rate, e->now_ms, 1);
-    return lane_mark(e, limit, err);
+    return gate_mark(e, limit, err);
 }
 
-static int start(struct look *look, struct claim_op *op, struct job *job, struct lane *limit,
-                 struct lane *breaker, struct breaker_permit permit, struct redrive_err *err)
+static int start(struct admission *admission, struct claim_op *op, struct job *job,
+                 struct gate *limit, struct gate *breaker, struct breaker_permit permit,
+                 struct redrive_err *err)
 {
-    struct engine *e = look->e;
+    struct engine *e = admission->e;
     int64_t lease_ms = op->lease_of ? op->lease_of(job) : 0;
     if (lease_ms <= 0)
         lease_ms = op->lease_ms > 0 ? op->lease_ms : task_in_force(e, job->spec.task)->lease_ms;
-    look->moves[look->n_starts] = (struct start_move){
+    admission->moves[admission->n_starts] = (struct start_move){
         .seq = job->status.seq,
         .token = new_token(e),
         .lease_until_ms = engine_lease_until(e, lease_ms),
         .worker = op->worker,
         .permit = permit,
     };
-    look->starts[look->n_starts++] = (struct starting){op, job, limit, breaker};
-    return take_lanes(e, limit, breaker, err);
+    admission->starts[admission->n_starts++] = (struct starting){op, job, limit, breaker};
+    return take_gates(e, limit, breaker, err);
 }
 
-int look_at(struct look *look, struct claim_op *op, struct job *job, struct redrive_err *err)
+int admission_consider(struct admission *admission, struct claim_op *op, struct job *job,
+                       struct redrive_err *err)
 {
-    struct engine *e = look->e;
-    struct lane *limit, *breaker;
+    struct engine *e = admission->e;
+    struct gate *limit, *breaker;
     struct breaker_permit permit;
     bool passes;
     if (job_is_damaged(job))
@@ -173,34 +175,34 @@ int look_at(struct look *look, struct claim_op *op, struct job *job, struct redr
     if (rc < 0)
         return rc;
     if (limit && !has_room(e, limit)) {
-        park(look, job, limit);
+        park(admission, job, limit);
         return 0;
     }
     rc = meet_breaker(e, job, &breaker, &permit, &passes, err);
     if (rc < 0)
         return rc;
     if (passes)
-        return start(look, op, job, limit, breaker, permit, err);
+        return start(admission, op, job, limit, breaker, permit, err);
     /* It has arrived at its limit, if that had sent it ahead, and found another closed door. */
     if (limit && limit->candidates > 0) {
-        lane_arrived(limit);
-        rc = lane_mark(e, limit, err);
+        gate_arrived(limit);
+        rc = gate_mark(e, limit, err);
     }
     if (rc < 0)
         return rc;
     if (breaker->breaker_config.on_open == REDRIVE_ON_OPEN_DEAD_LETTER)
         return engine_end_waiting(e, job, ENDING_BREAKER_OPEN, NULL, err);
-    park(look, job, breaker);
+    park(admission, job, breaker);
     return 0;
 }
 
 /* ---- Carrying it out ------------------------------------------------------------------------- */
 
-static int park_all(struct look *look, bool by_limit, struct redrive_err *err)
+static int park_all(struct admission *admission, bool by_limit, struct redrive_err *err)
 {
-    struct engine *e = look->e;
-    const struct parking *parks = look->parks[by_limit];
-    const size_t n = look->n_parks[by_limit];
+    struct engine *e = admission->e;
+    const struct parking *parks = admission->parks[by_limit];
+    const size_t n = admission->n_parks[by_limit];
     int64_t *seqs = arena_array(&e->arena, n, sizeof *seqs);
     if (n == 0)
         return 0;
@@ -208,27 +210,27 @@ static int park_all(struct look *look, bool by_limit, struct redrive_err *err)
         return err_nomem(err);
     for (size_t i = 0; i < n; i++)
         seqs[i] = parks[i].job->status.seq;
-    int rc = e->ops->move(e->store, PARKS(seqs, n, by_limit), look->results, err);
+    int rc = e->ops->move(e->store, PARKS(seqs, n, by_limit), admission->results, err);
     for (size_t i = 0; i < n && rc == 0; i++) {
-        if (look->results[i].code < 0)
+        if (admission->results[i].code < 0)
             continue;
-        lane_parked(parks[i].lane);
+        gate_parked(parks[i].gate);
         const struct engine_event event = event_of(e, ENGINE_EVENT_PARKED, parks[i].job);
         event_add(e, &event);
-        rc = lane_mark(e, parks[i].lane, err);
+        rc = gate_mark(e, parks[i].gate, err);
     }
     return rc;
 }
 
 /* The store would not start it after all. */
-static void give_lanes_back(struct engine *e, const struct starting *s,
+static void give_gates_back(struct engine *e, const struct starting *s,
                             struct breaker_permit permit)
 {
     if (s->breaker)
-        lane_record(s->breaker, permit, BREAKER_RETURNED, 0, e->now_ms);
+        gate_record(s->breaker, permit, BREAKER_RETURNED, 0, e->now_ms);
     if (!s->limit)
         return;
-    lane_give_slot(s->limit);
+    gate_give_slot(s->limit);
     if (s->limit->rate.count)
         bucket_give(&s->limit->bucket, &s->limit->rate, 1);
 }
@@ -269,16 +271,17 @@ static void add_start(struct engine *e, const struct job *job)
     event_add(e, &event);
 }
 
-static int start_all(struct look *look, struct claim_page *page, struct redrive_err *err)
+static int start_all(struct admission *admission, struct claim_page *page, struct redrive_err *err)
 {
-    struct engine *e = look->e;
-    const size_t n = look->n_starts;
-    int rc = n == 0 ? 0 : e->ops->move(e->store, STARTS(look->moves, n), look->results, err);
+    struct engine *e = admission->e;
+    const size_t n = admission->n_starts;
+    int rc =
+        n == 0 ? 0 : e->ops->move(e->store, STARTS(admission->moves, n), admission->results, err);
     for (size_t i = 0; i < n && rc == 0; i++) {
-        const struct starting *s = &look->starts[i];
-        const struct start_move *move = &look->moves[i];
-        if (look->results[i].code < 0) {
-            give_lanes_back(e, s, move->permit);
+        const struct starting *s = &admission->starts[i];
+        const struct start_move *move = &admission->moves[i];
+        if (admission->results[i].code < 0) {
+            give_gates_back(e, s, move->permit);
             continue;
         }
         e->touched = true;
@@ -291,12 +294,12 @@ static int start_all(struct look *look, struct claim_page *page, struct redrive_
     return rc;
 }
 
-int look_done(struct look *look, struct claim_page *page, struct redrive_err *err)
+int admission_finish(struct admission *admission, struct claim_page *page, struct redrive_err *err)
 {
-    int rc = start_all(look, page, err);
+    int rc = start_all(admission, page, err);
     if (rc == 0)
-        rc = park_all(look, false, err);
-    return rc == 0 ? park_all(look, true, err) : rc;
+        rc = park_all(admission, false, err);
+    return rc == 0 ? park_all(admission, true, err) : rc;
 }
 
 /* ---- Pages ----------------------------------------------------------------------------------- */

@@ -26,16 +26,16 @@ void claim_page_drop(struct claim_page *page);
 struct starting {
     struct claim_op *op; /* whose job it will be */
     struct job *job;
-    struct lane *limit;
-    struct lane *breaker;
+    struct gate *limit;
+    struct gate *breaker;
 };
 
 struct parking {
     const struct job *job;
-    struct lane *lane;
+    struct gate *gate;
 };
 
-struct look {
+struct admission {
     struct engine *e;
     struct start_move *moves;
     struct starting *starts;
@@ -45,14 +45,16 @@ struct look {
     struct move_result *results;
 };
 
-/* For up to `n` jobs; its memory is the unit's. */
-int look_init(struct look *look, struct engine *e, size_t n, struct redrive_err *err);
+/* For up to `n` jobs; its memory is the transaction's. */
+int admission_init(struct admission *admission, struct engine *e, size_t n,
+                   struct redrive_err *err);
 
 /* Decides about a job: n_starts has grown if it is to start, for this claim. */
-int look_at(struct look *look, struct claim_op *op, struct job *job, struct redrive_err *err);
+int admission_consider(struct admission *admission, struct claim_op *op, struct job *job,
+                       struct redrive_err *err);
 
 /* Carries everything out. Jobs that have started are in the answers of their claims, which hold
  * the page. */
-int look_done(struct look *look, struct claim_page *page, struct redrive_err *err);
+int admission_finish(struct admission *admission, struct claim_page *page, struct redrive_err *err);
 
 #endif

@@ -9,8 +9,8 @@
  *         bulk_add(&bulk, &op);
  *     }
  *
- * A bulk is made of chunks, each an operation of its own, so that no unit is long and others get
- * their turn in between. It walks over the jobs by their number, from the oldest on, and passes
+ * A bulk is made of chunks, each an operation of its own, so that no transaction is long and others
+ * get their turn in between. It walks over the jobs by their number, from the oldest on, and passes
  * each number once: a job that is redriven and dies again while the bulk runs stays dead. Neither
  * does it take what died after it began. Whoever is interrupted between two chunks has lost
  * nothing, and may begin anew.

@@ -7,8 +7,8 @@
  *     {"created_ms":…,"epoch":…}
  *
  * so that one that was redriven since, or another one of the same id, is left alone. A tick carries
- * it out as any other cancel, and the row goes in the same unit. So it does when the job has ended
- * before, or is gone.
+ * it out as any other cancel, and the row goes in the same transaction. So it does when the job has
+ * ended before, or is gone.
  */
 #ifndef ENGINE_VERBS_CANCELS_H
 #define ENGINE_VERBS_CANCELS_H

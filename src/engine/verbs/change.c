@@ -48,7 +48,7 @@ int change_job(struct engine *e, enum move_kind kind, const struct job *job,
     tell(e, job, kind);
     /* The run goes on until its worker hears of it, but nobody waits for its result. */
     if (kind == MOVE_CANCEL && job->status.state == REDRIVE_STATE_RUNNING)
-        return settle_lanes(e, job, BREAKER_RETURNED, err);
+        return settle_gates(e, job, BREAKER_RETURNED, err);
     return 0;
 }
 

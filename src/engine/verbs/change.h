@@ -33,7 +33,7 @@ void change_op_init(struct change_op *op, enum move_kind kind, struct change_ite
 
 /* ---- Within the engine ---------------------------------------------------------------------- */
 
-/* Changes a job whose row has been read in this unit, and tells of it. A refusal goes into
+/* Changes a job whose row has been read in this transaction, and tells of it. A refusal goes into
  * item->ret. */
 int change_job(struct engine *e, enum move_kind kind, const struct job *job,
                struct change_item *item, struct redrive_err *err);

@@ -103,17 +103,17 @@ static int still_wanted(struct engine *e, struct claims *c, bool is_first, struc
 
 /* ---- Looking --------------------------------------------------------------------------------- */
 
-static int consider(struct look *look, struct claims *c, struct claim_op *op, struct job *job,
-                    struct redrive_err *err)
+static int consider(struct admission *admission, struct claims *c, struct claim_op *op,
+                    struct job *job, struct redrive_err *err)
 {
     size_t *room = c->room;
     if (room)
         room += claim_find(op->filter.tasks, op->filter.n_tasks, job->spec.task);
     if (room && *room == 0)
         return 0;
-    const size_t before = look->n_starts;
-    int rc = look_at(look, op, job, err);
-    if (look->n_starts == before)
+    const size_t before = admission->n_starts;
+    int rc = admission_consider(admission, op, job, err);
+    if (admission->n_starts == before)
         return rc;
     c->promised++;
     c->promised_bytes += job_bytes(job->spec.payload.len);
@@ -125,20 +125,20 @@ static int consider(struct look *look, struct claims *c, struct claim_op *op, st
 static int consider_page(struct engine *e, struct claims *c, struct claim_page *page,
                          bool *ret_more, struct redrive_err *err)
 {
-    struct look look;
+    struct admission admission;
     struct claim_op *op;
     size_t i = 0;
-    int rc = look_init(&look, e, page->page.n, err);
-    lanes_see(e, page->page.limits, page->page.n_limits);
+    int rc = admission_init(&admission, e, page->page.n, err);
+    gates_see(e, page->page.limits, page->page.n_limits);
     c->at = c->promised = c->promised_bytes = 0;
     for (; i < page->page.n && rc == 0 && (op = next_claim(c)) != NULL; i++)
-        rc = consider(&look, c, op, &page->page.jobs[i], err);
+        rc = consider(&admission, c, op, &page->page.jobs[i], err);
     *ret_more |= i < page->page.n;
-    return rc == 0 ? look_done(&look, page, err) : rc;
+    return rc == 0 ? admission_finish(&admission, page, err) : rc;
 }
 
-/* Those who were served will look for as many again. When there are others in the unit who look for
- * something else, it is not known who comes back. */
+/* Those who were served will look for as many again. When there are others in the transaction who
+ * look for something else, it is not known who comes back. */
 static void expect_more(struct engine *e, const struct claims *c, bool more)
 {
     const bool is_first = e->n_ahead == 0;
@@ -175,8 +175,8 @@ static int claim_alike(struct engine *e, struct claims *c, struct redrive_err *e
     }
     if (rc == 0)
         expect_more(e, c, more);
-    /* Jobs that this unit has put into the queue are for the next claim. */
-    more |= (e->news & STORE_NEWS_READY) != 0;
+    /* Jobs that this transaction has put into the queue are for the next claim. */
+    more |= (e->notification & STORE_NOTIFY_READY) != 0;
     for (size_t i = 0; i < c->n; i++)
         c->ops[i]->more = more || engine_next_ms(e) <= e->now_ms;
     return rc;

@@ -5,8 +5,9 @@
  * start, each under a token and a lease. A job whose lease is over by the time that the commit has
  * been answered is not handed out: it is taken back like that of a worker that died.
  *
- * Claims of one unit that look for the same are made as one, so that many workers who ask for a job
- * each cost the store little more than one who asks for many; who came first is served first.
+ * Claims of one transaction that look for the same are made as one, so that many workers who ask
+ * for a job each cost the store little more than one who asks for many; who came first is served
+ * first.
  */
 #ifndef ENGINE_VERBS_CLAIM_H
 #define ENGINE_VERBS_CLAIM_H

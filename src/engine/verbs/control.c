@@ -9,7 +9,7 @@
 #include "engine/private.h"
 #include "engine/scans.h"
 
-/* How many jobs a unit gives the time of a pause back to. */
+/* How many jobs a transaction gives the time of a pause back to. */
 #define CREDIT_BATCH 1000
 
 static const char IN_THE_WAY[] = "another process pauses or resumes the queue";
@@ -19,23 +19,23 @@ static struct str tenant_or_default(struct str tenant)
     return tenant.len > 0 ? tenant : STR(ENGINE_TENANT_DEFAULT);
 }
 
-static void carry_out(struct engine *e, struct lane *lane, enum breaker_verb verb)
+static void carry_out(struct engine *e, struct gate *gate, enum breaker_verb verb)
 {
-    struct breaker *b = &lane->breaker;
+    struct breaker *b = &gate->breaker;
     enum redrive_breaker_state before = b->state;
     switch (verb) {
     case BREAKER_RESET: breaker_reset(b); break;
     case BREAKER_TRIP: breaker_trip(b, e->now_ms); break;
     case BREAKER_DISABLE: breaker_disable(b); break;
     case BREAKER_SIMULATE_FAILURE:
-        breaker_simulate_failure(b, &lane->breaker_config, e->now_ms);
+        breaker_simulate_failure(b, &gate->breaker_config, e->now_ms);
         break;
     case BREAKER_LOOK:
     default: return;
     }
     if (b->state != before)
-        lane->release = (struct release){0};
-    if (lane->has_parked)
+        gate->release = (struct release){0};
+    if (gate->has_parked)
         engine_want(e, e->now_ms);
 }
 
@@ -58,26 +58,26 @@ static int apply_breaker(struct engine *e, struct op *base, struct redrive_err *
 {
     struct breaker_op *op = (struct breaker_op *)base;
     struct str tenant = tenant_or_default(op->tenant);
-    struct lane *lane = lane_find(&e->lanes.breakers, tenant, op->key);
+    struct gate *gate = gate_find(&e->gates.breakers, tenant, op->key);
     int rc = 0;
-    if (!lane && needs_breaker(e, op)) {
+    if (!gate && needs_breaker(e, op)) {
         base->code = err_set(&base->err, REDRIVE_E_NOT_FOUND, "there is no breaker '%.*s'",
                              (int)op->key.len, op->key.ptr);
         err_detail(&base->err, "no job has met it, and no task declares it");
         return 0;
     }
     /* Most breakers have the name of their task; what a job brings later holds in any case. */
-    if (!lane) {
+    if (!gate) {
         const struct config_task *task = declaring_task(e, op->key);
-        rc = lane_breaker(e, tenant, op->key,
-                          &(task ? task : engine_task(e, op->key))->breaker.config, &lane, err);
+        rc = gate_breaker(e, tenant, op->key,
+                          &(task ? task : engine_task(e, op->key))->breaker.config, &gate, err);
     }
     if (rc == 0 && op->verb != BREAKER_LOOK) {
-        carry_out(e, lane, op->verb);
-        rc = lane_mark(e, lane, err);
+        carry_out(e, gate, op->verb);
+        rc = gate_mark(e, gate, err);
     }
     if (rc == 0)
-        breaker_status(&lane->breaker, &lane->breaker_config, e->now_ms, &op->status);
+        breaker_status(&gate->breaker, &gate->breaker_config, e->now_ms, &op->status);
     return rc;
 }
 

@@ -39,10 +39,10 @@ struct pause_progress {
 /* While a queue is paused none of its jobs starts. Pausing twice is no error. The time that a job
  * stands in a paused queue between two attempts does not count towards its total time-out: when the
  * queue is resumed, its queued jobs that have started before are held to have been parked since the
- * pause began or they came into the queue, whichever was later, until the first unit of the
- * resumption. They are gone through some at a time, a unit each, and the queue stays paused until
- * all are done, so that none starts before its time is put right. Who is stopped on the way leaves
- * a paused queue, which can be resumed again:
+ * pause began or they came into the queue, whichever was later, until the first transaction of the
+ * resumption. They are gone through some at a time, a transaction each, and the queue stays paused
+ * until all are done, so that none starts before its time is put right. Who is stopped on the way
+ * leaves a paused queue, which can be resumed again:
  *
  *     do
  *         rc = engine_apply_one(engine, &op.op, err);
@@ -53,7 +53,7 @@ struct pause_op {
     struct str tenant;
     struct str queue;
     bool pause;                  /* false: resume */
-    struct pause_progress done;  /* what former units have done */
+    struct pause_progress done;  /* what former transactions have done */
     struct pause_progress after; /* the answer: what is done now */
 };
 void pause_op_init(struct pause_op *op, struct str tenant, struct str queue, bool pause);

@@ -6,33 +6,33 @@
 #include "engine/facts.h"
 #include "engine/private.h"
 
-int settle_lanes(struct engine *e, const struct job *job, enum breaker_result result,
+int settle_gates(struct engine *e, const struct job *job, enum breaker_result result,
                  struct redrive_err *err)
 {
     const struct job_spec *spec = &job->spec;
     int rc = 0;
     if (spec->limit_key.len > 0) {
-        struct lane *lane = lane_find(&e->lanes.limits, spec->tenant, spec->limit_key);
-        if (!lane && !e->lanes.are_fresh) /* another process may have made it a moment ago */
+        struct gate *gate = gate_find(&e->gates.limits, spec->tenant, spec->limit_key);
+        if (!gate && !e->gates.are_fresh) /* another process may have made it a moment ago */
             return err_set(err, REDRIVE_E_CANCELLED, "the limits are to be read again");
-        if (lane) {
-            lane_give_slot(lane);
-            if (lane->has_parked && lane_has_slots(lane))
+        if (gate) {
+            gate_give_slot(gate);
+            if (gate->has_parked && gate_has_slots(gate))
                 engine_want(e, e->now_ms);
-            rc = lane_mark(e, lane, err);
+            rc = gate_mark(e, gate, err);
         }
     }
     if (rc < 0 || spec->breaker_key.len == 0)
         return rc;
-    struct lane *lane;
-    rc = lane_breaker(e, spec->tenant, spec->breaker_key,
-                      &task_in_force(e, spec->task)->breaker.config, &lane, err);
+    struct gate *gate;
+    rc = gate_breaker(e, spec->tenant, spec->breaker_key,
+                      &task_in_force(e, spec->task)->breaker.config, &gate, err);
     if (rc < 0)
         return rc;
-    lane_record(lane, job->status.permit, result, e->now_ms - job->status.started_ms, e->now_ms);
-    if (lane->has_parked)
+    gate_record(gate, job->status.permit, result, e->now_ms - job->status.started_ms, e->now_ms);
+    if (gate->has_parked)
         engine_want(e, e->now_ms);
-    return lane_mark(e, lane, err);
+    return gate_mark(e, gate, err);
 }
 
 static enum engine_event_kind kind_of(const struct decision *d)
@@ -108,7 +108,7 @@ static int settled(struct engine *e, const struct job *job, const struct settlem
         engine_waits_until(e, job->spec.deadline_ms);
     if (d->state == REDRIVE_STATE_QUEUED)
         engine_made_some_ready(e);
-    return settle_lanes(e, job, d->breaker, err);
+    return settle_gates(e, job, d->breaker, err);
 }
 
 int settle_batch_flush(struct engine *e, struct settle_batch *batch, struct redrive_err *err)
@@ -191,7 +191,7 @@ static int apply_settle(struct engine *e, struct op *base, struct redrive_err *e
 static const struct op_kind SETTLE = {.rank = 1, .apply = settle_ops};
 
 /* A token was given with a claim that has been answered. Without one, the claim may be on its way
- * in the same unit, and must be made first. */
+ * in the same transaction, and must be made first. */
 static bool all_have_tokens(const struct settlement *items, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -285,7 +285,7 @@ static int apply_extend(struct engine *e, struct op *base, struct redrive_err *e
     return extend_ops(e, &base, 1, err);
 }
 
-/* Before settlements: one that is made in the same unit has no lease to extend any more. */
+/* Before settlements: one that is made in the same transaction has no lease to extend any more. */
 static const struct op_kind EXTEND = {.rank = 0, .apply = extend_ops};
 
 void extend_op_init(struct extend_op *op, struct extension *items, size_t n)

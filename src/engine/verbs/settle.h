@@ -4,7 +4,7 @@
  * late is refused with REDRIVE_E_STATE and changes nothing. A door whose protocol has no tokens
  * names the worker instead, and the token is that of the lease which this worker now holds. What
  * becomes of the job is decide()'s word; its breaker, its limit and the counters hear of it in the
- * same unit.
+ * same transaction.
  */
 #ifndef ENGINE_VERBS_SETTLE_H
 #define ENGINE_VERBS_SETTLE_H
@@ -73,7 +73,7 @@ int settle_batch_add(struct engine *e, struct settle_batch *batch, const struct 
 int settle_batch_flush(struct engine *e, struct settle_batch *batch, struct redrive_err *err);
 
 /* A job has left running: its breaker hears how, its limit has room again. */
-int settle_lanes(struct engine *e, const struct job *job, enum breaker_result result,
+int settle_gates(struct engine *e, const struct job *job, enum breaker_result result,
                  struct redrive_err *err);
 
 #endif

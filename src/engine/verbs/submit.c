@@ -222,22 +222,23 @@ static int check_all(const struct engine *e, struct submit_op *op, size_t i,
     return rc;
 }
 
-/* ---- In the unit ----------------------------------------------------------------------------- */
+/* ---- In the transaction
+ * ----------------------------------------------------------------------------- */
 
 static bool is_rejected(const struct engine *e, const struct job_spec *spec)
 {
     const struct config_task *task = task_in_force(e, spec->task);
     if (task->breaker.config.on_open != REDRIVE_ON_OPEN_REJECT || spec->breaker_key.len == 0)
         return false;
-    const struct lane *lane = lane_find(&e->lanes.breakers, spec->tenant, spec->breaker_key);
-    if (!lane)
+    const struct gate *gate = gate_find(&e->gates.breakers, spec->tenant, spec->breaker_key);
+    if (!gate)
         return false;
-    return lane->breaker.state == REDRIVE_BREAKER_FORCED_OPEN ||
-           (lane->breaker.state == REDRIVE_BREAKER_OPEN && e->now_ms < lane->breaker.retry_at_ms);
+    return gate->breaker.state == REDRIVE_BREAKER_FORCED_OPEN ||
+           (gate->breaker.state == REDRIVE_BREAKER_OPEN && e->now_ms < gate->breaker.retry_at_ms);
 }
 
 /* Puts in what was published about a task that the configuration does not have. */
-static int adopt(const struct engine *e, struct submit_op *op, size_t i, struct redrive_err *err)
+static int fill_in(const struct engine *e, struct submit_op *op, size_t i, struct redrive_err *err)
 {
     struct job_spec *spec = &op->specs[i];
     const unsigned open = op->answers[i].open;
@@ -245,9 +246,9 @@ static int adopt(const struct engine *e, struct submit_op *op, size_t i, struct 
     int rc = 0;
     if (!task || op->answers[i].invalid)
         return 0;
-    if (task == engine_task(e, spec->task) && !(open & SUBMIT_ADOPTED))
+    if (task == engine_task(e, spec->task) && !(open & SUBMIT_FILLED_IN))
         return 0;
-    op->answers[i].open |= SUBMIT_ADOPTED;
+    op->answers[i].open |= SUBMIT_FILLED_IN;
     if (open & SUBMIT_OPEN_QUEUE)
         spec->queue = str_of(task->queue);
     if (open & SUBMIT_OPEN_BREAKER)
@@ -374,7 +375,7 @@ static int batch_note(struct engine *e, struct submit_batch *batch, size_t at,
     struct submit_op *op = batch->items[at].op;
     const size_t i = batch->items[at].i;
     struct submit_answer *a = &op->answers[i];
-    /* The answer is read when the unit's memory is gone. */
+    /* The answer is read when the transaction's memory is gone. */
     result->id.ptr = arena_dup(&op->result, result->id);
     if (!result->id.ptr)
         return err_nomem(err);
@@ -445,7 +446,7 @@ static int submit_one(struct engine *e, struct submit_batch *batch, struct submi
     arena_release(&op->result);
     arena_init(&op->result);
     for (size_t i = 0; i < op->n && rc == 0; i++)
-        rc = adopt(e, op, i, err);
+        rc = fill_in(e, op, i, err);
     size_t refused = rc == 0 ? refuse_some(e, op) : 0;
     if (rc == 0 && refused == 0 && repetition_is_array(op))
         rc = check_array(e, batch, op, &refused, err);

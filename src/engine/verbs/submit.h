@@ -40,7 +40,7 @@ enum submit_open {
     SUBMIT_OPEN_BREAKER = 1 << 1,
     SUBMIT_OPEN_LIMIT = 1 << 2,
     SUBMIT_OPEN_TASK = 1 << 3, /* always, for a task that the configuration does not have */
-    SUBMIT_ADOPTED = 1 << 4,   /* it has filled something in */
+    SUBMIT_FILLED_IN = 1 << 4, /* it has filled something in */
 };
 
 struct submit_answer {

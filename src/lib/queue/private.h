@@ -6,8 +6,9 @@
  *     on_ready ────── wants ───────────► a slot that sleeps claims
  *
  * A handler is a task and its function; a slot is a thread of it, which claims, calls and settles.
- * The settlement of one job and the claim for the next are handed in together and share a unit: so
- * a slot has two runs that take turns, and may hold two leases while the store is in trouble.
+ * The settlement of one job and the claim for the next are handed in together and share a
+ * transaction: so a slot has two runs that take turns, and may hold two leases while the store is
+ * in trouble.
  *
  * Invariants
  *   1. A run that is `held` has a lease, which the heartbeats extend; only its slot begins or ends

@@ -1,5 +1,5 @@
 /* slot.c - a slot: claims a job, calls its function, settles it, and claims the next in the same
- * unit. */
+ * transaction. */
 #include "lib/queue/private.h"
 
 #include <time.h>
@@ -195,7 +195,7 @@ static bool begin_turn(struct queue_handler *h, struct redrive_task_run *done)
     return may_claim;
 }
 
-/* What a turn asks of the store: to settle a run, a job to run next, or both in one unit. */
+/* What a turn asks of the store: to settle a run, a job to run next, or both in one transaction. */
 struct turn {
     struct redrive_task_run *settles; /* NULL: nothing */
     bool claims;

@@ -9,7 +9,7 @@ static size_t least(size_t a, size_t b)
 }
 
 /* A slot is free as soon as its run has ended, before its settlement is answered: so the settlement
- * and the next claim can share a unit. */
+ * and the next claim can share a transaction. */
 static size_t free_slots(size_t slots, size_t running)
 {
     return running < slots ? least(slots - running, POOL_BATCH_MAX) : 0;

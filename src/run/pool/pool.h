@@ -23,7 +23,7 @@
  *     is logged, and the task gets no jobs for a pause that doubles up to 30 s. With `until_idle` a
  *     task is given up after three such starts in a row.
  *   - A run that has ended frees its slot at once: its settlement and the claim for the slot are
- *     handed in together and share a unit.
+ *     handed in together and share a transaction.
  *
  * Everything here is called on the loop's thread but for pool_wake and pool_cancelled.
  */

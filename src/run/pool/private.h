@@ -2,8 +2,8 @@
  *
  * At the end of a turn of the loop, the runs that have ended in it become one settlement, and one
  * claim asks for jobs of all tasks with free slots. Both are handed to the committer at the same
- * time, so that they share a unit. Answers come back through a list under a mutex and are read on
- * the loop.
+ * time, so that they share a transaction. Answers come back through a list under a mutex and are
+ * read on the loop.
  *
  * A claimed job is in one list at a time: with its runner, among those to be settled, or in a
  * settlement that is under way.

@@ -50,8 +50,8 @@ static void take_answers(struct faktory_server *server, struct list *ret, bool *
     pthread_mutex_unlock(&server->mutex);
 }
 
-/* Answers come before the news that jobs are ready: a FETCH that found none must be among those
- * that wait when they are woken. */
+/* Answers come before the notification that jobs are ready: a FETCH that found none must be among
+ * those that wait when they are woken. */
 static void on_async(uv_async_t *async)
 {
     struct faktory_server *server = async->data;

@@ -79,12 +79,13 @@ static void write_sizes(const struct stats *s, struct buf *out)
 {
     int64_t oldest_ms = s->oldest_ready_ms != 0 ? s->at_ms - s->oldest_ready_ms : 0;
     metrics_family(out, "redrive_jobs", "gauge", "Jobs that the store has, by state.");
-    for (size_t i = 0; i < s->lines.n; i++)
+    for (size_t i = 0; i < s->partitions.n; i++)
         for (int state = 0; state < REDRIVE_STATE_COUNT; state++)
-            metrics_count(out, "redrive_jobs",
-                          LABELS(QUEUE_TASK(s->lines.counts[i].queue, s->lines.counts[i].task),
-                                 {"state", str_of(redrive_state_name((enum redrive_state)state))}),
-                          s->lines.counts[i].by_state[state]);
+            metrics_count(
+                out, "redrive_jobs",
+                LABELS(QUEUE_TASK(s->partitions.counts[i].queue, s->partitions.counts[i].task),
+                       {"state", str_of(redrive_state_name((enum redrive_state)state))}),
+                s->partitions.counts[i].by_state[state]);
     metrics_family(out, "redrive_queue_paused", "gauge", "1 while a queue is paused, else 0.");
     for (size_t i = 0; i < s->queues.n; i++)
         metrics_count(out, "redrive_queue_paused", LABELS({"queue", s->queues.counts[i].queue}),

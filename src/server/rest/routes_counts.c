@@ -112,7 +112,8 @@ static void get_counts(struct rest_call *call)
         kit_fail(call, &q.err, q.field);
         return;
     }
-    int rc = store_ops(store)->counts(store, COUNT_LINES, call->principal.tenant, &page, &q.err);
+    int rc =
+        store_ops(store)->counts(store, COUNT_PARTITIONS, call->principal.tenant, &page, &q.err);
     name_counts_init(&c.tasks, arena);
     name_counts_init(&c.queues, arena);
     for (size_t i = 0; i < page.n && rc == 0; i++)

@@ -101,7 +101,7 @@ static void tell_ready(struct rest_call *call, struct op *op)
     rest_send(call, 200);
 }
 
-/* Goes through the committer, as work does: if an empty unit can be committed, work can be
+/* Goes through the committer, as work does: if an empty transaction can be committed, work can be
  * taken. */
 static void get_ready(struct rest_call *call)
 {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "store/claim_tally.h"
+#include "store/claim_totals.h"
 
 struct candidate {
     const struct job *job;
@@ -72,7 +72,7 @@ static void number_off(struct candidate *all, size_t n, struct str turn)
 
 static size_t collect(const struct memory *m, const struct claim_filter *f, struct candidate *ret)
 {
-    const struct mem_state *state = &m->unit;
+    const struct mem_state *state = &m->transaction;
     size_t n = 0;
     for (size_t i = 0; i < state->jobs.n; i++) {
         ret[n] = (struct candidate){.job = job_at(state, i)};
@@ -83,21 +83,21 @@ static size_t collect(const struct memory *m, const struct claim_filter *f, stru
 }
 
 /* The first of them that the filter's limits allow; *ret_more: there are further ones. */
-static size_t choose(const struct candidate *all, size_t n, size_t limit, struct claim_tally *tally,
-                     const struct job **ret, bool *ret_more)
+static size_t choose(const struct candidate *all, size_t n, size_t limit,
+                     struct claim_totals *totals, const struct job **ret, bool *ret_more)
 {
     *ret_more = false;
     for (size_t i = 0; i < n; i++) {
         const size_t payload_len = all[i].job->spec.payload.len;
-        if (claim_tally_is_full(tally, all[i].task))
+        if (claim_totals_is_full(totals, all[i].task))
             continue;
-        *ret_more = tally->n == limit || !claim_tally_fits(tally, payload_len);
+        *ret_more = totals->n == limit || !claim_totals_fits(totals, payload_len);
         if (*ret_more)
             break;
-        ret[tally->n] = all[i].job;
-        claim_tally_add(tally, all[i].task, payload_len);
+        ret[totals->n] = all[i].job;
+        claim_totals_add(totals, all[i].task, payload_len);
     }
-    return tally->n;
+    return totals->n;
 }
 
 static int add_limits(const struct mem_state *state, struct job_page *page, struct redrive_err *err)
@@ -115,18 +115,18 @@ static int add_limits(const struct mem_state *state, struct job_page *page, stru
 static int fill(struct memory *m, const struct claim_filter *f, struct candidate *all, size_t n,
                 struct job_page *ret, struct redrive_err *err)
 {
-    struct claim_tally tally;
+    struct claim_totals totals;
     bool more;
     const struct job **jobs = calloc(n + 1, sizeof(const struct job *));
-    if (!jobs || !claim_tally_init(&tally, f)) {
+    if (!jobs || !claim_totals_init(&totals, f)) {
         free(jobs);
         return err_nomem(err);
     }
-    const size_t given = choose(all, n, f->limit, &tally, jobs, &more);
-    claim_tally_release(&tally);
+    const size_t given = choose(all, n, f->limit, &totals, jobs, &more);
+    claim_totals_release(&totals);
     int rc = memory_page(jobs, given, ret, err);
     if (rc == 0)
-        rc = add_limits(&m->unit, ret, err);
+        rc = add_limits(&m->transaction, ret, err);
     if (rc == 0)
         ret->more = more;
     if (rc == 0 && f->tenant.len == 0 && given > 0) {
@@ -144,10 +144,10 @@ int memory_ready(struct store *store, const struct claim_filter *filter, struct 
 {
     struct memory *m = memory_of(store);
     job_page_release(ret);
-    int rc = memory_need_unit(m, err);
+    int rc = memory_need_transaction(m, err);
     if (rc < 0)
         return rc;
-    struct candidate *all = calloc(m->unit.jobs.n + 1, sizeof *all);
+    struct candidate *all = calloc(m->transaction.jobs.n + 1, sizeof *all);
     if (!all)
         return err_nomem(err);
     size_t n = collect(m, filter, all);

@@ -22,9 +22,9 @@ static bool key_is_live(const struct mem_state *state, const struct job *other)
 static int write_down(struct memory *m, size_t i, const struct job *job, const struct transition *t)
 {
     const struct mem_attempt row = {.seq = job->status.seq, .attempt = t->attempt};
-    if (t->adds_attempt && !mem_table_add(&m->unit.attempts, &row))
+    if (t->adds_attempt && !mem_table_add(&m->transaction.attempts, &row))
         return REDRIVE_E_NOMEM;
-    return mem_table_put(&m->unit.jobs, i, job) ? 0 : REDRIVE_E_NOMEM;
+    return mem_table_put(&m->transaction.jobs, i, job) ? 0 : REDRIVE_E_NOMEM;
 }
 
 /* Takes the history of a job out. */
@@ -40,7 +40,7 @@ static void forget(struct mem_state *state, int64_t seq)
 /* Takes a job out with its history. Fails with REDRIVE_E_NOMEM only. */
 static int remove_at(struct memory *m, size_t i)
 {
-    const struct job *job = job_at(&m->unit, i);
+    const struct job *job = job_at(&m->transaction, i);
     const struct job_spec *spec = &job->spec;
     if (spec->unique_forever && spec->unique_key.len > 0) {
         const struct mem_key key = {
@@ -50,11 +50,11 @@ static int remove_at(struct memory *m, size_t i)
             .seq = job->status.seq,
             .state = job->status.state,
         };
-        if (!memory_hold_key(&m->unit, &key))
+        if (!memory_hold_key(&m->transaction, &key))
             return REDRIVE_E_NOMEM;
     }
-    forget(&m->unit, job->status.seq);
-    mem_table_remove(&m->unit.jobs, i);
+    forget(&m->transaction, job->status.seq);
+    mem_table_remove(&m->transaction.jobs, i);
     return 0;
 }
 
@@ -63,15 +63,15 @@ static int move_one(struct memory *m, const struct move *move, struct move_resul
 {
     struct transition t;
     size_t i;
-    if (!memory_find(&m->unit, move->seq, &i)) {
+    if (!memory_find(&m->transaction, move->seq, &i)) {
         *ret = (struct move_result){.code = REDRIVE_E_NOT_FOUND};
         return 0;
     }
-    const struct job *old = job_at(&m->unit, i);
+    const struct job *old = job_at(&m->transaction, i);
     struct job job = *old;
     transition(&job.status, move, m->now_ms, &t);
     *ret = (struct move_result){.code = t.code, .state = job.status.state};
-    if (t.key == KEY_IS_TAKEN && key_is_live(&m->unit, old))
+    if (t.key == KEY_IS_TAKEN && key_is_live(&m->transaction, old))
         *ret = (struct move_result){.code = REDRIVE_E_EXISTS, .state = old->status.state};
     if (ret->code != 0)
         return 0;
@@ -86,7 +86,7 @@ int memory_move(struct store *store, const struct move_list *list, struct move_r
                 struct redrive_err *err)
 {
     struct memory *m = memory_of(store);
-    int rc = memory_need_unit(m, err);
+    int rc = memory_need_transaction(m, err);
     for (size_t i = 0; rc == 0 && i < list->n; i++) {
         const struct move move = move_at(list, i);
         if (move_one(m, &move, &ret[i]) < 0)

@@ -1,11 +1,11 @@
 /* private.h - the inside of the memory store.
  *
  * The reference for all others, so plain on purpose: tables are arrays that are walked from end to
- * end. A unit works on a second version of all tables (memory/table.h); a commit puts it in the
- * place of the first, a rollback throws it away. Nothing is ever undone.
+ * end. A transaction works on a second version of all tables (memory/table.h); a commit puts it in
+ * the place of the first, a rollback throws it away. Nothing is ever undone.
  *
  * Locks. A place has one writer at a time. The mutex guards what is committed: taken to read it, to
- * begin, to commit. The unit's own version belongs to the writer and needs none.
+ * begin, to commit. The transaction's own version belongs to the writer and needs none.
  */
 #ifndef STORE_MEMORY_PRIVATE_H
 #define STORE_MEMORY_PRIVATE_H
@@ -55,8 +55,8 @@ struct mem_place {
     struct mem_place *next;
 
     pthread_mutex_t mutex;
-    pthread_cond_t changed; /* a unit has ended */
-    bool busy;              /* somebody has a unit */
+    pthread_cond_t changed; /* a transaction has ended */
+    bool busy;              /* somebody has a transaction */
     uint64_t commits;
     struct mem_state committed;
 };
@@ -66,9 +66,9 @@ struct memory {
     struct mem_place *place;
     int64_t busy_wait_ms;
     uint64_t seen_commits;
-    bool in_unit;
-    int64_t now_ms; /* the unit's */
-    struct mem_state unit;
+    bool in_transaction;
+    int64_t now_ms; /* the transaction's */
+    struct mem_state transaction;
     char *turn; /* the tenant that was first when all were asked for ready jobs */
 };
 
@@ -91,18 +91,18 @@ int memory_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
                  int64_t *ret_shared_version, struct redrive_err *err);
 int memory_commit(struct store *store, struct redrive_err *err);
 void memory_rollback(struct store *store);
-int memory_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_news,
+int memory_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_notification,
                 struct redrive_err *err);
 
-/* 0, or REDRIVE_E_STATE when there is no unit. */
-int memory_need_unit(const struct memory *m, struct redrive_err *err);
+/* 0, or REDRIVE_E_STATE when there is no transaction. */
+int memory_need_transaction(const struct memory *m, struct redrive_err *err);
 
-/* What a read sees: the unit's version, or else what is committed, until memory_unlook. */
+/* What a read sees: the transaction's version, or else what is committed, until memory_unlook. */
 const struct mem_state *memory_look(struct memory *m);
 void memory_unlook(struct memory *m);
 
-/* Whether the open unit has made the job, or moved it. Reads by an index leave those out, as stores
- * may that have not written anything yet: so the engine is tried with the hardest case. */
+/* Whether the open transaction has made the job, or moved it. Reads by an index leave those out, as
+ * stores may that have not written anything yet: so the engine is tried with the hardest case. */
 bool memory_is_moved(const struct memory *m, const struct job *job);
 
 /* -- memory/row.c -- */
@@ -128,12 +128,12 @@ int memory_move(struct store *store, const struct move_list *list, struct move_r
                 struct redrive_err *err);
 
 /* memory/import.c */
-int memory_adopt(struct store *store, const struct adopted_job *jobs, size_t n,
-                 struct move_result *ret, struct redrive_err *err);
-int memory_adopt_keys(struct store *store, const struct held_key *keys, size_t n,
-                      struct redrive_err *err);
-int memory_held_keys(struct store *store, struct str after_tenant, struct str after_key,
-                     size_t limit, struct held_key_page *ret, struct redrive_err *err);
+int memory_import(struct store *store, const struct imported_job *jobs, size_t n,
+                  struct move_result *ret, struct redrive_err *err);
+int memory_import_keys(struct store *store, const struct remembered_key *keys, size_t n,
+                       struct redrive_err *err);
+int memory_remembered_keys(struct store *store, struct str after_tenant, struct str after_key,
+                           size_t limit, struct remembered_key_page *ret, struct redrive_err *err);
 /* Remembers a key; one that is remembered already stays as it is. False: no memory. */
 bool memory_hold_key(struct mem_state *state, const struct mem_key *key);
 

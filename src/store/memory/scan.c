@@ -79,10 +79,10 @@ static bool follows(const struct scan *scan, const struct job_status *s)
     return s->seq > after->seq;
 }
 
-static bool is_in_lane(const struct job *job, struct str tenant, struct str lane)
+static bool is_in_gate(const struct job *job, struct str tenant, struct str gate)
 {
     struct str key = job->status.parked_by_limit ? job->spec.limit_key : job->spec.breaker_key;
-    return str_eq(job->spec.tenant, tenant) && str_eq(key, lane);
+    return str_eq(job->spec.tenant, tenant) && str_eq(key, gate);
 }
 
 /* The states of an index are those that the move may be made from which is made of its jobs. */
@@ -101,7 +101,7 @@ static bool is_in_index(const struct scan *scan, const struct job *job)
     case SCAN_DEADLINES: return job->spec.deadline_ms != 0;
     case SCAN_PARKED_OLDEST:
     case SCAN_PARKED_PROBES:
-    case SCAN_PARKED_NEWEST: return is_in_lane(job, scan->tenant, scan->name);
+    case SCAN_PARKED_NEWEST: return is_in_gate(job, scan->tenant, scan->name);
     case SCAN_READY:
         return str_eq(job->spec.tenant, scan->tenant) && str_eq(job->spec.queue, scan->name) &&
                follows(scan, s);
@@ -111,11 +111,11 @@ static bool is_in_index(const struct scan *scan, const struct job *job)
     }
 }
 
-/* The jobs of the index that the unit has not moved, in its order; the caller frees them. NULL: no
- * memory. */
+/* The jobs of the index that the transaction has not moved, in its order; the caller frees them.
+ * NULL: no memory. */
 static const struct job **find(const struct memory *m, const struct scan *scan, size_t *ret_n)
 {
-    const struct mem_state *state = &m->unit;
+    const struct mem_state *state = &m->transaction;
     const struct job **jobs = calloc(state->jobs.n + 1, sizeof(const struct job *));
     size_t n = 0;
     for (size_t i = 0; jobs && i < state->jobs.n; i++)
@@ -184,7 +184,7 @@ int memory_scan(struct store *store, struct scan *scan, struct job_page *ret,
     struct memory *m = memory_of(store);
     size_t n;
     job_page_release(ret);
-    int rc = memory_need_unit(m, err);
+    int rc = memory_need_transaction(m, err);
     if (rc < 0)
         return rc;
     const struct job **jobs = find(m, scan, &n);

@@ -73,7 +73,7 @@ static int put_one(struct mem_state *state, const struct shared_row *row, struct
         mem_table_remove(&state->shared, at);
     else
         rc = there ? replace(&state->shared, at, row, sums) : insert(&state->shared, at, row, sums);
-    state->shared_version += shared_put_is_news(row);
+    state->shared_version += shared_put_is_notified(row);
     return rc;
 }
 
@@ -81,9 +81,9 @@ int memory_shared_put(struct store *store, const struct shared_row *rows, size_t
                       struct move_result *ret, struct redrive_err *err)
 {
     struct memory *m = memory_of(store);
-    int rc = memory_need_unit(m, err);
+    int rc = memory_need_transaction(m, err);
     for (size_t i = 0; rc == 0 && i < n; i++)
-        if (put_one(&m->unit, &rows[i], &ret[i]) < 0)
+        if (put_one(&m->transaction, &rows[i], &ret[i]) < 0)
             rc = err_nomem(err);
     return rc;
 }
@@ -154,9 +154,9 @@ int memory_counters_add(struct store *store, const struct counter *counters, siz
                         struct redrive_err *err)
 {
     struct memory *m = memory_of(store);
-    int rc = memory_need_unit(m, err);
+    int rc = memory_need_transaction(m, err);
     for (size_t i = 0; rc == 0 && i < n; i++)
-        if (!count_one(&m->unit.counters, &counters[i]))
+        if (!count_one(&m->transaction.counters, &counters[i]))
             rc = err_nomem(err);
     return rc;
 }

@@ -66,12 +66,12 @@ static bool add(struct memory *m, const struct job_spec *spec, struct holder *re
 {
     struct job job = {
         .spec = *spec,
-        .status = transition_submit(spec, m->unit.last_seq + 1, m->now_ms),
+        .status = transition_submit(spec, m->transaction.last_seq + 1, m->now_ms),
     };
     job.spec.process_after_ms = 0;
-    if (!mem_table_add(&m->unit.jobs, &job))
+    if (!mem_table_add(&m->transaction.jobs, &job))
         return false;
-    m->unit.last_seq++;
+    m->transaction.last_seq++;
     *ret = holder_of(&job);
     return true;
 }
@@ -80,13 +80,14 @@ int memory_submit(struct store *store, const struct job_spec *specs, size_t n,
                   struct submit_result *ret, struct arena *arena, struct redrive_err *err)
 {
     struct memory *m = memory_of(store);
-    int rc = memory_need_unit(m, err);
+    int rc = memory_need_transaction(m, err);
     if (rc < 0)
         return rc;
     for (size_t i = 0; i < n; i++) {
         struct holder holder;
         int code = 0;
-        if (holds_id(&m->unit, &specs[i], &holder) || holds_key(&m->unit, &specs[i], &holder))
+        if (holds_id(&m->transaction, &specs[i], &holder) ||
+            holds_key(&m->transaction, &specs[i], &holder))
             code = REDRIVE_E_EXISTS;
         else if (!add(m, &specs[i], &holder))
             return err_nomem(err);

@@ -15,7 +15,7 @@ static struct job_count *count_of(struct count_page *page, const struct job_coun
     count->tenant = arena_str(&page->arena, key->tenant);
     count->queue = arena_str(&page->arena, key->queue);
     count->task = arena_str(&page->arena, key->task);
-    count->lane = arena_str(&page->arena, key->lane);
+    count->gate = arena_str(&page->arena, key->gate);
     return count;
 }
 
@@ -37,20 +37,20 @@ static void count_job(struct count_page *page, enum count_kind kind, const struc
     struct job_count key = {.tenant = spec->tenant};
     switch (kind) {
     case COUNT_QUEUES: key.queue = spec->queue; break;
-    case COUNT_LINES:
+    case COUNT_PARTITIONS:
         key.queue = spec->queue;
         key.task = spec->task;
         break;
-    case COUNT_PARKED: key.lane = s->parked_by_limit ? spec->limit_key : spec->breaker_key; break;
-    case COUNT_RUNNING: key.lane = spec->limit_key; break;
+    case COUNT_PARKED: key.gate = s->parked_by_limit ? spec->limit_key : spec->breaker_key; break;
+    case COUNT_RUNNING: key.gate = spec->limit_key; break;
     }
     if ((kind == COUNT_PARKED && s->state != REDRIVE_STATE_PARKED) ||
-        (kind == COUNT_RUNNING && (s->state != REDRIVE_STATE_RUNNING || key.lane.len == 0)))
+        (kind == COUNT_RUNNING && (s->state != REDRIVE_STATE_RUNNING || key.gate.len == 0)))
         return;
     struct job_count *count = count_of(page, &key);
     if (kind == COUNT_QUEUES)
         add_to_queue(count, s);
-    else if (kind == COUNT_LINES)
+    else if (kind == COUNT_PARTITIONS)
         count->by_state[s->state]++;
     else
         count->jobs++;
@@ -60,7 +60,7 @@ static void count_job(struct count_page *page, enum count_kind kind, const struc
 static void count_row(struct count_page *page, enum count_kind kind, const struct shared_row *row)
 {
     const struct job_count queue = {.tenant = row->tenant, .queue = row->key};
-    const struct job_count limit = {.tenant = row->tenant, .lane = row->key};
+    const struct job_count limit = {.tenant = row->tenant, .gate = row->key};
     if (kind == COUNT_QUEUES && row->kind == SHARED_PAUSE)
         count_of(page, &queue)->paused = true;
     if (kind == COUNT_RUNNING && row->sums.used > 0)
@@ -73,8 +73,9 @@ int memory_counts(struct store *store, enum count_kind kind, struct str tenant,
     struct memory *m = memory_of(store);
     count_page_release(ret);
     const struct mem_state *state = memory_look(m);
-    /* Those of lanes may be as they were before the unit: so the engine is tried with that. */
-    if (m->in_unit && kind >= COUNT_PARKED)
+    /* Those of gates may be as they were before the transaction: so the engine is tried with that.
+     */
+    if (m->in_transaction && kind >= COUNT_PARKED)
         state = &m->place->committed;
     ret->counts = arena_array(&ret->arena, state->jobs.n + state->shared.n, sizeof *ret->counts);
     for (size_t i = 0; i < state->jobs.n && !ret->arena.failed; i++)

@@ -1,4 +1,4 @@
-/* transaction.c - units: one writer at a time, on a version of its own. */
+/* transaction.c - transactions: one writer at a time, on a version of its own. */
 #include "store/memory/private.h"
 
 #include <time.h>
@@ -60,9 +60,9 @@ static bool take_turn(struct memory *m)
 }
 
 /* The mutex is held. */
-static void end_unit(struct memory *m)
+static void end_transaction(struct memory *m)
 {
-    m->in_unit = false;
+    m->in_transaction = false;
     m->place->busy = false;
     pthread_cond_broadcast(&m->place->changed);
 }
@@ -71,24 +71,24 @@ int memory_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
                  int64_t *ret_shared_version, struct redrive_err *err)
 {
     struct memory *m = memory_of(store);
-    if (m->in_unit)
-        return err_set(err, REDRIVE_E_STATE, "a unit is open already");
+    if (m->in_transaction)
+        return err_set(err, REDRIVE_E_STATE, "a transaction is open already");
 
     pthread_mutex_lock(&m->place->mutex);
     int rc = 0;
     if (!take_turn(m)) {
         rc = err_set(err, REDRIVE_E_IO, "the store is busy");
-        err_detail(err, "another unit was open for %lld ms", (long long)m->busy_wait_ms);
-    } else if (!state_share(&m->unit, &m->place->committed)) {
-        mem_state_release(&m->unit);
-        end_unit(m);
+        err_detail(err, "another transaction was open for %lld ms", (long long)m->busy_wait_ms);
+    } else if (!state_share(&m->transaction, &m->place->committed)) {
+        mem_state_release(&m->transaction);
+        end_transaction(m);
         rc = err_nomem(err);
     } else {
-        m->in_unit = true;
+        m->in_transaction = true;
         m->now_ms = now_ms;
         m->seen_commits = m->place->commits;
         *ret_now_ms = now_ms;
-        *ret_shared_version = m->unit.shared_version;
+        *ret_shared_version = m->transaction.shared_version;
     }
     pthread_mutex_unlock(&m->place->mutex);
     return rc;
@@ -97,14 +97,14 @@ int memory_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
 int memory_commit(struct store *store, struct redrive_err *err)
 {
     struct memory *m = memory_of(store);
-    int rc = memory_need_unit(m, err);
+    int rc = memory_need_transaction(m, err);
     if (rc < 0)
         return rc;
     pthread_mutex_lock(&m->place->mutex);
     mem_state_release(&m->place->committed);
-    m->place->committed = m->unit;
+    m->place->committed = m->transaction;
     m->seen_commits = ++m->place->commits;
-    end_unit(m);
+    end_transaction(m);
     pthread_mutex_unlock(&m->place->mutex);
     return 0;
 }
@@ -112,39 +112,39 @@ int memory_commit(struct store *store, struct redrive_err *err)
 void memory_rollback(struct store *store)
 {
     struct memory *m = memory_of(store);
-    if (!m->in_unit)
+    if (!m->in_transaction)
         return;
     pthread_mutex_lock(&m->place->mutex);
-    mem_state_release(&m->unit);
-    end_unit(m);
+    mem_state_release(&m->transaction);
+    end_transaction(m);
     pthread_mutex_unlock(&m->place->mutex);
 }
 
-int memory_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_news,
+int memory_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_notification,
                 struct redrive_err *err)
 {
     struct memory *m = memory_of(store);
-    if (m->in_unit)
-        return err_set(err, REDRIVE_E_STATE, "a unit is open: waiting would be for ever");
+    if (m->in_transaction)
+        return err_set(err, REDRIVE_E_STATE, "a transaction is open: waiting would be for ever");
     struct timespec until = clock_after(timeout_ms > 0 ? timeout_ms : 0);
     pthread_mutex_lock(&m->place->mutex);
     while (m->seen_commits == m->place->commits)
         if (pthread_cond_timedwait(&m->place->changed, &m->place->mutex, &until) != 0)
             break;
-    if (ret_news)
-        *ret_news = m->seen_commits == m->place->commits ? 0 : STORE_NEWS_ALL;
+    if (ret_notification)
+        *ret_notification = m->seen_commits == m->place->commits ? 0 : STORE_NOTIFY_ALL;
     m->seen_commits = m->place->commits;
     pthread_mutex_unlock(&m->place->mutex);
     return 0;
 }
 
-int memory_need_unit(const struct memory *m, struct redrive_err *err)
+int memory_need_transaction(const struct memory *m, struct redrive_err *err)
 {
-    return m->in_unit ? 0 : err_set(err, REDRIVE_E_STATE, "there is no open unit");
+    return m->in_transaction ? 0 : err_set(err, REDRIVE_E_STATE, "there is no open transaction");
 }
 
 /* A row that was changed is another one: the committed one stays as it was. Nobody else commits
- * while this unit is open. */
+ * while this transaction is open. */
 bool memory_is_moved(const struct memory *m, const struct job *job)
 {
     const struct mem_state *committed = &m->place->committed;
@@ -154,14 +154,14 @@ bool memory_is_moved(const struct memory *m, const struct job *job)
 
 const struct mem_state *memory_look(struct memory *m)
 {
-    if (m->in_unit)
-        return &m->unit;
+    if (m->in_transaction)
+        return &m->transaction;
     pthread_mutex_lock(&m->place->mutex);
     return &m->place->committed;
 }
 
 void memory_unlook(struct memory *m)
 {
-    if (!m->in_unit)
+    if (!m->in_transaction)
         pthread_mutex_unlock(&m->place->mutex);
 }

@@ -1,16 +1,18 @@
-/* ahead.c - the claim of the next unit, sent behind the COMMIT of this one.
+/* ahead.c - the claim of the next transaction, sent behind the COMMIT of this one.
  *
  * The pipeline that ends with COMMIT is followed by one with BEGIN and the claim. The commit does
  * not wait for the latter: while callers are answered and come back, the server looks for their
- * jobs. If the next unit looks for jobs, its begin takes the transaction over. If it does not, if
- * it comes too late, or if anything else is asked of this handle before, the transaction is rolled
- * back. A COMMIT that fails leaves a transaction that has failed, in which the server refuses the
- * BEGIN, or none at all: the rollback that follows a commit that has failed ends either.
+ * jobs. If the next transaction looks for jobs, its begin takes the transaction over. If it does
+ * not, if it comes too late, or if anything else is asked of this handle before, the transaction is
+ * rolled back. A COMMIT that fails leaves a transaction that has failed, in which the server
+ * refuses the BEGIN, or none at all: the rollback that follows a commit that has failed ends
+ * either.
  */
 #include "base/time/clock.h"
 #include "store/postgres/private.h"
 
-/* So long the jobs are locked for the next unit. Others who have nothing to do would take them. */
+/* So long the jobs are locked for the next transaction. Others who have nothing to do would take
+ * them. */
 #define AHEAD_MS 20
 #define NS_IN_MS INT64_C(1000000)
 
@@ -42,7 +44,7 @@ void postgres_look_ahead(struct store *store, const struct claim_filter *filter)
 {
     struct ahead *next = &store->next;
     next->is_asked = false;
-    if (pg_unit_needed(store, NULL) != 0 || store->lease_checks_ms != 0)
+    if (pg_transaction_needed(store, NULL) != 0 || store->lease_checks_ms != 0)
         return;
     if (next->skips > 0) {
         next->skips--;
@@ -58,7 +60,7 @@ void postgres_look_ahead(struct store *store, const struct claim_filter *filter)
 static void send_next(struct store *store)
 {
     struct ahead *next = &store->next;
-    pg_tell(store);
+    pg_notify_commit(store);
     int rc = pg_is_connected(store) ? pg_send_bare(store, STATEMENT_BEGIN, NULL) : REDRIVE_E_IO;
     swap_args(store);
     if (rc == 0)
@@ -82,7 +84,8 @@ int pg_ahead_sync(struct store *store, struct redrive_err *err)
     return rc;
 }
 
-/* ---- The next unit ----------------------------------------------------------------------------
+/* ---- The next transaction
+ * ----------------------------------------------------------------------------
  */
 
 bool pg_ahead_take(struct store *store)
@@ -120,12 +123,12 @@ const PGresult *pg_ahead_use(struct store *store)
 /* ---- Letting go --------------------------------------------------------------------------------
  */
 
-/* Others may have looked in vain meanwhile. One miss says nothing: a unit that does not claim has
- * come between. */
+/* Others may have looked in vain meanwhile. One miss says nothing: a transaction that does not
+ * claim has come between. */
 static void note_miss(struct store *store)
 {
     struct ahead *next = &store->next;
-    store->held_news |= STORE_NEWS_READY;
+    store->held_notification |= STORE_NOTIFY_READY;
     next->skips = next->misses;
     next->misses = next->misses == 0 ? 1 : next->misses < SKIPS_MAX ? next->misses * 2 : SKIPS_MAX;
 }
@@ -167,7 +170,7 @@ void pg_ahead_forget(struct store *store)
 void postgres_upkeep(struct store *store)
 {
     pg_ahead_drop(store);
-    store_tell(store, 0);
+    store_notify(store, 0);
     if (pg_is_connected(store))
-        pg_tell(store);
+        pg_notify_commit(store);
 }

@@ -1,9 +1,9 @@
-/* answer.c - the time of a unit, and the shared version, without a question.
+/* answer.c - the time of a transaction, and the shared version, without a question.
  *
- * Claims and commits tell both. While the last answer is fresh, a unit goes by it: its time is the
- * server's when that was told, and what has passed since the answer came. That is a lower bound of
- * the server's time, off by less than a round trip. A clock that was set, or a machine that slept,
- * is noticed by the commit, which compares the unit's time with the server's.
+ * Claims and commits tell both. While the last answer is fresh, a transaction goes by it: its time
+ * is the server's when that was told, and what has passed since the answer came. That is a lower
+ * bound of the server's time, off by less than a round trip. A clock that was set, or a machine
+ * that slept, is noticed by the commit, which compares the transaction's time with the server's.
  */
 #include "base/err.h"
 #include "base/time/clock.h"

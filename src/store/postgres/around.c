@@ -1,4 +1,5 @@
-/* around.c - who keeps time for all, how many claim, whether there is anything to take. */
+/* around.c - which process is the leader for all, how many claim, whether there is anything to
+ * take. */
 #include "base/err.h"
 #include "base/time/clock.h"
 #include "store/postgres/private.h"
@@ -21,7 +22,7 @@ static int look(struct store *store, int64_t keep_ms, bool claims, struct redriv
         pg_read(store, claims ? STATEMENT_AROUND_CLAIMS : STATEMENT_AROUND, NULL, &result, err);
     if (rc != 0)
         return rc;
-    store->around = (struct store_around){.keeps_time = pg_get_bool(result, 0, 0),
+    store->around = (struct store_around){.is_leader = pg_get_bool(result, 0, 0),
                                           .has_ready = pg_get_bool(result, 0, 1),
                                           .claimers = (size_t)pg_get_int(result, 0, 2)};
     store->around_ms = clock_monotonic_ms();
@@ -41,18 +42,19 @@ static int leave(struct store *store, struct redrive_err *err)
 {
     const PGresult *ignored;
     name_me(store);
-    store->around.keeps_time = false;
+    store->around.is_leader = false;
     return pg_read(store, STATEMENT_AROUND_LEAVE, NULL, &ignored, err);
 }
 
-int postgres_look_around(struct store *store, int64_t keep_ms, bool claims,
-                         struct store_around *ret, struct redrive_err *err)
+int postgres_elect(struct store *store, int64_t keep_ms, bool claims, struct store_around *ret,
+                   struct redrive_err *err)
 {
     int rc = 0;
     *ret = (struct store_around){0};
-    if (store->in_unit)
-        return err_set(err, REDRIVE_E_STATE, "a unit is open: there is time to look around later");
-    if (keep_ms <= 0 && store->around.keeps_time)
+    if (store->in_transaction)
+        return err_set(err, REDRIVE_E_STATE,
+                       "a transaction is open: there is time to look around later");
+    if (keep_ms <= 0 && store->around.is_leader)
         rc = leave(store, err);
     if (rc != 0)
         return rc;
@@ -67,6 +69,6 @@ int postgres_look_around(struct store *store, int64_t keep_ms, bool claims,
 void pg_give_time_back(struct store *store)
 {
     /* If that fails, the time is over soon. */
-    if (store->around.keeps_time && pg_is_connected(store))
+    if (store->around.is_leader && pg_is_connected(store))
         (void)leave(store, NULL);
 }

@@ -1,13 +1,13 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "store/claim_tally.h"
+#include "store/claim_totals.h"
 #include "store/postgres/private.h"
 
 /* A claim looks at the best jobs of each line that it wants, merges these, and locks as many as
- * were asked for. Jobs that another unit has locked are passed over, and count as looked at: when
- * too few are left, more are looked at, up to this many. Where that has happened it will happen
- * again, so that the next claims look at more from the start. */
+ * were asked for. Jobs that another transaction has locked are passed over, and count as looked at:
+ * when too few are left, more are looked at, up to this many. Where that has happened it will
+ * happen again, so that the next claims look at more from the start. */
 #define LOOK_MAX      ((int64_t)65536)
 #define CROWDED_FOR   32
 #define CROWDED_LOOKS 4
@@ -90,7 +90,7 @@ static int claim(struct store *store, const struct claim_filter *filter, int64_t
 
 /* What the filter's limits leave of a page, and the rows of the result that it came from. */
 struct choice {
-    struct claim_tally tally;
+    struct claim_totals totals;
     int *rows;
     bool is_cut; /* there would have been more that the limits of their tasks allow */
     bool is_too_big;
@@ -100,7 +100,7 @@ struct choice {
 static bool choice_init(struct choice *choice, const struct claim_filter *filter, size_t n)
 {
     *choice = (struct choice){.rows = calloc(n + 1, sizeof *choice->rows)};
-    if (choice->rows && claim_tally_init(&choice->tally, filter))
+    if (choice->rows && claim_totals_init(&choice->totals, filter))
         return true;
     free(choice->rows);
     return false;
@@ -108,35 +108,35 @@ static bool choice_init(struct choice *choice, const struct claim_filter *filter
 
 static void choice_release(struct choice *choice)
 {
-    claim_tally_release(&choice->tally);
+    claim_totals_release(&choice->totals);
     free(choice->rows);
 }
 
 static void choose(const struct store *store, struct choice *choice, size_t limit,
                    struct job_page *page)
 {
-    struct claim_tally *tally = &choice->tally;
-    const struct claim_filter *filter = tally->filter;
+    struct claim_totals *totals = &choice->totals;
+    const struct claim_filter *filter = totals->filter;
     for (size_t i = 0; i < page->n; i++) {
         const struct job *job = &page->jobs[i];
         const size_t task = claim_find(filter->tasks, filter->n_tasks, job->spec.task);
-        if (claim_tally_is_full(tally, task) || pg_row_is_moved(store, job->status.seq))
+        if (claim_totals_is_full(totals, task) || pg_row_is_moved(store, job->status.seq))
             continue;
-        choice->is_too_big = !claim_tally_fits(tally, job->spec.payload.len);
-        choice->is_cut = choice->is_too_big || tally->n == limit;
+        choice->is_too_big = !claim_totals_fits(totals, job->spec.payload.len);
+        choice->is_cut = choice->is_too_big || totals->n == limit;
         if (choice->is_cut)
             break;
-        choice->rows[tally->n] = (int)i;
-        page->jobs[tally->n] = *job;
-        claim_tally_add(tally, task, job->spec.payload.len);
+        choice->rows[totals->n] = (int)i;
+        page->jobs[totals->n] = *job;
+        claim_totals_add(totals, task, job->spec.payload.len);
     }
-    page->n = tally->n;
+    page->n = totals->n;
 }
 
 /* Once big jobs have been read in vain, fewer are asked for, until they fit again. */
 static void note_size(struct store *store, const struct choice *choice)
 {
-    const int64_t n = (int64_t)choice->tally.n;
+    const int64_t n = (int64_t)choice->totals.n;
     if (choice->is_too_big)
         store->fits = n;
     else if (store->fits > 0)
@@ -147,12 +147,12 @@ static void note_size(struct store *store, const struct choice *choice)
  * before it was left out. */
 static void pass_turn(struct store *store, const PGresult *result, const struct choice *choice)
 {
-    const bool is_limited = choice->tally.filter->task_limits != NULL;
-    if (choice->tally.n == 0)
+    const bool is_limited = choice->totals.filter->task_limits != NULL;
+    if (choice->totals.n == 0)
         return;
     const int64_t first = pg_get_int(result, choice->rows[0], COLUMN_TENANT_ID);
     int64_t last = first, turn = pg_get_int(result, choice->rows[0], COLUMN_TURN);
-    for (size_t i = 1; i < choice->tally.n; i++) {
+    for (size_t i = 1; i < choice->totals.n; i++) {
         const int row = choice->rows[i];
         const int64_t tenant_id = pg_get_int(result, row, COLUMN_TENANT_ID);
         if (tenant_id == first || (is_limited && pg_get_int(result, row, COLUMN_TURN) != ++turn))
@@ -162,7 +162,7 @@ static void pass_turn(struct store *store, const PGresult *result, const struct 
     store->last_tenant = last;
 }
 
-/* How many to look at: more than are given while other units lock many. */
+/* How many to look at: more than are given while other transactions lock many. */
 static int64_t first_look(struct store *store, int64_t limit)
 {
     if (store->crowded == 0)
@@ -171,33 +171,35 @@ static int64_t first_look(struct store *store, int64_t limit)
     return CROWDED_LOOKS * limit;
 }
 
-/* ---- A line that is alone -------------------------------------------------------------------- */
+/* ---- A partition that is alone
+ * -------------------------------------------------------------------- */
 
 static bool is_among(const struct str *names, size_t n, struct str name)
 {
     return n == 0 || claim_find(names, n, name) < n;
 }
 
-/* The line that had all the jobs last time, if that is what the claim is for. */
-static const struct line *line_to_try(struct store *store, const struct claim_filter *filter)
+/* The partition that had all the jobs last time, if that is what the claim is for. */
+static const struct partition *partition_to_try(struct store *store,
+                                                const struct claim_filter *filter)
 {
     if (store->several > 0) {
         store->several--;
         return NULL;
     }
-    const struct line *line = lines_at(&store->lines, store->one_line);
-    const bool is_wanted = line &&
-                           (filter->tenant.len == 0 || str_eq(filter->tenant, line->tenant)) &&
-                           is_among(filter->queues, filter->n_queues, line->queue) &&
-                           is_among(filter->tasks, filter->n_tasks, line->task);
-    return is_wanted ? line : NULL;
+    const struct partition *partition = partitions_at(&store->partitions, store->one_line);
+    const bool is_wanted = partition &&
+                           (filter->tenant.len == 0 || str_eq(filter->tenant, partition->tenant)) &&
+                           is_among(filter->queues, filter->n_queues, partition->queue) &&
+                           is_among(filter->tasks, filter->n_tasks, partition->task);
+    return is_wanted ? partition : NULL;
 }
 
-static void note_line(struct store *store, const PGresult *result, int64_t given)
+static void note_partition(struct store *store, const PGresult *result, int64_t given)
 {
-    store->one_line = given > 0 ? pg_get_int(result, 0, COLUMN_LINE_ID) : 0;
+    store->one_line = given > 0 ? pg_get_int(result, 0, COLUMN_PARTITION_ID) : 0;
     for (int64_t i = 1; i < given && store->one_line != 0; i++)
-        if (pg_get_int(result, (int)i, COLUMN_LINE_ID) != store->one_line)
+        if (pg_get_int(result, (int)i, COLUMN_PARTITION_ID) != store->one_line)
             store->one_line = 0;
 }
 
@@ -244,7 +246,8 @@ static int give(struct store *store, const struct claim_filter *filter, const PG
     struct choice choice;
     int rc = pg_page_fill(store, result, SIZE_MAX, ret, err);
     if (rc == 0)
-        rc = add_limits(result, takes_turns ? COLUMN_LIMIT_SUMS : LINE_COLUMN_LIMIT_SUMS, ret, err);
+        rc = add_limits(result, takes_turns ? COLUMN_LIMIT_SUMS : PARTITION_COLUMN_LIMIT_SUMS, ret,
+                        err);
     if (rc == 0)
         rc = pg_rows_keep(store, result, err);
     if (rc != 0)
@@ -262,50 +265,53 @@ static int give(struct store *store, const struct claim_filter *filter, const PG
     return 0;
 }
 
-/* How many of the line a claim may have. */
-static int64_t limit_of_line(const struct claim_filter *filter, const struct line *line,
-                             int64_t limit)
+/* How many of the partition a claim may have. */
+static int64_t limit_of_partition(const struct claim_filter *filter,
+                                  const struct partition *partition, int64_t limit)
 {
     if (!filter->task_limits)
         return limit;
-    const size_t own = filter->task_limits[claim_find(filter->tasks, filter->n_tasks, line->task)];
+    const size_t own =
+        filter->task_limits[claim_find(filter->tasks, filter->n_tasks, partition->task)];
     return own < (size_t)limit ? (int64_t)own : limit;
 }
 
-/* What a scan of the line has found. 1: it was alone, and the page has what there is. */
-static int give_line(struct store *store, const struct line *line,
-                     const struct claim_filter *filter, int64_t all, const PGresult *result,
-                     struct job_page *ret, struct redrive_err *err)
+/* What a scan of the partition has found. 1: it was alone, and the page has what there is. */
+static int give_partition(struct store *store, const struct partition *partition,
+                          const struct claim_filter *filter, int64_t all, const PGresult *result,
+                          struct job_page *ret, struct redrive_err *err)
 {
     bool is_cut = false;
     int rc = 0;
-    if (!pg_get_bool(result, 0, LINE_COLUMN_ALONE)) {
+    if (!pg_get_bool(result, 0, PARTITION_COLUMN_ALONE)) {
         store->one_line = 0;
         store->several = SEVERAL_FOR;
         return 0;
     }
     const int64_t given = pg_ready_given(result);
-    const bool more = given == all && pg_get_bool(result, 0, LINE_COLUMN_MORE);
-    store->last_tenant = line->tenant_id;
+    const bool more = given == all && pg_get_bool(result, 0, PARTITION_COLUMN_MORE);
+    store->last_tenant = partition->tenant_id;
     if (given > 0)
-        rc =
-            give(store, filter, result, limit_of_line(filter, line, all), false, ret, &is_cut, err);
+        rc = give(store, filter, result, limit_of_partition(filter, partition, all), false, ret,
+                  &is_cut, err);
     ret->more = rc == 0 && (more || is_cut);
     return rc == 0 ? 1 : rc;
 }
 
-static int claim_alone(struct store *store, const struct line *line,
+static int claim_alone(struct store *store, const struct partition *partition,
                        const struct claim_filter *filter, int64_t all, struct job_page *ret,
                        struct redrive_err *err)
 {
     const PGresult *result = NULL;
-    int rc = pg_line_scan(store, line, limit_of_line(filter, line, all), &result, err);
-    return rc == 0 ? give_line(store, line, filter, all, result, ret, err) : rc;
+    int rc = pg_partition_scan(store, partition, limit_of_partition(filter, partition, all),
+                               &result, err);
+    return rc == 0 ? give_partition(store, partition, filter, all, result, ret, err) : rc;
 }
 
-/* ---- Any lines ------------------------------------------------------------------------------- */
+/* ---- Any partitions
+ * ------------------------------------------------------------------------------- */
 
-/* What a claim among lines has looked at. */
+/* What a claim among partitions has looked at. */
 struct looked {
     int64_t look; /* this many at the most, of the jobs of this many tenants */
     int64_t turns;
@@ -362,7 +368,7 @@ static int claim_any(struct store *store, const struct claim_filter *filter, int
         return rc;
     if (now.given > 0)
         rc = give(store, filter, result, limit, true, ret, &is_cut, err);
-    note_line(store, result, now.given);
+    note_partition(store, result, now.given);
     const bool has_locked = filter->task_limits && now.given > 0 && now.jobs > now.given;
     ret->more =
         rc == 0 && (is_cut || has_locked || now.jobs == now.look || now.tenants > now.turns ||
@@ -397,21 +403,22 @@ bool pg_claim_ahead(struct store *store, const struct claim_filter *filter)
     next->limit = next->wanted > limit ? next->wanted : limit;
     next->look = first_look(store, next->limit) + 1;
     name_filter(&next->filter, filter);
-    const struct line *line = line_to_try(store, filter);
-    next->line_id = line ? line->id : 0;
-    next->statement =
-        line ? STATEMENT_READY_ALONE : ask_for(store, filter, next->limit, next->look, next->limit);
-    const bool is_whole = !line || pg_line_ahead(store, line, next->limit);
+    const struct partition *partition = partition_to_try(store, filter);
+    next->partition_id = partition ? partition->id : 0;
+    next->statement = partition ? STATEMENT_READY_ALONE
+                                : ask_for(store, filter, next->limit, next->look, next->limit);
+    const bool is_whole = !partition || pg_partition_ahead(store, partition, next->limit);
     return is_whole && !buf_failed(&store->args.bytes) && !buf_failed(&next->filter.bytes);
 }
 
 int64_t pg_claim_version(const struct ahead *next)
 {
-    return pg_get_int(next->result, 0, next->line_id != 0 ? LINE_COLUMN_ANSWER : COLUMN_ANSWER);
+    return pg_get_int(next->result, 0,
+                      next->partition_id != 0 ? PARTITION_COLUMN_ANSWER : COLUMN_ANSWER);
 }
 
-/* Whether the unit's claim was sent already, and found as many as are wanted; what the unit has
- * written since, such as a queue that is paused, is not to be seen there. */
+/* Whether the transaction's claim was sent already, and found as many as are wanted; what the
+ * transaction has written since, such as a queue that is paused, is not to be seen there. */
 static bool is_ahead(struct store *store, const struct claim_filter *filter, int64_t limit)
 {
     struct ahead *next = &store->next;
@@ -438,15 +445,15 @@ static int claim_ahead(struct store *store, const struct claim_filter *filter, s
     const PGresult *result = pg_ahead_use(store);
     if (!result)
         return err_nomem(err);
-    if (next->line_id == 0) {
+    if (next->partition_id == 0) {
         int rc = claim_any(store, filter, next->limit, next->look, result, ret, err);
         return rc == 0 ? 1 : rc;
     }
-    const struct line *line = lines_at(&store->lines, next->line_id);
-    if (!line)
+    const struct partition *partition = partitions_at(&store->partitions, next->partition_id);
+    if (!partition)
         return 0;
-    pg_line_scanned(store, line, result);
-    return give_line(store, line, filter, next->limit, result, ret, err);
+    pg_partition_scanned(store, partition, result);
+    return give_partition(store, partition, filter, next->limit, result, ret, err);
 }
 
 int postgres_ready(struct store *store, const struct claim_filter *filter, struct job_page *ret,
@@ -454,14 +461,14 @@ int postgres_ready(struct store *store, const struct claim_filter *filter, struc
 {
     const int64_t limit = limit_of(store, filter);
     job_page_release(ret);
-    int rc = pg_unit_needed(store, err);
+    int rc = pg_transaction_needed(store, err);
     if (rc != 0 || limit == 0)
         return rc;
     if (is_ahead(store, filter, limit))
         rc = claim_ahead(store, filter, ret, err);
-    const struct line *line = rc == 0 ? line_to_try(store, filter) : NULL;
-    if (line)
-        rc = claim_alone(store, line, filter, limit, ret, err);
+    const struct partition *partition = rc == 0 ? partition_to_try(store, filter) : NULL;
+    if (partition)
+        rc = claim_alone(store, partition, filter, limit, ret, err);
     if (rc == 0)
         rc = claim_any(store, filter, limit, first_look(store, limit) + 1, NULL, ret, err);
     return rc < 0 ? rc : 0;

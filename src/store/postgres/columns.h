@@ -3,16 +3,16 @@
 #define STORE_POSTGRES_COLUMNS_H
 
 /* What rows.c reads of a job, in the order of enum row_column. */
-#define ROW_COLUMNS                                                                           \
-    "j.seq, j.line_id, j.state, j.priority, j.has_key, j.reason, j.error_class, j.attempts, " \
-    "j.epoch, j.deferrals, j.crashes, j.history_n, j.error_n, j.process_after_ms, "           \
-    "j.updated_ms, j.started_ms, j.first_started_ms, j.finished_ms, j.held_ms, "              \
-    "j.held_since_ms, j.lease_until_ms, j.token, j.permit_generation, j.permit_probe, "       \
+#define ROW_COLUMNS                                                                                \
+    "j.seq, j.partition_id, j.state, j.priority, j.has_key, j.reason, j.error_class, j.attempts, " \
+    "j.epoch, j.deferrals, j.crashes, j.history_n, j.error_n, j.process_after_ms, "                \
+    "j.updated_ms, j.started_ms, j.first_started_ms, j.finished_ms, j.paused_ms, "                 \
+    "j.paused_since_ms, j.lease_until_ms, j.token, j.permit_generation, j.permit_probe, "          \
     "j.fingerprint, j.deadline_ms, j.by_limit, j.worker"
 
 enum row_column {
     COLUMN_SEQ,
-    COLUMN_LINE_ID,
+    COLUMN_PARTITION_ID,
     COLUMN_STATE,
     COLUMN_PRIORITY,
     COLUMN_HAS_KEY,
@@ -29,8 +29,8 @@ enum row_column {
     COLUMN_STARTED,
     COLUMN_FIRST_STARTED,
     COLUMN_FINISHED,
-    COLUMN_HELD,
-    COLUMN_HELD_SINCE,
+    COLUMN_PAUSED,
+    COLUMN_PAUSED_SINCE,
     COLUMN_LEASE_UNTIL,
     COLUMN_TOKEN,
     COLUMN_GENERATION,

@@ -12,9 +12,10 @@
 #define BACKOFF_FIRST_MS 10
 #define BACKOFF_LAST_MS  500
 
-/* A client that was stopped in the middle of a unit does not keep others from its jobs for ever. */
-#define IDLE_IN_UNIT_MS 30000
-#define STATEMENT_MS    60000
+/* A client that was stopped in the middle of a transaction does not keep others from its jobs for
+ * ever. */
+#define IDLE_IN_TRANSACTION_MS 30000
+#define STATEMENT_MS           60000
 
 bool pg_is_connected(const struct store *store)
 {
@@ -108,7 +109,7 @@ static int set_session(struct store *store, PGconn *conn, struct redrive_err *er
         "SET tcp_keepalives_idle = 20; SET tcp_keepalives_interval = 5; "
         "SET tcp_keepalives_count = 3; SET lock_timeout = %lld; SET statement_timeout = %d; "
         "SET idle_in_transaction_session_timeout = %d",
-        (long long)store->busy_wait_ms, STATEMENT_MS, IDLE_IN_UNIT_MS);
+        (long long)store->busy_wait_ms, STATEMENT_MS, IDLE_IN_TRANSACTION_MS);
     PGresult *result = PQexec(conn, sql);
     int rc = PQresultStatus(result) == PGRES_COMMAND_OK ? 0 : pg_error(store, result, err);
     PQclear(result);
@@ -203,10 +204,11 @@ int pg_connect(struct store *store, bool patiently, struct redrive_err *err)
         pg_disconnect(store);
         return rc;
     }
-    /* A standby that took over, or a dump that was restored, may have given the numbers of lines
-     * to others. No unit is open here, so that nothing points to the lines. */
-    lines_release(&store->lines);
-    lines_init(&store->lines);
+    /* A standby that took over, or a dump that was restored, may have given the numbers of
+     * partitions to others. No transaction is open here, so that nothing points to the partitions.
+     */
+    partitions_release(&store->partitions);
+    partitions_init(&store->partitions);
     row_cache_forget(&store->kept);
     pg_gates_forget(store);
     store->answer = (struct answer){0};

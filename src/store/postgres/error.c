@@ -12,11 +12,11 @@ static const struct meaning {
     const char *hint;
 } MEANINGS[] = {
     {"RD002", REDRIVE_E_CANCELLED, "the marker of this handle's commits is not as it was left", ""},
-    {"RD003", REDRIVE_E_CANCELLED, "another unit was in the way", "it can be tried again"},
+    {"RD003", REDRIVE_E_CANCELLED, "another transaction was in the way", "it can be tried again"},
     {"RD004", REDRIVE_E_CANCELLED, "the server's clock is not where it was thought to be", ""},
     {"RD005", REDRIVE_E_CANCELLED, "a limit has no room left, or is not as it was", ""},
-    {"40", REDRIVE_E_CANCELLED, "another unit was in the way", "it can be tried again"},
-    {"55P03", REDRIVE_E_CANCELLED, "another unit was in the way for too long",
+    {"40", REDRIVE_E_CANCELLED, "another transaction was in the way", "it can be tried again"},
+    {"55P03", REDRIVE_E_CANCELLED, "another transaction was in the way for too long",
      "it can be tried again"},
     {"28", REDRIVE_E_DENIED, "the server does not let this user in",
      "look at user and password in the store's URL, and at pg_hba.conf"},
@@ -27,7 +27,7 @@ static const struct meaning {
     {"42P05", REDRIVE_E_STATE, POOL_MESSAGE, POOL_HINT},
     {"26000", REDRIVE_E_STATE, POOL_MESSAGE, POOL_HINT},
     {"25006", REDRIVE_E_IO, "the server only reads: it is a standby", ""},
-    {"25P03", REDRIVE_E_CANCELLED, "the unit was open for too long", ""},
+    {"25P03", REDRIVE_E_CANCELLED, "the transaction was open for too long", ""},
     {"53100", REDRIVE_E_IO, "the disk of the server is full",
      "free some space; nothing was changed"},
     {"53200", REDRIVE_E_IO, "the server is out of memory", ""},
@@ -68,13 +68,13 @@ static bool is_of_another_session(const char *state)
     return strcmp(state, "26000") == 0 || strcmp(state, "42P05") == 0;
 }
 
-/* A unit whose session is lost has not happened. */
+/* A transaction whose session is lost has not happened. */
 static int code_of(const struct store *store, const struct meaning *meaning)
 {
     if (!meaning)
         return REDRIVE_E_INTERNAL;
-    return store->in_unit && is_of_another_session(meaning->prefix) ? REDRIVE_E_CANCELLED
-                                                                    : meaning->code;
+    return store->in_transaction && is_of_another_session(meaning->prefix) ? REDRIVE_E_CANCELLED
+                                                                           : meaning->code;
 }
 
 int pg_error(struct store *store, const PGresult *result, struct redrive_err *err)
@@ -97,8 +97,9 @@ int pg_error(struct store *store, const PGresult *result, struct redrive_err *er
     err_hint(err, "%s", meaning ? meaning->hint : "");
     if (!ends_connection(state))
         return code;
-    /* Nothing of the unit has happened. Only of a commit this cannot be said, and it says so. */
-    return store->in_unit && code == REDRIVE_E_IO
+    /* Nothing of the transaction has happened. Only of a commit this cannot be said, and it says
+     * so. */
+    return store->in_transaction && code == REDRIVE_E_IO
                ? err_set(err, REDRIVE_E_CANCELLED, "the connection to the server is gone")
                : code;
 }
@@ -109,7 +110,7 @@ int pg_connection_error(struct store *store, struct redrive_err *err)
     (void)str_copy(text, sizeof text,
                    str_trim(str_of(store->conn ? PQerrorMessage(store->conn) : "")));
     utf8_make_printable(text);
-    const int code = store->in_unit ? REDRIVE_E_CANCELLED : REDRIVE_E_IO;
+    const int code = store->in_transaction ? REDRIVE_E_CANCELLED : REDRIVE_E_IO;
     err_set(err, code, "the connection to the server is gone");
     err_detail(err, "%s%s%s", store->shown, *text ? ": " : "", text);
     err_hint(err, "it is made again as soon as the server answers");

@@ -30,9 +30,10 @@ static const struct {
     {"SELECT s.seq FROM redrive.specs s LEFT JOIN redrive.job_states j ON j.seq = s.seq "
      "WHERE j.seq IS NULL LIMIT 1",
      "it has no state"},
-    {"SELECT j.seq FROM redrive.job_states j LEFT JOIN redrive.lines l ON l.line_id = j.line_id "
-     "WHERE l.line_id IS NULL LIMIT 1",
-     "it stands in no line"},
+    {"SELECT j.seq FROM redrive.job_states j LEFT JOIN redrive.partitions l ON l.partition_id = "
+     "j.partition_id "
+     "WHERE l.partition_id IS NULL LIMIT 1",
+     "it is in no partition"},
     {"SELECT j.seq FROM redrive.job_states j LEFT JOIN redrive.history h ON h.seq = j.seq "
      "AND h.n = j.error_n WHERE j.error_n IS NOT NULL AND h.seq IS NULL LIMIT 1",
      "its latest error is gone"},
@@ -46,14 +47,15 @@ static const struct {
     {"SELECT seq FROM redrive.job_states WHERE state = 3 AND (lease_check_ms IS NULL "
      "OR lease_until_ms IS NULL OR lease_check_ms > lease_until_ms) LIMIT 1",
      "the end of its lease would not be found"},
-    {"SELECT coalesce(c.line_id, y.line_id)::bigint FROM (SELECT line_id, count(*) AS n, "
-     "count(*) FILTER (WHERE state = 2) AS queued FROM redrive.job_states GROUP BY line_id) c "
-     "FULL JOIN (SELECT line_id, sum(scheduled + retrying + queued + running + parked + "
+    {"SELECT coalesce(c.partition_id, y.partition_id)::bigint FROM (SELECT partition_id, count(*) "
+     "AS n, "
+     "count(*) FILTER (WHERE state = 2) AS queued FROM redrive.job_states GROUP BY partition_id) c "
+     "FULL JOIN (SELECT partition_id, sum(scheduled + retrying + queued + running + parked + "
      "completed + failed + dead_letter + cancelled) AS n, sum(queued) AS queued "
-     "FROM redrive.tallies GROUP BY line_id) y ON y.line_id = c.line_id "
+     "FROM redrive.count_deltas GROUP BY partition_id) y ON y.partition_id = c.partition_id "
      "WHERE coalesce(c.n, 0) <> coalesce(y.n, 0) OR coalesce(c.queued, 0) <> "
      "coalesce(y.queued, 0) LIMIT 1",
-     "the counts of this line are not those of its jobs"},
+     "the counts of this partition are not those of its jobs"},
 };
 
 /* One view of everything, however long it takes, with the plans of a large query. */

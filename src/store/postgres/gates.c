@@ -1,14 +1,15 @@
-/* gates.c - rows of breakers and limits, which units put often and several processes at once.
+/* gates.c - rows of breakers and limits, which transactions put often and several processes at
+ * once.
  *
  * What is only added to the sums of a limit waits for the commit, and is sent after everything
  * else: the row is locked from then on, and no longer than the commit takes. Its sums come back
- * with the answer. If they do not fit the unit is refused.
+ * with the answer. If they do not fit the transaction is refused.
  *
  * A put must find the row at the version that the engine has seen. The handle knows which one it
  * has read or written last. A put at that version is taken to be right: it waits for the commit,
  * where it is sent after everything else and raises an error if it was wrong, so that nothing of
- * the unit happens. Then all versions are forgotten. A put at another version, or of a row that the
- * handle has not seen, is made at once and answered.
+ * the transaction happens. Then all versions are forgotten. A put at another version, or of a row
+ * that the handle has not seen, is made at once and answered.
  */
 #include <stdlib.h>
 
@@ -16,7 +17,7 @@
 
 struct gate_put {
     struct shared_row row;
-    size_t n; /* its place in the unit */
+    size_t n; /* its place in the transaction */
     bool is_sent;
     bool tells; /* the commit's answer has its sums */
 };
@@ -87,7 +88,8 @@ void pg_gates_forget(struct store *store)
     map_init(&store->gates, seed);
 }
 
-/* ---- Puts of the open unit ------------------------------------------------------------------- */
+/* ---- Puts of the open transaction
+ * ------------------------------------------------------------------- */
 
 /* The one that has put its value. */
 static struct gate_put *find_put(const struct store *store, const struct shared_row *row)
@@ -136,7 +138,7 @@ bool pg_gate_put(struct store *store, const struct shared_row *row)
            version_seen(store, row) == row->version && note_put(store, row, false);
 }
 
-/* What the unit leaves behind is known; a second put of the same row counts. */
+/* What the transaction leaves behind is known; a second put of the same row counts. */
 void pg_gate_was_put(struct store *store, const struct shared_row *row)
 {
     struct gate_put *put = is_gate(row->kind) ? find_put(store, row) : NULL;
@@ -162,7 +164,7 @@ static enum statement statement_of(const struct shared_row *row)
     return row->is_delta ? STATEMENT_GATE_ADD : STATEMENT_GATE_WRITE;
 }
 
-/* In the order of their names, so that no two units wait for each other crosswise. */
+/* In the order of their names, so that no two transactions wait for each other crosswise. */
 static int flush(struct store *store, bool is_commit, struct redrive_err *err)
 {
     int rc = 0;

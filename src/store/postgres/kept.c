@@ -4,8 +4,8 @@
 #include "store/postgres/private.h"
 
 struct kept_row {
-    int64_t line_id;
-    struct row row; /* without line and worker */
+    int64_t partition_id;
+    struct row row; /* without partition and worker */
     size_t worker_len;
     char worker[64];
 };
@@ -24,8 +24,9 @@ static void put(struct store *store, const struct row *row)
         row_cache_drop(&store->kept, row->seq);
         return;
     }
-    *kept = (struct kept_row){.line_id = row->line->id, .row = *row, .worker_len = worker.len};
-    kept->row.line = NULL;
+    *kept = (struct kept_row){
+        .partition_id = row->partition->id, .row = *row, .worker_len = worker.len};
+    kept->row.partition = NULL;
     kept->row.s.worker = (struct str){NULL, 0};
     if (worker.len > 0)
         memcpy(kept->worker, worker.ptr, worker.len);
@@ -34,12 +35,13 @@ static void put(struct store *store, const struct row *row)
 bool pg_kept_get(struct store *store, int64_t seq, uint64_t token, struct row *ret)
 {
     const struct kept_row *kept = row_cache_get(&store->kept, seq);
-    struct line *line = kept ? lines_at(&store->lines, kept->line_id) : NULL;
-    if (!line || kept->row.s.token != token)
+    struct partition *partition =
+        kept ? partitions_at(&store->partitions, kept->partition_id) : NULL;
+    if (!partition || kept->row.s.token != token)
         return false;
     const struct str worker = {kept->worker, kept->worker_len};
     *ret = kept->row;
-    ret->line = line;
+    ret->partition = partition;
     ret->s.worker = arena_str(&store->arena, worker);
     return ret->s.worker.ptr != NULL;
 }

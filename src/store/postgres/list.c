@@ -29,14 +29,14 @@ static void add_texts(struct buf *sql, struct args *args, const struct job_filte
         const char *piece; /* with the number of the parameter */
     } pieces[] = {
         {source == SOURCE_ALL ? f->tenant : (struct str){0},
-         " AND j.line_id IN (SELECT l.line_id FROM redrive.lines l JOIN "
+         " AND j.partition_id IN (SELECT l.partition_id FROM redrive.partitions l JOIN "
          "redrive.tenants t ON t.tenant_id = l.tenant_id WHERE t.name = $%d::text)"},
         {f->id,
          " AND j.seq = ANY (ARRAY(SELECT i.seq FROM redrive.specs i WHERE i.id = $%d::text))"},
-        {f->task,
-         " AND j.line_id IN (SELECT l.line_id FROM redrive.lines l WHERE l.task = $%d::text)"},
-        {f->queue,
-         " AND j.line_id IN (SELECT l.line_id FROM redrive.lines l WHERE l.queue = $%d::text)"},
+        {f->task, " AND j.partition_id IN (SELECT l.partition_id FROM redrive.partitions l WHERE "
+                  "l.task = $%d::text)"},
+        {f->queue, " AND j.partition_id IN (SELECT l.partition_id FROM redrive.partitions l WHERE "
+                   "l.queue = $%d::text)"},
         {f->user, " AND s.user_name = $%d::text"},
         {f->unique_key, " AND j.seq IN (SELECT k.seq FROM redrive.tenants t JOIN redrive.keys k "
                         "ON k.tenant_id = t.tenant_id WHERE k.unique_key = $%d::text)"},
@@ -180,8 +180,10 @@ static int choose_source(struct store *store, const struct job_filter *f, size_t
     add_count(&sql, states);
     (void)buf_puts(&sql, " FILTER (WHERE t.name = $1::text), 0)::bigint, ");
     add_count(&sql, states);
-    (void)buf_puts(&sql, ", 0)::bigint FROM redrive.tallies y JOIN redrive.lines l ON l.line_id = "
-                         "y.line_id JOIN redrive.tenants t ON t.tenant_id = l.tenant_id");
+    (void)buf_puts(
+        &sql,
+        ", 0)::bigint FROM redrive.count_deltas y JOIN redrive.partitions l ON l.partition_id = "
+        "y.partition_id JOIN redrive.tenants t ON t.tenant_id = l.tenant_id");
     (void)add_param(&store->args, f->tenant);
     int rc = buf_failed(&sql) ? err_nomem(err)
                               : pg_read(store, STATEMENT_COUNT, buf_cstr(&sql), &result, err);
@@ -326,7 +328,7 @@ static int fill_groups(struct store *store, const PGresult *result, struct group
                        struct redrive_err *err)
 {
     const size_t n = (size_t)PQntuples(result);
-    int rc = pg_lines_know(store, result, COLUMN_LINE_ID, err);
+    int rc = pg_partitions_know(store, result, COLUMN_PARTITION_ID, err);
     ret->groups = arena_array(&ret->arena, n, sizeof *ret->groups);
     for (; rc == 0 && ret->groups && ret->n < n; ret->n++) {
         struct group_count *group = &ret->groups[ret->n];
@@ -379,15 +381,18 @@ int postgres_causes(struct store *store, const struct job_filter *filter,
     if (rc != 0)
         return rc;
     buf_init(&sql, SQL_MAX);
-    (void)buf_puts(&sql, "SELECT l.task, c.reason, c.class, c.type, c.n FROM (SELECT j.line_id, "
-                         "coalesce(j.reason, 0) AS reason, coalesce(j.error_class, 0) AS class, "
-                         "h.error_type AS type, count(*) AS n");
+    (void)buf_puts(&sql,
+                   "SELECT l.task, c.reason, c.class, c.type, c.n FROM (SELECT j.partition_id, "
+                   "coalesce(j.reason, 0) AS reason, coalesce(j.error_class, 0) AS class, "
+                   "h.error_type AS type, count(*) AS n");
     if (source == SOURCE_TENANT)
         add_from_tenant(&sql, &store->args, filter, false);
     else
         (void)buf_puts(&sql, FROM_JOBS);
     add_conditions(&sql, &store->args, filter, source);
-    (void)buf_puts(&sql, " GROUP BY 1, 2, 3, 4) c JOIN redrive.lines l ON l.line_id = c.line_id");
+    (void)buf_puts(
+        &sql,
+        " GROUP BY 1, 2, 3, 4) c JOIN redrive.partitions l ON l.partition_id = c.partition_id");
     rc = buf_failed(&sql) ? err_nomem(err)
                           : pg_read(store, STATEMENT_COUNT, buf_cstr(&sql), &result, err);
     buf_release(&sql);

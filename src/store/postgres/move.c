@@ -34,7 +34,7 @@ static int remove_one(struct store *store, const struct row *row, struct redrive
     int rc = row->is_dirty ? pg_rows_flush(store, err) : 0;
     if (rc != 0)
         return rc;
-    lines_count(&store->lines, row->line, (int)row->s.state, -1);
+    partitions_count(&store->partitions, row->partition, (int)row->s.state, -1);
     pg_row_drop(store, row->seq);
     return 0;
 }
@@ -114,7 +114,7 @@ static int write_down(struct store *store, struct row *row, const struct move *m
     if (rc != 0)
         return rc;
     if (s->state != row->s.state)
-        lines_count(&store->lines, row->line, (int)row->s.state, (int)s->state);
+        partitions_count(&store->partitions, row->partition, (int)row->s.state, (int)s->state);
     row->is_ours |= is_our_lease(store, move);
     row->s = *s;
     row->s.error = (struct job_error){0};
@@ -142,7 +142,7 @@ static int move_one(struct store *store, const struct move *move, struct move_re
         return 0;
     if (move->kind >= MOVE_CANCEL && !is_as_seen(row, move->change)) {
         store->is_lost = true;
-        return err_set(err, REDRIVE_E_CANCELLED, "another unit was in the way");
+        return err_set(err, REDRIVE_E_CANCELLED, "another transaction was in the way");
     }
     if (t.removes_job)
         return remove_one(store, row, err);
@@ -159,15 +159,15 @@ static int move_one(struct store *store, const struct move *move, struct move_re
 /* ---- The slot -------------------------------------------------------------------------------- */
 
 /* Running jobs that this handle has started are taken as it knows them, without a look. */
-static int guess_all(struct store *store, const struct move_list *list, struct redrive_err *err)
+static int assume_all(struct store *store, const struct move_list *list, struct redrive_err *err)
 {
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < list->n; i++) {
         const struct move move = move_at(list, i);
         if (move.kind == MOVE_SETTLE)
-            rc = pg_row_guess(store, move.seq, move.settle->token, err);
+            rc = pg_row_optimistic(store, move.seq, move.settle->token, err);
         else if (move.kind == MOVE_EXTEND)
-            rc = pg_row_guess(store, move.seq, move.extend->token, err);
+            rc = pg_row_optimistic(store, move.seq, move.extend->token, err);
     }
     return rc;
 }
@@ -185,9 +185,9 @@ static bool is_sweep(const struct move_list *list)
 int postgres_move(struct store *store, const struct move_list *list, struct move_result *ret,
                   struct redrive_err *err)
 {
-    int rc = pg_unit_needed(store, err);
+    int rc = pg_transaction_needed(store, err);
     if (rc == 0)
-        rc = guess_all(store, list, err);
+        rc = assume_all(store, list, err);
     if (rc == 0)
         rc = pg_rows_lock(store, list, is_sweep(list), err);
     for (size_t i = 0; i < list->n && rc == 0; i++) {

@@ -43,12 +43,12 @@ static struct store *store_new(struct str place, const struct store_options *opt
     rng_seed(&store->rng, rng_system_seed());
     store->origin = options->origin ? options->origin : rng_system_seed();
     store->me = rng_next(&store->rng);
-    store->to_fold = rng_below(&store->rng, FOLD_EVERY);
+    store->to_compact = rng_below(&store->rng, FOLD_EVERY);
     pg_args_init(&store->args);
     pg_args_init(&store->next.args);
     pg_args_init(&store->next.filter);
     arena_init(&store->arena);
-    lines_init(&store->lines);
+    partitions_init(&store->partitions);
     map_init(&store->rows.by_seq, rng_system_seed());
     map_init(&store->gates, rng_system_seed());
     pg_kept_init(store);
@@ -97,13 +97,13 @@ void postgres_close(struct store *store)
     pg_give_time_back(store);
     pg_marker_remove(store);
     /* A server that is hung up on in the middle of an answer complains in its log. */
-    pg_hear_out(store);
+    pg_listener_drain(store);
     pg_forget_results(store);
     pg_disconnect(store);
     pg_rows_release(store);
     row_cache_release(&store->kept);
     map_release(&store->gates);
-    lines_release(&store->lines);
+    partitions_release(&store->partitions);
     arena_release(&store->arena);
     pg_args_release(&store->args);
     pg_args_release(&store->next.args);
@@ -128,8 +128,8 @@ const struct store_ops STORE_POSTGRES = {
     .look_ahead = postgres_look_ahead,
     .move = postgres_move,
     .scan = postgres_scan,
-    .adopt = postgres_adopt,
-    .adopt_keys = postgres_adopt_keys,
+    .import = postgres_import,
+    .import_keys = postgres_import_keys,
     .shared_put = postgres_shared_put,
     .counters_add = postgres_counters_add,
     .list = postgres_list,
@@ -139,7 +139,7 @@ const struct store_ops STORE_POSTGRES = {
     .groups = postgres_groups,
     .causes = postgres_causes,
     .shared_list = postgres_shared_list,
-    .held_keys = postgres_held_keys,
+    .remembered_keys = postgres_remembered_keys,
     .counters_list = postgres_counters_list,
     .facts = postgres_facts,
     .verify = postgres_verify,
@@ -147,5 +147,5 @@ const struct store_ops STORE_POSTGRES = {
                    "URL; it may run beside workers",
     .upkeep = postgres_upkeep,
     .wait = postgres_wait,
-    .look_around = postgres_look_around,
+    .elect = postgres_elect,
 };

@@ -94,12 +94,12 @@ int pg_outcome_learn(struct store *store, struct redrive_err *err)
     if (is_answered && (answer == MARKER_NOT_MADE || expected == 0)) {
         err_set(err, REDRIVE_E_CANCELLED,
                 "the connection to the server was lost before the commit");
-        err_detail(err, "%s: none of the unit's moves was made", store->shown);
+        err_detail(err, "%s: none of the transaction's moves was made", store->shown);
         err_hint(err, "do it again");
         return REDRIVE_E_CANCELLED;
     }
     err_set(err, REDRIVE_E_IO, "the connection was lost in a commit");
-    err_detail(err, "%s: the outcome is unknown: all of the unit's moves were made, or none",
+    err_detail(err, "%s: the outcome is unknown: all of the transaction's moves were made, or none",
                store->shown);
     return REDRIVE_E_IO;
 }

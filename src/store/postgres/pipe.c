@@ -57,8 +57,9 @@ static int args_failed(struct store *store, struct redrive_err *err)
 {
     const bool too_big = buf_failed(&store->args.bytes) == REDRIVE_E_TOO_BIG;
     pg_args_reset(&store->args);
-    return too_big ? err_set(err, REDRIVE_E_TOO_BIG, "a unit has more than the store can take")
-                   : err_nomem(err);
+    return too_big
+               ? err_set(err, REDRIVE_E_TOO_BIG, "a transaction has more than the store can take")
+               : err_nomem(err);
 }
 
 static int send(struct store *store, const char *name, const char *sql, struct redrive_err *err)
@@ -117,15 +118,15 @@ int pg_send_bare(struct store *store, enum statement which, struct redrive_err *
     return rc;
 }
 
-/* The first statement of a unit takes its BEGIN along. Outside of a unit nothing is done in the
- * transaction that was begun for the next one. */
-static int begin_unit(struct store *store, struct redrive_err *err)
+/* The first statement of a transaction takes its BEGIN along. Outside of a transaction nothing is
+ * done in the transaction that was begun for the next one. */
+static int begin_transaction(struct store *store, struct redrive_err *err)
 {
-    if (!store->in_unit)
+    if (!store->in_transaction)
         pg_ahead_drop(store);
     if (!pg_is_connected(store))
         return not_connected(store, err);
-    if (!store->in_unit || store->is_begun)
+    if (!store->in_transaction || store->is_begun)
         return 0;
     store->is_begun = true;
     return pg_send_bare(store, STATEMENT_BEGIN, err);
@@ -135,14 +136,14 @@ static int begin_unit(struct store *store, struct redrive_err *err)
 static bool is_a_read(enum statement which)
 {
     return (which >= STATEMENT_READY_OF_TENANT && which <= STATEMENT_FINISHED) ||
-           which == STATEMENT_BEGIN || which == STATEMENT_ROLLBACK || which == STATEMENT_UNIT ||
-           which == STATEMENT_SHARED_LIST || which == STATEMENT_LINES_KNOWN ||
-           which == STATEMENT_JOBS_NAMED;
+           which == STATEMENT_BEGIN || which == STATEMENT_ROLLBACK ||
+           which == STATEMENT_TRANSACTION || which == STATEMENT_SHARED_LIST ||
+           which == STATEMENT_PARTITIONS_KNOWN || which == STATEMENT_JOBS_NAMED;
 }
 
 int pg_send(struct store *store, enum statement which, bool is_wanted, struct redrive_err *err)
 {
-    int rc = begin_unit(store, err);
+    int rc = begin_transaction(store, err);
     if (rc == 0)
         rc = prepare(store, which, err);
     if (rc == 0)
@@ -156,7 +157,7 @@ int pg_send(struct store *store, enum statement which, bool is_wanted, struct re
 
 int pg_send_text(struct store *store, const char *sql, struct redrive_err *err)
 {
-    int rc = begin_unit(store, err);
+    int rc = begin_transaction(store, err);
     if (rc == 0)
         rc = send(store, NULL, sql, err);
     if (rc == 0 && !note_sent(store, (struct sent){.statement = -1, .is_wanted = true}))
@@ -265,12 +266,12 @@ static int take_pipeline(struct store *store, struct redrive_err *err)
     } else {
         store->n_sent -= at;
         memmove(store->sent, store->sent + at, store->n_sent * sizeof *store->sent);
-        if (store->is_swapped && !store->in_unit)
+        if (store->is_swapped && !store->in_transaction)
             pg_disconnect(store);
     }
     if (rc != 0) {
         pg_forget_results(store);
-        store->is_lost = store->in_unit;
+        store->is_lost = store->in_transaction;
         store->answer.heard_ns = 0;
     }
     return rc;
@@ -284,7 +285,7 @@ int pg_sync_then(struct store *store, void (*send_more)(struct store *store),
     if (pg_is_connected(store) && !PQpipelineSync(store->conn)) {
         int rc = pg_connection_error(store, err);
         pg_disconnect(store);
-        store->is_lost = store->in_unit;
+        store->is_lost = store->in_transaction;
         return rc;
     }
     store->n_open = store->n_unheard = 0;
@@ -292,7 +293,7 @@ int pg_sync_then(struct store *store, void (*send_more)(struct store *store),
         send_more(store);
     if (!pg_is_connected(store)) {
         nothing_is_under_way(store);
-        store->is_lost = store->in_unit;
+        store->is_lost = store->in_transaction;
         return pg_connection_error(store, err);
     }
     const size_t n_after = store->n_unheard;
@@ -324,7 +325,7 @@ void pg_send_off(struct store *store)
     }
 }
 
-void pg_hear_out(struct store *store)
+void pg_listener_drain(struct store *store)
 {
     size_t at = 0;
     if (store->n_unheard == 0)
@@ -341,7 +342,7 @@ int pg_run(struct store *store, enum statement which, const PGresult **ret, stru
     if (rc == 0)
         rc = pg_sync(store, err);
     else
-        store->is_lost = store->in_unit;
+        store->is_lost = store->in_transaction;
     if (rc == 0 && ret)
         *ret = store->results[0];
     return rc;
@@ -354,9 +355,9 @@ int pg_run_checked(struct store *store, enum statement which, const PGresult **r
         return pg_run(store, which, ret, err);
     int rc = pg_send(store, which, true, err);
     if (rc == 0)
-        rc = pg_send(store, STATEMENT_UNIT, true, err);
+        rc = pg_send(store, STATEMENT_TRANSACTION, true, err);
     if (rc != 0)
-        store->is_lost = store->in_unit;
+        store->is_lost = store->in_transaction;
     if (rc == 0)
         rc = pg_sync(store, err);
     if (rc == 0)
@@ -396,7 +397,7 @@ int pg_read(struct store *store, enum statement which, const char *sql, const PG
         return args_failed(store, err);
     }
     int rc = 0;
-    if (store->in_unit) {
+    if (store->in_transaction) {
         pg_args_reset(&store->args);
         rc = pg_rows_flush(store, err);
         pg_args_release(&store->args);

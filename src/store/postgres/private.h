@@ -2,29 +2,30 @@
  *
  * Invariants
  *   1. Whatever is written is written between begin and commit, in one transaction. Its BEGIN is
- *      sent with the first statement of the unit: a unit that sends nothing is unknown to the
- *      server.
- *   2. A job that a unit moves has been read under a lock (FOR UPDATE) before: its row is kept
- *      until the unit ends, moves are made in memory, and what they have changed is written in one
- *      statement a table, with the commit or before a read that must show it. So a move is answered
- *      without a round trip. Excepted are jobs that this handle has started: their rows are known
- *      (a guess), and are written on condition that the token is still there. If it is not, the
- *      statement raises an error, so that the COMMIT behind it is void, and the unit is tried again
- *      with rows that are read.
+ *      sent with the first statement of the transaction: a transaction that sends nothing is
+ * unknown to the server.
+ *   2. A job that a transaction moves has been read under a lock (FOR UPDATE) before: its row is
+ * kept until the transaction ends, moves are made in memory, and what they have changed is written
+ * in one statement a table, with the commit or before a read that must show it. So a move is
+ * answered without a round trip. Excepted are jobs that this handle has started: their rows are
+ * known (a guess), and are written on condition that the token is still there. If it is not, the
+ *      statement raises an error, so that the COMMIT behind it is void, and the transaction is
+ * tried again with rows that are read.
  *   3. The same for rows of breakers and limits: a put at the version that this handle has seen
  *      last is sent with the commit, after everything else, and raises an error if the row is at
  *      another version. So their locks are held for one round trip at the most.
  *   4. Statements are sent without waiting; pg_sync waits for all of them. What is sent off
  *      (pg_send_off) is waited for by nobody: its answers are read before those that come after.
- *      Behind a commit there may be the BEGIN and the claim of the next unit: outside of a unit a
- *      transaction is open only while store->next.is_open, and nothing is done in it.
- *   5. The time of a unit and the shared version that begin tells are those of the last answer that
- *      carried them (claims and commits do), while that is fresh. `ready` and the commit notice
- *      when they were wrong.
+ *      Behind a commit there may be the BEGIN and the claim of the next transaction: outside of a
+ * transaction a transaction is open only while store->next.is_open, and nothing is done in it.
+ *   5. The time of a transaction and the shared version that begin tells are those of the last
+ * answer that carried them (claims and commits do), while that is fresh. `ready` and the commit
+ * notice when they were wrong.
  *   6. lease_check_ms <= lease_until_ms of every running job: a longer lease leaves the former
  *      alone, so that no index is written. SCAN_LEASES looks by it.
- *   7. A line that the handle knows has been committed, or belongs to the open unit: a rollback
- *      forgets those. A new connection, which is never made within a unit, forgets all of them.
+ *   7. A partition that the handle knows has been committed, or belongs to the open transaction: a
+ * rollback forgets those. A new connection, which is never made within a transaction, forgets all
+ * of them.
  */
 #ifndef STORE_POSTGRES_PRIVATE_H
 #define STORE_POSTGRES_PRIVATE_H
@@ -38,33 +39,33 @@
 #include "store/postgres/columns.h"
 #include "store/postgres/statements.h"
 #include "store/row_cache.h"
-#include "store/sql_lines.h"
+#include "store/sql_partitions.h"
 #include "store/store.h"
 #include "store/transition.h"
 
 /* The oldest server that is used. */
 #define SERVER_OLDEST 130000
 
-/* The part of a job that moves, locked by the open unit. */
+/* The part of a job that moves, locked by the open transaction. */
 struct row {
     int64_t seq;
-    struct line *line;
+    struct partition *partition;
     int32_t priority;
     int64_t deadline_ms;
     uint32_t history_n;
     uint32_t error_n; /* 0: none */
     enum redrive_class error_class;
     uint64_t fingerprint;
-    struct job_status s; /* without error and result; strings live as long as the unit */
+    struct job_status s; /* without error and result; strings live as long as the transaction */
     bool has_key;
-    bool holds_key; /* it is in live_keys */
-    bool in_parked; /* it is in parked */
-    bool is_new;    /* not yet in jobs */
-    bool is_dirty;  /* jobs has it as it was */
-    bool is_gone;   /* removed by this unit */
-    bool is_ours;   /* started by this handle */
-    bool is_guess;  /* not locked: as it was when this handle started it, under held_by */
-    bool is_longer; /* of what is to be written only the end of the lease is new */
+    bool holds_key;     /* it is in live_keys */
+    bool in_parked;     /* it is in parked */
+    bool is_new;        /* not yet in jobs */
+    bool is_dirty;      /* jobs has it as it was */
+    bool is_gone;       /* removed by this transaction */
+    bool is_ours;       /* started by this handle */
+    bool is_optimistic; /* not locked: as it was when this handle started it, under held_by */
+    bool is_longer;     /* of what is to be written only the end of the lease is new */
     uint64_t held_by;
     struct str result; /* to be written; absent: none */
 };
@@ -103,7 +104,7 @@ struct store {
         uint32_t jobs;
         uint32_t specs;
         uint32_t history;
-        uint32_t tallies;
+        uint32_t count_deltas;
         uint32_t counters;
     } types;
 
@@ -128,11 +129,11 @@ struct store {
         int64_t heard_ns; /* monotonic; 0: none, or no longer relied upon */
         int64_t server_ms;
         int64_t shared_version;
-        int64_t last_ms; /* the latest time that was given to a unit */
+        int64_t last_ms; /* the latest time that was given to a transaction */
     } answer;
 
-    /* The open unit. */
-    bool in_unit;
+    /* The open transaction. */
+    bool in_transaction;
     bool has_asked; /* its begin has asked for time and shared version */
     bool is_begun;  /* BEGIN was sent */
     bool is_lost;   /* it failed: only a rollback is left */
@@ -152,23 +153,23 @@ struct store {
     size_t n_ends;
     size_t ends_capacity;
     int64_t bumps;     /* of the shared version */
-    size_t n_appended; /* rows of tallies and counters */
+    size_t n_appended; /* rows of count_deltas and counters */
 
-    /* The claim of the next unit, which is sent behind a commit (ahead.c). */
+    /* The claim of the next transaction, which is sent behind a commit (ahead.c). */
     struct ahead {
         bool is_asked; /* the next commit is to send it */
         bool is_open;  /* its transaction is open on the server, and its answer not read yet */
         enum statement statement;
         struct args args;
-        struct args filter; /* what it looks for */
-        int64_t line_id;    /* the line that it scans; 0: any */
+        struct args filter;   /* what it looks for */
+        int64_t partition_id; /* the partition that it scans; 0: any */
         int64_t limit;
         int64_t look;
         int64_t wanted;   /* the most jobs that claims wanted lately, about */
         int64_t sent_ns;  /* monotonic */
         unsigned misses;  /* grows with each claim in vain, until one is not */
         unsigned skips;   /* so many commits do not look ahead */
-        PGresult *result; /* for the first claim of the open unit */
+        PGresult *result; /* for the first claim of the open transaction */
     } next;
 
     /* The row of this handle in redrive.handles, as of its last commit. */
@@ -178,25 +179,25 @@ struct store {
     } marker;
     bool is_renewed; /* the connection is a new one: what was seen before may no longer be so */
 
-    struct lines lines;
+    struct partitions partitions;
     struct row_cache kept; /* running jobs that this handle has started; see kept.c */
     struct map gates;      /* versions of breakers and limits as this handle has seen them last */
     int64_t last_tenant;   /* that had a turn in a claim */
     unsigned crowded;      /* claims that are to look further */
     int64_t one_line;      /* that had all jobs of the last claim; 0: there were several */
-    struct head {          /* of the line that was scanned last: its first job */
-        int64_t line_id;
+    struct head {          /* of the partition that was scanned last: its first job */
+        int64_t partition_id;
         int32_t priority;
         int64_t seq;
         unsigned long_ways; /* how often in a row it was far from the beginning */
         int64_t until_ns;   /* monotonic: so long claims may begin there */
     } head;
-    unsigned several; /* claims that are not to count on one line */
-    int64_t fits;     /* as many jobs the bytes of a claim were enough for; 0: for all */
-    size_t to_fold;   /* rows that were appended since rows were last put together */
+    unsigned several;  /* claims that are not to count on one line */
+    int64_t fits;      /* as many jobs the bytes of a claim were enough for; 0: for all */
+    size_t to_compact; /* rows that were appended since rows were last put together */
     bool is_listening;
     uint64_t origin;
-    uint32_t held_news;         /* that others have not been told yet */
+    uint32_t held_notification; /* that others have not been told yet */
     int64_t end_told_ms;        /* monotonic: when they were last told of an end */
     uint64_t me;                /* no other handle has this number */
     struct store_around around; /* as of the last look that was more than for ready jobs */
@@ -249,7 +250,7 @@ int pg_schema_set_up(struct store *store, const struct store_options *options,
 /* ---- pipe.c: the way to PostgreSQL --------------------------------------------------------- */
 
 /* Sends a statement with store->args, and forgets these. Its result is kept if it is wanted. The
- * first one of a unit is preceded by BEGIN. */
+ * first one of a transaction is preceded by BEGIN. */
 int pg_send(struct store *store, enum statement which, bool is_wanted, struct redrive_err *err);
 int pg_send_text(struct store *store, const char *sql, struct redrive_err *err);
 /* A statement without arguments, and no BEGIN before it. store->args are left alone. */
@@ -270,18 +271,19 @@ bool pg_keep_result(struct store *store, PGresult *result);
  * those to what is sent next. */
 void pg_send_off(struct store *store);
 /* Reads such answers, if there are some to come. Nothing else may be under way. */
-void pg_hear_out(struct store *store);
+void pg_listener_drain(struct store *store);
 void pg_forget_results(struct store *store);
-/* pg_send and pg_sync; *ret is the store's. A look at an index within a unit: it need not show what
- * the unit has moved unseen. */
+/* pg_send and pg_sync; *ret is the store's. A look at an index within a transaction: it need not
+ * show what the transaction has moved unseen. */
 int pg_run(struct store *store, enum statement which, const PGresult **ret,
            struct redrive_err *err);
 /* The same for what goes by the shared version: REDRIVE_E_CANCELLED if that is not the one that
  * begin has told. It is asked for in the same round trip, unless begin has asked. */
 int pg_run_checked(struct store *store, enum statement which, const PGresult **ret,
                    struct redrive_err *err);
-/* The same for a read, in a unit or outside of one: what the unit has moved is written before, and
- * a connection that turns out to be gone is made again. `sql` NULL: the statement. */
+/* The same for a read, in a transaction or outside of one: what the transaction has moved is
+ * written before, and a connection that turns out to be gone is made again. `sql` NULL: the
+ * statement. */
 int pg_read(struct store *store, enum statement which, const char *sql, const PGresult **ret,
             struct redrive_err *err);
 
@@ -294,14 +296,16 @@ struct str pg_get_raw(const PGresult *result, int row, int column);
 /* A copy of the text; NULL gives the absent string. */
 struct str pg_get_text(const PGresult *result, int row, int column, struct arena *arena);
 
-/* ---- lines.c ------------------------------------------------------------------------------ */
+/* ---- partitions.c ------------------------------------------------------------------------------
+ */
 
-int pg_line_named(struct store *store, struct str tenant, struct str queue, struct str task,
-                  struct line **ret, struct redrive_err *err);
-/* Makes sure that all lines which a column of a result names are known. */
-int pg_lines_know(struct store *store, const PGresult *result, int column, struct redrive_err *err);
+int pg_partition_named(struct store *store, struct str tenant, struct str queue, struct str task,
+                       struct partition **ret, struct redrive_err *err);
+/* Makes sure that all partitions which a column of a result names are known. */
+int pg_partitions_know(struct store *store, const PGresult *result, int column,
+                       struct redrive_err *err);
 /* Sends what was counted. */
-int pg_lines_flush(struct store *store, struct redrive_err *err);
+int pg_partitions_flush(struct store *store, struct redrive_err *err);
 
 /* ---- rows.c ------------------------------------------------------------------------------- */
 
@@ -313,18 +317,18 @@ int pg_rows_lock(struct store *store, const struct move_list *list, bool skips_l
 struct row *pg_row_find(const struct store *store, int64_t seq);
 /* What a result of ROW_COLUMNS tells, but for the worker. */
 struct job_status pg_row_status(const PGresult *result, int i);
-/* Keeps the row that a result of ROW_COLUMNS has; it must be locked, and its line known. */
+/* Keeps the row that a result of ROW_COLUMNS has; it must be locked, and its partition known. */
 struct row *pg_row_keep(struct store *store, const PGresult *result, int i);
 /* The same of all rows of a result. */
 int pg_rows_keep(struct store *store, const PGresult *result, struct redrive_err *err);
 /* A row that is to be inserted, or has been. */
-struct row *pg_row_new(struct store *store, int64_t seq, struct line *line,
+struct row *pg_row_new(struct store *store, int64_t seq, struct partition *partition,
                        const struct job_spec *spec);
 /* It has changed. */
 void pg_row_touch(struct store *store, struct row *row);
 /* Of a running job: only the end of its lease has. */
 void pg_row_touch_lease(struct store *store, struct row *row);
-/* Whether the unit has changed a job in a way that a look does not show. */
+/* Whether the transaction has changed a job in a way that a look does not show. */
 bool pg_row_is_moved(const struct store *store, int64_t seq);
 void pg_rows_forget(struct store *store);
 void pg_rows_release(struct store *store);
@@ -335,25 +339,27 @@ int pg_row_ended(struct store *store, struct row *row, const struct job_attempt 
                  struct redrive_err *err);
 
 /* Takes the row of a job that this handle has started, under this token, without a look at it. */
-int pg_row_guess(struct store *store, int64_t seq, uint64_t token, struct redrive_err *err);
+int pg_row_optimistic(struct store *store, int64_t seq, uint64_t token, struct redrive_err *err);
 
 /* ---- kept.c: running jobs that this handle has started ------------------------------------- */
 
 void pg_kept_init(struct store *store);
-/* The row as it was committed, with strings that live as long as the unit; false: it is not kept.
+/* The row as it was committed, with strings that live as long as the transaction; false: it is not
+ * kept.
  */
 bool pg_kept_get(struct store *store, int64_t seq, uint64_t token, struct row *ret);
-/* The unit was committed: keeps what it has started, and forgets what else it had to do with. */
+/* The transaction was committed: keeps what it has started, and forgets what else it had to do
+ * with. */
 void pg_kept_learn(struct store *store);
-/* Forgets all jobs that the unit had to do with. */
+/* Forgets all jobs that the transaction had to do with. */
 void pg_kept_forget(struct store *store);
 
 /* ---- rows_write.c -------------------------------------------------------------------------- */
 
 /* Sends all that has changed. */
 int pg_rows_flush(struct store *store, struct redrive_err *err);
-/* The same before a look at an index, if that could otherwise give jobs that the unit has moved out
- * of their state. Those that it has moved unseen can wait. */
+/* The same before a look at an index, if that could otherwise give jobs that the transaction has
+ * moved out of their state. Those that it has moved unseen can wait. */
 int pg_rows_flush_seen(struct store *store, struct redrive_err *err);
 
 /* ---- gates.c: rows of breakers and limits, compared with their version in the commit --------- */
@@ -372,15 +378,15 @@ int pg_gates_flush(struct store *store, struct redrive_err *err);
 int pg_gates_commit(struct store *store, struct redrive_err *err);
 /* Tells these, and how many results they are. */
 size_t pg_gates_answered(struct store *store);
-/* The unit has ended. */
+/* The transaction has ended. */
 void pg_gates_learn(struct store *store, bool is_committed);
 void pg_gates_forget(struct store *store);
-/* In the order of kind, tenant and key, in which all units put rows. */
+/* In the order of kind, tenant and key, in which all transactions put rows. */
 int pg_shared_compare(const struct shared_row *a, const struct shared_row *b);
 
 /* ---- shared.c ------------------------------------------------------------------------------ */
 
-/* Rows that were read ahead may no longer be so, or the unit has ended. */
+/* Rows that were read ahead may no longer be so, or the transaction has ended. */
 void pg_shared_forget(struct store *store);
 /* The arguments of a put of a row that is there. */
 void pg_args_shared(struct args *args, const struct shared_row *row);
@@ -401,21 +407,22 @@ int64_t pg_answer_time_ms(struct store *store);
 int pg_answer_check(struct store *store, const PGresult *result, int column,
                     struct redrive_err *err);
 
-/* ---- unit.c ------------------------------------------------------------------------------- */
+/* ---- transaction.c
+ * ------------------------------------------------------------------------------- */
 
-/* REDRIVE_E_STATE unless a unit is open. */
-int pg_unit_needed(struct store *store, struct redrive_err *err);
+/* REDRIVE_E_STATE unless a transaction is open. */
+int pg_transaction_needed(struct store *store, struct redrive_err *err);
 
 /* ---- outcome.c: commits whose answer is lost ------------------------------------------------ */
 
 /* Sends the statement that raises the handle's marker, and tells shared version and time; with it
- * the transaction fails if the outcome of this commit was asked for already, or if the unit's time
- * is off. */
+ * the transaction fails if the outcome of this commit was asked for already, or if the
+ * transaction's time is off. */
 int pg_marker_raise(struct store *store, struct redrive_err *err);
 /* Before the connection is closed. */
 void pg_marker_remove(struct store *store);
-/* Outside of a unit, after the answer to a commit was lost: 0 if it was made, REDRIVE_E_CANCELLED
- * if it was not and never will be, REDRIVE_E_IO if that cannot be found out. */
+/* Outside of a transaction, after the answer to a commit was lost: 0 if it was made,
+ * REDRIVE_E_CANCELLED if it was not and never will be, REDRIVE_E_IO if that cannot be found out. */
 int pg_outcome_learn(struct store *store, struct redrive_err *err);
 
 /* ---- read.c: whole jobs ------------------------------------------------------------------- */
@@ -428,7 +435,7 @@ int pg_page_fill(struct store *store, const PGresult *result, size_t limit, stru
 /* The same of ROW_COLUMNS, and perhaps the policy: only that is told. */
 int pg_page_fill_rows(struct store *store, const PGresult *result, size_t limit,
                       struct job_page *page, struct redrive_err *err);
-/* Takes jobs out that the unit has moved unseen. */
+/* Takes jobs out that the transaction has moved unseen. */
 void pg_page_leave_out_moved(const struct store *store, struct job_page *page);
 
 /* ---- claim.c ------------------------------------------------------------------------------ */
@@ -438,64 +445,70 @@ bool pg_claim_ahead(struct store *store, const struct claim_filter *filter);
 /* The shared version that its answer tells. */
 int64_t pg_claim_version(const struct ahead *next);
 
-/* ---- ahead.c: the claim of the next unit, sent behind a commit ------------------------------- */
+/* ---- ahead.c: the claim of the next transaction, sent behind a commit
+ * ------------------------------- */
 
-/* pg_sync at a commit, with the claim of the next unit behind it if that was asked for. Others are
- * then told of this unit on the way. */
+/* pg_sync at a commit, with the claim of the next transaction behind it if that was asked for.
+ * Others are then told of this transaction on the way. */
 int pg_ahead_sync(struct store *store, struct redrive_err *err);
-/* Outside of a unit: true if the one that begins is in the transaction that was begun for it, whose
- * claim is answered. Otherwise that transaction is rolled back. */
+/* Outside of a transaction: true if the one that begins is in the transaction that was begun for
+ * it, whose claim is answered. Otherwise that transaction is rolled back. */
 bool pg_ahead_take(struct store *store);
 /* The answer, among the results, if it is there; NULL: there is no memory. */
 const PGresult *pg_ahead_use(struct store *store);
-/* It is not what the unit needs: too few. */
+/* It is not what the transaction needs: too few. */
 void pg_ahead_set_aside(struct store *store);
-/* The commit has failed: what was sent behind it is of no use, and ends with the unit. */
+/* The commit has failed: what was sent behind it is of no use, and ends with the transaction. */
 void pg_ahead_void(struct store *store);
-/* Outside of a unit: rolls the transaction back, if there is one, without waiting. */
+/* Outside of a transaction: rolls the transaction back, if there is one, without waiting. */
 void pg_ahead_drop(struct store *store);
-/* The unit has ended, perhaps without a claim. */
+/* The transaction has ended, perhaps without a claim. */
 void pg_ahead_end(struct store *store);
 /* The connection is gone, and the transaction with it. */
 void pg_ahead_forget(struct store *store);
 
-/* ---- claim_line.c -------------------------------------------------------------------------- */
+/* ---- claim_partition.c --------------------------------------------------------------------------
+ */
 
 /* Beside the columns of a job, in the result of a scan of one line. */
 enum {
-    LINE_COLUMN_ALONE = JOB_COLUMN_COUNT, /* it is the only one that has jobs, and not paused */
-    LINE_COLUMN_MORE,                     /* it has more than were asked for */
-    LINE_COLUMN_ANSWER,                   /* shared version and time */
-    LINE_COLUMN_WAY_US = LINE_COLUMN_ANSWER + 2,
-    LINE_COLUMN_LIMIT_SUMS,
+    PARTITION_COLUMN_ALONE =
+        JOB_COLUMN_COUNT,    /* it is the only one that has jobs, and not paused */
+    PARTITION_COLUMN_MORE,   /* it has more than were asked for */
+    PARTITION_COLUMN_ANSWER, /* shared version and time */
+    PARTITION_COLUMN_WAY_US = PARTITION_COLUMN_ANSWER + 2,
+    PARTITION_COLUMN_LIMIT_SUMS,
 };
 
 /* How many jobs the result of a claim has: none at all is one row of NULLs, which tells what was
  * looked at. */
 int64_t pg_ready_given(const PGresult *result);
-/* Puts the arguments of a scan of a whole line together; false: it would not begin at its start. */
-bool pg_line_ahead(struct store *store, const struct line *line, int64_t limit);
+/* Puts the arguments of a scan of a whole partition together; false: it would not begin at its
+ * start. */
+bool pg_partition_ahead(struct store *store, const struct partition *partition, int64_t limit);
 /* What such a scan has found. */
-void pg_line_scanned(struct store *store, const struct line *line, const PGresult *result);
-/* Locks the best jobs of a line, if it is the only one that has any. */
-int pg_line_scan(struct store *store, const struct line *line, int64_t limit, const PGresult **ret,
-                 struct redrive_err *err);
+void pg_partition_scanned(struct store *store, const struct partition *partition,
+                          const PGresult *result);
+/* Locks the best jobs of a partition, if it is the only one that has any. */
+int pg_partition_scan(struct store *store, const struct partition *partition, int64_t limit,
+                      const PGresult **ret, struct redrive_err *err);
 
 /* ---- submit.c ------------------------------------------------------------------------------ */
 
 /* Takes ids and gives seqs; a spec whose id is taken has REDRIVE_E_EXISTS. Times of creation that
- * are NULL are the unit's. */
-int pg_specs_add(struct store *store, const struct job_spec *specs, struct line *const *lines,
-                 const int64_t *created_ms, size_t n, struct submit_result *ret,
-                 struct redrive_err *err);
+ * are NULL are the transaction's. */
+int pg_specs_add(struct store *store, const struct job_spec *specs,
+                 struct partition *const *partitions, const int64_t *created_ms, size_t n,
+                 struct submit_result *ret, struct redrive_err *err);
 /* Fills the answers in that have REDRIVE_E_EXISTS, with the jobs that have these ids. */
-int pg_ids_find(struct store *store, const struct job_spec *specs, struct line *const *lines,
-                size_t n, struct submit_result *ret, struct arena *arena, struct redrive_err *err);
+int pg_ids_find(struct store *store, const struct job_spec *specs,
+                struct partition *const *partitions, size_t n, struct submit_result *ret,
+                struct arena *arena, struct redrive_err *err);
 
 /* ---- wait.c ------------------------------------------------------------------------------- */
 
-/* Tells others what the unit that was just committed is to them, without waiting. */
-void pg_tell(struct store *store);
+/* Tells others what the transaction that was just committed is to them, without waiting. */
+void pg_notify_commit(struct store *store);
 
 /* ---- the slots ----------------------------------------------------------------------------- */
 
@@ -506,20 +519,21 @@ int postgres_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
                    int64_t *ret_shared_version, struct redrive_err *err);
 int postgres_commit(struct store *store, struct redrive_err *err);
 void postgres_rollback(struct store *store);
-int postgres_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_news,
+int postgres_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_notification,
                   struct redrive_err *err);
-int postgres_look_around(struct store *store, int64_t keep_ms, bool claims,
-                         struct store_around *ret, struct redrive_err *err);
+int postgres_elect(struct store *store, int64_t keep_ms, bool claims, struct store_around *ret,
+                   struct redrive_err *err);
 /* Before the connection is closed: others need not wait until the time of this one is over. */
 void pg_give_time_back(struct store *store);
 int postgres_submit(struct store *store, const struct job_spec *specs, size_t n,
                     struct submit_result *ret, struct arena *arena, struct redrive_err *err);
-int postgres_adopt(struct store *store, const struct adopted_job *jobs, size_t n,
-                   struct move_result *ret, struct redrive_err *err);
-int postgres_adopt_keys(struct store *store, const struct held_key *keys, size_t n,
-                        struct redrive_err *err);
-int postgres_held_keys(struct store *store, struct str after_tenant, struct str after_key,
-                       size_t limit, struct held_key_page *ret, struct redrive_err *err);
+int postgres_import(struct store *store, const struct imported_job *jobs, size_t n,
+                    struct move_result *ret, struct redrive_err *err);
+int postgres_import_keys(struct store *store, const struct remembered_key *keys, size_t n,
+                         struct redrive_err *err);
+int postgres_remembered_keys(struct store *store, struct str after_tenant, struct str after_key,
+                             size_t limit, struct remembered_key_page *ret,
+                             struct redrive_err *err);
 int postgres_ready(struct store *store, const struct claim_filter *filter, struct job_page *ret,
                    struct redrive_err *err);
 void postgres_look_ahead(struct store *store, const struct claim_filter *filter);

@@ -43,16 +43,17 @@ static struct str own(struct arena *arena, struct str s)
 int pg_job_read(struct store *store, const PGresult *r, int i, struct arena *arena, struct job *ret,
                 struct redrive_err *err)
 {
-    const struct line *line = lines_at(&store->lines, pg_get_int(r, i, COLUMN_LINE_ID));
-    if (!line)
-        return pg_damaged(store, pg_get_int(r, i, COLUMN_SEQ), "it stands in no line", err);
+    const struct partition *partition =
+        partitions_at(&store->partitions, pg_get_int(r, i, COLUMN_PARTITION_ID));
+    if (!partition)
+        return pg_damaged(store, pg_get_int(r, i, COLUMN_SEQ), "it is in no partition", err);
     if (PQgetisnull(r, i, COLUMN_ID))
         return pg_damaged(store, pg_get_int(r, i, COLUMN_SEQ), "what was submitted is gone", err);
     read_spec(r, i, arena, &ret->spec);
     read_status(r, i, arena, &ret->status);
-    ret->spec.tenant = own(arena, line->tenant);
-    ret->spec.queue = own(arena, line->queue);
-    ret->spec.task = own(arena, line->task);
+    ret->spec.tenant = own(arena, partition->tenant);
+    ret->spec.queue = own(arena, partition->queue);
+    ret->spec.task = own(arena, partition->task);
     return arena->failed ? err_nomem(err) : 0;
 }
 
@@ -60,12 +61,13 @@ int pg_job_read(struct store *store, const PGresult *r, int i, struct arena *are
 static int read_row(struct store *store, const PGresult *r, int i, struct arena *arena,
                     struct job *ret, struct redrive_err *err)
 {
-    const struct line *line = lines_at(&store->lines, pg_get_int(r, i, COLUMN_LINE_ID));
-    if (!line)
-        return pg_damaged(store, pg_get_int(r, i, COLUMN_SEQ), "it stands in no line", err);
-    *ret = (struct job){.spec = {.tenant = own(arena, line->tenant),
-                                 .queue = own(arena, line->queue),
-                                 .task = own(arena, line->task),
+    const struct partition *partition =
+        partitions_at(&store->partitions, pg_get_int(r, i, COLUMN_PARTITION_ID));
+    if (!partition)
+        return pg_damaged(store, pg_get_int(r, i, COLUMN_SEQ), "it is in no partition", err);
+    *ret = (struct job){.spec = {.tenant = own(arena, partition->tenant),
+                                 .queue = own(arena, partition->queue),
+                                 .task = own(arena, partition->task),
                                  .priority = (int32_t)pg_get_int(r, i, COLUMN_PRIORITY)},
                         .status = pg_row_status(r, i)};
     if (PQnfields(r) > ROW_COLUMN_COUNT)
@@ -82,7 +84,7 @@ static int fill(struct store *store, const PGresult *result, size_t limit, job_r
     size_t n = (size_t)PQntuples(result);
     page->more = n > limit;
     n = n < limit ? n : limit;
-    int rc = pg_lines_know(store, result, COLUMN_LINE_ID, err);
+    int rc = pg_partitions_know(store, result, COLUMN_PARTITION_ID, err);
     page->jobs = arena_array(&page->arena, n, sizeof *page->jobs);
     for (; rc == 0 && page->jobs && page->n < n; page->n++)
         rc = read(store, result, (int)page->n, &page->arena, &page->jobs[page->n], err);

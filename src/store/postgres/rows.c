@@ -52,8 +52,8 @@ struct job_status pg_row_status(const PGresult *r, int i)
         .first_started_ms = pg_get_int(r, i, COLUMN_FIRST_STARTED),
         .started_ms = pg_get_int(r, i, COLUMN_STARTED),
         .finished_ms = pg_get_int(r, i, COLUMN_FINISHED),
-        .held_ms = pg_get_int(r, i, COLUMN_HELD),
-        .held_since_ms = pg_get_int(r, i, COLUMN_HELD_SINCE),
+        .paused_ms = pg_get_int(r, i, COLUMN_PAUSED),
+        .paused_since_ms = pg_get_int(r, i, COLUMN_PAUSED_SINCE),
         .token = (uint64_t)pg_get_int(r, i, COLUMN_TOKEN),
         .lease_until_ms = pg_get_int(r, i, COLUMN_LEASE_UNTIL),
         .permit = {.generation = (uint64_t)pg_get_int(r, i, COLUMN_GENERATION),
@@ -70,7 +70,7 @@ struct row *pg_row_keep(struct store *store, const PGresult *r, int i)
         return known;
     struct row row = {
         .seq = seq,
-        .line = lines_at(&store->lines, pg_get_int(r, i, COLUMN_LINE_ID)),
+        .partition = partitions_at(&store->partitions, pg_get_int(r, i, COLUMN_PARTITION_ID)),
         .priority = (int32_t)pg_get_int(r, i, COLUMN_PRIORITY),
         .deadline_ms = pg_get_int(r, i, COLUMN_DEADLINE),
         .history_n = (uint32_t)pg_get_int(r, i, COLUMN_HISTORY_N),
@@ -86,12 +86,12 @@ struct row *pg_row_keep(struct store *store, const PGresult *r, int i)
     return row_add(store, &row);
 }
 
-struct row *pg_row_new(struct store *store, int64_t seq, struct line *line,
+struct row *pg_row_new(struct store *store, int64_t seq, struct partition *partition,
                        const struct job_spec *spec)
 {
     const struct row row = {
         .seq = seq,
-        .line = line,
+        .partition = partition,
         .priority = spec->priority,
         .deadline_ms = spec->deadline_ms,
         .has_key = spec->unique_key.len > 0,
@@ -129,16 +129,16 @@ int pg_rows_lock(struct store *store, const struct move_list *list, bool skips_l
     int rc =
         pg_run(store, skips_locked ? STATEMENT_ROWS_LOCK_FREE : STATEMENT_ROWS_LOCK, &result, err);
     if (rc == 0)
-        rc = pg_lines_know(store, result, COLUMN_LINE_ID, err);
+        rc = pg_partitions_know(store, result, COLUMN_PARTITION_ID, err);
     return rc == 0 ? pg_rows_keep(store, result, err) : rc;
 }
 
-int pg_row_guess(struct store *store, int64_t seq, uint64_t token, struct redrive_err *err)
+int pg_row_optimistic(struct store *store, int64_t seq, uint64_t token, struct redrive_err *err)
 {
     struct row row;
     if (map_get(&store->rows.by_seq, key_of(&seq)) || !pg_kept_get(store, seq, token, &row))
         return 0;
-    row.is_guess = true;
+    row.is_optimistic = true;
     row.held_by = token;
     return row_add(store, &row) ? 0 : err_nomem(err);
 }

@@ -1,5 +1,5 @@
-/* What a unit has changed, on its way to the server: one statement a table, whatever the number of
- * jobs. */
+/* What a transaction has changed, on its way to the server: one statement a table, whatever the
+ * number of jobs. */
 #include <stdlib.h>
 
 #include "core/state.h"
@@ -13,7 +13,7 @@ static void add_row(struct args *args, const struct row *row)
     pg_field_int8(args, row->seq);
     pg_field_int8(args, s->process_after_ms);
     pg_field_int8(args, s->updated_ms);
-    pg_field_int4(args, (int32_t)row->line->id);
+    pg_field_int4(args, (int32_t)row->partition->id);
     pg_field_int4(args, row->priority);
     pg_field_int4(args, (int32_t)s->attempts);
     pg_field_int2(args, (int16_t)s->state);
@@ -29,17 +29,17 @@ static void add_row(struct args *args, const struct row *row)
     pg_field_int8_or_null(args, s->started_ms);
     pg_field_int8_or_null(args, s->first_started_ms);
     pg_field_int8_or_null(args, s->finished_ms);
-    pg_field_int8_or_null(args, s->held_ms);
-    pg_field_int8_or_null(args, s->held_since_ms);
+    pg_field_int8_or_null(args, s->paused_ms);
+    pg_field_int8_or_null(args, s->paused_since_ms);
     pg_field_int8_or_null(args, s->lease_until_ms);
     pg_field_int8_or_null(args, (int64_t)s->token);
     pg_field_int8_or_null(args, (int64_t)s->permit.generation);
     pg_field_int8_or_null(args, (int64_t)s->permit.probe);
     pg_field_int8_or_null(args, (int64_t)row->fingerprint);
     /* Is never changed; in its place stands what a guess relies on. */
-    pg_field_int8_or_null(args, row->is_new     ? row->deadline_ms
-                                : row->is_guess ? (int64_t)row->held_by
-                                                : 0);
+    pg_field_int8_or_null(args, row->is_new          ? row->deadline_ms
+                                : row->is_optimistic ? (int64_t)row->held_by
+                                                     : 0);
     pg_field_text(args, s->worker);
     pg_field_int8_or_null(args, s->lease_until_ms);
     pg_row_end(args);
@@ -116,7 +116,7 @@ static void put_in_order(struct store *store)
 {
     bool any = false;
     for (size_t i = 0; i < store->rows.n && !any; i++)
-        any = store->rows.all[i]->is_guess;
+        any = store->rows.all[i]->is_optimistic;
     if (any)
         qsort(store->rows.all, store->rows.n, sizeof(struct row *), by_seq);
 }
@@ -209,7 +209,7 @@ static int send_results(struct store *store, struct redrive_err *err)
     return pg_send(store, STATEMENT_RESULTS_WRITE, false, err);
 }
 
-/* A job that was parked, let go and parked again is in another lane, perhaps. */
+/* A job that was parked, let go and parked again is in another gate, perhaps. */
 static int send_parked(struct store *store, struct redrive_err *err)
 {
     const struct rows *rows = &store->rows;
@@ -240,7 +240,7 @@ static void settle(struct store *store)
         struct row *row = store->rows.all[i];
         if (!row->is_dirty)
             continue;
-        row->is_dirty = row->is_new = row->is_guess = row->is_longer = false;
+        row->is_dirty = row->is_new = row->is_optimistic = row->is_longer = false;
         row->in_parked = row->s.state == REDRIVE_STATE_PARKED;
         row->holds_key = row->has_key && !state_has_ended(row->s.state);
         row->result = (struct str){NULL, 0};
@@ -277,6 +277,6 @@ int pg_rows_flush_seen(struct store *store, struct redrive_err *err)
 {
     bool any = false;
     for (size_t i = 0; i < store->rows.n && !any; i++)
-        any = store->rows.all[i]->is_dirty && !store->rows.all[i]->is_guess;
+        any = store->rows.all[i]->is_dirty && !store->rows.all[i]->is_optimistic;
     return any ? pg_rows_flush(store, err) : 0;
 }

@@ -1,11 +1,11 @@
-/* Jobs by an index. Those whose time has come, and those that are parked, are locked until the unit
- * ends; the others are locked by the moves that are made of them. */
+/* Jobs by an index. Those whose time has come, and those that are parked, are locked until the
+ * transaction ends; the others are locked by the moves that are made of them. */
 #include "base/err.h"
 #include "store/postgres/private.h"
 
 #define PAGE_MAX ((size_t)65536)
 
-/* When to look again for jobs that another unit has locked. */
+/* When to look again for jobs that another transaction has locked. */
 #define LOCKED_AGAIN_MS 100
 
 /* ---- By times -------------------------------------------------------------------------------- */
@@ -50,7 +50,7 @@ static int64_t next_of(const struct store *store, size_t given, size_t limit)
 }
 
 /* Leases are looked for by the time at which they were to be looked at. Those that are longer by
- * now get that time afterwards, outside of the unit: so each is met once a lease. */
+ * now get that time afterwards, outside of the transaction: so each is met once a lease. */
 static int scan_times(struct store *store, struct scan *scan, size_t limit, struct job_page *ret,
                       struct redrive_err *err)
 {
@@ -76,7 +76,7 @@ static int scan_times(struct store *store, struct scan *scan, size_t limit, stru
     return 0;
 }
 
-/* ---- Lanes ----------------------------------------------------------------------------------- */
+/* ---- Gates ----------------------------------------------------------------------------------- */
 
 static void ask_parked(struct store *store, const struct scan *scan, size_t limit)
 {
@@ -85,8 +85,8 @@ static void ask_parked(struct store *store, const struct scan *scan, size_t limi
     pg_args_int8(&store->args, (int64_t)limit + 1);
 }
 
-/* Whoever is told that a lane has no more jobs does not look there again. Those that another unit
- * has locked were passed over, and that unit may yet fail: they count. */
+/* Whoever is told that a gate has no more jobs does not look there again. Those that another
+ * transaction has locked were passed over, and that transaction may yet fail: they count. */
 static int scan_parked(struct store *store, struct scan *scan, size_t limit, struct job_page *ret,
                        struct redrive_err *err)
 {
@@ -123,7 +123,7 @@ static void ask_ready(struct args *args, const struct scan *scan, size_t limit)
 {
     pg_args_name(args, scan->tenant);
     pg_args_name(args, scan->name);
-    pg_args_int4(args, (int32_t)scan->after.line);
+    pg_args_int4(args, (int32_t)scan->after.partition);
     pg_args_int4(args, (int32_t)scan->after.priority);
     pg_args_int8(args, scan->after.seq);
     pg_args_int8(args, (int64_t)limit + 1);
@@ -156,7 +156,7 @@ static int scan_from_place(struct store *store, struct scan *scan, size_t limit,
         return rc;
     const int last = (int)ret->n - 1;
     scan->after = (struct scan_place){.ms = ret->jobs[last].status.finished_ms,
-                                      .line = pg_get_int(result, last, COLUMN_LINE_ID),
+                                      .partition = pg_get_int(result, last, COLUMN_PARTITION_ID),
                                       .priority = ret->jobs[last].spec.priority,
                                       .seq = ret->jobs[last].status.seq};
     return 0;
@@ -168,7 +168,7 @@ int postgres_scan(struct store *store, struct scan *scan, struct job_page *ret,
     const size_t limit = scan->limit < PAGE_MAX ? scan->limit : PAGE_MAX;
     job_page_release(ret);
     scan->next_ms = 0;
-    int rc = pg_unit_needed(store, err);
+    int rc = pg_transaction_needed(store, err);
     if (rc != 0)
         return rc;
     rc = scan->index <= SCAN_DEADLINES       ? scan_times(store, scan, limit, ret, err)

@@ -83,7 +83,7 @@ int pg_schema_types(struct store *store, struct redrive_err *err)
         {"SELECT 'redrive.job_states'::regtype::oid::text", &store->types.jobs},
         {"SELECT 'redrive.specs'::regtype::oid::text", &store->types.specs},
         {"SELECT 'redrive.history'::regtype::oid::text", &store->types.history},
-        {"SELECT 'redrive.tallies'::regtype::oid::text", &store->types.tallies},
+        {"SELECT 'redrive.count_deltas'::regtype::oid::text", &store->types.count_deltas},
         {"SELECT 'redrive.counters'::regtype::oid::text", &store->types.counters},
     };
     int rc = 0;

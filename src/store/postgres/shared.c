@@ -12,7 +12,7 @@ struct put {
     bool is_sent; /* and waits for an answer */
 };
 
-/* All units lock rows in this order, so that no two wait for each other crosswise. */
+/* All transactions lock rows in this order, so that no two wait for each other crosswise. */
 static int by_name(const void *left, const void *right)
 {
     const struct put *a = left, *b = right;
@@ -72,13 +72,13 @@ static void note_answer(struct store *store, const struct shared_row *row, bool 
                         struct move_result *ret)
 {
     *ret = (struct move_result){.code = is_done ? 0 : REDRIVE_E_STATE};
-    store->bumps += is_done && shared_put_is_news(row);
+    store->bumps += is_done && shared_put_is_notified(row);
 }
 
 int postgres_shared_put(struct store *store, const struct shared_row *rows, size_t n,
                         struct move_result *ret, struct redrive_err *err)
 {
-    int rc = pg_unit_needed(store, err);
+    int rc = pg_transaction_needed(store, err);
     pg_shared_forget(store);
     struct put *puts = rc == 0 ? arena_array(&store->arena, n, sizeof *puts) : NULL;
     if (!puts)
@@ -166,7 +166,7 @@ void pg_shared_forget(struct store *store)
 
 static int read_ahead(struct store *store, struct redrive_err *err)
 {
-    int rc = pg_unit_needed(store, err);
+    int rc = pg_transaction_needed(store, err);
     for (int kind = 0; rc == 0 && kind < AHEAD_KINDS; kind++) {
         ask_for(store, (enum shared_kind)kind, (struct str){NULL, 0});
         rc = pg_send(store, STATEMENT_SHARED_LIST, true, err);
@@ -189,8 +189,8 @@ int postgres_shared_list(struct store *store, enum shared_kind kind, struct str 
 {
     const PGresult *result;
     shared_page_release(ret);
-    const bool is_ahead = store->in_unit && tenant.len == 0 && shared_is_cached(kind);
-    int rc = store->in_unit ? pg_gates_flush(store, err) : 0;
+    const bool is_ahead = store->in_transaction && tenant.len == 0 && shared_is_cached(kind);
+    int rc = store->in_transaction ? pg_gates_flush(store, err) : 0;
     if (rc == 0 && is_ahead && !store->ahead && kind == SHARED_BREAKER)
         rc = read_ahead(store, err);
     if (rc != 0)
@@ -212,7 +212,7 @@ int postgres_counters_add(struct store *store, const struct counter *counters, s
                           struct redrive_err *err)
 {
     struct args *args = &store->args;
-    int rc = pg_unit_needed(store, err);
+    int rc = pg_transaction_needed(store, err);
     if (rc != 0 || n == 0)
         return rc;
     pg_args_rows(args, store->types.counters);

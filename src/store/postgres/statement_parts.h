@@ -52,19 +52,19 @@
     "EXISTS (SELECT FROM first WHERE lease_check_ms <= $1::bigint "                     \
     "AND lease_until_ms > $1::bigint)"
 
-/* The parked jobs of a lane. */
+/* The parked jobs of a gate. */
 #define PARKED_JOBS(condition, order)                                                            \
     "SELECT " ROW_COLUMNS " FROM redrive.tenants t JOIN redrive.parked p "                       \
     "ON p.tenant_id = t.tenant_id JOIN redrive.job_states j ON j.seq = p.seq "                   \
-    "WHERE t.name = $1::text AND p.lane = $2::text AND j.state = 4" condition " ORDER BY " order \
+    "WHERE t.name = $1::text AND p.gate = $2::text AND j.state = 4" condition " ORDER BY " order \
     " LIMIT $3::bigint FOR UPDATE OF j SKIP LOCKED"
 
 #define IS_TIME_LOCKED "j.state IN (0, 1)"
 #define HAS_DEADLINE   "j.deadline_ms IS NOT NULL AND j.state IN (0, 1, 2, 4)"
 
-/* Who keeps time is a row of `shared` of a kind that nothing else has; its version is until when,
- * its value who. Who claims is told by the statement that a connection has made last: its first
- * words are `name`. */
+/* Which process is the leader is a row of `shared` of a kind that nothing else has; its version is
+ * until when, its value who. Who claims is told by the statement that a connection has made last:
+ * its first words are `name`. */
 #define AROUND(name)                                                                              \
     "WITH " name " AS (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint "            \
     "AS ms), kept AS (INSERT INTO redrive.shared AS k (kind, tenant, key, version, value) "       \
@@ -78,21 +78,22 @@
     "(SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "                  \
     "AND query LIKE 'WITH redrive\\_claims %'), set_config('synchronous_commit', 'off', true)"
 
-/* The end of a commit: made (1 row) if the marker of the handle was as expected; $2 is the unit's
- * time if it was computed, which may be off by a second from when the transaction began. Gives an
- * ANSWER. */
+/* The end of a commit: made (1 row) if the marker of the handle was as expected; $2 is the
+ * transaction's time if it was computed, which may be off by a second from when the transaction
+ * began. Gives an ANSWER. */
 #define MARKER(made)                                                                             \
     "WITH made AS (" made " RETURNING 1) SELECT CASE WHEN NOT EXISTS (SELECT FROM made) THEN "   \
     "redrive.refuse('RD002') WHEN abs((extract(epoch FROM now()) * 1000)::bigint - $2::bigint) " \
     "> 1000 THEN redrive.refuse('RD004') ELSE (SELECT version FROM redrive.shared_version) "     \
     "END, " CLOCK_MS
 
-/* Ends the unit if a statement has not changed as many rows as it must. */
+/* Ends the transaction if a statement has not changed as many rows as it must. */
 #define OR_REFUSE(change, n)                                                                 \
     "WITH changed AS (" change " RETURNING 1) SELECT redrive.refuse('RD003') WHERE (SELECT " \
     "count(*) FROM changed) <> " n
 
-/* Ends the unit if a statement has not changed the row that it must; gives the row's sums. */
+/* Ends the transaction if a statement has not changed the row that it must; gives the row's sums.
+ */
 #define SUMS_OR_REFUSE(change, code)                                                              \
     "WITH changed AS (" change                                                                    \
     " RETURNING used, sent, version) SELECT CASE WHEN NOT EXISTS (SELECT FROM "                   \
@@ -124,10 +125,11 @@
     " LEFT JOIN redrive.history h ON h.seq = j.seq AND h.n = j.error_n" \
     " LEFT JOIN redrive.results r ON r.seq = CASE WHEN j.started_ms IS NOT NULL THEN j.seq END"
 
-/* The best of a line, of which the CTE wanted (line_id, tenant_id, rank, turn) has one row w. */
-#define READY_OF_LINE(most)                                                        \
-    "LATERAL (SELECT q.seq, q.priority FROM redrive.job_states q "                 \
-    "WHERE q.state = 2 AND q.line_id = w.line_id ORDER BY q.priority DESC, q.seq " \
+/* The best of a partition, of which the CTE wanted (partition_id, tenant_id, rank, turn) has one
+ * row w. */
+#define READY_OF_PARTITION(most)                                                             \
+    "LATERAL (SELECT q.seq, q.priority FROM redrive.job_states q "                           \
+    "WHERE q.state = 2 AND q.partition_id = w.partition_id ORDER BY q.priority DESC, q.seq " \
     "LIMIT " most ") c WHERE w.turn <= $6::bigint"
 
 #define READY_NTH                             \
@@ -139,7 +141,7 @@
 #define READY_CANDIDATES                                              \
     "cand AS MATERIALIZED ("                                          \
     "SELECT c.seq, w.turn, w.tenant_id, " READY_NTH " FROM wanted w " \
-    "CROSS JOIN " READY_OF_LINE("$4::bigint") " ORDER BY nth, w.turn LIMIT $4::bigint), "
+    "CROSS JOIN " READY_OF_PARTITION("$4::bigint") " ORDER BY nth, w.turn LIMIT $4::bigint), "
 
 /* The same where tasks have limits: $7, one for each of the tasks in $3. $8 more of each task are
  * looked at, because others may have locked some. */
@@ -149,7 +151,7 @@
     "cand AS MATERIALIZED (SELECT y.seq, y.turn, y.tenant_id, y.nth FROM (SELECT x.*, " \
     "row_number() OVER (PARTITION BY x.task ORDER BY x.nth, x.turn) AS of_task FROM ("  \
     "SELECT c.seq, w.turn, w.tenant_id, w.task, w.most, " READY_NTH                     \
-    " FROM wanted w CROSS JOIN " READY_OF_LINE(                                         \
+    " FROM wanted w CROSS JOIN " READY_OF_PARTITION(                                    \
         "least($4::bigint, w.most)") ") x) y WHERE y.of_task <= y.most "                \
                                      "ORDER BY y.nth, y.turn LIMIT $4::bigint), "
 
@@ -175,32 +177,33 @@
     "AND NOT EXISTS (SELECT FROM redrive.shared p WHERE p.kind = 2 AND p.tenant = t.name " \
     "AND p.key = l.queue)"
 
-/* The lines that a claim wants, with further columns. */
-#define READY_LINES_OF_TENANT(columns)                                                \
-    "WITH wanted AS MATERIALIZED (SELECT l.line_id, l.tenant_id, 1::bigint AS turn, " \
-    "coalesce(array_position($2::text[], l.queue), 0) AS rank" columns                \
-    " FROM redrive.tenants t JOIN redrive.lines l ON l.tenant_id = t.tenant_id "      \
+/* The partitions that a claim wants, with further columns. */
+#define READY_PARTITIONS_OF_TENANT(columns)                                                \
+    "WITH wanted AS MATERIALIZED (SELECT l.partition_id, l.tenant_id, 1::bigint AS turn, " \
+    "coalesce(array_position($2::text[], l.queue), 0) AS rank" columns                     \
+    " FROM redrive.tenants t JOIN redrive.partitions l ON l.tenant_id = t.tenant_id "      \
     "WHERE t.name = $1::text AND " READY_WANTS "), "
-#define READY_LINES_IN_TURN(columns)                                                         \
-    "WITH RECURSIVE busy(line_id) AS ((SELECT q.line_id FROM redrive.job_states q "          \
-    "WHERE q.state = 2 ORDER BY q.line_id, q.priority DESC, q.seq LIMIT 1) UNION ALL "       \
-    "SELECT (SELECT q.line_id FROM redrive.job_states q WHERE q.state = 2 "                  \
-    "AND q.line_id > busy.line_id ORDER BY q.line_id, q.priority DESC, q.seq LIMIT 1) "      \
-    "FROM busy WHERE busy.line_id IS NOT NULL), wanted AS MATERIALIZED ("                    \
-    "SELECT l.line_id, l.tenant_id, dense_rank() OVER (ORDER BY l.tenant_id <= $1::int, "    \
-    "l.tenant_id) AS turn, coalesce(array_position($2::text[], l.queue), 0) AS rank" columns \
-    " FROM busy JOIN redrive.lines l ON l.line_id = busy.line_id "                           \
+#define READY_PARTITIONS_IN_TURN(columns)                                                      \
+    "WITH RECURSIVE busy(partition_id) AS ((SELECT q.partition_id FROM redrive.job_states q "  \
+    "WHERE q.state = 2 ORDER BY q.partition_id, q.priority DESC, q.seq LIMIT 1) UNION ALL "    \
+    "SELECT (SELECT q.partition_id FROM redrive.job_states q WHERE q.state = 2 "               \
+    "AND q.partition_id > busy.partition_id ORDER BY q.partition_id, q.priority DESC, q.seq "  \
+    "LIMIT 1) "                                                                                \
+    "FROM busy WHERE busy.partition_id IS NOT NULL), wanted AS MATERIALIZED ("                 \
+    "SELECT l.partition_id, l.tenant_id, dense_rank() OVER (ORDER BY l.tenant_id <= $1::int, " \
+    "l.tenant_id) AS turn, coalesce(array_position($2::text[], l.queue), 0) AS rank" columns   \
+    " FROM busy JOIN redrive.partitions l ON l.partition_id = busy.partition_id "              \
     "JOIN redrive.tenants t ON t.tenant_id = l.tenant_id WHERE " READY_WANTS "), "
 
-/* Seqs follow the order of submission, and ids are taken in the order of ids, so that no two units
- * wait for each other crosswise. */
+/* Seqs follow the order of submission, and ids are taken in the order of ids, so that no two
+ * transactions wait for each other crosswise. */
 #define NEW_SPECS                                                                         \
     "WITH u AS MATERIALIZED (SELECT nextval('redrive.job_seq') AS seq, u.tenant_id, "     \
     "u.created_ms, u.max_attempts, u.unique_forever, u.id, u.unique_key, u.breaker_key, " \
     "u.limit_key, u.user_name, u.project, u.service, u.policy, u.payload "                \
     "FROM unnest($1::redrive.specs[]) u) "
 
-/* Takes jobs away with all that belongs to them. gone (seq, line_id, state): which. */
+/* Takes jobs away with all that belongs to them. gone (seq, partition_id, state): which. */
 #define REMOVE_JOBS                                                                             \
     "kept AS (INSERT INTO redrive.forever_keys SELECT k.tenant_id, k.unique_key, k.seq, s.id, " \
     "gone.state FROM gone JOIN redrive.specs s ON s.seq = gone.seq "                            \
@@ -217,39 +220,41 @@
 
 /* Rows of redrive.job_states u that take the place of those of the same seq; where a token stands
  * in the place of the deadline, only as long as that token holds the job. */
-#define WRITE_ROWS                                                                            \
-    "UPDATE redrive.job_states j SET state = u.state, reason = u.reason, error_class = "      \
-    "u.error_class, attempts = u.attempts, epoch = u.epoch, deferrals = u.deferrals, "        \
-    "crashes = u.crashes, history_n = u.history_n, error_n = u.error_n, process_after_ms = "  \
-    "u.process_after_ms, updated_ms = u.updated_ms, started_ms = u.started_ms, "              \
-    "first_started_ms = u.first_started_ms, finished_ms = u.finished_ms, held_ms = "          \
-    "u.held_ms, held_since_ms = u.held_since_ms, lease_until_ms = u.lease_until_ms, token = " \
-    "u.token, permit_generation = u.permit_generation, permit_probe = u.permit_probe, "       \
-    "fingerprint = u.fingerprint, by_limit = u.by_limit, worker = u.worker, "                 \
-    "lease_check_ms = u.lease_check_ms "                                                      \
-    "FROM unnest($1::redrive.job_states[]) u WHERE j.seq = u.seq "                            \
+#define WRITE_ROWS                                                                                \
+    "UPDATE redrive.job_states j SET state = u.state, reason = u.reason, error_class = "          \
+    "u.error_class, attempts = u.attempts, epoch = u.epoch, deferrals = u.deferrals, "            \
+    "crashes = u.crashes, history_n = u.history_n, error_n = u.error_n, process_after_ms = "      \
+    "u.process_after_ms, updated_ms = u.updated_ms, started_ms = u.started_ms, "                  \
+    "first_started_ms = u.first_started_ms, finished_ms = u.finished_ms, paused_ms = "            \
+    "u.paused_ms, paused_since_ms = u.paused_since_ms, lease_until_ms = u.lease_until_ms, token " \
+    "= "                                                                                          \
+    "u.token, permit_generation = u.permit_generation, permit_probe = u.permit_probe, "           \
+    "fingerprint = u.fingerprint, by_limit = u.by_limit, worker = u.worker, "                     \
+    "lease_check_ms = u.lease_check_ms "                                                          \
+    "FROM unnest($1::redrive.job_states[]) u WHERE j.seq = u.seq "                                \
     "AND (u.deadline_ms IS NULL OR j.token = u.deadline_ms)"
 
 /* The jobs of the one line that has any, in a single scan, which gives them in its order; none
  * where it is not the only one, or is paused. Then whether it is, whether it has more, and how long
  * it took to find the first (microseconds). With a left join there is no choice of what is looked
- * up for what. Jobs are those of a range of the line, `is_alone` and `has_more` are about the rest
- * of it. */
+ * up for what. Jobs are those of a range of the partition, `is_alone` and `has_more` are about the
+ * rest of it. */
 #define READY_ALONE_IN(range, is_alone, has_more)                                                 \
     "WITH alone AS MATERIALIZED (SELECT NOT EXISTS (SELECT FROM redrive.job_states o "            \
-    "WHERE o.state = 2 AND o.line_id < $1::int) AND NOT EXISTS (SELECT FROM "                     \
+    "WHERE o.state = 2 AND o.partition_id < $1::int) AND NOT EXISTS (SELECT FROM "                \
     "redrive.job_states o "                                                                       \
-    "WHERE o.state = 2 AND o.line_id > $1::int) AND NOT EXISTS (SELECT FROM redrive.shared p "    \
+    "WHERE o.state = 2 AND o.partition_id > $1::int) AND NOT EXISTS (SELECT FROM redrive.shared " \
+    "p "                                                                                          \
     "WHERE p.kind = 2 AND p.tenant = $2::text AND p.key = $3::text)" is_alone " AS yes) "         \
     "SELECT " JOB_COLUMNS ", (SELECT yes FROM alone), (SELECT EXISTS (SELECT q.seq FROM "         \
-    "redrive.job_states q WHERE q.state = 2 AND q.line_id = $1::int" range " "                    \
+    "redrive.job_states q WHERE q.state = 2 AND q.partition_id = $1::int" range " "               \
     "ORDER BY q.priority DESC, q.seq OFFSET $4::bigint LIMIT 1)" has_more "), " ANSWER ", "       \
     "(SELECT (extract(epoch FROM clock_timestamp() - statement_timestamp()) * "                   \
     "1000000)::bigint), " LIMIT_SUMS(                                                             \
         "s",                                                                                      \
         "$2::text") " FROM (VALUES (1)) AS one LEFT JOIN ((SELECT q.* FROM redrive.job_states q " \
                     "WHERE q.state = 2 "                                                          \
-                    "AND q.line_id = $1::int" range " AND (SELECT yes FROM alone) "               \
+                    "AND q.partition_id = $1::int" range " AND (SELECT yes FROM alone) "          \
                     "ORDER BY q.priority DESC, q.seq LIMIT $4::bigint FOR UPDATE SKIP LOCKED) j " \
                     "LEFT JOIN redrive.specs s ON s.seq = j.seq" READY_JOINS ") ON true"
 

@@ -17,7 +17,7 @@
     XX(BEGIN, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")                                   \
     XX(COMMIT, "COMMIT")                                                                           \
     XX(ROLLBACK, "ROLLBACK")                                                                       \
-    XX(UNIT, "SELECT version, " CLOCK_MS " FROM redrive.shared_version")                           \
+    XX(TRANSACTION, "SELECT version, " CLOCK_MS " FROM redrive.shared_version")                    \
     XX(BUMP, "UPDATE redrive.shared_version SET version = version + $1::bigint")                   \
     /* The first commit of a handle also removes rows of handles that were never closed. */        \
     XX(MARKERS_SWEEP, "DELETE FROM redrive.handles WHERE handle = ANY (ARRAY("                     \
@@ -38,8 +38,8 @@
                                              "ELSE $2::bigint + " TEXT_OF(                         \
                                                  MARKER_NOT_MADE) " END RETURNING commits")        \
     XX(MARKER_REMOVE, "DELETE FROM redrive.handles WHERE handle = $1::bigint")                     \
-    /* Beside the unit, because a transaction that notifies keeps all others that do so waiting    \
-     * until it is on disk; for the same reason it does not wait for the disk itself. */           \
+    /* Beside the transaction, because a transaction that notifies keeps all others that do so     \
+     * waiting until it is on disk; for the same reason it does not wait for the disk itself. */   \
     XX(NOTIFY, "SELECT set_config('synchronous_commit', 'off', true), "                            \
                "pg_notify('redrive', $1::text)")                                                   \
     XX(LISTEN, "LISTEN redrive")                                                                   \
@@ -50,14 +50,17 @@
                      "SELECT EXISTS (SELECT FROM redrive.job_states WHERE state = 2)")             \
     XX(AROUND_LEAVE, "DELETE FROM redrive.shared WHERE kind = 100 AND value = $1::bytea")          \
                                                                                                    \
-    XX(LINE_NAMED, "SELECT line_id, tenant_id FROM redrive.line_named($1::text, $2::text, "        \
-                   "$3::text)")                                                                    \
-    XX(LINES_KNOWN, "SELECT l.line_id, l.tenant_id, t.name, l.queue, l.task FROM redrive.lines l " \
-                    "JOIN redrive.tenants t ON t.tenant_id = l.tenant_id "                         \
-                    "WHERE l.line_id = ANY ($1::int[])")                                           \
-    XX(TALLIES_ADD, "INSERT INTO redrive.tallies SELECT u.* FROM unnest($1::redrive.tallies[]) u") \
-    XX(TALLIES_FOLD, "SELECT redrive.fold_tallies($1::int)")                                       \
-    XX(COUNTERS_FOLD, "SELECT redrive.fold_counters($1::int)")                                     \
+    XX(PARTITION_NAMED,                                                                            \
+       "SELECT partition_id, tenant_id FROM redrive.partition_named($1::text, $2::text, "          \
+       "$3::text)")                                                                                \
+    XX(PARTITIONS_KNOWN,                                                                           \
+       "SELECT l.partition_id, l.tenant_id, t.name, l.queue, l.task FROM redrive.partitions l "    \
+       "JOIN redrive.tenants t ON t.tenant_id = l.tenant_id "                                      \
+       "WHERE l.partition_id = ANY ($1::int[])")                                                   \
+    XX(TALLIES_ADD,                                                                                \
+       "INSERT INTO redrive.count_deltas SELECT u.* FROM unnest($1::redrive.count_deltas[]) u")    \
+    XX(TALLIES_FOLD, "SELECT redrive.compact_counts($1::int)")                                     \
+    XX(COUNTERS_FOLD, "SELECT redrive.compact_counters($1::int)")                                  \
                                                                                                    \
     XX(ROWS_LOCK,                                                                                  \
        "SELECT " ROW_COLUMNS " FROM redrive.job_states j WHERE j.seq = ANY ($1::bigint[]) "        \
@@ -109,26 +112,26 @@
        "SELECT a.taken, a.seq, a.state, a.id FROM unnest($1::redrive.specs[], $2::int[], "         \
        "$3::bigint[], $4::bigint[], $5::int[]) AS u(seq, tenant_id, created_ms, max_attempts, "    \
        "unique_forever, id, unique_key, breaker_key, limit_key, user_name, project, service, "     \
-       "policy, payload, line_id, process_after_ms, deadline_ms, priority) "                       \
-       "CROSS JOIN LATERAL redrive.add_job(u.tenant_id, u.line_id, $6::bigint, "                   \
+       "policy, payload, partition_id, process_after_ms, deadline_ms, priority) "                  \
+       "CROSS JOIN LATERAL redrive.add_job(u.tenant_id, u.partition_id, $6::bigint, "              \
        "u.process_after_ms, nullif(u.deadline_ms, 0), u.priority, u.max_attempts, "                \
        "u.unique_forever, u.id, u.unique_key, u.breaker_key, u.limit_key, u.user_name, "           \
        "u.project, u.service, u.policy, u.payload) a")                                             \
                                                                                                    \
-    XX(READY_OF_TENANT, READY_LINES_OF_TENANT("") READY_CANDIDATES READY_JOBS)                     \
+    XX(READY_OF_TENANT, READY_PARTITIONS_OF_TENANT("") READY_CANDIDATES READY_JOBS)                \
     XX(READY_OF_TENANT_LIMITED,                                                                    \
-       READY_LINES_OF_TENANT(READY_TASK_LIMIT) READY_LIMITED_CANDIDATES READY_JOBS)                \
-    XX(READY_IN_TURN, READY_LINES_IN_TURN("") READY_CANDIDATES READY_JOBS)                         \
+       READY_PARTITIONS_OF_TENANT(READY_TASK_LIMIT) READY_LIMITED_CANDIDATES READY_JOBS)           \
+    XX(READY_IN_TURN, READY_PARTITIONS_IN_TURN("") READY_CANDIDATES READY_JOBS)                    \
     XX(READY_IN_TURN_LIMITED,                                                                      \
-       READY_LINES_IN_TURN(READY_TASK_LIMIT) READY_LIMITED_CANDIDATES READY_JOBS)                  \
+       READY_PARTITIONS_IN_TURN(READY_TASK_LIMIT) READY_LIMITED_CANDIDATES READY_JOBS)             \
                                                                                                    \
     XX(READY_ALONE, READY_ALONE_IN("", "", ""))                                                    \
     XX(READY_ALONE_FROM,                                                                           \
        READY_ALONE_IN(" AND q.priority = $5::int AND q.seq >= $6::bigint",                         \
                       " AND NOT EXISTS (SELECT FROM redrive.job_states o WHERE o.state = 2 "       \
-                      "AND o.line_id = $1::int AND o.priority > $5::int)",                         \
+                      "AND o.partition_id = $1::int AND o.priority > $5::int)",                    \
                       " OR EXISTS (SELECT FROM redrive.job_states o WHERE o.state = 2 "            \
-                      "AND o.line_id = $1::int AND o.priority < $5::int)"))                        \
+                      "AND o.partition_id = $1::int AND o.priority < $5::int)"))                   \
                                                                                                    \
     XX(DUE, "SELECT " ROW_COLUMNS " FROM redrive.job_states j WHERE " IS_TIME_LOCKED               \
             " AND j.process_after_ms <= $1::bigint ORDER BY j.process_after_ms, j.seq "            \
@@ -153,19 +156,19 @@
     XX(PARKED_NEWEST,                                                                              \
        PARKED_JOBS(" AND p.attempts_left = (SELECT q.attempts_left FROM redrive.tenants u "        \
                    "JOIN redrive.parked q ON q.tenant_id = u.tenant_id WHERE u.name = $1::text "   \
-                   "AND q.lane = $2::text ORDER BY q.attempts_left DESC LIMIT 1)",                 \
+                   "AND q.gate = $2::text ORDER BY q.attempts_left DESC LIMIT 1)",                 \
                    "p.seq DESC"))                                                                  \
     XX(PARKED_ANY,                                                                                 \
        "SELECT count(*) FROM (SELECT 1 FROM redrive.tenants t JOIN redrive.parked p "              \
        "ON p.tenant_id = t.tenant_id JOIN redrive.job_states j ON j.seq = p.seq WHERE "            \
        "t.name = $1::text "                                                                        \
-       "AND p.lane = $2::text AND j.state = 4 LIMIT $3::bigint) AS found")                         \
+       "AND p.gate = $2::text AND j.state = 4 LIMIT $3::bigint) AS found")                         \
     XX(READY_IN_QUEUE,                                                                             \
-       "SELECT " ROW_COLUMNS " FROM (SELECT l.line_id FROM redrive.tenants t "                     \
-       "JOIN redrive.lines l ON l.tenant_id = t.tenant_id WHERE t.name = $1::text "                \
-       "AND l.queue = $2::text AND l.line_id >= $3::int ORDER BY l.line_id) l "                    \
+       "SELECT " ROW_COLUMNS " FROM (SELECT l.partition_id FROM redrive.tenants t "                \
+       "JOIN redrive.partitions l ON l.tenant_id = t.tenant_id WHERE t.name = $1::text "           \
+       "AND l.queue = $2::text AND l.partition_id >= $3::int ORDER BY l.partition_id) l "          \
        "CROSS JOIN LATERAL (SELECT * FROM redrive.job_states q WHERE q.state = 2 "                 \
-       "AND q.line_id = l.line_id AND (l.line_id > $3::int OR $5::bigint = 0 "                     \
+       "AND q.partition_id = l.partition_id AND (l.partition_id > $3::int OR $5::bigint = 0 "      \
        "OR q.priority < $4::int OR (q.priority = $4::int AND q.seq > $5::bigint)) "                \
        "ORDER BY q.priority DESC, q.seq LIMIT $6::bigint) j LIMIT $6::bigint")                     \
     XX(FINISHED,                                                                                   \
@@ -177,9 +180,10 @@
        "ORDER BY c.finished_ms, c.seq LIMIT $3::bigint) j "                                        \
        "LEFT JOIN redrive.specs s ON s.seq = j.seq ORDER BY j.finished_ms, j.seq")                 \
                                                                                                    \
-    XX(REMOVE, "WITH gone AS MATERIALIZED (SELECT seq, line_id, state, has_key, history_n FROM "   \
-               "redrive.job_states WHERE seq = ANY ($1::bigint[])), " REMOVE_JOBS                  \
-               "SELECT count(*) FROM gone")                                                        \
+    XX(REMOVE,                                                                                     \
+       "WITH gone AS MATERIALIZED (SELECT seq, partition_id, state, has_key, history_n FROM "      \
+       "redrive.job_states WHERE seq = ANY ($1::bigint[])), " REMOVE_JOBS                          \
+       "SELECT count(*) FROM gone")                                                                \
     XX(SHARED_ADD, "INSERT INTO redrive.shared (kind, tenant, key, version, used, sent, value) "   \
                    "VALUES ($1::int, $2::text, $3::text, 1, greatest($4::bigint, 0), "             \
                    "greatest($5::bigint, 0), $6::bytea) ON CONFLICT DO NOTHING "                   \
@@ -219,8 +223,8 @@
        "WITH sums AS (SELECT t.name AS tenant, l.queue, l.tenant_id, sum(y.scheduled) AS s0, "     \
        "sum(y.retrying) AS s1, sum(y.queued) AS s2, sum(y.running) AS s3, sum(y.parked) AS s4, "   \
        "sum(y.completed) AS s5, sum(y.failed) AS s6, sum(y.dead_letter) AS s7, "                   \
-       "sum(y.cancelled) AS s8 FROM redrive.tallies y JOIN redrive.lines l "                       \
-       "ON l.line_id = y.line_id JOIN redrive.tenants t ON t.tenant_id = l.tenant_id "             \
+       "sum(y.cancelled) AS s8 FROM redrive.count_deltas y JOIN redrive.partitions l "             \
+       "ON l.partition_id = y.partition_id JOIN redrive.tenants t ON t.tenant_id = l.tenant_id "   \
        "WHERE $1::text = '' OR t.name = $1::text GROUP BY t.name, l.queue, l.tenant_id), "         \
        "paused AS (SELECT p.tenant, p.key AS queue FROM redrive.shared p WHERE p.kind = 2 "        \
        "AND ($1::text = '' OR p.tenant = $1::text)) "                                              \
@@ -229,42 +233,44 @@
        "s1::bigint, s2::bigint, s3::bigint, s4::bigint, s5::bigint, s6::bigint, s7::bigint, "      \
        "s8::bigint, paused.tenant IS NOT NULL, "                                                   \
        "CASE WHEN s2 > 0 THEN (SELECT s.created_ms FROM redrive.specs s WHERE s.seq = (SELECT "    \
-       "min(redrive.oldest_ready(l.line_id)) FROM redrive.lines l "                                \
+       "min(redrive.oldest_ready(l.partition_id)) FROM redrive.partitions l "                      \
        "WHERE l.tenant_id = sums.tenant_id AND l.queue = sums.queue)) END, "                       \
-       "CASE WHEN s0 + s1 > 0 THEN (SELECT min(d.ms) FROM redrive.lines l CROSS JOIN LATERAL ("    \
+       "CASE WHEN s0 + s1 > 0 THEN (SELECT min(d.ms) FROM redrive.partitions l CROSS JOIN "        \
+       "LATERAL ("                                                                                 \
        "SELECT q.process_after_ms AS ms FROM redrive.job_states q WHERE q.state IN (0, 1) "        \
-       "AND q.line_id = l.line_id ORDER BY q.process_after_ms LIMIT 1) d "                         \
+       "AND q.partition_id = l.partition_id ORDER BY q.process_after_ms LIMIT 1) d "               \
        "WHERE l.tenant_id = sums.tenant_id AND l.queue = sums.queue) END "                         \
        "FROM sums FULL JOIN paused ON paused.tenant = sums.tenant "                                \
        "AND paused.queue = sums.queue WHERE paused.tenant IS NOT NULL "                            \
        "OR s0 + s1 + s2 + s3 + s4 + s5 + s6 + s7 + s8 <> 0 ORDER BY 1, 2")                         \
-    XX(LINES,                                                                                      \
+    XX(PARTITIONS,                                                                                 \
        "SELECT t.name, l.queue, l.task, NULL, NULL, NULL, sum(y.scheduled)::bigint, "              \
        "sum(y.retrying)::bigint, sum(y.queued)::bigint, sum(y.running)::bigint, "                  \
        "sum(y.parked)::bigint, sum(y.completed)::bigint, sum(y.failed)::bigint, "                  \
        "sum(y.dead_letter)::bigint, "                                                              \
-       "sum(y.cancelled)::bigint, NULL, NULL, NULL FROM redrive.tallies y JOIN redrive.lines l "   \
-       "ON l.line_id = y.line_id JOIN redrive.tenants t ON t.tenant_id = l.tenant_id "             \
+       "sum(y.cancelled)::bigint, NULL, NULL, NULL FROM redrive.count_deltas y JOIN "              \
+       "redrive.partitions l "                                                                     \
+       "ON l.partition_id = y.partition_id JOIN redrive.tenants t ON t.tenant_id = l.tenant_id "   \
        "WHERE $1::text = '' OR t.name = $1::text GROUP BY t.name, l.queue, l.task "                \
        "HAVING sum(y.scheduled + y.retrying + y.queued + y.running + y.parked + y.completed + "    \
        "y.failed + y.dead_letter + y.cancelled) <> 0 ORDER BY 1, 2, 3")                            \
     XX(PARKED_COUNTS,                                                                              \
-       "SELECT t.name, NULL, NULL, p.lane, count(*), 0::bigint FROM redrive.parked p "             \
+       "SELECT t.name, NULL, NULL, p.gate, count(*), 0::bigint FROM redrive.parked p "             \
        "JOIN redrive.tenants t ON t.tenant_id = p.tenant_id "                                      \
-       "WHERE $1::text = '' OR t.name = $1::text GROUP BY t.name, p.lane "                         \
-       "ORDER BY t.name, p.lane")                                                                  \
+       "WHERE $1::text = '' OR t.name = $1::text GROUP BY t.name, p.gate "                         \
+       "ORDER BY t.name, p.gate")                                                                  \
                                                                                                    \
     XX(RUNNING_COUNTS,                                                                             \
-       "SELECT c.tenant, NULL, NULL, c.lane, sum(c.jobs)::bigint, sum(c.used)::bigint FROM ("      \
-       "SELECT t.name AS tenant, s.limit_key AS lane, count(*) AS jobs, 0::bigint AS used "        \
+       "SELECT c.tenant, NULL, NULL, c.gate, sum(c.jobs)::bigint, sum(c.used)::bigint FROM ("      \
+       "SELECT t.name AS tenant, s.limit_key AS gate, count(*) AS jobs, 0::bigint AS used "        \
        "FROM (SELECT seq FROM redrive.job_states WHERE state = 3 "                                 \
        "ORDER BY lease_check_ms, seq OFFSET 0) j CROSS JOIN LATERAL (SELECT tenant_id, limit_key " \
        "FROM redrive.specs WHERE seq = j.seq OFFSET 0) s "                                         \
        "JOIN redrive.tenants t ON t.tenant_id = s.tenant_id "                                      \
        "WHERE s.limit_key <> '' GROUP BY t.name, s.limit_key "                                     \
        "UNION ALL SELECT tenant, key, 0, used FROM redrive.shared WHERE kind = 1 AND used > 0) c " \
-       "WHERE $1::text = '' OR c.tenant = $1::text GROUP BY c.tenant, c.lane "                     \
-       "ORDER BY c.tenant, c.lane")                                                                \
+       "WHERE $1::text = '' OR c.tenant = $1::text GROUP BY c.tenant, c.gate "                     \
+       "ORDER BY c.tenant, c.gate")                                                                \
     XX(HELD_KEYS, "SELECT t.name, f.unique_key, f.id, f.state FROM redrive.forever_keys f "        \
                   "JOIN redrive.tenants t ON t.tenant_id = f.tenant_id "                           \
                   "WHERE (t.name, f.unique_key) > ($1::text, $2::text) "                           \

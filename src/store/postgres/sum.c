@@ -55,11 +55,11 @@ int postgres_history(struct store *store, const int64_t *seqs, size_t n, struct 
     return rc;
 }
 
-/* What this unit has counted and not yet written goes first. */
+/* What this transaction has counted and not yet written goes first. */
 static int read_sums(struct store *store, enum statement which, struct str tenant,
                      const PGresult **ret, struct redrive_err *err)
 {
-    int rc = store->in_unit ? pg_lines_flush(store, err) : 0;
+    int rc = store->in_transaction ? pg_partitions_flush(store, err) : 0;
     if (rc != 0)
         return rc;
     pg_args_name(&store->args, tenant);
@@ -71,10 +71,10 @@ enum count_column {
     COUNT_COLUMN_TENANT,
     COUNT_COLUMN_QUEUE,
     COUNT_COLUMN_TASK,
-    COUNT_COLUMN_LANE,
+    COUNT_COLUMN_GATE,
     COUNT_COLUMN_JOBS,
     COUNT_COLUMN_USED,
-    COUNT_COLUMN_STATES, /* of queues and lines only */
+    COUNT_COLUMN_STATES, /* of queues and partitions only */
     COUNT_COLUMN_PAUSED = COUNT_COLUMN_STATES + REDRIVE_STATE_COUNT,
     COUNT_COLUMN_OLDEST_READY,
     COUNT_COLUMN_NEXT_DUE,
@@ -85,7 +85,7 @@ static void read_count(const PGresult *r, int i, struct arena *arena, struct job
     ret->tenant = pg_get_text(r, i, COUNT_COLUMN_TENANT, arena);
     ret->queue = pg_get_text(r, i, COUNT_COLUMN_QUEUE, arena);
     ret->task = pg_get_text(r, i, COUNT_COLUMN_TASK, arena);
-    ret->lane = pg_get_text(r, i, COUNT_COLUMN_LANE, arena);
+    ret->gate = pg_get_text(r, i, COUNT_COLUMN_GATE, arena);
     ret->jobs = (uint64_t)pg_get_int(r, i, COUNT_COLUMN_JOBS);
     ret->used = (uint64_t)pg_get_int(r, i, COUNT_COLUMN_USED);
     if (PQnfields(r) == COUNT_COLUMN_STATES)
@@ -102,7 +102,7 @@ int postgres_counts(struct store *store, enum count_kind kind, struct str tenant
 {
     static const enum statement STATEMENTS[] = {
         [COUNT_QUEUES] = STATEMENT_QUEUES,
-        [COUNT_LINES] = STATEMENT_LINES,
+        [COUNT_PARTITIONS] = STATEMENT_PARTITIONS,
         [COUNT_PARKED] = STATEMENT_PARKED_COUNTS,
         [COUNT_RUNNING] = STATEMENT_RUNNING_COUNTS,
     };

@@ -28,8 +28,8 @@ static void name_filter(const struct claim_filter *filter, struct buf *out)
 void redis_look_ahead(struct store *store, const struct claim_filter *filter)
 {
     struct ahead *ahead = &store->ahead;
-    const struct line *of_tenant = NULL;
-    if (!store->in_unit || filter->task_limits)
+    const struct partition *of_tenant = NULL;
+    if (!store->in_transaction || filter->task_limits)
         return;
     if (filter->tenant.len > 0 &&
         (rd_tenant_find(store, filter->tenant, &of_tenant, NULL) != 0 || !of_tenant))

@@ -3,7 +3,7 @@
 
 #include "store/redis/private.h"
 
-/* A request has its bounds, whatever the unit. */
+/* A request has its bounds, whatever the transaction. */
 #define WORDS_MAX ((size_t)512 << 20)
 
 void rd_ask_command(struct store *store, const char *command)

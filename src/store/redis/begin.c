@@ -1,5 +1,5 @@
-/* begin.c - a unit begins with what the last answer has told: nothing is asked, unless that is long
- * ago, and nobody is waited for. */
+/* begin.c - a transaction begins with what the last answer has told: nothing is asked, unless that
+ * is long ago, and nobody is waited for. */
 #include "base/err.h"
 #include "base/time/clock.h"
 #include "store/redis/private.h"
@@ -60,15 +60,15 @@ static int ask(struct store *store, struct redrive_err *err)
 static void forget_another(struct store *store)
 {
     rd_ahead_forget(store);
-    rd_unit_forget(store);
-    rd_lines_forget(store);
+    rd_transaction_forget(store);
+    rd_partitions_forget(store);
     rd_map_empty(&store->shared_known);
     memcpy(store->known_history, store->told.history, sizeof store->known_history);
     memcpy(store->known_id, store->told.id, sizeof store->known_id);
 }
 
-/* Never earlier than in the unit before, unless the server's clock was set back. */
-static int64_t time_of_unit(const struct store *store)
+/* Never earlier than in the transaction before, unless the server's clock was set back. */
+static int64_t time_of_transaction(const struct store *store)
 {
     const int64_t now_ms = rd_server_now(store);
     return now_ms < store->now_ms && store->now_ms - now_ms <= BACK_MS ? store->now_ms : now_ms;
@@ -77,8 +77,8 @@ static int64_t time_of_unit(const struct store *store)
 int redis_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
                 int64_t *ret_shared_version, struct redrive_err *err)
 {
-    if (store->in_unit)
-        return err_set(err, REDRIVE_E_STATE, "a unit is open already");
+    if (store->in_transaction)
+        return err_set(err, REDRIVE_E_STATE, "a transaction is open already");
     const bool asks = store_must_ask(&store->base, rd_told_age(store)) || !can_do_without(store);
     int rc = asks ? ask(store, err) : 0;
     if (rc != 0)
@@ -87,12 +87,12 @@ int redis_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
     const bool is_known = rd_is_known(store);
     if (!is_known)
         forget_another(store);
-    store->unit++;
-    store->in_unit = true;
+    store->transaction++;
+    store->in_transaction = true;
     store->has_heard = asks;
-    store->base.news = STORE_NEWS_ALL;
+    store->base.notification = STORE_NOTIFY_ALL;
     store->begun_ms = clock_monotonic_ms();
-    store->now_ms = store->caller_time ? now_ms : time_of_unit(store);
+    store->now_ms = store->caller_time ? now_ms : time_of_transaction(store);
     store->shared_version = store->told.shared_version;
     *ret_now_ms = store->now_ms;
     *ret_shared_version = is_known ? store->shared_version : STORE_VERSION_UNKNOWN;

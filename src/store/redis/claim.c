@@ -10,7 +10,7 @@
 /* Any number of jobs may be asked for; a page has its bounds. */
 #define CLAIM_MAX ((size_t)4096)
 
-/* A name as the names of lines have it. */
+/* A name as the names of partitions have it. */
 static void ask_part(struct store *store, struct str name)
 {
     buf_reset(&store->row);
@@ -46,7 +46,7 @@ static void ask_kind(struct store *store, const struct claim_filter *filter)
 }
 
 void rd_ask_ready(struct store *store, const struct claim_filter *filter, size_t limit,
-                  const struct line *of_tenant, bool waits)
+                  const struct partition *of_tenant, bool waits)
 {
     rd_ask_read(store, "ready");
     if (rd_has_gates(store))
@@ -73,7 +73,7 @@ void rd_ask_ready(struct store *store, const struct claim_filter *filter, size_t
         rd_ask_int(store, (int64_t)filter->task_limits[i]);
 }
 
-/* Notes a job that is reserved for this unit until it ends. */
+/* Notes a job that is reserved for this transaction until it ends. */
 static int keep_reserved(struct store *store, int64_t seq, struct redrive_err *err)
 {
     if (store->n_reserved == store->reserved_capacity) {
@@ -106,7 +106,7 @@ static int read_ready(struct page_maker *maker, const redisReply *reply, size_t 
             rc = rd_page_add_reply(maker, reply, &at, true, err);
         struct entry *e = rc == 0 ? rd_entry_known(maker->store, seq) : NULL;
         if (e)
-            e->given = maker->store->unit;
+            e->given = maker->store->transaction;
     }
     maker->page->more = is_left || rd_reply_int(reply, 0) != 0;
     if (rc == 0 && reply->elements > 2)
@@ -145,7 +145,7 @@ static struct claim_filter rest_of(const struct claim_filter *filter, size_t lim
 }
 
 static int ask_for_ready(struct page_maker *maker, const struct claim_filter *filter, size_t limit,
-                         const struct line *of_tenant, struct redrive_err *err)
+                         const struct partition *of_tenant, struct redrive_err *err)
 {
     struct store *store = maker->store;
     const struct claim_filter rest = rest_of(filter, limit, maker->page);
@@ -169,10 +169,10 @@ int redis_ready(struct store *store, const struct claim_filter *filter, struct j
                 struct redrive_err *err)
 {
     const size_t limit = filter->limit < CLAIM_MAX ? filter->limit : CLAIM_MAX;
-    const struct line *of_tenant = NULL;
+    const struct partition *of_tenant = NULL;
     struct page_maker maker;
     rd_page_start(&maker, store, ret);
-    int rc = rd_unit_needed(store, err);
+    int rc = rd_transaction_needed(store, err);
     if (rc == 0 && filter->tenant.len > 0) {
         rc = rd_tenant_find(store, filter->tenant, &of_tenant, err);
         if (!of_tenant)

@@ -1,4 +1,4 @@
-/* entries.c - what a unit knows: rows of jobs, and fields of hashes. */
+/* entries.c - what a transaction knows: rows of jobs, and fields of hashes. */
 #include <stdlib.h>
 
 #include "base/err.h"
@@ -9,7 +9,7 @@ static struct str seq_key(const int64_t *seq)
     return (struct str){(const char *)(const void *)seq, sizeof *seq};
 }
 
-struct str rd_unit_dup(struct store *store, struct str s)
+struct str rd_transaction_dup(struct store *store, struct str s)
 {
     return s.len > 0 ? arena_str(&store->arena, s) : (struct str){0};
 }
@@ -27,7 +27,9 @@ static struct entry *find(struct store *store, int64_t seq)
 struct entry *rd_entry_known(struct store *store, int64_t seq)
 {
     struct entry *e = find(store, seq);
-    return e && (e->unit == store->unit || (e->is_mine && is_stored_running(e))) ? e : NULL;
+    return e && (e->transaction == store->transaction || (e->is_mine && is_stored_running(e)))
+               ? e
+               : NULL;
 }
 
 struct entry *rd_entry_moved(struct store *store, int64_t seq)
@@ -41,14 +43,14 @@ static struct entry *entry_add(struct store *store, int64_t seq)
     struct entry *entry = arena_alloc(&store->arena, sizeof *entry);
     if (!entry || map_put(&store->entries, seq_key(&seq), entry) != 0)
         return NULL;
-    *entry = (struct entry){.seq = seq, .unit = store->unit};
+    *entry = (struct entry){.seq = seq, .transaction = store->transaction};
     return entry;
 }
 
 /* Whether what is known of a job need not be read out of these bytes. */
 static bool stays(const struct store *store, const struct entry *entry, struct str bytes)
 {
-    return entry->is_dirty || entry->relied == store->unit ||
+    return entry->is_dirty || entry->relied == store->transaction ||
            (entry->is_there && str_eq(entry->stored, bytes));
 }
 
@@ -57,18 +59,18 @@ struct entry *rd_entry_learn(struct store *store, int64_t seq, struct str bytes,
 {
     struct entry *entry = find(store, seq);
     if (entry && stays(store, entry, bytes)) {
-        entry->unit = store->unit;
+        entry->transaction = store->transaction;
         return entry;
     }
     if (entry)
-        *entry = (struct entry){.seq = seq, .unit = store->unit};
+        *entry = (struct entry){.seq = seq, .transaction = store->transaction};
     else
         entry = entry_add(store, seq);
     if (!entry) {
         err_nomem(err);
         return NULL;
     }
-    entry->stored = rd_unit_dup(store, bytes);
+    entry->stored = rd_transaction_dup(store, bytes);
     entry->is_there = true;
     if (store->arena.failed) {
         err_nomem(err);
@@ -130,7 +132,7 @@ void rd_entries_keep_running(struct store *store)
     arena_release(&arena);
     store->n_kept = 0;
     if (failed)
-        rd_unit_forget(store);
+        rd_transaction_forget(store);
 }
 
 static int grow(void **list, size_t n, size_t *capacity, struct redrive_err *err)
@@ -168,10 +170,10 @@ void rd_entry_rely(struct store *store, struct entry *entry)
 {
     char bucket[RD_DIGITS_MAX];
     const char low = (char)entry->seq;
-    if (entry->stored.len == 0 || entry->relied == store->unit)
+    if (entry->stored.len == 0 || entry->relied == store->transaction)
         return;
     const struct str words[] = {{&low, 1}, rd_row_version(entry->stored)};
-    entry->relied = store->unit;
+    entry->relied = store->transaction;
     rd_digits(entry->seq >> 8, bucket);
     rd_ops_add(&store->checks, 'J', str_of(bucket), NULL, 0, words, 2);
 }
@@ -219,7 +221,7 @@ struct cell *rd_cell_known(struct store *store, struct str key, struct str field
 {
     cell_name(store, key, field);
     struct cell *cell = map_get(&store->cells, buf_str(&store->row));
-    return cell && cell->unit == store->unit ? cell : NULL;
+    return cell && cell->transaction == store->transaction ? cell : NULL;
 }
 
 static struct cell *cell_add(struct store *store, struct str key, struct str field)
@@ -227,8 +229,9 @@ static struct cell *cell_add(struct store *store, struct str key, struct str fie
     struct cell *cell = arena_alloc(&store->arena, sizeof *cell);
     if (!cell)
         return NULL;
-    *cell = (struct cell){
-        .unit = store->unit, .key = rd_unit_dup(store, key), .field = rd_unit_dup(store, field)};
+    *cell = (struct cell){.transaction = store->transaction,
+                          .key = rd_transaction_dup(store, key),
+                          .field = rd_transaction_dup(store, field)};
     cell_name(store, key, field);
     return map_put(&store->cells, buf_str(&store->row), cell) == 0 ? cell : NULL;
 }
@@ -254,7 +257,7 @@ int rd_cells_get(struct store *store, const struct str *names, size_t n, struct 
         /* Twice the same in one list is one. */
         ret[i] = rd_cell_known(store, names[2 * i], names[2 * i + 1]);
         if (!ret[i] && (ret[i] = cell_add(store, names[2 * i], names[2 * i + 1]))) {
-            ret[i]->stored = ret[i]->now = rd_unit_dup(store, rd_reply_str(reply, at));
+            ret[i]->stored = ret[i]->now = rd_transaction_dup(store, rd_reply_str(reply, at));
             ret[i]->is_read = true;
         }
         if (!ret[i])
@@ -268,7 +271,7 @@ int rd_cells_get(struct store *store, const struct str *names, size_t n, struct 
 
 int rd_cell_put(struct store *store, struct cell *cell, struct str value, struct redrive_err *err)
 {
-    cell->now = rd_unit_dup(store, value);
+    cell->now = rd_transaction_dup(store, value);
     if (store->arena.failed)
         return err_nomem(err);
     if (cell->is_dirty)

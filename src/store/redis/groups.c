@@ -63,14 +63,14 @@ static int walk_rows(struct store *store, const struct job_filter *filter, unsig
                      int (*each)(void *ctx, const struct row *row, struct redrive_err *err),
                      void *ctx, struct redrive_err *err)
 {
-    struct buf lines;
+    struct buf partitions;
     bool none = false;
-    buf_init(&lines, 1 << 24);
-    int rc = rd_walk_lines(store, filter, &lines, &none, err);
+    buf_init(&partitions, 1 << 24);
+    int rc = rd_walk_partitions(store, filter, &partitions, &none, err);
     struct walk walk = {
         .states = filter->states ? filter->states & STATES_ALL : STATES_ALL,
         .flags = flags,
-        .lines = buf_str(&lines),
+        .partitions = buf_str(&partitions),
         .is_over = none,
     };
     if (rc == 0 && !none)
@@ -91,7 +91,7 @@ static int walk_rows(struct store *store, const struct job_filter *filter, unsig
             freeReplyObject(reply);
     }
     rd_walk_release(&walk);
-    buf_release(&lines);
+    buf_release(&partitions);
     return rc;
 }
 

@@ -6,10 +6,11 @@
 #include "store/redis/private.h"
 #include "store/redis/slots.h"
 
-bool rd_held_unpack(struct str bytes, struct arena *arena, struct held_key *ret, int64_t *ret_seq)
+bool rd_held_unpack(struct str bytes, struct arena *arena, struct remembered_key *ret,
+                    int64_t *ret_seq)
 {
     char *end = NULL;
-    *ret = (struct held_key){0};
+    *ret = (struct remembered_key){0};
     if (!rd_take_part(&bytes, arena, &ret->tenant) || !rd_take_part(&bytes, arena, &ret->key) ||
         !rd_take_part(&bytes, arena, &ret->id) || bytes.len == 0)
         return false;
@@ -18,7 +19,7 @@ bool rd_held_unpack(struct str bytes, struct arena *arena, struct held_key *ret,
     return ret->state < REDRIVE_STATE_COUNT;
 }
 
-int rd_held_put(struct store *store, const struct held_key *key, int64_t seq,
+int rd_held_put(struct store *store, const struct remembered_key *key, int64_t seq,
                 struct redrive_err *err)
 {
     const struct digest digest = rd_digest_of(key->tenant, key->key);
@@ -31,7 +32,7 @@ int rd_held_put(struct store *store, const struct held_key *key, int64_t seq,
     buf_init(&bytes, 1 << 20);
     rd_add_part(&bytes, key->tenant);
     rd_add_part(&bytes, key->key);
-    cell->lex = rd_unit_dup(store, buf_str(&bytes));
+    cell->lex = rd_transaction_dup(store, buf_str(&bytes));
     rd_add_part(&bytes, key->id);
     buf_printf(&bytes, "%d %" PRId64, (int)key->state, seq);
     rc = buf_failed(&bytes) ? err_nomem(err) : rd_cell_put(store, cell, buf_str(&bytes), err);
@@ -39,10 +40,10 @@ int rd_held_put(struct store *store, const struct held_key *key, int64_t seq,
     return rc;
 }
 
-int redis_adopt_keys(struct store *store, const struct held_key *keys, size_t n,
-                     struct redrive_err *err)
+int redis_import_keys(struct store *store, const struct remembered_key *keys, size_t n,
+                      struct redrive_err *err)
 {
-    int rc = rd_unit_needed(store, err);
+    int rc = rd_transaction_needed(store, err);
     if (rc == 0)
         store->has_new_jobs = true;
     for (size_t i = 0; rc == 0 && i < n; i++)
@@ -51,7 +52,7 @@ int redis_adopt_keys(struct store *store, const struct held_key *keys, size_t n,
 }
 
 static int fill_held(struct store *store, const redisReply *places, size_t n,
-                     struct held_key_page *ret, struct redrive_err *err)
+                     struct remembered_key_page *ret, struct redrive_err *err)
 {
     redisReply *reply = NULL;
     ret->keys = arena_array(&ret->arena, n + 1, sizeof *ret->keys);
@@ -75,12 +76,12 @@ static int fill_held(struct store *store, const redisReply *places, size_t n,
     return rc == 0 && ret->arena.failed ? err_nomem(err) : rc;
 }
 
-int redis_held_keys(struct store *store, struct str after_tenant, struct str after_key,
-                    size_t limit, struct held_key_page *ret, struct redrive_err *err)
+int redis_remembered_keys(struct store *store, struct str after_tenant, struct str after_key,
+                          size_t limit, struct remembered_key_page *ret, struct redrive_err *err)
 {
     redisReply *places = NULL;
     struct buf after;
-    held_key_page_release(ret);
+    remembered_key_page_release(ret);
     buf_init(&after, 1 << 20);
     if (after_tenant.len > 0 || after_key.len > 0) {
         buf_putc(&after, '(');
@@ -102,6 +103,6 @@ int redis_held_keys(struct store *store, struct str after_tenant, struct str aft
         freeReplyObject(places);
     }
     if (rc != 0)
-        held_key_page_release(ret);
+        remembered_key_page_release(ret);
     return rc;
 }

@@ -21,7 +21,7 @@ static void add_attempt(struct attempt_page *page, struct job_attempt attempt)
 
 /* The jobs that are asked about, as their rows say them. */
 struct question {
-    struct row row; /* without a line: there is no such job */
+    struct row row; /* without a partition: there is no such job */
     struct attempt_page *page;
 };
 
@@ -36,7 +36,7 @@ static int read_jobs(struct store *store, const int64_t *seqs, size_t n, struct 
     int rc = rd_link_read(store, ret_reply, err);
     for (size_t i = 0; rc == 0 && i < n; i++) {
         const struct str bytes = rd_reply_str(*ret_reply, i);
-        const struct entry *moved = store->in_unit ? rd_entry_moved(store, seqs[i]) : NULL;
+        const struct entry *moved = store->in_transaction ? rd_entry_moved(store, seqs[i]) : NULL;
         if (moved && moved->is_there)
             ret[i].row = moved->now;
         else if (!moved && bytes.len > 0)
@@ -64,7 +64,7 @@ static int take_attempts(struct store *store, const struct question *q, const re
         struct job_attempt attempt;
         const struct beside b = rd_beside_history(q->row.job.status.seq, (uint32_t)(*at - first));
         const struct cell *own =
-            store->in_unit ? rd_cell_known(store, str_of(b.key), rd_beside_field(&b)) : NULL;
+            store->in_transaction ? rd_cell_known(store, str_of(b.key), rd_beside_field(&b)) : NULL;
         const struct str bytes = own ? own->now : rd_reply_str(reply, *at);
         if (bytes.len == 0)
             break; /* the job has gone in between */
@@ -105,7 +105,7 @@ static int fill(struct store *store, struct question *questions, size_t n, struc
     for (size_t i = 0; rc == 0 && i < n; i++) {
         struct attempt_page *page = questions[i].page;
         const size_t most = (size_t)questions[i].row.n_history + 1;
-        if (!questions[i].row.line)
+        if (!questions[i].row.partition)
             continue;
         page->attempts = arena_array(&page->arena, most, sizeof *page->attempts);
         rc = page->attempts ? 0 : err_nomem(err);
@@ -114,7 +114,7 @@ static int fill(struct store *store, struct question *questions, size_t n, struc
         rc = read_attempts(store, questions, n, err);
     for (size_t i = 0; rc == 0 && i < n; i++) {
         struct job_attempt latest;
-        if (questions[i].row.line &&
+        if (questions[i].row.partition &&
             transition_attempt_in_row(&questions[i].row.job.status, &latest))
             add_attempt(questions[i].page, latest);
         rc = questions[i].page->arena.failed ? err_nomem(err) : 0;

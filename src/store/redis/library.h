@@ -2,7 +2,7 @@
  *
  * Together they are one library of functions in the server, whose name follows from its text. Under
  * the same version of the schema processes of several releases work on the same store, each with
- * its own library: what a unit is, and what stands in the keys, never changes under it.
+ * its own library: what a transaction is, and what stands in the keys, never changes under it.
  */
 #ifndef STORE_REDIS_LIBRARY_H
 #define STORE_REDIS_LIBRARY_H

@@ -1,8 +1,9 @@
 /* limits.c - the sums of limits: slots in use, and candidates.
  *
- * They stand in a hash of their own, `limits`, under the names of the rows. A unit says what it
- * adds, and how many slots there may be then; its commit compares (CHECKS.L), adds, and tells what
- * the sums have come to. Nobody compares the sums themselves, so that units that add do not meet.
+ * They stand in a hash of their own, `limits`, under the names of the rows. A transaction says what
+ * it adds, and how many slots there may be then; its commit compares (CHECKS.L), adds, and tells
+ * what the sums have come to. Nobody compares the sums themselves, so that transactions that add do
+ * not meet.
  */
 #include <stdlib.h>
 

@@ -21,7 +21,7 @@
  * stalls, or somebody's function runs, of which it tells (BUSY) only after five. Where there are
  * others one of them may take over; ten seconds are more than such things mostly last, and less
  * than the fifteen after which a cluster gives a node up by itself. Who is wrong about it loses a
- * unit, or asks what has become of it. */
+ * transaction, or asks what has become of it. */
 #define PATIENCE_S      30
 #define PATIENCE_MANY_S 10
 
@@ -103,8 +103,8 @@ void rd_link_close(struct store *store)
 
 int rd_link_broken(struct store *store, struct redrive_err *err)
 {
-    /* Nothing of a unit has happened before its commit. */
-    const int code = store->in_unit ? REDRIVE_E_CANCELLED : REDRIVE_E_IO;
+    /* Nothing of a transaction has happened before its commit. */
+    const int code = store->in_transaction ? REDRIVE_E_CANCELLED : REDRIVE_E_IO;
     int rc = err_set(err, code, "the connection to the Redis server is broken");
     if (store->link && store->link->err)
         err_detail(err, "%s", store->link->errstr);
@@ -130,7 +130,7 @@ static int send_words(struct store *store, struct redrive_err *err)
     if (buf_failed(&store->words) != 0)
         return buf_failed(&store->words) == REDRIVE_E_NOMEM
                    ? err_nomem(err)
-                   : err_set(err, REDRIVE_E_TOO_BIG, "a unit is too big for one request");
+                   : err_set(err, REDRIVE_E_TOO_BIG, "a transaction is too big for one request");
     int len = snprintf(head, sizeof head, "*%zu\r\n", store->n_words);
     if (redisAppendFormattedCommand(store->link, head, (size_t)len) != REDIS_OK ||
         redisAppendFormattedCommand(store->link, store->words.data, store->words.len) != REDIS_OK)
@@ -168,7 +168,7 @@ static int catch_up(struct store *store)
 static int exchange(struct store *store, redisReply **ret, struct redrive_err *err)
 {
     *ret = NULL;
-    if (store->is_astray && !store->in_unit)
+    if (store->is_astray && !store->in_transaction)
         rd_link_close(store);
     int rc = store->link ? send_words(store, err) : REDRIVE_E_IO;
     if (!store->link)
@@ -204,15 +204,15 @@ static int exchange_functions(struct store *store, redisReply **ret, struct redr
     return rc;
 }
 
-/* Ends a request that the server has refused because the store is elsewhere. The unit is lost,
- * since the next server may have less of it than this one had. */
+/* Ends a request that the server has refused because the store is elsewhere. The transaction is
+ * lost, since the next server may have less of it than this one had. */
 static int go_astray(struct store *store, redisReply **ret, struct redrive_err *err)
 {
     const struct str text = {(*ret)->str, (*ret)->len};
     int rc = rd_link_error(text, err);
-    if (store->in_unit) {
+    if (store->in_transaction) {
         store->is_lost = store->is_astray = true;
-        rc = err_set(err, REDRIVE_E_CANCELLED, "the unit is lost: its store is being moved");
+        rc = err_set(err, REDRIVE_E_CANCELLED, "the transaction is lost: its store is being moved");
         err_detail(err, "the server says: %.*s", (int)text.len, text.ptr);
         err_hint(err, "do it again");
     } else if (!rd_says_later(text) || rd_says_nowhere(text)) {
@@ -234,7 +234,7 @@ static int exchange_patiently(struct store *store, redisReply **ret, struct redr
         const struct str text = {(*ret)->str, (*ret)->len};
         if (!rd_says_elsewhere(text))
             return 0;
-        if (!rd_says_later(text) || store->in_unit || step == STEPS_MAX)
+        if (!rd_says_later(text) || store->in_transaction || step == STEPS_MAX)
             return go_astray(store, ret, err);
         freeReplyObject(*ret);
         *ret = NULL;
@@ -243,10 +243,10 @@ static int exchange_patiently(struct store *store, redisReply **ret, struct redr
     }
 }
 
-/* No server can be reached: the unit is lost, and the next begin says why. */
+/* No server can be reached: the transaction is lost, and the next begin says why. */
 static int lose_link(struct store *store, int rc, struct redrive_err *err)
 {
-    if (!store->in_unit)
+    if (!store->in_transaction)
         return rc;
     store->is_lost = true;
     if (err)
@@ -255,8 +255,8 @@ static int lose_link(struct store *store, int rc, struct redrive_err *err)
 }
 
 /* The same, with a new connection if that helps. Nothing is asked twice that may have been done:
- * but for commits all requests are reads, or can be made twice. What a unit has read before still
- * is what its commit compares. */
+ * but for commits all requests are reads, or can be made twice. What a transaction has read before
+ * still is what its commit compares. */
 static int exchange_well(struct store *store, redisReply **ret, struct redrive_err *err)
 {
     int rc = exchange_patiently(store, ret, err);
@@ -270,11 +270,11 @@ static int exchange_well(struct store *store, redisReply **ret, struct redrive_e
     return rc;
 }
 
-static int lose_unit(struct store *store, struct redrive_err *err)
+static int lose_transaction(struct store *store, struct redrive_err *err)
 {
     store->is_lost = true;
     int rc = err_set(err, REDRIVE_E_CANCELLED,
-                     "the unit is lost: the Redis server goes on with other data");
+                     "the transaction is lost: the Redis server goes on with other data");
     err_detail(err, "it was started again, has become the primary, or was emptied");
     err_hint(err, "do it again");
     return rc;
@@ -288,9 +288,9 @@ static int finish(struct store *store, redisReply **ret, struct redrive_err *err
         return 0;
     int rc = rd_link_error((struct str){(*ret)->str, (*ret)->len}, err);
     /* Only a begin may set up a store that is gone. */
-    if (store->in_unit && rc == REDRIVE_E_NOT_FOUND) {
+    if (store->in_transaction && rc == REDRIVE_E_NOT_FOUND) {
         store->told.is_known = false;
-        rc = lose_unit(store, err);
+        rc = lose_transaction(store, err);
     }
     freeReplyObject(*ret);
     *ret = NULL;
@@ -341,9 +341,9 @@ static int take_told(struct store *store, redisReply **ret, struct redrive_err *
     if (!reply || reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 ||
         !read_told(rd_reply_str(reply, 0), &store->told))
         rc = err_set(err, REDRIVE_E_CORRUPT, "the Redis server has answered something else");
-    else if (store->in_unit && !rd_is_known(store))
-        rc = lose_unit(store, err);
-    if (rc == 0 && store->in_unit && !store->has_heard) {
+    else if (store->in_transaction && !rd_is_known(store))
+        rc = lose_transaction(store, err);
+    if (rc == 0 && store->in_transaction && !store->has_heard) {
         store->has_heard = true;
         store->commits_seen = store->told.commits;
     }
@@ -390,15 +390,15 @@ int rd_link_commit(struct store *store, redisReply **ret, struct redrive_err *er
     return rc;
 }
 
-/* The next unit begins as with a store that it has never seen, and so does the engine. */
+/* The next transaction begins as with a store that it has never seen, and so does the engine. */
 int rd_store_replaced(struct store *store, struct str id, struct redrive_err *err)
 {
     store->told.is_known = false;
-    if (store->in_unit)
-        return lose_unit(store, err);
+    if (store->in_transaction)
+        return lose_transaction(store, err);
     rd_ahead_forget(store);
-    rd_unit_forget(store);
-    rd_lines_forget(store);
+    rd_transaction_forget(store);
+    rd_partitions_forget(store);
     rd_map_empty(&store->shared_known);
     str_copy(store->known_id, sizeof store->known_id, id);
     store->known_history[0] = '\0';

@@ -104,10 +104,11 @@ void rd_add_word(struct buf *b, struct str word);
 void rd_ask_read(struct store *store, const char *what);
 
 /* Sends it and gives the reply, which the caller frees with freeReplyObject. An error reply is an
- * error here. Connects again when the connection has gone; if that fails an open unit is lost. */
+ * error here. Connects again when the connection has gone; if that fails an open transaction is
+ * lost. */
 int rd_link_call(struct store *store, redisReply **ret, struct redrive_err *err);
 /* The same for a function whose answer begins with what every answer tells, which is noted; *ret is
- * what follows it. In a unit an answer of another store, or of another history of it, is
+ * what follows it. In a transaction an answer of another store, or of another history of it, is
  * REDRIVE_E_CANCELLED: what was read before and what would be now do not go together. */
 int rd_link_told(struct store *store, redisReply **ret, struct redrive_err *err);
 /* The same for a commit, which is sent once: without a connection nobody knows what has become of
@@ -119,10 +120,11 @@ int rd_link_commit(struct store *store, redisReply **ret, struct redrive_err *er
 int rd_link_read(struct store *store, redisReply **ret, struct redrive_err *err);
 /* Sends it; whatever is replied is read some time. */
 void rd_link_tell(struct store *store);
-/* Outside of a unit, another store was found: all that is known is forgotten, and the next read is
- * one of that store. REDRIVE_E_CANCELLED. */
+/* Outside of a transaction, another store was found: all that is known is forgotten, and the next
+ * read is one of that store. REDRIVE_E_CANCELLED. */
 int rd_store_replaced(struct store *store, struct str id, struct redrive_err *err);
-/* Closes what has broken. REDRIVE_E_CANCELLED in a unit, which is lost; else REDRIVE_E_IO. */
+/* Closes what has broken. REDRIVE_E_CANCELLED in a transaction, which is lost; else REDRIVE_E_IO.
+ */
 int rd_link_broken(struct store *store, struct redrive_err *err);
 
 /* ---- reply.c: what the server says ----------------------------------------------------------- */

@@ -276,15 +276,15 @@ static int list_by_id(struct listing *l, struct redrive_err *err)
 {
     struct store *store = l->store;
     redisReply *reply = NULL;
-    int rc = l->filter->tenant.len > 0 ? 0 : rd_lines_refresh(store, err);
+    int rc = l->filter->tenant.len > 0 ? 0 : rd_partitions_refresh(store, err);
     if (rc != 0)
         return rc;
     rd_ask_read(store, "cells");
     if (l->filter->tenant.len > 0)
         ask_id(store, l->filter->tenant, l->filter->id);
     else
-        MAP_FOREACH (&store->lines_by_tenant, slot)
-            ask_id(store, ((const struct line *)slot->value)->tenant, l->filter->id);
+        MAP_FOREACH (&store->partitions_by_tenant, slot)
+            ask_id(store, ((const struct partition *)slot->value)->tenant, l->filter->id);
     rc = rd_link_read(store, &reply, err);
     if (rc != 0)
         return rc;
@@ -293,9 +293,9 @@ static int list_by_id(struct listing *l, struct redrive_err *err)
     if (seqs && l->filter->tenant.len > 0)
         n += add_seq(l, l->filter->tenant, rd_reply_str(reply, 0), &seqs[n]);
     else if (seqs)
-        MAP_FOREACH (&store->lines_by_tenant, slot)
-            n += add_seq(l, ((const struct line *)slot->value)->tenant, rd_reply_str(reply, i++),
-                         &seqs[n]);
+        MAP_FOREACH (&store->partitions_by_tenant, slot)
+            n += add_seq(l, ((const struct partition *)slot->value)->tenant,
+                         rd_reply_str(reply, i++), &seqs[n]);
     freeReplyObject(reply);
     rc = seqs ? offer_seqs(l, seqs, n, err) : err_nomem(err);
     free(seqs);
@@ -429,10 +429,10 @@ static int list_any(struct listing *l, struct redrive_err *err)
 {
     const struct job_filter *f = l->filter;
     const uint32_t states = states_of(f);
-    struct buf lines;
+    struct buf partitions;
     bool none = false;
-    buf_init(&lines, 1 << 24);
-    int rc = rd_walk_lines(l->store, f, &lines, &none, err);
+    buf_init(&partitions, 1 << 24);
+    int rc = rd_walk_partitions(l->store, f, &partitions, &none, err);
     struct walk walk = {
         .is_back = f->order != ORDER_OLDEST,
         .after = f->after_seq               ? f->after_seq
@@ -440,7 +440,7 @@ static int list_any(struct listing *l, struct redrive_err *err)
                                             : SEQ_END,
         .states = states,
         .flags = f->fingerprint ? WALK_FINGERPRINT : 0,
-        .lines = buf_str(&lines),
+        .partitions = buf_str(&partitions),
         .is_over = none || states == 0,
     };
     if (rc == 0 && !walk.is_over)
@@ -458,15 +458,15 @@ static int list_any(struct listing *l, struct redrive_err *err)
     if (rc == 0)
         rc = list_walk(l, &walk, err);
     rd_walk_release(&walk);
-    buf_release(&lines);
+    buf_release(&partitions);
     return rc;
 }
 
-/* Whether the first job that follows the keyset is one that the unit has made or changed, so that
- * no index has to say what it is. */
+/* Whether the first job that follows the keyset is one that the transaction has made or changed, so
+ * that no index has to say what it is. */
 static bool is_own(struct store *store, const struct job_filter *f)
 {
-    const struct entry *e = store->in_unit && f->limit == 1 && f->order == ORDER_OLDEST
+    const struct entry *e = store->in_transaction && f->limit == 1 && f->order == ORDER_OLDEST
                                 ? rd_entry_moved(store, f->after_seq + 1)
                                 : NULL;
     return e && e->is_there && rd_row_matches(f, &e->now);

@@ -47,7 +47,7 @@ int rd_entry_set_big(struct store *store, struct entry *entry, enum big_part par
     entry->now.big = (entry->now.big & ~(1u << part)) | (unsigned)is_outside << part;
     struct str inside = {0};
     if (!is_outside)
-        inside = rd_unit_dup(store, value);
+        inside = rd_transaction_dup(store, value);
     *rd_row_big_part(&entry->now, part) = inside;
     return rc == 0 && store->arena.failed ? err_nomem(err) : rc;
 }
@@ -110,7 +110,7 @@ static int look_at_held(struct store *store, const struct move_list *list,
         const struct job_spec *spec = &entries[i]->now.job.spec;
         const struct digest digest = rd_digest_of(spec->tenant, spec->unique_key);
         names[2 * n] = STR("held");
-        names[2 * n++ + 1] = rd_unit_dup(store, digest_str(&digest));
+        names[2 * n++ + 1] = rd_transaction_dup(store, digest_str(&digest));
     }
     return store->arena.failed ? err_nomem(err) : rd_cells_get(store, names, n, cells, err);
 }
@@ -121,10 +121,10 @@ static int remove_one(struct store *store, struct entry *e, struct redrive_err *
     const struct job_spec *spec = &e->now.job.spec;
     int rc = remove_beside(store, e, err);
     if (rc == 0 && holds_for_ever(e)) {
-        const struct held_key key = {.tenant = spec->tenant,
-                                     .key = spec->unique_key,
-                                     .id = spec->id,
-                                     .state = e->now.job.status.state};
+        const struct remembered_key key = {.tenant = spec->tenant,
+                                           .key = spec->unique_key,
+                                           .id = spec->id,
+                                           .state = e->now.job.status.state};
         rc = rd_held_put(store, &key, e->seq, err);
     }
     const struct digest digest = rd_digest_of(spec->tenant, spec->id);
@@ -167,12 +167,12 @@ static int write_down(struct store *store, struct entry *e, const struct move *m
     int rc = t->adds_attempt ? rd_entry_remember(store, e, &t->attempt, err) : 0;
     *s = *status;
     if (move->kind == MOVE_START) {
-        s->worker = rd_unit_dup(store, s->worker);
+        s->worker = rd_transaction_dup(store, s->worker);
         e->is_mine = true;
     }
     if (t->replaces_error) {
-        s->error.type = rd_unit_dup(store, s->error.type);
-        s->error.message = rd_unit_dup(store, s->error.message);
+        s->error.type = rd_transaction_dup(store, s->error.type);
+        s->error.message = rd_transaction_dup(store, s->error.message);
         if (rc == 0)
             rc = rd_entry_set_big(store, e, BIG_STACKTRACE, s->error.stacktrace, err);
     }
@@ -212,7 +212,7 @@ static int move_one(struct store *store, struct entry *entry, const struct move 
 int redis_move(struct store *store, const struct move_list *list, struct move_result *ret,
                struct redrive_err *err)
 {
-    int rc = rd_unit_needed(store, err);
+    int rc = rd_transaction_needed(store, err);
     if (rc != 0)
         return rc;
     int64_t *seqs = calloc(list->n + 1, sizeof *seqs);

@@ -6,7 +6,7 @@
 #include "store/redis/private.h"
 
 /* Names are told to the server and asked for some at a time. */
-#define LINES_AT_ONCE 200
+#define PARTITIONS_AT_ONCE 200
 
 /* The largest number that a double has exactly. */
 #define SCORE_MAX (INT64_C(1) << 53)
@@ -91,10 +91,11 @@ bool rd_take_part(struct str *name, struct arena *arena, struct str *ret)
     return false;
 }
 
-/* ---- Lines ------------------------------------------------------------------------------------
+/* ---- Partitions
+ * ------------------------------------------------------------------------------------
  */
 
-static void line_name(struct store *store, const struct job_spec *spec)
+static void partition_name(struct store *store, const struct job_spec *spec)
 {
     buf_reset(&store->row);
     rd_add_part(&store->row, spec->tenant);
@@ -102,16 +103,16 @@ static void line_name(struct store *store, const struct job_spec *spec)
     rd_add_part(&store->row, spec->task);
 }
 
-static void line_free(struct line *line)
+static void partition_free(struct partition *partition)
 {
-    if (!line)
+    if (!partition)
         return;
-    free(line->name);
-    free(line);
+    free(partition->name);
+    free(partition);
 }
 
 /* Parts of a name in memory of their own. */
-static bool line_split(struct line *line, struct str name)
+static bool line_split(struct partition *partition, struct str name)
 {
     struct arena arena;
     struct str parts[3] = {{0}};
@@ -119,57 +120,58 @@ static bool line_split(struct line *line, struct str name)
     bool ok = true;
     for (int i = 0; ok && i < 3; i++)
         ok = rd_take_part(&name, &arena, &parts[i]);
-    line->name = ok ? malloc(parts[0].len + parts[1].len + parts[2].len + 1) : NULL;
-    if (line->name) {
-        char *at = line->name;
+    partition->name = ok ? malloc(parts[0].len + parts[1].len + parts[2].len + 1) : NULL;
+    if (partition->name) {
+        char *at = partition->name;
         for (int i = 0; i < 3; i++) {
             memcpy(at, parts[i].ptr, parts[i].len);
             parts[i].ptr = at;
             at += parts[i].len;
         }
-        line->tenant = parts[0];
-        line->queue = parts[1];
-        line->task = parts[2];
+        partition->tenant = parts[0];
+        partition->queue = parts[1];
+        partition->task = parts[2];
     }
     arena_release(&arena);
-    return line->name != NULL;
+    return partition->name != NULL;
 }
 
-static int line_keep(struct store *store, uint32_t id, struct str record, struct redrive_err *err)
+static int partition_keep(struct store *store, uint32_t id, struct str record,
+                          struct redrive_err *err)
 {
     char *end = NULL;
     const unsigned long tenant_id = record.len > 0 ? strtoul(record.ptr, &end, 10) : 0;
     if (!end || *end != ' ')
-        return err_set(err, REDRIVE_E_CORRUPT, "line %u of the store has no name", id);
+        return err_set(err, REDRIVE_E_CORRUPT, "partition %u of the store has no name", id);
     struct str name = {end + 1, record.len - (size_t)(end + 1 - record.ptr)};
-    struct line *line = calloc(1, sizeof *line);
-    struct line **grown = id > store->n_lines
-                              ? realloc(store->lines, (id + 1) * sizeof(struct line *))
-                              : store->lines;
+    struct partition *partition = calloc(1, sizeof *partition);
+    struct partition **grown =
+        id > store->n_partitions ? realloc(store->partitions, (id + 1) * sizeof(struct partition *))
+                                 : store->partitions;
     if (grown)
-        store->lines = grown;
-    if (!line || !grown || !line_split(line, name)) {
-        line_free(line);
+        store->partitions = grown;
+    if (!partition || !grown || !line_split(partition, name)) {
+        partition_free(partition);
         return err_nomem(err);
     }
-    for (; store->n_lines < id; store->n_lines++)
-        store->lines[store->n_lines + 1] = NULL;
-    line->id = id;
-    line->tenant_id = (uint32_t)tenant_id;
-    line_free(store->lines[id]);
-    store->lines[id] = line;
-    return map_put(&store->lines_by_name, name, line) == 0 &&
-                   map_put(&store->lines_by_tenant, line->tenant, line) == 0
+    for (; store->n_partitions < id; store->n_partitions++)
+        store->partitions[store->n_partitions + 1] = NULL;
+    partition->id = id;
+    partition->tenant_id = (uint32_t)tenant_id;
+    partition_free(store->partitions[id]);
+    store->partitions[id] = partition;
+    return map_put(&store->partitions_by_name, name, partition) == 0 &&
+                   map_put(&store->partitions_by_tenant, partition->tenant, partition) == 0
                ? 0
                : err_nomem(err);
 }
 
-/* Reads the names of some lines. */
-static int lines_read(struct store *store, uint32_t first, uint32_t n, struct redrive_err *err)
+/* Reads the names of some partitions. */
+static int partitions_read(struct store *store, uint32_t first, uint32_t n, struct redrive_err *err)
 {
     char key[PREFIX_MAX + 16];
     redisReply *reply = NULL;
-    snprintf(key, sizeof key, "{%s}:lines", store->place.prefix);
+    snprintf(key, sizeof key, "{%s}:partitions", store->place.prefix);
     rd_ask_command(store, "HMGET");
     rd_ask_text(store, key);
     for (uint32_t i = 0; i < n; i++)
@@ -177,73 +179,73 @@ static int lines_read(struct store *store, uint32_t first, uint32_t n, struct re
     int rc = rd_link_call(store, &reply, err);
     for (uint32_t i = 0; rc == 0 && i < n && i < reply->elements; i++)
         if (rd_reply_str(reply, i).len > 0)
-            rc = line_keep(store, first + i, rd_reply_str(reply, i), err);
+            rc = partition_keep(store, first + i, rd_reply_str(reply, i), err);
     if (reply)
         freeReplyObject(reply);
     return rc;
 }
 
-int rd_lines_refresh(struct store *store, struct redrive_err *err)
+int rd_partitions_refresh(struct store *store, struct redrive_err *err)
 {
     redisReply *reply = NULL;
     rd_ask_command(store, "HMGET");
     rd_ask_text(store, store->root);
-    rd_ask_text(store, "lines");
+    rd_ask_text(store, "partitions");
     rd_ask_text(store, "id");
     rd_ask_text(store, "schema");
     int rc = rd_link_call(store, &reply, err);
     if (rc != 0)
         return rc;
     const uint32_t n = (uint32_t)rd_reply_int(reply, 0);
-    if (!store->in_unit && rd_reply_str(reply, 2).len == 0)
+    if (!store->in_transaction && rd_reply_str(reply, 2).len == 0)
         rc = rd_link_error(STR("EMPTY there is no store here"), err);
-    else if (!store->in_unit && !str_is(rd_reply_str(reply, 1), store->known_id))
+    else if (!store->in_transaction && !str_is(rd_reply_str(reply, 1), store->known_id))
         rc = rd_store_replaced(store, rd_reply_str(reply, 1), err);
     freeReplyObject(reply);
     uint32_t first = 1;
-    while (first <= store->n_lines && store->lines[first])
+    while (first <= store->n_partitions && store->partitions[first])
         first++;
-    for (; rc == 0 && first <= n; first += LINES_AT_ONCE)
-        rc = lines_read(store, first, n - first < LINES_AT_ONCE ? n - first + 1 : LINES_AT_ONCE,
-                        err);
+    for (; rc == 0 && first <= n; first += PARTITIONS_AT_ONCE)
+        rc = partitions_read(
+            store, first, n - first < PARTITIONS_AT_ONCE ? n - first + 1 : PARTITIONS_AT_ONCE, err);
     return rc;
 }
 
-int rd_tenant_find(struct store *store, struct str tenant, const struct line **ret,
+int rd_tenant_find(struct store *store, struct str tenant, const struct partition **ret,
                    struct redrive_err *err)
 {
     int rc = 0;
-    *ret = map_get(&store->lines_by_tenant, tenant);
+    *ret = map_get(&store->partitions_by_tenant, tenant);
     if (!*ret) {
-        rc = rd_lines_refresh(store, err);
-        *ret = map_get(&store->lines_by_tenant, tenant);
+        rc = rd_partitions_refresh(store, err);
+        *ret = map_get(&store->partitions_by_tenant, tenant);
     }
     return rc;
 }
 
-int rd_line_numbered(struct store *store, uint32_t id, const struct line **ret,
-                     struct redrive_err *err)
+int rd_partition_numbered(struct store *store, uint32_t id, const struct partition **ret,
+                          struct redrive_err *err)
 {
-    if (id > store->n_lines || !store->lines[id]) {
-        int rc = rd_lines_refresh(store, err);
+    if (id > store->n_partitions || !store->partitions[id]) {
+        int rc = rd_partitions_refresh(store, err);
         if (rc != 0)
             return rc;
     }
-    if (id == 0 || id > store->n_lines || !store->lines[id])
+    if (id == 0 || id > store->n_partitions || !store->partitions[id])
         return err_set(err, REDRIVE_E_CORRUPT, "a job is in line %u, which there is not", id);
-    *ret = store->lines[id];
+    *ret = store->partitions[id];
     return 0;
 }
 
-static int lines_intern(struct store *store, const struct job_spec *specs, size_t n,
-                        struct redrive_err *err)
+static int partitions_intern(struct store *store, const struct job_spec *specs, size_t n,
+                             struct redrive_err *err)
 {
     redisReply *reply = NULL;
     rd_ask(store, "intern");
     rd_ask_text(store, store->known_id);
     for (size_t i = 0; i < n; i++) {
-        line_name(store, &specs[i]);
-        if (map_get(&store->lines_by_name, buf_str(&store->row)))
+        partition_name(store, &specs[i]);
+        if (map_get(&store->partitions_by_name, buf_str(&store->row)))
             continue;
         rd_ask_str(store, specs[i].tenant);
         rd_ask_str(store, buf_str(&store->row));
@@ -251,42 +253,42 @@ static int lines_intern(struct store *store, const struct job_spec *specs, size_
     int rc = rd_link_read(store, &reply, err);
     if (reply)
         freeReplyObject(reply);
-    return rc == 0 ? rd_lines_refresh(store, err) : rc;
+    return rc == 0 ? rd_partitions_refresh(store, err) : rc;
 }
 
-int rd_line_find(struct store *store, const struct job_spec *specs, size_t n,
-                 const struct line **ret, struct redrive_err *err)
+int rd_partition_find(struct store *store, const struct job_spec *specs, size_t n,
+                      const struct partition **ret, struct redrive_err *err)
 {
     for (int tries = 0; tries < 2; tries++) {
         bool all = true;
         for (size_t i = 0; i < n; i++) {
-            line_name(store, &specs[i]);
-            ret[i] = map_get(&store->lines_by_name, buf_str(&store->row));
+            partition_name(store, &specs[i]);
+            ret[i] = map_get(&store->partitions_by_name, buf_str(&store->row));
             all &= ret[i] != NULL;
         }
         if (all)
             return 0;
-        int rc = tries == 0 ? lines_intern(store, specs, n, err) : 0;
+        int rc = tries == 0 ? partitions_intern(store, specs, n, err) : 0;
         if (rc != 0)
             return rc;
     }
-    return err_set(err, REDRIVE_E_CORRUPT, "the store gives no number to a line");
+    return err_set(err, REDRIVE_E_CORRUPT, "the store gives no number to a partition");
 }
 
-void rd_lines_forget(struct store *store)
+void rd_partitions_forget(struct store *store)
 {
-    rd_lines_release(store);
-    map_init(&store->lines_by_name, rng_next(&store->rng));
-    map_init(&store->lines_by_tenant, rng_next(&store->rng));
+    rd_partitions_release(store);
+    map_init(&store->partitions_by_name, rng_next(&store->rng));
+    map_init(&store->partitions_by_tenant, rng_next(&store->rng));
 }
 
-void rd_lines_release(struct store *store)
+void rd_partitions_release(struct store *store)
 {
-    for (uint32_t i = 1; i <= store->n_lines; i++)
-        line_free(store->lines[i]);
-    free(store->lines);
-    store->lines = NULL;
-    store->n_lines = 0;
-    map_release(&store->lines_by_name);
-    map_release(&store->lines_by_tenant);
+    for (uint32_t i = 1; i <= store->n_partitions; i++)
+        partition_free(store->partitions[i]);
+    free(store->partitions);
+    store->partitions = NULL;
+    store->n_partitions = 0;
+    map_release(&store->partitions_by_name);
+    map_release(&store->partitions_by_tenant);
 }

@@ -238,11 +238,11 @@ static bool is_final(int rc)
     return rc == 0 || rc == REDRIVE_E_DENIED || rc == REDRIVE_E_INVALID || rc == REDRIVE_E_NOMEM;
 }
 
-static void drop_ear(struct store *store)
+static void drop_listener(struct store *store)
 {
-    if (store->ear)
-        redisFree(store->ear);
-    store->ear = NULL;
+    if (store->listener)
+        redisFree(store->listener);
+    store->listener = NULL;
 }
 
 int rd_link_open(struct store *store, struct redrive_err *err)
@@ -251,7 +251,7 @@ int rd_link_open(struct store *store, struct redrive_err *err)
     struct look look = {.until_ms = clock_monotonic_ms() + LOOK_MS};
     const struct node first = place->at;
     /* What is said at a node that is left may not be heard. */
-    drop_ear(store);
+    drop_listener(store);
     int rc = follow(store, &first, &look, err);
     for (size_t i = 0; i < place->n_nodes && !is_final(rc); i++) {
         if (clock_monotonic_ms() >= look.until_ms)

@@ -163,7 +163,7 @@ static int set_up(struct store *store, const struct store_options *options, stru
     rc = store->version_found == 0 ? rd_set_up(store, err) : 0;
     if (rc == 0)
         rc = rd_learn_id(store, err);
-    return rc == 0 ? rd_lines_refresh(store, err) : rc;
+    return rc == 0 ? rd_partitions_refresh(store, err) : rc;
 }
 
 static void redis_close(struct store *store)
@@ -173,10 +173,10 @@ static void redis_close(struct store *store)
     redis_rollback(store);
     rd_ahead_drop(store);
     rd_give_time_back(store);
-    if (store->ear)
-        redisFree(store->ear);
+    if (store->listener)
+        redisFree(store->listener);
     rd_link_close(store);
-    rd_unit_forget(store);
+    rd_transaction_forget(store);
     map_release(&store->entries);
     map_release(&store->cells);
     map_release(&store->ids);
@@ -193,7 +193,7 @@ static void redis_close(struct store *store)
     rd_ahead_release(store);
     buf_release(&store->row);
     buf_release(&store->words);
-    rd_lines_release(store);
+    rd_partitions_release(store);
     rd_place_release(&store->place);
     free(store);
 }
@@ -216,8 +216,8 @@ static void init(struct store *store, const struct store_options *options)
     map_init(&store->cells, seed);
     map_init(&store->ids, seed);
     map_init(&store->new_keys, seed);
-    map_init(&store->lines_by_name, seed);
-    map_init(&store->lines_by_tenant, seed);
+    map_init(&store->partitions_by_name, seed);
+    map_init(&store->partitions_by_tenant, seed);
     map_init(&store->dirty_keys, seed);
     map_init(&store->keys_relied, seed);
     map_init(&store->shared_writes, seed);
@@ -272,8 +272,8 @@ const struct store_ops STORE_REDIS = {
     .look_ahead = redis_look_ahead,
     .move = redis_move,
     .scan = redis_scan,
-    .adopt = redis_adopt,
-    .adopt_keys = redis_adopt_keys,
+    .import = redis_import,
+    .import_keys = redis_import_keys,
     .shared_put = redis_shared_put,
     .counters_add = redis_counters_add,
     .list = redis_list,
@@ -283,14 +283,14 @@ const struct store_ops STORE_REDIS = {
     .groups = redis_groups,
     .causes = redis_causes,
     .shared_list = redis_shared_list,
-    .held_keys = redis_held_keys,
+    .remembered_keys = redis_remembered_keys,
     .counters_list = redis_counters_list,
     .facts = redis_facts,
     .verify = redis_verify,
     .backup_hint = REDIS_BACKUP_HINT,
     .upkeep = redis_upkeep,
     .wait = redis_wait,
-    .look_around = redis_look_around,
+    .elect = redis_elect,
 };
 
 static int redis_tls_open(struct str place, const struct store_options *options, struct store **ret,

@@ -37,6 +37,6 @@ void rd_ops_ask(struct store *store, const struct ops *ops);
  * is none. */
 void rd_places_diff(struct ops *ops, const struct row *old, const struct row *new_,
                     struct str bytes);
-void rd_lane_key(const struct row *row, struct buf *ret);
+void rd_gate_key(const struct row *row, struct buf *ret);
 
 #endif

@@ -70,13 +70,13 @@ int rd_reply_row(struct store *store, const redisReply *reply, size_t *at, struc
     const struct str bytes = rd_reply_str(reply, *at + 1);
     *at += 2;
     *ret = (struct row){0};
-    *ret_moved = store->in_unit && rd_entry_moved(store, seq);
+    *ret_moved = store->in_transaction && rd_entry_moved(store, seq);
     if (bytes.len == 0)
         return err_set(err, REDRIVE_E_CORRUPT, "an index names job %lld, which there is not",
                        (long long)seq);
     for (int i = 0; i < BIG_COUNT && big; i++)
         big[i] = rd_row_has_big(bytes) ? rd_reply_str(reply, (*at)++) : (struct str){0};
-    if (!store->in_unit || *ret_moved)
+    if (!store->in_transaction || *ret_moved)
         return rd_row_unpack(store, seq, bytes, ret, err);
     const struct entry *entry = rd_entry_learn(store, seq, bytes, err);
     if (!entry)
@@ -101,7 +101,7 @@ int rd_page_take(void *maker, const struct row *row, const struct str big[BIG_CO
     return rd_page_add(maker, row, big, err);
 }
 
-/* What the unit has put beside a row that it has made or changed. */
+/* What the transaction has put beside a row that it has made or changed. */
 static void overlay_big(struct store *store, const struct entry *e, struct str big[BIG_COUNT])
 {
     for (int i = 0; i < BIG_COUNT; i++) {
@@ -124,7 +124,7 @@ int rd_rows_each(struct store *store, const int64_t *seqs, size_t n,
         rd_ask_int(store, seqs[i]);
     int rc = n > 0 ? rd_link_read(store, &reply, err) : 0;
     for (size_t i = 0, at = 0; rc == 0 && i < n; i++) {
-        const struct entry *moved = store->in_unit ? rd_entry_moved(store, seqs[i]) : NULL;
+        const struct entry *moved = store->in_transaction ? rd_entry_moved(store, seqs[i]) : NULL;
         const struct str bytes = rd_reply_str(reply, at++);
         struct str big[BIG_COUNT] = {{0}};
         struct row row;

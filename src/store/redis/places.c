@@ -3,18 +3,13 @@
  *   b, j:BUCKET          rows, 256 to a bucket; field: the low byte of the seq
  *   i:HASH               id → seq, in 16384 hashes that stay small and so are kept packed
  *   k:DIGEST             the jobs of a unique key, by seq: first those that count (they live, or
- * are unique for ever), then from 2^52 on those that have ended t, t:TENANT, r:LINE, r:LINE:CHUNK
- *                        queued: tenants, their lines, by priority and bucket, the low bytes
- *   w, w:LINE            scheduled, retrying: by process_after
- *   x                    running: by the end of the lease
- *   p:LANE, q:LANE, q:LANE:CHUNK
- *                        parked: in the order of probes, and by seq
- *   l                    lanes and how many are parked in them
- *   d                    waiting, with a deadline: by it
- *   e:STATE              ended: by the time of the end
- *   n:LINE               how many stand in each state
- *   y:TENANT, y:TENANT:CHUNK
- *                        all jobs of a tenant: its buckets, and in each the low bytes
+ * are unique for ever), then from 2^52 on those that have ended t, t:TENANT, r:PARTITION,
+ * r:PARTITION:CHUNK queued: tenants, their partitions, by priority and bucket, the low bytes w,
+ * w:PARTITION            scheduled, retrying: by process_after x                    running: by the
+ * end of the lease p:GATE, q:GATE, q:GATE:CHUNK parked: in the order of probes, and by seq l gates
+ * and how many are parked in them d                    waiting, with a deadline: by it e:STATE
+ * ended: by the time of the end n:PARTITION               how many stand in each state y:TENANT,
+ * y:TENANT:CHUNK all jobs of a tenant: its buckets, and in each the low bytes
  */
 #include "core/breaker/probe.h"
 #include "core/state.h"
@@ -71,7 +66,7 @@ static void id_diff(struct ops *ops, const struct row *row, bool is_there)
 
 static void tenant_diff(struct ops *ops, const struct row *row, bool is_there)
 {
-    const struct word key = KEY("y:", row->line->tenant_id);
+    const struct word key = KEY("y:", row->partition->tenant_id);
     const struct word chunk = NUMBER(row->job.status.seq >> BUCKET_BITS);
     const struct word low = NUMBER(row->job.status.seq & 0xff);
     const struct str head = str_of(chunk.text), item = str_of(low.text);
@@ -111,11 +106,12 @@ static int64_t chunk_of(const struct row *row)
 
 static void ready_diff(struct ops *ops, const struct row *row, bool is_there)
 {
-    const struct word line = NUMBER(row->line->id), tenant = NUMBER(row->line->tenant_id);
+    const struct word partition = NUMBER(row->partition->id),
+                      tenant = NUMBER(row->partition->tenant_id);
     const struct word chunk = NUMBER(chunk_of(row)), low = NUMBER(row->job.status.seq & 0xff);
     const struct str head[] = {str_of(tenant.text), str_of(chunk.text)};
     const struct str item = str_of(low.text);
-    rd_ops_add(ops, is_there ? 'R' : 'Q', str_of(line.text), head, 2, &item, 1);
+    rd_ops_add(ops, is_there ? 'R' : 'Q', str_of(partition.text), head, 2, &item, 1);
 }
 
 /* Moves a job within a sorted set, or into it, or out of it. */
@@ -147,9 +143,10 @@ static void times_diff(struct ops *ops, const struct row *any, const struct row 
     const struct job *a = old ? &old->job : &NONE, *b = new_ ? &new_->job : &NONE;
     const int64_t seq = any->job.status.seq;
     const uint32_t locked = IN(SCHEDULED) | IN(RETRYING);
-    const struct word line = NUMBER(any->line->id);
+    const struct word partition = NUMBER(any->partition->id);
     int64_t x, y;
-    ranked(ops, "WV", str_of(line.text), seq, score_in(old, locked, a->status.process_after_ms, &x),
+    ranked(ops, "WV", str_of(partition.text), seq,
+           score_in(old, locked, a->status.process_after_ms, &x),
            score_in(new_, locked, b->status.process_after_ms, &y));
     ranked(ops, "ZY", STR("x"), seq, score_in(old, IN(RUNNING), a->status.lease_until_ms, &x),
            score_in(new_, IN(RUNNING), b->status.lease_until_ms, &y));
@@ -165,14 +162,14 @@ static void times_diff(struct ops *ops, const struct row *any, const struct row 
     }
 }
 
-void rd_lane_key(const struct row *row, struct buf *ret)
+void rd_gate_key(const struct row *row, struct buf *ret)
 {
     const struct job *job = &row->job;
     rd_add_part(ret, job->spec.tenant);
     rd_add_part(ret, job->status.parked_by_limit ? job->spec.limit_key : job->spec.breaker_key);
 }
 
-static void lane_diff(struct ops *ops, const struct row *row, bool is_there)
+static void gate_diff(struct ops *ops, const struct row *row, bool is_there)
 {
     const struct job *job = &row->job;
     const int64_t left = (int64_t)(uint32_t)job->spec.max_attempts - job->status.attempts;
@@ -180,7 +177,7 @@ static void lane_diff(struct ops *ops, const struct row *row, bool is_there)
     struct buf key;
     buf_init(&key, 1 << 20);
     buf_puts(&key, "p:");
-    rd_lane_key(row, &key);
+    rd_gate_key(row, &key);
     ranked(ops, "ZY", buf_str(&key), job->status.seq, is_there ? NULL : &score,
            is_there ? &score : NULL);
     ops->failed |= buf_failed(&key) != 0;
@@ -197,11 +194,11 @@ static void lane_diff(struct ops *ops, const struct row *row, bool is_there)
 
 static void count_diff(struct ops *ops, const struct row *row, int delta)
 {
-    const struct word key = KEY("n:", row->line->id), state = NUMBER(row->job.status.state);
+    const struct word key = KEY("n:", row->partition->id), state = NUMBER(row->job.status.state);
     rd_ops_sum(ops, str_of(key.text), str_of(state.text), delta);
 }
 
-/* A job that was let out of a lane and parked again may stand elsewhere than before. */
+/* A job that was let out of a gate and parked again may stand elsewhere than before. */
 static bool stays(const struct row *old, const struct row *new_)
 {
     return old && new_ && old->job.status.state == new_->job.status.state &&
@@ -215,7 +212,7 @@ static void state_diff(struct ops *ops, const struct row *row, bool is_there)
     if (in_states(row, IN(QUEUED)))
         ready_diff(ops, row, is_there);
     if (in_states(row, IN(PARKED)))
-        lane_diff(ops, row, is_there);
+        gate_diff(ops, row, is_there);
     count_diff(ops, row, is_there ? 1 : -1);
 }
 

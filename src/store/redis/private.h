@@ -1,9 +1,9 @@
 /* private.h - the inside of the Redis store.
  *
- * The program computes, the server keeps. A unit makes its moves on copies of rows (entries.c);
- * what they change, and what the unit has relied upon, is told by the one call that commits
- * (unit.c, lua/2-commit.lua). Nothing is held in between: if something is no longer as the unit has
- * seen it, the commit is refused, and the unit is tried again.
+ * The program computes, the server keeps. A transaction makes its moves on copies of rows
+ * (entries.c); what they change, and what the transaction has relied upon, is told by the one call
+ * that commits (transaction.c, lua/2-commit.lua). Nothing is held in between: if something is no
+ * longer as the transaction has seen it, the commit is refused, and the transaction is tried again.
  */
 #ifndef STORE_REDIS_PRIVATE_H
 #define STORE_REDIS_PRIVATE_H
@@ -16,17 +16,17 @@
 #include "store/transition.h"
 
 /* The version of the keys and of what stands in them. */
-#define SCHEMA_VERSION 3
+#define SCHEMA_VERSION 4
 
 /* Of the answer to `ready`: where its first job stands. */
 #define RD_READY_FIRST 3
 
-/* A job that the unit has read or made. */
+/* A job that the transaction has read or made. */
 struct entry {
     int64_t seq;
-    int64_t unit;   /* that has read it last */
-    int64_t relied; /* the last unit that goes by it, though it may not change it */
-    int64_t given;  /* the last unit that `ready` has given it to */
+    int64_t transaction; /* that has read it last */
+    int64_t relied;      /* the last transaction that goes by it, though it may not change it */
+    int64_t given;       /* the last transaction that `ready` has given it to */
     struct row now;
     struct str stored; /* its row in the server, as it was read; empty: there is none */
     struct str packed; /* the one that the commit puts in its place */
@@ -36,19 +36,19 @@ struct entry {
     struct entry *next_key; /* of the new ones with the same unique key */
 };
 
-/* A field of a hash that the unit has read or written. */
+/* A field of a hash that the transaction has read or written. */
 struct cell {
     struct str key;
     struct str field;
-    int64_t unit;      /* that has met it */
-    struct str stored; /* as it was read; empty: there is none */
+    int64_t transaction; /* that has met it */
+    struct str stored;   /* as it was read; empty: there is none */
     struct str now;
     struct str lex; /* of a key that is held: its place among them */
     bool is_read;
     bool is_dirty;
 };
 
-/* A row that processes share and that the unit puts. */
+/* A row that processes share and that the transaction puts. */
 struct shared_write {
     char key[16];
     struct str field;
@@ -80,14 +80,15 @@ struct store {
     int64_t version_found;
     struct rng rng;
     char me[24];     /* this handle's name among all */
-    char origin[24]; /* the name that it shares with others whose news are none to each other */
+    char origin[24]; /* the name that it shares with others whose notification are none to each
+                        other */
     char root[PREFIX_MAX + 16];
     char library[32]; /* its name, with which the names of its functions begin */
 
     redisContext *link;
-    redisContext *ear;   /* subscribed to commits */
-    int64_t check_at_ms; /* when to look whether it listens at the right server */
-    bool keeps_time;     /* as of its last look around */
+    redisContext *listener; /* subscribed to commits */
+    int64_t check_at_ms;    /* when to look whether it listens at the right server */
+    bool is_leader;         /* as of its last look around */
     bool is_cluster;
     bool is_astray; /* the store is no longer where the link leads to */
     struct told told;
@@ -102,21 +103,21 @@ struct store {
     char seat[HOST_MAX + 160]; /* the same, and in a cluster the node that has the store */
     char loss[192];
 
-    bool in_unit;
-    bool is_lost; /* the unit: its connection is gone, or the store is another one */
+    bool in_transaction;
+    bool is_lost; /* the transaction: its connection is gone, or the store is another one */
     bool has_new_jobs;
-    bool has_heard; /* an answer, in this unit */
-    int64_t unit;   /* number, of this handle alone */
-    int64_t commit; /* number of the last one, of this handle */
+    bool has_heard;      /* an answer, in this transaction */
+    int64_t transaction; /* number, of this handle alone */
+    int64_t commit;      /* number of the last one, of this handle */
     int64_t now_ms;
     int64_t begun_ms;       /* monotonic */
-    int64_t last_seq;       /* that the unit uses; 0: it has no new jobs */
+    int64_t last_seq;       /* that the transaction uses; 0: it has no new jobs */
     int64_t next_seq;       /* of those that it was given */
-    int64_t shared_version; /* that the unit has begun with */
+    int64_t shared_version; /* that the transaction has begun with */
     int64_t shared_puts;    /* that raise it */
     unsigned shared_listed; /* bit mask of kinds that were taken from `shared_reply` */
     int64_t commits_seen;
-    unsigned n_kept; /* units since what is not needed any more was last thrown away */
+    unsigned n_kept; /* transactions since what is not needed any more was last thrown away */
     struct arena arena;
     struct map entries;  /* by seq */
     struct map cells;    /* by key and field */
@@ -127,8 +128,8 @@ struct store {
     struct map shared_writes;         /* hash and field → struct shared_write */
     struct shared_write **sums_asked; /* whose sums the answer to the commit tells, in its order */
     size_t n_sums_asked;
-    struct map shared_known;  /* hash and field → version + 1, from one unit to the next */
-    redisReply *shared_reply; /* all rows that are cached, as of this unit */
+    struct map shared_known;  /* hash and field → version + 1, from one transaction to the next */
+    redisReply *shared_reply; /* all rows that are cached, as of this transaction */
     struct entry **dirty;
     size_t n_dirty;
     size_t dirty_capacity;
@@ -143,10 +144,10 @@ struct store {
     struct ops checks;    /* what it relies upon */
     struct buf row;       /* scratch */
 
-    struct line **lines; /* by number */
-    uint32_t n_lines;
-    struct map lines_by_name;
-    struct map lines_by_tenant; /* one of each */
+    struct partition **partitions; /* by number */
+    uint32_t n_partitions;
+    struct map partitions_by_name;
+    struct map partitions_by_tenant; /* one of each */
     uint32_t last_tenant;
 };
 
@@ -166,7 +167,7 @@ void rd_ahead_forget(struct store *store);
 void rd_ahead_release(struct store *store);
 /* Starts a request for ready jobs. `waits`: a claim that is given less is told of new ones. */
 void rd_ask_ready(struct store *store, const struct claim_filter *filter, size_t limit,
-                  const struct line *of_tenant, bool waits);
+                  const struct partition *of_tenant, bool waits);
 
 /* ---- open.c, url.c, facts.c ------------------------------------------------------------------ */
 
@@ -178,7 +179,8 @@ int rd_learn_id(struct store *store, struct redrive_err *err);
 /* What the server's settings mean for what is kept; refuses one that throws keys away. */
 int rd_facts_learn(struct store *store, struct redrive_err *err);
 
-/* ---- begin.c, unit.c, around.c -----------------------------------------------------------------
+/* ---- begin.c, transaction.c, around.c
+ * -----------------------------------------------------------------
  */
 
 /* What stands in `ids` for an id whose job is gone. */
@@ -190,18 +192,19 @@ void rd_give_time_back(struct store *store);
 /* How often it is looked whether the store is still where one listens. */
 #define CHECK_PLACE_MS 1000
 
-/* 0, or REDRIVE_E_STATE without a unit, or REDRIVE_E_CANCELLED when it is lost. */
-int rd_unit_needed(struct store *store, struct redrive_err *err);
+/* 0, or REDRIVE_E_STATE without a transaction, or REDRIVE_E_CANCELLED when it is lost. */
+int rd_transaction_needed(struct store *store, struct redrive_err *err);
 /* Whether the server's answers are of the store that what is cached was read from: the same one, in
  * a server that has lost nothing since. */
 bool rd_is_known(const struct store *store);
 /* How many milliseconds ago the handle knows the server's time from, and what it is by now. */
 int64_t rd_told_age(const struct store *store);
 int64_t rd_server_now(const struct store *store);
-/* Forgets all that the unit knows. */
-void rd_unit_forget(struct store *store);
+/* Forgets all that the transaction knows. */
+void rd_transaction_forget(struct store *store);
 
-/* ---- entries.c: what the unit knows ------------------------------------------------------------
+/* ---- entries.c: what the transaction knows
+ * ------------------------------------------------------------
  */
 
 /* The jobs of these seqs in one go; NULL for one that is not there. */
@@ -211,29 +214,29 @@ int rd_entries_get(struct store *store, const int64_t *seqs, size_t n, struct en
  * run. */
 void rd_entries_keep_running(struct store *store);
 void rd_map_empty(struct map *map);
-/* A job that the unit has read, or that this handle has started and that runs; NULL: it is not
- * known.
+/* A job that the transaction has read, or that this handle has started and that runs; NULL: it is
+ * not known.
  */
 struct entry *rd_entry_known(struct store *store, int64_t seq);
-/* The same, if the unit has made or changed it. */
+/* The same, if the transaction has made or changed it. */
 struct entry *rd_entry_moved(struct store *store, int64_t seq);
-/* A job that a read has given. What the unit has changed, or goes by, is kept as it is. */
+/* A job that a read has given. What the transaction has changed, or goes by, is kept as it is. */
 struct entry *rd_entry_learn(struct store *store, int64_t seq, struct str bytes,
                              struct redrive_err *err);
-/* Does not keep a row that a commit was refused for, or any, for the next unit. */
+/* Does not keep a row that a commit was refused for, or any, for the next transaction. */
 void rd_entry_forget(struct store *store, int64_t seq);
 void rd_entries_distrust(struct store *store);
 struct entry *rd_entry_new(struct store *store, const struct row *row);
 int rd_entry_changed(struct store *store, struct entry *entry, struct redrive_err *err);
-/* The unit goes by the row as it was read, though it does not change it. */
+/* The transaction goes by the row as it was read, though it does not change it. */
 void rd_entry_rely(struct store *store, struct entry *entry);
-/* A copy that lives as long as the unit; {NULL, 0} for an empty one. */
-struct str rd_unit_dup(struct store *store, struct str s);
+/* A copy that lives as long as the transaction; {NULL, 0} for an empty one. */
+struct str rd_transaction_dup(struct store *store, struct str s);
 
 /* Fields of hashes, by key and field by turns. */
 int rd_cells_get(struct store *store, const struct str *names, size_t n, struct cell **ret,
                  struct redrive_err *err);
-/* A field that the unit has read or written; NULL: it has not. */
+/* A field that the transaction has read or written; NULL: it has not. */
 struct cell *rd_cell_known(struct store *store, struct str key, struct str field);
 /* A field that only the row of its job leads to, and that need not be read. */
 int rd_cell_put_beside(struct store *store, struct str key, struct str field, struct str value,
@@ -267,7 +270,7 @@ struct page_maker {
 };
 void rd_page_start(struct page_maker *maker, struct store *store, struct job_page *page);
 /* Reads seq, row and, if the reply has them, big parts from *at on, and adds the job, unless the
- * unit has moved it. */
+ * transaction has moved it. */
 int rd_page_add_reply(struct page_maker *maker, const redisReply *reply, size_t *at, bool has_big,
                       struct redrive_err *err);
 /* `big` NULL: its big parts stay absent. */
@@ -275,12 +278,12 @@ int rd_page_add(struct page_maker *maker, const struct row *row, const struct st
                 struct redrive_err *err);
 /* How many elements the seq at this place, its row and what belongs to that are. */
 size_t rd_reply_row_len(const redisReply *reply, size_t at);
-/* A row of a reply from *at on, without its big parts, which are passed over. *ret_moved: the unit
- * has made or changed it, so that an index no longer tells the truth of it. */
+/* A row of a reply from *at on, without its big parts, which are passed over. *ret_moved: the
+ * transaction has made or changed it, so that an index no longer tells the truth of it. */
 int rd_reply_row(struct store *store, const redisReply *reply, size_t *at, struct row *ret,
                  struct str big[BIG_COUNT], bool *ret_moved, struct redrive_err *err);
-/* Calls `each` with the jobs of these seqs, in their order, as the unit has them; those that are
- * not there are left out. */
+/* Calls `each` with the jobs of these seqs, in their order, as the transaction has them; those that
+ * are not there are left out. */
 int rd_rows_each(struct store *store, const int64_t *seqs, size_t n,
                  int (*each)(void *ctx, const struct row *row, const struct str big[BIG_COUNT],
                              struct redrive_err *err),
@@ -293,7 +296,8 @@ struct str rd_page_dup(struct arena *arena, struct str s);
 /* ---- limits.c: sums of limits ---------------------------------------------------------------- */
 
 bool rd_is_limit(const struct shared_write *write);
-/* The commit finds out whether a limit has room for what the unit adds with this put, too. */
+/* The commit finds out whether a limit has room for what the transaction adds with this put, too.
+ */
 void rd_limit_guard(struct store *store, const struct shared_write *write,
                     const struct shared_row *row);
 /* Adds at the commit, whose answer has the sums from its second element on. */
@@ -301,7 +305,7 @@ void rd_limit_collect(struct store *store, struct shared_write *write);
 void rd_limits_merged(struct store *store, const redisReply *reply);
 /* The limits of ready jobs, with their sums. */
 int rd_page_add_limits(struct job_page *page, const redisReply *reply, struct redrive_err *err);
-/* Fills in the sums of a page of limits, with what the unit adds. */
+/* Fills in the sums of a page of limits, with what the transaction adds. */
 int rd_limits_read(struct store *store, struct shared_page *page, struct redrive_err *err);
 
 /* ---- shared.c: rows that processes share ------------------------------------------------------
@@ -315,17 +319,17 @@ void rd_shared_forget(struct store *store, struct str key, struct str field);
 /* The hash that has the rows of a kind, and the order of a page. */
 void rd_shared_key(enum shared_kind kind, char ret[16]);
 int rd_shared_order(const void *left, const void *right);
-/* Adds what the unit puts to its commit. */
+/* Adds what the transaction puts to its commit. */
 void rd_shared_collect(struct store *store);
-/* Whether the unit itself has read all breakers and limits: then what it goes by is not older than
- * it is, and the commit compares those that it puts. */
+/* Whether the transaction itself has read all breakers and limits: then what it goes by is not
+ * older than it is, and the commit compares those that it puts. */
 bool rd_has_gates(const struct store *store);
 /* REDRIVE_E_CANCELLED if it has not, and the last answer tells another shared version than begin:
- * the unit would go by what was cached before. */
+ * the transaction would go by what was cached before. */
 int rd_shared_check(struct store *store, struct redrive_err *err);
 int rd_shared_changed(struct store *store, struct redrive_err *err);
-/* The commit is made only if the queue of a line is not paused. */
-void rd_rely_on_no_pause(struct store *store, const struct line *line);
+/* The commit is made only if the queue of a partition is not paused. */
+void rd_rely_on_no_pause(struct store *store, const struct partition *partition);
 
 /* Walks over a hash, some fields at a time; `each` may be told the same one twice. */
 int rd_scan_hash(struct store *store, const char *key,
@@ -336,8 +340,8 @@ int rd_scan_hash(struct store *store, const char *key,
 /* ---- keys.c, held.c: unique keys ---------------------------------------------------------------
  */
 
-/* The jobs of a unique key as the unit has them, those that are new in it as well, and what the
- * server has told of them. */
+/* The jobs of a unique key as the transaction has them, those that are new in it as well, and what
+ * the server has told of them. */
 struct key_jobs {
     struct entry **entries;
     size_t n;
@@ -354,9 +358,10 @@ void rd_key_jobs_release(struct key_jobs *jobs);
 int rd_key_jobs_rely(struct store *store, const struct digest *digest, const struct key_jobs *jobs,
                      bool forever, struct redrive_err *err);
 
-int rd_held_put(struct store *store, const struct held_key *key, int64_t seq,
+int rd_held_put(struct store *store, const struct remembered_key *key, int64_t seq,
                 struct redrive_err *err);
 /* What is known of a key whose job is gone; strings in the arena. */
-bool rd_held_unpack(struct str bytes, struct arena *arena, struct held_key *ret, int64_t *ret_seq);
+bool rd_held_unpack(struct str bytes, struct arena *arena, struct remembered_key *ret,
+                    int64_t *ret_seq);
 
 #endif

@@ -4,19 +4,19 @@
 /* A row is
  *
  *     state, flags                         a byte each
- *     line                                 four bytes, the highest first
+ *     partition                                 four bytes, the highest first
  *     version                              three bytes, the highest first
- *     breaker key, limit key               if FLAG_LANES: two bytes of length, and the bytes
+ *     breaker key, limit key               if FLAG_GATES: two bytes of length, and the bytes
  *     which of the others there are        a number, its bits in the order of the tables below
  *     those                                numbers, then strings with their lengths
  *
- * The part up to the lanes is what the server's scripts know. Numbers are in base 128, the lowest
+ * The part up to the gates is what the server's scripts know. Numbers are in base 128, the lowest
  * digits first; times are differences to the time of creation, folded so that small negative ones
  * are small.
  */
 #define FLAG_BIG         1
 #define FLAG_FINGERPRINT 2
-#define FLAG_LANES       4
+#define FLAG_GATES       4
 #define FLAG_FOREVER     8
 #define FLAG_BY_LIMIT    16
 #define VERSION_AT       6
@@ -30,7 +30,7 @@ enum { /* Numbers, as they are. */
     N_ATTEMPTS,
     N_DEFERRALS,
     N_CRASHES,
-    N_HELD,
+    N_PAUSED,
     N_TOKEN,
     N_GENERATION,
     N_PROBE,
@@ -46,7 +46,7 @@ enum { /* Numbers, as they are. */
     N_FIRST_STARTED,
     N_STARTED,
     N_FINISHED,
-    N_HELD_SINCE,
+    N_PAUSED_SINCE,
     N_LEASE,
     N_COUNT,
 };
@@ -154,7 +154,7 @@ static void list_numbers(const struct row *row, uint64_t ret[N_COUNT])
         [N_ATTEMPTS] = s->attempts,
         [N_DEFERRALS] = s->deferrals,
         [N_CRASHES] = s->crashes,
-        [N_HELD] = fold(s->held_ms),
+        [N_PAUSED] = fold(s->paused_ms),
         [N_TOKEN] = s->token,
         [N_GENERATION] = s->permit.generation,
         [N_PROBE] = s->permit.probe,
@@ -169,17 +169,17 @@ static void list_numbers(const struct row *row, uint64_t ret[N_COUNT])
         [N_FIRST_STARTED] = from_created(row, s->first_started_ms),
         [N_STARTED] = from_created(row, s->started_ms),
         [N_FINISHED] = from_created(row, s->finished_ms),
-        [N_HELD_SINCE] = from_created(row, s->held_since_ms),
+        [N_PAUSED_SINCE] = from_created(row, s->paused_since_ms),
         [N_LEASE] = from_created(row, s->lease_until_ms),
     };
     memcpy(ret, numbers, sizeof numbers);
 }
 
-static void put_lane(struct buf *b, struct str lane)
+static void put_gate(struct buf *b, struct str gate)
 {
-    buf_putc(b, (char)(lane.len >> 8));
-    buf_putc(b, (char)lane.len);
-    buf_add_str(b, lane);
+    buf_putc(b, (char)(gate.len >> 8));
+    buf_putc(b, (char)gate.len);
+    buf_add_str(b, gate);
 }
 
 int rd_row_pack(const struct row *row, struct buf *ret)
@@ -188,7 +188,7 @@ int rd_row_pack(const struct row *row, struct buf *ret)
     struct str *strings[STRINGS_COUNT];
     uint64_t numbers[N_COUNT], present = 0;
     const struct job_spec *spec = &row->job.spec;
-    const bool has_lanes = spec->breaker_key.len > 0 || spec->limit_key.len > 0;
+    const bool has_gates = spec->breaker_key.len > 0 || spec->limit_key.len > 0;
     if (spec->breaker_key.len > UINT16_MAX || spec->limit_key.len > UINT16_MAX)
         return REDRIVE_E_TOO_BIG;
     list_numbers(row, numbers);
@@ -202,15 +202,15 @@ int rd_row_pack(const struct row *row, struct buf *ret)
     buf_putc(ret, (char)row->job.status.state);
     buf_putc(ret, (char)((row->big ? FLAG_BIG : 0) |
                          (row->job.status.fingerprint ? FLAG_FINGERPRINT : 0) |
-                         (has_lanes ? FLAG_LANES : 0) | (spec->unique_forever ? FLAG_FOREVER : 0) |
+                         (has_gates ? FLAG_GATES : 0) | (spec->unique_forever ? FLAG_FOREVER : 0) |
                          (row->job.status.parked_by_limit ? FLAG_BY_LIMIT : 0)));
     for (int shift = 24; shift >= 0; shift -= 8)
-        buf_putc(ret, (char)(row->line->id >> shift));
+        buf_putc(ret, (char)(row->partition->id >> shift));
     for (int shift = 16; shift >= 0; shift -= 8)
         buf_putc(ret, (char)(row->version >> shift));
-    if (has_lanes) {
-        put_lane(ret, spec->breaker_key);
-        put_lane(ret, spec->limit_key);
+    if (has_gates) {
+        put_gate(ret, spec->breaker_key);
+        put_gate(ret, spec->limit_key);
     }
     put_number(ret, present);
     put_number(ret, fold(row->job.status.created_ms));
@@ -249,7 +249,7 @@ static void set_numbers(struct row *row, const uint64_t n[N_COUNT])
     s->attempts = (uint32_t)n[N_ATTEMPTS];
     s->deferrals = (uint32_t)n[N_DEFERRALS];
     s->crashes = (uint32_t)n[N_CRASHES];
-    s->held_ms = unfold(n[N_HELD]);
+    s->paused_ms = unfold(n[N_PAUSED]);
     s->token = n[N_TOKEN];
     s->permit = (struct breaker_permit){.generation = n[N_GENERATION], .probe = n[N_PROBE]};
     s->error.class_ = (enum redrive_class)n[N_CLASS];
@@ -263,11 +263,11 @@ static void set_numbers(struct row *row, const uint64_t n[N_COUNT])
     s->first_started_ms = to_time(row, n[N_FIRST_STARTED]);
     s->started_ms = to_time(row, n[N_STARTED]);
     s->finished_ms = to_time(row, n[N_FINISHED]);
-    s->held_since_ms = to_time(row, n[N_HELD_SINCE]);
+    s->paused_since_ms = to_time(row, n[N_PAUSED_SINCE]);
     s->lease_until_ms = to_time(row, n[N_LEASE]);
 }
 
-static struct str get_lane(struct reader *r)
+static struct str get_gate(struct reader *r)
 {
     struct str head = get_bytes(r, 2);
     if (!head.ptr)
@@ -279,10 +279,10 @@ static bool get_row(struct reader *r, struct row *row)
 {
     struct str *strings[STRINGS_COUNT];
     uint64_t numbers[N_COUNT] = {0};
-    if (r->at[1] & FLAG_LANES) {
+    if (r->at[1] & FLAG_GATES) {
         r->at += HEAD_BYTES;
-        row->job.spec.breaker_key = get_lane(r);
-        row->job.spec.limit_key = get_lane(r);
+        row->job.spec.breaker_key = get_gate(r);
+        row->job.spec.limit_key = get_gate(r);
     } else {
         r->at += HEAD_BYTES;
     }
@@ -308,7 +308,7 @@ int rd_row_unpack(struct store *store, int64_t seq, struct str bytes, struct row
     *ret = (struct row){0};
     if (bytes.len <= HEAD_BYTES || r.at[0] >= REDRIVE_STATE_COUNT)
         return err_set(err, REDRIVE_E_CORRUPT, "job %lld is damaged", (long long)seq);
-    const uint32_t line =
+    const uint32_t partition =
         (uint32_t)r.at[2] << 24 | (uint32_t)r.at[3] << 16 | (uint32_t)r.at[4] << 8 | r.at[5];
     ret->version = (uint32_t)r.at[VERSION_AT] << 16 | (uint32_t)r.at[VERSION_AT + 1] << 8 |
                    r.at[VERSION_AT + 2];
@@ -318,12 +318,12 @@ int rd_row_unpack(struct store *store, int64_t seq, struct str bytes, struct row
     ret->job.status.parked_by_limit = r.at[1] & FLAG_BY_LIMIT;
     if (!get_row(&r, ret))
         return err_set(err, REDRIVE_E_CORRUPT, "job %lld is damaged", (long long)seq);
-    int rc = rd_line_numbered(store, line, &ret->line, err);
+    int rc = rd_partition_numbered(store, partition, &ret->partition, err);
     if (rc != 0)
         return rc;
-    ret->job.spec.tenant = ret->line->tenant;
-    ret->job.spec.queue = ret->line->queue;
-    ret->job.spec.task = ret->line->task;
+    ret->job.spec.tenant = ret->partition->tenant;
+    ret->job.spec.queue = ret->partition->queue;
+    ret->job.spec.task = ret->partition->task;
     return 0;
 }
 

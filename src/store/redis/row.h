@@ -19,7 +19,7 @@ struct store;
 #define STATES_ALL     ((1u << REDRIVE_STATE_COUNT) - 1)
 
 /* Jobs of the same tenant, queue and task. */
-struct line {
+struct partition {
     uint32_t id;
     uint32_t tenant_id;
     struct str tenant;
@@ -43,7 +43,7 @@ enum big_part {
 /* A job as its row says it. */
 struct row {
     struct job job;
-    const struct line *line;
+    const struct partition *partition;
     uint32_t
         version; /* how often it was written, up to RD_VERSION_END, from which it starts anew */
     uint32_t n_history; /* rows of the history */
@@ -67,7 +67,7 @@ static inline struct str digest_str(const struct digest *digest)
 /* The place of an id: a key, and the field that it gives. */
 #define RD_ID_KEY_MAX 16
 struct str rd_id_place(const struct digest *digest, char ret_key[RD_ID_KEY_MAX]);
-/* The job that has it in the open unit, if the server says `member`; 0: none has. */
+/* The job that has it in the open transaction, if the server says `member`; 0: none has. */
 int64_t rd_id_seq(struct store *store, const struct digest *digest, struct str member);
 /* Adds it to a request for cells or holders. */
 void rd_ask_id(struct store *store, const struct digest *digest);
@@ -90,19 +90,19 @@ void rd_add_part(struct buf *buf, struct str part);
 /* Takes the next part off; false: there is none. The part lives in the arena. */
 bool rd_take_part(struct str *name, struct arena *arena, struct str *ret);
 
-/* The line of a job, which is given a number if it has none. */
-int rd_line_find(struct store *store, const struct job_spec *specs, size_t n,
-                 const struct line **ret, struct redrive_err *err);
-int rd_line_numbered(struct store *store, uint32_t id, const struct line **ret,
-                     struct redrive_err *err);
-/* A line of a tenant; NULL: it has none. */
-int rd_tenant_find(struct store *store, struct str tenant, const struct line **ret,
+/* The partition of a job, which is given a number if it has none. */
+int rd_partition_find(struct store *store, const struct job_spec *specs, size_t n,
+                      const struct partition **ret, struct redrive_err *err);
+int rd_partition_numbered(struct store *store, uint32_t id, const struct partition **ret,
+                          struct redrive_err *err);
+/* A partition of a tenant; NULL: it has none. */
+int rd_tenant_find(struct store *store, struct str tenant, const struct partition **ret,
                    struct redrive_err *err);
-/* Learns all lines that there are. */
-int rd_lines_refresh(struct store *store, struct redrive_err *err);
-/* Starts anew with none: no row may be known any more, for rows point to lines. */
-void rd_lines_forget(struct store *store);
-void rd_lines_release(struct store *store);
+/* Learns all partitions that there are. */
+int rd_partitions_refresh(struct store *store, struct redrive_err *err);
+/* Starts anew with none: no row may be known any more, for rows point to partitions. */
+void rd_partitions_forget(struct store *store);
+void rd_partitions_release(struct store *store);
 
 /* ---- row.c: jobs and attempts as bytes ---------------------------------------------------------
  */

@@ -1,4 +1,5 @@
-/* scan.c - jobs by an index. What is read is known to the unit: a move of it needs no question. */
+/* scan.c - jobs by an index. What is read is known to the transaction: a move of it needs no
+ * question. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -36,7 +37,7 @@ static int read_times(struct store *store, const struct scan *scan, size_t limit
     return rc == 0 ? rd_shared_check(store, err) : rc;
 }
 
-/* What follows a job that the unit has moved, if that is the last one, is no earlier. */
+/* What follows a job that the transaction has moved, if that is the last one, is no earlier. */
 static int scan_times(struct page_maker *maker, struct scan *scan, size_t limit,
                       struct redrive_err *err)
 {
@@ -70,7 +71,7 @@ static int scan_times(struct page_maker *maker, struct scan *scan, size_t limit,
     return rc;
 }
 
-/* ---- Lanes --------------------------------------------------------------------------------------
+/* ---- Gates --------------------------------------------------------------------------------------
  */
 
 static int read_parked(struct store *store, const struct scan *scan, size_t limit, redisReply **ret,
@@ -110,7 +111,7 @@ static int scan_parked(struct page_maker *maker, struct scan *scan, size_t limit
     }
     if (rc == 0 && is_counted && reply->elements > 0)
         page->more = reply->element[0]->integer > (long long)page->n;
-    else if (rc == 0) /* some of them may have been moved by the unit: then others follow */
+    else if (rc == 0) /* some of them may have been moved by the transaction: then others follow */
         page->more |= reply->elements >= 2 * (limit + 1);
     if (reply)
         freeReplyObject(reply);
@@ -120,17 +121,18 @@ static int scan_parked(struct page_maker *maker, struct scan *scan, size_t limit
 /* ---- Ready jobs ---------------------------------------------------------------------------------
  */
 
-/* The ready jobs of a line after the place that the scan has come to, which moves: the line's
- * number, the number of a chunk, a seq. */
-static int scan_line(struct page_maker *maker, struct scan *scan, const struct line *line,
-                     size_t limit, size_t *looked, struct redrive_err *err)
+/* The ready jobs of a partition after the place that the scan has come to, which moves: the
+ * partition's number, the number of a chunk, a seq. */
+static int scan_partition(struct page_maker *maker, struct scan *scan,
+                          const struct partition *partition, size_t limit, size_t *looked,
+                          struct redrive_err *err)
 {
     struct store *store = maker->store;
     redisReply *reply = NULL;
-    if (scan->after.line != line->id)
-        scan->after = (struct scan_place){.line = line->id};
-    rd_ask_read(store, "line");
-    rd_ask_int(store, line->id);
+    if (scan->after.partition != partition->id)
+        scan->after = (struct scan_place){.partition = partition->id};
+    rd_ask_read(store, "partition");
+    rd_ask_int(store, partition->id);
     rd_ask_int(store, scan->after.priority);
     rd_ask_int(store, scan->after.seq);
     rd_ask_int(store, (int64_t)(limit - *looked) + 1);
@@ -154,12 +156,13 @@ static int scan_ready(struct page_maker *maker, struct scan *scan, size_t limit,
 {
     struct store *store = maker->store;
     size_t looked = 0;
-    int rc = rd_lines_refresh(store, err);
-    const uint32_t first = scan->after.line > 0 ? (uint32_t)scan->after.line : 1;
-    for (uint32_t i = first; rc == 0 && i <= store->n_lines && !maker->page->more; i++) {
-        const struct line *line = store->lines[i];
-        if (line && str_eq(line->tenant, scan->tenant) && str_eq(line->queue, scan->name))
-            rc = scan_line(maker, scan, line, limit, &looked, err);
+    int rc = rd_partitions_refresh(store, err);
+    const uint32_t first = scan->after.partition > 0 ? (uint32_t)scan->after.partition : 1;
+    for (uint32_t i = first; rc == 0 && i <= store->n_partitions && !maker->page->more; i++) {
+        const struct partition *partition = store->partitions[i];
+        if (partition && str_eq(partition->tenant, scan->tenant) &&
+            str_eq(partition->queue, scan->name))
+            rc = scan_partition(maker, scan, partition, limit, &looked, err);
     }
     return rc;
 }
@@ -183,8 +186,8 @@ struct ended {
     bool are_all; /* no state has more than were asked for */
 };
 
-/* Adds up to `limit` jobs of a state from the place of the scan on; those that the unit has moved
- * are left out. */
+/* Adds up to `limit` jobs of a state from the place of the scan on; those that the transaction has
+ * moved are left out. */
 static int add_ended(struct store *store, const struct scan *scan, int state, size_t limit,
                      struct ended *ret, struct redrive_err *err)
 {
@@ -250,7 +253,7 @@ int redis_scan(struct store *store, struct scan *scan, struct job_page *ret,
     const size_t limit = scan->limit < AT_ONCE_MAX ? scan->limit : AT_ONCE_MAX;
     rd_page_start(&maker, store, ret);
     scan->next_ms = 0;
-    int rc = rd_unit_needed(store, err);
+    int rc = rd_transaction_needed(store, err);
     if (rc != 0)
         return rc;
     rc = scan->index <= SCAN_DEADLINES       ? scan_times(&maker, scan, limit, err)

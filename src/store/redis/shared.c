@@ -86,7 +86,7 @@ static int find_version(struct store *store, const struct shared_write *write, i
     return rc;
 }
 
-/* What the unit has put in the place of a row, or would. */
+/* What the transaction has put in the place of a row, or would. */
 static int find_write(struct store *store, const struct shared_row *row, struct shared_write **ret,
                       struct redrive_err *err)
 {
@@ -95,7 +95,7 @@ static int find_write(struct store *store, const struct shared_row *row, struct 
     buf_reset(&store->row);
     rd_add_part(&store->row, row->tenant);
     rd_add_part(&store->row, row->key);
-    write.field = rd_unit_dup(store, buf_str(&store->row));
+    write.field = rd_transaction_dup(store, buf_str(&store->row));
     *ret = map_get(&store->shared_writes, name_of(store, str_of(write.key), write.field));
     if (!*ret) {
         *ret = arena_alloc(&store->arena, sizeof **ret);
@@ -111,7 +111,7 @@ static int find_write(struct store *store, const struct shared_row *row, struct 
     return rc;
 }
 
-/* Whether the unit may put it, as far as is known before its commit. */
+/* Whether the transaction may put it, as far as is known before its commit. */
 static bool is_at_version(const struct shared_write *write, const struct shared_row *row)
 {
     const bool is_any = row->is_delta && row->version == 0;
@@ -137,13 +137,13 @@ static int put_one(struct store *store, const struct shared_row *row, struct mov
     if (!row->is_delta) {
         write->is_put = true;
         write->now = row->removed ? 0 : row->version + 1;
-        write->value = rd_unit_dup(store, row->value);
+        write->value = rd_transaction_dup(store, row->value);
     }
     if (row->merged) {
         *row->merged = MERGED_UNKNOWN;
         write->merged = row->merged;
     }
-    store->shared_puts += shared_put_is_news(row);
+    store->shared_puts += shared_put_is_notified(row);
     rc = map_put(&store->shared_writes, name_of(store, str_of(write->key), write->field), write);
     return rc != 0 || store->arena.failed ? err_nomem(err) : 0;
 }
@@ -151,7 +151,7 @@ static int put_one(struct store *store, const struct shared_row *row, struct mov
 int redis_shared_put(struct store *store, const struct shared_row *rows, size_t n,
                      struct move_result *ret, struct redrive_err *err)
 {
-    int rc = rd_unit_needed(store, err);
+    int rc = rd_transaction_needed(store, err);
     for (size_t i = 0; rc == 0 && i < n; i++)
         rc = put_one(store, &rows[i], &ret[i], err);
     return rc;
@@ -167,16 +167,16 @@ static void pack_row(const struct shared_write *write, struct buf *ret)
     buf_add_str(ret, write->value);
 }
 
-void rd_rely_on_no_pause(struct store *store, const struct line *line)
+void rd_rely_on_no_pause(struct store *store, const struct partition *partition)
 {
     char key[16];
-    if (store->relied_line == line->id)
+    if (store->relied_line == partition->id)
         return;
-    store->relied_line = line->id;
+    store->relied_line = partition->id;
     rd_shared_key(SHARED_PAUSE, key);
     buf_reset(&store->row);
-    rd_add_part(&store->row, line->tenant);
-    rd_add_part(&store->row, line->queue);
+    rd_add_part(&store->row, partition->tenant);
+    rd_add_part(&store->row, partition->queue);
     const struct str words[] = {buf_str(&store->row), {0}};
     rd_ops_add(&store->checks, 'H', str_of(key), NULL, 0, words, 2);
 }
@@ -242,7 +242,7 @@ static int add_row(struct shared_reader *r, struct str field, struct str value,
     return arena->failed ? err_nomem(err) : 0;
 }
 
-/* A row of the server; what the unit has put in its place is added later. */
+/* A row of the server; what the transaction has put in its place is added later. */
 static int read_row(void *ctx, struct str field, struct str value, struct redrive_err *err)
 {
     struct shared_reader *r = ctx;
@@ -293,8 +293,8 @@ int rd_shared_check(struct store *store, struct redrive_err *err)
                : rd_shared_changed(store, err);
 }
 
-/* In a unit all kinds that are cached are read with the first, since whoever wants one wants them
- * all: as of one moment. */
+/* In a transaction all kinds that are cached are read with the first, since whoever wants one wants
+ * them all: as of one moment. */
 static int read_all_kinds(struct store *store, struct redrive_err *err)
 {
     char key[16];
@@ -312,7 +312,7 @@ static int read_rows(struct shared_reader *r, struct redrive_err *err)
     struct store *store = r->store;
     const redisReply *rows = NULL;
     int rc = 0;
-    if (store->in_unit && shared_is_cached(r->kind) && !store->shared_reply)
+    if (store->in_transaction && shared_is_cached(r->kind) && !store->shared_reply)
         rc = read_all_kinds(store, err);
     if (rc != 0)
         return rc;
@@ -366,7 +366,7 @@ int redis_shared_list(struct store *store, enum shared_kind kind, struct str ten
 int redis_counters_add(struct store *store, const struct counter *counters, size_t n,
                        struct redrive_err *err)
 {
-    int rc = rd_unit_needed(store, err);
+    int rc = rd_transaction_needed(store, err);
     for (size_t i = 0; rc == 0 && i < n; i++) {
         buf_reset(&store->row);
         rd_add_part(&store->row, counters[i].tenant);

@@ -12,10 +12,10 @@ int redis_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
                 int64_t *ret_shared_version, struct redrive_err *err);
 int redis_commit(struct store *store, struct redrive_err *err);
 void redis_rollback(struct store *store);
-int redis_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_news,
+int redis_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_notification,
                struct redrive_err *err);
-int redis_look_around(struct store *store, int64_t keep_ms, bool claims, struct store_around *ret,
-                      struct redrive_err *err);
+int redis_elect(struct store *store, int64_t keep_ms, bool claims, struct store_around *ret,
+                struct redrive_err *err);
 void redis_upkeep(struct store *store);
 
 int redis_submit(struct store *store, const struct job_spec *specs, size_t n,
@@ -27,10 +27,10 @@ int redis_scan(struct store *store, struct scan *scan, struct job_page *ret,
                struct redrive_err *err);
 int redis_move(struct store *store, const struct move_list *list, struct move_result *ret,
                struct redrive_err *err);
-int redis_adopt(struct store *store, const struct adopted_job *jobs, size_t n,
-                struct move_result *ret, struct redrive_err *err);
-int redis_adopt_keys(struct store *store, const struct held_key *keys, size_t n,
-                     struct redrive_err *err);
+int redis_import(struct store *store, const struct imported_job *jobs, size_t n,
+                 struct move_result *ret, struct redrive_err *err);
+int redis_import_keys(struct store *store, const struct remembered_key *keys, size_t n,
+                      struct redrive_err *err);
 
 int redis_shared_put(struct store *store, const struct shared_row *rows, size_t n,
                      struct move_result *ret, struct redrive_err *err);
@@ -47,8 +47,8 @@ int redis_lookup(struct store *store, const struct job_name *names, size_t n, st
                  struct redrive_err *err);
 int redis_history(struct store *store, const int64_t *seqs, size_t n, struct attempt_page *ret,
                   struct redrive_err *err);
-int redis_held_keys(struct store *store, struct str after_tenant, struct str after_key,
-                    size_t limit, struct held_key_page *ret, struct redrive_err *err);
+int redis_remembered_keys(struct store *store, struct str after_tenant, struct str after_key,
+                          size_t limit, struct remembered_key_page *ret, struct redrive_err *err);
 int redis_counts(struct store *store, enum count_kind kind, struct str tenant,
                  struct count_page *ret, struct redrive_err *err);
 int redis_groups(struct store *store, const struct job_filter *filter, struct group_page *ret,

@@ -99,8 +99,8 @@ static bool counts(const struct entry *e)
     return e->now.job.spec.unique_forever || !state_has_ended(e->now.job.status.state);
 }
 
-/* The oldest that counts, or, if it is to be unique for ever, the oldest of all. The unit has
- * changed jobs with keys, or made some: all of the key are looked at. */
+/* The oldest that counts, or, if it is to be unique for ever, the oldest of all. The transaction
+ * has changed jobs with keys, or made some: all of the key are looked at. */
 static int key_holder_among(struct store *store, const struct question *q, bool forever,
                             const struct entry **ret, struct redrive_err *err)
 {
@@ -115,7 +115,7 @@ static int key_holder_among(struct store *store, const struct question *q, bool 
     return rc;
 }
 
-/* *ret NULL: nobody, which the unit relies upon. */
+/* *ret NULL: nobody, which the transaction relies upon. */
 static int key_holder(struct store *store, const struct question *q, bool forever,
                       const struct entry **ret, struct redrive_err *err)
 {
@@ -144,7 +144,7 @@ static int key_holder(struct store *store, const struct question *q, bool foreve
 /* ---- Submit -------------------------------------------------------------------------------------
  */
 
-/* Copies what a job was given into the unit's memory. */
+/* Copies what a job was given into the transaction's memory. */
 static int own_job(struct store *store, struct entry *e, struct redrive_err *err)
 {
     struct job_spec *spec = &e->now.job.spec;
@@ -155,10 +155,10 @@ static int own_job(struct store *store, struct entry *e, struct redrive_err *err
         &s->worker,        &s->error.type, &s->error.message,
     };
     for (size_t i = 0; i < sizeof strings / sizeof strings[0]; i++)
-        *strings[i] = rd_unit_dup(store, *strings[i]);
-    spec->tenant = e->now.line->tenant;
-    spec->queue = e->now.line->queue;
-    spec->task = e->now.line->task;
+        *strings[i] = rd_transaction_dup(store, *strings[i]);
+    spec->tenant = e->now.partition->tenant;
+    spec->queue = e->now.partition->queue;
+    spec->task = e->now.partition->task;
     spec->process_after_ms = 0;
     if (spec->breaker_key.len > UINT16_MAX || spec->limit_key.len > UINT16_MAX)
         return err_set(err, REDRIVE_E_TOO_BIG, "the key of a breaker or a limit is too long");
@@ -203,22 +203,23 @@ static int add_entry(struct store *store, const struct row *row, const struct qu
     return rc;
 }
 
-static int submit_new(struct store *store, const struct job_spec *spec, const struct line *line,
-                      const struct question *q, struct entry **ret, struct redrive_err *err)
+static int submit_new(struct store *store, const struct job_spec *spec,
+                      const struct partition *partition, const struct question *q,
+                      struct entry **ret, struct redrive_err *err)
 {
     const struct row row = {
-        .line = line,
+        .partition = partition,
         .job = {.spec = *spec, .status = transition_submit(spec, store->next_seq++, store->now_ms)},
     };
     return add_entry(store, &row, q, ret, err);
 }
 
-static int submit_one(struct store *store, const struct job_spec *spec, const struct line *line,
-                      const struct question *q, struct submit_result *ret, struct arena *arena,
-                      struct redrive_err *err)
+static int submit_one(struct store *store, const struct job_spec *spec,
+                      const struct partition *partition, const struct question *q,
+                      struct submit_result *ret, struct arena *arena, struct redrive_err *err)
 {
     const struct entry *holder = id_holder(store, q);
-    struct held_key held;
+    struct remembered_key held;
     int rc = 0;
     *ret = (struct submit_result){.code = REDRIVE_E_EXISTS};
     if (!holder && q->held.len > 0) {
@@ -233,7 +234,7 @@ static int submit_one(struct store *store, const struct job_spec *spec, const st
     if (rc == 0 && !holder) {
         struct entry *e = NULL;
         ret->code = 0;
-        rc = submit_new(store, spec, line, q, &e, err);
+        rc = submit_new(store, spec, partition, q, &e, err);
         holder = e;
     }
     if (rc != 0 || !holder)
@@ -244,10 +245,10 @@ static int submit_one(struct store *store, const struct job_spec *spec, const st
     return arena->failed ? err_nomem(err) : 0;
 }
 
-/* Finds lines and answers for all. */
+/* Finds partitions and answers for all. */
 static int prepare(struct store *store, const struct job_spec *specs, size_t n,
-                   const struct line **lines, struct question *questions, redisReply **reply,
-                   struct redrive_err *err)
+                   const struct partition **partitions, struct question *questions,
+                   redisReply **reply, struct redrive_err *err)
 {
     for (size_t i = 0; i < n; i++) {
         questions[i].id = rd_digest_of(specs[i].tenant, specs[i].id);
@@ -255,7 +256,7 @@ static int prepare(struct store *store, const struct job_spec *specs, size_t n,
         if (questions[i].has_key)
             questions[i].key = rd_digest_of(specs[i].tenant, specs[i].unique_key);
     }
-    int rc = rd_line_find(store, specs, n, lines, err);
+    int rc = rd_partition_find(store, specs, n, partitions, err);
     if (rc == 0)
         rc = ask_all(store, questions, n, reply, err);
     if (rc == 0)
@@ -266,23 +267,23 @@ static int prepare(struct store *store, const struct job_spec *specs, size_t n,
 int redis_submit(struct store *store, const struct job_spec *specs, size_t n,
                  struct submit_result *ret, struct arena *arena, struct redrive_err *err)
 {
-    int rc = rd_unit_needed(store, err);
+    int rc = rd_transaction_needed(store, err);
     if (rc != 0 || n == 0)
         return rc;
-    const struct line **lines = calloc(n, sizeof(const struct line *));
+    const struct partition **partitions = calloc(n, sizeof(const struct partition *));
     struct question *questions = calloc(n, sizeof *questions);
     redisReply *reply = NULL;
-    if (!lines || !questions) {
-        free(lines);
+    if (!partitions || !questions) {
+        free(partitions);
         free(questions);
         return err_nomem(err);
     }
-    rc = prepare(store, specs, n, lines, questions, &reply, err);
+    rc = prepare(store, specs, n, partitions, questions, &reply, err);
     for (size_t i = 0; rc == 0 && i < n; i++)
-        rc = submit_one(store, &specs[i], lines[i], &questions[i], &ret[i], arena, err);
+        rc = submit_one(store, &specs[i], partitions[i], &questions[i], &ret[i], arena, err);
     if (reply)
         freeReplyObject(reply);
-    free(lines);
+    free(partitions);
     free(questions);
     return rc;
 }
@@ -291,7 +292,7 @@ int redis_submit(struct store *store, const struct job_spec *specs, size_t n,
  */
 
 /* The job of the same id, or, when both live, of the same key; *ret NULL: there is none, which the
- * unit relies upon. */
+ * transaction relies upon. */
 static int in_the_way(struct store *store, const struct job *job, const struct question *q,
                       const struct entry **ret, struct redrive_err *err)
 {
@@ -309,47 +310,48 @@ static int in_the_way(struct store *store, const struct job *job, const struct q
     return rc;
 }
 
-static int adopt_one(struct store *store, const struct adopted_job *adopted,
-                     const struct line *line, const struct question *q, struct move_result *ret,
-                     struct redrive_err *err)
+static int import_one(struct store *store, const struct imported_job *imported,
+                      const struct partition *partition, const struct question *q,
+                      struct move_result *ret, struct redrive_err *err)
 {
     const struct entry *other;
     struct entry *e = NULL;
-    int rc = in_the_way(store, adopted->job, q, &other, err);
+    int rc = in_the_way(store, imported->job, q, &other, err);
     if (rc == 0 && other)
         *ret = (struct move_result){REDRIVE_E_EXISTS, other->now.job.status.state};
     if (rc != 0 || other)
         return rc;
-    struct row row = {.line = line, .job = *adopted->job};
+    struct row row = {.partition = partition, .job = *imported->job};
     row.job.status.seq = store->next_seq++;
     rc = add_entry(store, &row, q, &e, err);
-    const size_t n = adopted_rows(adopted);
+    const size_t n = imported_rows(imported);
     for (size_t i = 0; rc == 0 && i < n; i++)
-        rc = rd_entry_remember(store, e, &adopted->attempts[i], err);
-    *ret = (struct move_result){.state = adopted->job->status.state};
+        rc = rd_entry_remember(store, e, &imported->attempts[i], err);
+    *ret = (struct move_result){.state = imported->job->status.state};
     return rc;
 }
 
-int redis_adopt(struct store *store, const struct adopted_job *jobs, size_t n,
-                struct move_result *ret, struct redrive_err *err)
+int redis_import(struct store *store, const struct imported_job *jobs, size_t n,
+                 struct move_result *ret, struct redrive_err *err)
 {
-    int rc = rd_unit_needed(store, err);
+    int rc = rd_transaction_needed(store, err);
     if (rc != 0 || n == 0)
         return rc;
     struct job_spec *specs = calloc(n, sizeof *specs);
-    const struct line **lines = calloc(n, sizeof(const struct line *));
+    const struct partition **partitions = calloc(n, sizeof(const struct partition *));
     struct question *questions = calloc(n, sizeof *questions);
     redisReply *reply = NULL;
     for (size_t i = 0; specs && i < n; i++)
         specs[i] = jobs[i].job->spec;
-    rc = specs && lines && questions ? prepare(store, specs, n, lines, questions, &reply, err)
-                                     : err_nomem(err);
-    for (size_t i = 0; rc == 0 && lines && questions && i < n; i++)
-        rc = adopt_one(store, &jobs[i], lines[i], &questions[i], &ret[i], err);
+    rc = specs && partitions && questions
+             ? prepare(store, specs, n, partitions, questions, &reply, err)
+             : err_nomem(err);
+    for (size_t i = 0; rc == 0 && partitions && questions && i < n; i++)
+        rc = import_one(store, &jobs[i], partitions[i], &questions[i], &ret[i], err);
     if (reply)
         freeReplyObject(reply);
     free(specs);
-    free(lines);
+    free(partitions);
     free(questions);
     return rc;
 }

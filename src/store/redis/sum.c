@@ -1,28 +1,28 @@
-/* sum.c - how many jobs there are, by queue, line and lane. */
+/* sum.c - how many jobs there are, by queue, partition and gate. */
 #include <stdlib.h>
 
 #include "base/err.h"
 #include "store/redis/private.h"
 #include "store/redis/slots.h"
 
-/* How many lines are asked for at a time. */
-#define LINES_AT_ONCE ((uint32_t)200)
+/* How many partitions are asked for at a time. */
+#define PARTITIONS_AT_ONCE ((uint32_t)200)
 
-/* What the server says of a line that has jobs. */
-struct line_sum {
-    const struct line *line;
+/* What the server says of a partition that has jobs. */
+struct partition_sum {
+    const struct partition *partition;
     uint64_t by_state[REDRIVE_STATE_COUNT];
     int64_t oldest_seq; /* of the queued ones; 0: there is none */
     int64_t oldest_created_ms;
     int64_t next_due_ms;
 };
 
-static int read_sum(struct store *store, const redisReply *reply, size_t at, struct line_sum *ret,
-                    struct redrive_err *err)
+static int read_sum(struct store *store, const redisReply *reply, size_t at,
+                    struct partition_sum *ret, struct redrive_err *err)
 {
     struct row row;
-    *ret = (struct line_sum){0};
-    int rc = rd_line_numbered(store, (uint32_t)rd_reply_int(reply, at), &ret->line, err);
+    *ret = (struct partition_sum){0};
+    int rc = rd_partition_numbered(store, (uint32_t)rd_reply_int(reply, at), &ret->partition, err);
     const struct str counts = rd_reply_str(reply, at + 1);
     for (const char *p = counts.ptr; rc == 0 && p < counts.ptr + counts.len;) {
         char *end;
@@ -45,24 +45,25 @@ static int read_sum(struct store *store, const redisReply *reply, size_t at, str
     return rc;
 }
 
-/* The sums of all lines of a tenant, or of all, that have jobs. The caller frees them. */
-static int read_sums(struct store *store, struct str tenant, struct line_sum **ret, size_t *ret_n,
-                     struct redrive_err *err)
+/* The sums of all partitions of a tenant, or of all, that have jobs. The caller frees them. */
+static int read_sums(struct store *store, struct str tenant, struct partition_sum **ret,
+                     size_t *ret_n, struct redrive_err *err)
 {
     *ret = NULL;
     *ret_n = 0;
-    int rc = rd_lines_refresh(store, err);
+    int rc = rd_partitions_refresh(store, err);
     if (rc != 0)
         return rc;
-    *ret = calloc((size_t)store->n_lines + 1, sizeof **ret);
+    *ret = calloc((size_t)store->n_partitions + 1, sizeof **ret);
     if (!*ret)
         return err_nomem(err);
-    for (uint32_t i = 1; rc == 0 && i <= store->n_lines;) {
+    for (uint32_t i = 1; rc == 0 && i <= store->n_partitions;) {
         redisReply *reply = NULL;
         uint32_t asked = 0;
         rd_ask_read(store, "sums");
-        for (; i <= store->n_lines && asked < LINES_AT_ONCE; i++)
-            if (store->lines[i] && (tenant.len == 0 || str_eq(store->lines[i]->tenant, tenant))) {
+        for (; i <= store->n_partitions && asked < PARTITIONS_AT_ONCE; i++)
+            if (store->partitions[i] &&
+                (tenant.len == 0 || str_eq(store->partitions[i]->tenant, tenant))) {
                 rd_ask_int(store, i);
                 asked++;
             }
@@ -79,13 +80,14 @@ static int read_sums(struct store *store, struct str tenant, struct line_sum **r
     return rc;
 }
 
-/* ---- Queues and lines ---------------------------------------------------------------------------
+/* ---- Queues and partitions
+ * ---------------------------------------------------------------------------
  */
 
-static int line_order(const void *left, const void *right)
+static int partition_order(const void *left, const void *right)
 {
-    const struct line *a = ((const struct line_sum *)left)->line;
-    const struct line *b = ((const struct line_sum *)right)->line;
+    const struct partition *a = ((const struct partition_sum *)left)->partition;
+    const struct partition *b = ((const struct partition_sum *)right)->partition;
     int order = str_compare(a->tenant, b->tenant);
     if (order == 0)
         order = str_compare(a->queue, b->queue);
@@ -102,30 +104,30 @@ static struct job_count *add_count(struct count_page *page, struct str tenant, s
     return count;
 }
 
-static void add_states(struct job_count *count, const struct line_sum *sum)
+static void add_states(struct job_count *count, const struct partition_sum *sum)
 {
     for (int s = 0; s < REDRIVE_STATE_COUNT; s++)
         count->by_state[s] += sum->by_state[s];
 }
 
-static void add_lines(struct count_page *page, const struct line_sum *sums, size_t n)
+static void add_partitions(struct count_page *page, const struct partition_sum *sums, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        const struct line *line = sums[i].line;
-        add_states(add_count(page, line->tenant, line->queue, line->task), &sums[i]);
+        const struct partition *partition = sums[i].partition;
+        add_states(add_count(page, partition->tenant, partition->queue, partition->task), &sums[i]);
     }
 }
 
-/* The lines of a queue stand side by side. */
-static void add_queues(struct count_page *page, const struct line_sum *sums, size_t n)
+/* The partitions of a queue stand side by side. */
+static void add_queues(struct count_page *page, const struct partition_sum *sums, size_t n)
 {
     int64_t oldest_seq = 0;
     for (size_t i = 0; i < n; i++) {
-        const struct line_sum *sum = &sums[i];
-        const struct line *line = sum->line;
-        if (i == 0 || !str_eq(sums[i - 1].line->queue, line->queue) ||
-            !str_eq(sums[i - 1].line->tenant, line->tenant)) {
-            (void)add_count(page, line->tenant, line->queue, (struct str){0});
+        const struct partition_sum *sum = &sums[i];
+        const struct partition *partition = sum->partition;
+        if (i == 0 || !str_eq(sums[i - 1].partition->queue, partition->queue) ||
+            !str_eq(sums[i - 1].partition->tenant, partition->tenant)) {
+            (void)add_count(page, partition->tenant, partition->queue, (struct str){0});
             oldest_seq = 0;
         }
         struct job_count *q = &page->counts[page->n - 1];
@@ -153,20 +155,20 @@ static void add_pauses(struct count_page *page, const struct shared_page *pauses
     }
 }
 
-static int count_lines(struct store *store, enum count_kind kind, struct str tenant,
-                       struct count_page *page, struct redrive_err *err)
+static int count_partitions(struct store *store, enum count_kind kind, struct str tenant,
+                            struct count_page *page, struct redrive_err *err)
 {
-    struct line_sum *sums;
+    struct partition_sum *sums;
     struct shared_page pauses = {0};
     size_t n;
     int rc = read_sums(store, tenant, &sums, &n, err);
     if (rc == 0 && kind == COUNT_QUEUES)
         rc = redis_shared_list(store, SHARED_PAUSE, tenant, &pauses, err);
     if (rc == 0 && n > 0)
-        qsort(sums, n, sizeof *sums, line_order);
+        qsort(sums, n, sizeof *sums, partition_order);
     page->counts = arena_array(&page->arena, n + pauses.n + 1, sizeof *page->counts);
     if (rc == 0 && page->counts) {
-        (kind == COUNT_QUEUES ? add_queues : add_lines)(page, sums, n);
+        (kind == COUNT_QUEUES ? add_queues : add_partitions)(page, sums, n);
         add_pauses(page, &pauses);
     }
     shared_page_release(&pauses);
@@ -174,24 +176,24 @@ static int count_lines(struct store *store, enum count_kind kind, struct str ten
     return rc;
 }
 
-/* ---- Lanes --------------------------------------------------------------------------------------
+/* ---- Gates --------------------------------------------------------------------------------------
  */
 
-struct lane_reader {
+struct gate_reader {
     struct str tenant;
     struct count_page *page;
     size_t capacity;
 };
 
-/* Adds a count if it is of the reader's tenant; `name` has tenant and lane. */
-static int add_lane(struct lane_reader *r, struct str name, struct job_count lane,
+/* Adds a count if it is of the reader's tenant; `name` has tenant and gate. */
+static int add_gate(struct gate_reader *r, struct str name, struct job_count gate,
                     struct redrive_err *err)
 {
     struct arena *arena = &r->page->arena;
-    if (!rd_take_part(&name, arena, &lane.tenant) || !rd_take_part(&name, arena, &lane.lane))
+    if (!rd_take_part(&name, arena, &gate.tenant) || !rd_take_part(&name, arena, &gate.gate))
         return arena->failed ? err_nomem(err)
-                             : err_set(err, REDRIVE_E_CORRUPT, "the count of a lane is damaged");
-    if (r->tenant.len > 0 && !str_eq(r->tenant, lane.tenant))
+                             : err_set(err, REDRIVE_E_CORRUPT, "the count of a gate is damaged");
+    if (r->tenant.len > 0 && !str_eq(r->tenant, gate.tenant))
         return 0;
     if (r->page->n == r->capacity) {
         const size_t capacity = r->capacity ? 2 * r->capacity : 16;
@@ -203,29 +205,29 @@ static int add_lane(struct lane_reader *r, struct str name, struct job_count lan
         r->page->counts = grown;
         r->capacity = capacity;
     }
-    r->page->counts[r->page->n++] = lane;
+    r->page->counts[r->page->n++] = gate;
     return 0;
 }
 
 static int read_parked(void *ctx, struct str field, struct str value, struct redrive_err *err)
 {
     const struct job_count count = {.jobs = value.len > 0 ? strtoull(value.ptr, NULL, 10) : 0};
-    return add_lane(ctx, field, count, err);
+    return add_gate(ctx, field, count, err);
 }
 
-static int read_running(struct lane_reader *r, const redisReply *reply, struct redrive_err *err)
+static int read_running(struct gate_reader *r, const redisReply *reply, struct redrive_err *err)
 {
     int rc = 0;
     for (size_t i = 0; rc == 0 && i + 2 < reply->elements; i += 3) {
         const struct job_count count = {.jobs = (uint64_t)rd_reply_int(reply, i + 1),
                                         .used = (uint64_t)rd_reply_int(reply, i + 2)};
-        rc = add_lane(r, rd_reply_str(reply, i), count, err);
+        rc = add_gate(r, rd_reply_str(reply, i), count, err);
     }
     return rc;
 }
 
 /* One question, so that jobs and slots are as of one moment. */
-static int count_running(struct store *store, struct lane_reader *r, struct redrive_err *err)
+static int count_running(struct store *store, struct gate_reader *r, struct redrive_err *err)
 {
     redisReply *reply = NULL;
     rd_ask_read(store, "running");
@@ -250,10 +252,10 @@ int redis_counts(struct store *store, enum count_kind kind, struct str tenant,
                  struct count_page *ret, struct redrive_err *err)
 {
     count_page_release(ret);
-    struct lane_reader reader = {.tenant = tenant, .page = ret};
+    struct gate_reader reader = {.tenant = tenant, .page = ret};
     int rc = kind == COUNT_PARKED    ? rd_scan_hash(store, "l", read_parked, &reader, err)
              : kind == COUNT_RUNNING ? count_running(store, &reader, err)
-                                     : count_lines(store, kind, tenant, ret, err);
+                                     : count_partitions(store, kind, tenant, ret, err);
     if (rc == 0 && ret->arena.failed)
         rc = err_nomem(err);
     if (rc != 0) {

@@ -1,4 +1,4 @@
-/* wait.c - until others have news: a second connection is told of them. */
+/* wait.c - until others have notification: a second connection is told of them. */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -8,11 +8,11 @@
 #include "store/redis/private.h"
 #include "store/redis/slots.h"
 
-/* How often it is looked for news when nobody can tell of them. */
+/* How often it is looked for notification when nobody can tell of them. */
 #define DEAF_MS 1000
 
-/* Whether there were commits that this handle has not seen, be they its own news or not. */
-static int look(struct store *store, uint32_t *news, struct redrive_err *err)
+/* Whether there were commits that this handle has not seen, be they its own notification or not. */
+static int look(struct store *store, uint32_t *notification, struct redrive_err *err)
 {
     redisReply *reply = NULL;
     rd_ask_command(store, "HGET");
@@ -24,7 +24,7 @@ static int look(struct store *store, uint32_t *news, struct redrive_err *err)
     const int64_t commits = reply->type == REDIS_REPLY_STRING ? strtoll(reply->str, NULL, 10) : 0;
     freeReplyObject(reply);
     if (commits != store->commits_seen)
-        *news |= STORE_NEWS_ALL;
+        *notification |= STORE_NOTIFY_ALL;
     store->commits_seen = commits;
     return 0;
 }
@@ -43,35 +43,35 @@ static int check_place(struct store *store, struct redrive_err *err)
     return rc;
 }
 
-static void ear_close(struct store *store)
+static void listener_close(struct store *store)
 {
-    if (store->ear)
-        redisFree(store->ear);
-    store->ear = NULL;
+    if (store->listener)
+        redisFree(store->listener);
+    store->listener = NULL;
 }
 
 /* Subscribes to what is new, and to what is meant for this process alone. */
-static redisContext *ear_open(const struct store *store)
+static redisContext *listener_open(const struct store *store)
 {
-    redisContext *ear = rd_link_connect(&store->place, NULL);
-    if (!ear)
+    redisContext *listener = rd_link_connect(&store->place, NULL);
+    if (!listener)
         return NULL;
     redisReply *reply = NULL;
-    if (rd_link_greet(ear, &store->place, NULL) == 0)
-        reply = redisCommand(ear, "SUBSCRIBE {%s}:changed {%s}:wake:%s", store->place.prefix,
+    if (rd_link_greet(listener, &store->place, NULL) == 0)
+        reply = redisCommand(listener, "SUBSCRIBE {%s}:changed {%s}:wake:%s", store->place.prefix,
                              store->place.prefix, store->origin);
     if (!reply || reply->type == REDIS_REPLY_ERROR) {
-        redisFree(ear);
-        ear = NULL;
+        redisFree(listener);
+        listener = NULL;
     }
     freeReplyObject(reply);
-    return ear;
+    return listener;
 }
 
-static int ear_next(redisContext *ear, redisReply **ret)
+static int listener_next(redisContext *listener, redisReply **ret)
 {
     *ret = NULL;
-    return redisGetReplyFromReader(ear, (void **)ret) == REDIS_OK ? 0 : REDRIVE_E_IO;
+    return redisGetReplyFromReader(listener, (void **)ret) == REDIS_OK ? 0 : REDRIVE_E_IO;
 }
 
 static bool is_wake(struct str channel)
@@ -83,83 +83,85 @@ static bool is_wake(struct str channel)
     return false;
 }
 
-/* What a message means: whose news it is, and what they are. A program with other scripts may say
- * less, which may be anything. */
-static uint32_t news_in(const struct store *store, struct str channel, struct str message)
+/* What a message means: whose notification it is, and what they are. A program with other scripts
+ * may say less, which may be anything. */
+static uint32_t notification_in(const struct store *store, struct str channel, struct str message)
 {
     if (message.len > 0 && is_wake(channel))
-        return STORE_NEWS_READY;
+        return STORE_NOTIFY_READY;
     const char *space = message.len > 0 ? memchr(message.ptr, ' ', message.len) : NULL;
     const struct str origin = {message.ptr, space ? (size_t)(space - message.ptr) : message.len};
     if (message.len == 0 || str_is(origin, store->origin) || str_is(origin, store->me))
         return 0;
-    return space ? (uint32_t)strtoul(space + 1, NULL, 10) & STORE_NEWS_ALL : STORE_NEWS_ALL;
+    return space ? (uint32_t)strtoul(space + 1, NULL, 10) & STORE_NOTIFY_ALL : STORE_NOTIFY_ALL;
 }
 
-/* Reads what has come. With the connection any news may be lost. */
-static uint32_t ear_hear(struct store *store)
+/* Reads what has come. With the connection any notification may be lost. */
+static uint32_t listener_hear(struct store *store)
 {
-    uint32_t news = 0;
+    uint32_t notification = 0;
     redisReply *reply;
-    int rc = redisBufferRead(store->ear) == REDIS_OK ? 0 : REDRIVE_E_IO;
-    while (rc == 0 && (rc = ear_next(store->ear, &reply)) == 0 && reply) {
-        news |= news_in(store, rd_reply_str(reply, 1), rd_reply_str(reply, 2));
+    int rc = redisBufferRead(store->listener) == REDIS_OK ? 0 : REDRIVE_E_IO;
+    while (rc == 0 && (rc = listener_next(store->listener, &reply)) == 0 && reply) {
+        notification |= notification_in(store, rd_reply_str(reply, 1), rd_reply_str(reply, 2));
         freeReplyObject(reply);
     }
     if (rc == 0)
-        return news;
-    ear_close(store);
-    return STORE_NEWS_ALL;
+        return notification;
+    listener_close(store);
+    return STORE_NOTIFY_ALL;
 }
 
-static uint32_t ear_wait(struct store *store, int64_t until_ms)
+static uint32_t listener_wait(struct store *store, int64_t until_ms)
 {
     for (;;) {
         const int64_t left_ms = until_ms - clock_monotonic_ms();
-        struct pollfd at = {.fd = store->ear->fd, .events = POLLIN};
+        struct pollfd at = {.fd = store->listener->fd, .events = POLLIN};
         int n = poll(&at, 1, left_ms > 60000 ? 60000 : left_ms > 0 ? (int)left_ms : 0);
-        const uint32_t news = n > 0 ? ear_hear(store) : 0;
-        if (news != 0 || left_ms <= 0)
-            return news;
+        const uint32_t notification = n > 0 ? listener_hear(store) : 0;
+        if (notification != 0 || left_ms <= 0)
+            return notification;
         if (n < 0 && errno != EINTR)
-            return STORE_NEWS_ALL;
+            return STORE_NOTIFY_ALL;
     }
 }
 
 /* Listens, or looks again after a while if nobody can tell. */
-static int wait_until(struct store *store, int64_t until_ms, uint32_t *news,
+static int wait_until(struct store *store, int64_t until_ms, uint32_t *notification,
                       struct redrive_err *err)
 {
     const int64_t left_ms = until_ms - clock_monotonic_ms();
-    if (store->ear) {
-        *news = ear_wait(store, until_ms < store->check_at_ms ? until_ms : store->check_at_ms);
+    if (store->listener) {
+        *notification =
+            listener_wait(store, until_ms < store->check_at_ms ? until_ms : store->check_at_ms);
         return 0;
     }
     poll(NULL, 0, left_ms > DEAF_MS ? DEAF_MS : left_ms > 0 ? (int)left_ms : 0);
-    return look(store, news, err);
+    return look(store, notification, err);
 }
 
-int redis_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_news, struct redrive_err *err)
+int redis_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_notification,
+               struct redrive_err *err)
 {
-    uint32_t news = 0;
+    uint32_t notification = 0;
     int rc = 0;
-    if (store->in_unit)
-        return err_set(err, REDRIVE_E_STATE, "a unit is open: waiting would be for ever");
+    if (store->in_transaction)
+        return err_set(err, REDRIVE_E_STATE, "a transaction is open: waiting would be for ever");
     const int64_t now_ms = clock_monotonic_ms();
     const int64_t until_ms = timeout_ms > INT64_MAX - now_ms ? INT64_MAX : now_ms + timeout_ms;
     do {
-        if (store->ear && clock_monotonic_ms() >= store->check_at_ms)
+        if (store->listener && clock_monotonic_ms() >= store->check_at_ms)
             rc = check_place(store, err);
-        if (rc == 0 && !store->ear) {
+        if (rc == 0 && !store->listener) {
             /* Who listens first and looks then misses nothing. */
-            store->ear = ear_open(store);
+            store->listener = listener_open(store);
             store->check_at_ms = clock_monotonic_ms() + CHECK_PLACE_MS;
-            rc = look(store, &news, err);
+            rc = look(store, &notification, err);
         }
-        if (rc == 0 && news == 0)
-            rc = wait_until(store, until_ms, &news, err);
-    } while (rc == 0 && news == 0 && clock_monotonic_ms() < until_ms);
-    if (ret_news)
-        *ret_news = rc == 0 ? news : 0;
+        if (rc == 0 && notification == 0)
+            rc = wait_until(store, until_ms, &notification, err);
+    } while (rc == 0 && notification == 0 && clock_monotonic_ms() < until_ms);
+    if (ret_notification)
+        *ret_notification = rc == 0 ? notification : 0;
     return rc;
 }

@@ -12,8 +12,8 @@
 #define LOOK_AT_ONCE   1000
 #define PICKED_AT_ONCE 256
 
-/* Beyond this many lines a walk tells them apart here. */
-#define LINES_MAX 2000
+/* Beyond this many partitions a walk tells them apart here. */
+#define PARTITIONS_MAX 2000
 
 /* Beyond this many jobs a walk over all is as good: it meets one of them soon. */
 #define PICKED_MAX ((int64_t)20000)
@@ -25,7 +25,7 @@ static int read_picked(struct store *store, struct walk *walk, bool wants_big, r
     rd_ask_read(store, "picked");
     rd_ask_int(store, walk->states);
     rd_ask_int(store, walk->flags);
-    rd_ask_str(store, walk->lines);
+    rd_ask_str(store, walk->partitions);
     rd_ask_text(store, wants_big ? "1" : "0");
     for (size_t i = 0; i < PICKED_AT_ONCE && walk->at < walk->n_seqs; i++)
         rd_ask_int(store, walk->seqs[walk->at++]);
@@ -43,7 +43,7 @@ int rd_walk_read(struct store *store, struct walk *walk, size_t limit, bool want
     rd_ask_int(store, walk->after);
     rd_ask_int(store, walk->states);
     rd_ask_int(store, walk->flags);
-    rd_ask_str(store, walk->lines);
+    rd_ask_str(store, walk->partitions);
     rd_ask_int(store, (int64_t)limit);
     rd_ask_int(store, LOOK_AT_ONCE);
     rd_ask_text(store, wants_big ? "1" : "0");
@@ -62,25 +62,25 @@ static bool wants(struct str wanted, struct str s)
     return wanted.len == 0 || str_eq(wanted, s);
 }
 
-int rd_walk_lines(struct store *store, const struct job_filter *f, struct buf *ret, bool *ret_none,
-                  struct redrive_err *err)
+int rd_walk_partitions(struct store *store, const struct job_filter *f, struct buf *ret,
+                       bool *ret_none, struct redrive_err *err)
 {
     size_t n = 0;
     *ret_none = false;
     if (f->tenant.len == 0 && f->queue.len == 0 && f->task.len == 0)
         return 0;
-    int rc = rd_lines_refresh(store, err);
-    for (uint32_t i = 1; rc == 0 && i <= store->n_lines; i++) {
-        const struct line *line = store->lines[i];
-        if (!line || !wants(f->tenant, line->tenant) || !wants(f->queue, line->queue) ||
-            !wants(f->task, line->task))
+    int rc = rd_partitions_refresh(store, err);
+    for (uint32_t i = 1; rc == 0 && i <= store->n_partitions; i++) {
+        const struct partition *partition = store->partitions[i];
+        if (!partition || !wants(f->tenant, partition->tenant) ||
+            !wants(f->queue, partition->queue) || !wants(f->task, partition->task))
             continue;
         for (int shift = 24; shift >= 0; shift -= 8)
             buf_putc(ret, (char)(i >> shift));
         n++;
     }
     *ret_none = n == 0;
-    if (n > LINES_MAX)
+    if (n > PARTITIONS_MAX)
         buf_reset(ret);
     return rc == 0 && buf_failed(ret) ? err_nomem(err) : rc;
 }
@@ -88,13 +88,13 @@ int rd_walk_lines(struct store *store, const struct job_filter *f, struct buf *r
 int rd_walk_tenant(struct store *store, const struct job_filter *f, struct walk *walk,
                    struct redrive_err *err)
 {
-    const struct line *line = map_get(&store->lines_by_tenant, f->tenant);
+    const struct partition *partition = map_get(&store->partitions_by_tenant, f->tenant);
     struct count_page page = {0};
-    if (f->tenant.len == 0 || !line)
+    if (f->tenant.len == 0 || !partition)
         return 0;
-    /* The line may be forgotten by the next call, if another store stands there now. */
-    const uint32_t tenant_id = line->tenant_id;
-    int rc = redis_counts(store, COUNT_LINES, f->tenant, &page, err);
+    /* The partition may be forgotten by the next call, if another store stands there now. */
+    const uint32_t tenant_id = partition->tenant_id;
+    int rc = redis_counts(store, COUNT_PARTITIONS, f->tenant, &page, err);
     for (size_t i = 0; rc == 0 && i < page.n; i++)
         for (int state = 0; state < REDRIVE_STATE_COUNT; state++) {
             const int64_t n = (int64_t)page.counts[i].by_state[state];

@@ -7,14 +7,15 @@
 #include "base/text/buf.h"
 #include "store/page.h"
 
-/* Walks over the jobs in these states and lines (4 bytes each; none: all) by seq, some at a time.
+/* Walks over the jobs in these states and partitions (4 bytes each; none: all) by seq, some at a
+ * time.
  */
 struct walk {
     bool is_back;
     int64_t after; /* seq; moved */
     uint32_t states;
     unsigned flags; /* of rows; 0: any */
-    struct str lines;
+    struct str partitions;
     bool is_over;
 
     char own[24];            /* the index of the one tenant whose jobs are met; "": of all */
@@ -26,7 +27,7 @@ struct walk {
     size_t at;
 };
 #define WALK_FINGERPRINT 2
-/* Makes it a walk over the jobs of the filter's tenant, if it has one; after rd_walk_lines. */
+/* Makes it a walk over the jobs of the filter's tenant, if it has one; after rd_walk_partitions. */
 int rd_walk_tenant(struct store *store, const struct job_filter *filter, struct walk *walk,
                    struct redrive_err *err);
 /* How many jobs are in these states, which are ends or running. */
@@ -36,8 +37,8 @@ int rd_walk_plan(struct store *store, struct walk *walk, struct redrive_err *err
 void rd_walk_release(struct walk *walk);
 int rd_walk_read(struct store *store, struct walk *walk, size_t limit, bool wants_big,
                  redisReply **ret, struct redrive_err *err);
-/* The lines of a filter for a walk; *ret_none: there are none. */
-int rd_walk_lines(struct store *store, const struct job_filter *filter, struct buf *ret,
-                  bool *ret_none, struct redrive_err *err);
+/* The partitions of a filter for a walk; *ret_none: there are none. */
+int rd_walk_partitions(struct store *store, const struct job_filter *filter, struct buf *ret,
+                       bool *ret_none, struct redrive_err *err);
 
 #endif

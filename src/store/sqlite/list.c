@@ -35,13 +35,15 @@ static void add_conditions(struct buf *sql, const struct job_filter *f, bool of_
         bool used;
         const char *text;
     } pieces[] = {
-        {f->tenant.len > 0 && !of_tenant,
-         " AND j.line_id IN (SELECT line_id FROM lines JOIN tenants t USING (tenant_id) "
-         "WHERE t.name = ?1)"},
+        {f->tenant.len > 0 && !of_tenant, " AND j.partition_id IN (SELECT partition_id FROM "
+                                          "partitions JOIN tenants t USING (tenant_id) "
+                                          "WHERE t.name = ?1)"},
         {f->id.len, " AND j.seq IN (SELECT seq FROM specs WHERE tenant_id IN "
                     "(SELECT tenant_id FROM tenants) AND id = ?2)"},
-        {f->task.len, " AND j.line_id IN (SELECT line_id FROM lines WHERE task = ?3)"},
-        {f->queue.len, " AND j.line_id IN (SELECT line_id FROM lines WHERE queue = ?4)"},
+        {f->task.len,
+         " AND j.partition_id IN (SELECT partition_id FROM partitions WHERE task = ?3)"},
+        {f->queue.len,
+         " AND j.partition_id IN (SELECT partition_id FROM partitions WHERE queue = ?4)"},
         {f->user.len, " AND s.user = ?5"},
         {f->unique_key.len, " AND j.seq IN (SELECT seq FROM keys WHERE tenant_id IN "
                             "(SELECT tenant_id FROM tenants) AND unique_key = ?6)"},
@@ -51,8 +53,8 @@ static void add_conditions(struct buf *sql, const struct job_filter *f, bool of_
         {f->error_type.len, " AND h.error_type = ?10"},
         {f->text.len, " AND instr(h.error_message, ?11) > 0"},
         {f->fingerprint, " AND j.fingerprint = ?12"},
-        {f->finished_after_ms, " AND j.state >= 5 AND j.rank >= ?13"},
-        {f->finished_before_ms, " AND j.state >= 5 AND j.rank < ?14"},
+        {f->finished_after_ms, " AND j.state >= 5 AND j.sort_key >= ?13"},
+        {f->finished_before_ms, " AND j.state >= 5 AND j.sort_key < ?14"},
     };
     for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++)
         if (pieces[i].used)
@@ -60,7 +62,7 @@ static void add_conditions(struct buf *sql, const struct job_filter *f, bool of_
 }
 
 /* The time of the end; 0 before that. With by_end all have ended, and the index gives the order. */
-#define FINISHED_MS "iif(j.state >= 5, j.rank, 0)"
+#define FINISHED_MS "iif(j.state >= 5, j.sort_key, 0)"
 
 static enum job_order known_order(const struct job_filter *f)
 {
@@ -85,8 +87,8 @@ static void add_order(struct buf *sql, const struct job_filter *f, bool by_end)
         [ORDER_FINISHED] = " AND (" FINISHED_MS ", j.seq) < (?16, ?15)",
     };
     if (f->after_seq)
-        buf_puts(sql, by_end ? " AND (j.rank, j.seq) < (?16, ?15)" : KEYSETS[known_order(f)]);
-    buf_puts(sql, by_end ? " ORDER BY j.rank DESC, j.seq DESC" : order_of(f));
+        buf_puts(sql, by_end ? " AND (j.sort_key, j.seq) < (?16, ?15)" : KEYSETS[known_order(f)]);
+    buf_puts(sql, by_end ? " ORDER BY j.sort_key DESC, j.seq DESC" : order_of(f));
 }
 
 /* A number that the text does not mention is out of range, which is no harm. */
@@ -123,7 +125,7 @@ static int prepare(struct store *store, const struct buf *sql, const struct job_
     return 0;
 }
 
-/* By the end: a cursor on each state's part of the index jobs_by_rank, merged. */
+/* By the end: a cursor on each state's part of the index jobs_by_sort_key, merged. */
 static int merge_ended(struct store *store, const struct job_filter *f, const struct buf *sql,
                        struct job_page *ret, struct redrive_err *err)
 {
@@ -426,13 +428,13 @@ static int count_causes(struct store *store, const struct job_filter *filter,
     bool is_small;
     int rc = is_small_tenant(store, filter, 0, &is_small, err);
     buf_init(&sql, SQL_LIST_MAX);
-    buf_puts(&sql,
-             "SELECT l.task, c.reason, c.class, c.type, c.n FROM (SELECT j.line_id AS line_id, "
-             "j.reason AS reason, j.error_class AS class, h.error_type AS type, "
-             "count(*) AS n");
+    buf_puts(&sql, "SELECT l.task, c.reason, c.class, c.type, c.n FROM (SELECT j.partition_id AS "
+                   "partition_id, "
+                   "j.reason AS reason, j.error_class AS class, h.error_type AS type, "
+                   "count(*) AS n");
     buf_puts(&sql, is_small ? OF_TENANT : " FROM job_states j" JOB_SIDES " WHERE 1");
     add_conditions(&sql, filter, is_small);
-    buf_puts(&sql, " GROUP BY 1, 2, 3, 4) c JOIN lines l ON l.line_id = c.line_id");
+    buf_puts(&sql, " GROUP BY 1, 2, 3, 4) c JOIN partitions l ON l.partition_id = c.partition_id");
     if (rc == 0)
         rc = prepare(store, &sql, filter, &st, err);
     while (rc == 0) {

@@ -130,7 +130,7 @@ static int move_one(struct store *store, const struct move *move, struct move_re
 int sqlite_move(struct store *store, const struct move_list *list, struct move_result *ret,
                 struct redrive_err *err)
 {
-    int rc = unit_needed(store, err);
+    int rc = transaction_needed(store, err);
     for (size_t i = 0; i < list->n && rc == 0; i++) {
         const struct move move = move_at(list, i);
         rc = move_one(store, &move, &ret[i], err);

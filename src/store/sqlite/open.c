@@ -257,7 +257,7 @@ int sqlite_open(struct str place, const struct store_options *options, struct st
     store->pauses_version = -1;
     row_cache_init(&store->kept, sizeof(struct row));
     map_init(&store->pauses, rng_system_seed());
-    lines_init(&store->lines);
+    partitions_init(&store->partitions);
     buf_init(&store->scratch, SCRATCH_MAX);
     store->path = path_of(place);
     int rc = store->path ? check_file(store->path, options, err) : err_nomem(err);
@@ -297,7 +297,7 @@ void sqlite_close(struct store *store)
     sqlite3_close(store->db);
     free(store->cursors);
     row_cache_release(&store->kept);
-    lines_release(&store->lines);
+    partitions_release(&store->partitions);
     map_release(&store->pauses);
     buf_release(&store->scratch);
     free(store->path);
@@ -317,8 +317,8 @@ const struct store_ops STORE_SQLITE = {
     .ready = sqlite_ready,
     .move = sqlite_move,
     .scan = sqlite_scan,
-    .adopt = sqlite_adopt,
-    .adopt_keys = sqlite_adopt_keys,
+    .import = sqlite_import,
+    .import_keys = sqlite_import_keys,
     .shared_put = sqlite_shared_put,
     .counters_add = sqlite_counters_add,
     .list = sqlite_list,
@@ -328,7 +328,7 @@ const struct store_ops STORE_SQLITE = {
     .groups = sqlite_groups,
     .causes = sqlite_causes,
     .shared_list = sqlite_shared_list,
-    .held_keys = sqlite_held_keys,
+    .remembered_keys = sqlite_remembered_keys,
     .counters_list = sqlite_counters_list,
     .facts = sqlite_facts,
     .verify = sqlite_verify,

@@ -4,9 +4,9 @@
  *   1. Whatever is written is written between begin and commit, in one BEGIN IMMEDIATE.
  *   2. A statement that has been stepped is reset before its slot returns, so that no read
  *      transaction outlives a call and the log can always be checkpointed.
- *   3. What the handle keeps in memory (lines, the counts that a unit has moved, the next seq, rows
- *      of jobs) is what the file says, or is thrown away: a rollback forgets it, and rows are
- *      forgotten when another connection has committed.
+ *   3. What the handle keeps in memory (partitions, the counts that a transaction has moved, the
+ * next seq, rows of jobs) is what the file says, or is thrown away: a rollback forgets it, and rows
+ * are forgotten when another connection has committed.
  */
 #ifndef STORE_SQLITE_PRIVATE_H
 #define STORE_SQLITE_PRIVATE_H
@@ -16,7 +16,7 @@
 #include "base/mem/map.h"
 #include "base/text/buf.h"
 #include "store/row_cache.h"
-#include "store/sql_lines.h"
+#include "store/sql_partitions.h"
 #include "store/sqlite/checkpoint.h"
 #include "store/sqlite/statements.h"
 #include "store/store.h"
@@ -34,7 +34,7 @@ struct store {
     char library[160];     /* for people: which SQLite this is */
     int64_t version_found; /* of the schema, when it was opened */
     int last_error;        /* why sql_use gave NULL */
-    bool in_unit;
+    bool in_transaction;
     bool meta_moved;
     int64_t now_ms;
     int64_t next_seq;
@@ -44,7 +44,7 @@ struct store {
     bool told_of_move;      /* a wait has ended because the file was removed */
     int64_t last_tenant;    /* that had a turn in a claim */
     struct map pauses;      /* of tenant and queue */
-    struct lines lines;
+    struct partitions partitions;
     struct row_cache kept; /* rows that were read or written lately, as long as no other handle can
                             * have changed them; their strings are absent */
     bool row_is_bound;
@@ -90,27 +90,30 @@ struct str column_str(sqlite3_stmt *st, int i);
 /* A copy in the arena; NULL gives the absent string. */
 struct str column_dup(sqlite3_stmt *st, int i, struct arena *arena);
 
-/* ---- lines.c ------------------------------------------------------------------------------ */
+/* ---- partitions.c ------------------------------------------------------------------------------
+ */
 
 /* Finds it, and with `add` makes it; *ret is NULL when there is none. */
-int line_named(struct store *store, struct str tenant, struct str queue, struct str task, bool add,
-               struct line **ret, struct redrive_err *err);
-int line_numbered(struct store *store, int64_t id, struct line **ret, struct redrive_err *err);
+int partition_named(struct store *store, struct str tenant, struct str queue, struct str task,
+                    bool add, struct partition **ret, struct redrive_err *err);
+int partition_numbered(struct store *store, int64_t id, struct partition **ret,
+                       struct redrive_err *err);
 /* Writes what was counted. */
-int lines_flush(struct store *store, struct redrive_err *err);
+int partitions_flush(struct store *store, struct redrive_err *err);
 
-/* ---- unit.c ------------------------------------------------------------------------------- */
+/* ---- transaction.c
+ * ------------------------------------------------------------------------------- */
 
 int sqlite_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
                  int64_t *ret_shared_version, struct redrive_err *err);
 int sqlite_commit(struct store *store, struct redrive_err *err);
 void sqlite_rollback(struct store *store);
-int sqlite_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_news,
+int sqlite_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_notification,
                 struct redrive_err *err);
 void sqlite_upkeep(struct store *store);
-/* REDRIVE_E_STATE unless a unit is open. */
-int unit_needed(struct store *store, struct redrive_err *err);
-/* One view for a read of several statements; within a unit the unit's own. */
+/* REDRIVE_E_STATE unless a transaction is open. */
+int transaction_needed(struct store *store, struct redrive_err *err);
+/* One view for a read of several statements; within a transaction the transaction's own. */
 int view_begin(struct store *store, struct redrive_err *err);
 void view_end(struct store *store);
 
@@ -118,7 +121,7 @@ void view_end(struct store *store);
 
 struct row {
     int64_t seq;
-    struct line *line;
+    struct partition *partition;
     int32_t priority;
     enum redrive_state was; /* when it was read */
     bool has_key;
@@ -127,11 +130,11 @@ struct row {
                           * the class is known, and when it was created is not */
 };
 
-/* The column rank, by which jobs of a state are ordered: see the schema. */
-int64_t rank_ready(const struct line *line, int32_t priority);
-/* Takes the time out of the rank that stands for it, and all that is packed in the column rest.
+/* The column sort_key, by which jobs of a state are ordered: see the schema. */
+int64_t sort_key_ready(const struct partition *partition, int32_t priority);
+/* Takes the time out of the sort_key that stands for it, and all that is packed in the column rest.
  * False when that is damaged. */
-bool status_set(struct job_status *s, int64_t rank, sqlite3_stmt *st, int rest_column);
+bool status_set(struct job_status *s, int64_t sort_key, sqlite3_stmt *st, int packed_status_column);
 
 /* 1, 0 when there is none, or a negative code. */
 int row_read(struct store *store, int64_t seq, struct row *ret, struct redrive_err *err);
@@ -139,27 +142,27 @@ int row_read(struct store *store, int64_t seq, struct row *ret, struct redrive_e
 int row_write(struct store *store, struct row *row, const struct transition *t,
               struct redrive_err *err);
 /* Notes a job that waits for its time now; row_write does so by itself, and takes it away. */
-int time_lock(struct store *store, const struct line *line, int64_t process_after_ms, int64_t seq,
-              struct redrive_err *err);
+int time_lock(struct store *store, const struct partition *partition, int64_t process_after_ms,
+              int64_t seq, struct redrive_err *err);
 /* Takes a job away with all that belongs to it. */
 int row_remove(struct store *store, struct row *row, struct redrive_err *err);
 
 /* Keeps the row as it now is in the file; the row of a fresh job: no attempt, no error. */
 void row_keep(struct store *store, const struct row *row);
-void row_keep_job(struct store *store, struct line *line, const struct job *job);
+void row_keep_job(struct store *store, struct partition *partition, const struct job *job);
 
 /* Adds a whole row that comes from another store, and what stands beside it by its state. */
-int row_adopt(struct store *store, const struct row *row, struct redrive_err *err);
+int row_import(struct store *store, const struct row *row, struct redrive_err *err);
 
 /* ---- submit.c: what a new job writes beside its row -------------------------------------------
  */
 
 /* REDRIVE_E_EXISTS, without an error, when the id is taken. */
-int spec_add(struct store *store, const struct job_spec *spec, const struct line *line, int64_t seq,
-             int64_t created_ms, struct redrive_err *err);
+int spec_add(struct store *store, const struct job_spec *spec, const struct partition *partition,
+             int64_t seq, int64_t created_ms, struct redrive_err *err);
 int deadline_add(struct store *store, int64_t deadline_ms, int64_t seq, struct redrive_err *err);
-int key_add(struct store *store, const struct job_spec *spec, const struct line *line, int64_t seq,
-            bool is_live, struct redrive_err *err);
+int key_add(struct store *store, const struct job_spec *spec, const struct partition *partition,
+            int64_t seq, bool is_live, struct redrive_err *err);
 
 /* ---- read.c: whole jobs ------------------------------------------------------------------- */
 
@@ -185,28 +188,29 @@ int job_read(struct store *store, sqlite3_stmt *st, struct arena *arena, struct 
 int page_fill(struct store *store, sqlite3_stmt *st, size_t capacity, struct job_page *page,
               struct redrive_err *err);
 
-/* ---- claim.c and turns.c: ready jobs of few lines, and of many ------------------------------ */
+/* ---- claim.c and turns.c: ready jobs of few partitions, and of many
+ * ------------------------------ */
 
-/* Where the queue and the task of a line stand in a filter. */
-struct line_place {
+/* Where the queue and the task of a partition stand in a filter. */
+struct partition_place {
     size_t queue;
     size_t task;
 };
 
-/* Whether the filter wants jobs of this line. */
-bool claim_wants(struct store *store, const struct claim_filter *filter, const struct line *line,
-                 struct line_place *ret);
+/* Whether the filter wants jobs of this partition. */
+bool claim_wants(struct store *store, const struct claim_filter *filter,
+                 const struct partition *partition, struct partition_place *ret);
 
-/* Goes on to the ready job of a line that follows the one with this priority and seq; after
+/* Goes on to the ready job of a partition that follows the one with this priority and seq; after
  * READY_START it is the first. 1, 0 when there is none, or a negative code. */
 #define READY_START INT64_MAX
-int ready_after(struct store *store, int64_t line_id, int64_t *priority, int64_t *seq,
+int ready_after(struct store *store, int64_t partition_id, int64_t *priority, int64_t *seq,
                 struct redrive_err *err);
 
-/* Fills the page from these lines, or, when they are NULL, from all there are. */
-struct claim_tally;
+/* Fills the page from these partitions, or, when they are NULL, from all there are. */
+struct claim_totals;
 int turns_take(struct page_maker *maker, const struct claim_filter *filter, size_t limit,
-               struct line **lines, size_t n_lines, struct claim_tally *tally,
+               struct partition **partitions, size_t n_partitions, struct claim_totals *totals,
                struct redrive_err *err);
 
 /* ---- the slots ----------------------------------------------------------------------------- */
@@ -228,12 +232,12 @@ int sqlite_verify(struct store *store, void (*progress)(void *ctx), void *ctx,
 int sqlite_backup(struct store *store, const char *path,
                   void (*progress)(void *ctx, const char *phase, uint64_t done, uint64_t total),
                   void *ctx, struct store_copy *ret, struct redrive_err *err);
-int sqlite_adopt(struct store *store, const struct adopted_job *jobs, size_t n,
-                 struct move_result *ret, struct redrive_err *err);
-int sqlite_adopt_keys(struct store *store, const struct held_key *keys, size_t n,
-                      struct redrive_err *err);
-int sqlite_held_keys(struct store *store, struct str after_tenant, struct str after_key,
-                     size_t limit, struct held_key_page *ret, struct redrive_err *err);
+int sqlite_import(struct store *store, const struct imported_job *jobs, size_t n,
+                  struct move_result *ret, struct redrive_err *err);
+int sqlite_import_keys(struct store *store, const struct remembered_key *keys, size_t n,
+                       struct redrive_err *err);
+int sqlite_remembered_keys(struct store *store, struct str after_tenant, struct str after_key,
+                           size_t limit, struct remembered_key_page *ret, struct redrive_err *err);
 /* Adds the limits of its jobs to a page of ready ones. */
 int sqlite_page_add_limits(struct store *store, struct job_page *page, struct redrive_err *err);
 int sqlite_shared_put(struct store *store, const struct shared_row *rows, size_t n,

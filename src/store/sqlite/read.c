@@ -39,7 +39,7 @@ static void read_traces(sqlite3_stmt *st, struct arena *arena, struct job_status
     ret->attempts = (uint32_t)sqlite3_column_int64(st, COLUMN_ATTEMPTS);
     ret->reason = (enum redrive_reason)sqlite3_column_int(st, COLUMN_REASON);
     ret->started_ms = sqlite3_column_int64(st, COLUMN_STARTED_MS);
-    ret->held_ms = sqlite3_column_int64(st, COLUMN_HELD_MS);
+    ret->paused_ms = sqlite3_column_int64(st, COLUMN_PAUSED_MS);
     ret->fingerprint = (uint64_t)sqlite3_column_int64(st, COLUMN_FINGERPRINT);
     ret->worker = column_dup(st, COLUMN_WORKER, arena);
     ret->error.class_ = (enum redrive_class)sqlite3_column_int(st, COLUMN_ERROR_CLASS);
@@ -69,9 +69,10 @@ static bool read_status(sqlite3_stmt *st, struct arena *arena, struct job_status
 int job_read(struct store *store, sqlite3_stmt *st, struct arena *arena, struct job *ret,
              struct redrive_err *err)
 {
-    struct line *line;
+    struct partition *partition;
     int64_t seq = sqlite3_column_int64(st, COLUMN_SEQ);
-    int rc = line_numbered(store, sqlite3_column_int64(st, COLUMN_LINE_ID), &line, err);
+    int rc =
+        partition_numbered(store, sqlite3_column_int64(st, COLUMN_PARTITION_ID), &partition, err);
     if (rc != 0)
         return rc;
     *ret = (struct job){0};
@@ -84,9 +85,9 @@ int job_read(struct store *store, sqlite3_stmt *st, struct arena *arena, struct 
     /* A column that SQLite had no memory for reads as nothing. */
     if (ret->is_damaged && (sqlite3_errcode(store->db) & 0xff) == SQLITE_NOMEM)
         return err_nomem(err);
-    ret->spec.tenant = arena_str(arena, line->tenant);
-    ret->spec.queue = arena_str(arena, line->queue);
-    ret->spec.task = arena_str(arena, line->task);
+    ret->spec.tenant = arena_str(arena, partition->tenant);
+    ret->spec.queue = arena_str(arena, partition->queue);
+    ret->spec.task = arena_str(arena, partition->task);
     return arena->failed ? err_nomem(err) : 0;
 }
 

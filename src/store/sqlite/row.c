@@ -1,11 +1,11 @@
 #include "base/err.h"
 #include "core/state.h"
 #include "store/sqlite/private.h"
-#include "store/sqlite/rest.h"
+#include "store/sqlite/packed_status.h"
 
-int64_t rank_ready(const struct line *line, int32_t priority)
+int64_t sort_key_ready(const struct partition *partition, int32_t priority)
 {
-    return line->id << 32 | (int64_t)((uint32_t)INT32_MAX - (uint32_t)priority);
+    return partition->id << 32 | (int64_t)((uint32_t)INT32_MAX - (uint32_t)priority);
 }
 
 static int64_t rank_of(const struct row *row)
@@ -14,19 +14,20 @@ static int64_t rank_of(const struct row *row)
     switch (s->state) {
     case REDRIVE_STATE_SCHEDULED:
     case REDRIVE_STATE_RETRYING: return s->process_after_ms;
-    case REDRIVE_STATE_QUEUED: return rank_ready(row->line, row->priority);
+    case REDRIVE_STATE_QUEUED: return sort_key_ready(row->partition, row->priority);
     case REDRIVE_STATE_RUNNING: return s->lease_until_ms;
     case REDRIVE_STATE_PARKED: return 0;
     default: return s->finished_ms;
     }
 }
 
-bool status_set(struct job_status *s, int64_t rank, sqlite3_stmt *st, int rest_column)
+bool status_set(struct job_status *s, int64_t sort_key, sqlite3_stmt *st, int packed_status_column)
 {
-    const unsigned char *rest = sqlite3_column_blob(st, rest_column);
-    s->lease_until_ms = s->state == REDRIVE_STATE_RUNNING ? rank : 0;
-    s->finished_ms = state_has_ended(s->state) ? rank : 0;
-    return !rest || rest_unpack(rest, (size_t)sqlite3_column_bytes(st, rest_column), s);
+    const unsigned char *packed = sqlite3_column_blob(st, packed_status_column);
+    s->lease_until_ms = s->state == REDRIVE_STATE_RUNNING ? sort_key : 0;
+    s->finished_ms = state_has_ended(s->state) ? sort_key : 0;
+    return !packed ||
+           packed_status_unpack(packed, (size_t)sqlite3_column_bytes(st, packed_status_column), s);
 }
 
 int row_read(struct store *store, int64_t seq, struct row *ret, struct redrive_err *err)
@@ -44,7 +45,7 @@ int row_read(struct store *store, int64_t seq, struct row *ret, struct redrive_e
     if (rc <= 0)
         return rc;
     int64_t state = sqlite3_column_int64(st, 0);
-    int64_t line_id = sqlite3_column_int64(st, 2);
+    int64_t partition_id = sqlite3_column_int64(st, 2);
     *ret = (struct row){
         .seq = seq,
         .priority = sqlite3_column_int(st, 13),
@@ -60,7 +61,7 @@ int row_read(struct store *store, int64_t seq, struct row *ret, struct redrive_e
                 .epoch = (uint32_t)sqlite3_column_int64(st, 5),
                 .reason = (enum redrive_reason)sqlite3_column_int(st, 6),
                 .started_ms = sqlite3_column_int64(st, 7),
-                .held_ms = sqlite3_column_int64(st, 8),
+                .paused_ms = sqlite3_column_int64(st, 8),
                 .error = {.class_ = (enum redrive_class)sqlite3_column_int(st, 9)},
                 .fingerprint = (uint64_t)sqlite3_column_int64(st, 11),
                 .updated_ms = sqlite3_column_int64(st, 15),
@@ -72,7 +73,7 @@ int row_read(struct store *store, int64_t seq, struct row *ret, struct redrive_e
         return sql_damaged(store, seq, "its state is none of those there are", err);
     if (!is_whole)
         return sql_damaged(store, seq, "its numbers cannot be read", err);
-    rc = line_numbered(store, line_id, &ret->line, err);
+    rc = partition_numbered(store, partition_id, &ret->partition, err);
     return rc == 0 ? 1 : rc;
 }
 
@@ -91,13 +92,13 @@ void row_keep(struct store *store, const struct row *row)
     forget_strings(&kept->s);
 }
 
-void row_keep_job(struct store *store, struct line *line, const struct job *job)
+void row_keep_job(struct store *store, struct partition *partition, const struct job *job)
 {
     struct row *kept = row_cache_put(&store->kept, job->status.seq);
     if (!kept)
         return;
     kept->seq = job->status.seq;
-    kept->line = line;
+    kept->partition = partition;
     kept->priority = job->spec.priority;
     kept->was = job->status.state;
     kept->has_key = job->spec.unique_key.ptr != NULL;
@@ -106,13 +107,13 @@ void row_keep_job(struct store *store, struct line *line, const struct job *job)
     forget_strings(&kept->s);
 }
 
-int time_lock(struct store *store, const struct line *line, int64_t process_after_ms, int64_t seq,
-              struct redrive_err *err)
+int time_lock(struct store *store, const struct partition *partition, int64_t process_after_ms,
+              int64_t seq, struct redrive_err *err)
 {
     sqlite3_stmt *st = sql_use(store, STATEMENT_TIME_LOCK, err);
     if (!st)
         return store->last_error;
-    bind_int(st, 1, line->id);
+    bind_int(st, 1, partition->id);
     bind_int(st, 2, process_after_ms);
     bind_int(st, 3, seq);
     return sql_run(store, st, err);
@@ -123,7 +124,7 @@ static int enter_state(struct store *store, const struct row *row, struct redriv
 {
     const struct job_status *s = &row->s;
     if (s->state < REDRIVE_STATE_QUEUED)
-        return time_lock(store, row->line, s->process_after_ms, row->seq, err);
+        return time_lock(store, row->partition, s->process_after_ms, row->seq, err);
     if (s->state != REDRIVE_STATE_PARKED)
         return 0;
     sqlite3_stmt *st = sql_use(store, STATEMENT_PARKED_ADD, err);
@@ -142,7 +143,7 @@ static int follow(struct store *store, const struct row *row, enum key_move key,
     int rc = 0;
     if (from == to)
         return 0;
-    lines_count(&store->lines, row->line, (int)from, (int)to);
+    partitions_count(&store->partitions, row->partition, (int)from, (int)to);
     if (row->has_key && key == KEY_IS_FREED)
         rc = sql_run_for(store, STATEMENT_KEY_FREE, row->seq, err);
     if (rc == 0 && from == REDRIVE_STATE_PARKED)
@@ -163,19 +164,19 @@ int row_write(struct store *store, struct row *row, const struct transition *t,
     if (!st)
         return store->last_error;
     const struct job_status *s = &row->s;
-    unsigned char rest[REST_MAX];
+    unsigned char packed[PACKED_STATUS_MAX];
     const int64_t values[] = {
         row->seq,
         (int64_t)s->state,
         rank_of(row),
-        row->line->id,
+        row->partition->id,
         s->process_after_ms,
         s->attempts,
         s->epoch,
         (int64_t)s->reason,
         s->updated_ms,
         s->started_ms,
-        s->held_ms,
+        s->paused_ms,
         (int64_t)s->error.class_,
         row->error_at,
         (int64_t)s->fingerprint,
@@ -191,8 +192,9 @@ int row_write(struct store *store, struct row *row, const struct transition *t,
     }
     memcpy(store->row_bound, values, sizeof values);
     store->row_is_bound = true;
-    const size_t rest_len = rest_pack(s, rest);
-    sqlite3_bind_blob(st, ROW_NUMBERS + 1, rest_len ? rest : NULL, (int)rest_len, SQLITE_STATIC);
+    const size_t packed_status_len = packed_status_pack(s, packed);
+    sqlite3_bind_blob(st, ROW_NUMBERS + 1, packed_status_len ? packed : NULL,
+                      (int)packed_status_len, SQLITE_STATIC);
     bind_str(st, ROW_NUMBERS + 2, s->worker);
     rc = sql_run(store, st, err);
     if (rc != 0)
@@ -210,24 +212,24 @@ int row_write(struct store *store, struct row *row, const struct transition *t,
 }
 
 /* The keys and the deadline are the spec's. */
-int row_adopt(struct store *store, const struct row *row, struct redrive_err *err)
+int row_import(struct store *store, const struct row *row, struct redrive_err *err)
 {
     sqlite3_stmt *st = sql_use(store, STATEMENT_JOB_ADOPT, err);
     if (!st)
         return store->last_error;
     const struct job_status *s = &row->s;
-    unsigned char rest[REST_MAX];
+    unsigned char packed[PACKED_STATUS_MAX];
     bind_int(st, 1, row->seq);
     bind_int(st, 2, (int64_t)s->state);
     bind_int(st, 3, rank_of(row));
-    bind_int(st, 4, row->line->id);
+    bind_int(st, 4, row->partition->id);
     bind_int(st, 5, s->process_after_ms);
     bind_int(st, 6, s->attempts);
     bind_int(st, 7, s->epoch);
     bind_int(st, 8, (int64_t)s->reason);
     bind_int(st, 9, s->updated_ms);
     bind_int(st, 10, s->started_ms);
-    bind_int(st, 11, s->held_ms);
+    bind_int(st, 11, s->paused_ms);
     bind_int(st, 12, (int64_t)s->error.class_);
     if (row->error_at)
         bind_int(st, 13, row->error_at);
@@ -235,9 +237,10 @@ int row_adopt(struct store *store, const struct row *row, struct redrive_err *er
         sqlite3_bind_null(st, 13);
     bind_int(st, 14, (int64_t)s->fingerprint);
     bind_str(st, 15, s->worker);
-    const size_t rest_len = rest_pack(s, rest);
-    sqlite3_bind_blob(st, 16, rest_len ? rest : NULL, (int)rest_len, SQLITE_STATIC);
-    lines_count(&store->lines, row->line, -1, (int)s->state);
+    const size_t packed_status_len = packed_status_pack(s, packed);
+    sqlite3_bind_blob(st, 16, packed_status_len ? packed : NULL, (int)packed_status_len,
+                      SQLITE_STATIC);
+    partitions_count(&store->partitions, row->partition, -1, (int)s->state);
     int rc = sql_run(store, st, err);
     return rc == 0 ? enter_state(store, row, err) : rc;
 }
@@ -257,6 +260,6 @@ int row_remove(struct store *store, struct row *row, struct redrive_err *err)
             return rc;
     }
     row_cache_drop(&store->kept, row->seq);
-    lines_count(&store->lines, row->line, (int)row->was, -1);
+    partitions_count(&store->partitions, row->partition, (int)row->was, -1);
     return 0;
 }

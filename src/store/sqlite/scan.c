@@ -20,9 +20,9 @@ static int add_row(struct page_maker *maker, int64_t seq, struct redrive_err *er
         return rc < 0 ? rc : sql_damaged(store, seq, "an index leads to no job", err);
     row_keep(store, &row);
     struct job *job = &page->jobs[page->n];
-    *job = (struct job){.spec = {.tenant = arena_str(&page->arena, row.line->tenant),
-                                 .queue = arena_str(&page->arena, row.line->queue),
-                                 .task = arena_str(&page->arena, row.line->task),
+    *job = (struct job){.spec = {.tenant = arena_str(&page->arena, row.partition->tenant),
+                                 .queue = arena_str(&page->arena, row.partition->queue),
+                                 .task = arena_str(&page->arena, row.partition->task),
                                  .priority = row.priority},
                         .status = row.s};
     if (page->arena.failed)
@@ -194,19 +194,19 @@ static int scan_finished(struct page_maker *maker, struct scan *scan, struct red
     return rc;
 }
 
-/* Goes on to the next line of the queue: 1, 0 when there is none, or a negative code. */
+/* Goes on to the next partition of the queue: 1, 0 when there is none, or a negative code. */
 static int next_line(struct store *store, const struct scan *scan, struct scan_place *at,
                      struct redrive_err *err)
 {
-    sqlite3_stmt *st = sql_use(store, STATEMENT_QUEUE_LINES, err);
+    sqlite3_stmt *st = sql_use(store, STATEMENT_QUEUE_PARTITIONS, err);
     if (!st)
         return store->last_error;
     bind_key(st, 1, scan->tenant);
     bind_key(st, 2, scan->name);
-    bind_int(st, 3, at->line);
+    bind_int(st, 3, at->partition);
     int rc = sql_step(store, st, err);
     if (rc > 0) {
-        at->line = sqlite3_column_int64(st, 0);
+        at->partition = sqlite3_column_int64(st, 0);
         at->priority = READY_START;
     }
     sqlite3_reset(st);
@@ -217,10 +217,10 @@ static int next_ready(struct store *store, const struct scan *scan, struct scan_
                       struct redrive_err *err)
 {
     int rc = 0;
-    if (at->line != 0)
-        rc = ready_after(store, at->line, &at->priority, &at->seq, err);
+    if (at->partition != 0)
+        rc = ready_after(store, at->partition, &at->priority, &at->seq, err);
     while (rc == 0 && (rc = next_line(store, scan, at, err)) > 0)
-        rc = ready_after(store, at->line, &at->priority, &at->seq, err);
+        rc = ready_after(store, at->partition, &at->priority, &at->seq, err);
     return rc;
 }
 
@@ -239,9 +239,9 @@ static int scan_ready(struct page_maker *maker, struct scan *scan, struct redriv
     return rc;
 }
 
-/* ---- Lanes ----------------------------------------------------------------------------------- */
+/* ---- Gates ----------------------------------------------------------------------------------- */
 
-static sqlite3_stmt *use_for_lane(struct store *store, enum statement which,
+static sqlite3_stmt *use_for_gate(struct store *store, enum statement which,
                                   const struct scan *scan, struct redrive_err *err)
 {
     sqlite3_stmt *st = sql_use(store, which, err);
@@ -252,11 +252,11 @@ static sqlite3_stmt *use_for_lane(struct store *store, enum statement which,
     return st;
 }
 
-/* The newest are given of one rank only: the lane may have jobs of others. */
+/* The newest are given of one sort_key only: the gate may have jobs of others. */
 static int look_for_more(struct store *store, const struct scan *scan, struct job_page *page,
                          struct redrive_err *err)
 {
-    sqlite3_stmt *st = use_for_lane(store, STATEMENT_PARKED_COUNT, scan, err);
+    sqlite3_stmt *st = use_for_gate(store, STATEMENT_PARKED_COUNT, scan, err);
     if (!st)
         return store->last_error;
     bind_int(st, 3, (int64_t)page->n + 1);
@@ -275,7 +275,7 @@ static int scan_parked(struct page_maker *maker, struct scan *scan, struct redri
         [SCAN_PARKED_NEWEST] = STATEMENT_PARKED_NEWEST,
     };
     struct store *store = maker->store;
-    sqlite3_stmt *st = use_for_lane(store, STATEMENTS[scan->index], scan, err);
+    sqlite3_stmt *st = use_for_gate(store, STATEMENTS[scan->index], scan, err);
     if (!st)
         return store->last_error;
     int rc = 0;
@@ -310,7 +310,7 @@ int sqlite_scan(struct store *store, struct scan *scan, struct job_page *ret,
     scan->next_ms = 0;
     if (scan->limit > PAGE_MAX)
         scan->limit = PAGE_MAX;
-    int rc = unit_needed(store, err);
+    int rc = transaction_needed(store, err);
     if (rc == 0)
         rc = page_start(&maker, store, ret, scan->limit < SOME ? scan->limit : SOME, err);
     if (rc == 0)

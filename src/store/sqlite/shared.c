@@ -62,7 +62,7 @@ static int put_one(struct store *store, const struct shared_row *row, struct mov
         else
             sqlite3_bind_null(st, 7);
     }
-    if (shared_put_is_news(row)) {
+    if (shared_put_is_notified(row)) {
         store->shared_version++;
         store->meta_moved = true;
     }
@@ -72,7 +72,7 @@ static int put_one(struct store *store, const struct shared_row *row, struct mov
 int sqlite_shared_put(struct store *store, const struct shared_row *rows, size_t n,
                       struct move_result *ret, struct redrive_err *err)
 {
-    int rc = unit_needed(store, err);
+    int rc = transaction_needed(store, err);
     for (size_t i = 0; i < n && rc == 0; i++)
         rc = put_one(store, &rows[i], &ret[i], err);
     return rc;
@@ -147,7 +147,7 @@ int sqlite_shared_list(struct store *store, enum shared_kind kind, struct str te
 int sqlite_counters_add(struct store *store, const struct counter *counters, size_t n,
                         struct redrive_err *err)
 {
-    int rc = unit_needed(store, err);
+    int rc = transaction_needed(store, err);
     for (size_t i = 0; i < n && rc == 0; i++) {
         sqlite3_stmt *st = sql_use(store, STATEMENT_COUNTER_ADD, err);
         if (!st)

@@ -77,7 +77,7 @@ static const struct {
      "another process holds it for longer than the busy time; is a backup or a shell open on it?"},
     {SQLITE_LOCKED, REDRIVE_E_IO, "the store is locked by another process", ""},
     {SQLITE_IOERR, REDRIVE_E_IO, "the store cannot be read or written",
-     "look at the disk and its file system; nothing is known about the last unit"},
+     "look at the disk and its file system; nothing is known about the last transaction"},
     {SQLITE_CORRUPT, REDRIVE_E_CORRUPT, "the store is damaged",
      "stop all processes and restore a backup, or save what can be read with sqlite3 .recover"},
     {SQLITE_NOTADB, REDRIVE_E_CORRUPT, "this is not a SQLite database",

@@ -8,21 +8,22 @@
 #define STORE_SQLITE_STATEMENTS_H
 
 /* What a whole job is read from; job_read (read.c) knows the order of the columns. A fresh job is
- * one with epoch 0 and no `rest`: it has never started nor been parked, so that all which comes
- * after the payload is 0 or absent, and need not be read. */
-#define FRESH_COLUMNS                                                                        \
-    "j.seq, j.state, j.line_id, j.rank, j.process_after_ms, j.updated_ms, j.epoch, j.rest, " \
-    "s.id, s.priority, s.max_attempts, s.created_ms, s.deadline_ms, s.sum, "                 \
-    "s.unique_forever, s.unique_key, s.breaker_key, s.limit_key, s.user, s.project, "        \
+ * one with epoch 0 and no `packed_status`: it has never started nor been parked, so that all which
+ * comes after the payload is 0 or absent, and need not be read. */
+#define FRESH_COLUMNS                                                                         \
+    "j.seq, j.state, j.partition_id, j.sort_key, j.process_after_ms, j.updated_ms, j.epoch, " \
+    "j.packed_status, "                                                                       \
+    "s.id, s.priority, s.max_attempts, s.created_ms, s.deadline_ms, s.sum, "                  \
+    "s.unique_forever, s.unique_key, s.breaker_key, s.limit_key, s.user, s.project, "         \
     "s.service, s.policy, s.payload"
-#define JOB_COLUMNS                                                                   \
-    FRESH_COLUMNS ", j.attempts, j.reason, j.started_ms, j.held_ms, j.error_class, "  \
-                  "j.error_at, j.fingerprint, j.worker, h.error_code, h.error_type, " \
+#define JOB_COLUMNS                                                                    \
+    FRESH_COLUMNS ", j.attempts, j.reason, j.started_ms, j.paused_ms, j.error_class, " \
+                  "j.error_at, j.fingerprint, j.worker, h.error_code, h.error_type, "  \
                   "h.error_message, h.stacktrace, r.result"
 enum job_column {
     COLUMN_SEQ,
     COLUMN_STATE,
-    COLUMN_LINE_ID,
+    COLUMN_PARTITION_ID,
     COLUMN_RANK,
     COLUMN_PROCESS_AFTER_MS,
     COLUMN_UPDATED_MS,
@@ -46,7 +47,7 @@ enum job_column {
     COLUMN_ATTEMPTS, /* from here on not of FRESH_COLUMNS */
     COLUMN_REASON,
     COLUMN_STARTED_MS,
-    COLUMN_HELD_MS,
+    COLUMN_PAUSED_MS,
     COLUMN_ERROR_CLASS,
     COLUMN_ERROR_AT,
     COLUMN_FINGERPRINT,
@@ -63,16 +64,16 @@ enum job_column {
     " LEFT JOIN results r ON r.seq = iif(j.started_ms > 0, j.seq, NULL)"
 #define JOB_SIDES JOB_SPEC JOB_ERROR
 
-/* The ranks of the queued jobs of a line. */
-#define RANKS_OF(line) "BETWEEN " line " << 32 AND (" line " << 32 | 4294967295)"
+/* The sort keys of the queued jobs of a partition. */
+#define SORT_KEYS_OF(partition) "BETWEEN " partition " << 32 AND (" partition " << 32 | 4294967295)"
 
-/* The parked jobs of a lane. */
-#define IN_LANE "tenant_id = (SELECT tenant_id FROM tenants WHERE name = ?1) AND lane = ?2"
+/* The parked jobs of a gate. */
+#define IN_GATE "tenant_id = (SELECT tenant_id FROM tenants WHERE name = ?1) AND gate = ?2"
 
 /* The jobs of a state that ended before a time, after a place. ?1: bit mask of states. */
-#define ENDED_IN(state)                                                                     \
-    "SELECT seq, rank FROM job_states WHERE state = " state " AND ?1 >> " state " & 1 AND " \
-    "rank < ?2 AND (rank, seq) > (?3, ?4)"
+#define ENDED_IN(state)                                                                         \
+    "SELECT seq, sort_key FROM job_states WHERE state = " state " AND ?1 >> " state " & 1 AND " \
+    "sort_key < ?2 AND (sort_key, seq) > (?3, ?4)"
 
 /* A new row of each; and as many rows as are added at once, with OR FAIL: a statement that may take
  * back what it has done needs a journal of its own. */
@@ -93,22 +94,23 @@ enum job_column {
     XX(META_WRITE, "UPDATE meta SET next_seq = ?1, shared_version = ?2")                           \
     XX(TENANT_ADD, "INSERT INTO tenants (name) VALUES (?1) ON CONFLICT DO NOTHING")                \
     XX(TENANT_FIND, "SELECT tenant_id FROM tenants WHERE name = ?1")                               \
-    XX(LINE_ADD, "INSERT INTO lines (tenant_id, queue, task) VALUES "                              \
-                 "((SELECT tenant_id FROM tenants WHERE name = ?1), ?2, ?3)")                      \
-    XX(LINE_FIND,                                                                                  \
-       "SELECT l.line_id, l.tenant_id, t.name, l.queue, l.task FROM tenants t "                    \
-       "JOIN lines l USING (tenant_id) WHERE t.name = ?1 AND l.queue = ?2 AND l.task = ?3")        \
-    XX(LINE_READ, "SELECT l.line_id, l.tenant_id, t.name, l.queue, l.task FROM lines l "           \
-                  "JOIN tenants t USING (tenant_id) WHERE l.line_id = ?1")                         \
-    XX(LINE_COUNT,                                                                                 \
-       "UPDATE lines SET scheduled = scheduled + ?2, retrying = retrying + ?3, "                   \
+    XX(PARTITION_ADD, "INSERT INTO partitions (tenant_id, queue, task) VALUES "                    \
+                      "((SELECT tenant_id FROM tenants WHERE name = ?1), ?2, ?3)")                 \
+    XX(PARTITION_FIND,                                                                             \
+       "SELECT l.partition_id, l.tenant_id, t.name, l.queue, l.task FROM tenants t "               \
+       "JOIN partitions l USING (tenant_id) WHERE t.name = ?1 AND l.queue = ?2 AND l.task = ?3")   \
+    XX(PARTITION_READ,                                                                             \
+       "SELECT l.partition_id, l.tenant_id, t.name, l.queue, l.task FROM partitions l "            \
+       "JOIN tenants t USING (tenant_id) WHERE l.partition_id = ?1")                               \
+    XX(PARTITION_COUNT,                                                                            \
+       "UPDATE partitions SET scheduled = scheduled + ?2, retrying = retrying + ?3, "              \
        "queued = queued + ?4, running = running + ?5, parked = parked + ?6, "                      \
        "completed = completed + ?7, failed = failed + ?8, dead_letter = dead_letter + ?9, "        \
-       "cancelled = cancelled + ?10 WHERE line_id = ?1")                                           \
+       "cancelled = cancelled + ?10 WHERE partition_id = ?1")                                      \
     XX(TENANT_SIZE,                                                                                \
        "SELECT coalesce(sum(n) FILTER (WHERE tenant = ?1), 0), coalesce(sum(n), 0) FROM ("         \
        "SELECT t.name AS tenant, l.scheduled + l.retrying + l.queued + l.running + l.parked + "    \
-       "l.completed + l.failed + l.dead_letter + l.cancelled AS n FROM lines l "                   \
+       "l.completed + l.failed + l.dead_letter + l.cancelled AS n FROM partitions l "              \
        "JOIN tenants t USING (tenant_id))")                                                        \
     XX(SPEC_ADD, "INSERT INTO specs VALUES " SPEC_ROW)                                             \
     XX(SPECS_ADD, "INSERT OR FAIL INTO specs VALUES " ADD_ROWS(SPEC_ROW))                          \
@@ -127,23 +129,25 @@ enum job_column {
     XX(FIND_GONE_KEY,                                                                              \
        "SELECT seq, state, id FROM forever_keys WHERE tenant_id = ?1 AND unique_key = ?2")         \
     XX(ROW_READ,                                                                                   \
-       "SELECT j.state, j.rank, j.line_id, j.process_after_ms, j.attempts, j.epoch, "              \
-       "j.reason, j.started_ms, j.held_ms, j.error_class, j.error_at, j.fingerprint, j.rest, "     \
+       "SELECT j.state, j.sort_key, j.partition_id, j.process_after_ms, j.attempts, j.epoch, "     \
+       "j.reason, j.started_ms, j.paused_ms, j.error_class, j.error_at, j.fingerprint, "           \
+       "j.packed_status, "                                                                         \
        "s.priority, s.unique_key IS NOT NULL, j.updated_ms FROM job_states j" JOB_SPEC             \
        " WHERE j.seq = ?1")                                                                        \
-    XX(ROW_WRITE,                                                                                  \
-       "UPDATE job_states SET state = ?2, rank = ?3, line_id = ?4, process_after_ms = ?5, "        \
-       "attempts = ?6, epoch = ?7, reason = ?8, updated_ms = ?9, started_ms = ?10, "               \
-       "held_ms = ?11, error_class = ?12, error_at = ?13, fingerprint = ?14, rest = ?15, "         \
-       "worker = coalesce(?16, worker) WHERE seq = ?1")                                            \
+    XX(ROW_WRITE, "UPDATE job_states SET state = ?2, sort_key = ?3, partition_id = ?4, "           \
+                  "process_after_ms = ?5, "                                                        \
+                  "attempts = ?6, epoch = ?7, reason = ?8, updated_ms = ?9, started_ms = ?10, "    \
+                  "paused_ms = ?11, error_class = ?12, error_at = ?13, fingerprint = ?14, "        \
+                  "packed_status = ?15, "                                                          \
+                  "worker = coalesce(?16, worker) WHERE seq = ?1")                                 \
     XX(PARKED_ADD,                                                                                 \
        "INSERT INTO parked SELECT j.seq, s.tenant_id, coalesce(CASE WHEN ?2 THEN s.limit_key "     \
        "ELSE s.breaker_key END, ''), s.max_attempts - j.attempts FROM job_states j "               \
        "JOIN specs s USING (seq) WHERE j.seq = ?1")                                                \
     XX(PARKED_REMOVE, "DELETE FROM parked WHERE seq = ?1")                                         \
     XX(TIME_LOCK, "INSERT INTO time_locked VALUES (?1, ?2, ?3)")                                   \
-    XX(TIME_UNLOCK, "DELETE FROM time_locked WHERE (line_id, process_after_ms, seq) = "            \
-                    "(SELECT line_id, process_after_ms, seq FROM job_states WHERE seq = ?1)")      \
+    XX(TIME_UNLOCK, "DELETE FROM time_locked WHERE (partition_id, process_after_ms, seq) = "       \
+                    "(SELECT partition_id, process_after_ms, seq FROM job_states WHERE seq = ?1)") \
     XX(KEY_FREE, "DELETE FROM live_keys WHERE (tenant_id, unique_key) = "                          \
                  "(SELECT tenant_id, unique_key FROM specs WHERE seq = ?1) AND seq = ?1")          \
     XX(KEY_TAKE,                                                                                   \
@@ -167,38 +171,40 @@ enum job_column {
        "SELECT * FROM (SELECT t.name, k.unique_key, k.id, k.state FROM tenants t "                 \
        "CROSS JOIN forever_keys k USING (tenant_id) WHERE t.name > ?1 "                            \
        "ORDER BY 1, 2 LIMIT ?3) ORDER BY 1, 2 LIMIT ?3")                                           \
-    XX(READY_LINES,                                                                                \
-       "SELECT rank >> 32 FROM job_states WHERE state = 2 AND rank >= ?1 ORDER BY rank LIMIT 1")   \
-    XX(READY_TURNS, "SELECT line_id FROM lines WHERE tenant_id BETWEEN ?1 AND ?2 AND queued > 0 "  \
-                    "ORDER BY tenant_id")                                                          \
-    XX(READY_SAME, /* the one that follows a job in its line: of its priority, or below it */      \
-       "SELECT seq, rank FROM job_states WHERE state = 2 AND rank = ?1 AND seq > ?2 "              \
+    XX(READY_PARTITIONS, "SELECT sort_key >> 32 FROM job_states WHERE state = 2 AND sort_key >= "  \
+                         "?1 ORDER BY sort_key LIMIT 1")                                           \
+    XX(READY_TURNS,                                                                                \
+       "SELECT partition_id FROM partitions WHERE tenant_id BETWEEN ?1 AND ?2 AND queued > 0 "     \
+       "ORDER BY tenant_id")                                                                       \
+    XX(READY_SAME, /* the one that follows a job in its partition: of its priority, or below it */ \
+       "SELECT seq, sort_key FROM job_states WHERE state = 2 AND sort_key = ?1 AND seq > ?2 "      \
        "ORDER BY seq LIMIT 1")                                                                     \
-    XX(READY_BELOW,                                                                                \
-       "SELECT seq, rank FROM job_states WHERE state = 2 AND rank > ?1 AND rank <= ?2 "            \
-       "ORDER BY rank, seq LIMIT 1")                                                               \
-    XX(DUE, "SELECT seq, rank FROM job_states WHERE state = 0 UNION ALL "                          \
-            "SELECT seq, rank FROM job_states WHERE state = 1 ORDER BY 2, 1")                      \
-    XX(LEASED, "SELECT seq, rank FROM job_states WHERE state = 3 ORDER BY rank, seq")              \
+    XX(READY_BELOW, "SELECT seq, sort_key FROM job_states WHERE state = 2 AND sort_key > ?1 AND "  \
+                    "sort_key <= ?2 "                                                              \
+                    "ORDER BY sort_key, seq LIMIT 1")                                              \
+    XX(DUE, "SELECT seq, sort_key FROM job_states WHERE state = 0 UNION ALL "                      \
+            "SELECT seq, sort_key FROM job_states WHERE state = 1 ORDER BY 2, 1")                  \
+    XX(LEASED, "SELECT seq, sort_key FROM job_states WHERE state = 3 ORDER BY sort_key, seq")      \
     XX(DEADLINE_ADD, "INSERT INTO deadlines VALUES (?1, ?2)")                                      \
     XX(DEADLINE_RENEW, "INSERT OR IGNORE INTO deadlines SELECT deadline_ms, seq FROM specs "       \
                        "WHERE seq = ?1 AND deadline_ms > 0")                                       \
     XX(DEADLINE_REMOVE, "DELETE FROM deadlines WHERE deadline_ms = ?1 AND seq = ?2")               \
     XX(DEADLINES, "SELECT d.seq, d.deadline_ms, coalesce(j.state, 8) FROM deadlines d "            \
                   "LEFT JOIN job_states j USING (seq) ORDER BY d.deadline_ms, d.seq")              \
-    XX(QUEUE_LINES, "SELECT l.line_id FROM tenants t JOIN lines l USING (tenant_id) "              \
-                    "WHERE t.name = ?1 AND l.queue = ?2 AND l.line_id > ?3 "                       \
-                    "ORDER BY l.line_id LIMIT 1")                                                  \
+    XX(QUEUE_PARTITIONS,                                                                           \
+       "SELECT l.partition_id FROM tenants t JOIN partitions l USING (tenant_id) "                 \
+       "WHERE t.name = ?1 AND l.queue = ?2 AND l.partition_id > ?3 "                               \
+       "ORDER BY l.partition_id LIMIT 1")                                                          \
     XX(JOB_READ, "SELECT " JOB_COLUMNS " FROM job_states j" JOB_SIDES " WHERE j.seq = ?1")         \
     XX(JOB_NAMED,                                                                                  \
        "SELECT " JOB_COLUMNS " FROM specs s CROSS JOIN job_states j ON j.seq = s.seq" JOB_ERROR    \
        " WHERE s.tenant_id = (SELECT tenant_id FROM tenants WHERE name = ?1) AND s.id = ?2")       \
-    XX(PARKED_OLDEST, "SELECT seq FROM parked WHERE " IN_LANE " ORDER BY seq")                     \
-    XX(PARKED_PROBES, "SELECT seq FROM parked WHERE " IN_LANE " ORDER BY attempts_left DESC, seq") \
-    XX(PARKED_NEWEST, "SELECT seq FROM parked WHERE " IN_LANE                                      \
-                      " AND attempts_left = (SELECT attempts_left FROM parked WHERE " IN_LANE      \
+    XX(PARKED_OLDEST, "SELECT seq FROM parked WHERE " IN_GATE " ORDER BY seq")                     \
+    XX(PARKED_PROBES, "SELECT seq FROM parked WHERE " IN_GATE " ORDER BY attempts_left DESC, seq") \
+    XX(PARKED_NEWEST, "SELECT seq FROM parked WHERE " IN_GATE                                      \
+                      " AND attempts_left = (SELECT attempts_left FROM parked WHERE " IN_GATE      \
                       " ORDER BY attempts_left DESC LIMIT 1) ORDER BY seq DESC")                   \
-    XX(PARKED_COUNT, "SELECT count(*) FROM (SELECT 1 FROM parked WHERE " IN_LANE " LIMIT ?3)")     \
+    XX(PARKED_COUNT, "SELECT count(*) FROM (SELECT 1 FROM parked WHERE " IN_GATE " LIMIT ?3)")     \
     XX(FOREVER_KEEP,                                                                               \
        "INSERT INTO forever_keys SELECT s.tenant_id, s.unique_key, s.seq, s.id, j.state "          \
        "FROM specs s JOIN job_states j USING (seq) WHERE s.seq = ?1 AND s.unique_forever "         \
@@ -218,7 +224,8 @@ enum job_column {
        "error_type, error_message, stacktrace, delay_ms, why, next_ms FROM history "               \
        "WHERE seq = ?1 ORDER BY history_id")                                                       \
     XX(HISTORY_LATEST,                                                                             \
-       "SELECT epoch, attempts, started_ms, iif(state = 5, rank, 0), worker, state, 0, 0, NULL, "  \
+       "SELECT epoch, attempts, started_ms, iif(state = 5, sort_key, 0), worker, state, 0, 0, "    \
+       "NULL, "                                                                                    \
        "NULL, "                                                                                    \
        "NULL, 0, 'none', 0 FROM job_states WHERE seq = ?1 AND (state = 3 OR state = 5 AND "        \
        "attempts = "                                                                               \
@@ -227,50 +234,59 @@ enum job_column {
        "SELECT t.name, l.queue, NULL, NULL, 0, 0, sum(l.scheduled), sum(l.retrying), "             \
        "sum(l.queued), sum(l.running), sum(l.parked), sum(l.completed), sum(l.failed), "           \
        "sum(l.dead_letter), "                                                                      \
-       "sum(l.cancelled), max(s.key IS NOT NULL) FROM lines l JOIN tenants t USING (tenant_id) "   \
+       "sum(l.cancelled), max(s.key IS NOT NULL) FROM partitions l JOIN tenants t USING "          \
+       "(tenant_id) "                                                                              \
        "LEFT JOIN shared s ON s.kind = 2 AND s.tenant = t.name AND s.key = l.queue "               \
        "WHERE ?1 = '' OR t.name = ?1 GROUP BY t.name, l.queue "                                    \
        "UNION ALL SELECT tenant, key, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1 "             \
        "FROM shared s "                                                                            \
-       "WHERE kind = 2 AND (?1 = '' OR tenant = ?1) AND NOT EXISTS (SELECT 1 FROM lines "          \
+       "WHERE kind = 2 AND (?1 = '' OR tenant = ?1) AND NOT EXISTS (SELECT 1 FROM partitions "     \
        "JOIN tenants t USING (tenant_id) WHERE t.name = s.tenant AND queue = s.key) "              \
        "ORDER BY 1, 2")                                                                            \
-    XX(LINES,                                                                                      \
+    XX(PARTITIONS,                                                                                 \
        "SELECT t.name, l.queue, l.task, NULL, 0, 0, l.scheduled, l.retrying, l.queued, "           \
-       "l.running, l.parked, l.completed, l.failed, l.dead_letter, l.cancelled, 0 FROM lines l "   \
+       "l.running, l.parked, l.completed, l.failed, l.dead_letter, l.cancelled, 0 FROM "           \
+       "partitions l "                                                                             \
        "JOIN tenants t USING (tenant_id) WHERE ?1 = '' OR t.name = ?1 "                            \
        "ORDER BY t.name, l.queue, l.task")                                                         \
     XX(PARKED_COUNTS,                                                                              \
-       "SELECT t.name, NULL, NULL, p.lane, p.parked, 0 FROM (SELECT tenant_id, lane, "             \
-       "count(*) AS parked FROM parked INDEXED BY parked_oldest GROUP BY tenant_id, lane) p "      \
-       "JOIN tenants t USING (tenant_id) WHERE ?1 = '' OR t.name = ?1 ORDER BY t.name, p.lane")    \
+       "SELECT t.name, NULL, NULL, p.gate, p.parked, 0 FROM (SELECT tenant_id, gate, "             \
+       "count(*) AS parked FROM parked INDEXED BY parked_oldest GROUP BY tenant_id, gate) p "      \
+       "JOIN tenants t USING (tenant_id) WHERE ?1 = '' OR t.name = ?1 ORDER BY t.name, p.gate")    \
     XX(RUNNING_COUNTS,                                                                             \
-       "SELECT tenant, NULL, NULL, lane, sum(jobs), sum(used) FROM ("                              \
-       "SELECT t.name AS tenant, s.limit_key AS lane, count(*) AS jobs, 0 AS used "                \
-       "FROM job_states j INDEXED BY jobs_by_rank "                                                \
+       "SELECT tenant, NULL, NULL, gate, sum(jobs), sum(used) FROM ("                              \
+       "SELECT t.name AS tenant, s.limit_key AS gate, count(*) AS jobs, 0 AS used "                \
+       "FROM job_states j INDEXED BY jobs_by_sort_key "                                            \
        "CROSS JOIN specs s USING (seq) CROSS JOIN tenants t ON t.tenant_id = s.tenant_id "         \
        "WHERE j.state = 3 AND s.limit_key <> '' GROUP BY t.name, s.limit_key "                     \
        "UNION ALL SELECT tenant, key, 0, used FROM shared WHERE kind = 1 AND used > 0) "           \
-       "WHERE ?1 = '' OR tenant = ?1 GROUP BY tenant, lane ORDER BY tenant, lane")                 \
+       "WHERE ?1 = '' OR tenant = ?1 GROUP BY tenant, gate ORDER BY tenant, gate")                 \
     XX(OLDEST_READY, /* the first of each priority of each line: as many steps as there are such   \
                       */                                                                           \
-       "WITH RECURSIVE p (line_id, rank) AS (SELECT l.line_id, (SELECT j.rank FROM job_states j "  \
-       "WHERE j.state = 2 AND j.rank " RANKS_OF(                                                   \
-           "l.line_id") " ORDER BY j.rank LIMIT 1) "                                               \
-                        "FROM tenants t JOIN lines l USING (tenant_id) WHERE t.name = ?1 AND "     \
-                        "l.queue = ?2 "                                                            \
-                        "UNION ALL SELECT p.line_id, (SELECT j.rank FROM job_states j WHERE "      \
-                        "j.state = "                                                               \
-                        "2 "                                                                       \
-                        "AND j.rank > p.rank AND j.rank <= (p.line_id << 32 | 4294967295) ORDER "  \
-                        "BY j.rank "                                                               \
-                        "LIMIT 1) FROM p WHERE p.rank IS NOT NULL) "                               \
-                        "SELECT created_ms FROM specs WHERE seq = (SELECT min((SELECT j.seq FROM " \
-                        "job_states j "                                                            \
-                        "WHERE j.state = 2 AND j.rank = p.rank ORDER BY j.seq LIMIT 1)) FROM p)")  \
+       "WITH RECURSIVE p (partition_id, sort_key) AS (SELECT l.partition_id, (SELECT j.sort_key "  \
+       "FROM job_states j "                                                                        \
+       "WHERE j.state = 2 AND j.sort_key " SORT_KEYS_OF(                                           \
+           "l.partition_id") " ORDER BY j.sort_key LIMIT 1) "                                      \
+                             "FROM tenants t JOIN partitions l USING (tenant_id) WHERE t.name = "  \
+                             "?1 AND "                                                             \
+                             "l.queue = ?2 "                                                       \
+                             "UNION ALL SELECT p.partition_id, (SELECT j.sort_key FROM "           \
+                             "job_states j WHERE "                                                 \
+                             "j.state = "                                                          \
+                             "2 "                                                                  \
+                             "AND j.sort_key > p.sort_key AND j.sort_key <= (p.partition_id << "   \
+                             "32 | 4294967295) ORDER "                                             \
+                             "BY j.sort_key "                                                      \
+                             "LIMIT 1) FROM p WHERE p.sort_key IS NOT NULL) "                      \
+                             "SELECT created_ms FROM specs WHERE seq = (SELECT min((SELECT j.seq " \
+                             "FROM "                                                               \
+                             "job_states j "                                                       \
+                             "WHERE j.state = 2 AND j.sort_key = p.sort_key ORDER BY j.seq LIMIT " \
+                             "1)) FROM p)")                                                        \
     XX(NEXT_DUE, /* one look for each line */                                                      \
-       "SELECT min((SELECT k.process_after_ms FROM time_locked k WHERE k.line_id = l.line_id "     \
-       "ORDER BY k.process_after_ms LIMIT 1)) FROM tenants t JOIN lines l USING (tenant_id) "      \
+       "SELECT min((SELECT k.process_after_ms FROM time_locked k WHERE k.partition_id = "          \
+       "l.partition_id "                                                                           \
+       "ORDER BY k.process_after_ms LIMIT 1)) FROM tenants t JOIN partitions l USING (tenant_id) " \
        "WHERE t.name = ?1 AND l.queue = ?2")                                                       \
     XX(PAUSES, "SELECT tenant, key FROM shared WHERE kind = 2")                                    \
     XX(SHARED_STATE, "SELECT version, used, sent FROM shared "                                     \
@@ -298,6 +314,6 @@ enum statement {
 /* One for each line that a claim looks at; they run side by side. */
 #define SQL_READY                                         \
     "SELECT " FRESH_COLUMNS " FROM job_states j" JOB_SPEC \
-    " WHERE j.state = 2 AND j.rank BETWEEN ?1 AND ?2 ORDER BY j.rank, j.seq"
+    " WHERE j.state = 2 AND j.sort_key BETWEEN ?1 AND ?2 ORDER BY j.sort_key, j.seq"
 
 #endif

@@ -75,11 +75,11 @@ static int key_holder(struct store *store, int64_t tenant_id, const struct job_s
 }
 
 static void bind_spec(sqlite3_stmt *st, int row, const struct job_spec *spec,
-                      const struct line *line, int64_t seq, int64_t created_ms)
+                      const struct partition *partition, int64_t seq, int64_t created_ms)
 {
     const int at = row * SPEC_ROW_BINDS;
     bind_int(st, at + 1, seq);
-    bind_int(st, at + 2, line->tenant_id);
+    bind_int(st, at + 2, partition->tenant_id);
     bind_key(st, at + 3, spec->id);
     bind_int(st, at + 4, spec->priority);
     bind_int(st, at + 5, spec->max_attempts);
@@ -98,7 +98,7 @@ static void bind_spec(sqlite3_stmt *st, int row, const struct job_spec *spec,
 }
 
 static void bind_job(struct store *store, sqlite3_stmt *st, int row, const struct job_spec *spec,
-                     const struct line *line, int64_t seq)
+                     const struct partition *partition, int64_t seq)
 {
     const int at = row * JOB_ROW_BINDS;
     const struct job_status s = transition_submit(spec, seq, store->now_ms);
@@ -106,8 +106,8 @@ static void bind_job(struct store *store, sqlite3_stmt *st, int row, const struc
     bind_int(st, at + 2, (int64_t)s.state);
     bind_int(st, at + 3,
              s.state == REDRIVE_STATE_SCHEDULED ? s.process_after_ms
-                                                : rank_ready(line, spec->priority));
-    bind_int(st, at + 4, line->id);
+                                                : sort_key_ready(partition, spec->priority));
+    bind_int(st, at + 4, partition->id);
     bind_int(st, at + 5, s.process_after_ms);
     bind_int(st, at + 6, s.updated_ms);
 }
@@ -126,24 +126,24 @@ static int run_specs(struct store *store, sqlite3_stmt *st, int *ret_added, stru
     return rc;
 }
 
-int spec_add(struct store *store, const struct job_spec *spec, const struct line *line, int64_t seq,
-             int64_t created_ms, struct redrive_err *err)
+int spec_add(struct store *store, const struct job_spec *spec, const struct partition *partition,
+             int64_t seq, int64_t created_ms, struct redrive_err *err)
 {
     int ignored;
     sqlite3_stmt *st = sql_use(store, STATEMENT_SPEC_ADD, err);
     if (!st)
         return store->last_error;
-    bind_spec(st, 0, spec, line, seq, created_ms);
+    bind_spec(st, 0, spec, partition, seq, created_ms);
     return run_specs(store, st, &ignored, err);
 }
 
-static int add_job(struct store *store, const struct job_spec *spec, const struct line *line,
-                   int64_t seq, struct redrive_err *err)
+static int add_job(struct store *store, const struct job_spec *spec,
+                   const struct partition *partition, int64_t seq, struct redrive_err *err)
 {
     sqlite3_stmt *st = sql_use(store, STATEMENT_JOB_ADD, err);
     if (!st)
         return store->last_error;
-    bind_job(store, st, 0, spec, line, seq);
+    bind_job(store, st, 0, spec, partition, seq);
     return sql_run(store, st, err);
 }
 
@@ -157,8 +157,8 @@ int deadline_add(struct store *store, int64_t deadline_ms, int64_t seq, struct r
     return sql_run(store, st, err);
 }
 
-int key_add(struct store *store, const struct job_spec *spec, const struct line *line, int64_t seq,
-            bool is_live, struct redrive_err *err)
+int key_add(struct store *store, const struct job_spec *spec, const struct partition *partition,
+            int64_t seq, bool is_live, struct redrive_err *err)
 {
     static const enum statement STEPS[] = {STATEMENT_KEY_ADD, STATEMENT_LIVE_KEY_ADD};
     const size_t n = is_live ? 2 : 1;
@@ -167,7 +167,7 @@ int key_add(struct store *store, const struct job_spec *spec, const struct line 
         sqlite3_stmt *st = sql_use(store, STEPS[i], err);
         if (!st)
             return store->last_error;
-        bind_int(st, 1, line->tenant_id);
+        bind_int(st, 1, partition->tenant_id);
         bind_key(st, 2, spec->unique_key);
         bind_int(st, 3, seq);
         if (STEPS[i] == STATEMENT_KEY_ADD)
@@ -178,7 +178,7 @@ int key_add(struct store *store, const struct job_spec *spec, const struct line 
 }
 
 /* What remains to be done when the rows are there. */
-static int settle_in(struct store *store, const struct job_spec *spec, struct line *line,
+static int settle_in(struct store *store, const struct job_spec *spec, struct partition *partition,
                      struct submit_result *ret, struct arena *arena, struct redrive_err *err)
 {
     const int64_t seq = store->next_seq;
@@ -187,14 +187,14 @@ static int settle_in(struct store *store, const struct job_spec *spec, struct li
     if (spec->deadline_ms > 0)
         rc = deadline_add(store, spec->deadline_ms, seq, err);
     if (rc == 0 && state == REDRIVE_STATE_SCHEDULED)
-        rc = time_lock(store, line, spec->process_after_ms, seq, err);
+        rc = time_lock(store, partition, spec->process_after_ms, seq, err);
     if (rc == 0 && spec->unique_key.len)
-        rc = key_add(store, spec, line, seq, true, err);
+        rc = key_add(store, spec, partition, seq, true, err);
     if (rc != 0)
         return rc;
     store->next_seq++;
     store->meta_moved = true;
-    lines_count(&store->lines, line, -1, (int)state);
+    partitions_count(&store->partitions, partition, -1, (int)state);
     char *id = arena_dup(arena, spec->id);
     if (!id)
         return err_nomem(err);
@@ -205,28 +205,28 @@ static int settle_in(struct store *store, const struct job_spec *spec, struct li
 static int submit_one(struct store *store, const struct job_spec *spec, struct submit_result *ret,
                       struct arena *arena, struct redrive_err *err)
 {
-    struct line *line;
-    int rc = line_named(store, spec->tenant, spec->queue, spec->task, true, &line, err);
+    struct partition *partition;
+    int rc = partition_named(store, spec->tenant, spec->queue, spec->task, true, &partition, err);
     if (rc != 0)
         return rc;
     if (spec->unique_key.len) {
         /* An id that is taken is the answer before a key that is taken. */
-        rc = find(store, STATEMENT_FIND_ID, line->tenant_id, spec->id, ret, arena, err);
+        rc = find(store, STATEMENT_FIND_ID, partition->tenant_id, spec->id, ret, arena, err);
         if (rc == 0)
-            rc = key_holder(store, line->tenant_id, spec, ret, arena, err);
+            rc = key_holder(store, partition->tenant_id, spec, ret, arena, err);
         if (rc != 0)
             return rc < 0 ? rc : 0;
     }
-    rc = spec_add(store, spec, line, store->next_seq, store->now_ms, err);
+    rc = spec_add(store, spec, partition, store->next_seq, store->now_ms, err);
     if (rc == REDRIVE_E_EXISTS) {
-        rc = find(store, STATEMENT_FIND_ID, line->tenant_id, spec->id, ret, arena, err);
+        rc = find(store, STATEMENT_FIND_ID, partition->tenant_id, spec->id, ret, arena, err);
         return rc == 0 ? sql_damaged(store, store->next_seq, "its number or id is taken and is not",
                                      err)
                        : (rc < 0 ? rc : 0);
     }
     if (rc == 0)
-        rc = add_job(store, spec, line, store->next_seq, err);
-    return rc == 0 ? settle_in(store, spec, line, ret, arena, err) : rc;
+        rc = add_job(store, spec, partition, store->next_seq, err);
+    return rc == 0 ? settle_in(store, spec, partition, ret, arena, err) : rc;
 }
 
 /* Opening tables is a good part of adding a row, so that several are added at once. Keys must be
@@ -244,13 +244,13 @@ static int submit_together(struct store *store, const struct job_spec *specs,
                            struct submit_result *ret, int *ret_added, struct arena *arena,
                            struct redrive_err *err)
 {
-    struct line *lines[ADD_ROWS_AT_ONCE];
+    struct partition *partitions[ADD_ROWS_AT_ONCE];
     const int64_t seq = store->next_seq;
     int rc = 0;
     *ret_added = 0;
     for (int i = 0; i < ADD_ROWS_AT_ONCE && rc == 0; i++)
-        rc =
-            line_named(store, specs[i].tenant, specs[i].queue, specs[i].task, true, &lines[i], err);
+        rc = partition_named(store, specs[i].tenant, specs[i].queue, specs[i].task, true,
+                             &partitions[i], err);
     if (rc != 0)
         return rc;
     sqlite3_stmt *add_specs = sql_use(store, STATEMENT_SPECS_ADD, err);
@@ -258,26 +258,26 @@ static int submit_together(struct store *store, const struct job_spec *specs,
     if (!add_jobs)
         return store->last_error;
     for (int i = 0; i < ADD_ROWS_AT_ONCE; i++)
-        bind_spec(add_specs, i, &specs[i], lines[i], seq + i, store->now_ms);
+        bind_spec(add_specs, i, &specs[i], partitions[i], seq + i, store->now_ms);
     rc = run_specs(store, add_specs, ret_added, err);
     if (rc == REDRIVE_E_EXISTS) {
         rc = 0;
         for (int i = 0; i < *ret_added && rc == 0; i++)
-            rc = add_job(store, &specs[i], lines[i], seq + i, err);
+            rc = add_job(store, &specs[i], partitions[i], seq + i, err);
     } else if (rc == 0) {
         for (int i = 0; i < ADD_ROWS_AT_ONCE; i++)
-            bind_job(store, add_jobs, i, &specs[i], lines[i], seq + i);
+            bind_job(store, add_jobs, i, &specs[i], partitions[i], seq + i);
         rc = sql_run(store, add_jobs, err);
     }
     for (int i = 0; i < *ret_added && rc == 0; i++)
-        rc = settle_in(store, &specs[i], lines[i], &ret[i], arena, err);
+        rc = settle_in(store, &specs[i], partitions[i], &ret[i], arena, err);
     return rc;
 }
 
 int sqlite_submit(struct store *store, const struct job_spec *specs, size_t n,
                   struct submit_result *ret, struct arena *arena, struct redrive_err *err)
 {
-    int rc = unit_needed(store, err);
+    int rc = transaction_needed(store, err);
     for (size_t i = 0; i < n && rc == 0;) {
         int added = 0;
         if (may_go_together(specs + i, n - i))

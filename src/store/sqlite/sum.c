@@ -67,10 +67,10 @@ int sqlite_history(struct store *store, const int64_t *seqs, size_t n, struct at
     return rc;
 }
 
-/* Counts that this unit has moved and not yet written. */
+/* Counts that this transaction has moved and not yet written. */
 static int flush_counts(struct store *store, struct redrive_err *err)
 {
-    return store->in_unit ? lines_flush(store, err) : 0;
+    return store->in_transaction ? partitions_flush(store, err) : 0;
 }
 
 /* The columns of a statement of counts. */
@@ -78,14 +78,14 @@ enum count_column {
     COUNT_COLUMN_TENANT,
     COUNT_COLUMN_QUEUE,
     COUNT_COLUMN_TASK,
-    COUNT_COLUMN_LANE,
+    COUNT_COLUMN_GATE,
     COUNT_COLUMN_JOBS,
     COUNT_COLUMN_USED,
-    COUNT_COLUMN_STATES, /* of queues and lines only */
+    COUNT_COLUMN_STATES, /* of queues and partitions only */
     COUNT_COLUMN_PAUSED = COUNT_COLUMN_STATES + REDRIVE_STATE_COUNT,
 };
 
-/* False: a line whose jobs are gone. */
+/* False: a partition whose jobs are gone. */
 static bool read_count(sqlite3_stmt *st, struct arena *arena, struct job_count *ret)
 {
     *ret = (struct job_count){.jobs = (uint64_t)sqlite3_column_int64(st, COUNT_COLUMN_JOBS),
@@ -103,7 +103,7 @@ static bool read_count(sqlite3_stmt *st, struct arena *arena, struct job_count *
     ret->tenant = column_dup(st, COUNT_COLUMN_TENANT, arena);
     ret->queue = column_dup(st, COUNT_COLUMN_QUEUE, arena);
     ret->task = column_dup(st, COUNT_COLUMN_TASK, arena);
-    ret->lane = column_dup(st, COUNT_COLUMN_LANE, arena);
+    ret->gate = column_dup(st, COUNT_COLUMN_GATE, arena);
     return true;
 }
 
@@ -165,7 +165,7 @@ int sqlite_counts(struct store *store, enum count_kind kind, struct str tenant,
 {
     static const enum statement STATEMENTS[] = {
         [COUNT_QUEUES] = STATEMENT_QUEUES,
-        [COUNT_LINES] = STATEMENT_LINES,
+        [COUNT_PARTITIONS] = STATEMENT_PARTITIONS,
         [COUNT_PARKED] = STATEMENT_PARKED_COUNTS,
         [COUNT_RUNNING] = STATEMENT_RUNNING_COUNTS,
     };

@@ -1,17 +1,17 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "store/claim_tally.h"
+#include "store/claim_totals.h"
 #include "store/sqlite/private.h"
 
-/* A claim among many lines. Tenants have their turns one after the other, from the one after the
- * last. When a tenant's turn comes, one look into the index of ready jobs for each of its lines
- * finds their heads, and the best of these is read and taken. Once the page is full nobody else is
- * looked at: the cost depends on the number of jobs that are asked for and on the lines of the
- * tenants that they come from. No cursor on the jobs stays open. */
+/* A claim among many partitions. Tenants have their turns one after the other, from the one after
+ * the last. When a tenant's turn comes, one look into the index of ready jobs for each of its
+ * partitions finds their heads, and the best of these is read and taken. Once the page is full
+ * nobody else is looked at: the cost depends on the number of jobs that are asked for and on the
+ * partitions of the tenants that they come from. No cursor on the jobs stays open. */
 struct head {
-    struct line *line;
-    struct line_place place;
+    struct partition *partition;
+    struct partition_place place;
     bool has_row;
     int64_t priority;
     int64_t seq;
@@ -22,7 +22,7 @@ struct turns {
     const struct claim_filter *filter;
     size_t limit;
     struct page_maker *maker;
-    struct claim_tally *tally;
+    struct claim_totals *totals;
     bool is_cut; /* the next job does not fit any more */
 
     bool has_left_out; /* a tenant had its turn, but only jobs of tasks that are full */
@@ -33,30 +33,31 @@ struct turns {
     size_t n;
     size_t capacity;
 
-    /* Lines in the order of turns, from an array or from a statement. */
-    struct line **lines;
-    size_t n_lines;
+    /* Partitions in the order of turns, from an array or from a statement. */
+    struct partition **partitions;
+    size_t n_partitions;
     size_t first; /* of the array to have its turn */
     size_t given;
     sqlite3_stmt *st;
     bool has_wrapped;
-    int64_t last_tenant; /* before the first turn */
-    struct line *next;   /* has been read: of the tenant whose turn comes next */
-    struct line_place next_place;
+    int64_t last_tenant;    /* before the first turn */
+    struct partition *next; /* has been read: of the tenant whose turn comes next */
+    struct partition_place next_place;
 };
 
 /* ---- Whose turn it is ------------------------------------------------------------------------ */
 
 static int by_tenant(const void *left, const void *right)
 {
-    const struct line *a = *(struct line *const *)left, *b = *(struct line *const *)right;
+    const struct partition *a = *(struct partition *const *)left,
+                           *b = *(struct partition *const *)right;
     return (a->tenant_id > b->tenant_id) - (a->tenant_id < b->tenant_id);
 }
 
 static void start_array(struct turns *t)
 {
-    qsort(t->lines, t->n_lines, sizeof(struct line *), by_tenant);
-    while (t->first < t->n_lines && t->lines[t->first]->tenant_id <= t->last_tenant)
+    qsort(t->partitions, t->n_partitions, sizeof(struct partition *), by_tenant);
+    while (t->first < t->n_partitions && t->partitions[t->first]->tenant_id <= t->last_tenant)
         t->first++;
 }
 
@@ -80,12 +81,12 @@ static void bind_tenants(struct turns *t, int64_t first, int64_t last)
     bind_int(t->st, 2, last);
 }
 
-/* The counts of the lines say which of them have ready jobs. */
+/* The counts of the partitions say which of them have ready jobs. */
 static int start_statement(struct turns *t, struct redrive_err *err)
 {
     struct store *store = t->store;
     int64_t only = 0;
-    int rc = lines_flush(store, err);
+    int rc = partitions_flush(store, err);
     t->has_wrapped = t->filter->tenant.len > 0;
     if (rc == 0 && t->has_wrapped)
         rc = find_tenant(store, t->filter->tenant, &only, err);
@@ -102,12 +103,12 @@ static int start_statement(struct turns *t, struct redrive_err *err)
 }
 
 /* 1, 0 at the end of the circle, or a negative code. */
-static int next_line(struct turns *t, struct line **ret, struct redrive_err *err)
+static int next_line(struct turns *t, struct partition **ret, struct redrive_err *err)
 {
     if (!t->st) {
-        if (t->given == t->n_lines)
+        if (t->given == t->n_partitions)
             return 0;
-        *ret = t->lines[(t->first + t->given++) % t->n_lines];
+        *ret = t->partitions[(t->first + t->given++) % t->n_partitions];
         return 1;
     }
     int rc = sql_step(t->store, t->st, err);
@@ -118,19 +119,19 @@ static int next_line(struct turns *t, struct line **ret, struct redrive_err *err
     }
     if (rc <= 0)
         return rc;
-    rc = line_numbered(t->store, sqlite3_column_int64(t->st, 0), ret, err);
+    rc = partition_numbered(t->store, sqlite3_column_int64(t->st, 0), ret, err);
     return rc == 0 ? 1 : rc;
 }
 
-/* Reads on to the next line that is wanted. */
+/* Reads on to the next partition that is wanted. */
 static int read_on(struct turns *t, struct redrive_err *err)
 {
-    struct line *line;
+    struct partition *partition;
     int rc;
     t->next = NULL;
-    while ((rc = next_line(t, &line, err)) > 0)
-        if (claim_wants(t->store, t->filter, line, &t->next_place)) {
-            t->next = line;
+    while ((rc = next_line(t, &partition, err)) > 0)
+        if (claim_wants(t->store, t->filter, partition, &t->next_place)) {
+            t->next = partition;
             return 0;
         }
     return rc;
@@ -138,8 +139,8 @@ static int read_on(struct turns *t, struct redrive_err *err)
 
 /* ---- Heads ----------------------------------------------------------------------------------- */
 
-/* What ranks of ready jobs are made of: see jobs_by_rank. */
-#define LINE_BITS 32
+/* What sort keys of ready jobs are made of: see jobs_by_sort_key. */
+#define PARTITION_BITS 32
 
 static int read_place(struct store *store, sqlite3_stmt *st, int64_t *ret_priority,
                       int64_t *ret_seq, struct redrive_err *err)
@@ -153,17 +154,18 @@ static int read_place(struct store *store, sqlite3_stmt *st, int64_t *ret_priori
     return 1;
 }
 
-int ready_after(struct store *store, int64_t line_id, int64_t *priority, int64_t *seq,
+int ready_after(struct store *store, int64_t partition_id, int64_t *priority, int64_t *seq,
                 struct redrive_err *err)
 {
-    const int64_t first = line_id << LINE_BITS;
-    const int64_t rank = *priority == READY_START ? first - 1 : (first | (INT32_MAX - *priority));
+    const int64_t first = partition_id << PARTITION_BITS;
+    const int64_t sort_key =
+        *priority == READY_START ? first - 1 : (first | (INT32_MAX - *priority));
     sqlite3_stmt *st;
     if (*priority != READY_START) {
         st = sql_use(store, STATEMENT_READY_SAME, err);
         if (!st)
             return store->last_error;
-        bind_int(st, 1, rank);
+        bind_int(st, 1, sort_key);
         bind_int(st, 2, *seq);
         int rc = read_place(store, st, priority, seq, err);
         if (rc != 0)
@@ -172,14 +174,14 @@ int ready_after(struct store *store, int64_t line_id, int64_t *priority, int64_t
     st = sql_use(store, STATEMENT_READY_BELOW, err);
     if (!st)
         return store->last_error;
-    bind_int(st, 1, rank);
+    bind_int(st, 1, sort_key);
     bind_int(st, 2, first | UINT32_MAX);
     return read_place(store, st, priority, seq, err);
 }
 
 static int advance(struct turns *t, struct head *head, struct redrive_err *err)
 {
-    int rc = ready_after(t->store, head->line->id, &head->priority, &head->seq, err);
+    int rc = ready_after(t->store, head->partition->id, &head->priority, &head->seq, err);
     head->has_row = rc > 0;
     return rc < 0 ? rc : 0;
 }
@@ -195,7 +197,7 @@ static int add_head(struct turns *t, struct redrive_err *err)
         t->capacity = capacity;
     }
     struct head *head = &t->heads[t->n];
-    *head = (struct head){.line = t->next, .place = t->next_place, .priority = READY_START};
+    *head = (struct head){.partition = t->next, .place = t->next_place, .priority = READY_START};
     int rc = advance(t, head, err);
     t->n += rc == 0 && head->has_row;
     return rc;
@@ -235,7 +237,7 @@ static bool precedes(const struct head *a, const struct head *b)
 
 static bool may_go(const struct turns *t, const struct head *head)
 {
-    return head->has_row && !claim_tally_is_full(t->tally, head->place.task);
+    return head->has_row && !claim_totals_is_full(t->totals, head->place.task);
 }
 
 static int take(struct turns *t, const struct head *head, struct redrive_err *err)
@@ -247,11 +249,11 @@ static int take(struct turns *t, const struct head *head, struct redrive_err *er
     const struct job *job = &page->jobs[page->n - 1];
     if (job->status.state != REDRIVE_STATE_QUEUED)
         return sql_damaged(t->store, head->seq, "the index of ready jobs is wrong", err);
-    t->is_cut = !claim_tally_fits(t->tally, job->spec.payload.len);
+    t->is_cut = !claim_totals_fits(t->totals, job->spec.payload.len);
     if (t->is_cut)
         page->n--;
     else
-        claim_tally_add(t->tally, head->place.task, job->spec.payload.len);
+        claim_totals_add(t->totals, head->place.task, job->spec.payload.len);
     return 0;
 }
 
@@ -269,10 +271,10 @@ static void leave_out(struct turns *t)
  * taken or passed over; 0: the tenant has none left that may go. */
 static int turn(struct turns *t, size_t i, size_t *ret_end, struct redrive_err *err)
 {
-    const int64_t tenant_id = t->heads[i].line->tenant_id;
+    const int64_t tenant_id = t->heads[i].partition->tenant_id;
     struct head *best = NULL;
     bool has_any = false;
-    for (; i < t->n && t->heads[i].line->tenant_id == tenant_id; i++) {
+    for (; i < t->n && t->heads[i].partition->tenant_id == tenant_id; i++) {
         has_any |= t->heads[i].has_row;
         if (may_go(t, &t->heads[i]) && (!best || precedes(&t->heads[i], best)))
             best = &t->heads[i];
@@ -333,7 +335,7 @@ static int further_rounds(struct turns *t, struct redrive_err *err)
 }
 
 int turns_take(struct page_maker *maker, const struct claim_filter *filter, size_t limit,
-               struct line **lines, size_t n_lines, struct claim_tally *tally,
+               struct partition **partitions, size_t n_partitions, struct claim_totals *totals,
                struct redrive_err *err)
 {
     struct turns t = {
@@ -341,13 +343,13 @@ int turns_take(struct page_maker *maker, const struct claim_filter *filter, size
         .filter = filter,
         .limit = limit,
         .maker = maker,
-        .tally = tally,
-        .lines = lines,
-        .n_lines = n_lines,
+        .totals = totals,
+        .partitions = partitions,
+        .n_partitions = n_partitions,
         .last_tenant = maker->store->last_tenant,
     };
     int rc = 0;
-    if (lines)
+    if (partitions)
         start_array(&t);
     else
         rc = start_statement(&t, err);

@@ -1,6 +1,6 @@
-/* The claim of the next unit, sent behind a commit: that unit need not ask, no other is given its
- * jobs meanwhile, and they are free again if it does not come. The linker puts the clock of this
- * file before the monotonic one. */
+/* The claim of the next transaction, sent behind a commit: that transaction need not ask, no other
+ * is given its jobs meanwhile, and they are free again if it does not come. The linker puts the
+ * clock of this file before the monotonic one. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -57,7 +57,7 @@ static int close_pair(void **state)
     return 0;
 }
 
-/* Begins a unit that looks for jobs. */
+/* Begins a transaction that looks for jobs. */
 static void begin(struct kit *k)
 {
     store_look(k->store, true);
@@ -124,7 +124,7 @@ static void the_next_claim_is_given_them(void **state)
 }
 
 /* In the general claim, too. */
-static void so_it_is_among_several_lines(void **state)
+static void so_it_is_among_several_partitions(void **state)
 {
     struct pair *pair = *state;
     const int64_t another = PUT(&pair->k, .task = STR("resize"), .priority = 1);
@@ -185,8 +185,8 @@ static void another_filter_looks_again(void **state)
     check_free(pair);
 }
 
-/* The unit pauses the queue before it claims. */
-static void what_the_unit_has_written_is_seen(void **state)
+/* The transaction pauses the queue before it claims. */
+static void what_the_transaction_has_written_is_seen(void **state)
 {
     struct pair *pair = *state;
     start_two(pair);
@@ -197,7 +197,7 @@ static void what_the_unit_has_written_is_seen(void **state)
     check_free(pair);
 }
 
-/* Another process has paused a queue, or put a breaker: the unit is told by its begin. */
+/* Another process has paused a queue, or put a breaker: the transaction is told by its begin. */
 static void begin_tells_the_shared_version_of_the_claim(void **state)
 {
     struct pair *pair = *state;
@@ -215,7 +215,7 @@ static void begin_tells_the_shared_version_of_the_claim(void **state)
     kit_rollback(&pair->k);
 }
 
-static void they_are_let_go_when_no_unit_comes(void **state)
+static void they_are_let_go_when_no_transaction_comes(void **state)
 {
     struct pair *pair = *state;
     const struct store_base *base = store_base(pair->k.store);
@@ -233,18 +233,18 @@ static void others_are_told_that_they_are_free(void **state)
 {
     struct pair *pair = *state;
     struct store *other = pair->other.store;
-    uint32_t news;
-    assert_int_equal(store_ops(other)->wait(other, 0, &news, NULL), 0); /* it listens */
+    uint32_t notification;
+    assert_int_equal(store_ops(other)->wait(other, 0, &notification, NULL), 0); /* it listens */
     start_two(pair);
-    while (store_ops(other)->wait(other, 50, &news, NULL) == 0 && news != 0)
+    while (store_ops(other)->wait(other, 50, &notification, NULL) == 0 && notification != 0)
         ;
     store_ops(pair->k.store)->upkeep(pair->k.store);
-    assert_int_equal(store_ops(other)->wait(other, 5000, &news, NULL), 0);
-    assert_int_equal(news, STORE_NEWS_READY);
+    assert_int_equal(store_ops(other)->wait(other, 5000, &notification, NULL), 0);
+    assert_int_equal(notification, STORE_NOTIFY_READY);
     check_free(pair);
 }
 
-static void a_late_unit_looks_again(void **state)
+static void a_late_transaction_looks_again(void **state)
 {
     struct pair *pair = *state;
     start_two(pair);
@@ -267,7 +267,7 @@ static void a_claim_after_they_were_let_go_is_answered_anew(void **state)
     kit_rollback(&pair->k);
 }
 
-static void a_unit_that_does_not_look_lets_them_go(void **state)
+static void a_transaction_that_does_not_look_lets_them_go(void **state)
 {
     struct pair *pair = *state;
     start_two(pair);
@@ -304,7 +304,7 @@ static void a_handle_that_closes_lets_them_go(void **state)
     check_free(pair);
 }
 
-/* A unit that starts one job and lets the commit look ahead; whether it has. */
+/* A transaction that starts one job and lets the commit look ahead; whether it has. */
 static bool looks_ahead(struct pair *pair, int64_t seq)
 {
     begin(&pair->k);
@@ -341,7 +341,7 @@ static void a_commit_that_is_refused_leaves_nothing_behind(void **state)
     kit_start(&pair->k, pair->seqs[2]);
     look_ahead(&pair->k, &TWO);
     assert_int_equal(store_ops(pair->k.store)->commit(pair->k.store, NULL), REDRIVE_E_CANCELLED);
-    pair->k.in_unit = false;
+    pair->k.in_transaction = false;
     assert_false(store_base(pair->k.store)->wants_upkeep);
     check_free(pair);
     /* The second try. */
@@ -398,14 +398,14 @@ static void a_connection_that_is_lost_in_the_commit_is_known_by_its_outcome(void
     look_ahead(&pair->k, &TWO);
     kill_all(pair);
     assert_int_equal(store_ops(pair->k.store)->commit(pair->k.store, NULL), REDRIVE_E_CANCELLED);
-    assert_true(store_base(pair->k.store)->is_undone);
-    pair->k.in_unit = false;
+    assert_true(store_base(pair->k.store)->is_rolled_back);
+    pair->k.in_transaction = false;
     check_seqs(kit_ready(&pair->k, &TWO), pair->seqs[0], pair->seqs[1]);
     wait_for_idle(pair, "0");
 }
 
-/* A rollback of the unit that has taken them over. */
-static void a_unit_that_is_rolled_back_frees_them(void **state)
+/* A rollback of the transaction that has taken them over. */
+static void a_transaction_that_is_rolled_back_frees_them(void **state)
 {
     struct pair *pair = *state;
     start_two(pair);
@@ -432,18 +432,18 @@ int main(void)
 #define WITH_PAIR(test) cmocka_unit_test_setup_teardown(test, open_pair, close_pair)
     const struct CMUnitTest tests[] = {
         WITH_PAIR(the_next_claim_is_given_them),
-        WITH_PAIR(so_it_is_among_several_lines),
+        WITH_PAIR(so_it_is_among_several_partitions),
         WITH_PAIR(no_other_is_given_them_meanwhile),
         WITH_PAIR(more_than_were_found_are_looked_for_again),
         WITH_PAIR(what_is_not_wanted_is_free_after_the_commit),
         WITH_PAIR(another_filter_looks_again),
-        WITH_PAIR(what_the_unit_has_written_is_seen),
+        WITH_PAIR(what_the_transaction_has_written_is_seen),
         WITH_PAIR(begin_tells_the_shared_version_of_the_claim),
-        WITH_PAIR(they_are_let_go_when_no_unit_comes),
+        WITH_PAIR(they_are_let_go_when_no_transaction_comes),
         WITH_PAIR(others_are_told_that_they_are_free),
-        WITH_PAIR(a_late_unit_looks_again),
+        WITH_PAIR(a_late_transaction_looks_again),
         WITH_PAIR(a_claim_after_they_were_let_go_is_answered_anew),
-        WITH_PAIR(a_unit_that_does_not_look_lets_them_go),
+        WITH_PAIR(a_transaction_that_does_not_look_lets_them_go),
         WITH_PAIR(a_read_lets_them_go),
         WITH_PAIR(a_wait_lets_them_go),
         WITH_PAIR(a_handle_that_closes_lets_them_go),
@@ -452,7 +452,7 @@ int main(void)
         WITH_PAIR(a_claim_that_fails_does_not_fail_the_commit),
         WITH_PAIR(a_lost_connection_frees_them),
         WITH_PAIR(a_connection_that_is_lost_in_the_commit_is_known_by_its_outcome),
-        WITH_PAIR(a_unit_that_is_rolled_back_frees_them),
+        WITH_PAIR(a_transaction_that_is_rolled_back_frees_them),
         WITH_PAIR(a_cancel_by_another_is_made_when_they_are_free),
     };
     return cmocka_run_group_tests_name("postgres ahead", tests, NULL, NULL);

@@ -183,7 +183,7 @@ static void a_signal_does_not_look_like_a_server_that_is_gone(void **state)
     "AND application_name = 'redrive'); PERFORM pg_sleep(0.001); END LOOP; PERFORM "               \
     "pg_sleep(0.05); END $$"
 
-static void a_unit_whose_connection_breaks_has_not_happened_and_can_be_repeated(void **state)
+static void a_transaction_whose_connection_breaks_has_not_happened_and_can_be_repeated(void **state)
 {
     struct kit *k = *state;
     const struct store_ops *ops = store_ops(k->store);
@@ -199,7 +199,7 @@ static void a_unit_whose_connection_breaks_has_not_happened_and_can_be_repeated(
                      REDRIVE_E_CANCELLED);
     assert_int_equal(ops->commit(k->store, &err), REDRIVE_E_CANCELLED);
     ops->rollback(k->store);
-    k->in_unit = false;
+    k->in_transaction = false;
     assert_int_equal(ops->begin(k->store, k->now_ms, &now_ms, &version, &err), 0);
     assert_int_equal(ops->submit(k->store, &spec, 1, &result, &k->arena, &err), 0);
     assert_int_equal(ops->commit(k->store, &err), 0);
@@ -216,8 +216,8 @@ static void a_commit_that_did_not_reach_the_server_can_be_repeated(void **state)
         PUT(k, .id = STR("lost"));
         sql(k, KILL_ALL);
         assert_int_equal(store_ops(k->store)->commit(k->store, &err), REDRIVE_E_CANCELLED);
-        assert_true(store_base(k->store)->is_undone);
-        k->in_unit = false;
+        assert_true(store_base(k->store)->is_rolled_back);
+        k->in_transaction = false;
         assert_int_equal(LIST(k, .limit = 10)->n, 1);
     }
 }
@@ -233,8 +233,8 @@ static void the_outcome_is_unknown_while_the_server_cannot_be_asked(void **state
     sql(k, KILL_ALL);
     assert_int_equal(store_ops(k->store)->commit(k->store, &err), REDRIVE_E_IO);
     assert_non_null(strstr(err.detail, "the outcome is unknown"));
-    assert_false(store_base(k->store)->is_undone);
-    k->in_unit = false;
+    assert_false(store_base(k->store)->is_rolled_back);
+    k->in_transaction = false;
     sql(k, "UPDATE redrive.meta SET version = version - 4711");
     assert_int_equal(LIST(k, .limit = 10)->n, 1);
     PUT(k, .id = STR("after"));
@@ -287,12 +287,12 @@ static void a_marker_that_was_removed_is_made_again(void **state)
     kit_begin(k);
     PUT(k, .id = STR("two"));
     assert_int_equal(store_ops(k->store)->commit(k->store, &err), REDRIVE_E_CANCELLED);
-    k->in_unit = false;
+    k->in_transaction = false;
     PUT(k, .id = STR("two"));
     assert_int_equal(LIST(k, .limit = 10)->n, 2);
 }
 
-static void between_units_nobody_notices(void **state)
+static void between_transactions_nobody_notices(void **state)
 {
     struct kit *k = *state;
     int64_t seq = PUT(k, .id = STR("x"));
@@ -362,7 +362,8 @@ static void keep_statements(const struct kit *kit, const char *table)
 #define AT_ONCE   "NOT DEFERRABLE"
 #define AT_COMMIT "DEFERRABLE INITIALLY DEFERRED"
 
-static void a_unit_whose_session_is_swapped_has_not_happened_and_can_be_repeated(void **state)
+static void a_transaction_whose_session_is_swapped_has_not_happened_and_can_be_repeated(
+    void **state)
 {
     struct kit *k = *state;
     const struct store_ops *ops = store_ops(k->store);
@@ -391,22 +392,22 @@ static void a_commit_that_the_session_does_not_know_has_not_happened(void **stat
 {
     struct kit *k = *state;
     PUT(k, .id = STR("before"));
-    lose_statements(k, "tallies", AT_ONCE);
+    lose_statements(k, "count_deltas", AT_ONCE);
     kit_begin(k);
     PUT(k, .id = STR("x"));
     assert_int_equal(store_ops(k->store)->commit(k->store, NULL), REDRIVE_E_CANCELLED);
-    k->in_unit = false;
-    keep_statements(k, "tallies");
+    k->in_transaction = false;
+    keep_statements(k, "count_deltas");
     assert_int_equal(LIST(k, .limit = 10)->n, 1);
     PUT(k, .id = STR("x"));
     assert_int_equal(LIST(k, .limit = 10)->n, 2);
 }
 
-static void a_session_that_is_swapped_between_units_is_left(void **state)
+static void a_session_that_is_swapped_between_transactions_is_left(void **state)
 {
     struct kit *k = *state;
     PUT(k, .id = STR("before"));
-    lose_statements(k, "tallies", AT_COMMIT);
+    lose_statements(k, "count_deltas", AT_COMMIT);
     for (int i = 0; i < 3; i++) {
         const int64_t seq = PUT(k, .priority = 0);
         assert_int_equal(kit_state(k, seq), REDRIVE_STATE_QUEUED);
@@ -415,12 +416,12 @@ static void a_session_that_is_swapped_between_units_is_left(void **state)
 }
 
 /* As when a standby takes over that had not yet heard of everything. */
-static void lines_are_learnt_anew_from_a_server_that_lost_them(void **state)
+static void partitions_are_learnt_anew_from_a_server_that_lost_them(void **state)
 {
     struct kit *k = *state;
     char answer[64];
     PUT(k, .tenant = STR("default"), .task = STR("lost"));
-    sql(k, "TRUNCATE redrive.job_states, redrive.specs, redrive.tallies, redrive.lines, "
+    sql(k, "TRUNCATE redrive.job_states, redrive.specs, redrive.count_deltas, redrive.partitions, "
            "redrive.tenants "
            "RESTART IDENTITY");
     sql(k, "SELECT redrive.submit('other', '{}', id => 'a')");
@@ -446,19 +447,19 @@ int main(void)
         F(text_that_is_not_utf8_is_refused),
         F(durability_is_what_the_server_says),
         F(a_signal_does_not_look_like_a_server_that_is_gone),
-        F(a_unit_whose_connection_breaks_has_not_happened_and_can_be_repeated),
+        F(a_transaction_whose_connection_breaks_has_not_happened_and_can_be_repeated),
         F(a_commit_that_did_not_reach_the_server_can_be_repeated),
         F(the_outcome_is_unknown_while_the_server_cannot_be_asked),
         F(a_new_connection_is_told_by_the_shared_version),
         F(markers_of_closed_and_of_dead_handles_are_removed),
         F(a_marker_that_was_removed_is_made_again),
-        F(between_units_nobody_notices),
+        F(between_transactions_nobody_notices),
         F(a_newer_program_that_came_meanwhile_is_noticed),
         F(reads_that_failed_leave_nothing_behind),
-        F(a_unit_whose_session_is_swapped_has_not_happened_and_can_be_repeated),
+        F(a_transaction_whose_session_is_swapped_has_not_happened_and_can_be_repeated),
         F(a_commit_that_the_session_does_not_know_has_not_happened),
-        F(a_session_that_is_swapped_between_units_is_left),
-        F(lines_are_learnt_anew_from_a_server_that_lost_them),
+        F(a_session_that_is_swapped_between_transactions_is_left),
+        F(partitions_are_learnt_anew_from_a_server_that_lost_them),
     };
     return cmocka_run_group_tests_name("postgres connection", tests, NULL, NULL);
 }

@@ -102,13 +102,14 @@ static void what_was_told_while_nobody_waited_is_not_lost(void **state)
 }
 
 /* All that is heard until nothing is, for a moment. */
-static uint32_t news_of(struct kit *k)
+static uint32_t notification_of(struct kit *k)
 {
-    uint32_t all = 0, news = 0;
+    uint32_t all = 0, notification = 0;
     do {
-        assert_int_equal(store_ops(k->store)->wait(k->store, all ? 100 : LONG_MS, &news, NULL), 0);
-        all |= news;
-    } while (news != 0);
+        assert_int_equal(
+            store_ops(k->store)->wait(k->store, all ? 100 : LONG_MS, &notification, NULL), 0);
+        all |= notification;
+    } while (notification != 0);
     return all;
 }
 
@@ -117,17 +118,17 @@ static void sql_says_what_is_new(void **state)
     struct kit *k = *state;
     start_listening(k);
     stores_postgres_sql(k->url, "SELECT redrive.submit('mail', '{}', id => 'a')", NULL, 0);
-    assert_int_equal(news_of(k), STORE_NEWS_READY | STORE_NEWS_END);
+    assert_int_equal(notification_of(k), STORE_NOTIFY_READY | STORE_NOTIFY_END);
     stores_postgres_sql(
         k->url, "SELECT redrive.submit('mail', '{}', process_after => now() + '1h')", NULL, 0);
-    assert_int_equal(news_of(k), STORE_NEWS_TIME | STORE_NEWS_END);
+    assert_int_equal(notification_of(k), STORE_NOTIFY_TIME | STORE_NOTIFY_END);
     stores_postgres_sql(k->url, "SELECT redrive.submit('mail', '{}', deadline => now() + '1h')",
                         NULL, 0);
-    assert_int_equal(news_of(k), STORE_NEWS_ALL);
+    assert_int_equal(notification_of(k), STORE_NOTIFY_ALL);
     stores_postgres_sql(k->url, "SELECT redrive.cancel('a')", NULL, 0);
-    assert_int_equal(news_of(k), STORE_NEWS_TIME | STORE_NEWS_END);
+    assert_int_equal(notification_of(k), STORE_NOTIFY_TIME | STORE_NOTIFY_END);
     stores_postgres_sql(k->url, "NOTIFY redrive", NULL, 0);
-    assert_int_equal(news_of(k), STORE_NEWS_ALL);
+    assert_int_equal(notification_of(k), STORE_NOTIFY_ALL);
 }
 
 /* Whoever keeps time carries it out. */
@@ -137,18 +138,18 @@ static void the_cancel_of_a_running_job_wakes_those_who_tick(void **state)
     kit_start(k, PUT(k, .tenant = STR("default"), .id = STR("a")));
     start_listening(k);
     stores_postgres_sql(k->url, "SELECT redrive.cancel('a')", NULL, 0);
-    assert_int_equal(news_of(k), STORE_NEWS_TIME);
+    assert_int_equal(notification_of(k), STORE_NOTIFY_TIME);
 }
 
-static void commit_and_tell(struct kit *k, uint32_t news)
+static void commit_and_tell(struct kit *k, uint32_t notification)
 {
     kit_begin(k);
     submit_one(k);
-    store_tell(k->store, news);
+    store_notify(k->store, notification);
     kit_commit(k);
 }
 
-static void an_end_soon_after_another_is_told_with_a_later_unit(void **state)
+static void an_end_soon_after_another_is_told_with_a_later_transaction(void **state)
 {
     struct kit *k = *state, other;
     kit_join(&other, k);
@@ -156,17 +157,17 @@ static void an_end_soon_after_another_is_told_with_a_later_unit(void **state)
     int64_t took_ms = INT64_MAX;
     for (int i = 0; i < 100 && took_ms >= 20; i++) {
         const int64_t start_ms = clock_monotonic_ms();
-        commit_and_tell(&other, STORE_NEWS_END);
-        commit_and_tell(&other, STORE_NEWS_END);
+        commit_and_tell(&other, STORE_NOTIFY_END);
+        commit_and_tell(&other, STORE_NOTIFY_END);
         took_ms = clock_monotonic_ms() - start_ms;
-        assert_int_equal(news_of(k), STORE_NEWS_END);
+        assert_int_equal(notification_of(k), STORE_NOTIFY_END);
     }
     assert_true(took_ms < 20); /* the machine is not that slow */
     commit_and_tell(&other, 0);
-    assert_int_equal(news_of(k), STORE_NEWS_END);
+    assert_int_equal(notification_of(k), STORE_NOTIFY_END);
     commit_and_tell(&other, 0);
-    commit_and_tell(&other, STORE_NEWS_TIME);
-    assert_int_equal(news_of(k), STORE_NEWS_TIME);
+    commit_and_tell(&other, STORE_NOTIFY_TIME);
+    assert_int_equal(notification_of(k), STORE_NOTIFY_TIME);
     kit_close(&other);
 }
 
@@ -180,7 +181,7 @@ static void nobody_is_woken_by_himself(void **state)
     assert_true(clock_monotonic_ms() - start_ms >= 100);
 }
 
-static void an_open_unit_cannot_wait(void **state)
+static void an_open_transaction_cannot_wait(void **state)
 {
     struct kit *k = *state;
     kit_begin(k);
@@ -197,9 +198,9 @@ int main(void)
         F(what_was_told_while_nobody_waited_is_not_lost),
         F(sql_says_what_is_new),
         F(the_cancel_of_a_running_job_wakes_those_who_tick),
-        F(an_end_soon_after_another_is_told_with_a_later_unit),
+        F(an_end_soon_after_another_is_told_with_a_later_transaction),
         F(nobody_is_woken_by_himself),
-        F(an_open_unit_cannot_wait),
+        F(an_open_transaction_cannot_wait),
     };
     return cmocka_run_group_tests_name("postgres notify", tests, NULL, NULL);
 }

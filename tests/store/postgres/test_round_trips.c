@@ -1,6 +1,6 @@
-/* How often the server is waited for, and what a unit knows without waiting: the linker puts the
- * counting of this file before the calls that end what was sent and that read an answer, and its
- * clock before the monotonic one. */
+/* How often the server is waited for, and what a transaction knows without waiting: the linker puts
+ * the counting of this file before the calls that end what was sent and that read an answer, and
+ * its clock before the monotonic one. */
 #include <libpq-fe.h>
 #include <stdlib.h>
 #include <time.h>
@@ -39,13 +39,14 @@ int64_t __wrap_clock_monotonic_ns(void)
     return clock_stands_at_ns != 0 ? clock_stands_at_ns : __real_clock_monotonic_ns();
 }
 
-/* In a unit that is no news to anybody. The begin is not waited for: an answer came a moment ago.
+/* In a transaction that does not concern anybody. The begin is not waited for: an answer came a
+ * moment ago.
  */
 static void begin(struct kit *k)
 {
     round_trips = 0;
     kit_begin(k);
-    store_tell(k->store, 0);
+    store_notify(k->store, 0);
     assert_int_equal(round_trips, 0);
 }
 
@@ -221,7 +222,7 @@ static void with_a_look_ahead_they_are_one_round_trip(void **state)
 static void a_submit_is_two_round_trips(void **state)
 {
     struct kit *k = *state;
-    PUT(k, .id = STR("first of its line"));
+    PUT(k, .id = STR("first in line"));
     begin(k);
     PUT(k, .id = STR("x"));
     count(k);
@@ -325,8 +326,8 @@ static void heartbeats_by_another_handle_are_two_round_trips(void **state)
     kit_close(&other);
 }
 
-/* A unit that was told by the last answer what processes share. */
-static void a_unit_that_was_not_committed_leaves_known_rows_known(void **state)
+/* A transaction that was told by the last answer what processes share. */
+static void a_transaction_that_was_not_committed_leaves_known_rows_known(void **state)
 {
     struct kit *k = *state;
     int64_t seqs[MANY];
@@ -374,7 +375,7 @@ static int64_t server_ms(const struct kit *k)
     return strtoll(text, NULL, 10);
 }
 
-static void the_time_of_a_unit_is_a_lower_bound_that_never_goes_back(void **state)
+static void the_time_of_a_transaction_is_a_lower_bound_that_never_goes_back(void **state)
 {
     struct kit k;
     int64_t last_ms = 0;
@@ -416,15 +417,15 @@ static void a_commit_whose_time_is_off_is_refused_and_made_again(void **state)
     round_trips = 0;
     (void)begin_and_tell_time(&off);
     check_round_trips(0);
-    off.in_unit = true;
+    off.in_transaction = true;
     PUT(&off, .id = STR("x"));
     assert_int_equal(store_ops(off.store)->commit(off.store, &err), REDRIVE_E_CANCELLED);
-    assert_true(store_base(off.store)->is_undone);
-    off.in_unit = false;
+    assert_true(store_base(off.store)->is_rolled_back);
+    off.in_transaction = false;
     assert_int_equal(LIST(k, .limit = 10)->n, 1);
     const int64_t now_ms = begin_and_tell_time(&off);
     assert_true(server_ms(k) - now_ms < 1000);
-    off.in_unit = true;
+    off.in_transaction = true;
     PUT(&off, .id = STR("x"));
     kit_commit(&off);
     assert_int_equal(LIST(k, .limit = 10)->n, 2);
@@ -456,7 +457,7 @@ static void all_that_is_shared_is_read_in_one_round_trip(void **state)
     }
     check_round_trips(1);
 
-    /* The unit's own puts are seen all the same. */
+    /* The transaction's own puts are seen all the same. */
     row = (struct shared_row){SHARED_CRON, STR("acme"), STR("k"), STR("2"), 1, false};
     assert_int_equal(kit_shared_put(k, &row), 0);
     check_str(kit_shared(k, SHARED_CRON, STR("acme"))->rows[0].value, "2");
@@ -479,8 +480,8 @@ int main(void)
         F(a_hundred_heartbeats_are_one_round_trip),
         F(what_was_extended_is_settled_unseen),
         F(heartbeats_by_another_handle_are_two_round_trips),
-        F(a_unit_that_was_not_committed_leaves_known_rows_known),
-        F(the_time_of_a_unit_is_a_lower_bound_that_never_goes_back),
+        F(a_transaction_that_was_not_committed_leaves_known_rows_known),
+        F(the_time_of_a_transaction_is_a_lower_bound_that_never_goes_back),
         F(an_answer_is_relied_upon_for_a_second),
         F(a_commit_whose_time_is_off_is_refused_and_made_again),
         F(all_that_is_shared_is_read_in_one_round_trip),

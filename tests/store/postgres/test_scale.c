@@ -138,22 +138,22 @@ static void a_renewed_lease_writes_no_index(void **state)
 
 /* Jobs that run, as many as it takes, whose leases were to be looked at a second ago: every
  * hundredth has ended then, the others were renewed. */
-#define PUT_RUNNING                                                                             \
-    "INSERT INTO redrive.specs (seq, tenant_id, created_ms, max_attempts, unique_forever, id) " \
-    "SELECT 100000 + n, tenant_id, 0, 1, false, 'r' || n FROM redrive.lines, "                  \
-    "generate_series(1, 10000) n; "                                                             \
-    "INSERT INTO redrive.job_states (seq, process_after_ms, updated_ms, line_id, priority, "    \
-    "attempts, state, has_key, started_ms, first_started_ms, token, lease_check_ms, "           \
-    "lease_until_ms) SELECT 100000 + n, 0, 0, line_id, 0, 1, 3, false, 1, 1, n, "               \
-    "1700000000000 - 1000 + n % 100, CASE WHEN n % 100 = 0 THEN 1700000000000 - 1000 "          \
-    "ELSE 1700000000000 + 30000 + n END FROM redrive.lines, generate_series(1, 10000) n"
+#define PUT_RUNNING                                                                               \
+    "INSERT INTO redrive.specs (seq, tenant_id, created_ms, max_attempts, unique_forever, id) "   \
+    "SELECT 100000 + n, tenant_id, 0, 1, false, 'r' || n FROM redrive.partitions, "               \
+    "generate_series(1, 10000) n; "                                                               \
+    "INSERT INTO redrive.job_states (seq, process_after_ms, updated_ms, partition_id, priority, " \
+    "attempts, state, has_key, started_ms, first_started_ms, token, lease_check_ms, "             \
+    "lease_until_ms) SELECT 100000 + n, 0, 0, partition_id, 0, 1, 3, false, 1, 1, n, "            \
+    "1700000000000 - 1000 + n % 100, CASE WHEN n % 100 = 0 THEN 1700000000000 - 1000 "            \
+    "ELSE 1700000000000 + 30000 + n END FROM redrive.partitions, generate_series(1, 10000) n"
 
 static void ended_leases_are_found_among_many_that_were_renewed(void **state)
 {
     struct kit *k = *state, looker;
     char text[32] = "";
     int64_t next_ms;
-    PUT(k, .id = STR("for the line"));
+    PUT(k, .id = STR("for the queue"));
     stores_postgres_sql(k->url, PUT_RUNNING, NULL, 0);
     assert_int_equal(kit_expired(k, 40, &next_ms)->n, 40);
     assert_int_equal(kit_expired(k, 200, &next_ms)->n, 100);

@@ -1,4 +1,5 @@
-/* Several units at a time: what each of them gets, and what happens when they want the same. */
+/* Several transactions at a time: what each of them gets, and what happens when they want the same.
+ */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,7 +85,7 @@ static void jobs_that_another_has_locked_are_looked_at_again_soon(void **state)
     kit_close(&b);
 }
 
-static void a_move_of_a_locked_job_waits_and_then_gives_up_the_unit(void **state)
+static void a_move_of_a_locked_job_waits_and_then_gives_up_the_transaction(void **state)
 {
     struct kit *a = *state, b;
     kit_join(&b, a);
@@ -165,8 +166,8 @@ static void a_put_at_the_version_that_was_seen_is_compared_in_the_commit(void **
 }
 
 /* What begin tells may be a moment old; a claim does not go by it. */
-/* Two units that add to one limit at the same time are both made, up to its maximum. */
-static void units_that_add_to_one_limit_do_not_meet(void **state)
+/* Two transactions that add to one limit at the same time are both made, up to its maximum. */
+static void transactions_that_add_to_one_limit_do_not_meet(void **state)
 {
     struct kit *a = *state, b;
     struct merged_gate sums[2];
@@ -214,7 +215,7 @@ static void a_claim_notices_that_others_have_changed_what_is_shared(void **state
     check_seqs(READY(&b, .limit = 1), seq);
     kit_rollback(&b);
 
-    /* Nor do looks of one who keeps time, who may have been woken for that. */
+    /* Nor do looks of one which process is the leader, who may have been woken for that. */
     struct scan scan = {.index = SCAN_LEASES, .limit = 1};
     row.version = 1;
     kit_begin(&b);
@@ -242,9 +243,10 @@ struct worker {
     unsigned repeated;
 };
 
-/* One unit: submits some, of which some have a key that all fight for, and takes some through a
- * whole life. */
-static int one_unit(struct store *store, struct worker *w, unsigned round, struct worker *did)
+/* One transaction: submits some, of which some have a key that all fight for, and takes some
+ * through a whole life. */
+static int one_transaction(struct store *store, struct worker *w, unsigned round,
+                           struct worker *did)
 {
     const struct store_ops *ops = store_ops(store);
     struct job_page page = {0};
@@ -307,10 +309,10 @@ static void *work(void *arg)
         return NULL;
     for (unsigned round = 0; round < ROUNDS; round++) {
         struct worker did = {0};
-        int rc = one_unit(store, w, round, &did);
+        int rc = one_transaction(store, w, round, &did);
         for (; rc == REDRIVE_E_CANCELLED && w->repeated < 1000; w->repeated++) {
             did = (struct worker){0};
-            rc = one_unit(store, w, round, &did);
+            rc = one_transaction(store, w, round, &did);
         }
         if (rc != 0)
             break;
@@ -322,7 +324,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-static void many_units_at_once_lose_nothing_and_do_nothing_twice(void **state)
+static void many_transactions_at_once_lose_nothing_and_do_nothing_twice(void **state)
 {
     struct kit *k = *state;
     struct worker workers[THREADS];
@@ -359,8 +361,8 @@ static void counts_are_put_together_now_and_then(void **state)
     char answer[64];
     for (int i = 0; i < 700; i++)
         PUT(k, .queue = STR("q"));
-    stores_postgres_sql(k->url, "SELECT count(*) < 600, sum(queued) FROM redrive.tallies", answer,
-                        sizeof answer);
+    stores_postgres_sql(k->url, "SELECT count(*) < 600, sum(queued) FROM redrive.count_deltas",
+                        answer, sizeof answer);
     assert_string_equal(answer, "t|700");
     assert_int_equal(store_ops(k->store)->verify(k->store, NULL, NULL, NULL), 0);
 }
@@ -394,7 +396,7 @@ static int settle_two(struct kit *k, const int64_t *seqs, const uint64_t *tokens
 }
 
 /* What a handle has started it settles without a look at it, on condition. */
-static void a_settle_that_comes_too_late_takes_its_unit_with_it_once(void **state)
+static void a_settle_that_comes_too_late_takes_its_transaction_with_it_once(void **state)
 {
     struct kit *a = *state, b;
     struct move_result results[2];
@@ -462,8 +464,8 @@ static void a_lease_that_another_handle_moved_does_not_matter(void **state)
     kit_close(&b);
 }
 
-/* A claim leaves it out, but it is there once, and as the unit has left it. */
-static void a_job_that_is_settled_unseen_is_seen_by_the_unit(void **state)
+/* A claim leaves it out, but it is there once, and as the transaction has left it. */
+static void a_job_that_is_settled_unseen_is_seen_by_the_transaction(void **state)
 {
     struct kit *k = *state;
     int64_t next_ms;
@@ -486,7 +488,7 @@ static void a_job_that_is_settled_unseen_is_seen_by_the_unit(void **state)
 }
 
 /* As long as one line has all the jobs a claim looks at that one only. */
-static void a_claim_that_counts_on_one_line_notices_others(void **state)
+static void a_claim_that_counts_on_one_partition_notices_others(void **state)
 {
     struct kit *k = *state, other;
     kit_join(&other, k);
@@ -592,19 +594,19 @@ int main(void)
         F(two_claims_at_once_get_different_jobs),
         F(an_expired_job_is_given_to_one_of_two),
         F(jobs_that_another_has_locked_are_looked_at_again_soon),
-        F(a_move_of_a_locked_job_waits_and_then_gives_up_the_unit),
+        F(a_move_of_a_locked_job_waits_and_then_gives_up_the_transaction),
         F(a_put_of_a_row_that_another_has_put_is_refused_when_that_commits),
         F(a_put_at_the_version_that_was_seen_is_compared_in_the_commit),
-        F(units_that_add_to_one_limit_do_not_meet),
+        F(transactions_that_add_to_one_limit_do_not_meet),
         F(a_claim_notices_that_others_have_changed_what_is_shared),
-        F(many_units_at_once_lose_nothing_and_do_nothing_twice),
+        F(many_transactions_at_once_lose_nothing_and_do_nothing_twice),
         F(counts_are_put_together_now_and_then),
         F(a_store_that_is_not_whole_is_found_out),
-        F(a_settle_that_comes_too_late_takes_its_unit_with_it_once),
+        F(a_settle_that_comes_too_late_takes_its_transaction_with_it_once),
         F(a_job_that_has_started_since_it_was_seen_is_not_cancelled_unseen),
         F(a_lease_that_another_handle_moved_does_not_matter),
-        F(a_job_that_is_settled_unseen_is_seen_by_the_unit),
-        F(a_claim_that_counts_on_one_line_notices_others),
+        F(a_job_that_is_settled_unseen_is_seen_by_the_transaction),
+        F(a_claim_that_counts_on_one_partition_notices_others),
         F(a_sweep_leaves_a_job_that_has_ended_again_meanwhile),
         F(a_sweep_does_not_wait_for_jobs_that_another_has_locked),
     };

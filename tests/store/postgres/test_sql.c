@@ -164,14 +164,14 @@ static void a_cancel_in_sql_is_a_cancel(void **state)
         const struct job_status *s = &kit_job(k, seqs[i])->status;
         assert_int_equal(s->state, REDRIVE_STATE_CANCELLED);
         assert_int_equal(s->token, 0);
-        assert_int_equal(s->held_since_ms, 0);
+        assert_int_equal(s->paused_since_ms, 0);
         assert_true(s->finished_ms > 0);
     }
     check_answer(k,
                  "SELECT label, sum(value) FROM redrive.counters WHERE name = 'jobs_cancelled' "
                  "AND tenant = 'acme' GROUP BY 1 ORDER BY 1",
                  "|4\npartition:main/mail|4");
-    assert_int_equal(kit_lanes(k, STR("acme"))->n, 0);
+    assert_int_equal(kit_gates(k, STR("acme"))->n, 0);
     PUT(k, .unique_key = STR("k2"));
     check_answer(k,
                  "SELECT redrive.cancel('j2', 'acme'), redrive.cancel('j2'), redrive.cancel('x')",
@@ -368,12 +368,13 @@ static void a_role_that_may_submit_may_do_nothing_else(void **state)
                  "SET ROLE redrive_submit; SELECT redrive.submit('mail', '{}', id => 'x'), "
                  "redrive.cancel('x')",
                  "x|cancelled");
-    check_answer(k,
-                 "SELECT has_table_privilege('redrive_submit', 'redrive.specs', 'SELECT'), "
-                 "has_table_privilege('redrive_submit', 'redrive.retry_queue', 'SELECT'), "
-                 "has_function_privilege('redrive_submit', 'redrive.line_named(text, text, text)', "
-                 "'EXECUTE')",
-                 "f|f|f");
+    check_answer(
+        k,
+        "SELECT has_table_privilege('redrive_submit', 'redrive.specs', 'SELECT'), "
+        "has_table_privilege('redrive_submit', 'redrive.retry_queue', 'SELECT'), "
+        "has_function_privilege('redrive_submit', 'redrive.partition_named(text, text, text)', "
+        "'EXECUTE')",
+        "f|f|f");
     stores_postgres_sql(k->url, "DROP OWNED BY redrive_submit; DROP ROLE redrive_submit", NULL, 0);
 }
 

@@ -84,7 +84,8 @@ static int commit_or_rollback(struct store *store, int rc)
     return rc;
 }
 
-/* The first unit after a replica has come may be refused: the server's history has a new name. */
+/* The first transaction after a replica has come may be refused: the server's history has a new
+ * name. */
 void begin_half(struct store *store, bool reserves)
 {
     int rc = REDRIVE_E_CANCELLED;

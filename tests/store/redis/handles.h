@@ -17,13 +17,14 @@ int begin(struct store *store, struct redrive_err *err);
 int put_in(struct store *store, const char *queue, const char *id, struct redrive_err *err);
 int put(struct store *store, const char *id, struct redrive_err *err);
 void rollback(struct store *store);
-/* A unit with a job that nobody is to see, beside one that is there; `reserves`: that one. */
+/* A transaction with a job that nobody is to see, beside one that is there; `reserves`: that one.
+ */
 void begin_half(struct store *store, bool reserves);
 /* Starts a job; settles it as completed; cancels it. */
 int start(struct store *store, int64_t seq, uint64_t token);
 int settle(struct store *store, int64_t seq, uint64_t token);
 int cancel(struct store *store, int64_t seq);
-/* The same in a unit of its own, which is tried again when others were in its way. */
+/* The same in a transaction of its own, which is tried again when others were in its way. */
 void put_committed(struct store *store, const char *id);
 void put_in_committed(struct store *store, const char *queue, const char *id);
 void start_committed(struct store *store, int64_t seq, uint64_t token);

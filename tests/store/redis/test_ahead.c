@@ -69,7 +69,8 @@ static void start_two_and_look_ahead(struct store *store)
     assert_int_equal(store_ops(store)->commit(store, NULL), 0);
 }
 
-/* The next unit, which settles these two and claims; false: too late, whatever it was given. */
+/* The next transaction, which settles these two and claims; false: too late, whatever it was given.
+ */
 static bool claim_in_time(struct store *store, int64_t *ret_first)
 {
     const int64_t since_ms = clock_monotonic_ms();

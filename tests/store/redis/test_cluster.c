@@ -108,7 +108,7 @@ static void end_move(const struct cluster *c)
     set_slot(&c->a, c->slot, "NODE", c->id_b);
 }
 
-/* Until a handle asks again where the store is when a unit begins. */
+/* Until a handle asks again where the store is when a transaction begins. */
 static void wait_for_begin_to_ask(void)
 {
     const struct timespec nap = {.tv_sec = 1, .tv_nsec = 100000000};
@@ -139,7 +139,7 @@ static int commit(struct kit *k, struct redrive_err *err)
 }
 
 /* Some of its keys are there, new ones would be refused: it may not be made by half. */
-static void a_unit_in_a_slot_that_is_being_moved_is_made_wholly_or_not(void **state)
+static void a_transaction_in_a_slot_that_is_being_moved_is_made_wholly_or_not(void **state)
 {
     struct cluster *c = *state;
     struct kit *k = &c->kit;
@@ -161,7 +161,7 @@ static void a_unit_in_a_slot_that_is_being_moved_is_made_wholly_or_not(void **st
 }
 
 /* Its reservations and the seqs that it was given move as well, and mean nothing there. */
-static void a_unit_that_has_begun_on_another_node_is_refused(void **state)
+static void a_transaction_that_has_begun_on_another_node_is_refused(void **state)
 {
     struct cluster *c = *state;
     struct kit *k = &c->kit;
@@ -267,11 +267,11 @@ static void a_handle_leaves_a_node_that_is_no_longer_of_the_cluster(void **state
     check_whole(k, 2);
 }
 
-static uint32_t wait_for_news(struct kit *k, int64_t timeout_ms)
+static uint32_t wait_for_notification(struct kit *k, int64_t timeout_ms)
 {
-    uint32_t news;
-    assert_int_equal(store_ops(k->store)->wait(k->store, timeout_ms, &news, NULL), 0);
-    return news;
+    uint32_t notification;
+    assert_int_equal(store_ops(k->store)->wait(k->store, timeout_ms, &notification, NULL), 0);
+    return notification;
 }
 
 /* What it would be told there it would never hear. */
@@ -281,15 +281,15 @@ static void one_who_waits_leaves_such_a_node_as_well(void **state)
     struct kit *k = &c->kit, other;
     PUT(k);
     kit_join(&other, k);
-    while (wait_for_news(&other, 1) != 0)
+    while (wait_for_notification(&other, 1) != 0)
         continue;
     move(c);
     PUT(k);
     leave_cluster(c);
-    while (wait_for_news(&other, 1) != 0)
+    while (wait_for_notification(&other, 1) != 0)
         continue;
     PUT(k);
-    assert_int_not_equal(wait_for_news(&other, START_MS), 0);
+    assert_int_not_equal(wait_for_notification(&other, START_MS), 0);
     kit_close(&other);
 }
 
@@ -298,8 +298,8 @@ static void one_who_waits_leaves_such_a_node_as_well(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        C(a_unit_in_a_slot_that_is_being_moved_is_made_wholly_or_not),
-        C(a_unit_that_has_begun_on_another_node_is_refused),
+        C(a_transaction_in_a_slot_that_is_being_moved_is_made_wholly_or_not),
+        C(a_transaction_that_has_begun_on_another_node_is_refused),
         C(who_asks_during_the_move_is_told_to_try_again),
         C(a_handle_follows_its_store_and_brings_the_functions_along),
         C(facts_name_the_node_that_has_the_store),

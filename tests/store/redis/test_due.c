@@ -1,4 +1,4 @@
-/* Jobs whose time has come, in many lines: the earliest are found, however many there are. */
+/* Jobs whose time has come, in many partitions: the earliest are found, however many there are. */
 #include "handles.h"
 #include "kit.h"
 #include "scans.h"
@@ -6,10 +6,10 @@
 
 #include <stdio.h>
 
-#define LINES   6
-#define IN_LINE 20
-#define JOBS    (LINES * IN_LINE)
-#define AT_ONCE ((size_t)7)
+#define PARTITIONS   6
+#define IN_PARTITION 20
+#define JOBS         (PARTITIONS * IN_PARTITION)
+#define AT_ONCE      ((size_t)7)
 
 /* Job n is due as the nth, and stands in one line or another. */
 static void lock_all(struct store *store, int64_t now_ms)
@@ -21,7 +21,7 @@ static void lock_all(struct store *store, int64_t now_ms)
         char id[16], queue[16];
         struct submit_result result;
         snprintf(id, sizeof id, "%d", n);
-        snprintf(queue, sizeof queue, "q%d", n * 7 % LINES);
+        snprintf(queue, sizeof queue, "q%d", n * 7 % PARTITIONS);
         const struct job_spec spec = {.tenant = STR("acme"),
                                       .id = str_of(id),
                                       .task = STR("mail"),
@@ -45,7 +45,7 @@ static void check_first_are_queued(struct store *store, size_t n)
     job_page_release(&page);
 }
 
-static void the_earliest_of_many_lines_are_due_first(void **state)
+static void the_earliest_of_many_partitions_are_due_first(void **state)
 {
     (void)state;
     struct server s;
@@ -74,7 +74,7 @@ static void the_earliest_of_many_lines_are_due_first(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(the_earliest_of_many_lines_are_due_first),
+        T(the_earliest_of_many_partitions_are_due_first),
     };
     return cmocka_run_group_tests_name("redis due", tests, NULL, NULL);
 }

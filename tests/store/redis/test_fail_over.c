@@ -1,4 +1,4 @@
-/* Units that are open when a server dies, or a replica takes over. */
+/* Transactions that are open when a server dies, or a replica takes over. */
 #include "handles.h"
 #include "kit.h"
 #include "proxy.h"
@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-static void a_unit_that_commits_nothing_leaves_the_log_alone(void **state)
+static void a_transaction_that_commits_nothing_leaves_the_log_alone(void **state)
 {
     (void)state;
     struct server s;
@@ -39,7 +39,8 @@ static void rewrite_log(const struct server *s)
     }
 }
 
-/* The one whose unit it was is told so, though another's job may have the seq that it was given. */
+/* The one whose transaction it was is told so, though another's job may have the seq that it was
+ * given. */
 static void check_gone(struct store *store, struct store *other)
 {
     put_committed(other, "after");
@@ -50,7 +51,7 @@ static void check_gone(struct store *store, struct store *other)
     assert_int_equal(store_ops(other)->verify(other, NULL, NULL, NULL), 0);
 }
 
-static void a_server_that_dies_in_mid_unit_knows_nothing_of_it(void **state)
+static void a_server_that_dies_in_mid_transaction_knows_nothing_of_it(void **state)
 {
     (void)state;
     for (int way = 0; way < 4; way++) {
@@ -71,8 +72,9 @@ static void a_server_that_dies_in_mid_unit_knows_nothing_of_it(void **state)
     }
 }
 
-/* The replica takes over with what it has: copied before the unit, or in the middle of it. */
-static void a_replica_that_takes_over_in_mid_unit_knows_nothing_of_it(void **state)
+/* The replica takes over with what it has: copied before the transaction, or in the middle of it.
+ */
+static void a_replica_that_takes_over_in_mid_transaction_knows_nothing_of_it(void **state)
 {
     (void)state;
     for (int way = 0; way < 4; way++) {
@@ -107,9 +109,9 @@ static void a_replica_that_takes_over_in_mid_unit_knows_nothing_of_it(void **sta
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(a_unit_that_commits_nothing_leaves_the_log_alone),
-        T(a_server_that_dies_in_mid_unit_knows_nothing_of_it),
-        T(a_replica_that_takes_over_in_mid_unit_knows_nothing_of_it),
+        T(a_transaction_that_commits_nothing_leaves_the_log_alone),
+        T(a_server_that_dies_in_mid_transaction_knows_nothing_of_it),
+        T(a_replica_that_takes_over_in_mid_transaction_knows_nothing_of_it),
     };
     return cmocka_run_group_tests_name("redis fail-over", tests, NULL, NULL);
 }

@@ -144,7 +144,7 @@ static void a_read_of_a_store_that_is_gone_says_so(void **state)
     assert_int_equal(try_queues(store), REDRIVE_E_NOT_FOUND);
     assert_int_equal(try_counters(store), REDRIVE_E_NOT_FOUND);
     assert_int_equal(try_queues(empty), REDRIVE_E_NOT_FOUND);
-    /* A unit sets it up again, for a handle that may. */
+    /* A transaction sets it up again, for a handle that may. */
     put_committed(store, "new");
     assert_int_equal(count_jobs(store), 1);
     store_close(store);
@@ -152,7 +152,7 @@ static void a_read_of_a_store_that_is_gone_says_so(void **state)
     server_stop(&s);
 }
 
-/* The numbers of its lines mean others: they are forgotten before anything is said. */
+/* The numbers of its partitions mean others: they are forgotten before anything is said. */
 static void a_read_notices_that_another_store_is_there(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* What a handle knows from one unit to the next, and when it must forget it. */
+/* What a handle knows from one transaction to the next, and when it must forget it. */
 #include "handles.h"
 #include "kit.h"
 #include "replica.h"
@@ -82,7 +82,7 @@ static void what_others_change_after_a_fail_over_is_noticed(void **state)
     server_stop(&replica);
 }
 
-/* Takes a job from whoever runs it, and starts it itself, in one unit. */
+/* Takes a job from whoever runs it, and starts it itself, in one transaction. */
 static void take_over(struct store *store, int64_t seq, uint64_t from, uint64_t to)
 {
     static const struct decision AGAIN = {.state = REDRIVE_STATE_QUEUED, .uses_attempt = true};

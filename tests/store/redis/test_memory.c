@@ -7,8 +7,8 @@
 
 #include "base/id.h"
 
-#define JOBS    20000
-#define IN_UNIT 500
+#define JOBS           20000
+#define IN_TRANSACTION 500
 
 /* With an id of 36 bytes and a payload of 100; docs/redis.md promises as much. */
 #define BYTES_MAX 400
@@ -29,18 +29,18 @@ static void a_waiting_job_costs_little_more_than_its_bytes(void **state)
     struct arena arena;
     char payload[100];
     int64_t now, version;
-    static char names[IN_UNIT][ID_UUID_LEN + 1];
-    static struct job_spec specs[IN_UNIT];
-    static struct submit_result results[IN_UNIT];
+    static char names[IN_TRANSACTION][ID_UUID_LEN + 1];
+    static struct job_spec specs[IN_TRANSACTION];
+    static struct submit_result results[IN_TRANSACTION];
     memset(payload, 'x', sizeof payload);
     id_gen_init(&ids, 1);
     arena_init(&arena);
     server_start(&s, NULL);
     assert_int_equal(store_open(s.url, &(struct store_options){.create = true}, &store, NULL), 0);
     const long before = used(&s);
-    for (int done = 0; done < JOBS; done += IN_UNIT) {
+    for (int done = 0; done < JOBS; done += IN_TRANSACTION) {
         assert_int_equal(store_ops(store)->begin(store, 0, &now, &version, NULL), 0);
-        for (int i = 0; i < IN_UNIT; i++) {
+        for (int i = 0; i < IN_TRANSACTION; i++) {
             id_next(&ids, now, names[i]);
             specs[i] = (struct job_spec){.tenant = STR("default"),
                                          .id = {names[i], ID_UUID_LEN},
@@ -49,7 +49,8 @@ static void a_waiting_job_costs_little_more_than_its_bytes(void **state)
                                          .payload = {payload, sizeof payload},
                                          .max_attempts = 6};
         }
-        assert_int_equal(store_ops(store)->submit(store, specs, IN_UNIT, results, &arena, NULL), 0);
+        assert_int_equal(
+            store_ops(store)->submit(store, specs, IN_TRANSACTION, results, &arena, NULL), 0);
         assert_int_equal(store_ops(store)->commit(store, NULL), 0);
     }
     const long each = (used(&s) - before) / JOBS;

@@ -1,5 +1,5 @@
-/* Jobs that were given to a claim are given to no other until its unit ends, or a second is over;
- * what is true of them only their rows say. */
+/* Jobs that were given to a claim are given to no other until its transaction ends, or a second is
+ * over; what is true of them only their rows say. */
 #include "handles.h"
 #include "kit.h"
 #include "server.h"
@@ -14,7 +14,7 @@ static void begin_both(struct store *a, struct store *b)
     assert_int_equal(begin(b, NULL), 0);
 }
 
-static void a_job_is_reserved_until_the_unit_ends(void **state)
+static void a_job_is_reserved_until_the_transaction_ends(void **state)
 {
     (void)state;
     struct server s;
@@ -23,7 +23,7 @@ static void a_job_is_reserved_until_the_unit_ends(void **state)
     put_committed(store, "a");
     begin_both(store, other);
     assert_int_equal(count_ready(store), 1);
-    assert_int_equal(count_ready(store), 0); /* nor is it given to the same unit twice */
+    assert_int_equal(count_ready(store), 0); /* nor is it given to the same transaction twice */
     assert_int_equal(count_ready(other), 0);
     rollback(store);
     assert_int_equal(count_jobs(store), 1); /* by now the server has heard of it */
@@ -80,7 +80,7 @@ static void who_comes_too_late_is_refused_and_goes_on_with_the_rest(void **state
     assert_int_equal(start(store, 1, 7), 0);
     assert_int_equal(start(store, 2, 7), 0);
     assert_int_equal(store_ops(store)->commit(store, &err), REDRIVE_E_CANCELLED);
-    assert_true(store_base(store)->is_undone);
+    assert_true(store_base(store)->is_rolled_back);
     assert_non_null(strstr(err.detail, "none"));
     rollback(store);
     assert_int_equal(begin(store, NULL), 0);
@@ -192,7 +192,7 @@ static void a_server_that_dies_in_between_has_the_job_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(a_job_is_reserved_until_the_unit_ends),
+        T(a_job_is_reserved_until_the_transaction_ends),
         T(a_reservation_ends_by_itself),
         T(who_comes_too_late_is_refused_and_goes_on_with_the_rest),
         T(many_that_are_reserved_are_passed_over),

@@ -1,4 +1,4 @@
-/* How often the server is asked, which is what a unit costs where the server is far away. */
+/* How often the server is asked, which is what a transaction costs where the server is far away. */
 #include "handles.h"
 #include "kit.h"
 #include "scans.h"

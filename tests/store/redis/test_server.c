@@ -1,4 +1,5 @@
-/* Processes that die or stop in mid-unit, and a server that goes away or has no memory left. */
+/* Processes that die or stop in mid-transaction, and a server that goes away or has no memory left.
+ */
 #include "handles.h"
 #include "kit.h"
 #include "proxy.h"
@@ -13,7 +14,7 @@
 
 #include "base/time/clock.h"
 
-/* A child that opens a unit, says so, and commits when it is told to. */
+/* A child that opens a transaction, says so, and commits when it is told to. */
 struct child {
     pid_t pid;
     int said;
@@ -81,7 +82,7 @@ static void a_process_that_is_killed_leaves_nothing(void **state)
     server_stop(&s);
 }
 
-static void a_process_that_sleeps_in_its_unit_is_refused_what_others_have_taken(void **state)
+static void a_process_that_sleeps_in_its_transaction_is_refused_what_others_have_taken(void **state)
 {
     (void)state;
     struct server s;
@@ -103,7 +104,7 @@ static void a_process_that_sleeps_in_its_unit_is_refused_what_others_have_taken(
     server_stop(&s);
 }
 
-static void a_server_that_dies_in_mid_unit_comes_back_without_it(void **state)
+static void a_server_that_dies_in_mid_transaction_comes_back_without_it(void **state)
 {
     (void)state;
     struct server s;
@@ -165,7 +166,7 @@ static void a_connection_that_breaks_before_the_commit_is_told_exactly(void **st
 }
 
 /* What was read before it is still what the commit compares. */
-static void a_connection_that_breaks_within_a_unit_is_not_missed(void **state)
+static void a_connection_that_breaks_within_a_transaction_is_not_missed(void **state)
 {
     (void)state;
     struct server s;
@@ -422,11 +423,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(a_process_that_is_killed_leaves_nothing),
-        T(a_process_that_sleeps_in_its_unit_is_refused_what_others_have_taken),
-        T(a_server_that_dies_in_mid_unit_comes_back_without_it),
+        T(a_process_that_sleeps_in_its_transaction_is_refused_what_others_have_taken),
+        T(a_server_that_dies_in_mid_transaction_comes_back_without_it),
         T(a_handle_survives_a_server_that_was_away),
         T(a_connection_that_breaks_before_the_commit_is_told_exactly),
-        T(a_connection_that_breaks_within_a_unit_is_not_missed),
+        T(a_connection_that_breaks_within_a_transaction_is_not_missed),
         T(a_commit_whose_answer_is_lost_is_told_exactly),
         T(what_one_call_leaves_out_is_said_to_be_left),
         T(full_memory_refuses_new_jobs_and_loses_none),

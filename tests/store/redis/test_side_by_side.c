@@ -1,4 +1,5 @@
-/* Units of several handles at once: nobody waits, and what they go by is compared at the end. */
+/* Transactions of several handles at once: nobody waits, and what they go by is compared at the
+ * end. */
 #include "handles.h"
 #include "kit.h"
 #include "proxy.h"
@@ -10,7 +11,7 @@
 
 #include "base/time/clock.h"
 
-static void nobody_waits_for_an_open_unit(void **state)
+static void nobody_waits_for_an_open_transaction(void **state)
 {
     (void)state;
     struct server s;
@@ -92,8 +93,8 @@ static void of_two_with_the_same_id_or_key_the_second_is_refused(void **state)
     }
 }
 
-/* Who submits after another's commit has the higher seq; a seq of a unit that was rolled back, or
- * that a restart has forgotten, is never one that a job has. */
+/* Who submits after another's commit has the higher seq; a seq of a transaction that was rolled
+ * back, or that a restart has forgotten, is never one that a job has. */
 static void seqs_follow_each_other(void **state)
 {
     (void)state;
@@ -125,8 +126,8 @@ static void seqs_follow_each_other(void **state)
     server_stop(&s);
 }
 
-/* What processes share has changed since the unit has begun: a claim would go by what is no longer
- * so.
+/* What processes share has changed since the transaction has begun: a claim would go by what is no
+ * longer so.
  */
 static void a_claim_notices_that_something_shared_has_changed(void **state)
 {
@@ -214,7 +215,7 @@ static void a_commit_that_comes_after_the_question_is_refused(void **state)
     assert_int_equal(put(store, "late", NULL), 0);
     atomic_store(&proxy.keeps, true);
     assert_int_equal(store_ops(store)->commit(store, NULL), REDRIVE_E_CANCELLED);
-    assert_true(store_base(store)->is_undone);
+    assert_true(store_base(store)->is_rolled_back);
     rollback(store);
     proxy_deliver(&proxy);
     assert_int_equal(count_jobs(other), 0);
@@ -279,8 +280,8 @@ static void a_slot_is_taken_once_whatever_becomes_of_the_commit(void **state)
     server_stop(&s);
 }
 
-/* Two units that add to one limit at the same time are both made, up to its maximum. */
-static void units_that_add_to_one_limit_do_not_meet(void **state)
+/* Two transactions that add to one limit at the same time are both made, up to its maximum. */
+static void transactions_that_add_to_one_limit_do_not_meet(void **state)
 {
     (void)state;
     struct server s;
@@ -320,7 +321,7 @@ static void units_that_add_to_one_limit_do_not_meet(void **state)
 #define HANDS 8
 #define EACH  60
 
-/* Of one shared row each unit takes the next number: no two the same, however they meet. */
+/* Of one shared row each transaction takes the next number: no two the same, however they meet. */
 struct hand {
     pthread_t thread;
     struct store *store;
@@ -412,9 +413,9 @@ static void eight_who_want_the_same_row_all_get_on(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(nobody_waits_for_an_open_unit),
+        T(nobody_waits_for_an_open_transaction),
         T(a_slot_is_taken_once_whatever_becomes_of_the_commit),
-        T(units_that_add_to_one_limit_do_not_meet),
+        T(transactions_that_add_to_one_limit_do_not_meet),
         T(a_late_commit_is_made_if_nothing_has_moved),
         T(of_two_with_the_same_id_or_key_the_second_is_refused),
         T(seqs_follow_each_other),

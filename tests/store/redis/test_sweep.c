@@ -80,8 +80,8 @@ static void a_sweep_reads_no_payload(void **state)
     server_stop(&s);
 }
 
-/* What the unit itself has put beside the row must not outlive it. */
-static void what_a_unit_has_put_beside_a_job_goes_with_it(void **state)
+/* What the transaction itself has put beside the row must not outlive it. */
+static void what_a_transaction_has_put_beside_a_job_goes_with_it(void **state)
 {
     (void)state;
     struct server s;
@@ -108,7 +108,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(a_sweep_reads_no_payload),
-        T(what_a_unit_has_put_beside_a_job_goes_with_it),
+        T(what_a_transaction_has_put_beside_a_job_goes_with_it),
     };
     return cmocka_run_group_tests_name("redis sweep", tests, NULL, NULL);
 }

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-/* More than are looked at in one unit. */
+/* More than are looked at in one transaction. */
 #define JOBS 1200
 
 /* A kit on a server of its own, in which something can be spoilt. */
@@ -35,7 +35,7 @@ static int verify(struct kit *k, struct redrive_err *err)
 struct busy {
     struct kit *kit;
     int64_t victim;
-    unsigned units;
+    unsigned transactions;
 };
 
 /* One job comes, another one goes. */
@@ -43,7 +43,7 @@ static void write_something(void *ctx)
 {
     struct busy *busy = ctx;
     char id[16];
-    snprintf(id, sizeof id, "more-%u", busy->units++);
+    snprintf(id, sizeof id, "more-%u", busy->transactions++);
     PUT(busy->kit, .id = str_of(id));
     check_move(CHANGE(busy->kit, .seq = busy->victim, .kind = MOVE_END,
                       .to = REDRIVE_STATE_DEAD_LETTER, .reason = REDRIVE_REASON_MANUAL),
@@ -61,7 +61,7 @@ static void others_go_on_meanwhile(void **state)
     kit_join(&other, &k);
     struct busy busy = {.kit = &other, .victim = JOBS};
     assert_int_equal(store_ops(k.store)->verify(k.store, write_something, &busy, NULL), 0);
-    assert_true(busy.units > 2);
+    assert_true(busy.transactions > 2);
     kit_close(&other);
     kit_close(&k);
     server_stop(&s);

@@ -46,9 +46,10 @@ static size_t count_woken(struct crowd *crowd)
     for (size_t i = 0; i < PROCESSES; i++) {
         struct store *store = crowd->kits[i].store;
         const int64_t left_ms = until_ms - clock_monotonic_ms();
-        uint32_t news = 0;
-        assert_int_equal(store_ops(store)->wait(store, left_ms > 0 ? left_ms : 0, &news, NULL), 0);
-        n += (news & STORE_NEWS_READY) != 0;
+        uint32_t notification = 0;
+        assert_int_equal(
+            store_ops(store)->wait(store, left_ms > 0 ? left_ms : 0, &notification, NULL), 0);
+        n += (notification & STORE_NOTIFY_READY) != 0;
     }
     return n;
 }
@@ -58,7 +59,7 @@ static void put(struct kit *k, int n, const char *task)
     kit_begin(k);
     for (int i = 0; i < n; i++)
         PUT(k, .task = str_of(task));
-    store_tell(k->store, STORE_NEWS_READY);
+    store_notify(k->store, STORE_NOTIFY_READY);
     kit_commit(k);
 }
 
@@ -122,7 +123,7 @@ static void a_queue_that_goes_on_wakes_all(void **state)
     crowd_open(&crowd, k, "mail");
     kit_begin(k);
     kit_pause(k, STR("acme"), STR("main"));
-    store_tell(k->store, STORE_NEWS_READY);
+    store_notify(k->store, STORE_NOTIFY_READY);
     kit_commit(k);
     assert_int_equal(count_woken(&crowd), PROCESSES);
     crowd_close(&crowd);

@@ -116,7 +116,7 @@ static void a_checkpoint_without_the_writers_lock_moves_nothing(void **state)
     sqlite3_close(writer);
 }
 
-/* A process that was stopped in the middle of a unit. */
+/* A process that was stopped in the middle of a transaction. */
 static void a_checkpoint_that_waits_for_the_writer_ends(void **state)
 {
     struct kit *kit = *state;
@@ -152,7 +152,7 @@ static void a_long_log_is_moved_by_the_commit_that_made_it_long(void **state)
     struct kit *kit = *state;
     reopen(kit, 100);
     put_many(kit, 200);
-    /* A unit may pass the limit by what it writes itself. */
+    /* A transaction may pass the limit by what it writes itself. */
     assert_true(log_bytes(kit) < (100 + 50) * INT64_C(4200));
     assert_true(read_index(kit, FRAMES_AT) < 100 + 50);
 }

@@ -262,8 +262,9 @@ static void jobs_with_a_damaged_time_do_not_stop_the_others(void **state)
     int64_t seqs[4], next_ms;
     for (int i = 0; i < 4; i++)
         seqs[i] = PUT(kit, .process_after_ms = kit->now_ms + 10 + i);
-    exec_on(path_of(kit), "UPDATE job_states SET process_after_ms = process_after_ms + 1000000 "
-                          "WHERE seq = 1; UPDATE job_states SET rest = x'ffff' WHERE seq = 2");
+    exec_on(path_of(kit),
+            "UPDATE job_states SET process_after_ms = process_after_ms + 1000000 "
+            "WHERE seq = 1; UPDATE job_states SET packed_status = x'ffff' WHERE seq = 2");
     kit->now_ms += 100;
     assert_int_equal(kit_promote(kit, 10, &next_ms), 2);
     assert_int_equal(next_ms, 0);
@@ -453,8 +454,8 @@ static void limit_files(rlim_t bytes)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }
 
-/* Its number is given to the next line that anybody adds. */
-static void a_line_of_a_failed_commit_is_forgotten(void **state)
+/* Its number is given to the next partition that anybody adds. */
+static void a_partition_of_a_failed_commit_is_forgotten(void **state)
 {
     struct kit *kit = *state;
     struct kit other = {0};
@@ -467,7 +468,7 @@ static void a_line_of_a_failed_commit_is_forgotten(void **state)
     limit_files(1);
     assert_int_not_equal(store_ops(kit->store)->commit(kit->store, NULL), 0);
     limit_files(RLIM_INFINITY);
-    kit->in_unit = false;
+    kit->in_transaction = false;
     (void)signal(SIGXFSZ, before);
     kit_join(&other, kit);
     PUT(&other, .queue = STR("other"), .id = STR("theirs"));
@@ -497,7 +498,7 @@ int main(void)
         F(flipped_bits_are_never_served),
         T(a_full_disk_loses_nothing_and_ends),
         F(a_file_that_may_not_grow_loses_nothing),
-        F(a_line_of_a_failed_commit_is_forgotten),
+        F(a_partition_of_a_failed_commit_is_forgotten),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -210,7 +210,7 @@ static void a_wait_ends_soon_after_another_process_commits(void **state)
     /* 50 ms is the promise; the rest is for a machine that does other things too. */
     assert_true(woken_ms - at_ms < 50 + 200);
     wait_for(pid, 0);
-    /* What has been noticed is no news, nor is what one does oneself. */
+    /* What has been noticed concerns no other process, nor is what one does oneself. */
     PUT(kit, .id = STR("mine too"));
     int64_t start_ms = clock_monotonic_ms();
     assert_int_equal(store_ops(kit->store)->wait(kit->store, 60, NULL, NULL), 0);
@@ -232,7 +232,7 @@ static void acknowledge(int log_fd, char what, int64_t first_seq)
     must(write(log_fd, line, (size_t)n) == n && fdatasync(log_fd) == 0);
 }
 
-static int64_t put_group(struct store *store, int round, int unit)
+static int64_t put_group(struct store *store, int round, int transaction)
 {
     struct arena arena;
     struct job_spec specs[GROUP];
@@ -240,7 +240,7 @@ static int64_t put_group(struct store *store, int round, int unit)
     char ids[GROUP][32];
     arena_init(&arena);
     for (int i = 0; i < GROUP; i++) {
-        snprintf(ids[i], sizeof ids[i], "%d-%d-%d", round, unit, i);
+        snprintf(ids[i], sizeof ids[i], "%d-%d-%d", round, transaction, i);
         specs[i] = (struct job_spec){.tenant = STR("t"),
                                      .id = str_of(ids[i]),
                                      .payload = str_of(ids[i]),
@@ -290,9 +290,9 @@ static void settle_group(struct store *store, const int64_t *seqs)
 static void work_until_killed(const char *url, int log_fd, int round)
 {
     struct store *store = open_here(url);
-    for (int unit = 0;; unit++) {
+    for (int transaction = 0;; transaction++) {
         int64_t seqs[GROUP];
-        acknowledge(log_fd, 'S', put_group(store, round, unit));
+        acknowledge(log_fd, 'S', put_group(store, round, transaction));
         acknowledge(log_fd, 'R', start_group(store, seqs));
         settle_group(store, seqs);
         acknowledge(log_fd, 'E', seqs[0]);

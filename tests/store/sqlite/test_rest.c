@@ -1,4 +1,4 @@
-#include "store/sqlite/rest.h"
+#include "store/sqlite/packed_status.h"
 
 #include <string.h>
 
@@ -13,7 +13,7 @@ static struct job_status some(void)
         .deferrals = UINT32_MAX,
         .crashes = 2,
         .parked_by_limit = true,
-        .held_since_ms = INT64_MAX,
+        .paused_since_ms = INT64_MAX,
     };
 }
 
@@ -26,7 +26,7 @@ static void assert_alike(const struct job_status *a, const struct job_status *b)
     assert_int_equal(a->deferrals, b->deferrals);
     assert_int_equal(a->crashes, b->crashes);
     assert_int_equal(a->parked_by_limit, b->parked_by_limit);
-    assert_true(a->held_since_ms == b->held_since_ms);
+    assert_true(a->paused_since_ms == b->paused_since_ms);
 }
 
 static void what_is_packed_comes_out_again(void **state)
@@ -36,7 +36,7 @@ static void what_is_packed_comes_out_again(void **state)
     /* Every set of fields that are there and fields that are 0. */
     for (unsigned set = 0; set < 256; set++) {
         struct job_status s = full, back = {0};
-        unsigned char bytes[REST_MAX];
+        unsigned char bytes[PACKED_STATUS_MAX];
         s.token = set & 1 ? full.token : 0;
         s.permit.generation = set & 2 ? full.permit.generation : 0;
         s.permit.probe = set & 4 ? full.permit.probe : 0;
@@ -44,11 +44,11 @@ static void what_is_packed_comes_out_again(void **state)
         s.deferrals = set & 16 ? full.deferrals : 0;
         s.crashes = set & 32 ? full.crashes : 0;
         s.parked_by_limit = set & 64;
-        s.held_since_ms = set & 128 ? full.held_since_ms : 0;
-        size_t len = rest_pack(&s, bytes);
-        assert_true(len <= REST_MAX);
+        s.paused_since_ms = set & 128 ? full.paused_since_ms : 0;
+        size_t len = packed_status_pack(&s, bytes);
+        assert_true(len <= PACKED_STATUS_MAX);
         assert_int_equal(len == 0, set == 0);
-        assert_true(rest_unpack(bytes, len, &back));
+        assert_true(packed_status_unpack(bytes, len, &back));
         assert_alike(&s, &back);
     }
 }
@@ -56,13 +56,13 @@ static void what_is_packed_comes_out_again(void **state)
 static void the_end_of_a_lease_keeps_the_length(void **state)
 {
     (void)state;
-    unsigned char bytes[REST_MAX];
+    unsigned char bytes[PACKED_STATUS_MAX];
     struct job_status s = {
         .token = 7, .permit = {.generation = 1}, .first_started_ms = 1767225600000};
-    size_t len = rest_pack(&s, bytes);
+    size_t len = packed_status_pack(&s, bytes);
     s.token = 0;
     s.permit.generation = 0;
-    assert_int_equal(rest_pack(&s, bytes), len);
+    assert_int_equal(packed_status_pack(&s, bytes), len);
 }
 
 static void what_was_never_packed_is_refused(void **state)
@@ -81,7 +81,8 @@ static void what_was_never_packed_is_refused(void **state)
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct job_status back = {0};
-        assert_false(rest_unpack((const unsigned char *)wrong[i].bytes, wrong[i].len, &back));
+        assert_false(
+            packed_status_unpack((const unsigned char *)wrong[i].bytes, wrong[i].len, &back));
     }
 }
 

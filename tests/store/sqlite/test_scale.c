@@ -1,5 +1,6 @@
-/* What must not grow with the number of lines, or of jobs that nobody asked for. The limits are
- * many times what is needed, and a small part of what it took when each step looked at everything.
+/* What must not grow with the number of partitions, or of jobs that nobody asked for. The limits
+ * are many times what is needed, and a small part of what it took when each step looked at
+ * everything.
  */
 #include <sqlite3.h>
 #include <stdio.h>

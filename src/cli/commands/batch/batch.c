@@ -49,7 +49,7 @@ struct batch {
 
     uv_loop_t loop;
     uv_signal_t signals[2];
-    uv_async_t news; /* of the feed */
+    uv_async_t notification; /* of the feed */
     uv_timer_t redraw;
     struct progress progress;
     struct alerting alerting;
@@ -84,7 +84,7 @@ static void on_report(const struct redrive_err *err, void *ctx)
     if (b->n_reports < REPORTS_MAX)
         b->reports[b->n_reports++] = *err;
     pthread_mutex_unlock(&b->mutex);
-    uv_async_send(&b->news);
+    uv_async_send(&b->notification);
 }
 
 static void on_feed_ended(void *ctx)
@@ -93,7 +93,7 @@ static void on_feed_ended(void *ctx)
     pthread_mutex_lock(&b->mutex);
     b->feed_ended = true;
     pthread_mutex_unlock(&b->mutex);
-    uv_async_send(&b->news);
+    uv_async_send(&b->notification);
 }
 
 /* The first bad records, each once. */
@@ -108,7 +108,7 @@ static void tell_reports(struct batch *b)
         cli_warn(b->cli, &b->reports[b->n_reported]);
 }
 
-static void on_news(uv_async_t *async)
+static void on_notification(uv_async_t *async)
 {
     struct batch *b = async->data;
     tell_reports(b);
@@ -145,17 +145,17 @@ static void close_handles(struct batch *b)
 {
     for (size_t i = 0; i < 2; i++)
         uv_close((uv_handle_t *)&b->signals[i], NULL);
-    uv_close((uv_handle_t *)&b->news, NULL);
+    uv_close((uv_handle_t *)&b->notification, NULL);
     uv_close((uv_handle_t *)&b->redraw, NULL);
 }
 
 static int open_handles(struct batch *b, struct redrive_err *err)
 {
-    int rc = uv_async_init(&b->loop, &b->news, on_news);
+    int rc = uv_async_init(&b->loop, &b->notification, on_notification);
     if (rc < 0)
         return err_set(err, REDRIVE_E_IO, "cannot start working: %s", uv_strerror(rc));
     uv_timer_init(&b->loop, &b->redraw);
-    b->news.data = b->redraw.data = b;
+    b->notification.data = b->redraw.data = b;
     if (b->cli->err.is_tty)
         uv_timer_start(&b->redraw, on_redraw, PROGRESS_REDRAW_MS, PROGRESS_REDRAW_MS);
     for (size_t i = 0; i < 2; i++) {

@@ -102,7 +102,7 @@ static void gather(struct feed *feed, const struct record *record)
         give_up(feed, &err);
         return;
     }
-    if (feed->n == BATCH_FEED_UNIT || feed->n_bytes >= BATCH_FEED_UNIT_BYTES)
+    if (feed->n == BATCH_FEED_TRANSACTION || feed->n_bytes >= BATCH_FEED_TRANSACTION_BYTES)
         flush(feed);
 }
 

@@ -1,8 +1,9 @@
 /* feed.h - brings the records of a batch into the store, on a thread of its own.
  *
- * Records are read, gathered and submitted many to a unit: when BATCH_FEED_UNIT have gathered, or
- * when the input has nothing more to give for the moment, so that a slow pipe holds nothing up. A
- * record's unique key is TASK/ID, for ever: a record that is submitted again stays one job.
+ * Records are read, gathered and submitted many to a transaction: when BATCH_FEED_TRANSACTION have
+ * gathered, or when the input has nothing more to give for the moment, so that a slow pipe holds
+ * nothing up. A record's unique key is TASK/ID, for ever: a record that is submitted again stays
+ * one job.
  *
  *     feed_start ──► report(err) …  ──► ended
  *                    both on the feed's thread
@@ -20,8 +21,8 @@
 #include "engine/committer.h"
 #include "engine/verbs/submit.h"
 
-#define BATCH_FEED_UNIT       500
-#define BATCH_FEED_UNIT_BYTES (8u * 1024 * 1024)
+#define BATCH_FEED_TRANSACTION       500
+#define BATCH_FEED_TRANSACTION_BYTES (8u * 1024 * 1024)
 
 /* All that is pointed to is borrowed and outlives the feed. */
 struct feed_options {
@@ -55,8 +56,8 @@ struct feed {
 
     /* Of the thread. */
     struct records records;
-    struct job_spec specs[BATCH_FEED_UNIT];
-    uint64_t lines[BATCH_FEED_UNIT];
+    struct job_spec specs[BATCH_FEED_TRANSACTION];
+    uint64_t lines[BATCH_FEED_TRANSACTION];
     size_t n;
     size_t n_bytes;
     struct arena arena; /* of the specs */

@@ -37,7 +37,7 @@ void records_init(struct records *r, const struct records_options *options)
     r->options = *options;
     r->format = options->format;
     r->line = 0;
-    r->is_guessed = r->at_end = r->finished = r->broken = false;
+    r->is_optimistic_row = r->at_end = r->finished = r->broken = false;
     r->chunk = (struct str){0};
     buf_init(&r->text, RECORDS_MAX_BYTES);
     buf_init(&r->id, RECORDS_MAX_BYTES);
@@ -352,7 +352,7 @@ static int next_csv(struct records *r, struct record *ret, struct redrive_err *e
     r->broken = csv_is_broken(&r->csv);
     if (rc > 0)
         rc = take_row(r, ret, err);
-    if (rc < 0 && r->is_guessed && err && !*err->detail)
+    if (rc < 0 && r->is_optimistic_row && err && !*err->detail)
         err_detail(err, "taken for CSV by its first byte; JSON lines need --format jsonl then");
     return rc;
 }
@@ -366,7 +366,7 @@ int records_next(struct records *r, struct record *ret, struct redrive_err *err)
         return rc;
     if (r->format == RECORDS_GUESS) {
         r->format = guess(r->chunk);
-        r->is_guessed = true;
+        r->is_optimistic_row = true;
     }
     return r->format == RECORDS_CSV ? next_csv(r, ret, err) : next_json(r, ret, err);
 }

@@ -45,7 +45,7 @@ static int count_left(struct store *store, const struct job_filter *filter, stru
 {
     struct count_page page = {0};
     *ret_locked = 0;
-    int rc = store_ops(store)->counts(store, COUNT_LINES, filter->tenant, &page, err);
+    int rc = store_ops(store)->counts(store, COUNT_PARTITIONS, filter->tenant, &page, err);
     for (size_t i = 0; i < page.n && rc == 0; i++) {
         const uint64_t *n = page.counts[i].by_state;
         if (!str_eq(page.counts[i].task, filter->task))

@@ -31,7 +31,8 @@ struct batch_left {
     int64_t next_ready_ms; /* when the first that waits for its time is due; 0: none does */
 };
 
-/* Reads outside of a unit, so that it delays no other process: the store is a handle of its own. */
+/* Reads outside of a transaction, so that it delays no other process: the store is a handle of its
+ * own. */
 int batch_left(struct store *store, struct str task, struct batch_left *ret,
                struct redrive_err *err);
 

@@ -19,9 +19,9 @@ void enqueue_put_answer(const struct cli *cli, const struct submit_answer *answe
 void enqueue_check_task(struct cli *cli, const struct session *session, struct str name);
 
 /* Submits each line of `input` as a payload of a job like `pattern`, ENQUEUE_BATCH of them in one
- * unit; empty lines are passed over. Every good line becomes a job, whatever the others are: a bad
- * one is reported with its number, up to ENQUEUE_REPORTS of them, and makes the result
- * REDRIVE_E_STATE. An id is printed when its unit is durable. */
+ * transaction; empty lines are passed over. Every good line becomes a job, whatever the others are:
+ * a bad one is reported with its number, up to ENQUEUE_REPORTS of them, and makes the result
+ * REDRIVE_E_STATE. An id is printed when its transaction is durable. */
 #define ENQUEUE_BATCH   500
 #define ENQUEUE_REPORTS 20
 int enqueue_lines(struct cli *cli, struct session *session, const struct job_spec *pattern,

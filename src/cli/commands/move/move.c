@@ -95,7 +95,7 @@ static void put_json(const struct store_move *o, struct buf *out)
     for (size_t i = 0; i < N_ROWS; i++)
         put_number(&w, ROWS[i].key, r->rows[ROWS[i].kind]);
     put_number(&w, "counters", r->counters);
-    put_number(&w, "held_keys", r->held_keys);
+    put_number(&w, "remembered_keys", r->remembered_keys);
     put_number(&w, "differing", r->differing);
     put_number(&w, "missing", r->missing);
     put_number(&w, "other_differences", r->others);
@@ -127,7 +127,7 @@ static void put_text(const struct store_move *o, struct buf *out)
     for (size_t i = 0; i < N_ROWS; i++)
         buf_printf(out, " %s %" PRIu64 ",", ROWS[i].text, r->rows[ROWS[i].kind]);
     buf_printf(out, " counters %" PRIu64 ", remembered keys %" PRIu64 "\n", r->counters,
-               r->held_keys);
+               r->remembered_keys);
     buf_printf(out, "  hash %s", content_text(&r->from, hash));
     if (!dry_run)
         buf_puts(out, copy_is_same(r) ? ", checked in both" : ", not the same in both");

@@ -55,7 +55,7 @@ int top_look(struct top_look *look, struct store *store, struct str tenant,
     look->at_ms = now_ms;
     int rc = look_at_counters(look, store, tenant, err);
     if (rc == 0)
-        rc = ops->counts(store, COUNT_LINES, tenant, &look->lines, err);
+        rc = ops->counts(store, COUNT_PARTITIONS, tenant, &look->lines, err);
     if (rc == 0)
         rc = ops->shared_list(store, SHARED_PAUSE, tenant, &look->pauses, err);
     if (rc == 0)
@@ -188,7 +188,7 @@ static void draw_queues(const struct top_look *look, unsigned width, bool color,
 static uint64_t parked_of(const struct count_page *parked, const struct breaker_info *b)
 {
     for (size_t i = 0; i < parked->n; i++)
-        if (str_eq(parked->counts[i].lane, b->key) && str_eq(parked->counts[i].tenant, b->tenant))
+        if (str_eq(parked->counts[i].gate, b->key) && str_eq(parked->counts[i].tenant, b->tenant))
             return parked->counts[i].jobs;
     return 0;
 }

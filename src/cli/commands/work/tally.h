@@ -38,8 +38,8 @@ struct work_left {
     int64_t next_ready_ms; /* when the first of those waiting is due; 0: none is */
 };
 
-/* Reads outside of a unit, so that it delays no other process: the store is a handle of its own. An
- * absent tenant means all, no queues mean all. */
+/* Reads outside of a transaction, so that it delays no other process: the store is a handle of its
+ * own. An absent tenant means all, no queues mean all. */
 int work_left(struct store *store, struct str tenant, const struct str *queues, size_t n_queues,
               struct work_left *ret, struct redrive_err *err);
 

@@ -19,7 +19,7 @@
 
 /* ---- One job -------------------------------------------------------------------------------- */
 
-/* An operation within an operation: the same unit, the same rules. */
+/* An operation within an operation: the same transaction, the same rules. */
 static int change(struct engine *e, enum move_kind kind, int64_t seq, struct redrive_err *err)
 {
     struct change_item item = {.seq = seq};

@@ -36,20 +36,20 @@ CREATE TABLE redrive.tenants (
     name      text COLLATE "C" NOT NULL UNIQUE
 );
 
--- A line is where jobs of one task stand in one queue. Lines never change and never go.
-CREATE TABLE redrive.lines (
-    line_id   integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+-- A partition is the jobs of one task in one queue. Partitions never change and never go.
+CREATE TABLE redrive.partitions (
+    partition_id   integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     tenant_id integer NOT NULL REFERENCES redrive.tenants,
     queue     text COLLATE "C" NOT NULL,
     task      text COLLATE "C" NOT NULL,
     UNIQUE (tenant_id, queue, task)
 );
 
--- How many jobs of a line are in each state: the sum of its rows. A unit adds a row for each line
--- that it has moved jobs of, so that no two units wait for each other; now and then somebody puts
+-- How many jobs of a partition are in each state: the sum of its rows. A transaction adds a row for each line
+-- that it has moved jobs of, so that no two transactions wait for each other; now and then somebody puts
 -- many rows together into one.
-CREATE TABLE redrive.tallies (
-    line_id     integer NOT NULL,
+CREATE TABLE redrive.count_deltas (
+    partition_id     integer NOT NULL,
     scheduled   bigint NOT NULL,
     retrying    bigint NOT NULL,
     queued      bigint NOT NULL,
@@ -90,7 +90,7 @@ CREATE TABLE redrive.job_states (
     seq               bigint PRIMARY KEY,
     process_after_ms  bigint NOT NULL,
     updated_ms        bigint NOT NULL,
-    line_id           integer NOT NULL,
+    partition_id           integer NOT NULL,
     priority          integer NOT NULL,
     attempts          integer NOT NULL,
     state             smallint NOT NULL,
@@ -106,8 +106,8 @@ CREATE TABLE redrive.job_states (
     started_ms        bigint,
     first_started_ms  bigint,
     finished_ms       bigint,
-    held_ms           bigint,
-    held_since_ms     bigint,
+    paused_ms           bigint,
+    paused_since_ms     bigint,
     lease_until_ms    bigint,
     token             bigint,
     permit_generation bigint,
@@ -121,25 +121,25 @@ CREATE TABLE redrive.job_states (
 
 -- One index for each state in which order matters, which holds the jobs of that state only: a job
 -- that has ended is in none that a claim looks at.
-CREATE INDEX jobs_ready ON redrive.job_states (line_id, priority DESC, seq) WHERE state = 2;
+CREATE INDEX jobs_ready ON redrive.job_states (partition_id, priority DESC, seq) WHERE state = 2;
 CREATE INDEX jobs_due ON redrive.job_states (process_after_ms, seq) WHERE state IN (0, 1);
-CREATE INDEX jobs_due_in_line ON redrive.job_states (line_id, process_after_ms) WHERE state IN (0, 1);
+CREATE INDEX jobs_due_in_partition ON redrive.job_states (partition_id, process_after_ms) WHERE state IN (0, 1);
 CREATE INDEX jobs_leased ON redrive.job_states (lease_until_ms, seq) WHERE state = 3;
 CREATE INDEX jobs_ended ON redrive.job_states (state, finished_ms, seq) WHERE state >= 5;
 CREATE INDEX jobs_deadlines ON redrive.job_states (deadline_ms, seq)
     WHERE deadline_ms IS NOT NULL AND state IN (0, 1, 2, 4);
 
--- The lowest seq among the queued jobs of a line. Within a priority the first one has it: so it is a
+-- The lowest seq among the queued jobs of a partition. Within a priority the first one has it: so it is a
 -- look for each priority that there is.
-CREATE FUNCTION redrive.oldest_ready(p_line_id integer) RETURNS bigint
+CREATE FUNCTION redrive.oldest_ready(p_partition_id integer) RETURNS bigint
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     WITH RECURSIVE firsts(priority, seq) AS (
-        (SELECT j.priority, j.seq FROM redrive.job_states j WHERE j.state = 2 AND j.line_id = p_line_id
+        (SELECT j.priority, j.seq FROM redrive.job_states j WHERE j.state = 2 AND j.partition_id = p_partition_id
          ORDER BY j.priority DESC, j.seq LIMIT 1)
         UNION ALL
         SELECT n.priority, n.seq FROM firsts CROSS JOIN LATERAL (
             SELECT j.priority, j.seq FROM redrive.job_states j
-            WHERE j.state = 2 AND j.line_id = p_line_id AND j.priority < firsts.priority
+            WHERE j.state = 2 AND j.partition_id = p_partition_id AND j.priority < firsts.priority
             ORDER BY j.priority DESC, j.seq LIMIT 1) n)
     SELECT min(seq) FROM firsts
 $$;
@@ -148,11 +148,11 @@ $$;
 CREATE TABLE redrive.parked (
     seq           bigint PRIMARY KEY,
     tenant_id     integer NOT NULL,
-    lane          text COLLATE "C" NOT NULL,
+    gate          text COLLATE "C" NOT NULL,
     attempts_left integer NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0.05);
-CREATE INDEX parked_oldest ON redrive.parked (tenant_id, lane, seq);
-CREATE INDEX parked_probes ON redrive.parked (tenant_id, lane, attempts_left DESC, seq);
+CREATE INDEX parked_oldest ON redrive.parked (tenant_id, gate, seq);
+CREATE INDEX parked_probes ON redrive.parked (tenant_id, gate, attempts_left DESC, seq);
 
 -- Unique keys of all jobs that have one.
 CREATE TABLE redrive.keys (
@@ -235,7 +235,7 @@ BEGIN
 END
 $$;
 
--- Sums as those of tallies.
+-- Sums as those of count_deltas.
 CREATE TABLE redrive.counters (
     tenant text COLLATE "C" NOT NULL,
     name   text COLLATE "C" NOT NULL,
@@ -243,24 +243,24 @@ CREATE TABLE redrive.counters (
     value  bigint NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 
--- Puts some rows of tallies, or of counters, together. Whoever else is at it has others.
-CREATE FUNCTION redrive.fold_tallies(p_limit integer) RETURNS void
+-- Puts some rows of count_deltas, or of counters, together. Whoever else is at it has others.
+CREATE FUNCTION redrive.compact_counts(p_limit integer) RETURNS void
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
     WITH gone AS (
-        DELETE FROM redrive.tallies
-        WHERE ctid = ANY (ARRAY(SELECT ctid FROM redrive.tallies LIMIT p_limit
+        DELETE FROM redrive.count_deltas
+        WHERE ctid = ANY (ARRAY(SELECT ctid FROM redrive.count_deltas LIMIT p_limit
                                 FOR UPDATE SKIP LOCKED))
         RETURNING *)
-    INSERT INTO redrive.tallies
-    SELECT line_id, sum(scheduled), sum(retrying), sum(queued), sum(running), sum(parked),
+    INSERT INTO redrive.count_deltas
+    SELECT partition_id, sum(scheduled), sum(retrying), sum(queued), sum(running), sum(parked),
            sum(completed), sum(failed), sum(dead_letter), sum(cancelled)
-    FROM gone GROUP BY line_id
+    FROM gone GROUP BY partition_id
     HAVING sum(scheduled) <> 0 OR sum(retrying) <> 0 OR sum(queued) <> 0 OR sum(running) <> 0
         OR sum(parked) <> 0 OR sum(completed) <> 0 OR sum(failed) <> 0 OR sum(dead_letter) <> 0
         OR sum(cancelled) <> 0
 $$;
 
-CREATE FUNCTION redrive.fold_counters(p_limit integer) RETURNS void
+CREATE FUNCTION redrive.compact_counters(p_limit integer) RETURNS void
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
     WITH gone AS (
         DELETE FROM redrive.counters
@@ -271,22 +271,22 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
     SELECT tenant, name, label, sum(value) FROM gone GROUP BY tenant, name, label
 $$;
 
--- The number of a line, which is made when it is not there yet. Another transaction may be making
+-- The number of a partition, which is made when it is not there yet. Another transaction may be making
 -- the same one: then this one waits for it.
-CREATE FUNCTION redrive.line_named(p_tenant text, p_queue text, p_task text,
-                                   OUT line_id integer, OUT tenant_id integer)
+CREATE FUNCTION redrive.partition_named(p_tenant text, p_queue text, p_task text,
+                                   OUT partition_id integer, OUT tenant_id integer)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
     LOOP
-        SELECT l.line_id, l.tenant_id INTO line_named.line_id, line_named.tenant_id
-        FROM redrive.tenants t JOIN redrive.lines l ON l.tenant_id = t.tenant_id
+        SELECT l.partition_id, l.tenant_id INTO partition_named.partition_id, partition_named.tenant_id
+        FROM redrive.tenants t JOIN redrive.partitions l ON l.tenant_id = t.tenant_id
         WHERE t.name = p_tenant AND l.queue = p_queue AND l.task = p_task;
         IF FOUND THEN
             RETURN;
         END IF;
         INSERT INTO redrive.tenants (name) VALUES (p_tenant) ON CONFLICT DO NOTHING;
-        INSERT INTO redrive.lines (tenant_id, queue, task)
+        INSERT INTO redrive.partitions (tenant_id, queue, task)
         SELECT t.tenant_id, p_queue, p_task FROM redrive.tenants t WHERE t.name = p_tenant
         ON CONFLICT DO NOTHING;
     END LOOP;
@@ -296,7 +296,7 @@ $$;
 -- A new job, unless its id or its unique key is taken: then `taken`, and the fields of the job that
 -- stands for it. The order in which others are asked is that of store.h.
 CREATE FUNCTION redrive.add_job(
-    p_tenant_id integer, p_line_id integer, p_now_ms bigint, p_process_after_ms bigint,
+    p_tenant_id integer, p_partition_id integer, p_now_ms bigint, p_process_after_ms bigint,
     p_deadline_ms bigint, p_priority integer, p_max_attempts integer, p_unique_forever boolean,
     p_id text, p_unique_key text, p_breaker_key text, p_limit_key text, p_user_name text,
     p_project text, p_service text, p_policy text, p_payload text,
@@ -352,9 +352,9 @@ BEGIN
     IF p_unique_key IS NOT NULL THEN
         INSERT INTO redrive.keys VALUES (p_tenant_id, p_unique_key, own, p_unique_forever);
     END IF;
-    INSERT INTO redrive.job_states (seq, process_after_ms, updated_ms, line_id, priority, attempts, state,
+    INSERT INTO redrive.job_states (seq, process_after_ms, updated_ms, partition_id, priority, attempts, state,
                               has_key, deadline_ms)
-    VALUES (own, p_process_after_ms, p_now_ms, p_line_id, p_priority, 0, add_job.state,
+    VALUES (own, p_process_after_ms, p_now_ms, p_partition_id, p_priority, 0, add_job.state,
             p_unique_key IS NOT NULL, p_deadline_ms);
 END
 $$;

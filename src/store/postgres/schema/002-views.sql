@@ -28,7 +28,7 @@ SELECT s.id AS sample_id,
        l.queue AS queue,
        t.name AS tenant
 FROM redrive.job_states j
-JOIN redrive.lines l ON l.line_id = j.line_id
+JOIN redrive.partitions l ON l.partition_id = j.partition_id
 JOIN redrive.tenants t ON t.tenant_id = l.tenant_id
 JOIN redrive.specs s ON s.seq = j.seq
 LEFT JOIN redrive.history h ON h.seq = j.seq AND h.n = j.error_n
@@ -44,7 +44,7 @@ SELECT s.id AS sample_id,
        l.queue AS queue,
        t.name AS tenant
 FROM redrive.job_states j
-JOIN redrive.lines l ON l.line_id = j.line_id
+JOIN redrive.partitions l ON l.partition_id = j.partition_id
 JOIN redrive.tenants t ON t.tenant_id = l.tenant_id
 JOIN redrive.specs s ON s.seq = j.seq
 LEFT JOIN redrive.results r ON r.seq = j.seq
@@ -66,7 +66,7 @@ SELECT s.id AS sample_id,
        l.queue AS queue,
        t.name AS tenant
 FROM redrive.job_states j
-JOIN redrive.lines l ON l.line_id = j.line_id
+JOIN redrive.partitions l ON l.partition_id = j.partition_id
 JOIN redrive.tenants t ON t.tenant_id = l.tenant_id
 JOIN redrive.specs s ON s.seq = j.seq
 JOIN redrive.classes c ON c.class = coalesce(j.error_class, 0)
@@ -90,7 +90,7 @@ SELECT j.seq AS id,
        redrive.at(j.updated_ms) AS updated_at,
        t.name AS tenant
 FROM redrive.job_states j
-JOIN redrive.lines l ON l.line_id = j.line_id
+JOIN redrive.partitions l ON l.partition_id = j.partition_id
 JOIN redrive.tenants t ON t.tenant_id = l.tenant_id
 JOIN redrive.specs s ON s.seq = j.seq
 LEFT JOIN redrive.history h ON h.seq = j.seq AND h.n = j.error_n
@@ -113,7 +113,7 @@ SELECT s.id AS id,
        l.queue AS queue,
        t.name AS tenant
 FROM redrive.job_states j
-JOIN redrive.lines l ON l.line_id = j.line_id
+JOIN redrive.partitions l ON l.partition_id = j.partition_id
 JOIN redrive.tenants t ON t.tenant_id = l.tenant_id
 JOIN redrive.specs s ON s.seq = j.seq
 JOIN redrive.states n ON n.state = j.state
@@ -166,7 +166,7 @@ CREATE VIEW redrive.tasks AS
 SELECT key AS name, convert_from(value, 'UTF8') AS definition, version, tenant
 FROM redrive.shared WHERE kind = 3;
 
--- How many, by queue, task and state; kept up to date by every unit, so that no job is counted.
+-- How many, by queue, task and state; kept up to date by every transaction, so that no job is counted.
 CREATE VIEW redrive.job_counts AS
 SELECT t.name AS tenant, l.queue AS queue, l.task AS task_name,
        sum(y.scheduled)::bigint AS scheduled, sum(y.retrying)::bigint AS retrying,
@@ -174,7 +174,7 @@ SELECT t.name AS tenant, l.queue AS queue, l.task AS task_name,
        sum(y.parked)::bigint AS parked, sum(y.completed)::bigint AS completed,
        sum(y.failed)::bigint AS failed, sum(y.dead_letter)::bigint AS dead_letter,
        sum(y.cancelled)::bigint AS cancelled
-FROM redrive.tallies y
-JOIN redrive.lines l ON l.line_id = y.line_id
+FROM redrive.count_deltas y
+JOIN redrive.partitions l ON l.partition_id = y.partition_id
 JOIN redrive.tenants t ON t.tenant_id = l.tenant_id
 GROUP BY t.name, l.queue, l.task;

@@ -82,7 +82,7 @@ DECLARE
     breaker_key text;
     limit_key text;
     max_attempts integer;
-    line record;
+    partition record;
     job record;
     random text;
 BEGIN
@@ -135,20 +135,20 @@ BEGIN
                              '^(.{8})(.{4})(.{4})(.{4})(.{12})$', '\1-\2-\3-\4-\5');
     END IF;
 
-    SELECT * INTO line FROM redrive.line_named(tenant, queue, task);
+    SELECT * INTO partition FROM redrive.partition_named(tenant, queue, task);
     SELECT * INTO job FROM redrive.add_job(
-        line.tenant_id, line.line_id, now_ms, CASE WHEN after_ms > 0 THEN after_ms ELSE now_ms END,
+        partition.tenant_id, partition.partition_id, now_ms, CASE WHEN after_ms > 0 THEN after_ms ELSE now_ms END,
         (extract(epoch FROM deadline) * 1000)::bigint, priority, max_attempts,
         coalesce(unique_forever, false), id, nullif(unique_key, ''),
         redrive.as_kept(nullif(breaker_key, '')), redrive.as_kept(limit_key), user_name, project,
         service, NULL, redrive.as_kept(payload));
     IF NOT job.taken THEN
-        INSERT INTO redrive.tallies
-        VALUES (line.line_id, (job.state = 0)::int, 0, (job.state = 2)::int, 0, 0, 0, 0, 0, 0);
+        INSERT INTO redrive.count_deltas
+        VALUES (partition.partition_id, (job.state = 0)::int, 0, (job.state = 2)::int, 0, 0, 0, 0, 0, 0);
         INSERT INTO redrive.counters
         VALUES (tenant, 'jobs_received', '', 1),
                (tenant, 'jobs_received', 'partition:' || queue || '/' || task, 1);
-        -- Bits of enum store_news: ready, time, end.
+        -- Bits of enum store_notification: ready, time, end.
         PERFORM pg_notify('redrive', (CASE WHEN job.state = 2 THEN 1 ELSE 2 END
                                       | CASE WHEN deadline IS NULL THEN 4 ELSE 6 END)::text);
     END IF;
@@ -209,19 +209,19 @@ BEGIN
     ELSIF job.state = 4 THEN
         DELETE FROM redrive.parked p WHERE p.seq = job.seq;
         IF job.first_started_ms IS NOT NULL THEN
-            job.held_ms := coalesce(job.held_ms, 0) + greatest(now_ms - job.held_since_ms, 0);
+            job.paused_ms := coalesce(job.paused_ms, 0) + greatest(now_ms - job.paused_since_ms, 0);
         END IF;
     END IF;
     UPDATE redrive.job_states j SET state = 8, updated_ms = now_ms, finished_ms = now_ms, token = NULL,
         lease_until_ms = NULL, permit_generation = NULL, permit_probe = NULL, by_limit = NULL,
-        held_since_ms = NULL, held_ms = job.held_ms, history_n = job.history_n
+        paused_since_ms = NULL, paused_ms = job.paused_ms, history_n = job.history_n
     WHERE j.seq = job.seq;
     IF job.has_key THEN
         DELETE FROM redrive.live_keys k USING redrive.specs s WHERE s.seq = job.seq
            AND k.tenant_id = s.tenant_id AND k.unique_key = s.unique_key AND k.seq = s.seq;
     END IF;
-    INSERT INTO redrive.tallies
-    VALUES (job.line_id, -(job.state = 0)::int, -(job.state = 1)::int, -(job.state = 2)::int,
+    INSERT INTO redrive.count_deltas
+    VALUES (job.partition_id, -(job.state = 0)::int, -(job.state = 1)::int, -(job.state = 2)::int,
             -(job.state = 3)::int, -(job.state = 4)::int, 0, 0, 0, 1);
     PERFORM pg_notify('redrive', '6');
     RETURN 'cancelled';

@@ -12,7 +12,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     now_ms bigint := extract(epoch FROM clock_timestamp()) * 1000;
     job redrive.job_states;
-    line redrive.lines;
+    partition redrive.partitions;
     created_ms bigint;
     life bytea;
 BEGIN
@@ -53,23 +53,23 @@ BEGIN
     IF job.state = 4 THEN
         DELETE FROM redrive.parked p WHERE p.seq = job.seq;
         IF job.first_started_ms IS NOT NULL THEN
-            job.held_ms := coalesce(job.held_ms, 0) + greatest(now_ms - job.held_since_ms, 0);
+            job.paused_ms := coalesce(job.paused_ms, 0) + greatest(now_ms - job.paused_since_ms, 0);
         END IF;
     END IF;
     UPDATE redrive.job_states j SET state = 8, updated_ms = now_ms, finished_ms = now_ms, by_limit = NULL,
-        held_since_ms = NULL, held_ms = job.held_ms
+        paused_since_ms = NULL, paused_ms = job.paused_ms
     WHERE j.seq = job.seq;
     IF job.has_key THEN
         DELETE FROM redrive.live_keys k USING redrive.specs s WHERE s.seq = job.seq
            AND k.tenant_id = s.tenant_id AND k.unique_key = s.unique_key AND k.seq = s.seq;
     END IF;
-    INSERT INTO redrive.tallies
-    VALUES (job.line_id, -(job.state = 0)::int, -(job.state = 1)::int, -(job.state = 2)::int, 0,
+    INSERT INTO redrive.count_deltas
+    VALUES (job.partition_id, -(job.state = 0)::int, -(job.state = 1)::int, -(job.state = 2)::int, 0,
             -(job.state = 4)::int, 0, 0, 0, 1);
-    SELECT l.* INTO line FROM redrive.lines l WHERE l.line_id = job.line_id;
+    SELECT l.* INTO partition FROM redrive.partitions l WHERE l.partition_id = job.partition_id;
     INSERT INTO redrive.counters
     VALUES (tenant, 'jobs_cancelled', '', 1),
-           (tenant, 'jobs_cancelled', 'partition:' || line.queue || '/' || line.task, 1);
+           (tenant, 'jobs_cancelled', 'partition:' || partition.queue || '/' || partition.task, 1);
     PERFORM pg_notify('redrive', '6');
     RETURN 'cancelled';
 END

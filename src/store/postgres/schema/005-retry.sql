@@ -12,7 +12,7 @@ DECLARE
     now_ms bigint := extract(epoch FROM clock_timestamp()) * 1000;
     job redrive.job_states;
     spec redrive.specs;
-    line redrive.lines;
+    partition redrive.partitions;
 BEGIN
     tenant := coalesce(nullif(tenant, ''), 'default');
     SELECT s.* INTO spec FROM redrive.tenants t JOIN redrive.specs s ON s.tenant_id = t.tenant_id
@@ -48,17 +48,17 @@ BEGIN
         END IF;
         UPDATE redrive.job_states j SET state = 2, updated_ms = now_ms, process_after_ms = now_ms,
             reason = NULL, epoch = coalesce(j.epoch, 0) + 1, attempts = 0, crashes = NULL,
-            first_started_ms = NULL, held_ms = NULL, finished_ms = NULL
+            first_started_ms = NULL, paused_ms = NULL, finished_ms = NULL
         WHERE j.seq = job.seq;
-        SELECT l.* INTO line FROM redrive.lines l WHERE l.line_id = job.line_id;
+        SELECT l.* INTO partition FROM redrive.partitions l WHERE l.partition_id = job.partition_id;
         INSERT INTO redrive.counters
         VALUES (tenant, 'jobs_redriven', '', 1),
-               (tenant, 'jobs_redriven', 'partition:' || line.queue || '/' || line.task, 1);
+               (tenant, 'jobs_redriven', 'partition:' || partition.queue || '/' || partition.task, 1);
     END IF;
-    INSERT INTO redrive.tallies
-    VALUES (job.line_id, -(job.state = 0)::int, -(job.state = 1)::int, 1, 0, 0, 0,
+    INSERT INTO redrive.count_deltas
+    VALUES (job.partition_id, -(job.state = 0)::int, -(job.state = 1)::int, 1, 0, 0, 0,
             -(job.state = 6)::int, -(job.state = 7)::int, 0);
-    PERFORM pg_notify('redrive', '5'); -- ready, end: bits of enum store_news
+    PERFORM pg_notify('redrive', '5'); -- ready, end: bits of enum store_notification
     RETURN 'queued';
 END
 $$;
@@ -84,7 +84,7 @@ BEGIN
         before_ms := now_ms + 1;
     END IF;
     WITH gone AS MATERIALIZED (
-        SELECT j.* FROM redrive.job_states j JOIN redrive.lines l ON l.line_id = j.line_id
+        SELECT j.* FROM redrive.job_states j JOIN redrive.partitions l ON l.partition_id = j.partition_id
         JOIN redrive.tenants t ON t.tenant_id = l.tenant_id
         WHERE j.state IN (6, 7) AND j.state >= 5 AND j.finished_ms < before_ms
           AND t.name = coalesce(nullif(tenant, ''), 'default')
@@ -105,10 +105,10 @@ BEGIN
     no_spec AS (DELETE FROM redrive.specs s USING gone WHERE s.seq = gone.seq),
     no_job AS (DELETE FROM redrive.job_states x USING gone WHERE x.seq = gone.seq),
     counted AS (
-        INSERT INTO redrive.tallies
-        SELECT line_id, 0, 0, 0, 0, 0, 0, -count(*) FILTER (WHERE state = 6),
+        INSERT INTO redrive.count_deltas
+        SELECT partition_id, 0, 0, 0, 0, 0, 0, -count(*) FILTER (WHERE state = 6),
                -count(*) FILTER (WHERE state = 7), 0
-        FROM gone GROUP BY line_id)
+        FROM gone GROUP BY partition_id)
     SELECT count(*) INTO removed FROM gone;
     RETURN removed;
 END

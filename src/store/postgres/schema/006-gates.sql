@@ -49,7 +49,7 @@ FROM redrive.shared WHERE kind = 2;
 -- Processes that work, and remote workers; seen_at is when one has last said so.
 CREATE VIEW redrive.workers AS
 SELECT key AS name, v ->> 'host' AS host, (v ->> 'pid')::bigint AS pid,
-       (v ->> 'running')::bigint AS running, (v ->> 'places')::bigint AS slots,
+       (v ->> 'running')::bigint AS running, (v ->> 'slots')::bigint AS slots,
        (v ->> 'runs')::bigint AS runs, (v ->> 'failed')::bigint AS failed_runs,
        redrive.at((v ->> 'started_ms')::bigint) AS started_at,
        redrive.at((v ->> 'seen_ms')::bigint) AS seen_at, tenant

@@ -8,7 +8,7 @@ CREATE INDEX jobs_leased ON redrive.job_states (lease_check_ms, seq) WHERE state
 ALTER TABLE redrive.job_states SET (fillfactor = 85);
 
 -- Ends a transaction, with the COMMIT that follows in the same pipeline: RD002, its outcome was asked for before
--- the server read the COMMIT; RD003, a row is not as its handle has left it; RD004, the time of the unit is off.
+-- the server read the COMMIT; RD003, a row is not as its handle has left it; RD004, the time of the transaction is off.
 CREATE FUNCTION redrive.refuse(p_code text) RETURNS bigint
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -1,4 +1,4 @@
--- What a unit writes, as a list of operations: each is a letter, a key, the number of its arguments, and these.
+-- What a transaction writes, as a list of operations: each is a letter, a key, the number of its arguments, and these.
 -- Who makes the lists is ops.c. Keys come without the prefix of the store.
 
 -- Fields of a hash: put, take away.
@@ -53,39 +53,39 @@ local function drop_chunk(P, key, a, i, j)
     return redis.call('EXISTS', P .. key) == 0
 end
 
--- The same for the ready jobs of a line, with the lists of lines of a tenant, which is the first
+-- The same for the ready jobs of a partition, with the lists of partitions of a tenant, which is the first
 -- argument, and of tenants that have any.
-local function put_ready(P, line, a, i, j)
-    if put_chunk(P, 'r:' .. line, a, i + 1, j) == 1 then
-        redis.call('ZADD', P .. 't:' .. a[i], line, line)
+local function put_ready(P, partition, a, i, j)
+    if put_chunk(P, 'r:' .. partition, a, i + 1, j) == 1 then
+        redis.call('ZADD', P .. 't:' .. a[i], partition, partition)
         redis.call('ZADD', P .. 't', a[i], a[i])
     end
 end
-local function drop_ready(P, line, a, i, j)
-    if drop_chunk(P, 'r:' .. line, a, i + 1, j) then
-        redis.call('ZREM', P .. 't:' .. a[i], line)
+local function drop_ready(P, partition, a, i, j)
+    if drop_chunk(P, 'r:' .. partition, a, i + 1, j) then
+        redis.call('ZREM', P .. 't:' .. a[i], partition)
         if redis.call('EXISTS', P .. 't:' .. a[i]) == 0 then
             redis.call('ZREM', P .. 't', a[i])
         end
     end
 end
 
--- Time-locked jobs of a line, and the earliest time of each line.
-local function keep_earliest(P, line)
-    local first = redis.call('ZRANGE', P .. 'w:' .. line, 0, 0, 'WITHSCORES')
+-- Time-locked jobs of a partition, and the earliest time of each line.
+local function keep_earliest(P, partition)
+    local first = redis.call('ZRANGE', P .. 'w:' .. partition, 0, 0, 'WITHSCORES')
     if first[1] then
-        redis.call('ZADD', P .. 'w', first[2], line)
+        redis.call('ZADD', P .. 'w', first[2], partition)
     else
-        redis.call('ZREM', P .. 'w', line)
+        redis.call('ZREM', P .. 'w', partition)
     end
 end
-local function put_locked(P, line, a, i, j)
-    redis.call('ZADD', P .. 'w:' .. line, unpack(a, i, j))
-    keep_earliest(P, line)
+local function put_locked(P, partition, a, i, j)
+    redis.call('ZADD', P .. 'w:' .. partition, unpack(a, i, j))
+    keep_earliest(P, partition)
 end
-local function drop_locked(P, line, a, i, j)
-    redis.call('ZREM', P .. 'w:' .. line, unpack(a, i, j))
-    keep_earliest(P, line)
+local function drop_locked(P, partition, a, i, j)
+    redis.call('ZREM', P .. 'w:' .. partition, unpack(a, i, j))
+    keep_earliest(P, partition)
 end
 
 -- The sums of a limit, by the name of its row: slots in use, and candidates. None: they are 0.

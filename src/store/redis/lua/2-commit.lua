@@ -1,8 +1,8 @@
--- Commits. Nobody holds anything over a round trip: a unit reads, computes, and its commit says what it has
+-- Commits. Nobody holds anything over a round trip: a transaction reads, computes, and its commit says what it has
 -- relied upon. All of that is compared first; if one thing is no longer so, nothing is written, and the answer
 -- names what has changed. Else the operations are carried out. A function is atomic, so a commit is.
 
-local DRIFT_MS = 1000    -- a unit whose clock is further off is refused
+local DRIFT_MS = 1000    -- a transaction whose clock is further off is refused
 local RESERVED_MS = 1000 -- for so long a job that was given to a claim is given to no other
 local RESERVED_FEW = 500 -- up to so many are known at once
 local OUTCOME_S = 600    -- for so long a handle may ask what has become of its last commit
@@ -74,7 +74,7 @@ local function hello(keys)
 end
 
 -- ---- Reservations ----------------------------------------------------------------------------------------
--- `reserved` has the seqs of jobs that were given to a claim whose unit has not ended, by the time when that
+-- `reserved` has the seqs of jobs that were given to a claim whose transaction has not ended, by the time when that
 -- is over. They stay among the ready jobs. It is noted in memory alone: a server that is started again, or a
 -- replica, gives them to whoever asks first; of two commits the second finds another row.
 
@@ -176,7 +176,7 @@ local function wake(P, who, n)
     end
 end
 
--- seqs …: those of a unit that was rolled back, or that were looked for in vain. Whoever has met them meanwhile
+-- seqs …: those of a transaction that was rolled back, or that were looked for in vain. Whoever has met them meanwhile
 -- waits: one of these looks again, and wakes the next if there are more.
 local function release(keys, argv)
     local P = prefix(keys)
@@ -185,7 +185,7 @@ local function release(keys, argv)
     return 0
 end
 
--- ---- What a unit has relied upon -------------------------------------------------------------------------
+-- ---- What a transaction has relied upon -------------------------------------------------------------------------
 -- Letter, key, number of arguments, and these, as operations have them. What is no longer so is added to
 -- `refused`: letter, key, field.
 
@@ -304,20 +304,20 @@ local function is_void(P, store, a)
     end
 end
 
--- Tells others what is new: bits of enum store_news, the first for jobs that have come into a queue, so many,
+-- Tells others what is new: bits of enum store_notification, the first for jobs that have come into a queue, so many,
 -- or 0: nobody knows.
-local function tell(P, who, news, n_ready)
-    local is_ready = news % 2 == 1
+local function tell(P, who, notification, n_ready)
+    local is_ready = notification % 2 == 1
     if is_ready then
         wake(P, who, n_ready > 0 and n_ready + 1 or WAITING_MAX)
     end
-    if news > 1 then
-        redis.call('PUBLISH', P .. 'changed', who .. ' ' .. text(is_ready and news - 1 or news))
+    if notification > 1 then
+        redis.call('PUBLISH', P .. 'changed', who .. ' ' .. text(is_ready and notification - 1 or notification))
     end
 end
 
 -- me, number, the store's id, history, the time or '', the last seq or 0, by how much the shared version rises,
--- whose news it is and what they are, for how many jobs, number of jobs to free, these, number of words that it
+-- whose notification it is and what they are, for how many jobs, number of jobs to free, these, number of words that it
 -- relies upon, these, the list to carry out: OK, and the sums of the limits that it adds to
 local function commit(keys, argv)
     local P = prefix(keys)
@@ -364,7 +364,7 @@ local function outcome(keys, argv)
     return 0
 end
 
--- Numbers for names that a job has for ever: the store's id, then tenant and name of a line, by turns.
+-- Numbers for names that a job has for ever: the store's id, then tenant and name of a partition, by turns.
 local function intern(keys, argv)
     local P, ids = prefix(keys), {}
     local store, refused = store_named(keys, argv[1])
@@ -372,16 +372,16 @@ local function intern(keys, argv)
         return refused
     end
     for i = 2, #argv, 2 do
-        local id = redis.call('HGET', P .. 'line_ids', argv[i + 1])
+        local id = redis.call('HGET', P .. 'partition_ids', argv[i + 1])
         if not id then
             local tenant = redis.call('HGET', P .. 'tenant_ids', argv[i])
             if not tenant then
                 tenant = redis.call('HINCRBY', keys[1], 'tenants', 1)
                 redis.call('HSET', P .. 'tenant_ids', argv[i], tenant)
             end
-            id = redis.call('HINCRBY', keys[1], 'lines', 1)
-            redis.call('HSET', P .. 'line_ids', argv[i + 1], id)
-            redis.call('HSET', P .. 'lines', id, text(tenant) .. ' ' .. argv[i + 1])
+            id = redis.call('HINCRBY', keys[1], 'partitions', 1)
+            redis.call('HSET', P .. 'partition_ids', argv[i + 1], id)
+            redis.call('HSET', P .. 'partitions', id, text(tenant) .. ' ' .. argv[i + 1])
         end
         ids[#ids + 1] = text(id)
     end
@@ -394,7 +394,7 @@ local function setup(keys, argv)
     local schema = redis.call('HGET', keys[1], 'schema')
     if not schema then
         redis.call('HSET', keys[1], 'schema', argv[1], 'seq', '0', 'shared', text(now_ms()), 'commits', '0',
-            'lines', '0', 'tenants', '0', 'id', argv[2])
+            'partitions', '0', 'tenants', '0', 'id', argv[2])
         return '0'
     end
     return schema

@@ -1,9 +1,9 @@
 -- Which limit a job runs under, and what the limits' sums are.
 
 -- The name of the row of a job's limit: tenant and key, each ended by "\0\1". nil: it has none. `tenants` keeps the
--- names of tenants by line.
+-- names of tenants by partition.
 local function limit_of(P, row, tenants)
-    if not has_bit(string.byte(row, 2), HAS_LANES) then
+    if not has_bit(string.byte(row, 2), HAS_GATES) then
         return nil
     end
     local high, low = string.byte(row, 10, 11)
@@ -13,14 +13,14 @@ local function limit_of(P, row, tenants)
     if len == 0 then
         return nil
     end
-    local line = string.sub(row, 3, 6)
-    if not tenants[line] then
-        local a, b, c, d = string.byte(line, 1, 4)
-        local name = redis.call('HGET', P .. 'lines', text(((a * 256 + b) * 256 + c) * 256 + d))
+    local partition = string.sub(row, 3, 6)
+    if not tenants[partition] then
+        local a, b, c, d = string.byte(partition, 1, 4)
+        local name = redis.call('HGET', P .. 'partitions', text(((a * 256 + b) * 256 + c) * 256 + d))
         local first = string.find(name, ' ', 1, true) + 1
-        tenants[line] = string.sub(name, first, string.find(name, '\0\1', first, true) + 1)
+        tenants[partition] = string.sub(name, first, string.find(name, '\0\1', first, true) + 1)
     end
-    return tenants[line] .. string.gsub(string.sub(row, at + 2, at + 1 + len), '%z', '\0\255') .. '\0\1'
+    return tenants[partition] .. string.gsub(string.sub(row, at + 2, at + 1 + len), '%z', '\0\255') .. '\0\1'
 end
 
 -- Adds the limit of a job that a claim is given, and its sums, once, if it has any.

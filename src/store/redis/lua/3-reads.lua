@@ -1,9 +1,9 @@
--- Reads. Of a row only its head is known here (row.c): state, flags, line, version, and the keys of its
--- lanes when it has any.
+-- Reads. Of a row only its head is known here (row.c): state, flags, partition, version, and the keys of its
+-- gates when it has any.
 
 local BUCKET = 256        -- seqs of a bucket, and of a chunk
 local RANK = 137438953472 -- 2^37: of a chunk's number its priority is above, its bucket below
-local HAS_BIG, HAS_LANES = 1, 4
+local HAS_BIG, HAS_GATES = 1, 4
 
 local READS = {}
 
@@ -145,9 +145,9 @@ function READS.due(P, a, i)
     return add_rows(P, {}, found, false, true)
 end
 
--- Adds the time-locked jobs of a line that are due, up to limit + 1, and the next one if there is room.
-local function add_locked(P, found, line, now, limit)
-    local key = P .. 'w:' .. line
+-- Adds the time-locked jobs of a partition that are due, up to limit + 1, and the next one if there is room.
+local function add_locked(P, found, partition, now, limit)
+    local key = P .. 'w:' .. partition
     local due = redis.call('ZRANGEBYSCORE', key, '-inf', now, 'WITHSCORES', 'LIMIT', 0, limit + 1)
     if #due <= 2 * limit then
         local later = redis.call('ZRANGEBYSCORE', key, '(' .. now, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
@@ -173,17 +173,17 @@ local function keep_first(found, n)
     end
 end
 
--- highest time, limit: the same for time-locked jobs, of all lines, which come by their earliest. However
+-- highest time, limit: the same for time-locked jobs, of all partitions, which come by their earliest. However
 -- many are due, few are held: what is later than as many as are wanted is not looked at.
 function READS.locked(P, a, i)
     local high, limit, found, from = a[i], tonumber(a[i + 1]), {}, 0
     local is_over = false
     while not is_over do
-        local lines = redis.call('ZRANGE', P .. 'w', from, from + 99, 'WITHSCORES')
-        is_over = #lines < 200
-        for k = 1, #lines, 2 do
-            add_locked(P, found, lines[k], high, limit)
-            if tonumber(lines[k + 1]) > tonumber(high) then
+        local partitions = redis.call('ZRANGE', P .. 'w', from, from + 99, 'WITHSCORES')
+        is_over = #partitions < 200
+        for k = 1, #partitions, 2 do
+            add_locked(P, found, partitions[k], high, limit)
+            if tonumber(partitions[k + 1]) > tonumber(high) then
                 is_over = true
                 break
             end
@@ -247,8 +247,8 @@ function READS.foremost(P, a, i)
     return add_rows(P, out, found, false, true)
 end
 
--- A set of lines from their numbers in four bytes each; nil for none: all.
-local function set_of_lines(bytes)
+-- A set of partitions from their numbers in four bytes each; nil for none: all.
+local function set_of_partitions(bytes)
     if bytes == '' then
         return nil
     end
@@ -275,20 +275,20 @@ local function seqs_of_bucket(P, own, bucket, after, is_back)
     return seqs
 end
 
--- Whether a row is in one of the states and lines, and has the flags.
-local function fits(row, states, flags, lines)
+-- Whether a row is in one of the states and partitions, and has the flags.
+local function fits(row, states, flags, partitions)
     local state, own = string.byte(row, 1, 2)
     return has_bit(states, 2 ^ state) and (flags == 0 or has_bit(own, flags)) and
-        (not lines or lines[string.sub(row, 3, 6)] == true)
+        (not partitions or partitions[string.sub(row, 3, 6)] == true)
 end
 
--- '+' or '-', after seq, states, flags of a row, lines, how many, how many to look at, wants big, the
+-- '+' or '-', after seq, states, flags of a row, partitions, how many, how many to look at, wants big, the
 -- index of a tenant or '': where it has come to (-1: to the end), then seq, row … of jobs in these states
--- and lines
+-- and partitions
 function READS.walk(P, a, i)
     local is_back, after, states, flags = a[i] == '-', tonumber(a[i + 1]), tonumber(a[i + 2]),
         tonumber(a[i + 3])
-    local lines, limit, look = set_of_lines(a[i + 4]), tonumber(a[i + 5]), tonumber(a[i + 6])
+    local partitions, limit, look = set_of_partitions(a[i + 4]), tonumber(a[i + 5]), tonumber(a[i + 6])
     local out, given, looked = {'-1'}, 0, 0
     local own = a[i + 8]
     local index, bound, some = P .. (own == '' and 'b' or own), bucket_of(after), own == '' and 20 or 200
@@ -304,7 +304,7 @@ function READS.walk(P, a, i)
             end
             local rows = rows_of(P, slice)
             for n = 1, #slice do
-                if fits(rows[n], states, flags, lines) then
+                if fits(rows[n], states, flags, partitions) then
                     out[#out + 1] = seq_text(slice[n])
                     add_row(P, out, slice[n], rows[n], a[i + 7] == '1')
                     given = given + 1
@@ -325,16 +325,16 @@ function READS.walk(P, a, i)
     return out
 end
 
--- states, flags, lines, wants big, seqs …: the same of jobs that are named
+-- states, flags, partitions, wants big, seqs …: the same of jobs that are named
 function READS.picked(P, a, i)
-    local states, flags, lines = tonumber(a[i]), tonumber(a[i + 1]), set_of_lines(a[i + 2])
+    local states, flags, partitions = tonumber(a[i]), tonumber(a[i + 1]), set_of_partitions(a[i + 2])
     local out, seqs = {'0'}, {}
     for k = i + 4, #a do
         seqs[#seqs + 1] = tonumber(a[k])
     end
     local rows = rows_of(P, seqs)
     for k = 1, #seqs do
-        if rows[k] and fits(rows[k], states, flags, lines) then
+        if rows[k] and fits(rows[k], states, flags, partitions) then
             out[#out + 1] = a[i + 3 + k]
             add_row(P, out, seqs[k], rows[k], a[i + 3] == '1')
         end
@@ -365,11 +365,11 @@ function READS.plan(P, a, i)
     return out
 end
 
--- the last seq that was given out, how many commits there were, how many jobs all lines have
+-- the last seq that was given out, how many commits there were, how many jobs all partitions have
 function READS.census(P, a, i)
-    local r, total = redis.call('HMGET', P .. 'root', 'seq', 'commits', 'lines'), 0
-    for line = 1, tonumber(r[3]) do
-        local counts = redis.call('HVALS', P .. 'n:' .. line)
+    local r, total = redis.call('HMGET', P .. 'root', 'seq', 'commits', 'partitions'), 0
+    for partition = 1, tonumber(r[3]) do
+        local counts = redis.call('HVALS', P .. 'n:' .. partition)
         for k = 1, #counts do
             total = total + counts[k]
         end

@@ -1,4 +1,4 @@
--- Looking around: who keeps time, how many claim, whether there is anything to take. Who keeps time is
+-- Looking around: which process is the leader, how many claim, whether there is anything to take. Which process is the leader is
 -- noted in `root`, who claims in `claimers`, in memory alone: a server that is started again, or a
 -- replica, gives the time to whoever asks first, and so it does when the time of the one that had it is
 -- over, or lies too far ahead.

@@ -1,4 +1,4 @@
--- Ready jobs: by tenant, line, and within a line by chunks of the same priority and bucket.
+-- Ready jobs: by tenant, partition, and within a partition by chunks of the same priority and bucket.
 
 -- The members of a chunk in their order: each is the seq less the first one of its bucket. The server keeps small
 -- sets of numbers in that order anyway.
@@ -18,9 +18,9 @@ local function seqs_of_chunk(key, base)
     return seqs
 end
 
--- A walk over the ready jobs of a line, best first: it stands at the member `at` of a chunk. Rows are read ahead.
-local function runner_new(P, line, rank, task)
-    return {key = P .. 'r:' .. line, rank = rank, task = task, chunk = -1, members = {}, at = 0, rows = {}}
+-- A walk over the ready jobs of a partition, best first: it stands at the member `at` of a chunk. Rows are read ahead.
+local function cursor_new(P, partition, rank, task)
+    return {key = P .. 'r:' .. partition, rank = rank, task = task, chunk = -1, members = {}, at = 0, rows = {}}
 end
 
 -- Which jobs of a chunk are reserved; others may be in the set.
@@ -72,7 +72,7 @@ local function read_ahead(P, r, n)
 end
 
 -- Moves to the next job, reading rows of up to `n` jobs ahead; without a seq at the end.
-local function runner_advance(P, f, r, n)
+local function cursor_advance(P, f, r, n)
     r.at = r.chunk < 0 and 1 or next_free(r, r.at)
     while not r.members[r.at] do
         if not next_chunk(P, r, f.reserved) then
@@ -99,10 +99,10 @@ local function precedes(x, y)
 end
 
 -- The best of those whose task may have more, and whether there are any at all.
-local function best_of(f, runners)
+local function best_of(f, cursors)
     local best, has_any
-    for k = 1, #runners do
-        local r = runners[k]
+    for k = 1, #cursors do
+        local r = cursors[k]
         has_any = has_any or r.seq
         if r.seq and not (f.room and f.room[r.task] <= 0) and (not best or precedes(r, best)) then
             best = r
@@ -129,13 +129,13 @@ local function numbers(a, i, set)
     return n > 0 and room or nil
 end
 
--- The rank of a line among those that are wanted, or nil, and its task. Its name is tenant, queue and
+-- The rank of a partition among those that are wanted, or nil, and its task. Its name is tenant, queue and
 -- task, which "\0\1" ends.
-local function rank_of(P, line, f)
+local function rank_of(P, partition, f)
     if not (f.queues or f.tasks or f.paused) then
         return 0
     end
-    local name = redis.call('HGET', P .. 'lines', line)
+    local name = redis.call('HGET', P .. 'partitions', partition)
     name = string.sub(name, string.find(name, ' ', 1, true) + 1)
     local first = string.find(name, '\0\1', 1, true)
     local second = string.find(name, '\0\1', first + 2, true)
@@ -149,18 +149,18 @@ local function rank_of(P, line, f)
     return f.queues and f.queues[queue] or (not f.queues and 0) or nil, task
 end
 
-local function runners_of(P, tenant, f)
-    local runners = {}
-    local lines = redis.call('ZRANGE', P .. 't:' .. tenant, 0, -1)
-    for k = 1, #lines do
-        local rank, task = rank_of(P, lines[k], f)
+local function cursors_of(P, tenant, f)
+    local cursors = {}
+    local partitions = redis.call('ZRANGE', P .. 't:' .. tenant, 0, -1)
+    for k = 1, #partitions do
+        local rank, task = rank_of(P, partitions[k], f)
         if rank then
-            local r = runner_new(P, lines[k], rank, task)
-            runner_advance(P, f, r, #lines == 1 and f.limit or 1)
-            runners[#runners + 1] = r
+            local r = cursor_new(P, partitions[k], rank, task)
+            cursor_advance(P, f, r, #partitions == 1 and f.limit or 1)
+            cursors[#cursors + 1] = r
         end
     end
-    return runners
+    return cursors
 end
 
 -- Adds a job, unless it is too big for what is left of the bytes: then it ends the page.
@@ -188,8 +188,8 @@ end
 
 -- Takes the best job of a tenant. Of the tenants that are left out because their tasks are full, the first is the
 -- first of the next claim: else it could be left out every time.
-local function take(P, f, runners)
-    local best, has_any = best_of(f, runners)
+local function take(P, f, cursors)
+    local best, has_any = best_of(f, cursors)
     if not best then
         f.turn_ends = f.turn_ends or has_any and f.turn
         return false
@@ -198,7 +198,7 @@ local function take(P, f, runners)
     if f.is_cut then
         return false
     end
-    runner_advance(P, f, best, #runners == 1 and f.limit or 1)
+    cursor_advance(P, f, best, #cursors == 1 and f.limit or 1)
     return true
 end
 
@@ -238,11 +238,11 @@ local function first_round(P, f, all)
                 f.more = true
                 return
             end
-            local runners = runners_of(P, tenants[k], f)
-            if take(P, f, runners) then
+            local cursors = cursors_of(P, tenants[k], f)
+            if take(P, f, cursors) then
                 f.turn = tenants[k]
             end
-            all[#all + 1] = runners
+            all[#all + 1] = cursors
         end
         if #tenants == 0 or f.tenant ~= '' then
             return
@@ -250,7 +250,7 @@ local function first_round(P, f, all)
     end
 end
 
--- The queues that are paused, by the names that lines begin with; nil: there are none.
+-- The queues that are paused, by the names that partitions begin with; nil: there are none.
 local function paused_now(P)
     local names, set = redis.call('HKEYS', P .. 's:2'), nil
     for k = 1, #names do
@@ -306,9 +306,9 @@ function READS.ready(P, a, i, store)
     return f.out
 end
 
--- line, number of the chunk to start in, after seq, how many: number of the last chunk, then seq,
--- row … of the ready jobs of a line, best first
-function READS.line(P, a, i)
+-- partition, number of the chunk to start in, after seq, how many: number of the last chunk, then seq,
+-- row … of the ready jobs of a partition, best first
+function READS.partition(P, a, i)
     local key, after, limit = P .. 'r:' .. a[i], tonumber(a[i + 2]), tonumber(a[i + 3])
     local number, seqs = a[i + 1], {}
     local chunks = redis.call('ZRANGEBYSCORE', key, number, '+inf', 'LIMIT', 0, limit + 1)
@@ -352,9 +352,9 @@ function READS.chunks(P, a, i)
     return add_rows(P, {}, seqs, false, true)
 end
 
--- The lowest seq of the ready jobs of a line: each priority has its own first.
-local function oldest_ready(P, line)
-    local key, from, oldest = P .. 'r:' .. line, '-inf', nil
+-- The lowest seq of the ready jobs of a partition: each priority has its own first.
+local function oldest_ready(P, partition)
+    local key, from, oldest = P .. 'r:' .. partition, '-inf', nil
     while true do
         local chunk = redis.call('ZRANGEBYSCORE', key, from, '+inf', 'LIMIT', 0, 1)[1]
         if not chunk then
@@ -366,7 +366,7 @@ local function oldest_ready(P, line)
     end
 end
 
--- lines …: of each that has jobs its number, how many stand in each state ('state count ' …), the row
+-- partitions …: of each that has jobs its number, how many stand in each state ('state count ' …), the row
 -- of its oldest ready job, and of its first time-locked one
 function READS.sums(P, a, i)
     local out = {}

@@ -29,10 +29,10 @@ CREATE TABLE tenants (
     name      TEXT NOT NULL UNIQUE
 ) STRICT;
 
--- A line is where jobs of one task stand in one queue, and how many are in each state. The counts
--- are kept by the unit that moves the jobs, one update a line, so that nobody ever counts rows.
-CREATE TABLE lines (
-    line_id     INTEGER PRIMARY KEY,
+-- A partition is the jobs of one task in one queue, and how many are in each state. The counts
+-- are kept by the transaction that moves the jobs, one update a partition, so that nobody ever counts rows.
+CREATE TABLE partitions (
+    partition_id     INTEGER PRIMARY KEY,
     tenant_id   INTEGER NOT NULL REFERENCES tenants,
     queue       TEXT NOT NULL,
     task        TEXT NOT NULL,
@@ -55,28 +55,28 @@ CREATE TABLE lines (
 CREATE TABLE job_states (
     seq              INTEGER PRIMARY KEY,
     state            INTEGER NOT NULL,
-    rank             INTEGER NOT NULL,  -- see jobs_by_rank
-    line_id          INTEGER NOT NULL,
+    sort_key             INTEGER NOT NULL,  -- see jobs_by_sort_key
+    partition_id          INTEGER NOT NULL,
     process_after_ms INTEGER,
     attempts         INTEGER,
     epoch            INTEGER,
     reason           INTEGER,
     updated_ms       INTEGER,
     started_ms       INTEGER,
-    held_ms          INTEGER,
+    paused_ms          INTEGER,
     error_class      INTEGER,
     error_at         INTEGER,           -- the row of history that tells of the latest error
     fingerprint      INTEGER,
     worker           TEXT,
-    rest             BLOB               -- numbers that nobody searches for, packed: rest.h
+    packed_status           BLOB               -- numbers that nobody searches for, packed: packed_status.h
 ) STRICT;
 
--- Jobs of one state in the order that matters in it: queued ones by line, then priority, the
--- highest first (line_id << 32 | 2147483647 - priority), so that a claim walks over nothing but
+-- Jobs of one state in the order that matters in it: queued ones by partition, then priority, the
+-- highest first (partition_id << 32 | 2147483647 - priority), so that a claim walks over nothing but
 -- ready jobs; time-locked ones by when they are due, running ones by the end of the lease, ended
 -- ones by the end; parked ones have 0. The rowid, seq, is the last column of each index. One index
 -- and not several, because an update opens every index that speaks of the state.
-CREATE INDEX jobs_by_rank ON job_states (state, rank);
+CREATE INDEX jobs_by_sort_key ON job_states (state, sort_key);
 
 -- What few jobs have stands beside them, because an update opens every index of its table that
 -- speaks of the state, whether the row is in it or not.
@@ -102,11 +102,11 @@ CREATE TABLE live_keys (
 CREATE TABLE parked (
     seq           INTEGER PRIMARY KEY,
     tenant_id     INTEGER NOT NULL,
-    lane          TEXT NOT NULL,
+    gate          TEXT NOT NULL,
     attempts_left INTEGER NOT NULL
 ) STRICT;
-CREATE INDEX parked_oldest ON parked (tenant_id, lane);
-CREATE INDEX parked_probes ON parked (tenant_id, lane, attempts_left DESC);
+CREATE INDEX parked_oldest ON parked (tenant_id, gate);
+CREATE INDEX parked_probes ON parked (tenant_id, gate, attempts_left DESC);
 
 -- What does not change after submit (an edit of a dead letter's payload excepted), with a sum
 -- over all of it that every reader checks.

@@ -12,7 +12,7 @@ SELECT s.id AS sample_id,
        l.queue AS queue,
        t.name AS tenant
 FROM job_states j
-JOIN lines l ON l.line_id = j.line_id
+JOIN partitions l ON l.partition_id = j.partition_id
 JOIN tenants t ON t.tenant_id = l.tenant_id
 JOIN specs s ON s.seq = j.seq
 LEFT JOIN history h ON h.history_id = j.error_at
@@ -23,12 +23,12 @@ SELECT s.id AS sample_id,
        s.payload AS payload,
        r.result AS result,
        j.attempts - 1 AS retry_count,
-       strftime('%Y-%m-%d %H:%M:%f', j.rank / 1000.0, 'unixepoch') AS completed_at,
+       strftime('%Y-%m-%d %H:%M:%f', j.sort_key / 1000.0, 'unixepoch') AS completed_at,
        l.task AS task_name,
        l.queue AS queue,
        t.name AS tenant
 FROM job_states j
-JOIN lines l ON l.line_id = j.line_id
+JOIN partitions l ON l.partition_id = j.partition_id
 JOIN tenants t ON t.tenant_id = l.tenant_id
 JOIN specs s ON s.seq = j.seq
 LEFT JOIN results r ON r.seq = j.seq
@@ -39,7 +39,7 @@ SELECT s.id AS sample_id,
        s.payload AS payload,
        h.error_message AS error_msg,
        j.attempts AS retry_count,
-       strftime('%Y-%m-%d %H:%M:%f', j.rank / 1000.0, 'unixepoch') AS failed_at,
+       strftime('%Y-%m-%d %H:%M:%f', j.sort_key / 1000.0, 'unixepoch') AS failed_at,
        c.name AS error_class,
        h.error_type AS error_type,
        h.stacktrace AS stacktrace,
@@ -50,7 +50,7 @@ SELECT s.id AS sample_id,
        l.queue AS queue,
        t.name AS tenant
 FROM job_states j
-JOIN lines l ON l.line_id = j.line_id
+JOIN partitions l ON l.partition_id = j.partition_id
 JOIN tenants t ON t.tenant_id = l.tenant_id
 JOIN specs s ON s.seq = j.seq
 JOIN classes c ON c.class = j.error_class
@@ -70,11 +70,11 @@ SELECT j.seq AS id,
        h.error_message AS last_error,
        h.stacktrace AS error_stacktrace,
        s.payload AS input_data,
-       strftime('%Y-%m-%d %H:%M:%f', j.rank / 1000.0, 'unixepoch') AS created_at,
+       strftime('%Y-%m-%d %H:%M:%f', j.sort_key / 1000.0, 'unixepoch') AS created_at,
        strftime('%Y-%m-%d %H:%M:%f', j.updated_ms / 1000.0, 'unixepoch') AS updated_at,
        t.name AS tenant
 FROM job_states j
-JOIN lines l ON l.line_id = j.line_id
+JOIN partitions l ON l.partition_id = j.partition_id
 JOIN tenants t ON t.tenant_id = l.tenant_id
 JOIN specs s ON s.seq = j.seq
 LEFT JOIN history h ON h.history_id = j.error_at
@@ -97,7 +97,7 @@ SELECT s.id AS id,
        l.queue AS queue,
        t.name AS tenant
 FROM job_states j
-JOIN lines l ON l.line_id = j.line_id
+JOIN partitions l ON l.partition_id = j.partition_id
 JOIN tenants t ON t.tenant_id = l.tenant_id
 JOIN specs s ON s.seq = j.seq
 JOIN states n ON n.state = j.state
@@ -126,7 +126,7 @@ JOIN classes c ON c.class = h.error_class
 UNION ALL
 SELECT s.id, j.epoch, j.attempts,
        strftime('%Y-%m-%d %H:%M:%f', j.started_ms / 1000.0, 'unixepoch'),
-       strftime('%Y-%m-%d %H:%M:%f', iif(j.state = 5, j.rank, NULL) / 1000.0, 'unixepoch'),
+       strftime('%Y-%m-%d %H:%M:%f', iif(j.state = 5, j.sort_key, NULL) / 1000.0, 'unixepoch'),
        j.worker, n.name, 'success', NULL, NULL, NULL, 0, 0, 'none', NULL, t.name
 FROM job_states j
 JOIN specs s ON s.seq = j.seq
@@ -149,8 +149,8 @@ SELECT job_id,
        ended_at, attempt, tenant
 FROM attempts WHERE ended_at IS NOT NULL;
 
--- How many, by queue, task and state; kept up to date by every unit, so that nothing is counted.
+-- How many, by queue, task and state; kept up to date by every transaction, so that nothing is counted.
 CREATE VIEW job_counts AS
 SELECT t.name AS tenant, l.queue AS queue, l.task AS task_name, l.scheduled, l.retrying, l.queued,
        l.running, l.parked, l.completed, l.failed, l.dead_letter, l.cancelled
-FROM lines l JOIN tenants t ON t.tenant_id = l.tenant_id;
+FROM partitions l JOIN tenants t ON t.tenant_id = l.tenant_id;

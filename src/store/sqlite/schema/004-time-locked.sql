@@ -1,10 +1,10 @@
--- Jobs that wait for their time, by line, so that the first one of a queue is found by a look at
--- each of its lines. Beside the jobs, because most of them never wait for a time.
+-- Jobs that wait for their time, by partition, so that the first one of a queue is found by a look at
+-- each of its partitions. Beside the jobs, because most of them never wait for a time.
 CREATE TABLE time_locked (
-    line_id          INTEGER NOT NULL,
+    partition_id          INTEGER NOT NULL,
     process_after_ms INTEGER NOT NULL,
     seq              INTEGER NOT NULL,
-    PRIMARY KEY (line_id, process_after_ms, seq)
+    PRIMARY KEY (partition_id, process_after_ms, seq)
 ) STRICT, WITHOUT ROWID;
-INSERT INTO time_locked SELECT line_id, process_after_ms, seq FROM job_states
+INSERT INTO time_locked SELECT partition_id, process_after_ms, seq FROM job_states
 WHERE state IN (0, 1) ORDER BY 1, 2, 3;

@@ -61,7 +61,7 @@ SELECT key AS name,
        json_extract(v, '$.host') AS host,
        json_extract(v, '$.pid') AS pid,
        json_extract(v, '$.running') AS running,
-       json_extract(v, '$.places') AS slots,
+       json_extract(v, '$.slots') AS slots,
        json_extract(v, '$.runs') AS runs,
        json_extract(v, '$.failed') AS failed_runs,
        strftime('%Y-%m-%d %H:%M:%f', json_extract(v, '$.started_ms') / 1000.0, 'unixepoch')

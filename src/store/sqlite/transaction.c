@@ -10,9 +10,9 @@
  * before its commit, and need the same look; it also runs out of watches. */
 #define LOOK_EVERY_MS 20
 
-int unit_needed(struct store *store, struct redrive_err *err)
+int transaction_needed(struct store *store, struct redrive_err *err)
 {
-    return store->in_unit ? 0 : err_set(err, REDRIVE_E_STATE, "no unit is open");
+    return store->in_transaction ? 0 : err_set(err, REDRIVE_E_STATE, "no transaction is open");
 }
 
 static int read_one(struct store *store, enum statement which, int64_t *ret,
@@ -30,7 +30,7 @@ static int read_one(struct store *store, enum statement which, int64_t *ret,
 }
 
 /* Whether another connection has committed since the last look; what was kept is forgotten then. */
-static int look_around(struct store *store, bool *ret_changed, struct redrive_err *err)
+static int elect(struct store *store, bool *ret_changed, struct redrive_err *err)
 {
     int64_t version = 0;
     int rc = read_one(store, STATEMENT_DATA_VERSION, &version, err);
@@ -80,20 +80,21 @@ int sqlite_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
                  int64_t *ret_shared_version, struct redrive_err *err)
 {
     bool changed;
-    if (store->in_unit)
-        return err_set(err, REDRIVE_E_STATE, "a unit is already open");
+    if (store->in_transaction)
+        return err_set(err, REDRIVE_E_STATE, "a transaction is already open");
     if (has_moved(store))
         return file_is_gone(store, err);
     int rc = sql_exec(store, STATEMENT_BEGIN, err);
     if (rc != 0)
         return rc;
-    store->in_unit = true;
+    store->in_transaction = true;
     store->meta_moved = false;
     store->now_ms = now_ms;
     rc = read_meta(store, err);
-    /* Nobody else can commit before this unit ends: what they do later is news for a wait. */
+    /* Nobody else can commit before this transaction ends: what they do later is notification for a
+     * wait. */
     if (rc == 0)
-        rc = look_around(store, &changed, err);
+        rc = elect(store, &changed, err);
     if (rc != 0) {
         sqlite_rollback(store);
         return rc;
@@ -117,8 +118,8 @@ static int write_meta(struct store *store, struct redrive_err *err)
     return sql_run(store, st, err);
 }
 
-/* Without room, or its turn, SQLite has not written the end of the unit, or has taken it back. Of
- * other failures of the disk nobody can say. */
+/* Without room, or its turn, SQLite has not written the end of the transaction, or has taken it
+ * back. Of other failures of the disk nobody can say. */
 static bool has_no_room(struct store *store)
 {
     const int code = sqlite3_errcode(store->db) & 0xff;
@@ -127,24 +128,24 @@ static bool has_no_room(struct store *store)
 
 int sqlite_commit(struct store *store, struct redrive_err *err)
 {
-    int rc = unit_needed(store, err);
+    int rc = transaction_needed(store, err);
     if (rc != 0)
         return rc;
-    store->base.is_undone = true;
-    rc = lines_flush(store, err);
+    store->base.is_rolled_back = true;
+    rc = partitions_flush(store, err);
     if (rc == 0)
         rc = write_meta(store, err);
     if (rc == 0) {
         rc = sql_exec(store, STATEMENT_COMMIT, err);
-        store->base.is_undone = rc != 0 && has_no_room(store);
+        store->base.is_rolled_back = rc != 0 && has_no_room(store);
     }
     if (rc != 0) {
         sqlite_rollback(store);
         return rc;
     }
-    store->in_unit = false;
-    store->lines.added = false;
-    /* The unit is durable, whatever becomes of this. */
+    store->in_transaction = false;
+    store->partitions.added = false;
+    /* The transaction is durable, whatever becomes of this. */
     if (checkpoint_is_due(&store->checkpoint))
         (void)checkpoint_run(&store->checkpoint, store->db);
     store->base.wants_upkeep = checkpoint_is_due_when_idle(&store->checkpoint);
@@ -154,47 +155,48 @@ int sqlite_commit(struct store *store, struct redrive_err *err)
 void sqlite_upkeep(struct store *store)
 {
     store->base.wants_upkeep = false;
-    if (!store->in_unit && checkpoint_is_due_when_idle(&store->checkpoint))
+    if (!store->in_transaction && checkpoint_is_due_when_idle(&store->checkpoint))
         (void)checkpoint_run(&store->checkpoint, store->db);
 }
 
 void sqlite_rollback(struct store *store)
 {
-    if (!store->in_unit)
+    if (!store->in_transaction)
         return;
     /* After some errors (no space, no memory) SQLite has already done it. */
     if (!sqlite3_get_autocommit(store->db))
         (void)sql_exec(store, STATEMENT_ROLLBACK, NULL);
-    store->in_unit = false;
+    store->in_transaction = false;
     store->pauses_version = -1;
     row_cache_forget(&store->kept);
-    lines_forget(&store->lines);
+    partitions_forget(&store->partitions);
 }
 
 int view_begin(struct store *store, struct redrive_err *err)
 {
-    return store->in_unit ? 0 : sql_exec(store, STATEMENT_BEGIN_READ, err);
+    return store->in_transaction ? 0 : sql_exec(store, STATEMENT_BEGIN_READ, err);
 }
 
 void view_end(struct store *store)
 {
-    if (!store->in_unit && !sqlite3_get_autocommit(store->db))
+    if (!store->in_transaction && !sqlite3_get_autocommit(store->db))
         (void)sql_exec(store, STATEMENT_COMMIT, NULL);
 }
 
-int sqlite_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_news,
+int sqlite_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_notification,
                 struct redrive_err *err)
 {
-    if (store->in_unit)
-        return err_set(err, REDRIVE_E_STATE, "a unit is open: nobody else can change anything");
+    if (store->in_transaction)
+        return err_set(err, REDRIVE_E_STATE,
+                       "a transaction is open: nobody else can change anything");
     const int64_t until_ms = clock_monotonic_ms() + (timeout_ms > 0 ? timeout_ms : 0);
-    uint32_t ignored = 0, *news = ret_news ? ret_news : &ignored;
+    uint32_t ignored = 0, *notification = ret_notification ? ret_notification : &ignored;
     for (;;) {
         bool changed = false;
-        int rc = look_around(store, &changed, err);
+        int rc = elect(store, &changed, err);
         if (rc == 0 && !store->told_of_move && has_moved(store))
             changed = store->told_of_move = true; /* once: whoever looks then sees it for himself */
-        *news = changed ? STORE_NEWS_ALL : 0;
+        *notification = changed ? STORE_NOTIFY_ALL : 0;
         int64_t left_ms = until_ms - clock_monotonic_ms();
         if (rc != 0 || changed || left_ms <= 0)
             return rc;

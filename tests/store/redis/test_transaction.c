@@ -1,14 +1,16 @@
-/* What a unit does is seen by nobody else before its commit, and is gone after a rollback. */
+/* What a transaction does is seen by nobody else before its commit, and is gone after a rollback.
+ */
 #include <stdio.h>
 
 #include "dump.h"
 #include "kit.h"
-#include "random_unit.h"
+#include "random_transaction.h"
 #include "wrap.h"
 
-#define UNITS 400
+#define TRANSACTIONS 400
 
-/* Before each end of a unit another handle looks: it must find what was there before it began. */
+/* Before each end of a transaction another handle looks: it must find what was there before it
+ * began. */
 struct watched {
     struct wrap wrap;
     struct store *other;
@@ -38,7 +40,7 @@ static void rollback(struct store *store)
     w->rolled_back = true;
 }
 
-static void nobody_sees_a_unit_and_a_rollback_takes_all_of_it_back(void **state)
+static void nobody_sees_a_transaction_and_a_rollback_takes_all_of_it_back(void **state)
 {
     struct kit *k = *state, other;
     struct watched w = {0};
@@ -53,10 +55,10 @@ static void nobody_sees_a_unit_and_a_rollback_takes_all_of_it_back(void **state)
     buf_init(&w.before, 1 << 22);
     buf_init(&w.seen, 1 << 22);
     random_side_init(&side, wrap_store(&w.wrap), &answers);
-    for (uint64_t unit = 0; unit < UNITS; unit++) {
+    for (uint64_t transaction = 0; transaction < TRANSACTIONS; transaction++) {
         dump_store(k->store, &w.before);
         w.rolled_back = false;
-        random_unit(&side, rng_mix(unit + 77));
+        random_transaction(&side, rng_mix(transaction + 77));
         if (w.rolled_back)
             look(&w);
     }
@@ -101,7 +103,7 @@ static void long_texts_come_back_whole(void **state)
 }
 
 /* Commands take some thousand words at most. */
-static void a_large_unit_is_one_unit(void **state)
+static void a_large_transaction_is_one_transaction(void **state)
 {
     struct kit *k = *state;
     enum {
@@ -135,9 +137,9 @@ static void a_large_unit_is_one_unit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        F(nobody_sees_a_unit_and_a_rollback_takes_all_of_it_back),
+        F(nobody_sees_a_transaction_and_a_rollback_takes_all_of_it_back),
         F(long_texts_come_back_whole),
-        F(a_large_unit_is_one_unit),
+        F(a_large_transaction_is_one_transaction),
     };
-    return cmocka_run_group_tests_name("redis unit", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("redis transaction", tests, NULL, NULL);
 }

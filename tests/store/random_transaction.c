@@ -1,4 +1,4 @@
-#include "random_unit.h"
+#include "random_transaction.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -50,7 +50,7 @@ static const char *const TENANTS[] = {"acme", "zeta"};
 static const char *const QUEUES[] = {"main", "slow", "\xC3\xBC-1"};
 static const char *const TASKS[] = {"mail", "resize"};
 static const char *const KEYS[] = {"k1", "k2", "k3", "k4"};
-static const char *const LANES[] = {"l1", "l2", "l3"};
+static const char *const GATES[] = {"l1", "l2", "l3"};
 static const char *const MESSAGES[] = {"no answer", "refused", "bad input 17"};
 
 #define WORD(s, words)   word(s, words, sizeof(words) / sizeof((words)[0]))
@@ -133,8 +133,8 @@ static void do_submit(struct random_side *s)
             .user = WORD(s, TASKS),
             .unique_key = one_in(s, 3) ? CHOICE(s, KEYS) : (struct str){0},
             .unique_forever = one_in(s, 8),
-            .breaker_key = WORD(s, LANES),
-            .limit_key = WORD(s, LANES),
+            .breaker_key = WORD(s, GATES),
+            .limit_key = WORD(s, GATES),
             .priority = (int32_t)below(s, 5) - 2,
             .max_attempts = 1 + (int32_t)below(s, 5),
             .process_after_ms = one_in(s, 3) ? s->now_ms + (int64_t)below(s, 9000) - 1000 : 0,
@@ -211,7 +211,7 @@ static void do_claim(struct random_side *s)
     claim_by(s, &claim.filter);
 }
 
-/* The claim that the unit before has let its commit look for. */
+/* The claim that the transaction before has let its commit look for. */
 static void claim_as_expected(struct random_side *s)
 {
     const struct rng rng = s->rng;
@@ -284,7 +284,7 @@ static void do_settle(struct random_side *s)
         .error = {.class_ = d.class_,
                   .type = WORD(s, TASKS),
                   .message = WORD(s, MESSAGES),
-                  .stacktrace = WORD(s, LANES),
+                  .stacktrace = WORD(s, GATES),
                   .code = (int32_t)below(s, 600)},
         .result = one_in(s, 3) ? STR("{}") : (struct str){0},
         .fingerprint = below(s, 3) * UINT64_C(0x9000000000000001),
@@ -296,7 +296,7 @@ static void do_settle(struct random_side *s)
 
 /* Takes over a twin of a job, as if it came from another store. A key that is unique for ever has
  * one holder, so the twin gets one of its own. */
-static void do_adopt(struct random_side *s)
+static void do_import(struct random_side *s)
 {
     const struct job *job = read_job(s, any_job(s));
     if (!job)
@@ -309,9 +309,9 @@ static void do_adopt(struct random_side *s)
         twin.spec.id = str_of(arena_printf(&s->arena, "twin-%u", s->n_ids++));
     if (twin.spec.unique_forever)
         twin.spec.unique_key = str_of(arena_printf(&s->arena, "own-%u", s->n_ids));
-    const struct adopted_job adopted = {&twin, attempts.attempts, attempts.n};
-    CALL(s, adopt, &adopted, 1, &r);
-    tell(s, "adopt", &r);
+    const struct imported_job imported = {&twin, attempts.attempts, attempts.n};
+    CALL(s, import, &imported, 1, &r);
+    tell(s, "import", &r);
     attempt_page_release(&attempts);
     if (r.code != 0)
         return;
@@ -323,15 +323,15 @@ static void do_adopt(struct random_side *s)
                  s->page.jobs[0].spec.id);
 }
 
-static void do_adopt_key(struct random_side *s)
+static void do_import_key(struct random_side *s)
 {
-    const struct held_key key = {
+    const struct remembered_key key = {
         .tenant = CHOICE(s, TENANTS),
         .key = str_of(arena_printf(&s->arena, "held-%u", (unsigned)below(s, 200))),
         .id = CHOICE(s, MESSAGES),
         .state = (enum redrive_state)below(s, REDRIVE_STATE_COUNT),
     };
-    CALL(s, adopt_keys, &key, 1);
+    CALL(s, import_keys, &key, 1);
 }
 
 static void do_extend(struct random_side *s)
@@ -364,7 +364,7 @@ static void do_unpark(struct random_side *s)
     struct scan scan = {.index = (enum scan_index)(SCAN_PARKED_OLDEST + below(s, 3)),
                         .limit = 1 + below(s, 4),
                         .tenant = CHOICE(s, TENANTS),
-                        .name = CHOICE(s, LANES)};
+                        .name = CHOICE(s, GATES)};
     CALL(s, scan, &scan, &s->page);
     tell_places(s, "parked");
     int64_t seq = s->page.n > 0 ? s->page.jobs[0].status.seq : any_seq(s);
@@ -474,7 +474,7 @@ static void do_count(struct random_side *s)
     CALL(s, counters_add, &counter, 1);
 }
 
-/* The jobs of the page are found by their names, whatever the unit has done to them. */
+/* The jobs of the page are found by their names, whatever the transaction has done to them. */
 static void look_up_page(struct random_side *s)
 {
     struct job_name names[LIST_MAX];
@@ -533,7 +533,7 @@ static bool thin_out(struct random_side *s)
     return true;
 }
 
-/* Whatever the unit has done, what an index gives is in that state. */
+/* Whatever the transaction has done, what an index gives is in that state. */
 static void check_given(struct random_side *s, uint32_t states)
 {
     for (size_t i = 0; i < s->page.n; i++) {
@@ -575,7 +575,7 @@ static void check_late_reads(struct random_side *s)
     }
 }
 
-static void end_unit(struct random_side *s, const struct random_side *before)
+static void end_transaction(struct random_side *s, const struct random_side *before)
 {
     struct redrive_err err = {0};
     s->claim_seed = 0;
@@ -602,16 +602,16 @@ static void any_verb(struct random_side *s, verb_fn *const *verbs, size_t n)
 }
 #define ANY_VERB(s, verbs) any_verb(s, verbs, sizeof(verbs) / sizeof((verbs)[0]))
 
-void random_unit(struct random_side *s, uint64_t seed)
+void random_transaction(struct random_side *s, uint64_t seed)
 {
     static verb_fn *const READERS[] = {
         do_claim,   do_claim, do_claim,       do_unpark, do_promote, do_promote,
         do_expired, do_sweep, do_sweep_tasks, do_list,   do_overdue, do_credit,
     };
     static verb_fn *const MOVERS[] = {
-        do_submit, do_submit, do_start,  do_start,  do_start,  do_settle,    do_settle,
-        do_settle, do_settle, do_settle, do_settle, do_extend, do_park,      do_change,
-        do_change, do_change, do_share,  do_count,  do_adopt,  do_adopt_key,
+        do_submit, do_submit, do_start,  do_start,  do_start,  do_settle,     do_settle,
+        do_settle, do_settle, do_settle, do_settle, do_extend, do_park,       do_change,
+        do_change, do_change, do_share,  do_count,  do_import, do_import_key,
     };
     const struct random_side before = *s;
     int64_t now_ms, version;
@@ -630,5 +630,5 @@ void random_unit(struct random_side *s, uint64_t seed)
         ANY_VERB(s, MOVERS);
     if (one_in(s, 8))
         check_late_reads(s);
-    end_unit(s, &before);
+    end_transaction(s, &before);
 }

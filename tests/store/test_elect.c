@@ -1,4 +1,5 @@
-/* Looking around: who keeps time for all, how many claim, whether there is anything to take. */
+/* Looking around: which process is the leader for all, how many claim, whether there is anything to
+ * take. */
 #include "kit.h"
 
 #include "base/time/clock.h"
@@ -23,23 +24,23 @@ static struct store_around look(struct kit *k, int64_t keep_ms, bool claims)
 {
     struct store_around around;
     struct redrive_err err = {0};
-    if (store_ops(k->store)->look_around(k->store, keep_ms, claims, &around, &err) != 0)
+    if (store_ops(k->store)->elect(k->store, keep_ms, claims, &around, &err) != 0)
         fail_msg("%s: %s", err.message, err.detail);
     return around;
 }
 
 static bool keeps(struct kit *k)
 {
-    return look(k, KEEP_MS, false).keeps_time;
+    return look(k, KEEP_MS, false).is_leader;
 }
 
 static void the_slot_is_there_if_the_store_says_so(void **state)
 {
     struct kit *k = *state;
-    assert_int_equal(store_ops(k->store)->look_around != NULL, can_look(k));
+    assert_int_equal(store_ops(k->store)->elect != NULL, can_look(k));
 }
 
-static void one_handle_keeps_time(void **state)
+static void one_handle_is_leader(void **state)
 {
     struct kit *k = *state, second;
     need_looks(k);
@@ -56,9 +57,9 @@ static void time_that_is_given_back_goes_to_the_next_who_asks(void **state)
     need_looks(k);
     kit_join(&second, k);
     assert_true(keeps(k));
-    assert_false(look(&second, 0, false).keeps_time);
+    assert_false(look(&second, 0, false).is_leader);
     assert_false(keeps(&second));
-    assert_false(look(k, 0, false).keeps_time);
+    assert_false(look(k, 0, false).is_leader);
     assert_true(keeps(&second));
     assert_false(keeps(k));
     kit_close(&second);
@@ -91,8 +92,8 @@ static void who_has_it_may_keep_it_by_asking(void **state)
     need_looks(k);
     kit_join(&second, k);
     for (int i = 0; i < 4; i++) {
-        assert_true(look(k, 20000, false).keeps_time);
-        assert_false(look(&second, 20000, false).keeps_time);
+        assert_true(look(k, 20000, false).is_leader);
+        assert_false(look(&second, 20000, false).is_leader);
         usleep(100000);
     }
     kit_close(&second);
@@ -125,13 +126,13 @@ static void ready_jobs_are_seen_and_others_are_not(void **state)
     assert_false(look(k, 0, true).has_ready);
 }
 
-static void nobody_looks_around_within_a_unit(void **state)
+static void nobody_looks_around_within_a_transaction(void **state)
 {
     struct kit *k = *state;
     struct store_around around;
     need_looks(k);
     kit_begin(k);
-    assert_int_equal(store_ops(k->store)->look_around(k->store, 0, false, &around, NULL),
+    assert_int_equal(store_ops(k->store)->elect(k->store, 0, false, &around, NULL),
                      REDRIVE_E_STATE);
     kit_rollback(k);
 }
@@ -140,13 +141,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         F(the_slot_is_there_if_the_store_says_so),
-        F(one_handle_keeps_time),
+        F(one_handle_is_leader),
         F(time_that_is_given_back_goes_to_the_next_who_asks),
         F(one_that_no_longer_asks_loses_it),
         F(who_has_it_may_keep_it_by_asking),
         F(those_who_claim_are_counted),
         F(ready_jobs_are_seen_and_others_are_not),
-        F(nobody_looks_around_within_a_unit),
+        F(nobody_looks_around_within_a_transaction),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,9 +8,9 @@
 #define DUMP_MAX ((size_t)1 << 22)
 
 /* Reads every job of a store with its history, and offers all of them in one call. */
-static void adopt_all(struct kit *from, struct kit *to, struct move_result *ret)
+static void import_all(struct kit *from, struct kit *to, struct move_result *ret)
 {
-    struct adopted_job adopted[100] = {0};
+    struct imported_job imported[100] = {0};
     struct attempt_page histories[100] = {0};
     struct job_page *page = LIST(from);
     assert_false(page->more);
@@ -19,22 +19,22 @@ static void adopt_all(struct kit *from, struct kit *to, struct move_result *ret)
             store_ops(from->store)
                 ->history(from->store, &page->jobs[i].status.seq, 1, &histories[i], NULL),
             0);
-        adopted[i] = (struct adopted_job){&page->jobs[i], histories[i].attempts, histories[i].n};
+        imported[i] = (struct imported_job){&page->jobs[i], histories[i].attempts, histories[i].n};
     }
-    bool own = !to->in_unit;
+    bool own = !to->in_transaction;
     if (own)
         kit_begin(to);
-    assert_int_equal(store_ops(to->store)->adopt(to->store, adopted, page->n, ret, NULL), 0);
+    assert_int_equal(store_ops(to->store)->import(to->store, imported, page->n, ret, NULL), 0);
     if (own)
         kit_commit(to);
     for (size_t i = 0; i < page->n; i++)
         attempt_page_release(&histories[i]);
 }
 
-static void adopt_all_anew(struct kit *from, struct kit *to)
+static void import_all_anew(struct kit *from, struct kit *to)
 {
     struct move_result results[100];
-    adopt_all(from, to, results);
+    import_all(from, to, results);
     for (size_t i = 0; i < from->page.n; i++)
         check_move(results[i], 0, from->page.jobs[i].status.state);
 }
@@ -194,7 +194,7 @@ static void check_taken_over(struct kit *k, const char *from_store)
     struct kit from;
     kit_open(&from, from_store);
     put_everything(&from);
-    adopt_all_anew(&from, k);
+    import_all_anew(&from, k);
     check_same_dump(from.store, k->store);
     kit_close(&from);
 }
@@ -217,7 +217,7 @@ static void order_given_is_order_of_seq(void **state)
     PUT(&from, .id = STR("a"));
     PUT(&from, .id = STR("b"));
     int64_t before = PUT(k, .id = STR("first"));
-    adopt_all_anew(&from, k);
+    import_all_anew(&from, k);
     int64_t after = PUT(k, .id = STR("last"));
     int64_t c = seq_of(k, "c"), a = seq_of(k, "a"), b = seq_of(k, "b");
     assert_true(before < c && c < a && a < b && b < after);
@@ -230,8 +230,8 @@ static void what_is_there_is_left_alone(void **state)
     struct move_result results[100];
     kit_open(&from, "memory");
     put_everything(&from);
-    adopt_all_anew(&from, k);
-    adopt_all(&from, k, results);
+    import_all_anew(&from, k);
+    import_all(&from, k, results);
     for (size_t i = 0; i < from.page.n; i++)
         check_move(results[i], REDRIVE_E_EXISTS, from.page.jobs[i].status.state);
     check_same_dump(from.store, k->store);
@@ -245,9 +245,9 @@ static void a_job_that_moved_on_is_left_alone(void **state)
     struct move_result result;
     kit_open(&from, "memory");
     PUT(&from, .id = STR("a"));
-    adopt_all_anew(&from, k);
+    import_all_anew(&from, k);
     kit_start(k, seq_of(k, "a"));
-    adopt_all(&from, k, &result);
+    import_all(&from, k, &result);
     check_move(result, REDRIVE_E_EXISTS, REDRIVE_STATE_RUNNING);
     assert_int_equal(LIST(k)->n, 1);
     kit_close(&from);
@@ -259,10 +259,10 @@ static void one_id_twice_in_a_call_is_one_job(void **state)
     const struct job job = {
         .spec = {.tenant = STR("acme"), .id = STR("a"), .task = STR("t"), .queue = STR("q")},
         .status = {.state = REDRIVE_STATE_QUEUED, .created_ms = 5, .updated_ms = 6}};
-    const struct adopted_job twice[] = {{&job, NULL, 0}, {&job, NULL, 0}};
+    const struct imported_job twice[] = {{&job, NULL, 0}, {&job, NULL, 0}};
     struct move_result results[2];
     kit_begin(k);
-    assert_int_equal(store_ops(k->store)->adopt(k->store, twice, 2, results, NULL), 0);
+    assert_int_equal(store_ops(k->store)->import(k->store, twice, 2, results, NULL), 0);
     kit_commit(k);
     check_move(results[0], 0, REDRIVE_STATE_QUEUED);
     check_move(results[1], REDRIVE_E_EXISTS, REDRIVE_STATE_QUEUED);
@@ -277,25 +277,25 @@ static void a_rollback_takes_it_back(void **state)
     kit_open(&empty, "memory");
     put_everything(&from);
     kit_begin(k);
-    adopt_all(&from, k, results);
+    import_all(&from, k, results);
     kit_rollback(k);
     check_same_dump(empty.store, k->store);
-    adopt_all_anew(&from, k);
+    import_all_anew(&from, k);
     check_same_dump(from.store, k->store);
     kit_close(&from);
     kit_close(&empty);
 }
 
-static void taking_over_needs_a_unit(void **state)
+static void taking_over_needs_a_transaction(void **state)
 {
     struct kit *k = *state;
     const struct job job = {.spec = {.tenant = STR("acme"), .id = STR("a")}};
-    const struct adopted_job adopted = {&job, NULL, 0};
-    const struct held_key key = {.tenant = STR("acme"), .key = STR("k"), .id = STR("a")};
+    const struct imported_job imported = {&job, NULL, 0};
+    const struct remembered_key key = {.tenant = STR("acme"), .key = STR("k"), .id = STR("a")};
     struct move_result result;
     const struct store_ops *ops = store_ops(k->store);
-    assert_int_equal(ops->adopt(k->store, &adopted, 1, &result, NULL), REDRIVE_E_STATE);
-    assert_int_equal(ops->adopt_keys(k->store, &key, 1, NULL), REDRIVE_E_STATE);
+    assert_int_equal(ops->import(k->store, &imported, 1, &result, NULL), REDRIVE_E_STATE);
+    assert_int_equal(ops->import_keys(k->store, &key, 1, NULL), REDRIVE_E_STATE);
 }
 
 /* ---- They live on ------------------------------------------------------------------------------
@@ -309,7 +309,7 @@ static void queued_jobs_are_ready_in_order(void **state)
     PUT(&from, .id = STR("first"));
     PUT(&from, .id = STR("second"));
     PUT(&from, .id = STR("high"), .priority = 1);
-    adopt_all_anew(&from, k);
+    import_all_anew(&from, k);
     int64_t low = seq_of(k, "low"), first = seq_of(k, "first"), second = seq_of(k, "second");
     int64_t high = seq_of(k, "high");
     check_seqs(READY(k, .tenant = STR("acme")), high, first, second, low);
@@ -326,7 +326,7 @@ static void attempts_go_on_where_they_were(void **state)
     int64_t seq = put_full(&from, "a");
     run_once(&from, seq, decision_retrying(0));
     run_once(&from, seq, decision_retrying(0));
-    adopt_all_anew(&from, k);
+    import_all_anew(&from, k);
     k->now_ms = from.now_ms;
     seq = seq_of(k, "a");
     run_once(k, seq, decision_ended(REDRIVE_STATE_DEAD_LETTER, REDRIVE_REASON_EXHAUSTED));
@@ -345,7 +345,7 @@ static void a_lease_ends_in_the_new_store(void **state)
     int64_t next_ms = 0;
     kit_open(&from, "memory");
     uint64_t token = kit_start(&from, PUT(&from, .id = STR("a")));
-    adopt_all_anew(&from, k);
+    import_all_anew(&from, k);
     int64_t seq = seq_of(k, "a");
     assert_int_equal(kit_expired(k, 10, &next_ms)->n, 0);
     assert_int_equal(next_ms, KIT_START_MS + 30000);
@@ -367,7 +367,7 @@ static void time_locked_jobs_come_when_due(void **state)
     kit_put_in(&from, REDRIVE_STATE_SCHEDULED, &(struct job_spec){.id = STR("scheduled")});
     from.now_ms += 10;
     kit_put_in(&from, REDRIVE_STATE_RETRYING, &(struct job_spec){.id = STR("retrying")});
-    adopt_all_anew(&from, k);
+    import_all_anew(&from, k);
     assert_int_equal(kit_queues(k, STR("acme"))->counts[0].next_due_ms, KIT_START_MS + 60000);
     k->now_ms = KIT_START_MS + 60000;
     assert_int_equal(kit_promote(k, 10, &next_ms), 1);
@@ -380,7 +380,7 @@ static void time_locked_jobs_come_when_due(void **state)
     kit_close(&from);
 }
 
-static void parked_jobs_stand_in_their_lane(void **state)
+static void parked_jobs_stand_in_their_gate(void **state)
 {
     struct kit *k = *state, from;
     kit_open(&from, "memory");
@@ -391,14 +391,14 @@ static void parked_jobs_stand_in_their_lane(void **state)
     kit_park(&from, seq, false);
     kit_park(&from, put_full(&from, "b"), false);
     kit_park(&from, put_full(&from, "limited"), true);
-    adopt_all_anew(&from, k);
+    import_all_anew(&from, k);
     int64_t a = seq_of(k, "a"), b = seq_of(k, "b"), limited = seq_of(k, "limited");
     check_seqs(kit_parked(k, STR("smtp"), SCAN_PARKED_OLDEST, 10), a, b);
     check_seqs(kit_parked(k, STR("smtp"), SCAN_PARKED_PROBES, 10), b, a);
     check_seqs(kit_parked(k, STR("tenant:acme"), SCAN_PARKED_OLDEST, 10), limited);
     k->now_ms = parked_ms + 4000;
     check_move(kit_unpark(k, a), 0, REDRIVE_STATE_QUEUED);
-    assert_int_equal(kit_job(k, a)->status.held_ms, 4000);
+    assert_int_equal(kit_job(k, a)->status.paused_ms, 4000);
     check_seqs(kit_parked(k, STR("smtp"), SCAN_PARKED_OLDEST, 10), b);
     kit_close(&from);
 }
@@ -413,7 +413,7 @@ static void deadlines_are_met(void **state)
                &(struct job_spec){.id = STR("b"), .deadline_ms = KIT_START_MS + 50});
     kit_put_in(&from, REDRIVE_STATE_DEAD_LETTER,
                &(struct job_spec){.id = STR("dead"), .deadline_ms = KIT_START_MS + 70});
-    adopt_all_anew(&from, k);
+    import_all_anew(&from, k);
     int64_t a = seq_of(k, "a"), b = seq_of(k, "b"), dead = seq_of(k, "dead");
     assert_int_equal(kit_overdue(k, 10, &next_ms)->n, 0);
     k->now_ms += 100;
@@ -431,7 +431,7 @@ static void dead_letters_can_be_redriven_edited_and_swept(void **state)
     put_full(&from, "b");
     run_once(&from, 1, decision_ended(REDRIVE_STATE_DEAD_LETTER, REDRIVE_REASON_EXHAUSTED));
     run_once(&from, 2, decision_ended(REDRIVE_STATE_DEAD_LETTER, REDRIVE_REASON_EXHAUSTED));
-    adopt_all_anew(&from, k);
+    import_all_anew(&from, k);
     k->now_ms = from.now_ms;
     int64_t a = seq_of(k, "a");
     check_move(CHANGE(k, .seq = a, .kind = MOVE_EDIT, .payload = STR("{\"n\":2}")), 0,
@@ -457,7 +457,7 @@ static void a_live_job_holds_its_key(void **state)
     PUT(&from, .id = STR("a"), .unique_key = STR("k"));
     kit_put_in(&from, REDRIVE_STATE_COMPLETED,
                &(struct job_spec){.id = STR("ended"), .unique_key = STR("free")});
-    adopt_all_anew(&from, k);
+    import_all_anew(&from, k);
     struct submit_result result = TRY_PUT(k, .id = STR("b"), .unique_key = STR("k"));
     assert_int_equal(result.code, REDRIVE_E_EXISTS);
     check_str(result.id, "a");
@@ -476,7 +476,7 @@ static void a_live_job_whose_key_is_held_is_refused(void **state)
                &(struct job_spec){.id = STR("ended"), .unique_key = STR("k")});
     PUT(&from, .id = STR("live"), .unique_key = STR("k"));
     PUT(k, .id = STR("other"), .unique_key = STR("k"));
-    adopt_all(&from, k, results);
+    import_all(&from, k, results);
     check_move(results[0], 0, REDRIVE_STATE_COMPLETED);
     assert_int_equal(results[1].code, REDRIVE_E_EXISTS);
     assert_int_equal(LIST(k)->n, 2);
@@ -490,13 +490,13 @@ static void a_key_for_ever_is_held_by_a_job_that_has_ended(void **state)
     kit_open(&from, "memory");
     kit_put_in(&from, REDRIVE_STATE_COMPLETED,
                &(struct job_spec){.id = STR("a"), .unique_key = STR("k"), .unique_forever = true});
-    adopt_all_anew(&from, k);
+    import_all_anew(&from, k);
     struct submit_result result = TRY_PUT(k, .id = STR("b"), .unique_key = STR("k"));
     assert_int_equal(result.code, REDRIVE_E_EXISTS);
     check_str(result.id, "a");
     assert_int_equal(kit_held(k, (struct str){0}, (struct str){0}, 10)->n, 0);
     assert_int_equal(kit_sweep(k, ~0u, k->now_ms + 1, 10), 1);
-    struct held_key_page *held = kit_held(k, (struct str){0}, (struct str){0}, 10);
+    struct remembered_key_page *held = kit_held(k, (struct str){0}, (struct str){0}, 10);
     assert_int_equal(held->n, 1);
     check_str(held->keys[0].tenant, "acme");
     check_str(held->keys[0].key, "k");
@@ -508,13 +508,14 @@ static void a_key_for_ever_is_held_by_a_job_that_has_ended(void **state)
 static void keys_without_a_job_hold(void **state)
 {
     struct kit *k = *state;
-    const struct held_key keys[] = {
+    const struct remembered_key keys[] = {
         {STR("acme"), STR("k1"), STR("gone-1"), REDRIVE_STATE_DEAD_LETTER},
         {STR("acme"), STR("k2"), STR("gone-2"), REDRIVE_STATE_COMPLETED},
     };
-    const struct held_key other = {STR("acme"), STR("k1"), STR("later"), REDRIVE_STATE_FAILED};
-    kit_adopt_keys(k, keys, 2);
-    kit_adopt_keys(k, &other, 1);
+    const struct remembered_key other = {STR("acme"), STR("k1"), STR("later"),
+                                         REDRIVE_STATE_FAILED};
+    kit_import_keys(k, keys, 2);
+    kit_import_keys(k, &other, 1);
     for (int forever = 0; forever <= 1; forever++) {
         struct submit_result result =
             TRY_PUT(k, .id = STR("a"), .unique_key = STR("k1"), .unique_forever = forever != 0);
@@ -527,10 +528,10 @@ static void keys_without_a_job_hold(void **state)
     assert_int_equal(kit_held(k, (struct str){0}, (struct str){0}, 10)->n, 2);
 }
 
-static void held_keys_come_in_pages_in_order(void **state)
+static void remembered_keys_come_in_pages_in_order(void **state)
 {
     struct kit *k = *state;
-    const struct held_key keys[] = {
+    const struct remembered_key keys[] = {
         {STR("zeta"), STR("a"), STR("5"), REDRIVE_STATE_FAILED},
         {STR("acme"), STR("\xC3\xBC"), STR("4"), REDRIVE_STATE_FAILED},
         {STR("acme"), STR("b"), STR("3"), REDRIVE_STATE_FAILED},
@@ -538,11 +539,11 @@ static void held_keys_come_in_pages_in_order(void **state)
         {STR("acme"), STR("B"), STR("1"), REDRIVE_STATE_FAILED},
         {STR("zeta"), STR("b"), STR("6"), REDRIVE_STATE_FAILED},
     };
-    kit_adopt_keys(k, keys, 6);
+    kit_import_keys(k, keys, 6);
     struct str tenant = {0}, key = {0};
     char copies[2][16];
     for (int page = 0; page < 3; page++) {
-        struct held_key_page *held = kit_held(k, tenant, key, 2);
+        struct remembered_key_page *held = kit_held(k, tenant, key, 2);
         assert_int_equal(held->n, 2);
         assert_int_equal(held->more, page < 2);
         assert_int_equal(held->keys[0].id.ptr[0], '1' + 2 * page);
@@ -567,19 +568,19 @@ int main(void)
         F(a_job_that_moved_on_is_left_alone),
         F(one_id_twice_in_a_call_is_one_job),
         F(a_rollback_takes_it_back),
-        F(taking_over_needs_a_unit),
+        F(taking_over_needs_a_transaction),
         F(queued_jobs_are_ready_in_order),
         F(attempts_go_on_where_they_were),
         F(a_lease_ends_in_the_new_store),
         F(time_locked_jobs_come_when_due),
-        F(parked_jobs_stand_in_their_lane),
+        F(parked_jobs_stand_in_their_gate),
         F(deadlines_are_met),
         F(dead_letters_can_be_redriven_edited_and_swept),
         F(a_live_job_holds_its_key),
         F(a_live_job_whose_key_is_held_is_refused),
         F(a_key_for_ever_is_held_by_a_job_that_has_ended),
         F(keys_without_a_job_hold),
-        F(held_keys_come_in_pages_in_order),
+        F(remembered_keys_come_in_pages_in_order),
     };
-    return cmocka_run_group_tests_name("store adopt", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("store import", tests, NULL, NULL);
 }

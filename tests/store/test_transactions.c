@@ -2,7 +2,7 @@
 
 #include "dump.h"
 
-/* Touches everything that a unit can touch; `seqs` are of jobs in each state. */
+/* Touches everything that a transaction can touch; `seqs` are of jobs in each state. */
 static void change_everything(struct kit *k, const int64_t *seqs)
 {
     PUT(k, .id = STR("new"));
@@ -62,7 +62,7 @@ static void a_rollback_leaves_nothing(void **state)
     buf_release(&after);
 }
 
-static void closing_rolls_an_open_unit_back(void **state)
+static void closing_rolls_an_open_transaction_back(void **state)
 {
     struct kit *k = *state;
     int64_t kept = PUT(k, .id = STR("kept"));
@@ -76,7 +76,7 @@ static void closing_rolls_an_open_unit_back(void **state)
     kit_rollback(k);
 }
 
-static void a_committed_unit_is_visible_at_once_to_all(void **state)
+static void a_committed_transaction_is_visible_at_once_to_all(void **state)
 {
     struct kit *k = *state;
     struct buf ours, theirs;
@@ -97,7 +97,7 @@ static void a_committed_unit_is_visible_at_once_to_all(void **state)
     buf_release(&theirs);
 }
 
-/* The state of the job in the open unit, by its name; -1: there is none. */
+/* The state of the job in the open transaction, by its name; -1: there is none. */
 static int state_of(struct kit *k, const char *id)
 {
     const struct job_name name = {STR("acme"), str_of(id)};
@@ -118,7 +118,7 @@ static int listed_state(struct kit *k, const struct job_filter *filter)
     return state;
 }
 
-static void reads_by_name_see_the_moves_of_their_unit(void **state)
+static void reads_by_name_see_the_moves_of_their_transaction(void **state)
 {
     struct kit *k = *state;
     const struct job_filter by_id = {.tenant = STR("acme"), .id = STR("x"), .limit = 1};
@@ -146,7 +146,7 @@ static void reads_by_name_see_the_moves_of_their_unit(void **state)
 }
 
 /* What an index gives after a move is the store's own choice; but what has left it is not there. */
-static void what_a_unit_has_moved_leaves_its_index(void **state)
+static void what_a_transaction_has_moved_leaves_its_index(void **state)
 {
     struct kit *k = *state;
     int64_t seqs[2] = {PUT(k, .id = STR("x")), PUT(k, .id = STR("y"))};
@@ -163,7 +163,7 @@ static void what_a_unit_has_moved_leaves_its_index(void **state)
     kit_commit(k);
 }
 
-static void a_handle_has_one_unit_at_a_time(void **state)
+static void a_handle_has_one_transaction_at_a_time(void **state)
 {
     struct kit *k = *state;
     const struct store_ops *ops = store_ops(k->store);
@@ -178,7 +178,7 @@ static void a_handle_has_one_unit_at_a_time(void **state)
     assert_int_equal(kit_state(k, seq), REDRIVE_STATE_QUEUED);
 }
 
-static void moves_need_a_unit(void **state)
+static void moves_need_a_transaction(void **state)
 {
     struct kit *k = *state;
     int64_t seq = kit_put_in(k, REDRIVE_STATE_RUNNING, NULL);
@@ -251,7 +251,7 @@ static void a_job_that_is_not_there_is_not_found_by_any_move(void **state)
     assert_int_equal(kit_history(k, 4711)->n, 0);
 }
 
-static void the_unit_says_its_time(void **state)
+static void the_transaction_says_its_time(void **state)
 {
     struct kit *k = *state;
     int64_t now_ms = 0, version;
@@ -286,40 +286,42 @@ static void a_wait_after_anothers_commit_is_short(void **state)
     kit_rollback(k);
     PUT(&other, .id = STR("x"));
     /* Longer than the time that a test is given. */
-    uint32_t news = 0;
-    assert_int_equal(store_ops(k->store)->wait(k->store, 600000, &news, NULL), 0);
-    assert_int_equal(news, STORE_NEWS_ALL);
+    uint32_t notification = 0;
+    assert_int_equal(store_ops(k->store)->wait(k->store, 600000, &notification, NULL), 0);
+    assert_int_equal(notification, STORE_NOTIFY_ALL);
     kit_close(&other);
 }
 
-/* Waits until news of this kind are there; gives all that came until then. */
-static uint32_t news_until(struct kit *k, uint32_t wanted)
+/* Waits until notification of this kind are there; gives all that came until then. */
+static uint32_t notification_until(struct kit *k, uint32_t wanted)
 {
     uint32_t all = 0;
     for (int i = 0; i < 1000 && !(all & wanted); i++) {
-        uint32_t news = 0;
-        assert_int_equal(store_ops(k->store)->wait(k->store, 100, &news, NULL), 0);
-        all |= news;
+        uint32_t notification = 0;
+        assert_int_equal(store_ops(k->store)->wait(k->store, 100, &notification, NULL), 0);
+        all |= notification;
     }
     assert_true(all & wanted);
     return all;
 }
 
-/* What a first wait says, which only begins to listen, is no news; what comes later is. */
+/* What a first wait says, which only begins to listen, concerns no other process; what comes later
+ * is. */
 static void start_listening(struct kit *k)
 {
     assert_int_equal(store_ops(k->store)->wait(k->store, 0, NULL, NULL), 0);
 }
 
-static void put_and_tell(struct kit *k, struct str id, uint32_t news)
+static void put_and_tell(struct kit *k, struct str id, uint32_t notification)
 {
     kit_begin(k);
     PUT(k, .id = id);
-    store_tell(k->store, news);
+    store_notify(k->store, notification);
     kit_commit(k);
 }
 
-/* A claim that is given less than it asks for: new jobs may be news only to those who wait. */
+/* A claim that is given less than it asks for: new jobs may be notification only to those who wait.
+ */
 static void wait_for_jobs(struct kit *k)
 {
     kit_begin(k);
@@ -334,18 +336,18 @@ static void a_wait_says_what_was_told(void **state)
         skip(); /* it has nothing to say */
     kit_join(&other, k);
     start_listening(k);
-    put_and_tell(&other, STR("a"), STORE_NEWS_TIME);
-    (void)news_until(k, STORE_NEWS_TIME);
+    put_and_tell(&other, STR("a"), STORE_NOTIFY_TIME);
+    (void)notification_until(k, STORE_NOTIFY_TIME);
     put_and_tell(&other, STR("b"), 0);
     wait_for_jobs(k);
-    put_and_tell(&other, STR("c"), STORE_NEWS_READY);
-    assert_int_equal(news_until(k, STORE_NEWS_READY), STORE_NEWS_READY);
-    put_and_tell(&other, STR("d"), STORE_NEWS_END);
-    assert_int_equal(news_until(k, STORE_NEWS_END), STORE_NEWS_END);
+    put_and_tell(&other, STR("c"), STORE_NOTIFY_READY);
+    assert_int_equal(notification_until(k, STORE_NOTIFY_READY), STORE_NOTIFY_READY);
+    put_and_tell(&other, STR("d"), STORE_NOTIFY_END);
+    assert_int_equal(notification_until(k, STORE_NOTIFY_END), STORE_NOTIFY_END);
     kit_close(&other);
 }
 
-static void handles_of_one_origin_are_no_news_to_each_other(void **state)
+static void handles_of_one_origin_are_no_notification_to_each_other(void **state)
 {
     struct kit *stranger = *state, watcher, writer;
     const struct store_options options = {.create = true, .caller_time = true, .origin = 7};
@@ -358,12 +360,12 @@ static void handles_of_one_origin_are_no_news_to_each_other(void **state)
         assert_int_equal(store_open(stranger->url, &options, &ours[i]->store, NULL), 0);
     }
     start_listening(&watcher);
-    put_and_tell(stranger, STR("a"), STORE_NEWS_TIME);
-    (void)news_until(&watcher, STORE_NEWS_TIME);
-    put_and_tell(&writer, STR("b"), STORE_NEWS_TIME);
+    put_and_tell(stranger, STR("a"), STORE_NOTIFY_TIME);
+    (void)notification_until(&watcher, STORE_NOTIFY_TIME);
+    put_and_tell(&writer, STR("b"), STORE_NOTIFY_TIME);
     wait_for_jobs(&writer);
-    put_and_tell(stranger, STR("c"), STORE_NEWS_READY);
-    assert_int_equal(news_until(&watcher, STORE_NEWS_READY), STORE_NEWS_READY);
+    put_and_tell(stranger, STR("c"), STORE_NOTIFY_READY);
+    assert_int_equal(notification_until(&watcher, STORE_NOTIFY_READY), STORE_NOTIFY_READY);
     kit_close(&watcher);
     kit_close(&writer);
 }
@@ -372,19 +374,19 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         F(a_rollback_leaves_nothing),
-        F(closing_rolls_an_open_unit_back),
-        F(a_committed_unit_is_visible_at_once_to_all),
-        F(reads_by_name_see_the_moves_of_their_unit),
-        F(what_a_unit_has_moved_leaves_its_index),
-        F(a_handle_has_one_unit_at_a_time),
-        F(moves_need_a_unit),
+        F(closing_rolls_an_open_transaction_back),
+        F(a_committed_transaction_is_visible_at_once_to_all),
+        F(reads_by_name_see_the_moves_of_their_transaction),
+        F(what_a_transaction_has_moved_leaves_its_index),
+        F(a_handle_has_one_transaction_at_a_time),
+        F(moves_need_a_transaction),
         F(a_refused_move_fails_none_of_its_neighbours),
         F(a_job_that_is_not_there_is_not_found_by_any_move),
-        F(the_unit_says_its_time),
+        F(the_transaction_says_its_time),
         F(waiting_ends_with_its_time),
         F(a_wait_after_anothers_commit_is_short),
         F(a_wait_says_what_was_told),
-        F(handles_of_one_origin_are_no_news_to_each_other),
+        F(handles_of_one_origin_are_no_notification_to_each_other),
     };
-    return cmocka_run_group_tests_name("store units", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("store transactions", tests, NULL, NULL);
 }

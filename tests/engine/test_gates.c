@@ -9,48 +9,48 @@
 static void breaker_row_reads_back_as_it_was(void **state)
 {
     (void)state;
-    struct lane lane = {.kind = SHARED_BREAKER, .has_parked = true, .candidates = 2};
-    struct lane read = {.kind = SHARED_BREAKER};
+    struct gate gate = {.kind = SHARED_BREAKER, .has_parked = true, .candidates = 2};
+    struct gate read = {.kind = SHARED_BREAKER};
     struct buf bytes;
-    redrive_breaker_config_init(&lane.breaker_config);
-    breaker_init(&lane.breaker, 99);
-    lane.breaker_config.window_calls = 100;
-    lane.breaker_config.slow_call_ms = 2000;
-    lane.breaker_config.half_open_rate = 0.25;
+    redrive_breaker_config_init(&gate.breaker_config);
+    breaker_init(&gate.breaker, 99);
+    gate.breaker_config.window_calls = 100;
+    gate.breaker_config.slow_call_ms = 2000;
+    gate.breaker_config.half_open_rate = 0.25;
     for (int i = 0; i < 70; i++)
-        breaker_window_add(&lane.breaker.window, &lane.breaker_config, i % 7 == 0, i % 3 == 0,
+        breaker_window_add(&gate.breaker.window, &gate.breaker_config, i % 7 == 0, i % 3 == 0,
                            1000 + i);
     for (int i = 0; i < 5; i++)
-        breaker_simulate_failure(&lane.breaker, &lane.breaker_config, 1000 + i);
-    release_start(&lane.release, &lane.breaker_config, 5000);
+        breaker_simulate_failure(&gate.breaker, &gate.breaker_config, 1000 + i);
+    release_start(&gate.release, &gate.breaker_config, 5000);
     buf_init(&bytes, 1 << 16);
-    lane_encode(&lane, &bytes);
-    assert_true(lane_decode(&read, buf_str(&bytes)));
+    gate_encode(&gate, &bytes);
+    assert_true(gate_decode(&read, buf_str(&bytes)));
     assert_true(read.has_parked);
     assert_int_equal(read.candidates, 2);
     assert_int_equal(read.breaker.state, REDRIVE_BREAKER_OPEN);
-    assert_memory_equal(&read.breaker, &lane.breaker, sizeof lane.breaker);
-    assert_int_equal(read.breaker_config.window_ms, lane.breaker_config.window_ms);
+    assert_memory_equal(&read.breaker, &gate.breaker, sizeof gate.breaker);
+    assert_int_equal(read.breaker_config.window_ms, gate.breaker_config.window_ms);
     assert_int_equal(read.breaker_config.window_calls, 100);
     assert_int_equal(read.breaker_config.slow_call_ms, 2000);
     assert_true(read.breaker_config.half_open_rate == 0.25);
-    assert_true(read.release.rate == lane.release.rate);
+    assert_true(read.release.rate == gate.release.rate);
     buf_release(&bytes);
 }
 
 static void damaged_row_is_refused(void **state)
 {
     (void)state;
-    struct lane lane = {.kind = SHARED_BREAKER}, read = {.kind = SHARED_BREAKER};
+    struct gate gate = {.kind = SHARED_BREAKER}, read = {.kind = SHARED_BREAKER};
     struct buf bytes;
-    redrive_breaker_config_init(&lane.breaker_config);
-    breaker_init(&lane.breaker, 1);
+    redrive_breaker_config_init(&gate.breaker_config);
+    breaker_init(&gate.breaker, 1);
     buf_init(&bytes, 1 << 16);
-    lane_encode(&lane, &bytes);
+    gate_encode(&gate, &bytes);
     for (size_t len = 0; len < bytes.len; len++)
-        assert_false(lane_decode(&read, (struct str){bytes.data, len}));
+        assert_false(gate_decode(&read, (struct str){bytes.data, len}));
     bytes.data[0] = 9;
-    assert_false(lane_decode(&read, buf_str(&bytes)));
+    assert_false(gate_decode(&read, buf_str(&bytes)));
     buf_release(&bytes);
 }
 
@@ -77,7 +77,7 @@ static void health_falls_with_failures_and_run_time_is_measured(void **state)
     bed_release(&bed);
 }
 
-/* ---- Lanes that say nothing any more ----------------------------------------------------------
+/* ---- Gates that say nothing any more ----------------------------------------------------------
  */
 
 #define MINUTE_MS INT64_C(60000)
@@ -118,7 +118,7 @@ static void pass_minutes(struct bed *bed, int n)
         bed_pass(bed, MINUTE_MS);
 }
 
-static void lanes_of_keys_that_nobody_uses_go(void **state)
+static void gates_of_keys_that_nobody_uses_go(void **state)
 {
     (void)state;
     struct bed bed;
@@ -204,7 +204,7 @@ static void an_open_breaker_goes_when_nobody_came_for_a_week(void **state)
     bed_release(&bed);
 }
 
-static void lanes_with_jobs_stay(void **state)
+static void gates_with_jobs_stay(void **state)
 {
     (void)state;
     struct bed bed;
@@ -238,7 +238,7 @@ static void lanes_with_jobs_stay(void **state)
 /* ---- Slots in use -----------------------------------------------------------------------------
  */
 
-/* Says that so many slots of the limit `s` are in use, as a lost unit might leave it. */
+/* Says that so many slots of the limit `s` are in use, as a lost transaction might leave it. */
 static void set_used(struct bed *bed, uint32_t used)
 {
     struct store *store = engine_store(bed->engine);
@@ -309,9 +309,9 @@ static bool can_be_read(struct bed *bed, enum shared_kind kind)
 {
     struct store *store = engine_store(bed->engine);
     struct shared_page page = {0};
-    struct lane lane = {.kind = kind};
+    struct gate gate = {.kind = kind};
     assert_int_equal(store_ops(store)->shared_list(store, kind, (struct str){0}, &page, NULL), 0);
-    const bool can = page.n == 1 && lane_decode(&lane, page.rows[0].value);
+    const bool can = page.n == 1 && gate_decode(&gate, page.rows[0].value);
     shared_page_release(&page);
     return can;
 }
@@ -353,7 +353,7 @@ static int begin_renewed(struct store *store, int64_t now_ms, int64_t *ret_now_m
     return rc;
 }
 
-/* From now on its store says of each unit that nothing may be relied upon. */
+/* From now on its store says of each transaction that nothing may be relied upon. */
 static void renew(struct bed *bed)
 {
     real_ops = bed->engine->ops;
@@ -410,11 +410,11 @@ int main(void)
         T(breaker_row_reads_back_as_it_was),
         T(damaged_row_is_refused),
         T(health_falls_with_failures_and_run_time_is_measured),
-        T(lanes_of_keys_that_nobody_uses_go),
+        T(gates_of_keys_that_nobody_uses_go),
         T(a_breaker_with_failures_stays_for_a_day),
         T(what_was_done_by_hand_stays),
         T(an_open_breaker_goes_when_nobody_came_for_a_week),
-        T(lanes_with_jobs_stay),
+        T(gates_with_jobs_stay),
         T(slots_that_no_job_has_are_found_by_a_new_process),
         T(what_cannot_be_read_begins_anew),
         T(slots_are_counted_again_after_a_reconnect),

@@ -7,22 +7,24 @@
 #define FOLD_EVERY 512
 #define FOLD_MAX   4096
 
-/* As often is the connection read before a unit: a server that has closed it says why, and goes. */
+/* As often is the connection read before a transaction: a server that has closed it says why, and
+ * goes. */
 #define GLANCES 4
 
-int pg_unit_needed(struct store *store, struct redrive_err *err)
+int pg_transaction_needed(struct store *store, struct redrive_err *err)
 {
-    if (!store->in_unit)
-        return err_set(err, REDRIVE_E_STATE, "no unit is open");
+    if (!store->in_transaction)
+        return err_set(err, REDRIVE_E_STATE, "no transaction is open");
     if (store->is_lost)
         return err_set(err, REDRIVE_E_CANCELLED,
-                       "the unit has failed, and can only be rolled back");
+                       "the transaction has failed, and can only be rolled back");
     return 0;
 }
 
 /* ---- Begin ----------------------------------------------------------------------------------- */
 
-/* Notices a connection that the server has closed since the last unit, as far as that has come. */
+/* Notices a connection that the server has closed since the last transaction, as far as that has
+ * come. */
 static void look_at_connection(struct store *store)
 {
     for (int i = 0; i < GLANCES && pg_is_connected(store); i++) {
@@ -39,7 +41,7 @@ static int ask_once(struct store *store, struct redrive_err *err)
 {
     int rc = pg_send(store, STATEMENT_BEGIN, false, err);
     if (rc == 0)
-        rc = pg_send(store, STATEMENT_UNIT, true, err);
+        rc = pg_send(store, STATEMENT_TRANSACTION, true, err);
     if (rc == 0)
         rc = pg_sync(store, err);
     if (rc != 0)
@@ -68,8 +70,8 @@ static int ask(struct store *store, struct redrive_err *err)
 int postgres_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
                    int64_t *ret_shared_version, struct redrive_err *err)
 {
-    if (store->in_unit)
-        return err_set(err, REDRIVE_E_STATE, "a unit is already open");
+    if (store->in_transaction)
+        return err_set(err, REDRIVE_E_STATE, "a transaction is already open");
     look_at_connection(store);
     const bool is_ahead = pg_ahead_take(store);
     const bool asks =
@@ -77,7 +79,7 @@ int postgres_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
     int rc = asks ? ask(store, err) : 0;
     if (rc != 0)
         return rc;
-    store->in_unit = true;
+    store->in_transaction = true;
     store->has_asked = asks;
     store->is_begun = asks || is_ahead;
     store->is_timed = !asks && !store->caller_time;
@@ -87,16 +89,16 @@ int postgres_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
     *ret_now_ms = store->now_ms;
     *ret_shared_version = store->is_renewed ? STORE_VERSION_UNKNOWN : store->shared_version;
     store->is_renewed = false;
-    store_tell(store, STORE_NEWS_ALL);
+    store_notify(store, STORE_NOTIFY_ALL);
     return 0;
 }
 
 /* ---- The end --------------------------------------------------------------------------------- */
 
-/* Forgets all that belongs to the unit. */
+/* Forgets all that belongs to the transaction. */
 static void end(struct store *store, bool is_committed)
 {
-    store->in_unit = store->is_begun = store->is_lost = false;
+    store->in_transaction = store->is_begun = store->is_lost = false;
     store->bumps = 0;
     store->n_appended = 0;
     store->ends = NULL;
@@ -111,7 +113,7 @@ static void end(struct store *store, bool is_committed)
     arena_init(&store->arena);
 }
 
-/* What is better done outside of the unit's transaction, and waited for by nobody. */
+/* What is better done outside of the transaction's transaction, and waited for by nobody. */
 static void tidy_up(struct store *store)
 {
     const int64_t until_ms = store->lease_checks_ms;
@@ -125,10 +127,10 @@ static void tidy_up(struct store *store)
 
 static int fold(struct store *store, struct redrive_err *err)
 {
-    store->to_fold += store->n_appended;
-    if (store->to_fold < FOLD_EVERY)
+    store->to_compact += store->n_appended;
+    if (store->to_compact < FOLD_EVERY)
         return 0;
-    store->to_fold = 0;
+    store->to_compact = 0;
     pg_args_int4(&store->args, FOLD_MAX);
     int rc = pg_send(store, STATEMENT_TALLIES_FOLD, false, err);
     if (rc == 0) {
@@ -138,7 +140,7 @@ static int fold(struct store *store, struct redrive_err *err)
     return rc;
 }
 
-/* The row of the shared version is the one that all units may want: it comes last. */
+/* The row of the shared version is the one that all transactions may want: it comes last. */
 static int bump(struct store *store, struct redrive_err *err)
 {
     if (store->bumps == 0)
@@ -147,11 +149,12 @@ static int bump(struct store *store, struct redrive_err *err)
     return pg_send(store, STATEMENT_BUMP, false, err);
 }
 
-/* All that the unit has changed, and its COMMIT: the first that fails makes what follows void. */
+/* All that the transaction has changed, and its COMMIT: the first that fails makes what follows
+ * void. */
 static int send_commit(struct store *store, struct redrive_err *err)
 {
     static int (*const PARTS[])(struct store * store, struct redrive_err * err) = {
-        pg_rows_flush, pg_lines_flush, fold, pg_gates_commit, bump, pg_marker_raise,
+        pg_rows_flush, pg_partitions_flush, fold, pg_gates_commit, bump, pg_marker_raise,
     };
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < sizeof PARTS / sizeof PARTS[0]; i++)
@@ -159,7 +162,7 @@ static int send_commit(struct store *store, struct redrive_err *err)
     return rc == 0 ? pg_send(store, STATEMENT_COMMIT, true, err) : rc;
 }
 
-/* A unit that was rolled back by the server answers a commit with ROLLBACK. */
+/* A transaction that was rolled back by the server answers a commit with ROLLBACK. */
 static int committed(struct store *store, struct redrive_err *err)
 {
     const size_t at = pg_gates_answered(store);
@@ -167,30 +170,30 @@ static int committed(struct store *store, struct redrive_err *err)
         pg_answer_note(store, store->results[at], 0);
         return 0;
     }
-    return err_set(err, REDRIVE_E_CANCELLED, "the unit has failed, and was rolled back");
+    return err_set(err, REDRIVE_E_CANCELLED, "the transaction has failed, and was rolled back");
 }
 
-/* The answer to the commit was lost. The rows of the unit point to lines, which a new connection
- * forgets: so the unit ends first. */
+/* The answer to the commit was lost. The rows of the transaction point to partitions, which a new
+ * connection forgets: so the transaction ends first. */
 static int end_by_outcome(struct store *store, struct redrive_err *err)
 {
     pg_kept_forget(store);
     pg_gates_forget(store);
-    lines_forget(&store->lines);
+    partitions_forget(&store->partitions);
     end(store, false);
     int rc = pg_outcome_learn(store, err);
-    store->base.is_undone = rc == REDRIVE_E_CANCELLED;
+    store->base.is_rolled_back = rc == REDRIVE_E_CANCELLED;
     if (rc == 0)
-        pg_tell(store);
+        pg_notify_commit(store);
     return rc;
 }
 
 int postgres_commit(struct store *store, struct redrive_err *err)
 {
-    int rc = pg_unit_needed(store, err);
+    int rc = pg_transaction_needed(store, err);
     if (rc == REDRIVE_E_STATE)
         return rc;
-    store->base.is_undone = true;
+    store->base.is_rolled_back = true;
     if (rc == 0)
         rc = send_commit(store, err);
     if (rc == 0) {
@@ -206,11 +209,11 @@ int postgres_commit(struct store *store, struct redrive_err *err)
         return rc;
     }
     store->marker.commits++;
-    store->lines.added = false;
+    store->partitions.added = false;
     pg_kept_learn(store);
     end(store, true);
     if (!store->next.is_open) { /* else they were told on the way */
-        pg_tell(store);
+        pg_notify_commit(store);
         tidy_up(store);
     }
     return 0;
@@ -235,7 +238,7 @@ static void send_rollback(struct store *store)
 
 void postgres_rollback(struct store *store)
 {
-    if (!store->in_unit)
+    if (!store->in_transaction)
         return;
     pg_args_reset(&store->args);
     if (store->is_swapped)
@@ -246,7 +249,7 @@ void postgres_rollback(struct store *store)
         pg_kept_forget(store);
         pg_gates_forget(store);
     }
-    lines_forget(&store->lines);
+    partitions_forget(&store->partitions);
     end(store, false);
     tidy_up(store);
 }

@@ -1,4 +1,4 @@
-/* Units that fail: who is told what, and what is left. */
+/* Transactions that fail: who is told what, and what is left. */
 #include "engine/bed.h"
 
 #include <limits.h>
@@ -7,10 +7,10 @@
 #include "base/time/clock.h"
 
 static const struct store_ops *real;
-static int fail_commit;        /* code of the next commits */
-static unsigned fail_times;    /* of how many */
-static bool commit_came_first; /* the store had already done it */
-static bool commit_is_undone;  /* the store knows that it has done nothing */
+static int fail_commit;            /* code of the next commits */
+static unsigned fail_times;        /* of how many */
+static bool commit_came_first;     /* the store had already done it */
+static bool commit_is_rolled_back; /* the store knows that it has done nothing */
 static unsigned commits;
 static uint32_t told; /* by the last commit */
 static unsigned begins;
@@ -43,7 +43,7 @@ static int commit_or_fail(struct store *store, struct redrive_err *err)
 {
     int code = fail_commit;
     commits++;
-    told = store_base(store)->news;
+    told = store_base(store)->notification;
     if (code != 0 && --fail_times == 0) {
         fail_commit = 0;
         fail_times = 1;
@@ -54,7 +54,7 @@ static int commit_or_fail(struct store *store, struct redrive_err *err)
         (void)real->commit(store, NULL);
     else
         real->rollback(store);
-    ((struct store_base *)(void *)store)->is_undone = commit_is_undone;
+    ((struct store_base *)(void *)store)->is_rolled_back = commit_is_rolled_back;
     return err_set(err, code, "the commit failed");
 }
 
@@ -95,7 +95,7 @@ static void keep_line(struct str line, void *ctx)
     (void)buf_add(&lines, line.ptr, line.len);
 }
 
-static unsigned count_lines(const char *event)
+static unsigned count_partitions(const char *event)
 {
     unsigned n = 0;
     for (const char *at = strstr(buf_cstr(&lines), event); at; at = strstr(at + 1, event))
@@ -165,7 +165,7 @@ static void operations_share_one_commit(void **state)
     bed_release(&bed);
 }
 
-/* One more comes while a unit waits. */
+/* One more comes while a transaction waits. */
 static void one_more(struct op_batch *batch)
 {
     struct submit_op *all = batch->ctx;
@@ -189,7 +189,7 @@ static size_t apply_with_late_ones(struct bed *bed, struct submit_op *ops)
     return batch.n;
 }
 
-static void what_comes_while_a_unit_waits_goes_with_it(void **state)
+static void what_comes_while_a_transaction_waits_goes_with_it(void **state)
 {
     (void)state;
     struct bed bed;
@@ -202,7 +202,7 @@ static void what_comes_while_a_unit_waits_goes_with_it(void **state)
     bed_release(&bed);
 }
 
-static void a_unit_that_is_tried_again_takes_along_what_came_meanwhile(void **state)
+static void a_transaction_that_is_tried_again_takes_along_what_came_meanwhile(void **state)
 {
     (void)state;
     struct bed bed;
@@ -222,19 +222,19 @@ static void others_are_told_what_they_can_make_use_of(void **state)
     make_fragile(&bed);
     bed_submit(&bed, "t", "{}");
     assert_int_equal(bed_succeed(&bed, bed_claim_one(&bed)), 0);
-    assert_true(told & STORE_NEWS_TIME); /* of a breaker that is new */
+    assert_true(told & STORE_NOTIFY_TIME); /* of a breaker that is new */
     bed_submit(&bed, "t", "{}");
-    assert_int_equal(told, STORE_NEWS_READY | STORE_NEWS_END);
+    assert_int_equal(told, STORE_NOTIFY_READY | STORE_NOTIFY_END);
     const struct job *job = bed_claim_one(&bed);
     assert_int_equal(told, 0);
     assert_int_equal(bed_succeed(&bed, job), 0);
-    assert_int_equal(told, STORE_NEWS_END);
+    assert_int_equal(told, STORE_NOTIFY_END);
     bed_submit(&bed, "t", "{}");
     assert_int_equal(bed_fail(&bed, bed_claim_one(&bed), "TRANSIENT_FAIL"), 0);
-    assert_int_equal(told & (STORE_NEWS_TIME | STORE_NEWS_READY), STORE_NEWS_TIME);
+    assert_int_equal(told & (STORE_NOTIFY_TIME | STORE_NOTIFY_READY), STORE_NOTIFY_TIME);
     const struct job_spec later = {.task = STR("t"), .process_after_ms = clock_wall_ms() + 60000};
     bed_submit_spec(&bed, &later);
-    assert_int_equal(told, STORE_NEWS_TIME | STORE_NEWS_END);
+    assert_int_equal(told, STORE_NOTIFY_TIME | STORE_NOTIFY_END);
     bed_release(&bed);
 }
 
@@ -257,7 +257,8 @@ static void bad_operation_fails_alone(void **state)
 }
 
 /* Two connections that waited for each other, say: the server has let one of them go. */
-static void unit_that_others_were_in_the_way_of_is_tried_again_though_it_is_alone(void **state)
+static void transaction_that_others_were_in_the_way_of_is_tried_again_though_it_is_alone(
+    void **state)
 {
     (void)state;
     struct bed bed;
@@ -271,7 +272,7 @@ static void unit_that_others_were_in_the_way_of_is_tried_again_though_it_is_alon
     bed_release(&bed);
 }
 
-static void unit_is_not_given_up_because_others_were_faster_many_times(void **state)
+static void transaction_is_not_given_up_because_others_were_faster_many_times(void **state)
 {
     (void)state;
     struct bed bed;
@@ -370,7 +371,7 @@ static void a_store_that_fails_to_write_breakers_is_not_taken_for_a_race(void **
     bed_release(&bed);
 }
 
-static void a_unit_that_is_given_up_says_what_was_in_its_way(void **state)
+static void a_transaction_that_is_given_up_says_what_was_in_its_way(void **state)
 {
     (void)state;
     struct bed bed;
@@ -413,7 +414,7 @@ static void breaker_forgets_what_was_rolled_back(void **state)
     bed_release(&bed);
 }
 
-/* One settlement that comes too late may cost its whole unit a second try. */
+/* One settlement that comes too late may cost its whole transaction a second try. */
 static void settlements_that_are_tried_again_are_not_looked_up_one_by_one(void **state)
 {
     (void)state;
@@ -468,16 +469,16 @@ static void store_that_is_away_is_logged_once_and_so_is_its_return(void **state)
     begins_left = 0;
     for (int i = 0; i < 5; i++)
         assert_int_equal(engine_tick(bed.engine, &next_ms, NULL), REDRIVE_E_IO);
-    assert_int_equal(count_lines("store_failed"), 1);
-    assert_int_equal(count_lines("store_works_again"), 0);
+    assert_int_equal(count_partitions("store_failed"), 1);
+    assert_int_equal(count_partitions("store_works_again"), 0);
     begins_left = UINT_MAX;
     for (int i = 0; i < 3; i++)
         assert_int_equal(engine_tick(bed.engine, &next_ms, NULL), 0);
-    assert_int_equal(count_lines("store_works_again"), 1);
+    assert_int_equal(count_partitions("store_works_again"), 1);
     begins = 0;
     begins_left = 0;
     assert_int_equal(engine_tick(bed.engine, &next_ms, NULL), REDRIVE_E_IO);
-    assert_int_equal(count_lines("store_failed"), 2);
+    assert_int_equal(count_partitions("store_failed"), 2);
     bed_release(&bed);
 }
 
@@ -490,9 +491,9 @@ static void failed_commit_that_did_nothing_is_not_called_unclear(void **state)
     make_fragile(&bed);
     fail_commit = REDRIVE_E_IO;
     commit_came_first = false;
-    commit_is_undone = true;
+    commit_is_rolled_back = true;
     submit_three(&bed, TASKS, ops);
-    commit_is_undone = false;
+    commit_is_rolled_back = false;
     for (int i = 0; i < 3; i++) {
         assert_int_equal(ops[i].op.code, REDRIVE_E_IO);
         assert_null(strstr(ops[i].op.err.hint, "may or may not"));
@@ -527,7 +528,7 @@ static void store_status_tells_of_writes_that_fail_until_one_goes_well(void **st
     fail_times = 31;
     for (int i = 0; i < 31; i++)
         assert_int_equal(submit_task(&bed, "a"), REDRIVE_E_IO);
-    assert_int_equal(count_lines("store_failed"), 1);
+    assert_int_equal(count_partitions("store_failed"), 1);
     assert_non_null(strstr(buf_cstr(&lines), "ERROR"));
     /* A tick that has nothing to write proves nothing. */
     assert_int_equal(engine_tick(bed.engine, &next_ms, NULL), 0);
@@ -540,7 +541,7 @@ static void store_status_tells_of_writes_that_fail_until_one_goes_well(void **st
     store_status_read(engine_store_status(bed.engine), &store_status);
     assert_false(store_status.is_failing);
     assert_int_equal(store_status.errors[-REDRIVE_E_IO], 31);
-    assert_int_equal(count_lines("store_works_again"), 1);
+    assert_int_equal(count_partitions("store_works_again"), 1);
     bed_release(&bed);
 }
 
@@ -560,7 +561,7 @@ static void store_of_one_file_is_never_away(void **state)
     bed_release(&bed);
 }
 
-static void server_that_no_unit_reaches_is_away_until_one_does(void **state)
+static void server_that_no_transaction_reaches_is_away_until_one_does(void **state)
 {
     (void)state;
     struct redrive_err err = {0}, why = {0};
@@ -586,7 +587,7 @@ static void server_that_no_unit_reaches_is_away_until_one_does(void **state)
     store_status_free(store_status);
 }
 
-static void unit_that_moves_nothing_is_not_committed(void **state)
+static void transaction_that_moves_nothing_is_not_committed(void **state)
 {
     (void)state;
     struct bed bed;
@@ -600,17 +601,17 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(operations_share_one_commit),
-        T(what_comes_while_a_unit_waits_goes_with_it),
-        T(a_unit_that_is_tried_again_takes_along_what_came_meanwhile),
+        T(what_comes_while_a_transaction_waits_goes_with_it),
+        T(a_transaction_that_is_tried_again_takes_along_what_came_meanwhile),
         T(others_are_told_what_they_can_make_use_of),
         T(bad_operation_fails_alone),
-        T(unit_that_others_were_in_the_way_of_is_tried_again_though_it_is_alone),
-        T(unit_is_not_given_up_because_others_were_faster_many_times),
+        T(transaction_that_others_were_in_the_way_of_is_tried_again_though_it_is_alone),
+        T(transaction_is_not_given_up_because_others_were_faster_many_times),
         T(operations_are_not_tried_one_by_one_on_a_store_that_is_gone),
         T(failed_commit_that_did_nothing_is_tried_again),
         T(unclear_commit_is_told_to_all_and_not_repeated),
         T(a_store_that_fails_to_write_breakers_is_not_taken_for_a_race),
-        T(a_unit_that_is_given_up_says_what_was_in_its_way),
+        T(a_transaction_that_is_given_up_says_what_was_in_its_way),
         T(breaker_forgets_what_was_rolled_back),
         T(settlements_that_are_tried_again_are_not_looked_up_one_by_one),
         T(a_cancel_says_whether_the_job_was_seen_to_run),
@@ -618,8 +619,8 @@ int main(void)
         T(failed_commit_that_did_nothing_is_not_called_unclear),
         T(store_status_tells_of_writes_that_fail_until_one_goes_well),
         T(store_of_one_file_is_never_away),
-        T(server_that_no_unit_reaches_is_away_until_one_does),
-        T(unit_that_moves_nothing_is_not_committed),
+        T(server_that_no_transaction_reaches_is_away_until_one_does),
+        T(transaction_that_moves_nothing_is_not_committed),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     buf_release(&lines);

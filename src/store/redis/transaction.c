@@ -1,4 +1,5 @@
-/* unit.c - what a unit leaves behind, its commit, and what has become of one whose answer was lost.
+/* transaction.c - what a transaction leaves behind, its commit, and what has become of one whose
+ * answer was lost.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -8,9 +9,9 @@
 #include "store/redis/private.h"
 #include "store/redis/slots.h"
 
-/* How much is kept from one unit to the next, and for how long. */
-#define KEPT_MAX       5000
-#define KEPT_UNITS_MAX 100
+/* How much is kept from one transaction to the next, and for how long. */
+#define KEPT_MAX              5000
+#define KEPT_TRANSACTIONS_MAX 100
 
 /* Of more rows that are shared the versions are not known. */
 #define SHARED_KNOWN_MAX 10000
@@ -18,20 +19,21 @@
 /* After this long the server may have forgotten what has become of a commit. */
 #define OUTCOME_MS 500000
 
-int rd_unit_needed(struct store *store, struct redrive_err *err)
+int rd_transaction_needed(struct store *store, struct redrive_err *err)
 {
-    if (!store->in_unit)
-        return err_set(err, REDRIVE_E_STATE, "there is no open unit");
+    if (!store->in_transaction)
+        return err_set(err, REDRIVE_E_STATE, "there is no open transaction");
     if (!store->is_lost)
         return 0;
-    int rc = err_set(err, REDRIVE_E_CANCELLED, "the unit is lost: none of its moves was made");
+    int rc =
+        err_set(err, REDRIVE_E_CANCELLED, "the transaction is lost: none of its moves was made");
     err_detail(err, "its connection has broken, or the server has lost what it knew");
     err_hint(err, "do it again");
     return rc;
 }
 
-/* What a unit leaves behind when it ends: nothing that is still to be told. */
-static void end_unit(struct store *store)
+/* What a transaction leaves behind when it ends: nothing that is still to be told. */
+static void end_transaction(struct store *store)
 {
     rd_map_empty(&store->ids);
     rd_map_empty(&store->new_keys);
@@ -49,13 +51,13 @@ static void end_unit(struct store *store)
     store->has_new_jobs = false;
     store->relied_line = 0;
     store->last_seq = store->shared_puts = 0;
-    store->in_unit = store->is_lost = false;
+    store->in_transaction = store->is_lost = false;
     store->ahead.is_asked = false;
 }
 
-void rd_unit_forget(struct store *store)
+void rd_transaction_forget(struct store *store)
 {
-    end_unit(store);
+    end_transaction(store);
     arena_release(&store->arena);
     arena_init(&store->arena);
     rd_map_empty(&store->entries);
@@ -63,8 +65,8 @@ void rd_unit_forget(struct store *store)
     store->n_kept = 0;
 }
 
-/* After a commit the rows that the unit has changed are as the server has them. Of these only the
- * ones that this handle has started and that run are of use to the next unit. */
+/* After a commit the rows that the transaction has changed are as the server has them. Of these
+ * only the ones that this handle has started and that run are of use to the next transaction. */
 static void keep(struct store *store)
 {
     for (size_t i = 0; i < store->n_dirty; i++) {
@@ -80,8 +82,9 @@ static void keep(struct store *store)
         if (write->version >= 0)
             rd_shared_learn(store, (struct str){slot->key, slot->key_len}, write->now);
     }
-    end_unit(store);
-    if (++store->n_kept > KEPT_UNITS_MAX || store->entries.count + store->cells.count > KEPT_MAX)
+    end_transaction(store);
+    if (++store->n_kept > KEPT_TRANSACTIONS_MAX ||
+        store->entries.count + store->cells.count > KEPT_MAX)
         rd_entries_keep_running(store);
 }
 
@@ -100,11 +103,11 @@ static int collect_entry(struct store *store, struct entry *e, struct redrive_er
         return err_nomem(err);
     rd_places_diff(&store->ops, e->stored.len > 0 ? &old : NULL, e->is_there ? &next : NULL,
                    buf_str(&store->row));
-    e->packed = rd_unit_dup(store, buf_str(&store->row));
+    e->packed = rd_transaction_dup(store, buf_str(&store->row));
     if (e->stored.len > 0)
         rd_entry_rely(store, e);
-    if (e->given == store->unit && e->now.job.status.state == REDRIVE_STATE_RUNNING)
-        rd_rely_on_no_pause(store, e->now.line);
+    if (e->given == store->transaction && e->now.job.status.state == REDRIVE_STATE_RUNNING)
+        rd_rely_on_no_pause(store, e->now.partition);
     return 0;
 }
 
@@ -142,20 +145,20 @@ static int collect(struct store *store, struct redrive_err *err)
 static int nobody_knows(struct redrive_err *err)
 {
     int rc = err_set(err, REDRIVE_E_IO, "the connection to the Redis server broke at the commit");
-    err_detail(err, "nobody knows whether the unit's moves were made: all were, or none");
+    err_detail(err, "nobody knows whether the transaction's moves were made: all were, or none");
     return rc;
 }
 
-/* Asks for it outside of the unit, so that it is asked again where that helps. */
+/* Asks for it outside of the transaction, so that it is asked again where that helps. */
 static int ask_outcome(struct store *store, long long *ret)
 {
     redisReply *reply = NULL;
-    store->in_unit = false;
+    store->in_transaction = false;
     rd_ask(store, "outcome");
     rd_ask_text(store, store->me);
     rd_ask_int(store, store->commit);
     const int rc = rd_link_call(store, &reply, NULL);
-    store->in_unit = true;
+    store->in_transaction = true;
     *ret = reply && reply->type == REDIS_REPLY_INTEGER ? reply->integer : -1;
     if (reply)
         freeReplyObject(reply);
@@ -200,12 +203,12 @@ static int refused(struct store *store, const redisReply *reply, struct redrive_
             what = "the history of the server";
         }
     }
-    int rc = err_set(err, REDRIVE_E_CANCELLED, "others have changed what the unit goes by");
+    int rc = err_set(err, REDRIVE_E_CANCELLED, "others have changed what the transaction goes by");
     err_detail(err, "%s is not as it was", what);
     return rc;
 }
 
-/* How many jobs the unit has put into a queue. */
+/* How many jobs the transaction has put into a queue. */
 static int64_t made_ready(const struct store *store)
 {
     int64_t n = 0;
@@ -229,7 +232,7 @@ static void ask_commit(struct store *store)
     rd_ask_int(store, store->last_seq);
     rd_ask_int(store, store->shared_puts);
     rd_ask_text(store, store->origin);
-    rd_ask_int(store, store->base.news);
+    rd_ask_int(store, store->base.notification);
     rd_ask_int(store, made_ready(store));
     rd_ask_int(store, (int64_t)store->n_reserved);
     for (size_t i = 0; i < store->n_reserved; i++)
@@ -244,9 +247,9 @@ static int send_commit(struct store *store, struct redrive_err *err)
     redisReply *reply = NULL;
     const int64_t sent_ms = clock_monotonic_ms();
     ask_commit(store);
-    store->has_heard = true; /* what others have done meanwhile is news */
+    store->has_heard = true; /* what others have done meanwhile is notification */
     int rc = rd_link_commit(store, &reply, err);
-    store->base.is_undone = false;
+    store->base.is_rolled_back = false;
     if (rc == 0) {
         store->n_reserved = 0;
         if (str_is(rd_reply_str(reply, 0), "OK"))
@@ -259,10 +262,10 @@ static int send_commit(struct store *store, struct redrive_err *err)
     }
     if (rc != REDRIVE_E_CANCELLED)
         return rc;
-    store->base.is_undone = true;
+    store->base.is_rolled_back = true;
     if (err) {
         const struct redrive_err last = *err;
-        err_detail(err, "none of the unit's moves was made; %s", last.detail);
+        err_detail(err, "none of the transaction's moves was made; %s", last.detail);
         err_hint(err, "do it again");
     }
     return rc;
@@ -270,8 +273,8 @@ static int send_commit(struct store *store, struct redrive_err *err)
 
 int redis_commit(struct store *store, struct redrive_err *err)
 {
-    int rc = rd_unit_needed(store, err);
-    store->base.is_undone = true;
+    int rc = rd_transaction_needed(store, err);
+    store->base.is_rolled_back = true;
     if (rc == 0)
         rc = collect(store, err);
     if (rc == 0)
@@ -285,7 +288,7 @@ int redis_commit(struct store *store, struct redrive_err *err)
 
 void redis_rollback(struct store *store)
 {
-    if (!store->in_unit)
+    if (!store->in_transaction)
         return;
     if (store->link && store->n_reserved > 0) {
         rd_ask(store, "release");
@@ -294,7 +297,7 @@ void redis_rollback(struct store *store)
         rd_link_tell(store);
     }
     const bool has_changed = store->n_dirty > 0;
-    end_unit(store);
+    end_transaction(store);
     if (has_changed || store->entries.count + store->cells.count > KEPT_MAX)
         rd_entries_keep_running(store);
 }

@@ -20,15 +20,15 @@ static int find(struct store *store, enum statement which, int64_t tenant_id, st
 }
 
 /* 1: a job stands in the way, and *ret is the refusal. */
-static int refuse(struct store *store, const struct line *line, const struct job *job,
+static int refuse(struct store *store, const struct partition *partition, const struct job *job,
                   struct move_result *ret, struct redrive_err *err)
 {
     const struct job_spec *spec = &job->spec;
     *ret = (struct move_result){.code = REDRIVE_E_EXISTS};
-    int rc = find(store, STATEMENT_FIND_ID, line->tenant_id, spec->id, &ret->state, err);
+    int rc = find(store, STATEMENT_FIND_ID, partition->tenant_id, spec->id, &ret->state, err);
     if (rc == 0 && spec->unique_key.len && !state_has_ended(job->status.state))
-        rc = find(store, STATEMENT_FIND_LIVE_KEY, line->tenant_id, spec->unique_key, &ret->state,
-                  err);
+        rc = find(store, STATEMENT_FIND_LIVE_KEY, partition->tenant_id, spec->unique_key,
+                  &ret->state, err);
     return rc;
 }
 
@@ -40,11 +40,11 @@ static bool is_same_error(const struct job_error *a, const struct job_error *b)
 
 /* The latest attempt that tells of the job's error: an error stands in the history only. False when
  * there is none. */
-static bool find_error(const struct adopted_job *adopted, size_t *ret_i)
+static bool find_error(const struct imported_job *imported, size_t *ret_i)
 {
-    const struct job_error *error = &adopted->job->status.error;
-    for (size_t i = adopted_rows(adopted); i-- > 0;) {
-        if (is_same_error(&adopted->attempts[i].error, error)) {
+    const struct job_error *error = &imported->job->status.error;
+    for (size_t i = imported_rows(imported); i-- > 0;) {
+        if (is_same_error(&imported->attempts[i].error, error)) {
             *ret_i = i;
             return true;
         }
@@ -77,13 +77,13 @@ static int add_attempt(struct store *store, int64_t seq, const struct job_attemp
 }
 
 /* Adds the history; *ret_error_at is the row of the attempt numbered `error_i`. */
-static int add_attempts(struct store *store, int64_t seq, const struct adopted_job *adopted,
+static int add_attempts(struct store *store, int64_t seq, const struct imported_job *imported,
                         size_t error_i, int64_t *ret_error_at, struct redrive_err *err)
 {
-    const size_t rows = adopted_rows(adopted);
+    const size_t rows = imported_rows(imported);
     int rc = 0;
     for (size_t i = 0; i < rows && rc == 0; i++) {
-        rc = add_attempt(store, seq, &adopted->attempts[i], err);
+        rc = add_attempt(store, seq, &imported->attempts[i], err);
         if (i == error_i)
             *ret_error_at = sqlite3_last_insert_rowid(store->db);
     }
@@ -103,7 +103,7 @@ static int add_result(struct store *store, int64_t seq, struct str result, struc
 }
 
 /* The rows beside the job's own. */
-static int add_sides(struct store *store, const struct job *job, const struct line *line,
+static int add_sides(struct store *store, const struct job *job, const struct partition *partition,
                      int64_t seq, struct redrive_err *err)
 {
     const bool is_live = !state_has_ended(job->status.state);
@@ -111,29 +111,29 @@ static int add_sides(struct store *store, const struct job *job, const struct li
     if (rc == 0 && is_live && job->spec.deadline_ms > 0)
         rc = deadline_add(store, job->spec.deadline_ms, seq, err);
     if (rc == 0 && job->spec.unique_key.len)
-        rc = key_add(store, &job->spec, line, seq, is_live, err);
+        rc = key_add(store, &job->spec, partition, seq, is_live, err);
     return rc;
 }
 
-static int add(struct store *store, const struct adopted_job *adopted, struct line *line,
-               size_t error_i, struct redrive_err *err)
+static int add(struct store *store, const struct imported_job *imported,
+               struct partition *partition, size_t error_i, struct redrive_err *err)
 {
-    const struct job *job = adopted->job;
+    const struct job *job = imported->job;
     struct row row = {
         .seq = store->next_seq,
-        .line = line,
+        .partition = partition,
         .priority = job->spec.priority,
         .s = job->status,
     };
-    int rc = spec_add(store, &job->spec, line, row.seq, job->status.created_ms, err);
+    int rc = spec_add(store, &job->spec, partition, row.seq, job->status.created_ms, err);
     if (rc == REDRIVE_E_EXISTS)
         return sql_damaged(store, row.seq, "its number is taken and is not", err);
     if (rc == 0)
-        rc = add_attempts(store, row.seq, adopted, error_i, &row.error_at, err);
+        rc = add_attempts(store, row.seq, imported, error_i, &row.error_at, err);
     if (rc == 0)
-        rc = row_adopt(store, &row, err);
+        rc = row_import(store, &row, err);
     if (rc == 0)
-        rc = add_sides(store, job, line, row.seq, err);
+        rc = add_sides(store, job, partition, row.seq, err);
     if (rc != 0)
         return rc;
     store->next_seq++;
@@ -141,36 +141,36 @@ static int add(struct store *store, const struct adopted_job *adopted, struct li
     return 0;
 }
 
-static int adopt_one(struct store *store, const struct adopted_job *adopted,
-                     struct move_result *ret, struct redrive_err *err)
+static int import_one(struct store *store, const struct imported_job *imported,
+                      struct move_result *ret, struct redrive_err *err)
 {
-    const struct job *job = adopted->job;
+    const struct job *job = imported->job;
     const struct job_spec *spec = &job->spec;
-    struct line *line;
+    struct partition *partition;
     size_t error_i = SIZE_MAX;
-    if (job->status.error.class_ != REDRIVE_CLASS_SUCCESS && !find_error(adopted, &error_i)) {
+    if (job->status.error.class_ != REDRIVE_CLASS_SUCCESS && !find_error(imported, &error_i)) {
         *ret = (struct move_result){.code = REDRIVE_E_INVALID, .state = job->status.state};
         return 0;
     }
-    int rc = line_named(store, spec->tenant, spec->queue, spec->task, true, &line, err);
+    int rc = partition_named(store, spec->tenant, spec->queue, spec->task, true, &partition, err);
     if (rc == 0)
-        rc = refuse(store, line, job, ret, err);
+        rc = refuse(store, partition, job, ret, err);
     if (rc != 0)
         return rc < 0 ? rc : 0;
     *ret = (struct move_result){.state = job->status.state};
-    return add(store, adopted, line, error_i, err);
+    return add(store, imported, partition, error_i, err);
 }
 
-int sqlite_adopt(struct store *store, const struct adopted_job *jobs, size_t n,
-                 struct move_result *ret, struct redrive_err *err)
+int sqlite_import(struct store *store, const struct imported_job *jobs, size_t n,
+                  struct move_result *ret, struct redrive_err *err)
 {
-    int rc = unit_needed(store, err);
+    int rc = transaction_needed(store, err);
     for (size_t i = 0; i < n && rc == 0; i++)
-        rc = adopt_one(store, &jobs[i], &ret[i], err);
+        rc = import_one(store, &jobs[i], &ret[i], err);
     return rc;
 }
 
-static int hold_key(struct store *store, const struct held_key *key, struct redrive_err *err)
+static int hold_key(struct store *store, const struct remembered_key *key, struct redrive_err *err)
 {
     sqlite3_stmt *st = sql_use(store, STATEMENT_TENANT_ADD, err);
     if (!st)
@@ -189,17 +189,17 @@ static int hold_key(struct store *store, const struct held_key *key, struct redr
     return sql_run(store, st, err);
 }
 
-int sqlite_adopt_keys(struct store *store, const struct held_key *keys, size_t n,
-                      struct redrive_err *err)
+int sqlite_import_keys(struct store *store, const struct remembered_key *keys, size_t n,
+                       struct redrive_err *err)
 {
-    int rc = unit_needed(store, err);
+    int rc = transaction_needed(store, err);
     for (size_t i = 0; i < n && rc == 0; i++)
         rc = hold_key(store, &keys[i], err);
     return rc;
 }
 
-static int fill_keys(struct store *store, sqlite3_stmt *st, size_t limit, struct held_key_page *ret,
-                     struct redrive_err *err)
+static int fill_keys(struct store *store, sqlite3_stmt *st, size_t limit,
+                     struct remembered_key_page *ret, struct redrive_err *err)
 {
     int rc;
     ret->keys = arena_array(&ret->arena, limit, sizeof *ret->keys);
@@ -210,7 +210,7 @@ static int fill_keys(struct store *store, sqlite3_stmt *st, size_t limit, struct
             ret->more = true;
             return 0;
         }
-        ret->keys[ret->n++] = (struct held_key){
+        ret->keys[ret->n++] = (struct remembered_key){
             .tenant = column_dup(st, 0, &ret->arena),
             .key = column_dup(st, 1, &ret->arena),
             .id = column_dup(st, 2, &ret->arena),
@@ -222,10 +222,10 @@ static int fill_keys(struct store *store, sqlite3_stmt *st, size_t limit, struct
     return rc;
 }
 
-int sqlite_held_keys(struct store *store, struct str after_tenant, struct str after_key,
-                     size_t limit, struct held_key_page *ret, struct redrive_err *err)
+int sqlite_remembered_keys(struct store *store, struct str after_tenant, struct str after_key,
+                           size_t limit, struct remembered_key_page *ret, struct redrive_err *err)
 {
-    held_key_page_release(ret);
+    remembered_key_page_release(ret);
     limit = limit < STORE_PAGE_MAX ? limit : STORE_PAGE_MAX;
     sqlite3_stmt *st = sql_use(store, STATEMENT_HELD_KEYS, err);
     if (!st)
@@ -236,6 +236,6 @@ int sqlite_held_keys(struct store *store, struct str after_tenant, struct str af
     int rc = fill_keys(store, st, limit, ret, err);
     sqlite3_reset(st);
     if (rc < 0)
-        held_key_page_release(ret);
+        remembered_key_page_release(ret);
     return rc;
 }

@@ -1,11 +1,11 @@
-#include "store/sqlite/rest.h"
+#include "store/sqlite/packed_status.h"
 
 #include <endian.h>
 #include <string.h>
 
 #define TOKEN_BYTES sizeof(uint64_t)
 
-size_t rest_pack(const struct job_status *s, unsigned char ret[REST_MAX])
+size_t packed_status_pack(const struct job_status *s, unsigned char ret[PACKED_STATUS_MAX])
 {
     const uint64_t numbers[REST_NUMBERS] = {
         s->permit.generation,
@@ -14,7 +14,7 @@ size_t rest_pack(const struct job_status *s, unsigned char ret[REST_MAX])
         s->deferrals,
         s->crashes,
         s->parked_by_limit,
-        (uint64_t)s->held_since_ms,
+        (uint64_t)s->paused_since_ms,
     };
     size_t n = REST_NUMBERS, len = 0;
     while (n > 0 && numbers[n - 1] == 0)
@@ -51,7 +51,7 @@ static bool unpack(const unsigned char *bytes, size_t len, uint64_t ret[REST_NUM
     return shift == 0;
 }
 
-bool rest_unpack(const unsigned char *bytes, size_t len, struct job_status *ret)
+bool packed_status_unpack(const unsigned char *bytes, size_t len, struct job_status *ret)
 {
     uint64_t numbers[REST_NUMBERS] = {0}, token;
     if (len == 0)
@@ -66,6 +66,6 @@ bool rest_unpack(const unsigned char *bytes, size_t len, struct job_status *ret)
     ret->deferrals = (uint32_t)numbers[3];
     ret->crashes = (uint32_t)numbers[4];
     ret->parked_by_limit = numbers[5] != 0;
-    ret->held_since_ms = (int64_t)numbers[6];
+    ret->paused_since_ms = (int64_t)numbers[6];
     return true;
 }
