@@ -272,7 +272,7 @@ int main(int argc, char **argv)
     close(first->connection.fd);
     free(first);
     double rate = lives_per_s(&o, port);
-    printf("{\"rows\":[\n{\"name\":\"beanstalkd.%s.lives\",\"value\":%.2f,\"transaction\":\"1/s\","
+    printf("{\"rows\":[\n{\"name\":\"beanstalkd.%s.lives\",\"value\":%.2f,\"unit\":\"1/s\","
            "\"durable\":%s}\n]}\n",
            o.sync ? "fsync" : "memory", rate, o.sync ? "true" : "false");
     return 0;

@@ -190,24 +190,22 @@ int main(void)
     double open_ns = median_ns(open_breaker_check, &s);
 
     printf("{\"rows\":[");
-    printf("{\"name\":\"core.decide_breaker\",\"value\":%.2f,\"transaction\":\"ns\",\"durable\":"
+    printf("{\"name\":\"core.decide_breaker\",\"value\":%.2f,\"unit\":\"ns\",\"durable\":"
            "null},",
            decide_ns);
-    printf("{\"name\":\"core.decide_error_type\",\"value\":%.2f,\"transaction\":\"ns\",\"durable\":"
+    printf("{\"name\":\"core.decide_error_type\",\"value\":%.2f,\"unit\":\"ns\",\"durable\":"
            "null},",
            type_ns);
-    printf("{\"name\":\"core.breaker_closed\",\"value\":%.2f,\"transaction\":\"ns\",\"durable\":"
+    printf("{\"name\":\"core.breaker_closed\",\"value\":%.2f,\"unit\":\"ns\",\"durable\":"
            "null},",
            closed_ns);
-    printf("{\"name\":\"core.breaker_guarded\",\"value\":%.2f,\"transaction\":\"ns\",\"durable\":"
+    printf("{\"name\":\"core.breaker_guarded\",\"value\":%.2f,\"unit\":\"ns\",\"durable\":"
            "null},",
            guarded_ns);
-    printf(
-        "{\"name\":\"core.breaker_open\",\"value\":%.2f,\"transaction\":\"ns\",\"durable\":null},",
-        open_ns);
-    printf(
-        "{\"name\":\"core.allocations\",\"value\":%lu,\"transaction\":\"count\",\"durable\":null}",
-        counted);
+    printf("{\"name\":\"core.breaker_open\",\"value\":%.2f,\"unit\":\"ns\",\"durable\":null},",
+           open_ns);
+    printf("{\"name\":\"core.allocations\",\"value\":%lu,\"unit\":\"count\",\"durable\":null}",
+           counted);
     printf("]}\n");
     return 0;
 }

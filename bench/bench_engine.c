@@ -13,11 +13,12 @@
  *     bench_engine fill --dir D [--waiting N]
  *         Leaves a store D/jobs.db with so many jobs more waiting, for workers.
  *     bench_engine alone [--dir D] [--jobs N] [--batch N] [--window N]
- *         The same lives as transactions of `window` batches on one thread and without a committer,
- * to count instructions by. bench_engine steps --store URL [--batch N] STEPS transactions that
- * settle a batch and claim the next one, then as many that only settle. Before each of them, and at
- * the end, it prints its name in a line and waits for one, so that its caller can time it; an empty
- * line before what does not count.
+ *         The same lives as transactions of `window` batches on one thread and without a
+ *         committer, to count instructions by.
+ *     bench_engine steps --store URL [--batch N]
+ *         STEPS transactions that settle a batch and claim the next one, then as many that only
+ *         settle. Before each of them, and at the end, it prints its name in a line and waits for
+ *         one, so that its caller can time it; an empty line before what does not count.
  *
  * With --store URL all of them work on that store instead of a file of their own. What it holds
  * stays there, and claims are measured by the clock on the wall: what the server does is no
@@ -126,8 +127,7 @@ static struct committer *open_committer(void)
     return committer;
 }
 
-/* ---- A batch on its way through life ----------------------------------------------------------
- */
+/* ---- A batch on its way through life --------------------------------------------------------- */
 
 enum phase {
     PHASE_SUBMIT,
@@ -208,8 +208,7 @@ static size_t finish(struct batch *b)
     return b->n;
 }
 
-/* ---- Callers -----------------------------------------------------------------------------------
- */
+/* ---- Callers --------------------------------------------------------------------------------- */
 
 struct race {
     const struct options *options;
@@ -311,8 +310,7 @@ static void *call(void *arg)
     return NULL;
 }
 
-/* ---- Measuring ---------------------------------------------------------------------------------
- */
+/* ---- Measuring ------------------------------------------------------------------------------- */
 
 static double cpu_us(void)
 {
@@ -326,11 +324,11 @@ static double wall_us(void)
     return (double)clock_monotonic_ns() / 1e3;
 }
 
-static void row(const char *name, double value, const char *transaction, const char *durable)
+static void row(const char *name, double value, const char *unit, const char *durable)
 {
     static bool later;
-    printf("%s\n{\"name\":\"%s\",\"value\":%.2f,\"transaction\":\"%s\",\"durable\":%s}",
-           later ? "," : "", name, value, transaction, durable);
+    printf("%s\n{\"name\":\"%s\",\"value\":%.2f,\"unit\":\"%s\",\"durable\":%s}", later ? "," : "",
+           name, value, unit, durable);
     later = true;
 }
 
@@ -403,8 +401,7 @@ static int alone(const struct options *options)
     return 0;
 }
 
-/* ---- With many waiting -------------------------------------------------------------------------
- */
+/* ---- With many waiting ----------------------------------------------------------------------- */
 
 static void submit_some(struct engine *engine, struct batch *b, size_t n)
 {
@@ -517,8 +514,7 @@ static int waiting(const struct options *options)
     return 0;
 }
 
-/* ---- Transactions, for a caller with a clock ---------------------------------------------------
- */
+/* ---- Transactions, for a caller with a clock ------------------------------------------------- */
 
 static void claim_some(struct engine *engine, struct batch *b, size_t n)
 {

@@ -263,8 +263,8 @@ int main(int argc, char **argv)
             o.bulk = strcmp(value, "yes") == 0;
     }
     double rate = lives_per_s(&o);
-    printf("{\"rows\":[\n{\"name\":\"%s\",\"value\":%.2f,\"transaction\":\"1/"
-           "s\",\"durable\":%s}\n]}\n",
+    printf("{\"rows\":[\n{\"name\":\"%s\",\"value\":%.2f,\"unit\":\"1/s\","
+           "\"durable\":%s}\n]}\n",
            o.name, rate, o.durable ? "true" : "false");
     return 0;
 }

@@ -212,9 +212,9 @@ static int run_paced(const struct options *o)
     }
     qsort(p->took_ns, (size_t)p->n, sizeof *p->took_ns, by_size);
     printf("{\"rows\":[\n"
-           "{\"name\":\"%s.p50_ms\",\"value\":%.3f,\"transaction\":\"ms\",\"durable\":true},\n"
-           "{\"name\":\"%s.p99_ms\",\"value\":%.3f,\"transaction\":\"ms\",\"durable\":true},\n"
-           "{\"name\":\"%s.unanswered\",\"value\":%ld,\"transaction\":\"count\",\"durable\":null}"
+           "{\"name\":\"%s.p50_ms\",\"value\":%.3f,\"unit\":\"ms\",\"durable\":true},\n"
+           "{\"name\":\"%s.p99_ms\",\"value\":%.3f,\"unit\":\"ms\",\"durable\":true},\n"
+           "{\"name\":\"%s.unanswered\",\"value\":%ld,\"unit\":\"count\",\"durable\":null}"
            "\n]}\n",
            o->name, percentile_ms(p, 50), o->name, percentile_ms(p, 99), o->name, p->unanswered);
     free(p->took_ns);

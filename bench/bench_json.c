@@ -177,9 +177,9 @@ static void jansson_docs(void)
 
 struct row {
     const char *name;
-    const char *transaction;
+    const char *unit;
     void (*once)(void);
-    double per_run; /* transactions in one run */
+    double per_run; /* units in one run */
     double values[ROUNDS];
 };
 
@@ -221,11 +221,11 @@ static void print_rows(const struct row *rows, size_t n, bool as_json)
     for (size_t i = 0; i < n; i++) {
         int64_t median = (int64_t)(rows[i].values[ROUNDS / 2] + 0.5);
         if (!as_json)
-            printf("%-16s %10lld %s\n", rows[i].name, (long long)median, rows[i].transaction);
+            printf("%-16s %10lld %s\n", rows[i].name, (long long)median, rows[i].unit);
         json_begin_object(&w);
         json_field_cstr(&w, "name", rows[i].name);
         json_field_int(&w, "value", median);
-        json_field_cstr(&w, "unit", rows[i].transaction);
+        json_field_cstr(&w, "unit", rows[i].unit);
         json_key(&w, "durable");
         json_put_null(&w);
         json_end_object(&w);

@@ -9,7 +9,7 @@
  *
  * In a store that is a server's, a claim is measured by the clock, as its work is done elsewhere.
  *
- *     bench_store [--waiting N] [--seconds S] [--store URL] [--unit JOBS]
+ *     bench_store [--waiting N] [--seconds S] [--store URL] [--transaction JOBS]
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -127,15 +127,14 @@ static void settle(struct store *store, const int64_t *seqs, size_t n)
         must(results[i].code, &err, "settle of one");
 }
 
-static double lives_per_s(struct store *store, size_t transaction, double seconds,
-                          size_t *ret_lives)
+static double lives_per_s(struct store *store, size_t size, double seconds, size_t *ret_lives)
 {
     int64_t seqs[TRANSACTION_MAX];
     int64_t start_ns = clock_monotonic_ns(), end_ns = start_ns + (int64_t)(seconds * 1e9);
     size_t lives = 0;
     while (clock_monotonic_ns() < end_ns) {
-        submit(store, transaction);
-        size_t n = claim(store, transaction, seqs);
+        submit(store, size);
+        size_t n = claim(store, size, seqs);
         settle(store, seqs, n);
         lives += n;
     }
@@ -202,11 +201,11 @@ static double rss_mib(void)
     return (double)pages * (double)sysconf(_SC_PAGESIZE) / 1048576;
 }
 
-static void row(const char *name, double value, const char *transaction, const char *durable)
+static void row(const char *name, double value, const char *unit, const char *durable)
 {
     static bool later;
-    printf("%s\n{\"name\":\"%s.%s\",\"value\":%.2f,\"transaction\":\"%s\",\"durable\":%s}",
-           later ? "," : "", kind, name, value, transaction, durable);
+    printf("%s\n{\"name\":\"%s.%s\",\"value\":%.2f,\"unit\":\"%s\",\"durable\":%s}",
+           later ? "," : "", kind, name, value, unit, durable);
     later = true;
 }
 
@@ -230,7 +229,7 @@ int main(int argc, char **argv)
             seconds = strtod(argv[i + 1], NULL);
         if (strcmp(argv[i], "--store") == 0)
             given = argv[i + 1];
-        if (strcmp(argv[i], "--unit") == 0)
+        if (strcmp(argv[i], "--transaction") == 0)
             only_transaction = strtoul(argv[i + 1], NULL, 10);
     }
     const char *tmp = getenv("TMPDIR");

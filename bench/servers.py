@@ -34,8 +34,8 @@ def run_rows(command):
     return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=120).stdout)["rows"]
 
 
-def row(name, value, transaction, durable=None):
-    return {"name": name, "value": value, "unit": transaction, "durable": durable}
+def row(name, value, unit, durable=None):
+    return {"name": name, "value": value, "unit": unit, "durable": durable}
 
 
 # ---- Servers -------------------------------------------------------------------------------------

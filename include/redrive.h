@@ -114,7 +114,7 @@ REDRIVE_API bool redrive_err_retryable(int code);
 REDRIVE_API int redrive_err_http_status(int code);
 REDRIVE_API int redrive_err_exit_code(int code);
 
-/* ---- Vocabulary --------------------------------------------------------------------------- */
+/* ---- Vocabulary ------------------------------------------------------------------------------ */
 
 /* Failure classes: name, is it retried?, does it count against the breaker?, default severity. */
 #define REDRIVE_CLASS_MAP(XX)                              \
@@ -361,7 +361,7 @@ REDRIVE_API int redrive_policy_check(const struct redrive_policy *policy, struct
 REDRIVE_API int64_t redrive_policy_delay(const struct redrive_policy *policy, uint32_t n,
                                          const char *job_id, uint32_t epoch);
 
-/* ---- Breakers ------------------------------------------------------------------------------ */
+/* ---- Breakers -------------------------------------------------------------------------------- */
 
 struct redrive_breaker_config {
     uint32_t failure_threshold;  /* consecutive counted failures that open it; 0: rule off */

@@ -37,7 +37,7 @@ extern "C" {
 struct redrive_queue;    /* opaque; shared by threads */
 struct redrive_task_run; /* one run of a job, inside your function; its thread only */
 
-/* ---- A queue -------------------------------------------------------------------------------- */
+/* ---- A queue --------------------------------------------------------------------------------- */
 
 /* One line of the log, without its newline and not terminated; for the time of the call. Called
  * from any thread of the queue, from several at once, and now and then while the store is in use:
@@ -73,7 +73,7 @@ REDRIVE_API void redrive_queue_close(struct redrive_queue *queue);
 /* For redrive_queue_options.log: one write to standard error a line. */
 REDRIVE_API void redrive_queue_log_to_stderr(const char *line, size_t len, void *ctx);
 
-/* ---- Jobs ----------------------------------------------------------------------------------- */
+/* ---- Jobs ------------------------------------------------------------------------------------ */
 
 /* What to do. Only `task` is required. All pointers are borrowed until the call returns. */
 struct redrive_job_spec {
@@ -154,7 +154,7 @@ REDRIVE_API void redrive_queue_job_release(struct redrive_job_status *status);
 REDRIVE_API int redrive_queue_cancel(struct redrive_queue *queue, const char *id,
                                      struct redrive_err *err);
 
-/* ---- Work ----------------------------------------------------------------------------------- */
+/* ---- Work ------------------------------------------------------------------------------------ */
 
 /* Your work, called from a thread of redrive_queue_work. Return 0 for success. For failure return a
  * negative errno (-ECONNREFUSED), or call redrive_task_run_fail() with what is known and return its
@@ -231,7 +231,7 @@ REDRIVE_API int redrive_queue_work(struct redrive_queue *queue, unsigned flags,
  * on. */
 REDRIVE_API void redrive_queue_stop(struct redrive_queue *queue, int64_t grace_ms);
 
-/* ---- Inside your function ------------------------------------------------------------------- */
+/* ---- Inside your function -------------------------------------------------------------------- */
 
 /* What the job is. Pointers are valid until the function returns. */
 REDRIVE_API const char *redrive_task_run_id(const struct redrive_task_run *run);

@@ -66,8 +66,8 @@ class Trouble(Exception):
     """A program has failed; the rest can go on."""
 
 
-def row(name, value, transaction, durable=None):
-    return {"name": name, "value": value, "unit": transaction, "durable": durable}
+def row(name, value, unit, durable=None):
+    return {"name": name, "value": value, "unit": unit, "durable": durable}
 
 
 def medians(rows):

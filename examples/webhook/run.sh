@@ -1,6 +1,6 @@
 #!/bin/sh
 # Jobs against the flaky server: one that needs three attempts, one whose worker is killed, one of
-# the timetable. Takes about ten seconds. Or a command of yours, such as a shell, while both sides run:
+# the cron entries. Takes about ten seconds. Or a command of yours, such as a shell, while both sides run:
 #
 #     ./run.sh [COMMAND...]
 #

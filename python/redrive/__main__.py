@@ -41,7 +41,7 @@ def _parser() -> argparse.ArgumentParser:
     worker.add_argument("--shutdown-timeout", type=float, help="seconds to wait for running jobs; default: no limit")
     worker.add_argument("--until-idle", action="store_true", help="end when there is nothing to do")
     stream = commands.add_parser("stream", help="work tasks as a stream handler: JSON lines in and out")
-    config = commands.add_parser("config", help="print tasks and timetable for the server's configuration")
+    config = commands.add_parser("config", help="print tasks and cron entries for the server's configuration")
     for command in (worker, stream):
         command.add_argument("--concurrency", type=int, default=8, help="jobs at one time (8)")
         command.add_argument("--log-level", default="info", help="debug, info, warning or error (info)")

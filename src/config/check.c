@@ -7,7 +7,7 @@
 #include "config/schema/task.h"
 #include "config/schema/types.h"
 
-/* ---- Tasks by name -------------------------------------------------------------------------- */
+/* ---- Tasks by name --------------------------------------------------------------------------- */
 
 static int compare_names(const void *a, const void *b)
 {
@@ -27,7 +27,7 @@ static void index_tasks(struct binder *b)
     qsort(config->tasks_by_name, config->n_tasks, sizeof(struct config_task *), compare_names);
 }
 
-/* ---- Tasks that others name ----------------------------------------------------------------- */
+/* ---- Tasks that others name ------------------------------------------------------------------ */
 
 /* The task that an element names, or NULL. */
 typedef const char *task_of_fn(const struct config *config, size_t i);

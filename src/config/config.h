@@ -27,7 +27,7 @@ struct config_strings {
     size_t n;
 };
 
-/* ---- Tasks ------------------------------------------------------------------------------- */
+/* ---- Tasks ----------------------------------------------------------------------------------- */
 
 enum config_run_kind {
     CONFIG_RUN_NONE, /* not run by this process: it waits for remote workers */
@@ -112,7 +112,7 @@ struct config_task {
     int64_t heartbeat_ms;
 };
 
-/* ---- Everything else --------------------------------------------------------------------- */
+/* ---- Everything else ------------------------------------------------------------------------- */
 
 enum config_overlap {
     CONFIG_OVERLAP_ALLOW,
@@ -263,7 +263,7 @@ struct config {
     struct config_owned *owned;               /* memory, time zones */
 };
 
-/* ---- Loading ----------------------------------------------------------------------------- */
+/* ---- Loading --------------------------------------------------------------------------------- */
 
 #define CONFIG_MAX_ERRORS   20
 #define CONFIG_MAX_WARNINGS 20
@@ -314,7 +314,7 @@ const char *config_task_nearest(const struct config *config, struct str name);
  * configuration when it is read as a file again. */
 void config_write(const struct config *config, struct json_writer *w);
 
-/* ---- Flags and variables ----------------------------------------------------------------- */
+/* ---- Flags and variables --------------------------------------------------------------------- */
 
 /* A key that can be set by a variable and by a flag. All strings are static. */
 struct config_flag {
@@ -331,7 +331,7 @@ bool config_flag_known(struct str name);
 /* The flag with that number, from 0; false after the last. */
 bool config_flag_enumerate(size_t index, struct config_flag *ret);
 
-/* ---- Parts on their own ------------------------------------------------------------------ */
+/* ---- Parts on their own ---------------------------------------------------------------------- */
 
 /* A policy together with what it points to. */
 struct parsed_policy;

@@ -39,6 +39,7 @@ struct committer {
     int64_t busy_since_ms; /* monotonic: with operations or a tick; 0: it is not */
 
     struct linger linger; /* the thread's own */
+    int64_t used_ms;      /* likewise, monotonic: when the store last had something to do */
 };
 
 /* ---- The thread ------------------------------------------------------------------------------ */
@@ -140,22 +141,38 @@ static bool has_work(const struct committer *c)
            !list_empty(&c->waiting);
 }
 
-/* Sleeps until there is something to do, or a tick is due. An idle store gets its upkeep first. The
- * mutex is held. */
+/* In how many ms the store is to get its upkeep: so long after it was last used, whatever other
+ * processes notify of. INT64_MAX: it wants none. */
+static int64_t upkeep_in_ms(const struct committer *c)
+{
+    const struct store_base *base = store_base(engine_store(c->engine));
+    if (!base->wants_upkeep)
+        return INT64_MAX;
+    return c->used_ms + (base->idle_ms ? base->idle_ms : IDLE_MS) - clock_monotonic_ms();
+}
+
+/* Sleeps until there is something to do, a tick is due, or the store wants its upkeep. The mutex is
+ * held. */
 static void rest(struct committer *c, int64_t wait_ms)
 {
-    struct store *store = engine_store(c->engine);
-    const int64_t asked_ms = store_base(store)->idle_ms, idle_ms = asked_ms ? asked_ms : IDLE_MS;
-    if (store_base(store)->wants_upkeep && wait_ms > idle_ms) {
-        sleep_for_ms(c, idle_ms);
-        if (has_work(c))
-            return;
+    const int64_t upkeep_ms = upkeep_in_ms(c);
+    if (upkeep_ms <= 0 && list_empty(&c->waiting) && !c->stopping) {
+        struct store *store = engine_store(c->engine);
         pthread_mutex_unlock(&c->mutex);
         store_ops(store)->upkeep(store);
+        c->used_ms = clock_monotonic_ms();
         pthread_mutex_lock(&c->mutex);
-        return; /* to see what has come meanwhile, and what time it is */
+    } else if (wait_ms > 0 && !has_work(c)) {
+        sleep_for_ms(c, wait_ms < upkeep_ms ? wait_ms : upkeep_ms);
     }
-    sleep_for_ms(c, wait_ms);
+}
+
+/* What a store does when it is idle and others wait for: at the end there is no idle time. */
+static void last_upkeep(const struct committer *c)
+{
+    struct store *store = engine_store(c->engine);
+    if (store_base(store)->wants_upkeep && store_base(store)->idle_ms > 0)
+        store_ops(store)->upkeep(store);
 }
 
 static void apply(struct committer *c, struct op_batch *batch)
@@ -190,8 +207,11 @@ static void *run(void *arg)
         if (is_time)
             tick(c);
         apply(c, &batch);
-        if (wants_flush(c))
+        const bool is_flush = wants_flush(c);
+        if (is_flush)
             engine_flush(c->engine);
+        if (is_time || is_flush || batch.n > 0)
+            c->used_ms = clock_monotonic_ms();
         if (engine_has_claimed(c->engine))
             watcher_claims(c->watcher);
         bool made_ready = engine_made_ready(c->engine);
@@ -201,11 +221,11 @@ static void *run(void *arg)
         const int64_t wait_ms = next_ms(c) - engine_now_ms(c->engine);
         pthread_mutex_lock(&c->mutex);
         c->busy_since_ms = 0;
-        if (wait_ms > 0 && !has_work(c))
-            rest(c, wait_ms);
+        rest(c, wait_ms);
     }
     pthread_mutex_unlock(&c->mutex);
     engine_flush(c->engine);
+    last_upkeep(c);
     return NULL;
 }
 

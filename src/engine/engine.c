@@ -221,7 +221,7 @@ void engine_forget(struct engine *e)
     e->shared_seen = -1;
     e->n_events = 0;
     e->cancels_ms = 0;
-    /* Whatever was found out about times may not have been so. Who does not keep time need not find
+    /* Whatever was found out about times may not have been so. Who is not the leader need not find
      * out again. */
     if (e->is_leader)
         e->wake_ms = 0;

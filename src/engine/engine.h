@@ -10,7 +10,7 @@
  * Invariants
  *   1. What an operation answers and what events tell has been committed.
  *   2. Breakers, limits and counters move in the transaction of the job that moves them, never
- * apart.
+ *      apart.
  *   3. After a failure nothing cached is believed: it is read again.
  *   4. Nothing here reads a clock or makes randomness of its own: both are given.
  *

@@ -12,8 +12,8 @@ static int64_t elapsed_ms(const struct engine *e, const struct job_status *s)
 {
     if (s->first_started_ms == 0)
         return 0;
-    int64_t held_now = s->paused_since_ms != 0 ? e->now_ms - s->paused_since_ms : 0;
-    int64_t elapsed = e->now_ms - s->first_started_ms - s->paused_ms - held_now;
+    int64_t paused_now = s->paused_since_ms != 0 ? e->now_ms - s->paused_since_ms : 0;
+    int64_t elapsed = e->now_ms - s->first_started_ms - s->paused_ms - paused_now;
     return elapsed > 0 ? elapsed : 0;
 }
 

@@ -24,58 +24,58 @@ struct store_status {
 
 struct store_status *store_status_new(const struct log *log, bool has_server)
 {
-    struct store_status *p = calloc(1, sizeof *p);
-    if (!p)
+    struct store_status *s = calloc(1, sizeof *s);
+    if (!s)
         return NULL;
-    p->log = log;
-    p->has_server = has_server;
-    pthread_mutex_init(&p->mutex, NULL);
-    return p;
+    s->log = log;
+    s->has_server = has_server;
+    pthread_mutex_init(&s->mutex, NULL);
+    return s;
 }
 
-void store_status_free(struct store_status *p)
+void store_status_free(struct store_status *s)
 {
-    if (!p)
+    if (!s)
         return;
-    pthread_mutex_destroy(&p->mutex);
-    free(p);
+    pthread_mutex_destroy(&s->mutex);
+    free(s);
 }
 
-void store_status_begins(struct store_status *p)
+void store_status_begins(struct store_status *s)
 {
-    pthread_mutex_lock(&p->mutex);
-    p->begun_ms = clock_monotonic_ms();
-    pthread_mutex_unlock(&p->mutex);
+    pthread_mutex_lock(&s->mutex);
+    s->begun_ms = clock_monotonic_ms();
+    pthread_mutex_unlock(&s->mutex);
 }
 
-static bool is_well_again(const struct store_status *p, bool wrote, int64_t now_ms)
+static bool is_well_again(const struct store_status *s, bool wrote, int64_t now_ms)
 {
-    return wrote || !p->needs_commit || now_ms - p->failed_ms >= PULSE_QUIET_MS;
+    return wrote || !s->needs_commit || now_ms - s->failed_ms >= STORE_STATUS_QUIET_MS;
 }
 
-void store_status_worked(struct store_status *p, bool wrote)
+void store_status_worked(struct store_status *s, bool wrote)
 {
     const int64_t now_ms = clock_monotonic_ms(), wall_ms = clock_wall_ms();
-    pthread_mutex_lock(&p->mutex);
-    p->begun_ms = 0;
-    p->state.heard_ms = wall_ms;
-    p->state.is_away = false;
-    const bool is_back = p->state.is_failing && is_well_again(p, wrote, now_ms);
-    const int64_t after_ms = now_ms - p->began_to_fail_ms;
+    pthread_mutex_lock(&s->mutex);
+    s->begun_ms = 0;
+    s->state.heard_ms = wall_ms;
+    s->state.is_away = false;
+    const bool is_back = s->state.is_failing && is_well_again(s, wrote, now_ms);
+    const int64_t after_ms = now_ms - s->began_to_fail_ms;
     if (is_back) {
-        p->state.is_failing = false;
-        p->state.since_ms = 0;
+        s->state.is_failing = false;
+        s->state.since_ms = 0;
     }
-    pthread_mutex_unlock(&p->mutex);
+    pthread_mutex_unlock(&s->mutex);
     if (is_back)
-        log_event(p->log, LOG_LEVEL_INFO, wall_ms, "store_works_again",
+        log_event(s->log, LOG_LEVEL_INFO, wall_ms, "store_works_again",
                   LOG_I("duration_ms", after_ms));
 }
 
 /* The first of a row, and then one in a while. */
-static bool is_to_be_told(const struct store_status *p, int64_t now_ms)
+static bool is_to_be_told(const struct store_status *s, int64_t now_ms)
 {
-    return !p->state.is_failing || now_ms - p->told_ms >= TELL_AGAIN_MS;
+    return !s->state.is_failing || now_ms - s->told_ms >= TELL_AGAIN_MS;
 }
 
 static bool is_the_callers(int code)
@@ -85,55 +85,56 @@ static bool is_the_callers(int code)
 }
 
 /* The mutex is held. */
-static void note_failure(struct store_status *p, bool began, const struct redrive_err *err,
+static void note_failure(struct store_status *s, bool began, const struct redrive_err *err,
                          int64_t now_ms, int64_t wall_ms)
 {
-    if (!p->state.is_failing) {
-        p->state.since_ms = wall_ms;
-        p->began_to_fail_ms = now_ms;
-        p->needs_commit = false;
+    if (!s->state.is_failing) {
+        s->state.since_ms = wall_ms;
+        s->began_to_fail_ms = now_ms;
+        s->needs_commit = false;
     }
-    p->failed_ms = now_ms;
-    p->needs_commit |= began;
-    p->state.is_failing = true;
-    p->state.is_away = p->has_server && !began;
-    p->state.err = *err;
+    s->failed_ms = now_ms;
+    s->needs_commit |= began;
+    s->state.is_failing = true;
+    s->state.is_away = s->has_server && !began;
+    s->state.err = *err;
 }
 
-void store_status_failed(struct store_status *p, bool began, const struct redrive_err *err)
+void store_status_failed(struct store_status *s, bool began, const struct redrive_err *err)
 {
     const int64_t now_ms = clock_monotonic_ms(), wall_ms = clock_wall_ms();
-    const int code = err->code < 0 && err->code > -PULSE_KINDS ? err->code : REDRIVE_E_INTERNAL;
-    pthread_mutex_lock(&p->mutex);
-    p->begun_ms = 0;
-    const uint64_t n = ++p->state.errors[-code];
-    const bool tells = !is_the_callers(code) && is_to_be_told(p, now_ms);
+    const int code =
+        err->code < 0 && err->code > -STORE_STATUS_KINDS ? err->code : REDRIVE_E_INTERNAL;
+    pthread_mutex_lock(&s->mutex);
+    s->begun_ms = 0;
+    const uint64_t n = ++s->state.errors[-code];
+    const bool tells = !is_the_callers(code) && is_to_be_told(s, now_ms);
     if (tells)
-        p->told_ms = now_ms;
+        s->told_ms = now_ms;
     if (!is_the_callers(code))
-        note_failure(p, began, err, now_ms, wall_ms);
-    pthread_mutex_unlock(&p->mutex);
+        note_failure(s, began, err, now_ms, wall_ms);
+    pthread_mutex_unlock(&s->mutex);
     if (tells)
-        log_event(p->log, LOG_LEVEL_ERROR, wall_ms, "store_failed", LOG_S("error", err->message),
+        log_event(s->log, LOG_LEVEL_ERROR, wall_ms, "store_failed", LOG_S("error", err->message),
                   LOG_S("detail", err->detail), LOG_I("failure_count", (int64_t)n));
 }
 
-void store_status_read(struct store_status *p, struct store_status_view *ret)
+void store_status_read(struct store_status *s, struct store_status_view *ret)
 {
-    pthread_mutex_lock(&p->mutex);
-    *ret = p->state;
-    if (p->begun_ms != 0)
-        ret->busy_ms = clock_monotonic_ms() - p->begun_ms;
-    pthread_mutex_unlock(&p->mutex);
+    pthread_mutex_lock(&s->mutex);
+    *ret = s->state;
+    if (s->begun_ms != 0)
+        ret->busy_ms = clock_monotonic_ms() - s->begun_ms;
+    pthread_mutex_unlock(&s->mutex);
 }
 
-bool store_status_is_away(struct store_status *p, struct redrive_err *err)
+bool store_status_is_away(struct store_status *s, struct redrive_err *err)
 {
-    pthread_mutex_lock(&p->mutex);
-    const bool is_away = p->state.is_away;
+    pthread_mutex_lock(&s->mutex);
+    const bool is_away = s->state.is_away;
     if (is_away && err)
-        *err = p->state.err;
-    pthread_mutex_unlock(&p->mutex);
+        *err = s->state.err;
+    pthread_mutex_unlock(&s->mutex);
     return is_away;
 }
 

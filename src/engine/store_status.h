@@ -5,8 +5,9 @@
  * when they work again; each failure is counted by the kind of its error.
  *
  * A transaction that only looks proves that a store answers, and not that it can be written to:
- * after a failure in writing it takes a commit, or PULSE_QUIET_MS without another failure, to be
- * well again. What is the fault of whoever asked (too big, out of range) is counted, and no more.
+ * after a failure in writing it takes a commit, or STORE_STATUS_QUIET_MS without another failure,
+ * to be well again. What is the fault of whoever asked (too big, out of range) is counted, and no
+ * more.
  */
 #ifndef ENGINE_STORE_STATUS_H
 #define ENGINE_STORE_STATUS_H
@@ -17,9 +18,9 @@
 #include "base/os/log.h"
 #include "redrive.h"
 
-#define PULSE_QUIET_MS 60000
-/* Error codes are -1 … -(PULSE_KINDS - 1); what is beyond counts as REDRIVE_E_INTERNAL. */
-#define PULSE_KINDS 32
+#define STORE_STATUS_QUIET_MS 60000
+/* Error codes are -1 … -(STORE_STATUS_KINDS - 1); what is beyond counts as REDRIVE_E_INTERNAL. */
+#define STORE_STATUS_KINDS 32
 
 struct store_status;
 
@@ -30,8 +31,8 @@ struct store_status_view {
     int64_t since_ms; /* wall time of the first failure in a row; 0: it is not failing */
     int64_t heard_ms; /* wall time of the last transaction that went well; 0: there was none */
     int64_t busy_ms;  /* how long the transaction in hand has taken so far; 0: there is none */
-    struct redrive_err err;       /* the last failure */
-    uint64_t errors[PULSE_KINDS]; /* by code: errors[-code] */
+    struct redrive_err err;              /* the last failure */
+    uint64_t errors[STORE_STATUS_KINDS]; /* by code: errors[-code] */
 };
 
 /* NULL when there is no memory. `log` is borrowed and may be NULL. Only of a store behind a server

@@ -15,7 +15,7 @@
 #define WATCH_MS 50
 #define AGAIN_MS 250
 
-/* How often to look around, and for how long time is kept by one who no longer does. */
+/* How often to look, and how long one stays the leader who no longer does. */
 #define LOOK_MS 1000
 #define KEEP_MS 3000
 

@@ -32,7 +32,7 @@ struct watcher_options {
      */
     void (*tell)(void *ctx, uint32_t notification, bool is_leader);
     /* Called on the watcher's thread: whether this process could carry out what time brings. The
-     * watcher has a connection of its own: as long as that one works it would go on keeping time
+     * watcher has a connection of its own: as long as that one works it would stay the leader
      * for all, while the process itself hangs or stops. NULL: always. */
     bool (*can_lead)(void *ctx);
     void *ctx;
@@ -47,10 +47,11 @@ void watcher_stop(struct watcher *watcher);
 
 /* This process has begun to claim jobs. Any thread. */
 void watcher_claims(struct watcher *watcher);
-/* This process cannot keep time, it seems: somebody else may try, if there is one. Any thread. */
+/* This process cannot be the leader, it seems: somebody else may try, if there is one. Any thread.
+ */
 void watcher_give_time_back(struct watcher *watcher);
 
-/* Whether a process on this store keeps time before it has looked around. */
+/* Whether a process on this store is the leader before it has looked. */
 bool watcher_leads_at_first(const struct store *store);
 
 #endif

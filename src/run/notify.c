@@ -54,7 +54,7 @@ static void one_is_closed(struct notifier *n)
 
 static void stop_carrying(struct notifier *n, int64_t grace_ms);
 
-/* ---- Sending -------------------------------------------------------------------------------- */
+/* ---- Sending --------------------------------------------------------------------------------- */
 
 static void on_note_closed(uv_handle_t *timer)
 {
@@ -210,7 +210,7 @@ void notifier_on_alert(const struct alert_event *event, void *ctx)
         hand_in(n, &n->targets[2 * i + 1], event->json);
 }
 
-/* ---- Start and stop ------------------------------------------------------------------------ */
+/* ---- Start and stop -------------------------------------------------------------------------- */
 
 int notifier_new(const struct notifier_options *options, struct notifier **ret,
                  struct redrive_err *err)

@@ -84,7 +84,7 @@ void runner_cancel(struct run *run)
     make_end(run, RUN_CANCELLED);
 }
 
-/* ---- Stopping ----------------------------------------------------------------------------- */
+/* ---- Stopping -------------------------------------------------------------------------------- */
 
 static void on_grace_closed(uv_handle_t *grace)
 {
@@ -139,7 +139,7 @@ void runner_free(struct runner *runner)
         runner->ops->free(runner);
 }
 
-/* ---- Ending a run -------------------------------------------------------------------------- */
+/* ---- Ending a run ---------------------------------------------------------------------------- */
 
 static struct run_outcome as_it_was_ended(const struct run *run, const struct run_outcome *outcome,
                                           char *text, size_t size)

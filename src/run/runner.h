@@ -113,7 +113,7 @@ struct runner {
     void *stopped_ctx;
 };
 
-/* ---- For callers that have jobs ------------------------------------------------------------ */
+/* ---- For callers that have jobs -------------------------------------------------------------- */
 
 /* Takes a job. `ret` (may be NULL) is the handle for runner_cancel, valid until `done` is called.
  * STOPPING after runner_stop; NOMEM, INVALID: not taken, `done` will not be called. */
@@ -131,7 +131,7 @@ void runner_stop(struct runner *runner, int64_t grace_ms, void (*stopped)(void *
 /* After `stopped` was called, also from inside it. NULL does nothing. */
 void runner_free(struct runner *runner);
 
-/* ---- For runners -------------------------------------------------------------------------- */
+/* ---- For runners ----------------------------------------------------------------------------- */
 
 /* Also makes the process ignore SIGPIPE: a child that closes its standard input, or a server that
  * closes its socket, must give an error code and not end this process. SIGCHLD, if ignored, is not

@@ -214,7 +214,7 @@ void claim_waits_ready(struct claim_waits *all)
     ask(all, &asking);
 }
 
-/* ---- Start and end ------------------------------------------------------------------------- */
+/* ---- Start and end --------------------------------------------------------------------------- */
 
 /* Answers those that sleep and may not go on; when all is closed that is every one. */
 static void end_sleepers(struct claim_waits *all, bool closes)

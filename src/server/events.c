@@ -416,7 +416,7 @@ int event_kinds_parse(struct str names, uint32_t *ret, struct redrive_err *err)
     return 0;
 }
 
-/* ---- Start and end ------------------------------------------------------------------------- */
+/* ---- Start and end --------------------------------------------------------------------------- */
 
 static void release(struct event_hub *hub)
 {

@@ -39,24 +39,24 @@ const char *health_check_store_name(const struct health_check_facts *facts)
     }
 }
 
-/* ---- What is known ------------------------------------------------------------------------- */
+/* ---- What is known --------------------------------------------------------------------------- */
 
 /* The mutex is held. */
-static bool is_silent(const struct health_check *c)
+static bool is_silent(const struct health_check *h)
 {
-    return c->asked_ms != 0 && clock_monotonic_ms() - c->asked_ms >= HEALTH_CHECK_PATIENCE_MS;
+    return h->asked_ms != 0 && clock_monotonic_ms() - h->asked_ms >= HEALTH_CHECK_PATIENCE_MS;
 }
 
 /* The result of the last transaction comes before that of the last read, which may be old. */
-static struct health_check_facts facts_now(struct health_check *c)
+static struct health_check_facts facts_now(struct health_check *h)
 {
     struct store_status_view store_status;
-    store_status_read(c->store_status, &store_status);
-    pthread_mutex_lock(&c->mutex);
-    struct health_check_facts facts = c->last;
-    const bool silent = is_silent(c);
-    const int64_t asked_wall_ms = c->asked_wall_ms;
-    pthread_mutex_unlock(&c->mutex);
+    store_status_read(h->store_status, &store_status);
+    pthread_mutex_lock(&h->mutex);
+    struct health_check_facts facts = h->last;
+    const bool silent = is_silent(h);
+    const int64_t asked_wall_ms = h->asked_wall_ms;
+    pthread_mutex_unlock(&h->mutex);
     if (store_status.is_away ||
         (store_status.is_failing && facts.store == HEALTH_CHECK_OK && !silent)) {
         facts.store = store_status.is_away ? HEALTH_CHECK_UNREACHABLE : HEALTH_CHECK_FAILING;
@@ -70,33 +70,33 @@ static struct health_check_facts facts_now(struct health_check *c)
     return facts;
 }
 
-static void answer(struct health_check *c, struct health_check_wait *wait)
+static void answer(struct health_check *h, struct health_check_wait *wait)
 {
-    const struct health_check_facts facts = facts_now(c);
+    const struct health_check_facts facts = facts_now(h);
     wait->done(wait, &facts);
 }
 
-/* ---- The thread ---------------------------------------------------------------------------- */
+/* ---- The thread ------------------------------------------------------------------------------ */
 
 /* A failure leaves the values as they were. */
-static void note(struct health_check *c, int rc, const struct health_check_facts *read)
+static void note(struct health_check *h, int rc, const struct health_check_facts *read)
 {
-    struct health_check_facts *last = &c->last;
+    struct health_check_facts *last = &h->last;
     if (rc == 0) {
         *last = *read;
         return;
     }
     if (last->store != HEALTH_CHECK_UNREACHABLE)
-        last->since_ms = c->asked_wall_ms;
+        last->since_ms = h->asked_wall_ms;
     last->store = HEALTH_CHECK_UNREACHABLE;
     last->err = read->err;
 }
 
-static int read_figures(struct health_check *c, const struct health_thresholds *thresholds,
+static int read_figures(struct health_check *h, const struct health_thresholds *thresholds,
                         struct health_check_facts *ret)
 {
     struct worker_page workers = {0};
-    int rc = stats_health(c->store, thresholds, c->now_ms(c->now_ctx), &ret->health, &workers,
+    int rc = stats_health(h->store, thresholds, h->now_ms(h->now_ctx), &ret->health, &workers,
                           &ret->err);
     ret->workers = workers.n;
     ret->read_ms = clock_wall_ms();
@@ -105,10 +105,10 @@ static int read_figures(struct health_check *c, const struct health_thresholds *
 }
 
 /* Takes all waiting calls; only the caller answers them from then on. The mutex is held. */
-static void take_all(struct health_check *c, struct list *ret)
+static void take_all(struct health_check *h, struct list *ret)
 {
     list_init(ret);
-    LIST_FOREACH (&c->waiting, link) {
+    LIST_FOREACH (&h->waiting, link) {
         struct health_check_wait *wait = LIST_ENTRY(link, struct health_check_wait, link);
         list_remove(link);
         list_insert(ret, link);
@@ -116,89 +116,89 @@ static void take_all(struct health_check *c, struct list *ret)
     }
 }
 
-static void answer_all(struct health_check *c, struct list *waits)
+static void answer_all(struct health_check *h, struct list *waits)
 {
     LIST_FOREACH (waits, link) {
         struct health_check_wait *wait = LIST_ENTRY(link, struct health_check_wait, link);
         list_remove(link);
-        timer_unset(c->timers, &wait->timer);
-        answer(c, wait);
+        timer_unset(h->timers, &wait->timer);
+        answer(h, wait);
     }
 }
 
 static void *run(void *arg)
 {
-    struct health_check *c = arg;
+    struct health_check *h = arg;
     struct list waits;
-    pthread_mutex_lock(&c->mutex);
-    while (!c->stopping) {
-        if (list_empty(&c->waiting)) {
-            pthread_cond_wait(&c->wake, &c->mutex);
+    pthread_mutex_lock(&h->mutex);
+    while (!h->stopping) {
+        if (list_empty(&h->waiting)) {
+            pthread_cond_wait(&h->wake, &h->mutex);
             continue;
         }
         const struct health_thresholds thresholds =
-            LIST_ENTRY(c->waiting.next, struct health_check_wait, link)->thresholds;
-        c->asked_ms = clock_monotonic_ms();
-        c->asked_wall_ms = clock_wall_ms();
-        pthread_mutex_unlock(&c->mutex);
+            LIST_ENTRY(h->waiting.next, struct health_check_wait, link)->thresholds;
+        h->asked_ms = clock_monotonic_ms();
+        h->asked_wall_ms = clock_wall_ms();
+        pthread_mutex_unlock(&h->mutex);
         struct health_check_facts read = {0};
-        int rc = read_figures(c, &thresholds, &read);
-        pthread_mutex_lock(&c->mutex);
-        note(c, rc, &read);
-        c->asked_ms = 0;
-        take_all(c, &waits);
-        pthread_mutex_unlock(&c->mutex);
-        answer_all(c, &waits);
-        pthread_mutex_lock(&c->mutex);
+        int rc = read_figures(h, &thresholds, &read);
+        pthread_mutex_lock(&h->mutex);
+        note(h, rc, &read);
+        h->asked_ms = 0;
+        take_all(h, &waits);
+        pthread_mutex_unlock(&h->mutex);
+        answer_all(h, &waits);
+        pthread_mutex_lock(&h->mutex);
     }
-    pthread_mutex_unlock(&c->mutex);
+    pthread_mutex_unlock(&h->mutex);
     return NULL;
 }
 
-/* ---- Asking -------------------------------------------------------------------------------- */
+/* ---- Asking ---------------------------------------------------------------------------------- */
 
 static void on_patience_over(struct timer *timer)
 {
     struct health_check_wait *wait =
         (struct health_check_wait *)(void *)((char *)timer -
                                              offsetof(struct health_check_wait, timer));
-    struct health_check *c = wait->health_check;
-    pthread_mutex_lock(&c->mutex);
+    struct health_check *h = wait->health_check;
+    pthread_mutex_lock(&h->mutex);
     const bool is_ours = !wait->is_taken;
     if (is_ours) {
         list_remove(&wait->link);
         wait->is_taken = true;
-        c->answering++;
+        h->answering++;
     }
-    pthread_mutex_unlock(&c->mutex);
+    pthread_mutex_unlock(&h->mutex);
     if (!is_ours)
         return;
-    answer(c, wait);
-    pthread_mutex_lock(&c->mutex);
-    c->answering--;
-    pthread_cond_signal(&c->wake);
-    pthread_mutex_unlock(&c->mutex);
+    answer(h, wait);
+    pthread_mutex_lock(&h->mutex);
+    h->answering--;
+    pthread_cond_signal(&h->wake);
+    pthread_mutex_unlock(&h->mutex);
 }
 
-void health_check_ask(struct health_check *c, struct health_check_wait *wait)
+void health_check_ask(struct health_check *h, struct health_check_wait *wait)
 {
-    const bool is_away = store_status_is_away(c->store_status, NULL);
-    wait->health_check = c;
+    const bool is_away = store_status_is_away(h->store_status, NULL);
+    wait->health_check = h;
     timer_init(&wait->timer, on_patience_over);
-    pthread_mutex_lock(&c->mutex);
-    wait->is_taken = is_away || c->stopping || is_silent(c);
+    pthread_mutex_lock(&h->mutex);
+    wait->is_taken = is_away || h->stopping || is_silent(h);
     if (!wait->is_taken) {
-        list_insert(&c->waiting, &wait->link);
-        timer_set(c->timers, &wait->timer, clock_monotonic_ms() + HEALTH_CHECK_PATIENCE_MS);
-        pthread_cond_signal(&c->wake);
+        list_insert(&h->waiting, &wait->link);
+        timer_set(h->timers, &wait->timer, clock_monotonic_ms() + HEALTH_CHECK_PATIENCE_MS);
+        pthread_cond_signal(&h->wake);
     }
     const bool is_ours = wait->is_taken;
-    pthread_mutex_unlock(&c->mutex);
+    pthread_mutex_unlock(&h->mutex);
     if (is_ours)
-        answer(c, wait);
+        answer(h, wait);
 }
 
-/* ---- Life cycle ---------------------------------------------------------------------------- */
+/* ---- Life cycle ------------------------------------------------------------------------------ */
 
 int health_check_new(const char *store_url, struct timers *timers,
                      struct store_status *store_status, int64_t (*now_ms)(void *ctx), void *ctx,
@@ -206,54 +206,54 @@ int health_check_new(const char *store_url, struct timers *timers,
 {
     const struct store_options options = {.create = true};
     *ret = NULL;
-    struct health_check *c = calloc(1, sizeof *c);
-    if (!c)
+    struct health_check *h = calloc(1, sizeof *h);
+    if (!h)
         return err_nomem(err);
-    c->timers = timers;
-    c->store_status = store_status;
-    c->now_ms = now_ms;
-    c->now_ctx = ctx;
-    list_init(&c->waiting);
-    pthread_mutex_init(&c->mutex, NULL);
-    pthread_cond_init(&c->wake, NULL);
-    int rc = store_open(store_url, &options, &c->store, err);
-    if (rc == 0 && pthread_create(&c->thread, NULL, run, c) != 0)
+    h->timers = timers;
+    h->store_status = store_status;
+    h->now_ms = now_ms;
+    h->now_ctx = ctx;
+    list_init(&h->waiting);
+    pthread_mutex_init(&h->mutex, NULL);
+    pthread_cond_init(&h->wake, NULL);
+    int rc = store_open(store_url, &options, &h->store, err);
+    if (rc == 0 && pthread_create(&h->thread, NULL, run, h) != 0)
         rc = err_set(err, REDRIVE_E_IO, "cannot start a thread");
-    c->is_started = rc == 0;
+    h->is_started = rc == 0;
     if (rc < 0) {
-        health_check_free(c);
+        health_check_free(h);
         return rc;
     }
-    *ret = c;
+    *ret = h;
     return 0;
 }
 
-static void await_timers(struct health_check *c)
+static void await_timers(struct health_check *h)
 {
-    pthread_mutex_lock(&c->mutex);
-    while (c->answering > 0)
-        pthread_cond_wait(&c->wake, &c->mutex);
-    pthread_mutex_unlock(&c->mutex);
+    pthread_mutex_lock(&h->mutex);
+    while (h->answering > 0)
+        pthread_cond_wait(&h->wake, &h->mutex);
+    pthread_mutex_unlock(&h->mutex);
 }
 
-void health_check_free(struct health_check *c)
+void health_check_free(struct health_check *h)
 {
     struct list waits;
-    if (!c)
+    if (!h)
         return;
-    pthread_mutex_lock(&c->mutex);
-    c->stopping = true;
-    pthread_cond_signal(&c->wake);
-    pthread_mutex_unlock(&c->mutex);
-    if (c->is_started)
-        (void)pthread_join(c->thread, NULL);
-    pthread_mutex_lock(&c->mutex);
-    take_all(c, &waits);
-    pthread_mutex_unlock(&c->mutex);
-    answer_all(c, &waits);
-    await_timers(c);
-    store_close(c->store);
-    pthread_cond_destroy(&c->wake);
-    pthread_mutex_destroy(&c->mutex);
-    free(c);
+    pthread_mutex_lock(&h->mutex);
+    h->stopping = true;
+    pthread_cond_signal(&h->wake);
+    pthread_mutex_unlock(&h->mutex);
+    if (h->is_started)
+        (void)pthread_join(h->thread, NULL);
+    pthread_mutex_lock(&h->mutex);
+    take_all(h, &waits);
+    pthread_mutex_unlock(&h->mutex);
+    answer_all(h, &waits);
+    await_timers(h);
+    store_close(h->store);
+    pthread_cond_destroy(&h->wake);
+    pthread_mutex_destroy(&h->mutex);
+    free(h);
 }

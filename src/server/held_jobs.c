@@ -114,7 +114,7 @@ static void add(struct held_jobs *all, const struct lease *lease, int64_t now_ms
     all->n++;
 }
 
-/* ---- Changes ------------------------------------------------------------------------------- */
+/* ---- Changes --------------------------------------------------------------------------------- */
 
 void held_jobs_add(struct held_jobs *all, const struct lease *lease, int64_t now_ms)
 {
@@ -161,7 +161,7 @@ void held_jobs_event(const struct engine_event *event, void *ctx)
     pthread_mutex_unlock(&all->mutex);
 }
 
-/* ---- Reading ------------------------------------------------------------------------------- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 size_t held_jobs_count(struct held_jobs *all, int64_t now_ms)
 {

@@ -62,7 +62,7 @@ void remote_workers_free(struct remote_workers *all)
     free(all);
 }
 
-/* ---- The list; the mutex is held --------------------------------------------------------- */
+/* ---- The list; the mutex is held ------------------------------------------------------------- */
 
 static struct str key_of(struct remote_workers *all, struct str tenant, struct str name)
 {
@@ -116,7 +116,7 @@ static void drop(struct remote_workers *all, struct remote *one)
     free(one);
 }
 
-/* ---- Events -------------------------------------------------------------------------------- */
+/* ---- Events ---------------------------------------------------------------------------------- */
 
 void remote_workers_seen(struct remote_workers *all, struct str tenant, struct str name,
                          int64_t now_ms, int64_t waits_until_ms)

@@ -18,100 +18,100 @@ struct timers {
     bool ending;
 };
 
-static void wait_until_ms(struct timers *b, int64_t at_ms)
+static void wait_until_ms(struct timers *t, int64_t at_ms)
 {
     struct timespec at = {.tv_sec = at_ms / 1000, .tv_nsec = (long)(at_ms % 1000) * 1000000};
-    (void)pthread_cond_timedwait(&b->changed, &b->mutex, &at);
+    (void)pthread_cond_timedwait(&t->changed, &t->mutex, &at);
 }
 
 static void *run(void *arg)
 {
-    struct timers *b = arg;
-    pthread_mutex_lock(&b->mutex);
-    while (!b->ending) {
-        if (list_empty(&b->set)) {
-            pthread_cond_wait(&b->changed, &b->mutex);
+    struct timers *t = arg;
+    pthread_mutex_lock(&t->mutex);
+    while (!t->ending) {
+        if (list_empty(&t->set)) {
+            pthread_cond_wait(&t->changed, &t->mutex);
             continue;
         }
-        struct timer *first = LIST_ENTRY(b->set.next, struct timer, link);
+        struct timer *first = LIST_ENTRY(t->set.next, struct timer, link);
         if (first->at_ms > clock_monotonic_ms()) {
-            wait_until_ms(b, first->at_ms);
+            wait_until_ms(t, first->at_ms);
             continue;
         }
         list_remove(&first->link);
-        b->firing = first;
-        pthread_mutex_unlock(&b->mutex);
+        t->firing = first;
+        pthread_mutex_unlock(&t->mutex);
         /* It may be gone afterwards. */
         first->fire(first);
-        pthread_mutex_lock(&b->mutex);
-        b->firing = NULL;
-        pthread_cond_broadcast(&b->idle);
+        pthread_mutex_lock(&t->mutex);
+        t->firing = NULL;
+        pthread_cond_broadcast(&t->idle);
     }
-    pthread_mutex_unlock(&b->mutex);
+    pthread_mutex_unlock(&t->mutex);
     return NULL;
 }
 
-void timer_set(struct timers *b, struct timer *timer, int64_t at_ms)
+void timer_set(struct timers *t, struct timer *timer, int64_t at_ms)
 {
-    pthread_mutex_lock(&b->mutex);
+    pthread_mutex_lock(&t->mutex);
     list_remove(&timer->link);
     timer->at_ms = at_ms;
-    struct list *after = b->set.prev;
-    while (after != &b->set && LIST_ENTRY(after, struct timer, link)->at_ms > at_ms)
+    struct list *after = t->set.prev;
+    while (after != &t->set && LIST_ENTRY(after, struct timer, link)->at_ms > at_ms)
         after = after->prev;
     list_insert(after->next, &timer->link);
-    if (b->set.next == &timer->link)
-        pthread_cond_signal(&b->changed);
-    pthread_mutex_unlock(&b->mutex);
+    if (t->set.next == &timer->link)
+        pthread_cond_signal(&t->changed);
+    pthread_mutex_unlock(&t->mutex);
 }
 
-void timer_unset(struct timers *b, struct timer *timer)
+void timer_unset(struct timers *t, struct timer *timer)
 {
-    pthread_mutex_lock(&b->mutex);
-    while (b->firing == timer && !pthread_equal(pthread_self(), b->thread))
-        pthread_cond_wait(&b->idle, &b->mutex);
+    pthread_mutex_lock(&t->mutex);
+    while (t->firing == timer && !pthread_equal(pthread_self(), t->thread))
+        pthread_cond_wait(&t->idle, &t->mutex);
     list_remove(&timer->link);
-    pthread_mutex_unlock(&b->mutex);
+    pthread_mutex_unlock(&t->mutex);
 }
 
-static void destroy(struct timers *b)
+static void destroy(struct timers *t)
 {
-    pthread_cond_destroy(&b->changed);
-    pthread_cond_destroy(&b->idle);
-    pthread_mutex_destroy(&b->mutex);
-    free(b);
+    pthread_cond_destroy(&t->changed);
+    pthread_cond_destroy(&t->idle);
+    pthread_mutex_destroy(&t->mutex);
+    free(t);
 }
 
 int timers_new(struct timers **ret, struct redrive_err *err)
 {
     pthread_condattr_t monotonic;
-    struct timers *b = calloc(1, sizeof *b);
+    struct timers *t = calloc(1, sizeof *t);
     *ret = NULL;
-    if (!b)
+    if (!t)
         return err_nomem(err);
-    list_init(&b->set);
-    pthread_mutex_init(&b->mutex, NULL);
+    list_init(&t->set);
+    pthread_mutex_init(&t->mutex, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&b->changed, &monotonic);
+    pthread_cond_init(&t->changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    pthread_cond_init(&b->idle, NULL);
-    if (pthread_create(&b->thread, NULL, run, b) != 0) {
-        destroy(b);
+    pthread_cond_init(&t->idle, NULL);
+    if (pthread_create(&t->thread, NULL, run, t) != 0) {
+        destroy(t);
         return err_set(err, REDRIVE_E_NOMEM, "cannot start the thread of timers");
     }
-    *ret = b;
+    *ret = t;
     return 0;
 }
 
-void timers_free(struct timers *b)
+void timers_free(struct timers *t)
 {
-    if (!b)
+    if (!t)
         return;
-    pthread_mutex_lock(&b->mutex);
-    b->ending = true;
-    pthread_cond_signal(&b->changed);
-    pthread_mutex_unlock(&b->mutex);
-    pthread_join(b->thread, NULL);
-    destroy(b);
+    pthread_mutex_lock(&t->mutex);
+    t->ending = true;
+    pthread_cond_signal(&t->changed);
+    pthread_mutex_unlock(&t->mutex);
+    pthread_join(t->thread, NULL);
+    destroy(t);
 }

@@ -92,8 +92,8 @@ static double time_step(double span_s, double count)
 
 static double count_step(double span, double count)
 {
-    double transaction = pow(10, floor(log10(span / count)));
-    double steps[] = {transaction, 2 * transaction, 5 * transaction, 10 * transaction};
+    double unit = pow(10, floor(log10(span / count)));
+    double steps[] = {unit, 2 * unit, 5 * unit, 10 * unit};
     return round_step(span, count, steps, 4);
 }
 

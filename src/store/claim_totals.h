@@ -4,8 +4,8 @@
  * A task is known by its place among the tasks of the filter. Where the filter limits no task every
  * place is as good as any other, and nothing is counted.
  */
-#ifndef STORE_CLAIM_TALLY_H
-#define STORE_CLAIM_TALLY_H
+#ifndef STORE_CLAIM_TOTALS_H
+#define STORE_CLAIM_TOTALS_H
 
 #include <stdbool.h>
 #include <stddef.h>

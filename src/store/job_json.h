@@ -1,4 +1,4 @@
-/* job_json.h - a job as every door shows it.
+/* job_json.h - a job as every interface shows it.
  *
  * One object with the same names everywhere: the command line, exports, HTTP. Times are text,
  * 2026-05-01T12:00:00.000Z; what is absent is null. The payload stands there as it was submitted,

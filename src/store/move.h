@@ -133,8 +133,7 @@ struct move_list {
 
 struct move move_at(const struct move_list *list, size_t i);
 
-/* ---- Jobs that come in ------------------------------------------------------------------------
- */
+/* ---- Jobs that come in ----------------------------------------------------------------------- */
 
 /* The answer to one submit. */
 struct submit_result {

@@ -125,7 +125,7 @@ void partitions_count(struct partitions *partitions, struct partition *partition
     partitions->touched = partition;
 }
 
-void lines_written(struct partitions *partitions)
+void partitions_written(struct partitions *partitions)
 {
     struct partition *next;
     for (struct partition *partition = partitions->touched; partition; partition = next) {
@@ -139,7 +139,7 @@ void lines_written(struct partitions *partitions)
 
 void partitions_forget(struct partitions *partitions)
 {
-    lines_written(partitions);
+    partitions_written(partitions);
     if (!partitions->added)
         return;
     partitions_release(partitions);

@@ -52,7 +52,7 @@ bool partitions_keep(struct partitions *partitions, const struct partition *read
 /* A job has come (from < 0), gone (to < 0) or moved. */
 void partitions_count(struct partitions *partitions, struct partition *partition, int from, int to);
 /* What was counted has been written. */
-void lines_written(struct partitions *partitions);
+void partitions_written(struct partitions *partitions);
 /* The transaction was rolled back: nothing was counted, and partitions that it has added are not
  * there. */
 void partitions_forget(struct partitions *partitions);

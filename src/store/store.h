@@ -15,30 +15,30 @@
  *      rollback, or a commit that failed with anything but REDRIVE_E_IO, none has happened. After
  *      REDRIVE_E_IO from commit the outcome is unknown: all moves were made, or none; unless the
  *      handle's `is_rolled_back` says that none was. A store that loses the answer to a commit asks
- * its server for the outcome before it says so. A transaction whose commit has failed is over with
- *      rollback.
+ *      its server for the outcome before it says so. A transaction whose commit has failed is over
+ *      with rollback.
  *   2. A move that cannot be made (stale token, wrong state, taken key) says so in its own result,
  *      changes nothing, and fails none of the other moves.
  *   3. A slot that returns a negative code has failed as a whole: the transaction must be rolled
- * back. REDRIVE_E_CANCELLED, from a slot or from commit, means that another transaction was in the
- * way, or that a connection was lost: nothing has happened, and the same transaction may be tried
- * again. A store in which no transaction waits for another finds that out at the commit: a row, a
- * key or a shared row is no longer what the transaction has seen.
+ *      back. REDRIVE_E_CANCELLED, from a slot or from commit, means that another transaction was in
+ *      the way, or that a connection was lost: nothing has happened, and the same transaction may
+ *      be tried again. A store in which no transaction waits for another finds that out at the
+ *      commit: a row, a key or a shared row is no longer what the transaction has seen.
  *   4. Read first, write last. Within a transaction, reads by name (`lookup`, `list` with an id or
- * with a tenant and a unique key), rows that a move or `history` needs, and what processes share
- * show the transaction's own moves. All other reads of jobs find them by an index, which may be
- * that of the committed store: they leave out a job that the transaction has moved, or show it as
- * it is now, and counts may be those of before the transaction. No other transaction sees a move
- * before the commit.
+ *      with a tenant and a unique key), rows that a move or `history` needs, and what processes
+ *      share show the transaction's own moves. All other reads of jobs find them by an index, which
+ *      may be that of the committed store: they leave out a job that the transaction has moved, or
+ *      show it as it is now, and counts may be those of before the transaction. No other
+ *      transaction sees a move before the commit.
  *   5. Two transactions never both start the same job, hand out the same probe, or make the same
- * cron tick, whatever processes they run in.
+ *      cron tick, whatever processes they run in.
  *   6. What is durable after a commit survives as the store's `durability` says.
  *   7. A store handle is used by one thread at a time. Several processes may open the same store.
  *   8. Only the moves of core/state.h are made.
  *   9. Pages belong to the caller, who releases them; what they hold lives in them. A read that
  *      fails leaves its page empty.
  *  10. There is one transaction a handle at a time: a second begin, a commit or a move without a
- * transaction are REDRIVE_E_STATE; a rollback without one does nothing.
+ *      transaction are REDRIVE_E_STATE; a rollback without one does nothing.
  *  11. A move of a job that is not there is REDRIVE_E_NOT_FOUND, its `state` means nothing.
  *  12. An empty string is as good as an absent one, in filters and in keys. A read that is given no
  *      tenant is about all of them.
@@ -85,11 +85,11 @@ enum store_capability {
     STORE_WAKES_FEW = 1 << 6,
 };
 
-/* What a transaction means to processes that wait for notification of the store. */
+/* What a transaction means to processes that wait for notifications. */
 enum store_notification {
     STORE_NOTIFY_READY = 1 << 0, /* jobs have come into the queue */
     STORE_NOTIFY_TIME = 1 << 1,  /* jobs wait for their time, or something shared has changed: the
-                                  * process that keeps time must look */
+                                  * leader must look */
     STORE_NOTIFY_END = 1 << 2,   /* for processes that show the jobs: some have come or ended */
     STORE_NOTIFY_ALL = (1 << 3) - 1,
 };
@@ -121,8 +121,8 @@ struct store_options {
     int64_t busy_wait_ms; /* how long to wait for other handles before REDRIVE_E_IO; 0: 5 s */
     int64_t log_frames;   /* SQLite: pages in the log after which it is moved into the file, if the
                            * store does that itself; 0: its own choice. For tests */
-    uint64_t origin; /* handles with the same one need not tell each other their notification, if
-                      * the store can tell them apart (STORE_TELLS); 0: one of its own */
+    uint64_t origin;      /* handles with the same one need not notify each other, if
+                           * the store can tell them apart (STORE_TELLS); 0: one of its own */
 };
 
 /* What a backup has copied. */
@@ -317,11 +317,11 @@ struct store_ops {
     /* Returns when another process may have changed something, or after `timeout_ms`.
      * `ret_notification` (may be NULL) has bits of enum store_notification: what is new since this
      * handle's last wait or transaction, at the least; 0 when the time is over, or the wait has
-     * failed. News that may have been lost with a connection are STORE_NOTIFY_ALL. */
+     * failed. If some may have been lost with a connection: STORE_NOTIFY_ALL. */
     int (*wait)(struct store *store, int64_t timeout_ms, uint32_t *ret_notification,
                 struct redrive_err *err);
 
-    /* Looks around without a transaction, and asks to keep time for all processes. That is granted
+    /* Looks without a transaction, and asks to be the leader of all processes. That is granted
      * to one handle at a time, until it closes or has not asked for the `keep_ms` that it said
      * last; with 0 it is given back. A handle that was stopped meanwhile may believe it longer: to
      * keep time is to make ordinary transactions. `claims`: it belongs to a process that takes

@@ -26,23 +26,29 @@
  * What a move leaves in the row, beside the state
  *   every one   updated = the transaction's time
  *   submit      created = the transaction's time; process_after = the spec's, or the transaction's
- * time when it has none. A seq is never given twice, not even after its job is gone. start attempts
- * + 1, started, first_started (if 0), token, lease, worker, permit leaving running, by settle or
- * cancel token, lease and permit 0; worker and started stay settle      reason and crashes = the
- * decision's; process_after = the transaction's time + delay for retrying and scheduled, or the end
- * of time if that is later than can be told, else as it was; error and fingerprint unless the
- * error's class is success or the settle leaves no row in the history; result unless absent settle
- * that takes the attempt back attempts - 1, deferrals + 1; back at 0 attempts also first_started =
- * held = 0, so that the epoch's time starts with a start that counts extend      lease, if that is
- * later park        deferrals + 1, parked_by_limit, held_since = the transaction's time leaving
- * parked, however held_since = 0, parked_by_limit = false; held grows by the time in between if the
- *               job has started in this epoch (time before the first start is not counted anyway)
- *   credit      held grows by the time from the later of the pause's start and updated to its end
+ *               time when it has none. A seq is never given twice, not even after its job is gone.
+ *   start       attempts + 1, started, first_started (if 0), token, lease, worker, permit
+ *   leaving running, by settle or cancel
+ *               token, lease and permit 0; worker and started stay
+ *   settle      reason and crashes = the decision's; process_after = the transaction's time + delay
+ *               for retrying and scheduled, or the end of time if that is later than can be told,
+ *               else as it was; error and fingerprint unless the error's class is success or the
+ *               settle leaves no row in the history; result unless absent
+ *   settle that takes the attempt back
+ *               attempts - 1, deferrals + 1; back at 0 attempts also first_started = paused = 0, so
+ *               that the epoch's time starts with a start that counts
+ *   extend      lease, if that is later
+ *   park        deferrals + 1, parked_by_limit, paused_since = the transaction's time
+ *   leaving parked, however
+ *               paused_since = 0, parked_by_limit = false; paused grows by the time in between if
+ *               the job has started in this epoch (time before the first start is not counted
+ *               anyway)
+ *   credit      paused grows by the time from the later of the pause's start and updated to its end
  *   run_now     process_after = the transaction's time
  *   an end      finished = the transaction's time
  *   end         reason; error and fingerprint unless the error's class is success
  *   redrive     epoch + 1, attempts = crashes = 0, reason none, process_after = the transaction's
- * time, first_started = held = finished = 0; the rest stays
+ *               time, first_started = paused = finished = 0; the rest stays
  *
  * History. Each start that has ended leaves a row, but for the start that is an epoch's first
  * attempt and a success: the job's own row tells all about that one (number 1, started, worker,

@@ -7,7 +7,7 @@
 
 #include "base/text/utf8.h"
 
-/* ---- Walking ---- */
+/* ---- Walking --------------------------------------------------------------------------------- */
 
 static void an_object_gives_its_keys_and_values_in_order(void **state)
 {
@@ -131,7 +131,7 @@ static void an_absent_text_is_an_empty_one(void **state)
                         "line 1, column 1: expected a value, found the end of the text");
 }
 
-/* ---- Errors ---- */
+/* ---- Errors ---------------------------------------------------------------------------------- */
 
 static void errors_say_where_and_what_was_expected_and_found(void **state)
 {
@@ -364,7 +364,7 @@ static void long_messages_are_cut_between_characters_or_marked(void **state)
     }
 }
 
-/* ---- Limits ---- */
+/* ---- Limits ---------------------------------------------------------------------------------- */
 
 static void nesting_is_allowed_up_to_its_limit(void **state)
 {
@@ -423,7 +423,7 @@ static void text_is_allowed_up_to_its_size(void **state)
                      REDRIVE_E_TOO_BIG);
 }
 
-/* ---- Strings ---- */
+/* ---- Strings --------------------------------------------------------------------------------- */
 
 static struct json_string string_of(const char *text)
 {

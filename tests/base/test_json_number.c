@@ -47,7 +47,7 @@ static uint64_t bits_of(double d)
     return bits;
 }
 
-/* ---- Whole numbers ---- */
+/* ---- Whole numbers --------------------------------------------------------------------------- */
 
 static void whole_numbers_cover_exactly_64_bits(void **state)
 {
@@ -108,7 +108,7 @@ static void a_refused_number_is_shown(void **state)
                                      "double, found 1e999");
 }
 
-/* ---- Doubles ---- */
+/* ---- Doubles --------------------------------------------------------------------------------- */
 
 static void doubles_cover_their_range_and_no_more(void **state)
 {
@@ -233,7 +233,7 @@ static void a_million_digits_are_a_number(void **state)
     free(text);
 }
 
-/* ---- The way back ---- */
+/* ---- The way back ---------------------------------------------------------------------------- */
 
 static const char *write_double(double value)
 {
@@ -309,7 +309,7 @@ static void every_double_reads_back_as_it_was(void **state)
     }
 }
 
-/* ---- Locale ---- */
+/* ---- Locale ---------------------------------------------------------------------------------- */
 
 static bool decimal_point_is(const char *point)
 {

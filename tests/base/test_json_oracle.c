@@ -117,7 +117,7 @@ static void damage(struct buf *text, struct rng *rng)
     }
 }
 
-/* ---- Values ---- */
+/* ---- Values ---------------------------------------------------------------------------------- */
 
 static void compare_value(struct json_reader *r, const json_t *value);
 
@@ -184,7 +184,7 @@ static void compare_value(struct json_reader *r, const json_t *value)
     }
 }
 
-/* ---- Verdicts ---- */
+/* ---- Verdicts -------------------------------------------------------------------------------- */
 
 enum verdict {
     ACCEPTED,

@@ -183,7 +183,7 @@ static void sixty_four_levels_can_be_written(void **state)
     buf_release(&f.out);
 }
 
-/* ---- The way back ---- */
+/* ---- The way back ---------------------------------------------------------------------------- */
 
 /* Any bytes; often enough good UTF-8, quotes and controls. */
 static struct str random_bytes(struct rng *rng, char *out, size_t max)

@@ -121,7 +121,7 @@ const struct command FAKE_ROOT = {
     .commands = (const struct command *const[]){&SIMULATE, &POLICY, &GHOST, NULL},
 };
 
-/* ---- The source --------------------------------------------------------------------------- */
+/* ---- The source ------------------------------------------------------------------------------ */
 
 char fake_source_log[256];
 

@@ -51,7 +51,7 @@ static int64_t now_ms(void *ctx)
     return clock_wall_ms() - age_s * 1000;
 }
 
-/* ---- Lines -------------------------------------------------------------------------------- */
+/* ---- Lines ----------------------------------------------------------------------------------- */
 
 static const char *read_text(struct json_reader *r, struct arena *arena)
 {
@@ -110,7 +110,7 @@ static void read_line(struct str text, struct line *l)
     json_reader_release(&r);
 }
 
-/* ---- Jobs --------------------------------------------------------------------------------- */
+/* ---- Jobs ------------------------------------------------------------------------------------ */
 
 static void apply(struct engine *e, struct op *op)
 {

@@ -110,7 +110,7 @@ def test_words_of_messages(place):
             name = "m-" + re.sub(r"\W", "-", word)
             expected[name] = class_
             place.tasks[name] = {"exec": ["sh", "-c", f"echo 'it says: {word.upper()} again' >&2; exit 3"]}
-    assert len(expected) == 27  # as many as classify_table.c has
+    assert len(expected) == 27  # as many as core/classify/table.c has
     source = (ROOT / "src" / "core" / "classify" / "table.c").read_text("utf-8")
     assert len(re.findall(r'^    \{"[a-z _]+", [A-Z_]+\},$', source, re.M)) == 27
     assert {name: class_of(job) for name, job in place.run().items()} == expected

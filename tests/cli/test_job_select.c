@@ -127,10 +127,10 @@ static void ages_become_bounds(void **state)
 static void ages_that_make_no_sense_are_refused(void **state)
 {
     (void)state;
-    const struct job_select no_transaction = {.older_than = "30"};
+    const struct job_select no_unit = {.older_than = "30"};
     const struct job_select empty = {.older_than = ""};
     const struct job_select crossed = {.older_than = "1d", .newer_than = "1h"};
-    assert_int_equal(read_select(&no_transaction), REDRIVE_E_USAGE);
+    assert_int_equal(read_select(&no_unit), REDRIVE_E_USAGE);
     assert_non_null(strstr(err.message, "--older-than: "));
     assert_int_equal(read_select(&empty), REDRIVE_E_USAGE);
     assert_int_equal(read_select(&crossed), REDRIVE_E_USAGE);

@@ -92,7 +92,7 @@ def test_cursor_of_another_order_is_refused(full):
         (["--state", "runing"], "did you mean running?"),
         (["--class", "success"], "it must be one of"),
         (["--task", ""], "--task: the value is empty"),
-        (["--older-than", "3"], "add a transaction"),
+        (["--older-than", "3"], "add a unit"),
         (["--limit", "1001"], "from 1 to 1000"),
         (["--limit", "0"], "from 1 to 1000"),
         (["--group", "12"], "16 hexadecimal digits"),

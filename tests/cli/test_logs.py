@@ -141,7 +141,7 @@ def test_an_event_has_the_fields_of_the_manual(event):
     assert {key for name, key, *_ in WRITTEN if name == event} == EVENTS[event]
 
 
-def test_numbers_that_have_a_transaction_say_so():
+def test_numbers_that_have_a_unit_say_so():
     for key, kind in FIELDS.items():
         if re.search(r"milliseconds", [cells[2] for cells in rows(section("Fields")) if cells[0] == f"`{key}`"][0]):
             assert key.endswith("_ms") and kind == "integer", key

@@ -179,7 +179,7 @@ def test_an_interrupt_says_how_to_go_on(pair):
     ("UPDATE history SET error_message = 'other' WHERE seq = "
      "(SELECT seq FROM specs WHERE id = 'retrying-1')", "job retrying-1 of tenant default: error message"),
     ("UPDATE job_states SET updated_ms = updated_ms + 1 WHERE state = 4", "job parked-1 of tenant default: updated"),
-    ("UPDATE lines SET queued = queued + 1 WHERE queued > 0", "counts of tenant default, queue"),
+    ("UPDATE partitions SET queued = queued + 1 WHERE queued > 0", "counts of tenant default, queue"),
     ("UPDATE counters SET value = value + 1", "counter"),
     ("DELETE FROM results", "job done-1 of tenant default: result"),
 ])

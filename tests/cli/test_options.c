@@ -68,7 +68,7 @@ static void refuse_arguments(struct line *l, const char *message, const char *de
     refuse(l, message, detail, hint);
 }
 
-/* ---- Types -------------------------------------------------------------------------------- */
+/* ---- Types ----------------------------------------------------------------------------------- */
 
 static void options_not_given_have_their_defaults(void **state)
 {
@@ -229,7 +229,7 @@ static void duration_is_taken_in_milliseconds_within_its_bounds(void **state)
            "it must be from 100ms to 1m", "");
 }
 
-static void duration_without_a_transaction_is_refused_in_the_name_of_the_option(void **state)
+static void duration_without_a_unit_is_refused_in_the_name_of_the_option(void **state)
 {
     (void)state;
     struct line *l = READ("simulate", "--delay", "5");
@@ -304,7 +304,7 @@ static void last_of_several_counts(void **state)
     done(l);
 }
 
-/* ---- Short options ------------------------------------------------------------------------ */
+/* ---- Short options --------------------------------------------------------------------------- */
 
 static void short_flags_share_a_word(void **state)
 {
@@ -347,7 +347,7 @@ static void long_option_with_one_dash_gets_the_second(void **state)
            "write '--' before '-help=x' if it is an argument");
 }
 
-/* ---- Missing values ----------------------------------------------------------------------- */
+/* ---- Missing values -------------------------------------------------------------------------- */
 
 static void missing_value_shows_what_is_missing(void **state)
 {
@@ -360,7 +360,7 @@ static void missing_value_shows_what_is_missing(void **state)
            "write --retry-max-delay TIME");
 }
 
-/* ---- Unknown words ------------------------------------------------------------------------ */
+/* ---- Unknown words --------------------------------------------------------------------------- */
 
 static void misspelt_option_gets_the_nearest(void **state)
 {
@@ -440,7 +440,7 @@ static void very_long_words_are_cut_not_overrun(void **state)
     done(value);
 }
 
-/* ---- Places ------------------------------------------------------------------------------- */
+/* ---- Places ---------------------------------------------------------------------------------- */
 
 static void global_option_stands_anywhere(void **state)
 {
@@ -500,7 +500,7 @@ static void one_dash_is_an_argument(void **state)
     done(l);
 }
 
-/* ---- Arguments ---------------------------------------------------------------------------- */
+/* ---- Arguments ------------------------------------------------------------------------------- */
 
 static void number_of_arguments_follows_from_their_text(void **state)
 {
@@ -549,7 +549,7 @@ static void argument_text_is_read_word_by_word(void **state)
     assert_false(command_argument(&(struct command){0}, 0, &a));
 }
 
-/* ---- The source --------------------------------------------------------------------------- */
+/* ---- The source ------------------------------------------------------------------------------ */
 
 static void source_takes_what_no_table_knows(void **state)
 {
@@ -642,7 +642,7 @@ int main(void)
         T(double_refuses_what_is_not_a_plain_number),
         T(double_without_bounds_must_still_be_finite),
         T(duration_is_taken_in_milliseconds_within_its_bounds),
-        T(duration_without_a_transaction_is_refused_in_the_name_of_the_option),
+        T(duration_without_a_unit_is_refused_in_the_name_of_the_option),
         T(choice_is_the_index_of_the_word),
         T(choice_suggests_the_nearest_word),
         T(list_keeps_every_value_in_order),

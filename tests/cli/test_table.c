@@ -42,7 +42,7 @@ static const char *render(unsigned width)
     return buf_cstr(&out);
 }
 
-/* ---- Width -------------------------------------------------------------------------------- */
+/* ---- Width ----------------------------------------------------------------------------------- */
 
 static void width_counts_columns_not_bytes(void **state)
 {
@@ -97,7 +97,7 @@ static void wrapping_keeps_line_breaks_and_leaves_long_words_whole(void **state)
     assert_string_equal(buf_cstr(&out), "a\n  unbreakable\n  b\n\n    as  it  is indeed\n  c");
 }
 
-/* ---- Tables ------------------------------------------------------------------------------- */
+/* ---- Tables ---------------------------------------------------------------------------------- */
 
 static void columns_are_aligned_and_numbers_stand_right(void **state)
 {

@@ -8,7 +8,7 @@
 #include "cli/output/progress.h"
 #include "cli/output/term.h"
 
-/* ---- Colour ------------------------------------------------------------------------------- */
+/* ---- Colour ---------------------------------------------------------------------------------- */
 
 static void colour_is_for_terminals(void **state)
 {
@@ -33,7 +33,7 @@ static void option_overrules_the_environment(void **state)
     assert_false(term_wants_color(COLOR_NEVER, true, NULL, "xterm"));
 }
 
-/* ---- Errors ------------------------------------------------------------------------------- */
+/* ---- Errors ---------------------------------------------------------------------------------- */
 
 static void check_report(const struct redrive_err *e, const char *text, const char *json)
 {
@@ -91,7 +91,7 @@ static void report_in_colour_marks_its_words(void **state)
     buf_release(&out);
 }
 
-/* ---- Lost output -------------------------------------------------------------------------- */
+/* ---- Lost output ----------------------------------------------------------------------------- */
 
 static void full_disk_is_noticed_on_closing(void **state)
 {
@@ -120,7 +120,7 @@ static void output_lost_before_closing_is_noticed_too(void **state)
     assert_int_equal(term_close(&t, &err), REDRIVE_E_IO);
 }
 
-/* ---- Progress ----------------------------------------------------------------------------- */
+/* ---- Progress -------------------------------------------------------------------------------- */
 
 static int64_t now;
 

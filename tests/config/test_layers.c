@@ -130,7 +130,7 @@ static void a_value_that_is_not_text_is_refused(void **state)
     sandbox_error(s, "REDRIVE_STORE: the value is not UTF-8 text");
 }
 
-/* ---- .env ----------------------------------------------------------------------------------- */
+/* ---- .env ------------------------------------------------------------------------------------ */
 
 static void dotenv_stands_beside_the_file(void **state)
 {
@@ -183,7 +183,7 @@ static void a_dotenv_that_is_too_big_is_refused(void **state)
     sandbox_error(s, ".env: cannot read file: input is over the size limit");
 }
 
-/* ---- The file ------------------------------------------------------------------------------- */
+/* ---- The file -------------------------------------------------------------------------------- */
 
 static void no_file_means_the_defaults(void **state)
 {
@@ -223,7 +223,7 @@ static void a_broken_file_is_told_with_its_line(void **state)
     sandbox_error(s, "redrive.yaml:1: found a plain value");
 }
 
-/* ---- Short forms ---------------------------------------------------------------------------- */
+/* ---- Short forms ----------------------------------------------------------------------------- */
 
 static void retry_and_breaker_may_stand_at_the_top(void **state)
 {
@@ -278,7 +278,7 @@ static void settings_do_not_hide_a_section_of_the_wrong_kind(void **state)
     sandbox_error(s, "redrive.yaml:1: log: found a plain value");
 }
 
-/* ---- Variables of other programs ------------------------------------------------------------ */
+/* ---- Variables of other programs ------------------------------------------------------------- */
 
 static void attempts_of_other_programs_count_the_first_run(void **state)
 {

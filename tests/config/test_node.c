@@ -44,7 +44,7 @@ static int refused(const char *text, const char *message)
     return rc;
 }
 
-/* ---- YAML ----------------------------------------------------------------------------------- */
+/* ---- YAML ------------------------------------------------------------------------------------ */
 
 static void yaml_becomes_a_tree_with_lines(void **state)
 {
@@ -206,7 +206,7 @@ static void broken_syntax_is_explained(void **state)
     assert_non_null(strstr(err.detail, "begun on line 1"));
 }
 
-/* ---- JSON ----------------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
 static void json_becomes_the_same_tree(void **state)
 {
@@ -256,7 +256,7 @@ static void json_is_held_to_the_same_limits(void **state)
     assert_null(root);
 }
 
-/* ---- Writing and showing -------------------------------------------------------------------- */
+/* ---- Writing and showing --------------------------------------------------------------------- */
 
 static const struct node *as_json(const char *text, const char *expected)
 {

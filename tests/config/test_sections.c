@@ -79,7 +79,7 @@ static void levels_and_formats_are_those_of_the_log(void **state)
     }
 }
 
-/* ---- Policies ------------------------------------------------------------------------------- */
+/* ---- Policies -------------------------------------------------------------------------------- */
 
 static void every_strategy_but_custom_can_be_named(void **state)
 {
@@ -267,7 +267,7 @@ static void a_first_delay_above_the_cap_is_worth_a_warning(void **state)
                         "every delay will be 1m");
 }
 
-/* ---- Tasks ---------------------------------------------------------------------------------- */
+/* ---- Tasks ----------------------------------------------------------------------------------- */
 
 static void a_task_runs_in_one_of_four_ways(void **state)
 {
@@ -407,7 +407,7 @@ static void a_breaker_inherits_key_by_key(void **state)
     assert_string_equal(task(s, "b")->breaker.key, "x:{task}:{payload.a.b}:{user}{tenant}{queue}");
 }
 
-/* ---- The rest ------------------------------------------------------------------------------- */
+/* ---- The rest -------------------------------------------------------------------------------- */
 
 static void every_source_can_classify(void **state)
 {

@@ -3,7 +3,7 @@
 #include "base/rng.h"
 #include "zones.h"
 
-/* ---- Reading ------------------------------------------------------------------------------ */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 static struct cron cron_of(const char *text)
 {
@@ -226,7 +226,7 @@ static void what_can_never_fire_is_refused(void **state)
     cron_of("0 0 31 2 mon"); /* the Mondays of February */
 }
 
-/* ---- Ticks -------------------------------------------------------------------------------- */
+/* ---- Ticks ----------------------------------------------------------------------------------- */
 
 static int64_t next_s(const char *text, const struct tz *tz, int64_t after_s)
 {
@@ -439,7 +439,7 @@ static void a_day_that_is_left_out_fires_as_the_next_begins(void **state)
                 utc(2011, 12, 29, 12, 30), utc(2011, 12, 30, 10, 0), utc(2011, 12, 30, 12, 30));
 }
 
-/* ---- The witness -------------------------------------------------------------------------- */
+/* ---- The witness ----------------------------------------------------------------------------- */
 
 /* Local time of every minute of some years, as libc tells it. */
 struct calendar {

@@ -3,7 +3,7 @@
 #include "base/rng.h"
 #include "zones.h"
 
-/* ---- Files made by hand ------------------------------------------------------------------- */
+/* ---- Files made by hand ---------------------------------------------------------------------- */
 
 struct block {
     uint32_t n_ut, n_std, n_leaps, n_times, n_types, n_chars;
@@ -255,7 +255,7 @@ static void a_file_cut_anywhere_is_refused(void **state)
     buf_release(&b);
 }
 
-/* ---- Zones of the world ------------------------------------------------------------------- */
+/* ---- Zones of the world ---------------------------------------------------------------------- */
 
 static const char *const ZONES[] = {
     "Europe/Berlin",       "America/New_York",
@@ -323,7 +323,7 @@ static void spans_follow_each_other(void **state)
     }
 }
 
-/* ---- From local time ---------------------------------------------------------------------- */
+/* ---- From local time ------------------------------------------------------------------------- */
 
 static int local_to_utc(const struct tz *tz, int64_t year, int month, int day, int hour, int minute,
                         int64_t ret[2])

@@ -180,7 +180,7 @@ static void bulk_stays_within_its_tenant(void **state)
     bed_release(&bed);
 }
 
-/* ---- At a rate ---------------------------------------------------------------------------- */
+/* ---- At a rate ------------------------------------------------------------------------------- */
 
 static void pace_never_passes_its_rate(void **state)
 {

@@ -197,7 +197,7 @@ static void word_is_given_when_jobs_become_ready(void **state)
     bed_release(&bed);
 }
 
-/* One who says that he is of this process, so that his notification are not heard here. */
+/* One who says that he is of this process, so that his notifications are not heard here. */
 static void word_that_was_lost_costs_a_moment(void **state)
 {
     (void)state;
@@ -303,8 +303,7 @@ static void stop_answers_what_was_handed_in(void **state)
     bed_release(&bed);
 }
 
-/* ---- One that hangs ---------------------------------------------------------------------------
- */
+/* ---- One that hangs -------------------------------------------------------------------------- */
 
 struct hanging {
     struct committer *committer;
@@ -350,7 +349,7 @@ static void check_time_is_kept_beside_one_that_hangs(bool stops)
     pthread_t stopper;
     bed_init(&bed, NULL);
     h.committer = start(bed.url, &bed);
-    await_due_job(&bed, 1); /* so it keeps time */
+    await_due_job(&bed, 1); /* so it is the leader */
     struct committer *other = start(bed.url, &bed);
     claim_op_init(&h.op, &filter, STR("w"), 0);
     h.op.op.done = hang;

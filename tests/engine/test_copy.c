@@ -14,8 +14,7 @@
 
 #define DUMP_MAX ((size_t)1 << 23)
 
-/* ---- Two stores -------------------------------------------------------------------------------
- */
+/* ---- Two stores ------------------------------------------------------------------------------ */
 
 struct pair {
     struct kit from;
@@ -65,7 +64,7 @@ static void write_content(struct store *store, struct buf *ret)
         end = strchr(line, '\n');
         const struct str s = {line, (size_t)(end - line)};
         const char *version = str_starts_with(s, STR("shared")) ? strstr(line, " version=") : NULL;
-        if (str_starts_with(s, STR("shared 5")) || str_contains(s, STR(TRANSFER_COUNTER)))
+        if (str_starts_with(s, STR("shared 5")) || str_contains(s, STR(COPY_COUNTER)))
             continue;
         const char *after =
             version && version < end ? version + 1 + strcspn(version + 1, " \n") : NULL;
@@ -138,8 +137,7 @@ static void change_row(struct kit *kit, enum shared_kind kind, const char *value
     assert_int_equal(kit_shared_put(kit, &row), 0);
 }
 
-/* ---- It arrives -------------------------------------------------------------------------------
- */
+/* ---- It arrives ------------------------------------------------------------------------------ */
 
 static void check_everything_arrives(const char *from)
 {
@@ -160,7 +158,7 @@ static void check_everything_arrives(const char *from)
     for (int state = 0; state < REDRIVE_STATE_COUNT; state++)
         all += p.report.by_state[state];
     assert_int_equal(all, p.report.jobs);
-    assert_int_equal(counter_of(&p.to, TRANSFER_COUNTER), 1);
+    assert_int_equal(counter_of(&p.to, COPY_COUNTER), 1);
     pair_close(&p);
 }
 
@@ -271,12 +269,11 @@ static void a_dry_run_counts_and_writes_nothing(void **state)
         assert_true(copy_is_same(&p.report) && p.report.from.rows > p.report.jobs);
     }
     assert_int_equal(LIST(&p.to)->n, 0);
-    assert_int_equal(counter_of(&p.to, TRANSFER_COUNTER), 0);
+    assert_int_equal(counter_of(&p.to, COPY_COUNTER), 0);
     pair_close(&p);
 }
 
-/* ---- Again ------------------------------------------------------------------------------------
- */
+/* ---- Again ----------------------------------------------------------------------------------- */
 
 static void a_second_run_changes_nothing(void **state)
 {
@@ -469,8 +466,7 @@ static void two_handles_on_one_store_are_found_out(void **state)
     pair_close(&p);
 }
 
-/* ---- What differs is told, and left ------------------------------------------------------------
- */
+/* ---- What differs is told, and left ---------------------------------------------------------- */
 
 static void check_difference(struct pair *p, const char *text)
 {
@@ -561,8 +557,7 @@ static void rows_of_a_store_that_was_only_set_up_are_replaced(void **state)
     pair_close(&p);
 }
 
-/* ---- What is refused ---------------------------------------------------------------------------
- */
+/* ---- What is refused ------------------------------------------------------------------------- */
 
 static void workers_that_are_alive_are_a_reason_not_to(void **state)
 {
@@ -720,8 +715,7 @@ static void a_key_that_is_taken_leaves_a_job_behind(void **state)
     pair_close(&p);
 }
 
-/* ---- Contents ---------------------------------------------------------------------------------
- */
+/* ---- Contents -------------------------------------------------------------------------------- */
 
 static void a_sum_does_not_depend_on_the_order(void **state)
 {

@@ -77,8 +77,7 @@ static void health_falls_with_failures_and_run_time_is_measured(void **state)
     bed_release(&bed);
 }
 
-/* ---- Gates that say nothing any more ----------------------------------------------------------
- */
+/* ---- Gates that say nothing any more --------------------------------------------------------- */
 
 #define MINUTE_MS INT64_C(60000)
 #define DAY_MS    (1440 * MINUTE_MS)
@@ -235,8 +234,7 @@ static void gates_with_jobs_stay(void **state)
     bed_release(&bed);
 }
 
-/* ---- Slots in use -----------------------------------------------------------------------------
- */
+/* ---- Slots in use ---------------------------------------------------------------------------- */
 
 /* Says that so many slots of the limit `s` are in use, as a lost transaction might leave it. */
 static void set_used(struct bed *bed, uint32_t used)
@@ -286,8 +284,7 @@ static void slots_that_no_job_has_are_found_by_a_new_process(void **state)
     bed_release(&bed);
 }
 
-/* ---- A row that cannot be read ----------------------------------------------------------------
- */
+/* ---- A row that cannot be read --------------------------------------------------------------- */
 
 static void damage(struct bed *bed, enum shared_kind kind)
 {
@@ -337,8 +334,7 @@ static void what_cannot_be_read_begins_anew(void **state)
     }
 }
 
-/* ---- A connection that was made anew ----------------------------------------------------------
- */
+/* ---- A connection that was made anew --------------------------------------------------------- */
 
 static struct store_ops renewed_ops;
 static const struct store_ops *real_ops;

@@ -119,8 +119,7 @@ static void a_limit_on_concurrency_waits_for_a_job_to_end(void **state)
     bed_release(&bed);
 }
 
-/* ---- Breakers of tasks that no job has met ----------------------------------------------------
- */
+/* ---- Breakers of tasks that no job has met --------------------------------------------------- */
 
 static void declared_tasks_have_breakers_from_the_start(void **state)
 {

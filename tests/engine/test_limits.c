@@ -62,7 +62,7 @@ static void tick_while_due(struct crew *c, int who)
     }
 }
 
-/* What a committer does after a transaction: others hear its notification, and whoever has asked
+/* What a committer does after a transaction: others are notified, and whoever has asked
  * for a tick gets it. */
 static void after_transaction(struct crew *c, int who)
 {
@@ -200,8 +200,7 @@ static void a_limit_that_is_seldom_full_holds_as_well(void **state)
     run_to_the_end(3, false, 5);
 }
 
-/* ---- Processes that do not meet ---------------------------------------------------------------
- */
+/* ---- Processes that do not meet -------------------------------------------------------------- */
 
 /* Two that start and settle jobs under one limit in turn. */
 static void starts_and_settles_under_one_limit_do_not_conflict(void **state)

@@ -170,8 +170,7 @@ static void a_submit_under_way_keeps_what_it_began_with(void **state)
     bed_release(&bed);
 }
 
-/* ---- While others are at it -------------------------------------------------------------------
- */
+/* ---- While others are at it ------------------------------------------------------------------ */
 
 #define N_SUBMITS 300
 #define N_RELOADS 40

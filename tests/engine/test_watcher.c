@@ -108,7 +108,7 @@ static uint32_t say(struct told *told, uint32_t notification)
     return told->notification;
 }
 
-static void without_a_look_all_notification_are_passed_on(void **state)
+static void without_a_look_all_notifications_are_passed_on(void **state)
 {
     struct told told = {.watcher = NULL};
     (void)state;
@@ -120,7 +120,7 @@ static void without_a_look_all_notification_are_passed_on(void **state)
     watcher_stop(told.watcher);
 }
 
-static void only_who_is_leader_is_told_of_it(void **state)
+static void only_the_leader_is_told_of_it(void **state)
 {
     struct told told = {.watcher = NULL};
     (void)state;
@@ -136,7 +136,7 @@ static void only_who_is_leader_is_told_of_it(void **state)
     watcher_stop(told.watcher);
 }
 
-static void who_is_leader_is_told_once_a_second_at_the_least(void **state)
+static void the_leader_is_told_once_a_second_at_the_least(void **state)
 {
     struct told told = {.watcher = NULL};
     (void)state;
@@ -243,7 +243,7 @@ static void one_that_does_not_claim_follows_at_once(void **state)
     watcher_stop(told.watcher);
 }
 
-static void ready_jobs_are_found_without_notification_too(void **state)
+static void ready_jobs_are_found_without_a_notification_too(void **state)
 {
     struct told told = {.watcher = NULL};
     (void)state;
@@ -257,16 +257,16 @@ static void ready_jobs_are_found_without_notification_too(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(without_a_look_all_notification_are_passed_on),
-        cmocka_unit_test(only_who_is_leader_is_told_of_it),
-        cmocka_unit_test(who_is_leader_is_told_once_a_second_at_the_least),
+        cmocka_unit_test(without_a_look_all_notifications_are_passed_on),
+        cmocka_unit_test(only_the_leader_is_told_of_it),
+        cmocka_unit_test(the_leader_is_told_once_a_second_at_the_least),
         cmocka_unit_test(one_that_fails_gives_time_back),
         cmocka_unit_test(many_claimers_look_before_they_claim),
         cmocka_unit_test(looking_for_jobs_all_the_time_leaves_time_for_the_rest),
         cmocka_unit_test(one_that_cannot_look_looks_after_everything),
         cmocka_unit_test(two_claimers_follow_at_once),
         cmocka_unit_test(one_that_does_not_claim_follows_at_once),
-        cmocka_unit_test(ready_jobs_are_found_without_notification_too),
+        cmocka_unit_test(ready_jobs_are_found_without_a_notification_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,8 +4,8 @@
  * when a promise is broken, and is watched by the sanitizers meanwhile. libFuzzer calls it with
  * inputs of its own making; in an ordinary build replay_main.c calls it with files.
  */
-#ifndef TESTS_FUZZ_H
-#define TESTS_FUZZ_H
+#ifndef TESTS_FUZZ_FUZZ_H
+#define TESTS_FUZZ_FUZZ_H
 
 #include <stddef.h>
 #include <stdint.h>

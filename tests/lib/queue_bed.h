@@ -92,7 +92,7 @@ static inline void bed_free(struct bed *bed)
     free(bed);
 }
 
-/* ---- Jobs ----------------------------------------------------------------------------------- */
+/* ---- Jobs ------------------------------------------------------------------------------------ */
 
 static inline void submit(struct redrive_queue *q, const char *task, const char *id)
 {
@@ -149,7 +149,7 @@ static inline void work_until(struct redrive_queue *q, const char *id, enum redr
     assert_int_equal(state_of(q, id), state);
 }
 
-/* ---- Somebody who works --------------------------------------------------------------------- */
+/* ---- Somebody who works ---------------------------------------------------------------------- */
 
 struct worker {
     struct redrive_queue *queue;

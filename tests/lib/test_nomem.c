@@ -2,8 +2,7 @@
  * caller is always told. */
 #include "fixture.h"
 
-/* ---- An allocator that fails on demand (linked with --wrap) -----------------------------------
- */
+/* ---- An allocator that fails on demand (linked with --wrap) ---------------------------------- */
 
 static long until_failure = -1; /* allocations that still succeed; -1: all */
 

@@ -23,7 +23,7 @@ static void handle(struct redrive_queue *q, const char *task, redrive_task_fn fn
     assert_int_equal(redrive_queue_handle(q, task, fn, arg, &options, NULL), 0);
 }
 
-/* ---- Success and failure -------------------------------------------------------------------- */
+/* ---- Success and failure --------------------------------------------------------------------- */
 
 static int succeed(struct redrive_task_run *run, void *arg)
 {
@@ -309,7 +309,7 @@ static void a_result_that_is_too_big_leaves_the_earlier_one(void **state)
     free(big);
 }
 
-/* ---- Slots ---------------------------------------------------------------------------------- */
+/* ---- Slots ----------------------------------------------------------------------------------- */
 
 struct crowd {
     atomic_int now;
@@ -416,7 +416,7 @@ static void a_function_may_submit(void **state)
     assert_int_equal(atomic_load(&n), 2);
 }
 
-/* ---- Leases --------------------------------------------------------------------------------- */
+/* ---- Leases ---------------------------------------------------------------------------------- */
 
 static int take_long(struct redrive_task_run *run, void *arg)
 {
@@ -490,7 +490,7 @@ static void extending_tells_whether_the_lease_is_still_held(void **state)
     assert_int_equal(state_of(bed->queue, "a"), REDRIVE_STATE_CANCELLED);
 }
 
-/* ---- Stopping ------------------------------------------------------------------------------- */
+/* ---- Stopping -------------------------------------------------------------------------------- */
 
 struct gate {
     atomic_int arrived;
@@ -594,7 +594,7 @@ static void a_stop_before_work_ends_it_at_once(void **state)
     assert_int_equal(state_of(bed->queue, "a"), REDRIVE_STATE_QUEUED);
 }
 
-/* ---- Many at once --------------------------------------------------------------------------- */
+/* ---- Many at once ---------------------------------------------------------------------------- */
 
 #define STRESS_THREADS 4
 #define STRESS_JOBS    150

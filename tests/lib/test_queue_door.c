@@ -24,7 +24,7 @@ static int do_nothing(struct redrive_task_run *run, void *arg)
     return 0;
 }
 
-/* ---- Opening -------------------------------------------------------------------------------- */
+/* ---- Opening --------------------------------------------------------------------------------- */
 
 static int open_with(const struct redrive_queue_options *options, struct redrive_err *err)
 {
@@ -109,7 +109,7 @@ static void the_log_goes_to_the_callback(void **state)
     assert_null(strchr(lines.text, '\n'));
 }
 
-/* ---- Submits -------------------------------------------------------------------------------- */
+/* ---- Submits --------------------------------------------------------------------------------- */
 
 static void a_submit_that_is_a_repetition_is_answered_with_its_job(void **state)
 {
@@ -213,7 +213,7 @@ static void a_job_that_is_not_there_cannot_be_found_or_cancelled(void **state)
     redrive_queue_job_release(&job);
 }
 
-/* ---- Functions ------------------------------------------------------------------------------ */
+/* ---- Functions ------------------------------------------------------------------------------- */
 
 static void functions_that_cannot_be_meant_are_refused(void **state)
 {

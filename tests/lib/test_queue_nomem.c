@@ -99,7 +99,7 @@ static int do_nothing(struct redrive_task_run *run, void *arg)
     return 0;
 }
 
-/* ---- Memory --------------------------------------------------------------------------------- */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 static int open_it(struct bed *bed)
 {
@@ -177,7 +177,7 @@ static void a_job_that_there_is_no_room_for_is_given_back_and_taken_again(void *
     free(payload);
 }
 
-/* ---- Threads -------------------------------------------------------------------------------- */
+/* ---- Threads --------------------------------------------------------------------------------- */
 
 static void work_without_enough_threads_does_not_begin(void **state)
 {

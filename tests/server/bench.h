@@ -4,8 +4,8 @@
  * `ms` parameter, and answered by another thread; /stream opens a stream, which the test writes;
  * /none does nothing but note. Everything that a test looks at is guarded by the lock.
  */
-#ifndef TESTS_DOORS_BENCH_H
-#define TESTS_DOORS_BENCH_H
+#ifndef TESTS_SERVER_BENCH_H
+#define TESTS_SERVER_BENCH_H
 
 #include <pthread.h>
 

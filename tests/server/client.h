@@ -2,8 +2,8 @@
  *
  * Everything waits at most CLIENT_WAIT_MS, and a wait that is over fails the test.
  */
-#ifndef TESTS_DOORS_CLIENT_H
-#define TESTS_DOORS_CLIENT_H
+#ifndef TESTS_SERVER_CLIENT_H
+#define TESTS_SERVER_CLIENT_H
 
 #include "check.h"
 

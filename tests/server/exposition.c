@@ -64,15 +64,15 @@ static bool ends_with(const char *s, const char *end)
 /* What promtool would complain about. */
 static void check_family(struct reader *r)
 {
-    static const char *const TRANSACTIONS[] = {
+    static const char *const UNITS[] = {
         "_seconds", "_bytes", "_total",    "_info",   "_ratio", "_score", "_state",     "_jobs",
         "_workers", "_slots", "_breakers", "_paused", "_up",    "_fds",   "_slots_used"};
-    bool has_transaction = false;
+    bool has_unit = false;
     bool is_counter = strcmp(r->type, "counter") == 0;
-    for (size_t i = 0; i < sizeof TRANSACTIONS / sizeof TRANSACTIONS[0]; i++)
-        has_transaction |= ends_with(r->family, TRANSACTIONS[i]);
-    if (!has_transaction)
-        refuse(r, "a name without a transaction");
+    for (size_t i = 0; i < sizeof UNITS / sizeof UNITS[0]; i++)
+        has_unit |= ends_with(r->family, UNITS[i]);
+    if (!has_unit)
+        refuse(r, "a name without a unit");
     if (is_counter != ends_with(r->family, "_total"))
         refuse(r, "counters, and only they, end in _total");
     if (strncmp(r->family, "redrive_", 8) != 0 && strncmp(r->family, "process_", 8) != 0)

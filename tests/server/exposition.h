@@ -2,10 +2,10 @@
  *
  * Fails the test at the first line that is not as the format has it, at a sample before its TYPE, a
  * family in two pieces, a series that is there twice, a histogram whose buckets fall or whose count
- * is not its +Inf bucket, and at names without a transaction.
+ * is not its +Inf bucket, and at names without a unit.
  */
-#ifndef TESTS_DOORS_EXPOSITION_H
-#define TESTS_DOORS_EXPOSITION_H
+#ifndef TESTS_SERVER_EXPOSITION_H
+#define TESTS_SERVER_EXPOSITION_H
 
 #include "base/text/buf.h"
 

@@ -79,7 +79,7 @@ static void open_all(struct program *p)
         die(&err);
 }
 
-/* ---- Standard input ------------------------------------------------------------------------- */
+/* ---- Standard input -------------------------------------------------------------------------- */
 
 static void on_nudged(struct op *op, void *ctx)
 {
@@ -186,7 +186,7 @@ static void on_input(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer)
     }
 }
 
-/* ---- Arguments ------------------------------------------------------------------------------ */
+/* ---- Arguments ------------------------------------------------------------------------------- */
 
 /* DIRECTORY/cert.pem and key.pem. */
 static struct tls_identity *load_identity(const char *directory)

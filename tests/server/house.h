@@ -1,8 +1,8 @@
 /* house.h - everything behind a door: a configuration, a store, a committer, the resources, and an
  * HTTP server on a free port of loopback.
  */
-#ifndef TESTS_DOORS_HOUSE_H
-#define TESTS_DOORS_HOUSE_H
+#ifndef TESTS_SERVER_HOUSE_H
+#define TESTS_SERVER_HOUSE_H
 
 #include "client.h"
 #include "server/rest/rest.h"

@@ -18,7 +18,7 @@ static struct committer *committer;
 static atomic_int n_asked;
 static _Atomic(op_apply_fn) real_claim;
 
-/* ---- The bed ------------------------------------------------------------------------------- */
+/* ---- The bed --------------------------------------------------------------------------------- */
 
 static void on_ready(void *ctx)
 {
@@ -140,7 +140,7 @@ static size_t n_answered(const struct client *clients, size_t n)
     return answered_so_far;
 }
 
-/* ---- Facts --------------------------------------------------------------------------------- */
+/* ---- Facts ----------------------------------------------------------------------------------- */
 
 static void a_claim_finds_what_is_there(void **state)
 {

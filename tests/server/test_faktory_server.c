@@ -110,8 +110,7 @@ static void a_stop_waits_for_a_client_that_is_turned_away(void **state)
     close(second);
 }
 
-/* ---- The address ------------------------------------------------------------------------------
- */
+/* ---- The address ----------------------------------------------------------------------------- */
 
 static void *close_soon(void *fd)
 {

@@ -306,7 +306,7 @@ static void a_body_at_the_limit_is_taken(void **state)
     bench_stop(&bench);
 }
 
-/* ---- Time ----------------------------------------------------------------------------------- */
+/* ---- Time ------------------------------------------------------------------------------------ */
 
 static bool is_closed(struct client *client)
 {

@@ -145,7 +145,7 @@ static void head_of_a_stream_is_only_its_head(void **state)
     bench_stop(&bench);
 }
 
-/* ---- Stopping ------------------------------------------------------------------------------- */
+/* ---- Stopping -------------------------------------------------------------------------------- */
 
 static void a_stop_answers_what_is_in_hand(void **state)
 {

@@ -13,7 +13,7 @@
 #include "server/rest/routes.h"
 #include "store/store.h"
 
-/* ---- A few resources of the test's own ------------------------------------------------------ */
+/* ---- A few resources of the test's own ------------------------------------------------------- */
 
 static void tell(struct rest_call *call)
 {
@@ -127,7 +127,7 @@ static const char TOKENS[] =
 
 #define CHECK_BODY(client, text) assert_non_null(strstr(buf_cstr(&(client).body), text))
 
-/* ---- Tests ---------------------------------------------------------------------------------- */
+/* ---- Tests ----------------------------------------------------------------------------------- */
 
 static void paths_lead_to_routes(void **state)
 {

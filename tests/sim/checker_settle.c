@@ -45,7 +45,7 @@ static uint32_t attempts_allowed(const struct redrive_policy *policy, enum redri
     return (uint32_t)retries + 1;
 }
 
-/* ---- Delays -------------------------------------------------------------------------------- */
+/* ---- Delays ---------------------------------------------------------------------------------- */
 
 static const struct redrive_backoff *backoff_for(const struct redrive_policy *policy,
                                                  enum redrive_class class_)
@@ -119,7 +119,7 @@ static bool check_same_again(struct checker *c, const struct sim_event *e)
     return true;
 }
 
-/* ---- Settling ------------------------------------------------------------------------------ */
+/* ---- Settling -------------------------------------------------------------------------------- */
 
 static bool check_retry(struct checker *c, const struct sim_event *e, struct checker_job *j,
                         int64_t elapsed_ms, const struct fault *fault)

@@ -66,8 +66,8 @@ static void add_status(struct buf *b, const struct job_status *s)
     add_int(b, "first_started", s->first_started_ms);
     add_int(b, "started", s->started_ms);
     add_int(b, "finished", s->finished_ms);
-    add_int(b, "held", s->paused_ms);
-    add_int(b, "held_since", s->paused_since_ms);
+    add_int(b, "paused", s->paused_ms);
+    add_int(b, "paused_since", s->paused_since_ms);
     add_int(b, "token", (int64_t)s->token);
     add_int(b, "lease", s->lease_until_ms);
     add_str(b, "worker", s->worker);

@@ -4,7 +4,7 @@
 #include "check.h"
 #include "core/state.h"
 
-/* ---- Watching ---- */
+/* ---- Watching -------------------------------------------------------------------------------- */
 
 static struct invariants *watching(struct store *store)
 {
@@ -73,7 +73,7 @@ void invariants_init(struct invariants *v, struct store *inner)
     v->wrap.ops.move = move;
 }
 
-/* ---- Checking ---- */
+/* ---- Checking -------------------------------------------------------------------------------- */
 
 static void check_lease(struct ledger *l, const struct job *job)
 {

@@ -1,4 +1,4 @@
-/* Looking around: which process is the leader for all, how many claim, whether there is anything to
+/* Which process is the leader, how many claim, whether there is anything to
  * take. */
 #include "kit.h"
 

@@ -186,8 +186,7 @@ static void put_everything(struct kit *k)
     put_redriven(k);
 }
 
-/* ---- Every field ------------------------------------------------------------------------------
- */
+/* ---- Every field ----------------------------------------------------------------------------- */
 
 static void check_taken_over(struct kit *k, const char *from_store)
 {
@@ -298,8 +297,7 @@ static void taking_over_needs_a_transaction(void **state)
     assert_int_equal(ops->import_keys(k->store, &key, 1, NULL), REDRIVE_E_STATE);
 }
 
-/* ---- They live on ------------------------------------------------------------------------------
- */
+/* ---- They live on ---------------------------------------------------------------------------- */
 
 static void queued_jobs_are_ready_in_order(void **state)
 {
@@ -447,8 +445,7 @@ static void dead_letters_can_be_redriven_edited_and_swept(void **state)
     kit_close(&from);
 }
 
-/* ---- Keys --------------------------------------------------------------------------------------
- */
+/* ---- Keys ------------------------------------------------------------------------------------ */
 
 static void a_live_job_holds_its_key(void **state)
 {

@@ -288,8 +288,7 @@ static void running_jobs_and_slots_in_use_are_counted_side_by_side(void **state)
     assert_int_equal(kit_running(k, STR("other"))->n, 0);
 }
 
-/* ---- Several at once ----------------------------------------------------------------------------
- */
+/* ---- Several at once ------------------------------------------------------------------------- */
 
 #define HANDS 4
 #define EACH  12

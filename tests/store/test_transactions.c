@@ -292,7 +292,7 @@ static void a_wait_after_anothers_commit_is_short(void **state)
     kit_close(&other);
 }
 
-/* Waits until notification of this kind are there; gives all that came until then. */
+/* Waits until notifications of this kind are there; gives all that came until then. */
 static uint32_t notification_until(struct kit *k, uint32_t wanted)
 {
     uint32_t all = 0;
@@ -320,7 +320,7 @@ static void put_and_tell(struct kit *k, struct str id, uint32_t notification)
     kit_commit(k);
 }
 
-/* A claim that is given less than it asks for: new jobs may be notification only to those who wait.
+/* A claim that is given less than it asks for: only those who wait may be notified of new jobs.
  */
 static void wait_for_jobs(struct kit *k)
 {
@@ -347,7 +347,7 @@ static void a_wait_says_what_was_told(void **state)
     kit_close(&other);
 }
 
-static void handles_of_one_origin_are_no_notification_to_each_other(void **state)
+static void handles_of_one_origin_do_not_notify_each_other(void **state)
 {
     struct kit *stranger = *state, watcher, writer;
     const struct store_options options = {.create = true, .caller_time = true, .origin = 7};
@@ -386,7 +386,7 @@ int main(void)
         F(waiting_ends_with_its_time),
         F(a_wait_after_anothers_commit_is_short),
         F(a_wait_says_what_was_told),
-        F(handles_of_one_origin_are_no_notification_to_each_other),
+        F(handles_of_one_origin_do_not_notify_each_other),
     };
     return cmocka_run_group_tests_name("store transactions", tests, NULL, NULL);
 }

@@ -441,8 +441,7 @@ static void a_lease_is_never_made_shorter(void **state)
     }
 }
 
-/* ---- Settle -----------------------------------------------------------------------------------
- */
+/* ---- Settle ---------------------------------------------------------------------------------- */
 
 /* What every settle of row_in(RUNNING) leaves, but for the state and what goes with it. */
 static struct job_status settled(enum redrive_state to)
@@ -617,8 +616,7 @@ static void a_start_that_is_taken_back_does_not_count(void **state)
     }
 }
 
-/* ---- By hand or by the clock ------------------------------------------------------------------
- */
+/* ---- By hand or by the clock ----------------------------------------------------------------- */
 
 static void a_cancel_ends_the_attempt_that_is_running(void **state)
 {
@@ -790,8 +788,7 @@ static void a_job_that_has_ended_anew_is_not_removed_for_its_former_end(void **s
     assert_true(t.removes_job);
 }
 
-/* ---- Lists of moves ---------------------------------------------------------------------------
- */
+/* ---- Lists of moves -------------------------------------------------------------------------- */
 
 static void a_list_gives_its_moves_one_by_one(void **state)
 {

@@ -27,7 +27,7 @@ SQLITE = {
     "turn": f"UPDATE job_states SET state = {DEAD_LETTER} WHERE " + FIRST_COMPLETED.format(jobs="job_states"),
     "excuse": "DELETE FROM history WHERE outcome = 1",
     "overrun": "UPDATE job_states SET attempts = 6 WHERE " + FIRST_COMPLETED.format(jobs="job_states"),
-    "miscount": "UPDATE lines SET completed = completed + 1 WHERE task = 'remote'",
+    "miscount": "UPDATE partitions SET completed = completed + 1 WHERE task = 'remote'",
 }
 
 POSTGRES = {

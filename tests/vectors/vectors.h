@@ -1,6 +1,6 @@
 /* vectors.h - opens a file of test vectors and walks over its cases. */
-#ifndef TESTS_VECTORS_H
-#define TESTS_VECTORS_H
+#ifndef TESTS_VECTORS_VECTORS_H
+#define TESTS_VECTORS_VECTORS_H
 
 #include "check.h"
 

@@ -28,7 +28,7 @@ class Submitter(Protocol):
 
 @dataclass(frozen=True)
 class Periodic:
-    """An entry of the timetable."""
+    """A cron entry."""
 
     name: str
     task: Task
@@ -156,7 +156,7 @@ class App:
             raise NotFoundError(f"there is no task named {name}", hint="is the module that has it imported?") from None
 
     def configuration(self) -> JSON:
-        """Tasks and timetable as sections of the server's configuration."""
+        """Tasks and cron entries as sections of the server's configuration."""
         tasks: JSON = {}
         for task in self.tasks.values():
             section: JSON = {}

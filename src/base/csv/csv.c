@@ -68,7 +68,7 @@ static void wrong_all(struct csv *csv, const char *what)
     wrong_at(csv, what, csv->record_line);
 }
 
-/* ---- Cells -------------------------------------------------------------------------------- */
+/* ---- Cells ----------------------------------------------------------------------------------- */
 
 static void add(struct csv *csv, const char *text, size_t len)
 {
@@ -116,7 +116,7 @@ static void point_cells(struct csv *csv)
     }
 }
 
-/* ---- Records ------------------------------------------------------------------------------ */
+/* ---- Records --------------------------------------------------------------------------------- */
 
 static void begin_record(struct csv *csv)
 {
@@ -210,7 +210,7 @@ static int end_record(struct csv *csv, struct redrive_err *err)
                    csv->n_names);
 }
 
-/* ---- Bytes -------------------------------------------------------------------------------- */
+/* ---- Bytes ----------------------------------------------------------------------------------- */
 
 /* How many bytes at the front are plain text. */
 static size_t plain_run(struct str s)

@@ -74,7 +74,7 @@ const char *json_type_name(enum json_type type)
     return NAMES[type];
 }
 
-/* ---- Values ---- */
+/* ---- Values ---------------------------------------------------------------------------------- */
 
 static int read_word(struct json_reader *r, struct str word)
 {
@@ -126,7 +126,7 @@ int json_read_string(struct json_reader *r, struct json_string *ret)
     return *r->p == '"' ? read_string(r, ret) : json_wrong_type(r, "a string");
 }
 
-/* ---- Containers ---- */
+/* ---- Containers ------------------------------------------------------------------------------ */
 
 static int enter(struct json_reader *r, bool object)
 {
@@ -216,7 +216,7 @@ int json_next_item(struct json_reader *r)
     return 1;
 }
 
-/* ---- Whole values and texts ---- */
+/* ---- Whole values and texts ------------------------------------------------------------------ */
 
 /* Reads a scalar, or steps into a container. */
 static int skip_one(struct json_reader *r)

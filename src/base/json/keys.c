@@ -14,7 +14,7 @@
 
 #define FIRST_TABLE 64
 
-/* ---- Hashes and equality ---- */
+/* ---- Hashes and equality --------------------------------------------------------------------- */
 
 static uint64_t load_word(const char *p)
 {
@@ -107,7 +107,7 @@ __attribute__((noinline)) static bool same_key(const char *a, const char *b)
     return true;
 }
 
-/* ---- Tables ---- */
+/* ---- Tables ---------------------------------------------------------------------------------- */
 
 /* The slot that holds the key, or the free one where it belongs. */
 static struct json_key_slot *find_slot(const struct json_reader *r,
@@ -144,7 +144,7 @@ static int rebuild(struct json_reader *r, struct json_open_object *o, uint32_t n
     return 0;
 }
 
-/* ---- Objects ---- */
+/* ---- Objects --------------------------------------------------------------------------------- */
 
 static struct json_open_object *innermost(struct json_reader *r)
 {

@@ -95,7 +95,7 @@ int json_read_int(struct json_reader *r, int64_t *ret)
     return 0;
 }
 
-/* ---- Doubles ---- */
+/* ---- Doubles --------------------------------------------------------------------------------- */
 
 /* The value halfway between two doubles has at most 767 significant digits; what follows them
  * matters only in whether it is zero. */

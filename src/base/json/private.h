@@ -10,7 +10,7 @@
 #include <emmintrin.h>
 #endif
 
-/* ---- json/error.c: each records the first error and returns the code that sticks. ---- */
+/* ---- json/error.c: each records the first error and returns the code that sticks. ------------ */
 
 /* "expected …, found …", the latter from the byte at `at`. */
 int json_unexpected(struct json_reader *r, const char *at, const char *expected)
@@ -20,7 +20,7 @@ int json_wrong_type(struct json_reader *r, const char *expected) __attribute__((
 int json_fail_at(struct json_reader *r, const char *at, int code, const char *format, ...)
     __attribute__((cold, format(printf, 4, 5)));
 
-/* ---- json/string.c ---- */
+/* ---- json/string.c --------------------------------------------------------------------------- */
 
 /* Checks a string from its first byte; returns its closing quote, or NULL and the error. */
 const char *json_scan_string(struct json_reader *r, const char *p, bool *ret_escaped);
@@ -29,19 +29,19 @@ const char *json_scan_string(struct json_reader *r, const char *p, bool *ret_esc
  * how many bytes it is decoded. */
 size_t json_decode_next(const char **p, char out[4]);
 
-/* ---- json/number.c ---- */
+/* ---- json/number.c --------------------------------------------------------------------------- */
 
 /* Checks the number at `p`; returns its end, or NULL and the error. */
 const char *json_scan_number(struct json_reader *r, const char *p);
 
-/* ---- json/keys.c: the keys of the objects that are open, the innermost first to go. ---- */
+/* ---- json/keys.c: the keys of the objects that are open, the innermost first to go. ---------- */
 
 void json_keys_enter(struct json_reader *r);
 void json_keys_leave(struct json_reader *r);
 /* Adds to the innermost object; 0, or the error when it has this key already. */
 int json_keys_add(struct json_reader *r, struct str key, bool escaped);
 
-/* ---- Steps that every file takes, inline because they are taken for every token. ---- */
+/* ---- Steps that every file takes, inline because they are taken for every token. ------------- */
 
 static inline const char *json_skip_space(const char *p, const char *end)
 {

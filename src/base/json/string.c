@@ -3,7 +3,7 @@
 
 #include "base/text/utf8.h"
 
-/* ---- Checking ---- */
+/* ---- Checking -------------------------------------------------------------------------------- */
 
 static bool is_hex(char c)
 {
@@ -116,7 +116,7 @@ const char *json_scan_string(struct json_reader *r, const char *p, bool *ret_esc
     return p;
 }
 
-/* ---- Decoding ---- */
+/* ---- Decoding -------------------------------------------------------------------------------- */
 
 size_t json_decode_next(const char **p, char out[4])
 {

@@ -15,7 +15,7 @@ void json_writer_init(struct json_writer *w, struct buf *out)
     *w = (struct json_writer){.out = out};
 }
 
-/* ---- Commas and colons between values ---- */
+/* ---- Commas and colons between values -------------------------------------------------------- */
 
 static uint64_t level_bit(const struct json_writer *w)
 {
@@ -84,7 +84,7 @@ void json_end_array(struct json_writer *w)
     end(w, false);
 }
 
-/* ---- Strings ---- */
+/* ---- Strings --------------------------------------------------------------------------------- */
 
 static void write_escape(struct buf *out, char c)
 {
@@ -162,7 +162,7 @@ void json_put_cstr(struct json_writer *w, const char *s)
         json_put_null(w);
 }
 
-/* ---- Other values ---- */
+/* ---- Other values ---------------------------------------------------------------------------- */
 
 void json_put_int(struct json_writer *w, int64_t value)
 {
@@ -258,7 +258,7 @@ void json_put_raw(struct json_writer *w, struct str value)
     buf_add_str(w->out, value);
 }
 
-/* ---- Fields ---- */
+/* ---- Fields ---------------------------------------------------------------------------------- */
 
 void json_field_cstr(struct json_writer *w, const char *key, const char *value)
 {

@@ -4,7 +4,7 @@
  *     {"at":"2026-05-01T12:00:00.000Z","level":"warning","event":"retrying","job_id":"0190…",…}
  *
  * A line is an event name and fields. A key means the same, and has the same type, in every line;
- * numbers are numbers, and their key ends with the transaction. docs/monitoring.md lists events and
+ * numbers are numbers, and their key ends with the unit. docs/monitoring.md lists events and
  * keys, and a test holds the sources to it. Values are quoted where they must be, so that one event
  * is always one line, whatever a job's error message contains. Lines go to a sink in one call each;
  * sinks are called from the logging thread.

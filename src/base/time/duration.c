@@ -41,7 +41,7 @@ struct number {
     int64_t scale;
 };
 
-/* ---- Errors ---- */
+/* ---- Errors ---------------------------------------------------------------------------------- */
 
 /* Room for the text to be cut, not for it to crowd out the rest of the message. */
 struct excerpt {
@@ -86,7 +86,7 @@ static int refuse_without_unit(const struct parser *p)
     return REDRIVE_E_PARSE;
 }
 
-/* ---- Parts ---- */
+/* ---- Parts ----------------------------------------------------------------------------------- */
 
 static bool is_digit(char c)
 {
@@ -181,7 +181,7 @@ static int add_part(struct parser *p, const struct number *n, const struct unit 
     return p->total_ms > DURATION_MAX_MS ? refuse_length(p) : 0;
 }
 
-/* ---- The two notations ---- */
+/* ---- The two notations ----------------------------------------------------------------------- */
 
 static int parse_plain(struct parser *p)
 {

@@ -27,7 +27,7 @@ static const struct option OPTIONS[] = {
     {0},
 };
 
-/* ---- Before the copy ----------------------------------------------------------------------- */
+/* ---- Before the copy ------------------------------------------------------------------------- */
 
 static int find_backup(const char *url, struct redrive_err *err)
 {
@@ -78,7 +78,7 @@ static int check_target(const char *path, const char *store_path, struct redrive
     return 0;
 }
 
-/* ---- The copy ------------------------------------------------------------------------------ */
+/* ---- The copy -------------------------------------------------------------------------------- */
 
 struct bar {
     struct cli *cli;
@@ -112,7 +112,7 @@ static int copy_store(struct cli *cli, struct store *store, const char *path, bo
     return rc;
 }
 
-/* ---- Output -------------------------------------------------------------------------------- */
+/* ---- Output ---------------------------------------------------------------------------------- */
 
 static int print_backup(struct cli *cli, const char *path, const struct store_copy *copy,
                         int64_t took_ms, struct redrive_err *err)

@@ -8,7 +8,7 @@
 #include "cli/jobs/show.h"
 #include "cli/shared/session.h"
 
-/* ---- list --------------------------------------------------------------------------------- */
+/* ---- list ------------------------------------------------------------------------------------ */
 
 struct list_options {
     struct job_select select;
@@ -50,7 +50,7 @@ static const struct command CMD_LIST = {
     .run = run_list,
 };
 
-/* ---- show --------------------------------------------------------------------------------- */
+/* ---- show ------------------------------------------------------------------------------------ */
 
 struct tenant_options {
     struct job_select select;
@@ -93,7 +93,7 @@ static const struct command CMD_SHOW = {
     .run = run_show,
 };
 
-/* ---- cancel, retry ------------------------------------------------------------------------ */
+/* ---- cancel, retry --------------------------------------------------------------------------- */
 
 static int run_cancel(struct cli *cli, struct redrive_err *err)
 {
@@ -140,7 +140,7 @@ static const struct command CMD_RETRY = {
     .run = run_retry,
 };
 
-/* ---- export ------------------------------------------------------------------------------- */
+/* ---- export ---------------------------------------------------------------------------------- */
 
 static const struct option EXPORT_OPTIONS[] = {
     EXPORT_ROWS,

@@ -109,7 +109,7 @@ static const struct option OPTIONS[] = {
     {0},
 };
 
-/* ---- Your own policy ---------------------------------------------------------------------- */
+/* ---- Your own policy ------------------------------------------------------------------------- */
 
 /* The strategy that the configuration describes, and what it borrows from. */
 struct own {
@@ -147,7 +147,7 @@ static int own_load(struct cli *cli, const char *task_name, struct own *own,
     return 0;
 }
 
-/* ---- Options ------------------------------------------------------------------------------ */
+/* ---- Options --------------------------------------------------------------------------------- */
 
 static int unknown_strategy(struct str name, struct redrive_err *err)
 {
@@ -238,7 +238,7 @@ static int read_options(struct cli *cli, const struct simulate_options *given, s
     return is_chosen(ret, &own->strategy) ? own_load(cli, given->task, own, err) : 0;
 }
 
-/* ---- Output ------------------------------------------------------------------------------- */
+/* ---- Output ---------------------------------------------------------------------------------- */
 
 static void add_span(struct table *t, int64_t ms)
 {
@@ -372,7 +372,7 @@ static int draw(struct cli *cli, const struct comparison *c, FILE *file, const c
     return r;
 }
 
-/* ---- The run ------------------------------------------------------------------------------ */
+/* ---- The run --------------------------------------------------------------------------------- */
 
 /* Takes the bar away and lets the signal do what it does. */
 static void clean_up(int number)

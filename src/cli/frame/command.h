@@ -37,7 +37,7 @@
 struct cli;
 struct completion;
 
-/* ---- Options ------------------------------------------------------------------------------ */
+/* ---- Options --------------------------------------------------------------------------------- */
 
 enum option_type {
     OPTION_FLAG,     /* bool */
@@ -118,7 +118,7 @@ struct option_source {
 bool option_source_find(const struct option_source *source, struct str name, struct option *ret);
 void option_source_words(const struct option_source *source, struct words *out);
 
-/* ---- Commands ----------------------------------------------------------------------------- */
+/* ---- Commands -------------------------------------------------------------------------------- */
 
 /* How deep commands nest, the program itself included. */
 #define COMMAND_DEPTH_MAX 4

@@ -35,7 +35,7 @@ static void offer_files_if_named(struct completion *c, struct str placeholder)
         buf_puts(c->out, ":files\n");
 }
 
-/* ---- Before the cursor --------------------------------------------------------------------- */
+/* ---- Before the cursor ----------------------------------------------------------------------- */
 
 /* An option of the path or the source; false when there is none. */
 static bool find_option(const struct completion *c, struct str name, struct option *ret)
@@ -92,7 +92,7 @@ static void pass_word(struct walk *w, const char *word)
     }
 }
 
-/* ---- At the cursor ------------------------------------------------------------------------- */
+/* ---- At the cursor --------------------------------------------------------------------------- */
 
 static void offer_value(struct completion *c, const struct option *o)
 {

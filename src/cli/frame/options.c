@@ -66,7 +66,7 @@ static bool find_letter(const struct invocation *inv, char letter, struct target
     return false;
 }
 
-/* ---- Unknown options ----------------------------------------------------------------------- */
+/* ---- Unknown options ------------------------------------------------------------------------- */
 
 /* The path to a command below `path` that has the option, if there is one. */
 static bool find_below(struct command_path *path, struct str name)
@@ -125,7 +125,7 @@ static int unknown_short(const struct invocation *inv, char letter, const char *
     return REDRIVE_E_USAGE;
 }
 
-/* ---- Options ------------------------------------------------------------------------------ */
+/* ---- Options --------------------------------------------------------------------------------- */
 
 static void note_given(struct invocation *inv, struct target t)
 {
@@ -231,7 +231,7 @@ static int read_short(struct reader *r, const char *word, struct redrive_err *er
     return 0;
 }
 
-/* ---- The line ----------------------------------------------------------------------------- */
+/* ---- The line -------------------------------------------------------------------------------- */
 
 static int read_word(struct reader *r, struct redrive_err *err)
 {

@@ -41,7 +41,7 @@ const void *invocation_options(const struct invocation *inv);
 /* Whether the command line has the option, which must be in a table on the path. */
 bool invocation_given(const struct invocation *inv, const char *name);
 
-/* ---- Values ------------------------------------------------------------------------------- */
+/* ---- Values ---------------------------------------------------------------------------------- */
 
 /* Stores `text` (ignored for a flag, which becomes true) into `values` by the row. `label` is how
  * the user wrote the option. */

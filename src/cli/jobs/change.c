@@ -14,7 +14,7 @@
 static const char *const VERBS[] = {
     [JOB_CANCEL] = "cancel", [JOB_RETRY] = "retry", [JOB_REMOVE] = "remove"};
 
-/* ---- Refusals ----------------------------------------------------------------------------- */
+/* ---- Refusals -------------------------------------------------------------------------------- */
 
 static const char *hint_for(enum job_verb verb, enum redrive_state state)
 {
@@ -65,7 +65,7 @@ static int refused(enum job_verb verb, const struct job *job, const struct move_
                    redrive_err_text(result->code));
 }
 
-/* ---- One job ------------------------------------------------------------------------------ */
+/* ---- One job --------------------------------------------------------------------------------- */
 
 static bool kind_for(enum job_verb verb, enum redrive_state state, enum move_kind *ret)
 {
@@ -101,7 +101,7 @@ int job_change_one(struct engine *engine, enum job_verb verb, const struct job *
     return rc;
 }
 
-/* ---- Those of the arguments --------------------------------------------------------------- */
+/* ---- Those of the arguments ------------------------------------------------------------------ */
 
 struct changer {
     struct cli *cli;

@@ -23,7 +23,7 @@ enum export_format export_format_of(const char *path)
     return is_csv ? EXPORT_CSV : EXPORT_JSONL;
 }
 
-/* ---- One job ------------------------------------------------------------------------------ */
+/* ---- One job --------------------------------------------------------------------------------- */
 
 struct exporter {
     FILE *out;
@@ -84,7 +84,7 @@ static void put_csv(struct exporter *x, const struct job *job)
     csv_end_row(&w);
 }
 
-/* ---- All of them -------------------------------------------------------------------------- */
+/* ---- All of them ----------------------------------------------------------------------------- */
 
 static int write_line(struct exporter *x, struct redrive_err *err)
 {

@@ -87,14 +87,21 @@ int export_file_open(struct export_file *f, const char *what, const char *path, 
     if (!f->temporary)
         return err_nomem(err);
     (void)snprintf(f->temporary, size, "%s.XXXXXX", path);
+    /* A signal between the two would leave the file. */
+    sigset_t all, mask;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_BLOCK, &all, &mask);
     int fd = mkostemp(f->temporary, O_CLOEXEC);
+    const int error = errno;
+    if (fd >= 0)
+        watch_signals(f->temporary);
+    (void)pthread_sigmask(SIG_SETMASK, &mask, NULL);
     if (fd < 0) {
-        rc = cannot_write(f, errno, err);
+        rc = cannot_write(f, error, err);
         free(f->temporary);
         f->temporary = NULL;
         return rc;
     }
-    watch_signals(f->temporary);
     /* As mkostemp made it, it is for its owner alone, like the store: payloads may be private. */
     f->file = fdopen(fd, "w");
     if (f->file)

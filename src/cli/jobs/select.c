@@ -15,7 +15,7 @@ const char *const JOB_SELECT_STATES[] = {REDRIVE_STATE_MAP(WORD) NULL};
 const char *const JOB_SELECT_CLASSES[] = {REDRIVE_CLASS_MAP(CLASS_WORD) NULL};
 const char *const JOB_SELECT_REASONS[] = {REDRIVE_REASON_MAP(WORD) NULL};
 
-/* ---- Lists of words ----------------------------------------------------------------------- */
+/* ---- Lists of words -------------------------------------------------------------------------- */
 
 static int unknown_word(const char *option, const char *const *words, struct str word,
                         struct redrive_err *err)
@@ -79,7 +79,7 @@ static int read_lists(const struct job_select *select, struct job_filter *ret,
     return 0;
 }
 
-/* ---- Texts -------------------------------------------------------------------------------- */
+/* ---- Texts ----------------------------------------------------------------------------------- */
 
 static int read_texts(const struct job_select *select, struct job_filter *ret,
                       struct redrive_err *err)

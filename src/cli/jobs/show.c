@@ -29,7 +29,7 @@ struct shower {
     struct buf *out;
 };
 
-/* ---- Facts -------------------------------------------------------------------------------- */
+/* ---- Facts ----------------------------------------------------------------------------------- */
 
 static void put_name(struct shower *s, const char *name)
 {
@@ -134,7 +134,7 @@ static void put_facts(struct shower *s, const struct job *job)
         put_fact(s, "Group", str_of(fingerprint_format(status->fingerprint, group)));
 }
 
-/* ---- Blocks ------------------------------------------------------------------------------- */
+/* ---- Blocks ---------------------------------------------------------------------------------- */
 
 static void put_heading(struct shower *s, const char *name)
 {
@@ -204,7 +204,7 @@ static void put_error(struct shower *s, const struct job *job, const struct atte
     }
 }
 
-/* ---- History ------------------------------------------------------------------------------ */
+/* ---- History --------------------------------------------------------------------------------- */
 
 static void add_attempt(struct table *t, const struct job_attempt *a, bool epochs, struct buf *cell)
 {

@@ -55,7 +55,7 @@ struct node {
 #define NODE_FOREACH(map, child) \
     for (const struct node *child = (map)->first; child; child = child->next)
 
-/* ---- Making ------------------------------------------------------------------------------ */
+/* ---- Making ---------------------------------------------------------------------------------- */
 
 /* Reads one YAML document; no document at all gives an empty map. All nodes are in `arena`;
  * `source` is borrowed for as long as it. Fails with REDRIVE_E_PARSE and the line, _TOO_BIG,
@@ -78,7 +78,7 @@ void node_remove(struct node *map, struct str key);
 /* 0, or REDRIVE_E_PARSE when a map has a key twice. */
 int node_check_keys(struct node *map, struct redrive_err *err);
 
-/* ---- Asking ------------------------------------------------------------------------------ */
+/* ---- Asking ---------------------------------------------------------------------------------- */
 
 /* The child of a map, or NULL. A node that is no map has none. */
 struct node *node_find(const struct node *map, struct str key);
@@ -93,7 +93,7 @@ bool node_is_number(const struct node *node);
 /* "a map", "a list", "nothing", or "text" … for messages about what was found. */
 const char *node_kind(const struct node *node);
 
-/* ---- Showing ----------------------------------------------------------------------------- */
+/* ---- Showing --------------------------------------------------------------------------------- */
 
 #define NODE_PATH_MAX 96
 /* `tasks.enrich.retry.max_delay`, `classify[0]` (the first); "" for the root. A long one loses its

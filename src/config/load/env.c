@@ -32,7 +32,7 @@ const struct variable *env_find(const struct variables *variables, const char *n
     return best;
 }
 
-/* ---- Gathering ------------------------------------------------------------------------------ */
+/* ---- Gathering ------------------------------------------------------------------------------- */
 
 static void warn_unknown(struct layers *layers, const struct variable *variable)
 {
@@ -140,7 +140,7 @@ void env_gather_dotenv(struct layers *layers, struct str text, const char *name,
     dotenv_release(&reader);
 }
 
-/* ---- Applying ------------------------------------------------------------------------------- */
+/* ---- Applying -------------------------------------------------------------------------------- */
 
 void env_apply(struct layers *layers, const struct variables *variables)
 {

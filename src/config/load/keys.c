@@ -18,7 +18,7 @@ static struct key KEYS[MAX_KEYS];
 static size_t N_KEYS;
 static pthread_once_t ONCE = PTHREAD_ONCE_INIT;
 
-/* ---- Making the list ------------------------------------------------------------------------ */
+/* ---- Making the list ------------------------------------------------------------------------- */
 
 static void name_key(struct key *key)
 {
@@ -95,7 +95,7 @@ static void make_list(void)
     add_keys_of(&TABLE_ROOT, steps, 0);
 }
 
-/* ---- Asking --------------------------------------------------------------------------------- */
+/* ---- Asking ---------------------------------------------------------------------------------- */
 
 const struct key *key_at(size_t index)
 {
@@ -160,7 +160,7 @@ const char *key_suggest_flag(struct str given)
     return suggest(given, names, n);
 }
 
-/* ---- For the command line ------------------------------------------------------------------- */
+/* ---- For the command line -------------------------------------------------------------------- */
 
 bool config_flag_known(struct str name)
 {

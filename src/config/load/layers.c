@@ -4,7 +4,7 @@
 #include "base/err.h"
 #include "base/text/utf8.h"
 
-/* ---- Short forms ---------------------------------------------------------------------------- */
+/* ---- Short forms ----------------------------------------------------------------------------- */
 
 /* The map under a key of `parent`, made if there is none; NULL if something else is there. */
 static struct node *map_at(struct layers *layers, struct node *parent, struct str key)
@@ -79,7 +79,7 @@ void layer_short_forms(struct layers *layers)
     move_short_form(layers, STR("breaker"), &TABLE_BREAKER);
 }
 
-/* ---- Settings ------------------------------------------------------------------------------- */
+/* ---- Settings -------------------------------------------------------------------------------- */
 
 static bool says_the_same(const struct field *a, const struct field *b)
 {

@@ -30,7 +30,7 @@ struct loading {
     bool is_dotenv_used; /* by a reference */
 };
 
-/* ---- Files ---------------------------------------------------------------------------------- */
+/* ---- Files ----------------------------------------------------------------------------------- */
 
 static void choose_path(struct loading *l)
 {
@@ -99,7 +99,7 @@ static void read_dotenv(struct loading *l)
     buf_release(&text);
 }
 
-/* ---- Settings ------------------------------------------------------------------------------- */
+/* ---- Settings -------------------------------------------------------------------------------- */
 
 static void apply_flags(struct loading *l)
 {
@@ -181,7 +181,7 @@ static void note_secrets(struct loading *l)
         owned->dotenv_secrets = "secrets of run.http";
 }
 
-/* ---- Loading -------------------------------------------------------------------------------- */
+/* ---- Loading --------------------------------------------------------------------------------- */
 
 static int load(struct loading *l)
 {
@@ -293,7 +293,7 @@ void config_free(struct config *config)
     arena_release(&arena);
 }
 
-/* ---- Asking --------------------------------------------------------------------------------- */
+/* ---- Asking ---------------------------------------------------------------------------------- */
 
 static int compare_name(const void *key, const void *element)
 {

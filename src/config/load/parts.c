@@ -57,7 +57,7 @@ static int bind_json(struct arena *arena, struct str json, const struct table *t
     return bind_json_with(&binder, json, table, object, finish, err);
 }
 
-/* ---- Policies ------------------------------------------------------------------------------- */
+/* ---- Policies -------------------------------------------------------------------------------- */
 
 struct parsed_policy {
     struct arena arena;
@@ -137,7 +137,7 @@ void parsed_policy_free(struct parsed_policy *box)
     free(box);
 }
 
-/* ---- Tasks ---------------------------------------------------------------------------------- */
+/* ---- Tasks ----------------------------------------------------------------------------------- */
 
 struct parsed_task {
     struct arena arena;
@@ -190,7 +190,7 @@ void parsed_task_free(struct parsed_task *box)
     free(box);
 }
 
-/* ---- Breakers ------------------------------------------------------------------------------- */
+/* ---- Breakers -------------------------------------------------------------------------------- */
 
 int breaker_parse_json(struct str json, const struct redrive_breaker_config *defaults,
                        struct redrive_breaker_config *ret, struct redrive_err *err)

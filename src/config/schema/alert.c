@@ -4,7 +4,7 @@
 #include "base/err.h"
 #include "config/schema/types.h"
 
-/* ---- Conditions: "metric op number" --------------------------------------------------------- */
+/* ---- Conditions: "metric op number" ---------------------------------------------------------- */
 
 static const char *const METRICS[] = {
     [CONFIG_METRIC_DEAD_LETTERS] = "dead_letters",
@@ -124,7 +124,7 @@ static const char *expects_condition(const struct field *field, char out[EXPECTS
 static const struct field_type TYPE_CONDITION = {FIELD_SCALAR, bind_condition, write_condition,
                                                  expects_condition};
 
-/* ---- The table ------------------------------------------------------------------------------ */
+/* ---- The table ------------------------------------------------------------------------------- */
 
 #define AT(member) .offset = offsetof(struct config_alert, member)
 

@@ -8,7 +8,7 @@
 #include "base/text/suggest.h"
 #include "config/schema/types.h"
 
-/* ---- Reporting ------------------------------------------------------------------------------ */
+/* ---- Reporting ------------------------------------------------------------------------------- */
 
 static size_t furthest_down(const struct config_report *report)
 {
@@ -155,7 +155,7 @@ void bind_suggest(struct redrive_err *err, struct str given, const char *const *
         err_hint(err, "did you mean '%s'?", nearest);
 }
 
-/* ---- What is usually wrong with a value ---------------------------------------------------- */
+/* ---- What is usually wrong with a value ------------------------------------------------------ */
 
 /* A number or a truth value that is text only because of its quotes. */
 static bool is_plain_in_quotes(const struct node *node)
@@ -211,7 +211,7 @@ void bind_out_of_range(struct binder *b, const struct field *field, const struct
     err_detail(err, "expected %s", field->type->expects(field, expects));
 }
 
-/* ---- Tables -------------------------------------------------------------------------------- */
+/* ---- Tables ---------------------------------------------------------------------------------- */
 
 const struct field *table_find(const struct table *table, struct str name)
 {
@@ -347,7 +347,7 @@ void bind_table(struct binder *b, const struct table *table, const struct node *
         table->finish(b, map, object);
 }
 
-/* ---- Writing ------------------------------------------------------------------------------- */
+/* ---- Writing --------------------------------------------------------------------------------- */
 
 void table_write(const struct table *table, const void *object, struct json_writer *w)
 {

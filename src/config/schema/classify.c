@@ -8,7 +8,7 @@
 #include "config/schema/types.h"
 #include "core/classify/classify.h"
 
-/* ---- Patterns: a key for each source -------------------------------------------------------- */
+/* ---- Patterns: a key for each source --------------------------------------------------------- */
 
 static void bind_pattern(struct binder *b, const struct field *field, const struct node *node,
                          void *member)
@@ -45,7 +45,7 @@ static const char *expects_pattern(const struct field *field, char out[EXPECTS_M
 static const struct field_type TYPE_PATTERN = {FIELD_SCALAR, bind_pattern, write_pattern,
                                                expects_pattern};
 
-/* ---- The table ------------------------------------------------------------------------------ */
+/* ---- The table ------------------------------------------------------------------------------- */
 
 #define PATTERN(source, text)                                            \
     {                                                                    \

@@ -7,7 +7,7 @@
 #include "config/schema/types.h"
 #include "config/schema/zone.h"
 
-/* ---- Kinds of values ------------------------------------------------------------------------ */
+/* ---- Kinds of values ------------------------------------------------------------------------- */
 
 static void bind_schedule(struct binder *b, const struct field *field, const struct node *node,
                           void *member)
@@ -107,7 +107,7 @@ static const char *expects_payload(const struct field *field, char out[EXPECTS_M
 static const struct field_type TYPE_PAYLOAD = {FIELD_PART, bind_payload, write_payload,
                                                expects_payload};
 
-/* ---- The table ------------------------------------------------------------------------------ */
+/* ---- The table ------------------------------------------------------------------------------- */
 
 static const char *const OVERLAPS[] = {"allow", "skip", "queue_one", NULL};
 

@@ -25,7 +25,7 @@ static bool is_text(const struct node *node)
     return node->type == NODE_SCALAR && !node_is_null(node) && node->text.len > 0;
 }
 
-/* ---- Secrets -------------------------------------------------------------------------------- */
+/* ---- Secrets --------------------------------------------------------------------------------- */
 
 static bool bind_one_secret(struct binder *b, const struct field *field, const struct node *node,
                             struct config_http *http, struct config_secret *ret)
@@ -103,7 +103,7 @@ static const char *expects_secrets(const struct field *field, char out[EXPECTS_M
 static const struct field_type TYPE_SECRETS = {FIELD_PART, bind_secrets, write_secrets,
                                                expects_secrets};
 
-/* ---- Headers -------------------------------------------------------------------------------- */
+/* ---- Headers --------------------------------------------------------------------------------- */
 
 /* What the request itself says, or the connection is about. */
 static const char *const RESERVED[] = {
@@ -208,7 +208,7 @@ static const char *expects_headers(const struct field *field, char out[EXPECTS_M
 static const struct field_type TYPE_HEADERS = {FIELD_PART, bind_headers, write_headers,
                                                expects_headers};
 
-/* ---- The whole ------------------------------------------------------------------------------ */
+/* ---- The whole ------------------------------------------------------------------------------- */
 
 #define AT(member) .offset = offsetof(struct config_http, member)
 

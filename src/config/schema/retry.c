@@ -9,7 +9,7 @@
 #include "config/schema/types.h"
 #include "core/retry/policy.h"
 
-/* ---- Kinds of values that only policies have ------------------------------------------------ */
+/* ---- Kinds of values that only policies have ------------------------------------------------- */
 
 /* Counts the first run, which max_retries does not. */
 static void bind_attempts(struct binder *b, const struct field *field, const struct node *node,
@@ -95,7 +95,7 @@ static const char *expects_minutes(const struct field *field, char out[EXPECTS_M
 static const struct field_type TYPE_BASE_MINUTES = {FIELD_SCALAR, bind_base_minutes, NULL,
                                                     expects_minutes};
 
-/* ---- The table ------------------------------------------------------------------------------ */
+/* ---- The table ------------------------------------------------------------------------------- */
 
 /* A strategy of your own is a C function, which no file can name. */
 static const char *const STRATEGIES[] = {
@@ -258,7 +258,7 @@ static const struct field RETRY_FIELDS[] = {
 
 _Static_assert(sizeof RETRY_FIELDS / sizeof RETRY_FIELDS[0] == N_IN_FILE + 1, "`on` is the last");
 
-/* ---- Checks of several keys together ------------------------------------------------------- */
+/* ---- Checks of several keys together --------------------------------------------------------- */
 
 /* The value to blame for a pair that does not fit: the first of the two that was given here. */
 static const struct node *blame(const struct node *map, const char *first, const char *second)

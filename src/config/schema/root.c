@@ -14,7 +14,7 @@
 #define IN(part, member) \
     .offset = offsetof(struct config, part.member) - offsetof(struct config, part)
 
-/* ---- Small tables --------------------------------------------------------------------------- */
+/* ---- Small tables ---------------------------------------------------------------------------- */
 
 static const struct field TLS_FIELDS[] = {
     {.name = "cert",
@@ -182,7 +182,7 @@ static const struct field PATHS_FIELDS[] = {
 };
 const struct table TABLE_PATHS = {.name = "paths", FIELDS(PATHS_FIELDS)};
 
-/* ---- defaults ------------------------------------------------------------------------------- */
+/* ---- defaults -------------------------------------------------------------------------------- */
 
 static const struct field DEFAULTS_FIELDS[] = {
     {.name = "retry",
@@ -211,7 +211,7 @@ static void finish_defaults(struct binder *b, const struct node *map, void *obje
 const struct table TABLE_DEFAULTS = {
     .name = "defaults", FIELDS(DEFAULTS_FIELDS), .finish = finish_defaults};
 
-/* ---- The root ------------------------------------------------------------------------------- */
+/* ---- The root -------------------------------------------------------------------------------- */
 
 /* Moved to `defaults` before anything is bound; the row is there for people and for hints. */
 static void bind_moved(struct binder *b, const struct field *field, const struct node *node,

@@ -18,7 +18,7 @@
 #define DEFAULT_CONNECT_MS  (10 * 1000)
 #define MAX_CONCURRENCY     100000
 
-/* ---- run ------------------------------------------------------------------------------------ */
+/* ---- run ------------------------------------------------------------------------------------- */
 
 /* Durations and flags that belong to one kind of run only: what is not set is not written, so that
  * what is written can be read again. */
@@ -229,7 +229,7 @@ static void write_run(const struct field *field, const void *member, struct json
 static const struct field_type TYPE_RUN = {FIELD_NESTED, type_table_bind, write_run,
                                            type_table_expects};
 
-/* ---- limits --------------------------------------------------------------------------------- */
+/* ---- limits ---------------------------------------------------------------------------------- */
 
 static void bind_rate(struct binder *b, const struct field *field, const struct node *node,
                       void *member)
@@ -316,7 +316,7 @@ const struct table TABLE_LIMITS = {.name = "limits",
                                    .size = sizeof(struct config_limits),
                                    .finish = finish_limits};
 
-/* ---- tasks ---------------------------------------------------------------------------------- */
+/* ---- tasks ----------------------------------------------------------------------------------- */
 
 static const char *const PAYLOADS[] = {"optional", "required", NULL};
 

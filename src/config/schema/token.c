@@ -5,7 +5,7 @@
 #include "config/schema/bind.h"
 #include "config/schema/types.h"
 
-/* ---- Kinds of values ------------------------------------------------------------------------ */
+/* ---- Kinds of values ------------------------------------------------------------------------- */
 
 static int hex_digit(char c)
 {
@@ -112,7 +112,7 @@ static const char *expects_scopes(const struct field *field, char out[EXPECTS_MA
 static const struct field_type TYPE_SCOPES = {FIELD_PART, bind_scopes, write_scopes,
                                               expects_scopes};
 
-/* ---- The table ------------------------------------------------------------------------------ */
+/* ---- The table ------------------------------------------------------------------------------- */
 
 #define AT(member)      .offset = offsetof(struct config_token, member)
 #define FAKTORY(member) .offset = offsetof(struct config_faktory_password, member)

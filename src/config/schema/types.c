@@ -11,7 +11,7 @@
 #include "config/schema/bind.h"
 #include "core/name.h"
 
-/* ---- Text ----------------------------------------------------------------------------------- */
+/* ---- Text ------------------------------------------------------------------------------------ */
 
 static void bind_string(struct binder *b, const struct field *field, const struct node *node,
                         void *member)
@@ -93,7 +93,7 @@ static const char *expects_queue(const struct field *field, char out[EXPECTS_MAX
 const struct field_type TYPE_QUEUE = {FIELD_SCALAR, bind_queue, write_string, expects_queue};
 const struct field_type TYPE_NAME = {FIELD_SCALAR, bind_name, write_string, expects_name};
 
-/* ---- Truth values and numbers --------------------------------------------------------------- */
+/* ---- Truth values and numbers ---------------------------------------------------------------- */
 
 static void bind_bool(struct binder *b, const struct field *field, const struct node *node,
                       void *member)
@@ -207,7 +207,7 @@ static const char *expects_double(const struct field *field, char out[EXPECTS_MA
 
 const struct field_type TYPE_DOUBLE = {FIELD_SCALAR, bind_double, write_double, expects_double};
 
-/* ---- Durations ------------------------------------------------------------------------------ */
+/* ---- Durations ------------------------------------------------------------------------------- */
 
 static double longest_ms(const struct field *field)
 {
@@ -276,7 +276,7 @@ static const char *expects_duration(const struct field *field, char out[EXPECTS_
 const struct field_type TYPE_DURATION = {FIELD_SCALAR, bind_duration, write_duration,
                                          expects_duration};
 
-/* ---- Words ---------------------------------------------------------------------------------- */
+/* ---- Words ----------------------------------------------------------------------------------- */
 
 static const char *const *words_of(const struct field *field, size_t *ret_n)
 {

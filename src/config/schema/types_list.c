@@ -4,7 +4,7 @@
 #include "base/err.h"
 #include "config/schema/bind.h"
 
-/* ---- Lists of text -------------------------------------------------------------------------- */
+/* ---- Lists of text --------------------------------------------------------------------------- */
 
 static void bind_strings(struct binder *b, const struct field *field, const struct node *node,
                          void *member)
@@ -49,7 +49,7 @@ static const char *expects_strings(const struct field *field, char out[EXPECTS_M
 
 const struct field_type TYPE_STRINGS = {FIELD_PART, bind_strings, write_strings, expects_strings};
 
-/* ---- Tables --------------------------------------------------------------------------------- */
+/* ---- Tables ---------------------------------------------------------------------------------- */
 
 void type_table_bind(struct binder *b, const struct field *field, const struct node *node,
                      void *member)

@@ -10,7 +10,7 @@
 #include "base/time/duration.h"
 #include "config/schema/bind.h"
 
-/* ---- Jitter --------------------------------------------------------------------------------- */
+/* ---- Jitter ---------------------------------------------------------------------------------- */
 
 /* What a mode that takes numbers does without them. */
 static const struct redrive_jitter JITTER_DEFAULTS[REDRIVE_JITTER_COUNT] = {
@@ -181,7 +181,7 @@ static const char *expects_jitter(const struct field *field, char out[EXPECTS_MA
 
 const struct field_type TYPE_JITTER = {FIELD_SCALAR, bind_jitter, write_jitter, expects_jitter};
 
-/* ---- An explicit list of delays ------------------------------------------------------------ */
+/* ---- An explicit list of delays -------------------------------------------------------------- */
 
 /* [struct redrive_backoff] To give a list is to choose the strategy. */
 static void bind_delays(struct binder *b, const struct field *field, const struct node *node,
@@ -231,7 +231,7 @@ static const char *expects_delays(const struct field *field, char out[EXPECTS_MA
 
 const struct field_type TYPE_DELAYS = {FIELD_PART, bind_delays, write_delays, expects_delays};
 
-/* ---- What a failure may be ------------------------------------------------------------------ */
+/* ---- What a failure may be ------------------------------------------------------------------- */
 
 const char *const *type_failure_classes(size_t *ret_n)
 {

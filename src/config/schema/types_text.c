@@ -8,7 +8,7 @@
 #include "base/text/url_mask.h"
 #include "config/schema/bind.h"
 
-/* ---- Templates ------------------------------------------------------------------------------ */
+/* ---- Templates ------------------------------------------------------------------------------- */
 
 static const char *const PLACEHOLDERS[] = {"task", "service", "queue", "tenant", "user"};
 #define N_PLACEHOLDERS (sizeof PLACEHOLDERS / sizeof PLACEHOLDERS[0])
@@ -87,7 +87,7 @@ static const char *expects_template(const struct field *field, char out[EXPECTS_
 
 const struct field_type TYPE_TEMPLATE = {FIELD_SCALAR, bind_template, write_text, expects_template};
 
-/* ---- URLs and their secrets ----------------------------------------------------------------- */
+/* ---- URLs and their secrets ------------------------------------------------------------------ */
 
 static struct str until(struct str text, const char *set)
 {
@@ -151,7 +151,7 @@ static const char *expects_url(const struct field *field, char out[EXPECTS_MAX])
 const struct field_type TYPE_URL = {FIELD_SCALAR, bind_url, write_url, expects_url};
 const struct field_type TYPE_SECRET_URL = {FIELD_SCALAR, bind_url, write_url, expects_url};
 
-/* ---- Stores --------------------------------------------------------------------------------- */
+/* ---- Stores ---------------------------------------------------------------------------------- */
 
 static const char *const SCHEMES[] = {"sqlite", "postgres", "postgresql",
                                       "redis",  "rediss",   "memory"};
@@ -228,7 +228,7 @@ static const char *expects_store(const struct field *field, char out[EXPECTS_MAX
 
 const struct field_type TYPE_STORE = {FIELD_SCALAR, bind_store, write_store, expects_store};
 
-/* ---- Addresses ------------------------------------------------------------------------------ */
+/* ---- Addresses ------------------------------------------------------------------------------- */
 
 /* Splits `host:port` or `[v6]:port`; false when it is neither. */
 static bool split_address(struct str text, struct str *ret_host)

@@ -41,7 +41,7 @@ bool tz_name_valid(struct str name)
     return !str_contains(name, STR(".."));
 }
 
-/* ---- Reading ------------------------------------------------------------------------------ */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 struct reader {
     const unsigned char *bytes;
@@ -242,7 +242,7 @@ int tz_parse(struct tz *ret, const void *bytes, size_t len, struct redrive_err *
     return rc;
 }
 
-/* ---- Asking ------------------------------------------------------------------------------- */
+/* ---- Asking ---------------------------------------------------------------------------------- */
 
 static int64_t within_limit(int64_t utc_s)
 {

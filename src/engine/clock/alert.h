@@ -36,8 +36,7 @@ struct engine;
 #define ALERT_CLEAR_MS  60000
 #define ALERT_WINDOW_MS 60000
 
-/* ---- The decision ----------------------------------------------------------------------------
- */
+/* ---- The decision ---------------------------------------------------------------------------- */
 
 struct alert_facts {
     double dead_letters;
@@ -95,13 +94,13 @@ struct alert_event {
 /* After the commit, on the thread that applies. It must not wait. */
 typedef void (*engine_alert_fn)(const struct alert_event *event, void *ctx);
 
-/* ---- The last look -------------------------------------------------------------------------- */
+/* ---- The last look --------------------------------------------------------------------------- */
 
 /* Looks at every rule now, whenever the last look was, and never again. What this process has run
  * counts, although its row has been taken away by then. */
 void alert_op_init(struct op *op);
 
-/* ---- Within the engine ---------------------------------------------------------------------- */
+/* ---- Within the engine ----------------------------------------------------------------------- */
 
 /* Looks if it is time, and asks to be woken for the next time. */
 int alerts_look(struct engine *e, struct redrive_err *err);

@@ -6,7 +6,7 @@
  * are looked at: each in a batch. A tick says when it wants to be called next, and until then there
  * is nothing to do, unless other processes use the store: when they have changed it, tick again.
  *
- * Of many processes on one store one is the leader for all of them. The others tick when what they
+ * Of many processes on one store one is the leader. The others tick when what they
  * have done themselves wants it, or their own configuration does (periodic tasks, retention,
  * alerts), and do not look after what comes then.
  */
@@ -30,7 +30,7 @@ int engine_tick(struct engine *engine, int64_t *ret_next_ms, struct redrive_err 
 void engine_flush(struct engine *engine);
 int64_t engine_flush_ms(const struct engine *engine);
 
-/* Whether this one is the leader for all, as it does from engine_open on. One that is told to wants
+/* Whether this one is the leader of all, as it is from engine_open on. One that becomes it wants
  * a tick at once. */
 void engine_set_leader(struct engine *engine, bool keeps);
 

@@ -31,10 +31,9 @@ static int failed(const struct buf *b, struct redrive_err *err)
     return buf_failed(b) ? err_nomem(err) : 0;
 }
 
-/* ---- Jobs -------------------------------------------------------------------------------------
- */
+/* ---- Jobs ------------------------------------------------------------------------------------ */
 
-static void totals(struct transfer *t, const struct imported_job *job)
+static void count_job(struct transfer *t, const struct imported_job *job)
 {
     t->report->jobs++;
     t->report->attempts += job->n_attempts;
@@ -52,7 +51,7 @@ static int sum_jobs(struct transfer *t, struct store *store, struct content_sum 
             content_of_job(&walk.set->jobs[i], &t->a);
             content_add(sum, buf_str(&t->a));
             if (store == t->options->from)
-                totals(t, &walk.set->jobs[i]);
+                count_job(t, &walk.set->jobs[i]);
         }
         rc = failed(&t->a, err);
         if (rc == 0)
@@ -112,7 +111,7 @@ static int compare_jobs(struct transfer *t, bool is_first, struct content_sum *f
     int rc = job_walk_init(&walk, t->options->from, err);
     while (rc == 0 && (rc = job_walk_next(&walk, err)) > 0) {
         for (size_t i = 0; is_first && i < walk.set->n; i++)
-            totals(t, &walk.set->jobs[i]);
+            count_job(t, &walk.set->jobs[i]);
         rc = job_set_lookup(there, t->options->to, walk.set, err);
         if (rc == 0)
             rc = compare_page(t, walk.set, there, from, to, err);
@@ -162,8 +161,7 @@ static int check_jobs(struct transfer *t, struct redrive_err *err)
     return rc;
 }
 
-/* ---- Counts -----------------------------------------------------------------------------------
- */
+/* ---- Counts ---------------------------------------------------------------------------------- */
 
 static bool is_same_partition(const struct job_count *a, const struct job_count *b)
 {
@@ -205,8 +203,7 @@ static int check_counts(struct transfer *t, struct redrive_err *err)
     return rc;
 }
 
-/* ---- What is small enough to be listed ---------------------------------------------------------
- */
+/* ---- What is small enough to be listed ------------------------------------------------------- */
 
 static const char *const KINDS[] = {
     [SHARED_BREAKER] = "breaker",         [SHARED_BUCKET] = "limit",
@@ -291,8 +288,7 @@ static int check_counters(struct transfer *t, struct redrive_err *err)
     return rc;
 }
 
-/* ---- Held keys, of which there may be many ------------------------------------------------------
- */
+/* ---- Held keys, of which there may be many --------------------------------------------------- */
 
 static void compare_key(struct transfer *t, const struct remembered_key *key,
                         const struct remembered_key *there)

@@ -66,8 +66,8 @@ static void put_status(struct buf *out, const struct job_status *s)
     put_int(out, "first started", s->first_started_ms);
     put_int(out, "started", s->started_ms);
     put_int(out, "finished", s->finished_ms);
-    put_int(out, "held", s->paused_ms);
-    put_int(out, "held since", s->paused_since_ms);
+    put_int(out, "paused", s->paused_ms);
+    put_int(out, "paused since", s->paused_since_ms);
     put_int(out, "token", (int64_t)s->token);
     put_int(out, "lease", s->lease_until_ms);
     put_str(out, "worker", s->worker);

@@ -1,9 +1,9 @@
 /* content.h - what a store holds, in a form that is the same whichever store holds it.
  *
- * A job with its history, a shared row, a counter and a held key are each written as a row of named
- * fields: all that a store keeps of them, but for what is the store's own (seqs, versions of rows).
- * Two are the same when these bytes are. A sum over rows does not depend on their order, so that
- * two stores can be compared without holding either in memory.
+ * A job with its history, a shared row, a counter and a remembered key are each written as a row of
+ * named fields: all that a store keeps of them, but for what is the store's own (seqs, versions of
+ * rows). Two are the same when these bytes are. A sum over rows does not depend on their order, so
+ * that two stores can be compared without holding either in memory.
  */
 #ifndef ENGINE_COPY_CONTENT_H
 #define ENGINE_COPY_CONTENT_H

@@ -16,8 +16,7 @@
 #define WORKERS_NAMED 3
 #define NAMES_MAX     4096
 
-/* ---- Before -----------------------------------------------------------------------------------
- */
+/* ---- Before ---------------------------------------------------------------------------------- */
 
 static void name_worker(struct buf *out, const struct worker_info *worker)
 {
@@ -81,7 +80,7 @@ static int foreign(const struct job *job, struct redrive_err *err)
 static struct counter mark_of(const struct transfer *t)
 {
     return (struct counter){
-        .name = STR(TRANSFER_COUNTER), .label = str_of(t->options->name), .value = 1};
+        .name = STR(COPY_COUNTER), .label = str_of(t->options->name), .value = 1};
 }
 
 /* Whether a transfer of this source has come to its end before. */
@@ -101,7 +100,7 @@ static int find_foreign(const struct transfer *t, const struct job_page *page,
                         struct job_page *found, const struct job **ret, struct redrive_err *err)
 {
     struct store *from = t->options->from;
-    struct job_name names[TRANSFER_CHUNK_MAX];
+    struct job_name names[COPY_CHUNK_MAX];
     *ret = NULL;
     for (size_t i = 0; i < page->n; i++)
         names[i] = job_name_of(&page->jobs[i]);
@@ -174,13 +173,11 @@ int copy_progress(const struct transfer *t, const char *phase, uint64_t done, ui
     if (!o->progress || o->progress(o->ctx, phase, done, total))
         return 0;
     err_set(err, REDRIVE_E_CANCELLED, "interrupted");
-    err_hint(err, TRANSFER_GOES_ON);
+    err_hint(err, COPY_GOES_ON);
     return REDRIVE_E_CANCELLED;
 }
 
-/* ---- Copying: each of these makes the moves of an open transaction
- * ------------------------------------
- */
+/* ---- Copying: each of these makes the moves of an open transaction --------------------------- */
 
 /* What the destination has stays, unless it has no job: then it was only set up. Rows that go are
  * gathered, to be put in one call. */
@@ -246,7 +243,7 @@ static int import(const struct transfer *t, const struct job_set *set, uint64_t 
                   struct redrive_err *err)
 {
     struct store *to = t->options->to;
-    struct move_result results[TRANSFER_CHUNK_MAX];
+    struct move_result results[COPY_CHUNK_MAX];
     int rc = set->n == 0 ? 0 : store_ops(to)->import(to, set->jobs, set->n, results, err);
     *ret_copied = 0;
     for (size_t i = 0; rc == 0 && i < set->n; i++)
@@ -288,9 +285,7 @@ static int add_counters(void *ctx, struct redrive_err *err)
     return rc;
 }
 
-/* ---- Transactions
- * ------------------------------------------------------------------------------------
- */
+/* ---- Transactions ---------------------------------------------------------------------------- */
 
 struct page_to_copy {
     struct transfer *t;
@@ -368,7 +363,7 @@ static int copy(struct transfer *t, struct redrive_err *err)
         rc = copy_transaction(t->options->to, t->options->now_ms, add_counters, t, err);
     /* What a store says of the transaction that failed is not all: earlier ones stay. */
     if (rc < 0 && err && (t->report->copied > 0 || err->hint[0] == '\0'))
-        err_hint(err, TRANSFER_GOES_ON);
+        err_hint(err, COPY_GOES_ON);
     return rc;
 }
 

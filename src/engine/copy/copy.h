@@ -1,22 +1,22 @@
 /* copy.h - copies everything from one store into another.
  *
  * Jobs with their history, breakers, limits, pauses, definitions of tasks, the cron entries,
- * alerts, cancels that are asked for, counters, and the keys that are held by no job. Not the rows
- * of workers: those are processes.
+ * alerts, cancels that are asked for, counters, and the keys that are remembered without a job. Not
+ * the rows of workers: those are processes.
  *
  * The source is only read. Jobs go over in the order of their seq, some hundred a transaction, each
- * transaction whole: a transfer that is interrupted, however hard, has lost nothing, and the next
+ * transaction whole: a copy that is interrupted, however hard, has lost nothing, and the next
  * one passes over what is there. Nothing in the destination is ever overwritten, except shared rows
  * of one that holds no job yet. At the end both stores are read again and compared.
  *
  * What makes a repetition harmless
  *   - jobs and keys are known by their names, and refused by the store the second time
  *   - shared rows go with the first transaction of jobs, so that a destination without jobs has
- * none
+ *     none
  *   - counters go last, in one transaction, up to the value of the source. When the destination has
- * jobs of its own they are added to, once: a counter named TRANSFER_COUNTER, with the source as its
- *     label, says that it has been done. Such marks go along when the store is moved on, and are no
- *     part of its content: neither counted nor compared
+ *     jobs of its own they are added to, once: a counter named COPY_COUNTER, with the source as
+ *     its label, says that it has been done. Such marks go along when the store is moved on, and
+ *     are no part of its content: neither counted nor compared
  *
  * Nobody should work on either store meanwhile; that is looked at, and refused unless forced.
  */
@@ -27,9 +27,9 @@
 #include "store/store.h"
 
 /* The most jobs in a transaction. */
-#define TRANSFER_CHUNK_MAX 500
+#define COPY_CHUNK_MAX 500
 
-#define TRANSFER_COUNTER "moved_from"
+#define COPY_COUNTER "moved_from"
 
 struct copy_options {
     struct store *from;

@@ -4,14 +4,13 @@
 
 #include "engine/copy/copy.h"
 
-/* ---- copy/read.c: jobs with their history -------------------------------------------------
- */
+/* ---- copy/read.c: jobs with their history ---------------------------------------------------- */
 
 /* Some jobs with their histories. */
 struct job_set {
     struct job_page page;
-    struct attempt_page histories[TRANSFER_CHUNK_MAX];
-    struct imported_job jobs[TRANSFER_CHUNK_MAX];
+    struct attempt_page histories[COPY_CHUNK_MAX];
+    struct imported_job jobs[COPY_CHUNK_MAX];
     size_t n;
 };
 /* On the heap, as it is large; NULL without memory. */
@@ -69,10 +68,9 @@ void key_walk_release(struct key_walk *walk);
 int remembered_key_compare(const struct remembered_key *a, const struct remembered_key *b);
 
 /* What an error says when transactions have been made. */
-#define TRANSFER_GOES_ON "what was copied is whole: the same command goes on with the rest"
+#define COPY_GOES_ON "what was copied is whole: the same command goes on with the rest"
 
-/* ---- Between the parts ------------------------------------------------------------------------
- */
+/* ---- Between the parts ----------------------------------------------------------------------- */
 
 struct transfer {
     const struct copy_options *options;
@@ -91,7 +89,7 @@ int copy_transaction(struct store *store, int64_t now_ms, copy_moves_fn moves, v
 /* A counter that says what has been moved: no part of the content of a store. */
 static inline bool is_mark(const struct counter *counter)
 {
-    return str_eq(counter->name, STR(TRANSFER_COUNTER));
+    return str_eq(counter->name, STR(COPY_COUNTER));
 }
 
 /* How many jobs a store counts. */

@@ -25,7 +25,7 @@ void job_set_free(struct job_set *set)
 /* Reads the histories of the page's jobs, which are then the set. */
 static int complete(struct job_set *set, struct store *store, struct redrive_err *err)
 {
-    int64_t seqs[TRANSFER_CHUNK_MAX];
+    int64_t seqs[COPY_CHUNK_MAX];
     attempt_pages_release(set->histories, set->n);
     set->n = set->page.n;
     for (size_t i = 0; i < set->n; i++)
@@ -40,7 +40,7 @@ static int complete(struct job_set *set, struct store *store, struct redrive_err
 int job_set_lookup(struct job_set *set, struct store *store, const struct job_set *jobs,
                    struct redrive_err *err)
 {
-    struct job_name names[TRANSFER_CHUNK_MAX];
+    struct job_name names[COPY_CHUNK_MAX];
     for (size_t i = 0; i < jobs->n; i++)
         names[i] = job_name_of(jobs->jobs[i].job);
     int rc = store_ops(store)->lookup(store, names, jobs->n, &set->page, err);
@@ -98,7 +98,7 @@ int job_walk_next(struct job_walk *walk, struct redrive_err *err)
     walk->done += set->n;
     walk->limit = bytes > PAGE_BYTES ? walk->limit / 2 : walk->limit * 2;
     walk->limit = walk->limit < 1 ? 1 : walk->limit;
-    walk->limit = walk->limit < TRANSFER_CHUNK_MAX ? walk->limit : TRANSFER_CHUNK_MAX;
+    walk->limit = walk->limit < COPY_CHUNK_MAX ? walk->limit : COPY_CHUNK_MAX;
     return set->n > 0;
 }
 

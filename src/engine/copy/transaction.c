@@ -31,6 +31,6 @@ int copy_transaction(struct store *store, int64_t now_ms, copy_moves_fn moves, v
             return rc;
     }
     err_set(err, REDRIVE_E_IO, "other processes are in the way all the time");
-    err_hint(err, TRANSFER_GOES_ON);
+    err_hint(err, COPY_GOES_ON);
     return REDRIVE_E_IO;
 }

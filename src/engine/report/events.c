@@ -236,7 +236,7 @@ int events_count(struct engine *e, struct redrive_err *err)
     return rc;
 }
 
-/* ---- After the commit ----------------------------------------------------------------------- */
+/* ---- After the commit ------------------------------------------------------------------------ */
 
 /* The way of a job without a failure is one line at `info`, its end; the steps before are for
  * debugging. A failure is a warning as long as there is another try, unless the table says that it

@@ -84,7 +84,7 @@ const char *engine_event_counter(enum engine_event_kind kind);
 /* Takes the label of a partition apart; false: it is another one. A queue's name has no slash. */
 bool counter_partition(struct str label, struct str *ret_queue, struct str *ret_task);
 
-/* ---- Within the engine ---------------------------------------------------------------------- */
+/* ---- Within the engine ----------------------------------------------------------------------- */
 
 /* An event about a job, with the names of the job and the transaction's time filled in. */
 struct engine_event event_of(const struct engine *engine, enum engine_event_kind kind,

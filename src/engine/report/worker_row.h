@@ -101,7 +101,7 @@ void workers_health(const struct worker_page *page, const struct health_threshol
 /* One object; times are text, spans are seconds. */
 void worker_write_json(struct json_writer *w, const struct worker_info *info);
 
-/* ---- Within the engine ---------------------------------------------------------------------- */
+/* ---- Within the engine ----------------------------------------------------------------------- */
 
 /* Removes the rows of workers that are gone. */
 int workers_sweep(struct engine *e, struct redrive_err *err);

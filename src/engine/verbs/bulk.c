@@ -24,7 +24,7 @@ void bulk_init(struct bulk *bulk, enum move_kind kind, const struct job_filter *
     bulk->finished = bulk->filter.states == 0;
 }
 
-/* ---- Counting ----------------------------------------------------------------------------- */
+/* ---- Counting -------------------------------------------------------------------------------- */
 
 /* 1 when a live job holds the key of this one. */
 static int key_is_held(struct store *store, const struct job *job, struct redrive_err *err)
@@ -87,7 +87,7 @@ int bulk_count(struct store *store, const struct bulk *bulk, uint64_t *ret_chang
     return rc;
 }
 
-/* ---- A chunk ------------------------------------------------------------------------------ */
+/* ---- A chunk --------------------------------------------------------------------------------- */
 
 static int change_page(struct engine *e, struct bulk_op *op, const struct job_page *page,
                        struct redrive_err *err)
@@ -147,7 +147,7 @@ void bulk_add(struct bulk *bulk, const struct bulk_op *op)
     bulk->finished = !op->more;
 }
 
-/* ---- At a rate ---------------------------------------------------------------------------- */
+/* ---- At a rate ------------------------------------------------------------------------------- */
 
 void bulk_pace_init(struct bulk_pace *pace, const struct rate *rate, int64_t now_ms)
 {

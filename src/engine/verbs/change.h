@@ -31,7 +31,7 @@ struct change_op {
 };
 void change_op_init(struct change_op *op, enum move_kind kind, struct change_item *items, size_t n);
 
-/* ---- Within the engine ---------------------------------------------------------------------- */
+/* ---- Within the engine ----------------------------------------------------------------------- */
 
 /* Changes a job whose row has been read in this transaction, and tells of it. A refusal goes into
  * item->ret. */

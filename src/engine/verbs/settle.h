@@ -1,10 +1,10 @@
 /* settle.h - how runs ended.
  *
  * A settlement is made by the holder of the lease's token, and by nobody else: one that comes too
- * late is refused with REDRIVE_E_STATE and changes nothing. A door whose protocol has no tokens
- * names the worker instead, and the token is that of the lease which this worker now holds. What
- * becomes of the job is decide()'s word; its breaker, its limit and the counters hear of it in the
- * same transaction.
+ * late is refused with REDRIVE_E_STATE and changes nothing. An interface whose protocol has no
+ * tokens names the worker instead, and the token is that of the lease which this worker now holds.
+ * What becomes of the job is decide()'s word; its breaker, its limit and the counters hear of it in
+ * the same transaction.
  */
 #ifndef ENGINE_VERBS_SETTLE_H
 #define ENGINE_VERBS_SETTLE_H
@@ -52,7 +52,7 @@ struct extend_op {
 };
 void extend_op_init(struct extend_op *op, struct extension *items, size_t n);
 
-/* ---- Within the engine ---------------------------------------------------------------------- */
+/* ---- Within the engine ----------------------------------------------------------------------- */
 
 /* Settlements that the store hears of together. */
 #define SETTLE_TOGETHER_MAX 128

@@ -222,8 +222,7 @@ static int check_all(const struct engine *e, struct submit_op *op, size_t i,
     return rc;
 }
 
-/* ---- In the transaction
- * ----------------------------------------------------------------------------- */
+/* ---- In the transaction ---------------------------------------------------------------------- */
 
 static bool is_rejected(const struct engine *e, const struct job_spec *spec)
 {

@@ -55,7 +55,7 @@ void slot_give_back(struct redrive_run *run)
     caller_wake(&next->caller);
 }
 
-/* ---- The phases, in their order ------------------------------------------------------------ */
+/* ---- The phases, in their order -------------------------------------------------------------- */
 
 /* No retry is due after the deadline: decide() has seen to that. */
 static enum admission pass_due(struct redrive_run *run, int64_t *ret_wake_ms, enum ending *ret)
@@ -143,14 +143,14 @@ static enum admission pass_parked(struct redrive_run *run, int64_t *ret_wake_ms,
 {
     struct service *s = run->service;
     while (run->state == REDRIVE_STATE_PARKED) {
-        bool is_leader = s->parked.next == &run->link;
+        bool is_first = s->parked.next == &run->link;
         if (is_over(run, ret)) {
             service_unpark(run);
             count_parked(run);
             return ADMISSION_OVER;
         }
-        if (!is_leader || run->now_ms < s->next_ms) {
-            bool pump_is_first = is_leader && s->next_ms < run->deadline_at_ms;
+        if (!is_first || run->now_ms < s->next_ms) {
+            bool pump_is_first = is_first && s->next_ms < run->deadline_at_ms;
             *ret_wake_ms = pump_is_first ? s->next_ms : run->deadline_at_ms;
             return ADMISSION_WAITS;
         }

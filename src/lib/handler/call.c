@@ -10,7 +10,7 @@
 
 #define PRIORITY_MAX 100
 
-/* ---- Results -------------------------------------------------------------------------------- */
+/* ---- Results --------------------------------------------------------------------------------- */
 
 void redrive_result_release(struct redrive_result *result)
 {
@@ -83,7 +83,7 @@ int result_fill(struct redrive_result *ret, struct redrive_run *run, const struc
     return code;
 }
 
-/* ---- Checks ------------------------------------------------------------------------------ */
+/* ---- Checks ---------------------------------------------------------------------------------- */
 
 int job_check(const struct redrive_handler *h, const struct redrive_job *job,
               struct redrive_err *err)

@@ -123,7 +123,7 @@ int redrive_dlq_show(struct redrive_handler *h, const char *id, redrive_dlq_fn f
     return rc;
 }
 
-/* ---- Groups --------------------------------------------------------------------------------- */
+/* ---- Groups ---------------------------------------------------------------------------------- */
 
 static int by_fingerprint(const void *a, const void *b)
 {

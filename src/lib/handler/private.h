@@ -33,7 +33,7 @@
 
 #define NEVER INT64_MAX
 
-/* ---- Time and waiting (handler/wait.c) ----------------------------------------------------- */
+/* ---- Time and waiting (handler/wait.c) ------------------------------------------------------- */
 
 /* A thread inside the handler. A job that is submitted from inside another one of the same
  * handler shares its thread: only the outermost counts as inside. A job in steps has no thread of
@@ -79,7 +79,7 @@ void caller_begin_wait(struct caller *c, int64_t wake_ms);
 void caller_end_wait(struct caller *c);
 void caller_wake(struct caller *c);
 
-/* ---- Events and counters (handler/metrics.c) ----------------------------------------------- */
+/* ---- Events and counters (handler/metrics.c) ------------------------------------------------- */
 
 /* What has happened under the lock, to be reported once it is free. Before a thread reports, its
  * job has had one event, and its breaker has changed four times at most: at the permit, where a
@@ -105,7 +105,7 @@ void metrics_attempt(struct redrive_handler *h, const struct decision *d, int64_
 enum redrive_event_type metrics_ended(struct redrive_handler *h, enum redrive_state state,
                                       uint32_t attempts);
 
-/* ---- Services (handler/service.c) ---------------------------------------------------------- */
+/* ---- Services (handler/service.c) ------------------------------------------------------------ */
 
 /* A breaker and the runs that wait for it. */
 struct service {
@@ -169,7 +169,7 @@ enum admission_phase {
     PHASE_ADMITTED,
 };
 
-/* ---- Runs (handler/run.c) ------------------------------------------------------------------ */
+/* ---- Runs (handler/run.c) -------------------------------------------------------------------- */
 
 /* The attempts of a job that did not succeed. */
 struct history {
@@ -248,7 +248,7 @@ void run_tell(struct redrive_run *run);
 int64_t run_elapsed_ms(const struct redrive_run *run, int64_t now_ms);
 int64_t run_deadline_in_ms(const struct redrive_run *run, int64_t now_ms);
 
-/* ---- Waiting for the next attempt (handler/admit.c) ---------------------------------------- */
+/* ---- Waiting for the next attempt (handler/admit.c) ------------------------------------------ */
 
 enum admission {
     ADMITTED,        /* it has a slot and a permit */
@@ -261,7 +261,7 @@ enum admission {
 enum admission admit(struct redrive_run *run, int64_t *ret_wake_ms, enum ending *ret_ending);
 void slot_give_back(struct redrive_run *run);
 
-/* ---- The loop (handler/submit.c) and its ends (handler/call.c) ----------------------------- */
+/* ---- The loop (handler/submit.c) and its ends (handler/call.c) ------------------------------- */
 
 /* Checks a job before it is accepted. */
 int job_check(const struct redrive_handler *h, const struct redrive_job *job,
@@ -293,7 +293,7 @@ struct dead_letter *dlq_find_to_retry(struct redrive_handler *h, const char *id,
 int submit_refuse(struct redrive_result *ret, const char *id, const struct redrive_err *err);
 int result_fill(struct redrive_result *ret, struct redrive_run *run, const struct decision *d);
 
-/* ---- Dead letters (handler/dead_letter.c, handler/dlq.c) ----------------------------------- */
+/* ---- Dead letters (handler/dead_letter.c, handler/dlq.c) ------------------------------------- */
 
 /* Immutable once it is in the list, but for `link`, `refs` and `away`. */
 struct dead_letter {
@@ -345,7 +345,7 @@ void dlq_expire(struct dlq *dlq, int64_t now_ms);
 struct dead_letter *dlq_next(struct dlq *dlq, const struct redrive_dlq_filter *filter,
                              uint64_t after_seq, const struct dead_letter *from);
 
-/* ---- The handler (handler/handler.c) ------------------------------------------------------- */
+/* ---- The handler (handler/handler.c) --------------------------------------------------------- */
 
 struct redrive_handler {
     pthread_mutex_t lock;

@@ -11,7 +11,7 @@
 #include "core/retry/backoff.h"
 #include "core/vocabulary.h"
 
-/* ---- One attempt ---------------------------------------------------------------------------- */
+/* ---- One attempt ----------------------------------------------------------------------------- */
 
 static struct decision decide_run(const struct redrive_run *run, enum ending ending)
 {
@@ -103,7 +103,7 @@ static struct decision attempt(struct redrive_run *run, redrive_fn fn, void *arg
     return attempt_end(run, code != 0);
 }
 
-/* ---- From start to end --------------------------------------------------------------------- */
+/* ---- From start to end ----------------------------------------------------------------------- */
 
 int run_enter(struct redrive_run *run, const struct redrive_step_options *options,
               struct redrive_err *err)

@@ -119,7 +119,7 @@ struct redrive_queue {
     size_t n_alive; /* threads */
 };
 
-/* ---- For all (queue/queue.c) --------------------------------------------------------------- */
+/* ---- For all (queue/queue.c) ----------------------------------------------------------------- */
 
 /* A condition variable that measures by the monotonic clock. */
 void queue_cond_init(pthread_cond_t *cond);
@@ -144,12 +144,12 @@ void queue_want_all(struct redrive_queue *q);
 /* No more claims; sleepers wake up and leave. The mutex is held. */
 void queue_begin_stop(struct redrive_queue *q);
 
-/* ---- Slots (queue/slot.c) ----------------------------------------------------------------- */
+/* ---- Slots (queue/slot.c) -------------------------------------------------------------------- */
 
 /* The thread of a slot, which is its argument. */
 void *queue_slot_main(void *arg);
 
-/* ---- Runs (queue/run.c) --------------------------------------------------------------------- */
+/* ---- Runs (queue/run.c) ---------------------------------------------------------------------- */
 
 /* Copies the job of a claim. False when there is no memory; it can be settled all the same. */
 bool queue_run_init(struct redrive_task_run *run, struct queue_slot *slot, const struct job *job);
@@ -157,7 +157,7 @@ bool queue_run_init(struct redrive_task_run *run, struct queue_slot *slot, const
 void queue_run_call(struct redrive_task_run *run);
 void queue_run_release(struct redrive_task_run *run);
 
-/* ---- Leases (queue/lease.c) ----------------------------------------------------------------- */
+/* ---- Leases (queue/lease.c) ------------------------------------------------------------------ */
 
 /* Extends the leases of the handlers that are due, and says when the next one is. */
 int64_t queue_beat(struct redrive_queue *q, int64_t now_ms);

@@ -13,7 +13,7 @@
 
 #define TASK_MAX_LEN 255
 
-/* ---- For all -------------------------------------------------------------------------------- */
+/* ---- For all --------------------------------------------------------------------------------- */
 
 void queue_cond_init(pthread_cond_t *cond)
 {
@@ -68,7 +68,7 @@ static void on_ready(void *ctx)
     pthread_mutex_unlock(&q->mutex);
 }
 
-/* ---- The log -------------------------------------------------------------------------------- */
+/* ---- The log --------------------------------------------------------------------------------- */
 
 void redrive_queue_log_to_stderr(const char *line, size_t len, void *ctx)
 {
@@ -87,7 +87,7 @@ static void to_callback(struct str line, void *ctx)
     q->log_fn(line.ptr, line.len, q->log_ctx);
 }
 
-/* ---- Opening -------------------------------------------------------------------------------- */
+/* ---- Opening --------------------------------------------------------------------------------- */
 
 static int load(struct redrive_queue *q, const struct redrive_queue_options *o,
                 struct redrive_err *err)
@@ -217,7 +217,7 @@ void redrive_queue_close(struct redrive_queue *q)
     free(q);
 }
 
-/* ---- Functions ------------------------------------------------------------------------------ */
+/* ---- Functions ------------------------------------------------------------------------------- */
 
 static int refuse_unknown(const struct config *config, const char *task, struct redrive_err *err)
 {

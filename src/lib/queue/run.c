@@ -8,7 +8,7 @@
 #include "base/time/clock.h"
 #include "base/time/duration.h"
 
-/* ---- Start and end ------------------------------------------------------------------------- */
+/* ---- Start and end --------------------------------------------------------------------------- */
 
 bool queue_run_init(struct redrive_task_run *run, struct queue_slot *slot, const struct job *job)
 {
@@ -84,7 +84,7 @@ void queue_run_call(struct redrive_task_run *run)
         run->outcome.failure.message = run->said;
 }
 
-/* ---- What the job is ------------------------------------------------------------------------ */
+/* ---- What the job is ------------------------------------------------------------------------- */
 
 const char *redrive_task_run_id(const struct redrive_task_run *run)
 {
@@ -147,7 +147,7 @@ bool redrive_task_run_cancelled(const struct redrive_task_run *run)
     return atomic_load_explicit(&run->is_cancelled, memory_order_relaxed) || is_timed_out(run);
 }
 
-/* ---- What it reports ----------------------------------------------------------------------- */
+/* ---- What it reports ------------------------------------------------------------------------- */
 
 int redrive_task_run_fail(struct redrive_task_run *run, const struct redrive_failure *failure)
 {

@@ -9,7 +9,7 @@
 #include "engine/pause.h"
 #include "engine/verbs/claim.h"
 
-/* ---- Handing in ----------------------------------------------------------------------------- */
+/* ---- Handing in ------------------------------------------------------------------------------ */
 
 /* Answers to operations that were handed in together. */
 struct answers {
@@ -47,7 +47,7 @@ static void hand_in(struct redrive_queue *q, struct list *ops, struct answers *a
     pthread_mutex_destroy(&answers->mutex);
 }
 
-/* ---- Trouble -------------------------------------------------------------------------------- */
+/* ---- Trouble --------------------------------------------------------------------------------- */
 
 /* Waits before another try, longer each time. */
 static void pause_slot(struct queue_slot *slot, const char *what, const struct redrive_err *err)
@@ -70,7 +70,7 @@ static void pause_slot(struct queue_slot *slot, const char *what, const struct r
     pthread_mutex_unlock(&q->mutex);
 }
 
-/* ---- Settling ------------------------------------------------------------------------------- */
+/* ---- Settling -------------------------------------------------------------------------------- */
 
 static struct settlement settlement_of(const struct redrive_task_run *run)
 {
@@ -133,7 +133,7 @@ static void let_go(struct redrive_task_run *run)
     queue_run_release(run);
 }
 
-/* ---- Claiming ------------------------------------------------------------------------------- */
+/* ---- Claiming -------------------------------------------------------------------------------- */
 
 static void prepare_claim(struct queue_handler *h, struct str *task, struct claim_op *ret)
 {
@@ -179,7 +179,7 @@ static void try_again_later(struct queue_slot *slot, const struct redrive_err *e
     pthread_mutex_unlock(&q->mutex);
 }
 
-/* ---- A turn --------------------------------------------------------------------------------- */
+/* ---- A turn ---------------------------------------------------------------------------------- */
 
 /* From now on a refused heartbeat of `done` is not logged. Whether there may be a claim as well. */
 static bool begin_turn(struct queue_handler *h, struct redrive_task_run *done)
@@ -258,7 +258,7 @@ static struct redrive_task_run *take_turn(struct queue_slot *slot, struct redriv
     return taken;
 }
 
-/* ---- The thread ----------------------------------------------------------------------------- */
+/* ---- The thread ------------------------------------------------------------------------------ */
 
 /* The mutex is held. */
 static bool is_idle(const struct redrive_queue *q)

@@ -14,7 +14,7 @@ static struct str tenant_of(const struct redrive_queue *q)
     return q->tenant ? str_of(q->tenant) : STR(ENGINE_TENANT_DEFAULT);
 }
 
-/* ---- Submit --------------------------------------------------------------------------------- */
+/* ---- Submit ---------------------------------------------------------------------------------- */
 
 /* What only this side can know to be wrong; the rest is the engine's to say. */
 static int check(const struct redrive_job_spec *job, int64_t now_ms, struct redrive_err *err)
@@ -140,7 +140,7 @@ int redrive_queue_submit(struct redrive_queue *q, const struct redrive_job_spec 
     return rc;
 }
 
-/* ---- A look --------------------------------------------------------------------------------- */
+/* ---- A look ---------------------------------------------------------------------------------- */
 
 struct look_op {
     struct op op;
@@ -239,7 +239,7 @@ void redrive_queue_job_release(struct redrive_job_status *status)
     *status = (struct redrive_job_status){0};
 }
 
-/* ---- By hand -------------------------------------------------------------------------------- */
+/* ---- By hand --------------------------------------------------------------------------------- */
 
 int redrive_queue_cancel(struct redrive_queue *q, const char *id, struct redrive_err *err)
 {

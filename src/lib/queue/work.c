@@ -10,7 +10,7 @@
 #include "engine/report/worker_row.h"
 #include "engine/tasks.h"
 
-/* ---- Stopping ------------------------------------------------------------------------------- */
+/* ---- Stopping -------------------------------------------------------------------------------- */
 
 /* Only what a signal handler may do: the clock, atomics, a write. */
 void redrive_queue_stop(struct redrive_queue *q, int64_t grace_ms)
@@ -54,7 +54,7 @@ static int64_t see_to_stop(struct redrive_queue *q, int64_t now_ms)
     return stop_at_ms <= now_ms ? QUEUE_NEVER : stop_at_ms;
 }
 
-/* ---- The worker's row ----------------------------------------------------------------------- */
+/* ---- The worker's row ------------------------------------------------------------------------ */
 
 /* The mutex is held. */
 static uint32_t count_running(const struct redrive_queue *q)
@@ -79,7 +79,7 @@ static void tell_row(struct redrive_queue *q, bool leaving)
     (void)committer_run(q->committer, &op.op, NULL);
 }
 
-/* ---- The loop of the caller ----------------------------------------------------------------- */
+/* ---- The loop of the caller ------------------------------------------------------------------ */
 
 static void sleep_until(struct redrive_queue *q, int64_t at_ms)
 {
@@ -123,7 +123,7 @@ static void look_after(struct redrive_queue *q)
     tell_row(q, true);
 }
 
-/* ---- Threads -------------------------------------------------------------------------------- */
+/* ---- Threads --------------------------------------------------------------------------------- */
 
 static bool start_slot(struct redrive_queue *q, struct queue_slot *slot)
 {
@@ -159,7 +159,7 @@ static void join_slots(struct redrive_queue *q, size_t n)
             pthread_join(h->slots[i].thread, NULL);
 }
 
-/* ---- Work ----------------------------------------------------------------------------------- */
+/* ---- Work ------------------------------------------------------------------------------------ */
 
 static int begin(struct redrive_queue *q, unsigned flags, struct redrive_err *err)
 {

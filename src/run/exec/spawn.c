@@ -80,7 +80,7 @@ static int open_pipes(struct pipes *pipes)
     return 0;
 }
 
-/* ---- In the child: async-signal-safe from here to exec ------------------------------------- */
+/* ---- In the child: async-signal-safe from here to exec --------------------------------------- */
 
 static void reset_signals(const sigset_t *mask)
 {
@@ -121,7 +121,7 @@ static _Noreturn void run_child(const struct spawn_request *request, const struc
     _exit(127);
 }
 
-/* ---- In the parent ------------------------------------------------------------------------- */
+/* ---- In the parent --------------------------------------------------------------------------- */
 
 static pid_t fork_child(const struct spawn_request *request, const struct pipes *pipes)
 {

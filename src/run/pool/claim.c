@@ -15,7 +15,7 @@ static size_t free_slots(size_t slots, size_t running)
     return running < slots ? least(slots - running, POOL_BATCH_MAX) : 0;
 }
 
-/* ---- The answer ----------------------------------------------------------------------------- */
+/* ---- The answer ------------------------------------------------------------------------------ */
 
 static struct pool_task *task_named(struct pool *pool, struct str name)
 {
@@ -61,7 +61,7 @@ static void on_claimed(struct pool_call *call)
     claim_op_release(claim);
 }
 
-/* ---- The question --------------------------------------------------------------------------- */
+/* ---- The question ---------------------------------------------------------------------------- */
 
 /* Which tasks are asked for, and how many jobs of each; *ret_all: of all together. */
 static size_t choose_tasks(struct pool *pool, size_t free, size_t *ret_all)

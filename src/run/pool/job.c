@@ -52,7 +52,7 @@ static void keep_outcome(struct pool_job *job, const struct run_outcome *ran)
         job->result = (struct str){job->result_text, ran->result.len};
 }
 
-/* ---- From claim to end --------------------------------------------------------------------- */
+/* ---- From claim to end ----------------------------------------------------------------------- */
 
 void pool_job_over(struct pool_job *job)
 {

@@ -9,7 +9,7 @@
 #include "run/from_config.h"
 #include "run/pool/private.h"
 
-/* ---- The committer -------------------------------------------------------------------------- */
+/* ---- The committer --------------------------------------------------------------------------- */
 
 /* On the committer's thread. */
 static void on_answer(struct op *op, void *ctx)
@@ -120,7 +120,7 @@ void pool_ask_again(struct pool *pool)
         pool->tasks[i].wants = pool->tasks[i].woken = true;
 }
 
-/* ---- Trouble -------------------------------------------------------------------------------- */
+/* ---- Trouble --------------------------------------------------------------------------------- */
 
 static void on_pause_over(uv_timer_t *timer)
 {
@@ -144,7 +144,7 @@ void pool_pause(struct pool *pool, const char *what, const struct redrive_err *e
     uv_timer_start(&pool->pause, on_pause_over, (uint64_t)pool->pause_ms, 0);
 }
 
-/* ---- The end of a turn ---------------------------------------------------------------------- */
+/* ---- The end of a turn ----------------------------------------------------------------------- */
 
 static bool is_idle(const struct pool *pool)
 {
@@ -224,7 +224,7 @@ void pool_until_idle(struct pool *pool)
     pool_ask_again(pool);
 }
 
-/* ---- Stopping ------------------------------------------------------------------------------- */
+/* ---- Stopping -------------------------------------------------------------------------------- */
 
 static void on_runner_stopped(void *ctx)
 {
@@ -257,7 +257,7 @@ void pool_stop(struct pool *pool, int64_t grace_ms)
         uv_timer_start(&pool->give_up, on_give_up, limit_ms, 0);
 }
 
-/* ---- Start and end ------------------------------------------------------------------------- */
+/* ---- Start and end --------------------------------------------------------------------------- */
 
 static int add_task(struct pool *pool, const struct config_task *config, struct redrive_err *err)
 {

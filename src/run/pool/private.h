@@ -150,7 +150,7 @@ struct pool {
     struct pool_task tasks[];
 };
 
-/* ---- The committer (pool/pool.c) ----------------------------------------------------------- */
+/* ---- The committer (pool/pool.c) ------------------------------------------------------------- */
 
 /* Has the operation handed in at the end of this turn; call->answered is called on the loop. */
 void pool_send(struct pool_call *call, struct op *op);
@@ -161,19 +161,19 @@ void pool_pause(struct pool *pool, const char *what, const struct redrive_err *e
 /* Every task asks again. */
 void pool_ask_again(struct pool *pool);
 
-/* ---- Which tasks (pool/tasks.c) ------------------------------------------------------------- */
+/* ---- Which tasks (pool/tasks.c) -------------------------------------------------------------- */
 
 /* Whether this pool runs the task. */
 bool pool_tasks_has(const struct pool_options *options, const struct config_task *task);
 /* Whether all that it should run can be run; `ret_n` counts them. */
 int pool_tasks_check(const struct pool_options *options, size_t *ret_n, struct redrive_err *err);
 
-/* ---- Claims (pool/claim.c) ------------------------------------------------------------------ */
+/* ---- Claims (pool/claim.c) ------------------------------------------------------------------- */
 
 /* Asks for jobs for all slots that are free, unless a claim is under way. */
 void pool_claim(struct pool *pool);
 
-/* ---- Claimed jobs (pool/job.c, pool/settle.c) ----------------------------------------------- */
+/* ---- Claimed jobs (pool/job.c, pool/settle.c) ------------------------------------------------ */
 
 /* Takes a claimed job and has it run; what it points to is copied. */
 void pool_job_take(struct pool_task *task, const struct job *claimed);
@@ -199,13 +199,13 @@ bool pool_fault_pauses(const struct pool_task *task);
 /* Whether it is not to be given any more, because the pool ends when it is idle. */
 bool pool_fault_is_final(const struct pool_task *task);
 
-/* ---- Leases (pool/lease.c) ------------------------------------------------------------------ */
+/* ---- Leases (pool/lease.c) ------------------------------------------------------------------- */
 
 void pool_lease_init(struct pool_task *task);
 /* Begins with heartbeats if there are none yet. */
 void pool_lease_watch(struct pool_task *task);
 
-/* ---- The worker's row (pool/worker_row.c) -------------------------------------------------- */
+/* ---- The worker's row (pool/worker_row.c) ---------------------------------------------------- */
 
 void pool_row_init(struct pool *pool);
 /* Writes the row, unless a write is under way. */

@@ -6,7 +6,7 @@
 #include "base/err.h"
 #include "run/stream/private.h"
 
-/* ---- Runs that never began ------------------------------------------------------------------ */
+/* ---- Runs that never began ------------------------------------------------------------------- */
 
 static void finish_unbegun(struct run *base)
 {
@@ -31,7 +31,7 @@ static void fail_unbegun(struct stream_run *run)
     run_later(&run->base, finish_unbegun);
 }
 
-/* ---- Which program gets which job ---------------------------------------------------------- */
+/* ---- Which program gets which job ------------------------------------------------------------ */
 
 /* Ids are unique within a tenant only, and answers carry no more than the id. */
 static bool has_id(const struct stream_worker *worker, const char *id)
@@ -105,7 +105,7 @@ void stream_dispatch(struct stream_runner *runner)
     }
 }
 
-/* ---- The runner ----------------------------------------------------------------------------- */
+/* ---- The runner ------------------------------------------------------------------------------ */
 
 static int stream_start(struct run *base, struct redrive_err *err)
 {

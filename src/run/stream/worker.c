@@ -28,7 +28,7 @@ static void log_death(const struct stream_worker *worker, const char *event, con
               LOG_I("jobs", (int64_t)worker->n_jobs), LOG_S("error", why));
 }
 
-/* ---- Its answers --------------------------------------------------------------------------- */
+/* ---- Its answers ----------------------------------------------------------------------------- */
 
 static void distrust(struct stream_worker *worker, const char *complaint)
 {
@@ -151,7 +151,7 @@ static void on_output(struct child *child, const char *bytes, size_t len)
     stream_dispatch(worker->runner);
 }
 
-/* ---- Its end -------------------------------------------------------------------------------- */
+/* ---- Its end --------------------------------------------------------------------------------- */
 
 /* The failure of a job that it had when it died. */
 static struct redrive_failure failure_of(const struct stream_worker *worker,
@@ -268,7 +268,7 @@ void stream_worker_end_for(struct stream_worker *worker, const struct stream_run
     child_terminate(&worker->child, worker->runner->options.kill_grace_ms);
 }
 
-/* ---- Its start and its work ----------------------------------------------------------------- */
+/* ---- Its start and its work ------------------------------------------------------------------ */
 
 static const struct child_ops CHILD_OPS = {on_output, on_ended};
 

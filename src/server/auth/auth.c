@@ -11,7 +11,7 @@
 #define ALL_SCOPES \
     (CONFIG_SCOPE_ENQUEUE | CONFIG_SCOPE_WORK | CONFIG_SCOPE_READ | CONFIG_SCOPE_ADMIN)
 
-/* ---- With tokens ---------------------------------------------------------------------------- */
+/* ---- With tokens ----------------------------------------------------------------------------- */
 
 struct str auth_bearer(const struct http_request *request)
 {
@@ -59,7 +59,7 @@ static enum auth_verdict check_token(const struct config *config,
     return AUTH_OK;
 }
 
-/* ---- Without ------------------------------------------------------------------------------- */
+/* ---- Without --------------------------------------------------------------------------------- */
 
 static struct str without_port(struct str host)
 {
@@ -116,7 +116,7 @@ static enum auth_verdict check_neighbour(const struct http_request *request, str
     return AUTH_OK;
 }
 
-/* ---- Both ----------------------------------------------------------------------------------- */
+/* ---- Both ------------------------------------------------------------------------------------ */
 
 enum auth_verdict auth_check(const struct config *config, const struct http_request *request,
                              struct principal *ret)

@@ -29,7 +29,7 @@ struct str session_token(const struct http_request *request, uint8_t out[SESSION
     return len > 0 ? (struct str){(const char *)out, (size_t)len} : (struct str){NULL, 0};
 }
 
-/* ---- Which page sent it -------------------------------------------------------------------- */
+/* ---- Which page sent it ---------------------------------------------------------------------- */
 
 bool session_is_origin_of(struct str origin, struct str host)
 {

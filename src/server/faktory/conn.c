@@ -9,7 +9,7 @@
 /* Of the first line. */
 #define HELLO_MAX_BYTES ((size_t)16 * 1024)
 
-/* ---- Start and end ------------------------------------------------------------------------- */
+/* ---- Start and end --------------------------------------------------------------------------- */
 
 static void free_if_over(struct faktory_conn *conn)
 {
@@ -104,7 +104,7 @@ void faktory_conn_check(struct faktory_conn *conn, int64_t now_ms)
         faktory_input_refuse(conn, "the command was not finished in time");
 }
 
-/* ---- Out ------------------------------------------------------------------------------------ */
+/* ---- Out ------------------------------------------------------------------------------------- */
 
 static void on_written(uv_write_t *request, int status)
 {
@@ -187,7 +187,7 @@ static void give_back(struct faktory_conn *conn)
         buf_release(wire);
 }
 
-/* ---- In ------------------------------------------------------------------------------------- */
+/* ---- In -------------------------------------------------------------------------------------- */
 
 static bool has_room(const struct faktory_conn *conn)
 {
@@ -314,7 +314,7 @@ static void choose_reading(struct faktory_conn *conn)
         (void)uv_read_stop((uv_stream_t *)&conn->tcp);
 }
 
-/* ---- A turn --------------------------------------------------------------------------------- */
+/* ---- A turn ---------------------------------------------------------------------------------- */
 
 /* The replies of calls that are done, in order, and what the first of the others has so far. */
 static void take_replies(struct faktory_conn *conn)

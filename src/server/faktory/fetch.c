@@ -48,7 +48,7 @@ struct fetch_call {
     struct list wait_link; /* of the server's fetches */
 };
 
-/* ---- Asking --------------------------------------------------------------------------------- */
+/* ---- Asking ---------------------------------------------------------------------------------- */
 
 static struct fetch_call *fetch_of(struct faktory_call *call)
 {
@@ -115,7 +115,7 @@ static void group_heard(struct fetch_call *f, bool found)
         group->window = group->is_woken ? 1 : 0;
 }
 
-/* ---- Waiting -------------------------------------------------------------------------------- */
+/* ---- Waiting --------------------------------------------------------------------------------- */
 
 static struct fetch_group *group_of(struct fetch_call *f)
 {
@@ -220,7 +220,7 @@ void faktory_fetch_on_timer(uv_timer_t *timer)
     start_timer(server);
 }
 
-/* ---- Answers -------------------------------------------------------------------------------- */
+/* ---- Answers --------------------------------------------------------------------------------- */
 
 static void hand_out(struct fetch_call *f, const struct job *job)
 {
@@ -333,7 +333,7 @@ static const struct faktory_call_kind FETCH = {
     .release = on_release,
 };
 
-/* ---- The command ---------------------------------------------------------------------------- */
+/* ---- The command ----------------------------------------------------------------------------- */
 
 static const char *read_queues(struct fetch_call *f, struct str args)
 {

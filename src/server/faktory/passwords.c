@@ -22,7 +22,7 @@ struct faktory_passwords {
     size_t n;
 };
 
-/* ---- Start and end ------------------------------------------------------------------------- */
+/* ---- Start and end --------------------------------------------------------------------------- */
 
 struct faktory_passwords *faktory_passwords_new(void)
 {

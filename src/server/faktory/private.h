@@ -308,7 +308,7 @@ enum faktory_state faktory_drain_state(const struct faktory_server *server,
 void faktory_fetch_wake(struct faktory_server *server);
 void faktory_fetch_on_timer(uv_timer_t *timer);
 
-/* ---- faktory/leases.c ---------------------------------------------------------------------- */
+/* ---- faktory/leases.c ------------------------------------------------------------------------ */
 
 /* Keeps the lease of a job that is handed out. */
 void faktory_held_add(struct faktory_server *server, const struct job *job);

@@ -13,7 +13,7 @@
 
 #define SWEEP_MS 500
 
-/* ---- The committer -------------------------------------------------------------------------- */
+/* ---- The committer --------------------------------------------------------------------------- */
 
 /* On the committer's thread. */
 static void on_answer(struct op *op, void *ctx)
@@ -80,7 +80,7 @@ void faktory_server_wake(struct faktory_server *server)
     pthread_mutex_unlock(&server->mutex);
 }
 
-/* ---- The end of a turn ---------------------------------------------------------------------- */
+/* ---- The end of a turn ----------------------------------------------------------------------- */
 
 static void on_turn(uv_prepare_t *turn)
 {
@@ -119,7 +119,7 @@ struct str faktory_key(struct faktory_server *server, struct str a, struct str b
     return buf_str(&server->text);
 }
 
-/* ---- Stopping ------------------------------------------------------------------------------- */
+/* ---- Stopping -------------------------------------------------------------------------------- */
 
 void faktory_server_quiet(struct faktory_server *server)
 {
@@ -171,7 +171,7 @@ void faktory_server_stop(struct faktory_server *server, void (*stopped)(void *ct
         faktory_conn_end(LIST_ENTRY(link, struct faktory_conn, link));
 }
 
-/* ---- Starting ------------------------------------------------------------------------------- */
+/* ---- Starting -------------------------------------------------------------------------------- */
 
 static int refuse_address(const char *address, int code, struct redrive_err *err)
 {

@@ -18,7 +18,7 @@ struct faktory_tls {
     struct buf wire;
 };
 
-/* ---- What GnuTLS takes for a socket -------------------------------------------------------- */
+/* ---- What GnuTLS takes for a socket ---------------------------------------------------------- */
 
 static ssize_t pull(gnutls_transport_ptr_t ctx, void *out, size_t size)
 {
@@ -43,7 +43,7 @@ static ssize_t push(gnutls_transport_ptr_t ctx, const void *bytes, size_t n)
     return -1;
 }
 
-/* ---- Start and end ------------------------------------------------------------------------- */
+/* ---- Start and end --------------------------------------------------------------------------- */
 
 struct faktory_tls *faktory_tls_new(struct tls_identity *identity)
 {

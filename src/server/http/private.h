@@ -133,7 +133,7 @@ struct http_request {
     void *release_ctx;
 };
 
-/* ---- http/request.c ------------------------------------------------------------------------- */
+/* ---- http/request.c -------------------------------------------------------------------------- */
 
 /* For the request whose line has arrived; NULL when there is no memory. */
 struct http_request *http_request_new(struct http_server *server, struct http_connection *c,
@@ -149,12 +149,12 @@ void http_request_expect(struct http_request *request);
 /* Takes a piece of the body; false: enough of this, close. */
 bool http_request_piece(struct http_request *request, const char *bytes, size_t n);
 
-/* ---- http/target.c -------------------------------------------------------------------------- */
+/* ---- http/target.c --------------------------------------------------------------------------- */
 
 /* Takes path and query apart; what is wrong with them goes into `refusal`. */
 void http_read_target(struct http_request *request, const char *uri);
 
-/* ---- http/reply.c --------------------------------------------------------------------------- */
+/* ---- http/reply.c ---------------------------------------------------------------------------- */
 
 struct MHD_Response *http_response(const char *content_type, struct str body,
                                    const struct http_header *headers, size_t n_headers);
@@ -170,7 +170,7 @@ bool http_give(struct http_request *request, int status, struct MHD_Response *re
 /* Clears `suspended` and resumes, if it was set; under the lock. */
 void http_resume(struct http_request *request);
 
-/* ---- http/take.c ---------------------------------------------------------------------------- */
+/* ---- http/take.c ----------------------------------------------------------------------------- */
 
 /* For libmicrohttpd: called with the head of a request, then with each piece of its body, then when
  * it is whole, and once more whenever its connection has been resumed. */
@@ -178,14 +178,14 @@ enum MHD_Result http_take(void *ctx, struct MHD_Connection *mhd, const char *url
                           const char *method, const char *version, const char *upload,
                           size_t *upload_size, void **request_context);
 
-/* ---- http/server.c -------------------------------------------------------------------------- */
+/* ---- http/server.c --------------------------------------------------------------------------- */
 
 /* Lets go of one hold on the server and of the lock, which is held. */
 void http_server_let_go(struct http_server *server);
 /* NULL when there was no memory for it. */
 struct http_connection *http_connection_of(struct MHD_Connection *mhd);
 
-/* ---- http/admit.c --------------------------------------------------------------------------- */
+/* ---- http/admit.c ---------------------------------------------------------------------------- */
 
 /* Whether a client may connect, for which an idle one may have to go; for libmicrohttpd. */
 enum MHD_Result http_may_connect(void *ctx, const struct sockaddr *address, socklen_t size);
@@ -193,12 +193,12 @@ enum MHD_Result http_may_connect(void *ctx, const struct sockaddr *address, sock
 void http_count_in(struct http_server *server, struct http_connection *c);
 void http_count_out(struct http_server *server, struct http_connection *c);
 
-/* ---- http/tls.c ----------------------------------------------------------------------------- */
+/* ---- http/tls.c ------------------------------------------------------------------------------ */
 
 /* The options of libmicrohttpd for a server with TLS. */
 void http_tls_options(struct MHD_OptionItem options[3]);
 
-/* ---- http/loop.c ---------------------------------------------------------------------------- */
+/* ---- http/loop.c ----------------------------------------------------------------------------- */
 
 /* Runs the daemon on a thread of its own, until http_loop_stop. */
 int http_loop_start(struct http_server *server, struct redrive_err *err);
@@ -207,7 +207,7 @@ void http_loop_stop(struct http_server *server);
  * calls at a time cost one. */
 void http_loop_call(struct http_server *server);
 
-/* ---- http/sweep.c --------------------------------------------------------------------------- */
+/* ---- http/sweep.c ---------------------------------------------------------------------------- */
 
 /* Closes what is past its deadline, and notices clients that have gone, until `stopping` and then
  * `sweep_ended`. */

@@ -56,7 +56,7 @@ void http_let_go(struct http_request *request)
     request_free(request);
 }
 
-/* ---- Headers -------------------------------------------------------------------------------- */
+/* ---- Headers --------------------------------------------------------------------------------- */
 
 static const char *const METHODS[] = {"GET",   "HEAD",   "POST",    "PUT",
                                       "PATCH", "DELETE", "OPTIONS", "another"};
@@ -141,7 +141,7 @@ int http_request_head(struct http_request *r, const char *method, const char *ve
     return r->length > r->server->options.max_body_bytes ? 413 : 0;
 }
 
-/* ---- The body ------------------------------------------------------------------------------- */
+/* ---- The body -------------------------------------------------------------------------------- */
 
 static void drop_body(struct http_request *r)
 {
@@ -187,7 +187,7 @@ bool http_request_piece(struct http_request *r, const char *bytes, size_t n)
     return rc == 0 || r->too_big;
 }
 
-/* ---- For handlers --------------------------------------------------------------------------- */
+/* ---- For handlers ---------------------------------------------------------------------------- */
 
 enum http_method http_method(const struct http_request *request)
 {

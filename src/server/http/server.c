@@ -23,7 +23,7 @@
 /* How long a stop waits for answers to be sent. */
 #define STOP_WAIT_MS 1000
 
-/* ---- Holders ------------------------------------------------------------------------- */
+/* ---- Holders --------------------------------------------------------------------------------- */
 
 static unsigned connections_allowed(unsigned asked)
 {
@@ -81,7 +81,7 @@ void http_server_let_go(struct http_server *server)
     free(server);
 }
 
-/* ---- What libmicrohttpd calls --------------------------------------------------------------- */
+/* ---- What libmicrohttpd calls ---------------------------------------------------------------- */
 
 struct http_connection *http_connection_of(struct MHD_Connection *mhd)
 {
@@ -198,7 +198,7 @@ static void on_message(void *ctx, const char *format, va_list args)
               LOG_STR("error", str_trim(str_of(text))));
 }
 
-/* ---- Start and stop ------------------------------------------------------------------------- */
+/* ---- Start and stop -------------------------------------------------------------------------- */
 
 static int start_daemon(struct http_server *server, const struct http_server_options *given,
                         struct redrive_err *err)

@@ -92,7 +92,7 @@ void http_server_quiesce(struct http_server *server);
  * nothing. */
 void http_server_stop(struct http_server *server);
 
-/* ---- The request: valid until it has been answered ----------------------------------------- */
+/* ---- The request: valid until it has been answered ------------------------------------------- */
 
 enum http_method {
     HTTP_GET,
@@ -153,7 +153,7 @@ void http_on_release(struct http_request *request, void (*release)(void *ctx), v
  * something for the client that would be lost. */
 bool http_gone(struct http_request *request);
 
-/* ---- The answer ----------------------------------------------------------------------------- */
+/* ---- The answer ------------------------------------------------------------------------------ */
 
 struct http_header {
     const char *name;

@@ -3,7 +3,7 @@
 
 #include "base/text/utf8.h"
 
-/* ---- Escapes -------------------------------------------------------------------------------- */
+/* ---- Escapes --------------------------------------------------------------------------------- */
 
 static int hex_digit(char c)
 {
@@ -48,7 +48,7 @@ struct str http_decode(struct http_request *request, struct str text)
     return decode(&request->arena, text, false);
 }
 
-/* ---- The request line ----------------------------------------------------------------------- */
+/* ---- The request line ------------------------------------------------------------------------ */
 
 static struct str cut_before(struct str text, char end, struct str *ret_rest)
 {

@@ -64,7 +64,7 @@ static void write_store(const struct metrics_process *p, struct buf *out)
                   p->store_is_read && !p->store_status->is_failing);
     metrics_family(out, "redrive_store_errors_total", "counter",
                    "Transactions of this process that the store failed, by kind of error.");
-    for (int i = 1; i < PULSE_KINDS; i++)
+    for (int i = 1; i < STORE_STATUS_KINDS; i++)
         if (p->store_status->errors[i] > 0 || -i == REDRIVE_E_IO)
             metrics_count(out, "redrive_store_errors_total",
                           LABELS({"kind", str_of(store_status_kind_name(-i, name))}),

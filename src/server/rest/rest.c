@@ -15,7 +15,7 @@
 #include "server/listen/address_counts.h"
 #include "server/rest/routes.h"
 
-/* ---- Paths ---------------------------------------------------------------------------------- */
+/* ---- Paths ----------------------------------------------------------------------------------- */
 
 /* The next segment, without its slash; false after the last. */
 static bool next_segment(struct str *path, struct str *ret)
@@ -58,7 +58,7 @@ static struct str without_version(struct str path)
     return path.len == 3 ? STR("/") : (struct str){path.ptr + 3, path.len - 3};
 }
 
-/* ---- Which route ---------------------------------------------------------------------------- */
+/* ---- Which route ----------------------------------------------------------------------------- */
 
 struct match {
     const struct rest_route *route; /* NULL: none has the method */
@@ -137,7 +137,7 @@ static bool answer_without_route(struct rest_call *call, const struct match *mat
     return true;
 }
 
-/* ---- Access -------------------------------------------------------------------------------- */
+/* ---- Access ---------------------------------------------------------------------------------- */
 
 static const char *foreign_detail(enum auth_verdict verdict)
 {
@@ -351,7 +351,7 @@ bool rest_is_away(const struct rest_call *call, struct redrive_err *err)
     return true;
 }
 
-/* ---- Life cycle ----------------------------------------------------------------------------- */
+/* ---- Life cycle ------------------------------------------------------------------------------ */
 
 /* For what goes on between requests. */
 static int start_waiting_room(struct rest *rest, struct redrive_err *err)

@@ -127,7 +127,7 @@ struct held_jobs *rest_held(const struct rest_call *call);
 bool rest_still_admits(struct rest *rest, const struct principal *principal,
                        enum config_scope scope);
 
-/* ---- For rest_*.c -------------------------------------------------------------------------- */
+/* ---- For rest_*.c ---------------------------------------------------------------------------- */
 
 /* The reader thread's store handle; only in a route that `reads`. */
 struct store *rest_store(const struct rest_call *call);

@@ -10,7 +10,7 @@
 #include "server/rest/private.h"
 #include "store/job_json.h"
 
-/* ---- /health -------------------------------------------------------------------------------- */
+/* ---- /health --------------------------------------------------------------------------------- */
 
 struct health_call {
     struct health_check_wait wait; /* first */
@@ -79,7 +79,7 @@ static void get_health(struct rest_call *call)
     health_check_ask(call->rest->health_check, &health->wait);
 }
 
-/* ---- /ready --------------------------------------------------------------------------------- */
+/* ---- /ready ---------------------------------------------------------------------------------- */
 
 static int apply_nothing(struct engine *engine, struct op *op, struct redrive_err *err)
 {
@@ -116,7 +116,7 @@ static void get_ready(struct rest_call *call)
     rest_fail(call, &err, NULL);
 }
 
-/* ---- /openapi.yaml -------------------------------------------------------------------------- */
+/* ---- /openapi.yaml --------------------------------------------------------------------------- */
 
 static void get_openapi(struct rest_call *call)
 {

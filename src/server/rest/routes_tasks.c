@@ -70,7 +70,7 @@ static void write_schedule(struct json_writer *w, const struct config_task *task
     json_end_object(w);
 }
 
-/* ---- Statistics ---------------------------------------------------------------------------- */
+/* ---- Statistics ------------------------------------------------------------------------------ */
 
 static const uint64_t NO_SIZES[REDRIVE_STATE_COUNT];
 static const uint64_t NO_COUNTS[ENGINE_EVENT_COUNT];

@@ -26,7 +26,7 @@ struct polling {
     bool is_named; /* the worker has a name of its own */
 };
 
-/* ---- Jobs whose client has gone: they are given back, and the attempt does not count ------- */
+/* ---- Jobs whose client has gone: they are given back, and the attempt does not count --------- */
 
 struct giving_back {
     struct settle_op settle; /* first */
@@ -56,7 +56,7 @@ static void give_back(struct committer *committer, const struct claim_op *claim)
     committer_submit(committer, &g->settle.op);
 }
 
-/* ---- The jobs of workers with a name --------------------------------------------------- */
+/* ---- The jobs of workers with a name --------------------------------------------------------- */
 
 static struct job_name name_of(const struct job *job)
 {

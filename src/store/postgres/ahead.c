@@ -37,8 +37,7 @@ static void send_off_rollback(struct store *store)
         pg_disconnect(store);
 }
 
-/* ---- Asking ------------------------------------------------------------------------------------
- */
+/* ---- Asking ---------------------------------------------------------------------------------- */
 
 void postgres_look_ahead(struct store *store, const struct claim_filter *filter)
 {
@@ -69,6 +68,7 @@ static void send_next(struct store *store)
         store->n_open = 0;
         next->is_open = true;
     } else {
+        pg_args_reset(&store->args);
         pg_disconnect(store);
     }
 }
@@ -84,9 +84,7 @@ int pg_ahead_sync(struct store *store, struct redrive_err *err)
     return rc;
 }
 
-/* ---- The next transaction
- * ----------------------------------------------------------------------------
- */
+/* ---- The next transaction -------------------------------------------------------------------- */
 
 bool pg_ahead_take(struct store *store)
 {
@@ -98,13 +96,17 @@ bool pg_ahead_take(struct store *store)
         return false;
     }
     next->is_open = store->base.wants_upkeep = false;
-    const bool is_there = pg_take_next(store, NULL) == 0 && store->n_results == 1;
+    /* The locks are the connection's: without it the answer says nothing. */
+    const bool is_there =
+        pg_take_next(store, NULL) == 0 && store->n_results == 1 && pg_is_connected(store);
     if (is_there) {
         next->result = store->results[0];
         store->n_results = 0;
         store->answer.shared_version = pg_claim_version(next);
-    } else if (pg_is_connected(store)) {
-        send_off_rollback(store);
+    } else {
+        pg_forget_results(store);
+        if (pg_is_connected(store))
+            send_off_rollback(store);
     }
     return is_there;
 }
@@ -120,15 +122,14 @@ const PGresult *pg_ahead_use(struct store *store)
     return store->results[0];
 }
 
-/* ---- Letting go --------------------------------------------------------------------------------
- */
+/* ---- Letting go ------------------------------------------------------------------------------ */
 
 /* Others may have looked in vain meanwhile. One miss says nothing: a transaction that does not
  * claim has come between. */
 static void note_miss(struct store *store)
 {
     struct ahead *next = &store->next;
-    store->held_notification |= STORE_NOTIFY_READY;
+    store->untold |= STORE_NOTIFY_READY;
     next->skips = next->misses;
     next->misses = next->misses == 0 ? 1 : next->misses < SKIPS_MAX ? next->misses * 2 : SKIPS_MAX;
 }
@@ -146,6 +147,8 @@ void pg_ahead_drop(struct store *store)
     pg_ahead_void(store);
     send_off_rollback(store);
     note_miss(store);
+    /* A server whose answer is not read to its end does not come to the rollback behind it. */
+    store->base.wants_upkeep = pg_is_connected(store);
 }
 
 void pg_ahead_set_aside(struct store *store)
@@ -173,4 +176,6 @@ void postgres_upkeep(struct store *store)
     store_notify(store, 0);
     if (pg_is_connected(store))
         pg_notify_commit(store);
+    pg_drain(store);
+    store->base.wants_upkeep = false;
 }

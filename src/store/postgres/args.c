@@ -154,8 +154,7 @@ static struct str or_absent(struct str s)
     return s.len ? s : (struct str){NULL, 0};
 }
 
-/* ---- Arrays of values --------------------------------------------------------------------------
- */
+/* ---- Arrays of values ------------------------------------------------------------------------ */
 
 void pg_args_array(struct args *args, enum arg_type type)
 {
@@ -211,8 +210,7 @@ void pg_args_array_end(struct args *args)
     }
 }
 
-/* ---- Arrays of rows ----------------------------------------------------------------------------
- */
+/* ---- Arrays of rows -------------------------------------------------------------------------- */
 
 void pg_args_rows(struct args *args, uint32_t type)
 {

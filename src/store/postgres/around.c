@@ -53,7 +53,7 @@ int postgres_elect(struct store *store, int64_t keep_ms, bool claims, struct sto
     *ret = (struct store_around){0};
     if (store->in_transaction)
         return err_set(err, REDRIVE_E_STATE,
-                       "a transaction is open: there is time to look around later");
+                       "a transaction is open: a leader is elected outside of one");
     if (keep_ms <= 0 && store->around.is_leader)
         rc = leave(store, err);
     if (rc != 0)

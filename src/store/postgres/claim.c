@@ -4,16 +4,16 @@
 #include "store/claim_totals.h"
 #include "store/postgres/private.h"
 
-/* A claim looks at the best jobs of each line that it wants, merges these, and locks as many as
- * were asked for. Jobs that another transaction has locked are passed over, and count as looked at:
- * when too few are left, more are looked at, up to this many. Where that has happened it will
+/* A claim looks at the best jobs of each partition that it wants, merges these, and locks as many
+ * as were asked for. Jobs that another transaction has locked are passed over, and count as looked
+ * at: when too few are left, more are looked at, up to this many. Where that has happened it will
  * happen again, so that the next claims look at more from the start. */
 #define LOOK_MAX      ((int64_t)65536)
 #define CROWDED_FOR   32
 #define CROWDED_LOOKS 4
 
-/* While one line has all the jobs that wait, a claim is a single scan. Where that has turned out to
- * be wrong the next claims do not count on it. */
+/* While one partition has all the jobs that wait, a claim is a single scan. Where that has turned
+ * out to be wrong the next claims do not count on it. */
 #define SEVERAL_FOR 64
 
 /* Beside the columns of a job, in a result. */
@@ -171,8 +171,7 @@ static int64_t first_look(struct store *store, int64_t limit)
     return CROWDED_LOOKS * limit;
 }
 
-/* ---- A partition that is alone
- * -------------------------------------------------------------------- */
+/* ---- A partition that is alone --------------------------------------------------------------- */
 
 static bool is_among(const struct str *names, size_t n, struct str name)
 {
@@ -187,7 +186,7 @@ static const struct partition *partition_to_try(struct store *store,
         store->several--;
         return NULL;
     }
-    const struct partition *partition = partitions_at(&store->partitions, store->one_line);
+    const struct partition *partition = partitions_at(&store->partitions, store->one_partition);
     const bool is_wanted = partition &&
                            (filter->tenant.len == 0 || str_eq(filter->tenant, partition->tenant)) &&
                            is_among(filter->queues, filter->n_queues, partition->queue) &&
@@ -197,10 +196,10 @@ static const struct partition *partition_to_try(struct store *store,
 
 static void note_partition(struct store *store, const PGresult *result, int64_t given)
 {
-    store->one_line = given > 0 ? pg_get_int(result, 0, COLUMN_PARTITION_ID) : 0;
-    for (int64_t i = 1; i < given && store->one_line != 0; i++)
-        if (pg_get_int(result, (int)i, COLUMN_PARTITION_ID) != store->one_line)
-            store->one_line = 0;
+    store->one_partition = given > 0 ? pg_get_int(result, 0, COLUMN_PARTITION_ID) : 0;
+    for (int64_t i = 1; i < given && store->one_partition != 0; i++)
+        if (pg_get_int(result, (int)i, COLUMN_PARTITION_ID) != store->one_partition)
+            store->one_partition = 0;
 }
 
 static int best_first(const void *a, const void *b)
@@ -284,7 +283,7 @@ static int give_partition(struct store *store, const struct partition *partition
     bool is_cut = false;
     int rc = 0;
     if (!pg_get_bool(result, 0, PARTITION_COLUMN_ALONE)) {
-        store->one_line = 0;
+        store->one_partition = 0;
         store->several = SEVERAL_FOR;
         return 0;
     }
@@ -308,8 +307,7 @@ static int claim_alone(struct store *store, const struct partition *partition,
     return rc == 0 ? give_partition(store, partition, filter, all, result, ret, err) : rc;
 }
 
-/* ---- Any partitions
- * ------------------------------------------------------------------------------- */
+/* ---- Any partitions -------------------------------------------------------------------------- */
 
 /* What a claim among partitions has looked at. */
 struct looked {
@@ -376,8 +374,7 @@ static int claim_any(struct store *store, const struct claim_filter *filter, int
     return rc;
 }
 
-/* ---- Together with the commit before ----------------------------------------------------------
- */
+/* ---- Together with the commit before --------------------------------------------------------- */
 
 static int64_t limit_of(const struct store *store, const struct claim_filter *filter)
 {

@@ -1,4 +1,4 @@
-/* claim_partition.c - a claim while one line has all the jobs that wait: a single scan.
+/* claim_partition.c - a claim while one partition has all the jobs that wait: a single scan.
  *
  * Jobs that were started leave entries in the index, which a scan passes until they are vacuumed.
  * While somebody holds an old snapshot they are not, and a claim would pass all of them again and

@@ -88,8 +88,7 @@ void pg_gates_forget(struct store *store)
     map_init(&store->gates, seed);
 }
 
-/* ---- Puts of the open transaction
- * ------------------------------------------------------------------- */
+/* ---- Puts of the open transaction ------------------------------------------------------------ */
 
 /* The one that has put its value. */
 static struct gate_put *find_put(const struct store *store, const struct shared_row *row)

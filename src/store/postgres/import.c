@@ -134,7 +134,7 @@ int postgres_import_keys(struct store *store, const struct remembered_key *keys,
     COLUMN(ARG_TEXT, pg_item_name, id);
     COLUMN(ARG_INT4, pg_item_int4, state);
 #undef COLUMN
-    return pg_send(store, STATEMENT_KEYS_ADOPT, false, err);
+    return pg_send(store, STATEMENT_KEYS_IMPORT, false, err);
 }
 
 int postgres_remembered_keys(struct store *store, struct str after_tenant, struct str after_key,

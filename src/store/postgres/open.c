@@ -97,7 +97,7 @@ void postgres_close(struct store *store)
     pg_give_time_back(store);
     pg_marker_remove(store);
     /* A server that is hung up on in the middle of an answer complains in its log. */
-    pg_listener_drain(store);
+    pg_drain(store);
     pg_forget_results(store);
     pg_disconnect(store);
     pg_rows_release(store);

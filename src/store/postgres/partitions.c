@@ -108,6 +108,6 @@ int pg_partitions_flush(struct store *store, struct redrive_err *err)
         store->n_appended++;
     }
     pg_args_array_end(args);
-    lines_written(&store->partitions);
+    partitions_written(&store->partitions);
     return pg_send(store, STATEMENT_TALLIES_ADD, false, err);
 }

@@ -26,7 +26,7 @@ static const char *const NAMES[STATEMENT_COUNT] = {
 #undef XX
 };
 
-/* ---- Sending ------------------------------------------------------------------------------- */
+/* ---- Sending --------------------------------------------------------------------------------- */
 
 static bool note_sent(struct store *store, struct sent sent)
 {
@@ -118,7 +118,7 @@ int pg_send_bare(struct store *store, enum statement which, struct redrive_err *
     return rc;
 }
 
-/* The first statement of a transaction takes its BEGIN along. Outside of a transaction nothing is
+/* The first statement of a transaction takes its BEGIN along. Between two transactions nothing is
  * done in the transaction that was begun for the next one. */
 static int begin_transaction(struct store *store, struct redrive_err *err)
 {
@@ -165,7 +165,7 @@ int pg_send_text(struct store *store, const char *sql, struct redrive_err *err)
     return rc;
 }
 
-/* ---- Receiving ----------------------------------------------------------------------------- */
+/* ---- Receiving ------------------------------------------------------------------------------- */
 
 void pg_forget_results(struct store *store)
 {
@@ -244,6 +244,8 @@ static bool take_unheard(struct store *store, size_t *at)
         stands = take_answers(store, at, &ignored, NULL);
         pg_forget_results(store);
     }
+    if (!store->next.is_open)
+        store->base.wants_upkeep = false;
     return stands;
 }
 
@@ -325,7 +327,7 @@ void pg_send_off(struct store *store)
     }
 }
 
-void pg_listener_drain(struct store *store)
+void pg_drain(struct store *store)
 {
     size_t at = 0;
     if (store->n_unheard == 0)
@@ -426,7 +428,7 @@ int pg_read(struct store *store, enum statement which, const char *sql, const PG
     return rc;
 }
 
-/* ---- What is in a result ------------------------------------------------------------------- */
+/* ---- What is in a result --------------------------------------------------------------------- */
 
 int64_t pg_get_int(const PGresult *result, int row, int column)
 {

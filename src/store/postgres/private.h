@@ -3,29 +3,29 @@
  * Invariants
  *   1. Whatever is written is written between begin and commit, in one transaction. Its BEGIN is
  *      sent with the first statement of the transaction: a transaction that sends nothing is
- * unknown to the server.
+ *      unknown to the server.
  *   2. A job that a transaction moves has been read under a lock (FOR UPDATE) before: its row is
- * kept until the transaction ends, moves are made in memory, and what they have changed is written
- * in one statement a table, with the commit or before a read that must show it. So a move is
- * answered without a round trip. Excepted are jobs that this handle has started: their rows are
- * known (a guess), and are written on condition that the token is still there. If it is not, the
- *      statement raises an error, so that the COMMIT behind it is void, and the transaction is
- * tried again with rows that are read.
+ *      kept until the transaction ends, moves are made in memory, and what they have changed is
+ *      written in one statement a table, with the commit or before a read that must show it. So a
+ *      move is answered without a round trip. Excepted are jobs that this handle has started: their
+ *      rows are known (optimistic), and are written on condition that the token is still there. If
+ *      it is not, the statement raises an error, so that the COMMIT behind it is void, and the
+ *      transaction is tried again with rows that are read.
  *   3. The same for rows of breakers and limits: a put at the version that this handle has seen
  *      last is sent with the commit, after everything else, and raises an error if the row is at
  *      another version. So their locks are held for one round trip at the most.
  *   4. Statements are sent without waiting; pg_sync waits for all of them. What is sent off
  *      (pg_send_off) is waited for by nobody: its answers are read before those that come after.
  *      Behind a commit there may be the BEGIN and the claim of the next transaction: outside of a
- * transaction a transaction is open only while store->next.is_open, and nothing is done in it.
+ *      one a transaction is open only while store->next.is_open, and nothing is done in it.
  *   5. The time of a transaction and the shared version that begin tells are those of the last
- * answer that carried them (claims and commits do), while that is fresh. `ready` and the commit
- * notice when they were wrong.
+ *      answer that carried them (claims and commits do), while that is fresh. `ready` and the
+ *      commit notice when they were wrong.
  *   6. lease_check_ms <= lease_until_ms of every running job: a longer lease leaves the former
  *      alone, so that no index is written. SCAN_LEASES looks by it.
  *   7. A partition that the handle knows has been committed, or belongs to the open transaction: a
- * rollback forgets those. A new connection, which is never made within a transaction, forgets all
- * of them.
+ *      rollback forgets those. A new connection, which is never made within a transaction, forgets
+ *      all of them.
  */
 #ifndef STORE_POSTGRES_PRIVATE_H
 #define STORE_POSTGRES_PRIVATE_H
@@ -184,7 +184,7 @@ struct store {
     struct map gates;      /* versions of breakers and limits as this handle has seen them last */
     int64_t last_tenant;   /* that had a turn in a claim */
     unsigned crowded;      /* claims that are to look further */
-    int64_t one_line;      /* that had all jobs of the last claim; 0: there were several */
+    int64_t one_partition; /* that had all jobs of the last claim; 0: there were several */
     struct head {          /* of the partition that was scanned last: its first job */
         int64_t partition_id;
         int32_t priority;
@@ -192,12 +192,12 @@ struct store {
         unsigned long_ways; /* how often in a row it was far from the beginning */
         int64_t until_ns;   /* monotonic: so long claims may begin there */
     } head;
-    unsigned several;  /* claims that are not to count on one line */
+    unsigned several;  /* claims that are not to count on one partition */
     int64_t fits;      /* as many jobs the bytes of a claim were enough for; 0: for all */
     size_t to_compact; /* rows that were appended since rows were last put together */
     bool is_listening;
     uint64_t origin;
-    uint32_t held_notification; /* that others have not been told yet */
+    uint32_t untold;            /* that others have not been told yet */
     int64_t end_told_ms;        /* monotonic: when they were last told of an end */
     uint64_t me;                /* no other handle has this number */
     struct store_around around; /* as of the last look that was more than for ready jobs */
@@ -205,7 +205,7 @@ struct store {
     struct rng rng;
 };
 
-/* ---- error.c ------------------------------------------------------------------------------ */
+/* ---- error.c --------------------------------------------------------------------------------- */
 
 /* Turns what a statement failed with into one of ours. A session that turns out to be another one
  * is of no use, and store->is_swapped. */
@@ -215,7 +215,7 @@ int pg_connection_error(struct store *store, struct redrive_err *err);
 /* Rows that contradict each other. */
 int pg_damaged(struct store *store, int64_t seq, const char *what, struct redrive_err *err);
 
-/* ---- connect.c ---------------------------------------------------------------------------- */
+/* ---- connect.c ------------------------------------------------------------------------------- */
 
 /* A new connection; for a glance at whoever answers, it is not tried for long. */
 PGconn *pg_dial(const struct store *store, bool for_a_glance);
@@ -226,7 +226,7 @@ void pg_disconnect(struct store *store);
 /* Whether the connection stands. */
 bool pg_is_connected(const struct store *store);
 
-/* ---- session.c ---------------------------------------------------------------------------- */
+/* ---- session.c ------------------------------------------------------------------------------- */
 
 /* Statements are prepared, settings are made and notices are heard in a session. */
 #define POOL_MESSAGE "the pool in front of the server does not keep sessions"
@@ -237,7 +237,7 @@ bool pg_is_connected(const struct store *store);
  * pool that does not keep sessions is refused, if it shows. */
 int pg_session_learn(struct store *store, PGconn *conn, bool look, struct redrive_err *err);
 
-/* ---- schema_version.c --------------------------------------------------------------------- */
+/* ---- schema_version.c ------------------------------------------------------------------------ */
 
 /* 0: there is no store in this database. */
 int pg_schema_read(struct store *store, int64_t *ret_version, struct redrive_err *err);
@@ -247,7 +247,7 @@ int pg_schema_types(struct store *store, struct redrive_err *err);
 int pg_schema_set_up(struct store *store, const struct store_options *options,
                      struct redrive_err *err);
 
-/* ---- pipe.c: the way to PostgreSQL --------------------------------------------------------- */
+/* ---- pipe.c: the way to PostgreSQL ----------------------------------------------------------- */
 
 /* Sends a statement with store->args, and forgets these. Its result is kept if it is wanted. The
  * first one of a transaction is preceded by BEGIN. */
@@ -271,7 +271,7 @@ bool pg_keep_result(struct store *store, PGresult *result);
  * those to what is sent next. */
 void pg_send_off(struct store *store);
 /* Reads such answers, if there are some to come. Nothing else may be under way. */
-void pg_listener_drain(struct store *store);
+void pg_drain(struct store *store);
 void pg_forget_results(struct store *store);
 /* pg_send and pg_sync; *ret is the store's. A look at an index within a transaction: it need not
  * show what the transaction has moved unseen. */
@@ -296,8 +296,7 @@ struct str pg_get_raw(const PGresult *result, int row, int column);
 /* A copy of the text; NULL gives the absent string. */
 struct str pg_get_text(const PGresult *result, int row, int column, struct arena *arena);
 
-/* ---- partitions.c ------------------------------------------------------------------------------
- */
+/* ---- partitions.c ---------------------------------------------------------------------------- */
 
 int pg_partition_named(struct store *store, struct str tenant, struct str queue, struct str task,
                        struct partition **ret, struct redrive_err *err);
@@ -307,7 +306,7 @@ int pg_partitions_know(struct store *store, const PGresult *result, int column,
 /* Sends what was counted. */
 int pg_partitions_flush(struct store *store, struct redrive_err *err);
 
-/* ---- rows.c ------------------------------------------------------------------------------- */
+/* ---- rows.c ---------------------------------------------------------------------------------- */
 
 /* Locks the jobs of a list and keeps their rows; those that are there are found by pg_row_find.
  * `skips_locked`: those that others have locked are not waited for, and not found. */
@@ -341,7 +340,7 @@ int pg_row_ended(struct store *store, struct row *row, const struct job_attempt 
 /* Takes the row of a job that this handle has started, under this token, without a look at it. */
 int pg_row_optimistic(struct store *store, int64_t seq, uint64_t token, struct redrive_err *err);
 
-/* ---- kept.c: running jobs that this handle has started ------------------------------------- */
+/* ---- kept.c: running jobs that this handle has started --------------------------------------- */
 
 void pg_kept_init(struct store *store);
 /* The row as it was committed, with strings that live as long as the transaction; false: it is not
@@ -354,7 +353,7 @@ void pg_kept_learn(struct store *store);
 /* Forgets all jobs that the transaction had to do with. */
 void pg_kept_forget(struct store *store);
 
-/* ---- rows_write.c -------------------------------------------------------------------------- */
+/* ---- rows_write.c ---------------------------------------------------------------------------- */
 
 /* Sends all that has changed. */
 int pg_rows_flush(struct store *store, struct redrive_err *err);
@@ -384,7 +383,7 @@ void pg_gates_forget(struct store *store);
 /* In the order of kind, tenant and key, in which all transactions put rows. */
 int pg_shared_compare(const struct shared_row *a, const struct shared_row *b);
 
-/* ---- shared.c ------------------------------------------------------------------------------ */
+/* ---- shared.c -------------------------------------------------------------------------------- */
 
 /* Rows that were read ahead may no longer be so, or the transaction has ended. */
 void pg_shared_forget(struct store *store);
@@ -393,8 +392,7 @@ void pg_args_shared(struct args *args, const struct shared_row *row);
 /* A result of a put has the row's sums and version. */
 void pg_merged_read(const PGresult *result, const struct shared_row *row);
 
-/* ---- answer.c: time and shared version without a question -------------------------------------
- */
+/* ---- answer.c: time and shared version without a question ------------------------------------ */
 
 /* Two columns of a result have the shared version and the server's time. */
 void pg_answer_note(struct store *store, const PGresult *result, int column);
@@ -407,13 +405,12 @@ int64_t pg_answer_time_ms(struct store *store);
 int pg_answer_check(struct store *store, const PGresult *result, int column,
                     struct redrive_err *err);
 
-/* ---- transaction.c
- * ------------------------------------------------------------------------------- */
+/* ---- transaction.c --------------------------------------------------------------------------- */
 
 /* REDRIVE_E_STATE unless a transaction is open. */
 int pg_transaction_needed(struct store *store, struct redrive_err *err);
 
-/* ---- outcome.c: commits whose answer is lost ------------------------------------------------ */
+/* ---- outcome.c: commits whose answer is lost ------------------------------------------------- */
 
 /* Sends the statement that raises the handle's marker, and tells shared version and time; with it
  * the transaction fails if the outcome of this commit was asked for already, or if the
@@ -425,7 +422,7 @@ void pg_marker_remove(struct store *store);
  * REDRIVE_E_CANCELLED if it was not and never will be, REDRIVE_E_IO if that cannot be found out. */
 int pg_outcome_learn(struct store *store, struct redrive_err *err);
 
-/* ---- read.c: whole jobs ------------------------------------------------------------------- */
+/* ---- read.c: whole jobs ---------------------------------------------------------------------- */
 
 int pg_job_read(struct store *store, const PGresult *result, int i, struct arena *arena,
                 struct job *ret, struct redrive_err *err);
@@ -438,15 +435,14 @@ int pg_page_fill_rows(struct store *store, const PGresult *result, size_t limit,
 /* Takes jobs out that the transaction has moved unseen. */
 void pg_page_leave_out_moved(const struct store *store, struct job_page *page);
 
-/* ---- claim.c ------------------------------------------------------------------------------ */
+/* ---- claim.c --------------------------------------------------------------------------------- */
 
 /* Puts together what store->next asks for: a claim by this filter. False: not such a one. */
 bool pg_claim_ahead(struct store *store, const struct claim_filter *filter);
 /* The shared version that its answer tells. */
 int64_t pg_claim_version(const struct ahead *next);
 
-/* ---- ahead.c: the claim of the next transaction, sent behind a commit
- * ------------------------------- */
+/* ---- ahead.c: the claim of the next transaction, sent behind a commit ------------------------ */
 
 /* pg_sync at a commit, with the claim of the next transaction behind it if that was asked for.
  * Others are then told of this transaction on the way. */
@@ -467,10 +463,9 @@ void pg_ahead_end(struct store *store);
 /* The connection is gone, and the transaction with it. */
 void pg_ahead_forget(struct store *store);
 
-/* ---- claim_partition.c --------------------------------------------------------------------------
- */
+/* ---- claim_partition.c ----------------------------------------------------------------------- */
 
-/* Beside the columns of a job, in the result of a scan of one line. */
+/* Beside the columns of a job, in the result of a scan of one partition. */
 enum {
     PARTITION_COLUMN_ALONE =
         JOB_COLUMN_COUNT,    /* it is the only one that has jobs, and not paused */
@@ -493,7 +488,7 @@ void pg_partition_scanned(struct store *store, const struct partition *partition
 int pg_partition_scan(struct store *store, const struct partition *partition, int64_t limit,
                       const PGresult **ret, struct redrive_err *err);
 
-/* ---- submit.c ------------------------------------------------------------------------------ */
+/* ---- submit.c -------------------------------------------------------------------------------- */
 
 /* Takes ids and gives seqs; a spec whose id is taken has REDRIVE_E_EXISTS. Times of creation that
  * are NULL are the transaction's. */
@@ -505,12 +500,12 @@ int pg_ids_find(struct store *store, const struct job_spec *specs,
                 struct partition *const *partitions, size_t n, struct submit_result *ret,
                 struct arena *arena, struct redrive_err *err);
 
-/* ---- wait.c ------------------------------------------------------------------------------- */
+/* ---- wait.c ---------------------------------------------------------------------------------- */
 
 /* Tells others what the transaction that was just committed is to them, without waiting. */
 void pg_notify_commit(struct store *store);
 
-/* ---- the slots ----------------------------------------------------------------------------- */
+/* ---- the slots ------------------------------------------------------------------------------- */
 
 int postgres_open(struct str place, const struct store_options *options, struct store **ret,
                   struct redrive_err *err);

@@ -4,7 +4,7 @@
 #include "core/state.h"
 #include "store/postgres/private.h"
 
-/* ---- Which rows are kept -------------------------------------------------------------------- */
+/* ---- Which rows are kept --------------------------------------------------------------------- */
 
 static struct str key_of(const int64_t *seq)
 {
@@ -170,7 +170,7 @@ void pg_rows_release(struct store *store)
     free(store->rows.all);
 }
 
-/* ---- Moves ---------------------------------------------------------------------------------- */
+/* ---- Moves ----------------------------------------------------------------------------------- */
 
 static void make_dirty(struct store *store, struct row *row)
 {

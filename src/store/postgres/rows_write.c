@@ -36,7 +36,7 @@ static void add_row(struct args *args, const struct row *row)
     pg_field_int8_or_null(args, (int64_t)s->permit.generation);
     pg_field_int8_or_null(args, (int64_t)s->permit.probe);
     pg_field_int8_or_null(args, (int64_t)row->fingerprint);
-    /* Is never changed; in its place stands what a guess relies on. */
+    /* Is never changed; in its place stands what an optimistic row relies on. */
     pg_field_int8_or_null(args, row->is_new          ? row->deadline_ms
                                 : row->is_optimistic ? (int64_t)row->held_by
                                                      : 0);

@@ -3,8 +3,7 @@
 #include "base/err.h"
 #include "store/postgres/private.h"
 
-/* ---- Rows with versions -----------------------------------------------------------------------
- */
+/* ---- Rows with versions ---------------------------------------------------------------------- */
 
 struct put {
     const struct shared_row *row;
@@ -205,8 +204,7 @@ int postgres_shared_list(struct store *store, enum shared_kind kind, struct str 
     return rc == 0 ? fill_shared(store, kind, result, ret, err) : rc;
 }
 
-/* ---- Counters -----------------------------------------------------------------------------------
- */
+/* ---- Counters -------------------------------------------------------------------------------- */
 
 int postgres_counters_add(struct store *store, const struct counter *counters, size_t n,
                           struct redrive_err *err)

@@ -136,8 +136,8 @@
     "row_number() OVER (PARTITION BY w.turn " \
     "ORDER BY w.rank, c.priority DESC, c.seq) AS nth"
 
-/* Candidates of a claim: the best of each line, every tenant's first, then every tenant's second.
- * $4 how many to look at, $5 how many to give, $6 of how many tenants. */
+/* Candidates of a claim: the best of each partition, every tenant's first, then every tenant's
+ * second. $4 how many to look at, $5 how many to give, $6 of how many tenants. */
 #define READY_CANDIDATES                                              \
     "cand AS MATERIALIZED ("                                          \
     "SELECT c.seq, w.turn, w.tenant_id, " READY_NTH " FROM wanted w " \
@@ -234,7 +234,7 @@
     "FROM unnest($1::redrive.job_states[]) u WHERE j.seq = u.seq "                                \
     "AND (u.deadline_ms IS NULL OR j.token = u.deadline_ms)"
 
-/* The jobs of the one line that has any, in a single scan, which gives them in its order; none
+/* The jobs of the one partition that has any, in a single scan, which gives them in its order; none
  * where it is not the only one, or is paused. Then whether it is, whether it has more, and how long
  * it took to find the first (microseconds). With a left join there is no choice of what is looked
  * up for what. Jobs are those of a range of the partition, `is_alone` and `has_more` are about the

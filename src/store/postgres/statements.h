@@ -275,7 +275,7 @@
                   "JOIN redrive.tenants t ON t.tenant_id = f.tenant_id "                           \
                   "WHERE (t.name, f.unique_key) > ($1::text, $2::text) "                           \
                   "ORDER BY t.name, f.unique_key LIMIT $3::bigint")                                \
-    XX(KEYS_ADOPT,                                                                                 \
+    XX(KEYS_IMPORT,                                                                                \
        "WITH u AS MATERIALIZED (SELECT * FROM unnest($1::text[], $2::text[], $3::text[], "         \
        "$4::int[]) AS u(tenant, unique_key, id, state)), made AS (INSERT INTO redrive.tenants "    \
        "(name) SELECT DISTINCT tenant FROM u ORDER BY 1 ON CONFLICT DO NOTHING "                   \

@@ -155,9 +155,7 @@ static int submit_plain(struct store *store, const struct job_spec *specs,
     return rc == 0 ? pg_ids_find(store, specs, partitions, n, ret, arena, err) : rc;
 }
 
-/* ---- Jobs of which some have a key: one by one, on the server
- * ------------------------------------------------
- */
+/* ---- Jobs of which some have a key: one by one, on the server -------------------------------- */
 
 static int submit_keyed(struct store *store, const struct job_spec *specs,
                         struct partition *const *partitions, size_t n, struct submit_result *ret,

@@ -4,8 +4,8 @@
 #include "store/postgres/private.h"
 
 /* Rows of counts are put together after about so many, in pieces of so many. */
-#define FOLD_EVERY 512
-#define FOLD_MAX   4096
+#define COMPACT_EVERY 512
+#define FOLD_MAX      4096
 
 /* As often is the connection read before a transaction: a server that has closed it says why, and
  * goes. */
@@ -113,7 +113,7 @@ static void end(struct store *store, bool is_committed)
     arena_init(&store->arena);
 }
 
-/* What is better done outside of the transaction's transaction, and waited for by nobody. */
+/* What is better done after the transaction, and waited for by nobody. */
 static void tidy_up(struct store *store)
 {
     const int64_t until_ms = store->lease_checks_ms;
@@ -125,10 +125,10 @@ static void tidy_up(struct store *store)
         pg_send_off(store);
 }
 
-static int fold(struct store *store, struct redrive_err *err)
+static int compact(struct store *store, struct redrive_err *err)
 {
     store->to_compact += store->n_appended;
-    if (store->to_compact < FOLD_EVERY)
+    if (store->to_compact < COMPACT_EVERY)
         return 0;
     store->to_compact = 0;
     pg_args_int4(&store->args, FOLD_MAX);
@@ -154,7 +154,7 @@ static int bump(struct store *store, struct redrive_err *err)
 static int send_commit(struct store *store, struct redrive_err *err)
 {
     static int (*const PARTS[])(struct store * store, struct redrive_err * err) = {
-        pg_rows_flush, pg_partitions_flush, fold, pg_gates_commit, bump, pg_marker_raise,
+        pg_rows_flush, pg_partitions_flush, compact, pg_gates_commit, bump, pg_marker_raise,
     };
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < sizeof PARTS / sizeof PARTS[0]; i++)

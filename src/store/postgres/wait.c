@@ -11,17 +11,16 @@
  * listen, and who waits for a job looks by himself now and then. */
 #define END_EVERY_MS 20
 
-/* ---- Telling: the bits of the notification, and who they are from
- * ------------------------------------ */
+/* ---- Telling: the bits of the notification, and who they are from ---------------------------- */
 
 /* What is to be said now; the rest waits for the next transaction. */
 static uint32_t due_notification(struct store *store)
 {
-    const uint32_t notification = store_base(store)->notification | store->held_notification;
+    const uint32_t notification = store_base(store)->notification | store->untold;
     const int64_t now_ms = clock_monotonic_ms();
-    store->held_notification = 0;
+    store->untold = 0;
     if (notification == STORE_NOTIFY_END && now_ms - store->end_told_ms < END_EVERY_MS) {
-        store->held_notification = notification;
+        store->untold = notification;
         return 0;
     }
     if (notification & STORE_NOTIFY_END)
@@ -43,8 +42,7 @@ void pg_notify_commit(struct store *store)
         pg_disconnect(store);
 }
 
-/* ---- Waiting ----------------------------------------------------------------------------------
- */
+/* ---- Waiting --------------------------------------------------------------------------------- */
 
 /* What a notice says to this handle. Who gives no origin is a stranger, who says nothing, says
  * all. */
@@ -61,7 +59,7 @@ static uint32_t notification_in(const struct store *store, const char *said)
 static uint32_t receive(struct store *store)
 {
     uint32_t notification = 0;
-    pg_listener_drain(store);
+    pg_drain(store);
     if (!pg_is_connected(store) || !PQconsumeInput(store->conn))
         return STORE_NOTIFY_ALL;
     for (PGnotify *notice = PQnotifies(store->conn); notice; notice = PQnotifies(store->conn)) {

@@ -11,8 +11,7 @@
 /* So long they are held for it. Others who have nothing to do would take them. */
 #define AHEAD_MS 20
 
-/* ---- Asking ------------------------------------------------------------------------------------
- */
+/* ---- Asking ---------------------------------------------------------------------------------- */
 
 /* A claim by name: the same for claims that look for the same, however many bytes they may have. */
 static void name_filter(const struct claim_filter *filter, struct buf *out)
@@ -50,8 +49,7 @@ void redis_look_ahead(struct store *store, const struct claim_filter *filter)
     ahead->is_asked = buf_failed(&ahead->words) == 0 && buf_failed(&ahead->filter) == 0;
 }
 
-/* ---- The answer --------------------------------------------------------------------------------
- */
+/* ---- The answer ------------------------------------------------------------------------------ */
 
 void rd_ahead_take(struct store *store, redisReply *reply)
 {
@@ -82,8 +80,7 @@ redisReply *rd_ahead_use(struct store *store, const struct claim_filter *filter)
     return reply;
 }
 
-/* ---- Letting go --------------------------------------------------------------------------------
- */
+/* ---- Letting go ------------------------------------------------------------------------------ */
 
 void rd_ahead_drop(struct store *store)
 {

@@ -20,7 +20,7 @@ int redis_elect(struct store *store, int64_t keep_ms, bool claims, struct store_
     *ret = (struct store_around){0};
     if (store->in_transaction)
         return err_set(err, REDRIVE_E_STATE,
-                       "a transaction is open: there is time to look around later");
+                       "a transaction is open: a leader is elected outside of one");
     ask_around(store, keep_ms, claims);
     int rc = rd_link_call(store, &reply, err);
     if (rc != 0)

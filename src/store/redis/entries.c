@@ -207,8 +207,7 @@ int rd_entries_get(struct store *store, const int64_t *seqs, size_t n, struct en
     return rc;
 }
 
-/* ---- Fields of hashes ---------------------------------------------------------------------------
- */
+/* ---- Fields of hashes ------------------------------------------------------------------------ */
 
 static void cell_name(struct store *store, struct str key, struct str field)
 {

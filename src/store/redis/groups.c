@@ -159,8 +159,7 @@ int redis_groups(struct store *store, const struct job_filter *filter, struct gr
     return rc;
 }
 
-/* ---- Causes -----------------------------------------------------------------------------------
- */
+/* ---- Causes ---------------------------------------------------------------------------------- */
 
 struct cause_reader {
     void (*add)(void *ctx, const struct cause_count *cause);

@@ -16,8 +16,7 @@ static void add_attempt(struct attempt_page *page, struct job_attempt attempt)
     page->attempts[page->n++] = attempt;
 }
 
-/* ---- Many at once -------------------------------------------------------------------------------
- */
+/* ---- Many at once ---------------------------------------------------------------------------- */
 
 /* The jobs that are asked about, as their rows say them. */
 struct question {

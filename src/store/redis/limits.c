@@ -17,8 +17,7 @@ bool rd_is_limit(const struct shared_write *write)
     return strcmp(write->key, key) == 0;
 }
 
-/* ---- Adding -------------------------------------------------------------------------------------
- */
+/* ---- Adding ---------------------------------------------------------------------------------- */
 
 void rd_limit_guard(struct store *store, const struct shared_write *write,
                     const struct shared_row *row)
@@ -65,8 +64,7 @@ void rd_limits_merged(struct store *store, const redisReply *reply)
                 rd_reply_int(reply, 3 * i + 3)};
 }
 
-/* ---- Reading ------------------------------------------------------------------------------------
- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 int rd_page_add_limits(struct job_page *page, const redisReply *reply, struct redrive_err *err)
 {

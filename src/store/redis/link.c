@@ -13,8 +13,7 @@
 #define STEPS_MAX 20
 #define STEP_NS   50000000
 
-/* ---- Connections ------------------------------------------------------------------------------
- */
+/* ---- Connections ----------------------------------------------------------------------------- */
 
 /* How long an answer is waited for. A lone server that hangs is best waited for: an error would
  * come sooner, and know less. It may be slow for seconds and answer yet: its log is on a disk that
@@ -121,8 +120,7 @@ bool rd_link_is_alive(const struct store *store)
     return n > 0 || (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR));
 }
 
-/* ---- Calls ------------------------------------------------------------------------------------
- */
+/* ---- Calls ----------------------------------------------------------------------------------- */
 
 static int send_words(struct store *store, struct redrive_err *err)
 {
@@ -303,8 +301,7 @@ int rd_link_call(struct store *store, redisReply **ret, struct redrive_err *err)
     return rc == 0 ? finish(store, ret, err) : rc;
 }
 
-/* ---- What every answer tells --------------------------------------------------------------------
- */
+/* ---- What every answer tells ----------------------------------------------------------------- */
 
 static bool take_number(const char **at, int64_t *ret)
 {

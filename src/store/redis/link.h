@@ -16,8 +16,7 @@
 
 struct store;
 
-/* ---- url.c: where a URL leads ------------------------------------------------------------------
- */
+/* ---- url.c: where a URL leads ---------------------------------------------------------------- */
 
 #define PREFIX_MAX 64
 
@@ -61,8 +60,7 @@ struct told {
 int rd_place_parse(struct str text, struct place *ret, struct redrive_err *err);
 void rd_place_release(struct place *place);
 
-/* ---- nodes.c: which server has the store -------------------------------------------------------
- */
+/* ---- nodes.c: which server has the store ----------------------------------------------------- */
 
 /* Connects to it, greets, and learns who it is. Nodes are asked until one leads there or some
  * seconds are over. */

@@ -12,8 +12,7 @@
 /* No seq is as high. */
 #define SEQ_END (INT64_C(1) << 45)
 
-/* ---- Matching -----------------------------------------------------------------------------------
- */
+/* ---- Matching -------------------------------------------------------------------------------- */
 
 static bool is_wanted(struct str wanted, struct str s)
 {
@@ -96,8 +95,7 @@ static int offer(struct listing *l, const struct row *row, const struct str big[
     return rd_page_add(&l->maker, row, big, err);
 }
 
-/* ---- By seq -------------------------------------------------------------------------------------
- */
+/* ---- By seq ---------------------------------------------------------------------------------- */
 
 static int list_walk(struct listing *l, struct walk *walk, struct redrive_err *err)
 {
@@ -120,8 +118,7 @@ static int list_walk(struct listing *l, struct walk *walk, struct redrive_err *e
     return rc;
 }
 
-/* ---- By the time of the end ---------------------------------------------------------------------
- */
+/* ---- By the time of the end ------------------------------------------------------------------ */
 
 /* The ended jobs of a state, the latest first. */
 struct source {
@@ -233,8 +230,7 @@ static int list_ended(struct listing *l, uint32_t states, struct redrive_err *er
     return rc;
 }
 
-/* ---- By id or key -------------------------------------------------------------------------------
- */
+/* ---- By id or key ---------------------------------------------------------------------------- */
 
 /* Of seqs that a read has given: sorted, as the filter has it, and offered. */
 static int offer_seqs(struct listing *l, const int64_t *seqs, size_t n, struct redrive_err *err)
@@ -330,8 +326,7 @@ static int list_by_key(struct listing *l, struct redrive_err *err)
     return rc == 0 && n_found == STORE_PAGE_MAX ? 1 : rc;
 }
 
-/* ---- By the time of the end, of a tenant that has few -------------------------------------------
- */
+/* ---- By the time of the end, of a tenant that has few ---------------------------------------- */
 
 struct job_end {
     int64_t ms;
@@ -422,8 +417,7 @@ static int list_by_end(struct listing *l, const struct walk *walk, struct redriv
     return by_tenant ? list_ended_of_tenant(l, ended, err) : list_ended(l, ended.states, err);
 }
 
-/* ---- The slots ----------------------------------------------------------------------------------
- */
+/* ---- The slots ------------------------------------------------------------------------------- */
 
 static int list_any(struct listing *l, struct redrive_err *err)
 {

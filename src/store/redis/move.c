@@ -8,8 +8,7 @@
 #include "store/redis/private.h"
 #include "store/redis/slots.h"
 
-/* ---- What stands beside a row -------------------------------------------------------------------
- */
+/* ---- What stands beside a row ---------------------------------------------------------------- */
 
 struct beside rd_beside_history(int64_t seq, uint32_t i)
 {
@@ -136,8 +135,7 @@ static int remove_one(struct store *store, struct entry *e, struct redrive_err *
     return rc;
 }
 
-/* ---- Moves --------------------------------------------------------------------------------------
- */
+/* ---- Moves ----------------------------------------------------------------------------------- */
 
 /* Whether a job that lives has the key of this one, which has ended. */
 static int key_is_live(struct store *store, const struct entry *entry, bool *ret,

@@ -91,9 +91,7 @@ bool rd_take_part(struct str *name, struct arena *arena, struct str *ret)
     return false;
 }
 
-/* ---- Partitions
- * ------------------------------------------------------------------------------------
- */
+/* ---- Partitions ------------------------------------------------------------------------------ */
 
 static void partition_name(struct store *store, const struct job_spec *spec)
 {
@@ -232,7 +230,7 @@ int rd_partition_numbered(struct store *store, uint32_t id, const struct partiti
             return rc;
     }
     if (id == 0 || id > store->n_partitions || !store->partitions[id])
-        return err_set(err, REDRIVE_E_CORRUPT, "a job is in line %u, which there is not", id);
+        return err_set(err, REDRIVE_E_CORRUPT, "a job is in partition %u, which there is not", id);
     *ret = store->partitions[id];
     return 0;
 }

@@ -27,8 +27,7 @@ struct look {
     struct node dead; /* one that does not answer, of which others may still speak */
 };
 
-/* ---- Addresses --------------------------------------------------------------------------------
- */
+/* ---- Addresses ------------------------------------------------------------------------------- */
 
 static bool node_is(const struct node *a, const struct node *b)
 {
@@ -84,8 +83,7 @@ void rd_node_told(struct place *place, struct str text)
         place->at = node;
 }
 
-/* ---- The nodes of a cluster -------------------------------------------------------------------
- */
+/* ---- The nodes of a cluster ------------------------------------------------------------------ */
 
 static void remember(struct place *place, const struct node *node)
 {
@@ -130,8 +128,7 @@ static void learn_nodes(struct store *store)
     freeReplyObject(slots);
 }
 
-/* ---- Looking ----------------------------------------------------------------------------------
- */
+/* ---- Looking --------------------------------------------------------------------------------- */
 
 /* What the server is; whether it only follows another one, and is no node of a cluster, which
  * would name the other one by itself. */

@@ -10,8 +10,7 @@
 
 #define LIBRARY_MAX ((size_t)1 << 20)
 
-/* ---- The library --------------------------------------------------------------------------------
- */
+/* ---- The library ----------------------------------------------------------------------------- */
 
 /* Gives it its name: the version of the schema, and a digest of the scripts, so that programs with
  * other scripts work beside this one, each with its own. */
@@ -67,8 +66,7 @@ int rd_library_load(struct store *store, struct redrive_err *err)
     return rc;
 }
 
-/* ---- The store ----------------------------------------------------------------------------------
- */
+/* ---- The store ------------------------------------------------------------------------------- */
 
 static int found_newer(int64_t version, struct redrive_err *err)
 {

@@ -17,8 +17,7 @@ struct ops {
     bool failed;
 };
 
-/* ---- ops.c, places.c ---------------------------------------------------------------------------
- */
+/* ---- ops.c, places.c ------------------------------------------------------------------------- */
 
 void rd_ops_init(struct ops *ops);
 void rd_ops_release(struct ops *ops);

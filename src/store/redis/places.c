@@ -3,13 +3,19 @@
  *   b, j:BUCKET          rows, 256 to a bucket; field: the low byte of the seq
  *   i:HASH               id → seq, in 16384 hashes that stay small and so are kept packed
  *   k:DIGEST             the jobs of a unique key, by seq: first those that count (they live, or
- * are unique for ever), then from 2^52 on those that have ended t, t:TENANT, r:PARTITION,
- * r:PARTITION:CHUNK queued: tenants, their partitions, by priority and bucket, the low bytes w,
- * w:PARTITION            scheduled, retrying: by process_after x                    running: by the
- * end of the lease p:GATE, q:GATE, q:GATE:CHUNK parked: in the order of probes, and by seq l gates
- * and how many are parked in them d                    waiting, with a deadline: by it e:STATE
- * ended: by the time of the end n:PARTITION               how many stand in each state y:TENANT,
- * y:TENANT:CHUNK all jobs of a tenant: its buckets, and in each the low bytes
+ *                        are unique for ever), then from 2^52 on those that have ended
+ *   t, t:TENANT, r:PARTITION, r:PARTITION:CHUNK
+ *                        queued: tenants, their partitions, by priority and bucket, the low bytes
+ *   w, w:PARTITION       scheduled, retrying: by process_after
+ *   x                    running: by the end of the lease
+ *   p:GATE, q:GATE, q:GATE:CHUNK
+ *                        parked: in the order of probes, and by seq
+ *   l                    gates and how many are parked in them
+ *   d                    waiting, with a deadline: by it
+ *   e:STATE              ended: by the time of the end
+ *   n:PARTITION          how many stand in each state
+ *   y:TENANT, y:TENANT:CHUNK
+ *                        all jobs of a tenant: its buckets, and in each the low bytes
  */
 #include "core/breaker/probe.h"
 #include "core/state.h"

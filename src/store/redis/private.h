@@ -80,7 +80,7 @@ struct store {
     int64_t version_found;
     struct rng rng;
     char me[24];     /* this handle's name among all */
-    char origin[24]; /* the name that it shares with others whose notification are none to each
+    char origin[24]; /* the name that it shares with others that do not notify each
                         other */
     char root[PREFIX_MAX + 16];
     char library[32]; /* its name, with which the names of its functions begin */
@@ -88,7 +88,7 @@ struct store {
     redisContext *link;
     redisContext *listener; /* subscribed to commits */
     int64_t check_at_ms;    /* when to look whether it listens at the right server */
-    bool is_leader;         /* as of its last look around */
+    bool is_leader;         /* as of its last election */
     bool is_cluster;
     bool is_astray; /* the store is no longer where the link leads to */
     struct told told;
@@ -139,7 +139,8 @@ struct store {
     int64_t *reserved; /* seqs that `ready` has given */
     size_t n_reserved;
     size_t reserved_capacity;
-    uint32_t relied_line; /* the last one whose queue the commit takes for not paused; 0: none */
+    uint32_t
+        relied_partition; /* the last one whose queue the commit takes for not paused; 0: none */
     struct ops ops;       /* what the commit does */
     struct ops checks;    /* what it relies upon */
     struct buf row;       /* scratch */
@@ -151,8 +152,7 @@ struct store {
     uint32_t last_tenant;
 };
 
-/* ---- ahead.c, claim.c: ready jobs --------------------------------------------------------------
- */
+/* ---- ahead.c, claim.c: ready jobs ------------------------------------------------------------ */
 
 /* What came of it, which is kept, or freed. */
 void rd_ahead_take(struct store *store, redisReply *reply);
@@ -179,9 +179,7 @@ int rd_learn_id(struct store *store, struct redrive_err *err);
 /* What the server's settings mean for what is kept; refuses one that throws keys away. */
 int rd_facts_learn(struct store *store, struct redrive_err *err);
 
-/* ---- begin.c, transaction.c, around.c
- * -----------------------------------------------------------------
- */
+/* ---- begin.c, transaction.c, around.c -------------------------------------------------------- */
 
 /* What stands in `ids` for an id whose job is gone. */
 extern struct entry RD_ENTRY_GONE;
@@ -203,9 +201,7 @@ int64_t rd_server_now(const struct store *store);
 /* Forgets all that the transaction knows. */
 void rd_transaction_forget(struct store *store);
 
-/* ---- entries.c: what the transaction knows
- * ------------------------------------------------------------
- */
+/* ---- entries.c: what the transaction knows --------------------------------------------------- */
 
 /* The jobs of these seqs in one go; NULL for one that is not there. */
 int rd_entries_get(struct store *store, const int64_t *seqs, size_t n, struct entry **ret,
@@ -243,8 +239,7 @@ int rd_cell_put_beside(struct store *store, struct str key, struct str field, st
                        struct redrive_err *err);
 int rd_cell_put(struct store *store, struct cell *cell, struct str value, struct redrive_err *err);
 
-/* ---- move.c: what every move does to a row -----------------------------------------------------
- */
+/* ---- move.c: what every move does to a row --------------------------------------------------- */
 
 int rd_entry_set_big(struct store *store, struct entry *entry, enum big_part part, struct str value,
                      struct redrive_err *err);
@@ -260,8 +255,7 @@ struct str rd_beside_field(const struct beside *beside);
 int rd_entry_remember(struct store *store, struct entry *entry, const struct job_attempt *attempt,
                       struct redrive_err *err);
 
-/* ---- page.c: jobs for the caller ---------------------------------------------------------------
- */
+/* ---- page.c: jobs for the caller ------------------------------------------------------------- */
 
 struct page_maker {
     struct store *store;
@@ -308,8 +302,7 @@ int rd_page_add_limits(struct job_page *page, const redisReply *reply, struct re
 /* Fills in the sums of a page of limits, with what the transaction adds. */
 int rd_limits_read(struct store *store, struct shared_page *page, struct redrive_err *err);
 
-/* ---- shared.c: rows that processes share ------------------------------------------------------
- */
+/* ---- shared.c: rows that processes share ----------------------------------------------------- */
 
 /* Notes the version of a row, by hash and field in one; forgets it when a commit was refused for
  * it.
@@ -337,8 +330,7 @@ int rd_scan_hash(struct store *store, const char *key,
                              struct redrive_err *err),
                  void *ctx, struct redrive_err *err);
 
-/* ---- keys.c, held.c: unique keys ---------------------------------------------------------------
- */
+/* ---- keys.c, held.c: unique keys ------------------------------------------------------------- */
 
 /* The jobs of a unique key as the transaction has them, those that are new in it as well, and what
  * the server has told of them. */

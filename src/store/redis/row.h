@@ -104,8 +104,7 @@ int rd_partitions_refresh(struct store *store, struct redrive_err *err);
 void rd_partitions_forget(struct store *store);
 void rd_partitions_release(struct store *store);
 
-/* ---- row.c: jobs and attempts as bytes ---------------------------------------------------------
- */
+/* ---- row.c: jobs and attempts as bytes ------------------------------------------------------- */
 
 /* Packs a row; the big parts are only marked. */
 int rd_row_pack(const struct row *row, struct buf *ret);

@@ -11,8 +11,7 @@
  * more. */
 #define AT_ONCE_MAX ((size_t)4096)
 
-/* ---- By times -----------------------------------------------------------------------------------
- */
+/* ---- By times -------------------------------------------------------------------------------- */
 
 static int64_t time_of(enum scan_index index, const struct job *job)
 {
@@ -23,7 +22,7 @@ static int64_t time_of(enum scan_index index, const struct job *job)
     }
 }
 
-/* Whoever keeps time goes by what processes share, and may have been woken because it has changed.
+/* The leader goes by what processes share, and may have been woken because it has changed.
  */
 static int read_times(struct store *store, const struct scan *scan, size_t limit, redisReply **ret,
                       struct redrive_err *err)
@@ -71,8 +70,7 @@ static int scan_times(struct page_maker *maker, struct scan *scan, size_t limit,
     return rc;
 }
 
-/* ---- Gates --------------------------------------------------------------------------------------
- */
+/* ---- Gates ----------------------------------------------------------------------------------- */
 
 static int read_parked(struct store *store, const struct scan *scan, size_t limit, redisReply **ret,
                        struct redrive_err *err)
@@ -118,8 +116,7 @@ static int scan_parked(struct page_maker *maker, struct scan *scan, size_t limit
     return rc;
 }
 
-/* ---- Ready jobs ---------------------------------------------------------------------------------
- */
+/* ---- Ready jobs ------------------------------------------------------------------------------ */
 
 /* The ready jobs of a partition after the place that the scan has come to, which moves: the
  * partition's number, the number of a chunk, a seq. */
@@ -167,8 +164,7 @@ static int scan_ready(struct page_maker *maker, struct scan *scan, size_t limit,
     return rc;
 }
 
-/* ---- Finished jobs ------------------------------------------------------------------------------
- */
+/* ---- Finished jobs --------------------------------------------------------------------------- */
 
 static int by_end(const void *left, const void *right)
 {

@@ -32,8 +32,7 @@ int rd_scan_hash(struct store *store, const char *key,
     return rc;
 }
 
-/* ---- Rows ---------------------------------------------------------------------------------------
- */
+/* ---- Rows ------------------------------------------------------------------------------------ */
 
 void rd_shared_key(enum shared_kind kind, char ret[16])
 {
@@ -170,9 +169,9 @@ static void pack_row(const struct shared_write *write, struct buf *ret)
 void rd_rely_on_no_pause(struct store *store, const struct partition *partition)
 {
     char key[16];
-    if (store->relied_line == partition->id)
+    if (store->relied_partition == partition->id)
         return;
-    store->relied_line = partition->id;
+    store->relied_partition = partition->id;
     rd_shared_key(SHARED_PAUSE, key);
     buf_reset(&store->row);
     rd_add_part(&store->row, partition->tenant);
@@ -360,8 +359,7 @@ int redis_shared_list(struct store *store, enum shared_kind kind, struct str ten
     return rc;
 }
 
-/* ---- Counters -----------------------------------------------------------------------------------
- */
+/* ---- Counters -------------------------------------------------------------------------------- */
 
 int redis_counters_add(struct store *store, const struct counter *counters, size_t n,
                        struct redrive_err *err)

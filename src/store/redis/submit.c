@@ -10,8 +10,7 @@
 
 struct entry RD_ENTRY_GONE;
 
-/* ---- What stands in the way ---------------------------------------------------------------------
- */
+/* ---- What stands in the way ------------------------------------------------------------------ */
 
 /* Of a new job: what the server knows about its id and its key. */
 struct question {
@@ -141,8 +140,7 @@ static int key_holder(struct store *store, const struct question *q, bool foreve
     return rc;
 }
 
-/* ---- Submit -------------------------------------------------------------------------------------
- */
+/* ---- Submit ---------------------------------------------------------------------------------- */
 
 /* Copies what a job was given into the transaction's memory. */
 static int own_job(struct store *store, struct entry *e, struct redrive_err *err)
@@ -288,8 +286,7 @@ int redis_submit(struct store *store, const struct job_spec *specs, size_t n,
     return rc;
 }
 
-/* ---- Adopt --------------------------------------------------------------------------------------
- */
+/* ---- Import ---------------------------------------------------------------------------------- */
 
 /* The job of the same id, or, when both live, of the same key; *ret NULL: there is none, which the
  * transaction relies upon. */

@@ -80,9 +80,7 @@ static int read_sums(struct store *store, struct str tenant, struct partition_su
     return rc;
 }
 
-/* ---- Queues and partitions
- * ---------------------------------------------------------------------------
- */
+/* ---- Queues and partitions ------------------------------------------------------------------- */
 
 static int partition_order(const void *left, const void *right)
 {
@@ -176,8 +174,7 @@ static int count_partitions(struct store *store, enum count_kind kind, struct st
     return rc;
 }
 
-/* ---- Gates --------------------------------------------------------------------------------------
- */
+/* ---- Gates ----------------------------------------------------------------------------------- */
 
 struct gate_reader {
     struct str tenant;

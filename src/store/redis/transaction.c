@@ -49,7 +49,7 @@ static void end_transaction(struct store *store)
     store->n_sums_asked = 0;
     store->n_dirty = store->n_dirty_cells = store->n_reserved = 0;
     store->has_new_jobs = false;
-    store->relied_line = 0;
+    store->relied_partition = 0;
     store->last_seq = store->shared_puts = 0;
     store->in_transaction = store->is_lost = false;
     store->ahead.is_asked = false;
@@ -88,8 +88,7 @@ static void keep(struct store *store)
         rd_entries_keep_running(store);
 }
 
-/* ---- Writing ----------------------------------------------------------------------------------
- */
+/* ---- Writing --------------------------------------------------------------------------------- */
 
 static int collect_entry(struct store *store, struct entry *e, struct redrive_err *err)
 {
@@ -139,8 +138,7 @@ static int collect(struct store *store, struct redrive_err *err)
     return rc;
 }
 
-/* ---- The end ----------------------------------------------------------------------------------
- */
+/* ---- The end --------------------------------------------------------------------------------- */
 
 static int nobody_knows(struct redrive_err *err)
 {
@@ -247,7 +245,7 @@ static int send_commit(struct store *store, struct redrive_err *err)
     redisReply *reply = NULL;
     const int64_t sent_ms = clock_monotonic_ms();
     ask_commit(store);
-    store->has_heard = true; /* what others have done meanwhile is notification */
+    store->has_heard = true; /* what others have done meanwhile is new to it */
     int rc = rd_link_commit(store, &reply, err);
     store->base.is_rolled_back = false;
     if (rc == 0) {

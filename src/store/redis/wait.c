@@ -1,4 +1,4 @@
-/* wait.c - until others have notification: a second connection is told of them. */
+/* wait.c - waits for notifications, which come over a second connection. */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -8,10 +8,10 @@
 #include "store/redis/private.h"
 #include "store/redis/slots.h"
 
-/* How often it is looked for notification when nobody can tell of them. */
+/* How often a handle looks by itself while no notification can reach it. */
 #define DEAF_MS 1000
 
-/* Whether there were commits that this handle has not seen, be they its own notification or not. */
+/* Whether there were commits that this handle has not seen, be they of its own origin or not. */
 static int look(struct store *store, uint32_t *notification, struct redrive_err *err)
 {
     redisReply *reply = NULL;
@@ -83,7 +83,7 @@ static bool is_wake(struct str channel)
     return false;
 }
 
-/* What a message means: whose notification it is, and what they are. A program with other scripts
+/* What a message means: who notifies, and of what. A program with other scripts
  * may say less, which may be anything. */
 static uint32_t notification_in(const struct store *store, struct str channel, struct str message)
 {

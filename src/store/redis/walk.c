@@ -106,8 +106,7 @@ int rd_walk_tenant(struct store *store, const struct job_filter *f, struct walk 
     return rc;
 }
 
-/* ---- Few jobs -----------------------------------------------------------------------------------
- */
+/* ---- Few jobs -------------------------------------------------------------------------------- */
 
 /* The sorted sets of the states; false: one of them has none. */
 static size_t list_sets(uint32_t states, char sets[REDRIVE_STATE_COUNT][4])

@@ -55,7 +55,7 @@ static bool find_error(const struct imported_job *imported, size_t *ret_i)
 static int add_attempt(struct store *store, int64_t seq, const struct job_attempt *a,
                        struct redrive_err *err)
 {
-    sqlite3_stmt *st = sql_use(store, STATEMENT_HISTORY_ADOPT, err);
+    sqlite3_stmt *st = sql_use(store, STATEMENT_HISTORY_IMPORT, err);
     if (!st)
         return store->last_error;
     bind_int(st, 1, seq);
@@ -170,7 +170,8 @@ int sqlite_import(struct store *store, const struct imported_job *jobs, size_t n
     return rc;
 }
 
-static int hold_key(struct store *store, const struct remembered_key *key, struct redrive_err *err)
+static int remember_key(struct store *store, const struct remembered_key *key,
+                        struct redrive_err *err)
 {
     sqlite3_stmt *st = sql_use(store, STATEMENT_TENANT_ADD, err);
     if (!st)
@@ -194,7 +195,7 @@ int sqlite_import_keys(struct store *store, const struct remembered_key *keys, s
 {
     int rc = transaction_needed(store, err);
     for (size_t i = 0; i < n && rc == 0; i++)
-        rc = hold_key(store, &keys[i], err);
+        rc = remember_key(store, &keys[i], err);
     return rc;
 }
 

@@ -182,8 +182,7 @@ static int merge_ended(struct store *store, const struct job_filter *f, const st
     return rc;
 }
 
-/* ---- The jobs of a tenant ---------------------------------------------------------------------
- */
+/* ---- The jobs of a tenant -------------------------------------------------------------------- */
 
 /* Whether it is better to look at all jobs of the tenant: there are fewer than would be met, as a
  * rule, until `limit` of them are found among those of all tenants; 0: if all of these are met. */
@@ -265,7 +264,7 @@ int sqlite_list(struct store *store, const struct job_filter *filter, struct job
     return rc;
 }
 
-/* ---- By name ------------------------------------------------------------------------------- */
+/* ---- By name --------------------------------------------------------------------------------- */
 
 static int add_named(struct page_maker *maker, const struct job_name *name, struct redrive_err *err)
 {
@@ -301,7 +300,7 @@ int sqlite_lookup(struct store *store, const struct job_name *names, size_t n, s
     return rc;
 }
 
-/* ---- Groups ------------------------------------------------------------------------------- */
+/* ---- Groups ---------------------------------------------------------------------------------- */
 
 struct group {
     struct group_count count;
@@ -416,8 +415,7 @@ int sqlite_groups(struct store *store, const struct job_filter *filter, struct g
     return rc;
 }
 
-/* ---- Causes -----------------------------------------------------------------------------------
- */
+/* ---- Causes ---------------------------------------------------------------------------------- */
 
 static int count_causes(struct store *store, const struct job_filter *filter,
                         void (*add)(void *ctx, const struct cause_count *cause), void *ctx,

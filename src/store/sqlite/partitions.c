@@ -101,6 +101,6 @@ int partitions_flush(struct store *store, struct redrive_err *err)
         if (rc != 0)
             return rc;
     }
-    lines_written(&store->partitions);
+    partitions_written(&store->partitions);
     return 0;
 }

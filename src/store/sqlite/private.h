@@ -5,8 +5,8 @@
  *   2. A statement that has been stepped is reset before its slot returns, so that no read
  *      transaction outlives a call and the log can always be checkpointed.
  *   3. What the handle keeps in memory (partitions, the counts that a transaction has moved, the
- * next seq, rows of jobs) is what the file says, or is thrown away: a rollback forgets it, and rows
- * are forgotten when another connection has committed.
+ *      next seq, rows of jobs) is what the file says, or is thrown away: a rollback forgets it, and
+ *      rows are forgotten when another connection has committed.
  */
 #ifndef STORE_SQLITE_PRIVATE_H
 #define STORE_SQLITE_PRIVATE_H
@@ -55,7 +55,7 @@ struct store {
     sqlite3_stmt *statements[STATEMENT_COUNT];
 };
 
-/* ---- statement.c: the way to SQLite ------------------------------------------------------- */
+/* ---- statement.c: the way to SQLite ---------------------------------------------------------- */
 
 /* The prepared statement, ready to be bound, or NULL: then `last_error` is the code. */
 sqlite3_stmt *sql_use(struct store *store, enum statement which, struct redrive_err *err);
@@ -90,8 +90,7 @@ struct str column_str(sqlite3_stmt *st, int i);
 /* A copy in the arena; NULL gives the absent string. */
 struct str column_dup(sqlite3_stmt *st, int i, struct arena *arena);
 
-/* ---- partitions.c ------------------------------------------------------------------------------
- */
+/* ---- partitions.c ---------------------------------------------------------------------------- */
 
 /* Finds it, and with `add` makes it; *ret is NULL when there is none. */
 int partition_named(struct store *store, struct str tenant, struct str queue, struct str task,
@@ -101,8 +100,7 @@ int partition_numbered(struct store *store, int64_t id, struct partition **ret,
 /* Writes what was counted. */
 int partitions_flush(struct store *store, struct redrive_err *err);
 
-/* ---- transaction.c
- * ------------------------------------------------------------------------------- */
+/* ---- transaction.c --------------------------------------------------------------------------- */
 
 int sqlite_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
                  int64_t *ret_shared_version, struct redrive_err *err);
@@ -117,7 +115,7 @@ int transaction_needed(struct store *store, struct redrive_err *err);
 int view_begin(struct store *store, struct redrive_err *err);
 void view_end(struct store *store);
 
-/* ---- row.c: the part of a job that moves -------------------------------------------------- */
+/* ---- row.c: the part of a job that moves ----------------------------------------------------- */
 
 struct row {
     int64_t seq;
@@ -132,8 +130,8 @@ struct row {
 
 /* The column sort_key, by which jobs of a state are ordered: see the schema. */
 int64_t sort_key_ready(const struct partition *partition, int32_t priority);
-/* Takes the time out of the sort_key that stands for it, and all that is packed in the column rest.
- * False when that is damaged. */
+/* Takes the time out of the sort_key that stands for it, and all that is packed in the column
+ * packed_status. False when that is damaged. */
 bool status_set(struct job_status *s, int64_t sort_key, sqlite3_stmt *st, int packed_status_column);
 
 /* 1, 0 when there is none, or a negative code. */
@@ -154,8 +152,7 @@ void row_keep_job(struct store *store, struct partition *partition, const struct
 /* Adds a whole row that comes from another store, and what stands beside it by its state. */
 int row_import(struct store *store, const struct row *row, struct redrive_err *err);
 
-/* ---- submit.c: what a new job writes beside its row -------------------------------------------
- */
+/* ---- submit.c: what a new job writes beside its row ------------------------------------------ */
 
 /* REDRIVE_E_EXISTS, without an error, when the id is taken. */
 int spec_add(struct store *store, const struct job_spec *spec, const struct partition *partition,
@@ -164,7 +161,7 @@ int deadline_add(struct store *store, int64_t deadline_ms, int64_t seq, struct r
 int key_add(struct store *store, const struct job_spec *spec, const struct partition *partition,
             int64_t seq, bool is_live, struct redrive_err *err);
 
-/* ---- read.c: whole jobs ------------------------------------------------------------------- */
+/* ---- read.c: whole jobs ---------------------------------------------------------------------- */
 
 /* The sum over what does not change, by which damage is noticed. */
 uint64_t spec_sum(int64_t seq, const struct job_spec *spec);
@@ -188,8 +185,7 @@ int job_read(struct store *store, sqlite3_stmt *st, struct arena *arena, struct 
 int page_fill(struct store *store, sqlite3_stmt *st, size_t capacity, struct job_page *page,
               struct redrive_err *err);
 
-/* ---- claim.c and turns.c: ready jobs of few partitions, and of many
- * ------------------------------ */
+/* ---- claim.c and turns.c: ready jobs of few partitions, and of many -------------------------- */
 
 /* Where the queue and the task of a partition stand in a filter. */
 struct partition_place {
@@ -213,7 +209,7 @@ int turns_take(struct page_maker *maker, const struct claim_filter *filter, size
                struct partition **partitions, size_t n_partitions, struct claim_totals *totals,
                struct redrive_err *err);
 
-/* ---- the slots ----------------------------------------------------------------------------- */
+/* ---- the slots ------------------------------------------------------------------------------- */
 
 int sqlite_open(struct str place, const struct store_options *options, struct store **ret,
                 struct redrive_err *err);

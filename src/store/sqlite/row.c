@@ -214,7 +214,7 @@ int row_write(struct store *store, struct row *row, const struct transition *t,
 /* The keys and the deadline are the spec's. */
 int row_import(struct store *store, const struct row *row, struct redrive_err *err)
 {
-    sqlite3_stmt *st = sql_use(store, STATEMENT_JOB_ADOPT, err);
+    sqlite3_stmt *st = sql_use(store, STATEMENT_JOB_IMPORT, err);
     if (!st)
         return store->last_error;
     const struct job_status *s = &row->s;

@@ -195,8 +195,8 @@ static int scan_finished(struct page_maker *maker, struct scan *scan, struct red
 }
 
 /* Goes on to the next partition of the queue: 1, 0 when there is none, or a negative code. */
-static int next_line(struct store *store, const struct scan *scan, struct scan_place *at,
-                     struct redrive_err *err)
+static int next_partition(struct store *store, const struct scan *scan, struct scan_place *at,
+                          struct redrive_err *err)
 {
     sqlite3_stmt *st = sql_use(store, STATEMENT_QUEUE_PARTITIONS, err);
     if (!st)
@@ -219,7 +219,7 @@ static int next_ready(struct store *store, const struct scan *scan, struct scan_
     int rc = 0;
     if (at->partition != 0)
         rc = ready_after(store, at->partition, &at->priority, &at->seq, err);
-    while (rc == 0 && (rc = next_line(store, scan, at, err)) > 0)
+    while (rc == 0 && (rc = next_partition(store, scan, at, err)) > 0)
         rc = ready_after(store, at->partition, &at->priority, &at->seq, err);
     return rc;
 }

@@ -157,10 +157,10 @@ enum job_column {
     XX(HISTORY_ADD,                                                                                \
        "INSERT INTO history SELECT NULL, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, "           \
        "worker, ?12, ?13, ?14 FROM job_states WHERE seq = ?1")                                     \
-    XX(HISTORY_ADOPT, "INSERT INTO history VALUES "                                                \
-                      "(NULL, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)")  \
-    XX(JOB_ADOPT, "INSERT INTO job_states VALUES "                                                 \
-                  "(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)")       \
+    XX(HISTORY_IMPORT, "INSERT INTO history VALUES "                                               \
+                       "(NULL, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)") \
+    XX(JOB_IMPORT, "INSERT INTO job_states VALUES "                                                \
+                   "(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)")      \
     XX(HELD_KEY_ADD,                                                                               \
        "INSERT INTO forever_keys SELECT tenant_id, ?2, 0, ?3, ?4 FROM tenants WHERE name = ?1 "    \
        "ON CONFLICT DO NOTHING")                                                                   \
@@ -261,7 +261,8 @@ enum job_column {
        "WHERE j.state = 3 AND s.limit_key <> '' GROUP BY t.name, s.limit_key "                     \
        "UNION ALL SELECT tenant, key, 0, used FROM shared WHERE kind = 1 AND used > 0) "           \
        "WHERE ?1 = '' OR tenant = ?1 GROUP BY tenant, gate ORDER BY tenant, gate")                 \
-    XX(OLDEST_READY, /* the first of each priority of each line: as many steps as there are such   \
+    XX(OLDEST_READY, /* the first of each priority of each partition: as many steps as there are   \
+                      * such                                                                       \
                       */                                                                           \
        "WITH RECURSIVE p (partition_id, sort_key) AS (SELECT l.partition_id, (SELECT j.sort_key "  \
        "FROM job_states j "                                                                        \
@@ -283,7 +284,7 @@ enum job_column {
                              "job_states j "                                                       \
                              "WHERE j.state = 2 AND j.sort_key = p.sort_key ORDER BY j.seq LIMIT " \
                              "1)) FROM p)")                                                        \
-    XX(NEXT_DUE, /* one look for each line */                                                      \
+    XX(NEXT_DUE, /* one look for each partition */                                                 \
        "SELECT min((SELECT k.process_after_ms FROM time_locked k WHERE k.partition_id = "          \
        "l.partition_id "                                                                           \
        "ORDER BY k.process_after_ms LIMIT 1)) FROM tenants t JOIN partitions l USING (tenant_id) " \
@@ -311,7 +312,7 @@ enum statement {
     STATEMENT_COUNT
 };
 
-/* One for each line that a claim looks at; they run side by side. */
+/* One for each partition that a claim looks at; they run side by side. */
 #define SQL_READY                                         \
     "SELECT " FRESH_COLUMNS " FROM job_states j" JOB_SPEC \
     " WHERE j.state = 2 AND j.sort_key BETWEEN ?1 AND ?2 ORDER BY j.sort_key, j.seq"

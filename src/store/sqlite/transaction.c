@@ -30,7 +30,7 @@ static int read_one(struct store *store, enum statement which, int64_t *ret,
 }
 
 /* Whether another connection has committed since the last look; what was kept is forgotten then. */
-static int elect(struct store *store, bool *ret_changed, struct redrive_err *err)
+static int look(struct store *store, bool *ret_changed, struct redrive_err *err)
 {
     int64_t version = 0;
     int rc = read_one(store, STATEMENT_DATA_VERSION, &version, err);
@@ -91,10 +91,10 @@ int sqlite_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
     store->meta_moved = false;
     store->now_ms = now_ms;
     rc = read_meta(store, err);
-    /* Nobody else can commit before this transaction ends: what they do later is notification for a
+    /* Nobody else can commit before this transaction ends: what they do later is new to a
      * wait. */
     if (rc == 0)
-        rc = elect(store, &changed, err);
+        rc = look(store, &changed, err);
     if (rc != 0) {
         sqlite_rollback(store);
         return rc;
@@ -193,7 +193,7 @@ int sqlite_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_notificat
     uint32_t ignored = 0, *notification = ret_notification ? ret_notification : &ignored;
     for (;;) {
         bool changed = false;
-        int rc = elect(store, &changed, err);
+        int rc = look(store, &changed, err);
         if (rc == 0 && !store->told_of_move && has_moved(store))
             changed = store->told_of_move = true; /* once: whoever looks then sees it for himself */
         *notification = changed ? STORE_NOTIFY_ALL : 0;

@@ -103,7 +103,7 @@ static int start_statement(struct turns *t, struct redrive_err *err)
 }
 
 /* 1, 0 at the end of the circle, or a negative code. */
-static int next_line(struct turns *t, struct partition **ret, struct redrive_err *err)
+static int next_partition(struct turns *t, struct partition **ret, struct redrive_err *err)
 {
     if (!t->st) {
         if (t->given == t->n_partitions)
@@ -129,7 +129,7 @@ static int read_on(struct turns *t, struct redrive_err *err)
     struct partition *partition;
     int rc;
     t->next = NULL;
-    while ((rc = next_line(t, &partition, err)) > 0)
+    while ((rc = next_partition(t, &partition, err)) > 0)
         if (claim_wants(t->store, t->filter, partition, &t->next_place)) {
             t->next = partition;
             return 0;

@@ -228,6 +228,32 @@ static void they_are_let_go_when_no_transaction_comes(void **state)
     check_free(pair);
 }
 
+/* The server cannot go on to the rollback before its answer has been read. */
+static void a_large_answer_does_not_keep_them(void **state)
+{
+    enum {
+        LARGE = 10,
+        BYTES = 1000 * 1000
+    };
+    const struct claim_filter most = {.limit = LARGE - 2};
+    struct pair *pair = *state;
+    int64_t seqs[LARGE];
+    char *text = malloc(BYTES + 1);
+    assert_non_null(text);
+    (void)snprintf(text, BYTES + 1, "\"%0*d\"", BYTES - 2, 0);
+    for (int i = 0; i < LARGE; i++)
+        seqs[i] = PUT(&pair->k, .priority = 1, .payload = {text, BYTES});
+    begin(&pair->k);
+    check_seqs(kit_ready(&pair->k, &TWO), seqs[0], seqs[1]);
+    kit_start(&pair->k, seqs[0]);
+    kit_start(&pair->k, seqs[1]);
+    look_ahead(&pair->k, &most);
+    kit_commit(&pair->k);
+    store_ops(pair->k.store)->upkeep(pair->k.store);
+    check_seqs(kit_ready(&pair->other, &TWO), seqs[2], seqs[3]);
+    free(text);
+}
+
 /* Other processes that have looked in vain meanwhile look again. */
 static void others_are_told_that_they_are_free(void **state)
 {
@@ -440,6 +466,7 @@ int main(void)
         WITH_PAIR(what_the_transaction_has_written_is_seen),
         WITH_PAIR(begin_tells_the_shared_version_of_the_claim),
         WITH_PAIR(they_are_let_go_when_no_transaction_comes),
+        WITH_PAIR(a_large_answer_does_not_keep_them),
         WITH_PAIR(others_are_told_that_they_are_free),
         WITH_PAIR(a_late_transaction_looks_again),
         WITH_PAIR(a_claim_after_they_were_let_go_is_answered_anew),

@@ -335,8 +335,7 @@ static void reads_that_failed_leave_nothing_behind(void **state)
     kit_start(k, seq);
 }
 
-/* ---- Sessions that are swapped beneath the connection -----------------------------------------
- */
+/* ---- Sessions that are swapped beneath the connection ---------------------------------------- */
 
 /* What a pool does that gives another session, or empties this one: nothing is prepared any more
  * once a row has come into the table. */

@@ -131,7 +131,7 @@ static void sql_says_what_is_new(void **state)
     assert_int_equal(notification_of(k), STORE_NOTIFY_ALL);
 }
 
-/* Whoever keeps time carries it out. */
+/* The leader carries it out. */
 static void the_cancel_of_a_running_job_wakes_those_who_tick(void **state)
 {
     struct kit *k = *state;

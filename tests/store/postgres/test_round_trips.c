@@ -342,8 +342,7 @@ static void a_transaction_that_was_not_committed_leaves_known_rows_known(void **
     }
 }
 
-/* ---- Time without a question ------------------------------------------------------------------
- */
+/* ---- Time without a question ----------------------------------------------------------------- */
 
 /* A handle that goes by the server's time, and has just heard of it. */
 static void join_by_server_time(struct kit *kit, const struct kit *other)
@@ -433,8 +432,7 @@ static void a_commit_whose_time_is_off_is_refused_and_made_again(void **state)
     kit_close(&off);
 }
 
-/* ---- What is shared ---------------------------------------------------------------------------
- */
+/* ---- What is shared -------------------------------------------------------------------------- */
 
 /* An engine reads all kinds that it keeps copies of, one after the other. */
 static void all_that_is_shared_is_read_in_one_round_trip(void **state)

@@ -181,8 +181,7 @@ static void ended_leases_are_found_among_many_that_were_renewed(void **state)
     assert_true(read < 10L * 2500);
 }
 
-/* ---- Claims beside an old snapshot ------------------------------------------------------------
- */
+/* ---- Claims beside an old snapshot ----------------------------------------------------------- */
 
 #define ROUNDS  200
 #define A_ROUND 100

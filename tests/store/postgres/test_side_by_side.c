@@ -215,7 +215,7 @@ static void a_claim_notices_that_others_have_changed_what_is_shared(void **state
     check_seqs(READY(&b, .limit = 1), seq);
     kit_rollback(&b);
 
-    /* Nor do looks of one which process is the leader, who may have been woken for that. */
+    /* Nor do looks of the leader, which may have been woken for that. */
     struct scan scan = {.index = SCAN_LEASES, .limit = 1};
     row.version = 1;
     kit_begin(&b);
@@ -228,8 +228,7 @@ static void a_claim_notices_that_others_have_changed_what_is_shared(void **state
     kit_close(&b);
 }
 
-/* ---- Many at once ------------------------------------------------------------------------------
- */
+/* ---- Many at once ---------------------------------------------------------------------------- */
 
 #define THREADS 4
 #define ROUNDS  40
@@ -523,8 +522,7 @@ static void a_claim_that_counts_on_one_partition_notices_others(void **state)
     kit_close(&other);
 }
 
-/* ---- A job that is redriven and ends again while a sweep looks at it --------------------------
- */
+/* ---- A job that is redriven and ends again while a sweep looks at it ------------------------- */
 
 /* Every look at a job waits while there is a gate, and says that it has come so far. */
 #define ADD_GATE                                                                           \

@@ -29,8 +29,7 @@ static void check_refused(const struct kit *kit, const char *sql, const char *ex
     check_answer(kit, block, expected);
 }
 
-/* ---- redrive.submit and redrive.cancel ----------------------------------------------------------
- */
+/* ---- redrive.submit and redrive.cancel ------------------------------------------------------- */
 
 static void a_job_of_a_transaction_is_there_when_it_commits(void **state)
 {
@@ -287,8 +286,7 @@ static void a_limit_of_an_older_store_keeps_its_numbers(void **state)
     assert_int_equal(row->sums.sent, 2);
 }
 
-/* ---- Retry and purge ----------------------------------------------------------------------------
- */
+/* ---- Retry and purge ------------------------------------------------------------------------- */
 
 static void a_retry_in_sql_is_what_the_store_does_by_itself(void **state)
 {
@@ -378,8 +376,7 @@ static void a_role_that_may_submit_may_do_nothing_else(void **state)
     stores_postgres_sql(k->url, "DROP OWNED BY redrive_submit; DROP ROLE redrive_submit", NULL, 0);
 }
 
-/* ---- Views
- * ---------------------------------------------------------------------------------------- */
+/* ---- Views ----------------------------------------------------------------------------------- */
 
 static void payloads_are_jsonb_in_the_views(void **state)
 {

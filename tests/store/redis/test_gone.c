@@ -34,7 +34,7 @@ static void a_handle_notices_that_another_has_set_up_an_emptied_store(void **sta
     int64_t now, before, first, second;
     server_start(&s, NULL);
     struct store *other = open_at(&s), *store = open_at(&s);
-    put_committed(store, "lost"); /* in the first line of the store */
+    put_committed(store, "lost"); /* in the first partition of the store */
     start_committed(store, 1, 7);
     assert_int_equal(store_ops(store)->begin(store, 0, &now, &before, NULL), 0);
     assert_int_equal(store_ops(store)->commit(store, NULL), 0);
@@ -100,8 +100,7 @@ static void programs_with_other_scripts_bring_their_own(void **state)
     server_stop(&s);
 }
 
-/* ---- Reads ------------------------------------------------------------------------------------
- */
+/* ---- Reads ----------------------------------------------------------------------------------- */
 
 static int try_queues(struct store *store)
 {

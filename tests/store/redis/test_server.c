@@ -218,8 +218,7 @@ static void a_commit_whose_answer_is_lost_is_told_exactly(void **state)
     server_stop(&s);
 }
 
-/* ---- Many -------------------------------------------------------------------------------------
- */
+/* ---- Many ------------------------------------------------------------------------------------ */
 
 #define MANY 4200
 
@@ -260,8 +259,7 @@ static void what_one_call_leaves_out_is_said_to_be_left(void **state)
     server_stop(&s);
 }
 
-/* ---- Memory -----------------------------------------------------------------------------------
- */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 static void fill_memory(const struct server *s)
 {
@@ -311,8 +309,7 @@ static void full_memory_refuses_new_jobs_and_loses_none(void **state)
     server_stop(&s);
 }
 
-/* ---- Waking -----------------------------------------------------------------------------------
- */
+/* ---- Waking ---------------------------------------------------------------------------------- */
 
 static void a_commit_wakes_those_who_wait(void **state)
 {
@@ -341,8 +338,7 @@ static void a_commit_wakes_those_who_wait(void **state)
     server_stop(&s);
 }
 
-/* ---- Several at once ----------------------------------------------------------------------------
- */
+/* ---- Several at once ------------------------------------------------------------------------- */
 
 #define PROCESSES 8
 #define EACH      60

@@ -197,8 +197,7 @@ static void nothing_starts_in_a_queue_that_was_paused_meanwhile(void **state)
     server_stop(&s);
 }
 
-/* ---- Commits whose answers are lost -------------------------------------------------------------
- */
+/* ---- Commits whose answers are lost ---------------------------------------------------------- */
 
 /* The request arrives after it was asked what has become of it: by then it is given up. */
 static void a_commit_that_comes_after_the_question_is_refused(void **state)
@@ -315,8 +314,7 @@ static void transactions_that_add_to_one_limit_do_not_meet(void **state)
     server_stop(&s);
 }
 
-/* ---- Many at once -------------------------------------------------------------------------------
- */
+/* ---- Many at once ---------------------------------------------------------------------------- */
 
 #define HANDS 8
 #define EACH  60

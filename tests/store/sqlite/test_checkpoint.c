@@ -170,7 +170,7 @@ static void the_last_one_to_close_leaves_no_log(void **state)
     assert_int_equal(kit_list(kit, &(struct job_filter){.limit = 100})->n, 20);
 }
 
-/* ---- Readers ------------------------------------------------------------------------------- */
+/* ---- Readers --------------------------------------------------------------------------------- */
 
 /* Reads without a pause: there is hardly a moment without a reader. */
 static void read_for_ever(const char *path)
@@ -226,7 +226,7 @@ static void a_long_read_costs_few_attempts_and_the_log_starts_again_after_it(voi
     assert_int_equal(store_ops(kit->store)->verify(kit->store, NULL, NULL, NULL), 0);
 }
 
-/* ---- Idle ----------------------------------------------------------------------------------- */
+/* ---- Idle ------------------------------------------------------------------------------------ */
 
 static void an_idle_store_moves_its_log_once(void **state)
 {

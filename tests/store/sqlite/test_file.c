@@ -272,7 +272,7 @@ static void jobs_with_a_damaged_time_do_not_stop_the_others(void **state)
     assert_int_equal(kit_state(kit, seqs[3]), REDRIVE_STATE_QUEUED);
 }
 
-/* ---- Damage ------------------------------------------------------------------------------- */
+/* ---- Damage ---------------------------------------------------------------------------------- */
 
 #define DAMAGE_JOBS   60
 #define DAMAGE_ROUNDS 400
@@ -361,7 +361,7 @@ static void flipped_bits_are_never_served(void **state)
     assert_true(noticed > 0);
 }
 
-/* ---- No space ----------------------------------------------------------------------------- */
+/* ---- No space -------------------------------------------------------------------------------- */
 
 /* Fills until the disk is full; everything that was committed must be there afterwards. */
 static void fill_until_full(struct kit *kit, int64_t *ret_last)

@@ -47,7 +47,7 @@ static void begin(struct store *store)
     must(store_ops(store)->begin(store, KIT_START_MS, &now, &version, NULL) == 0);
 }
 
-/* ---- Two at once -------------------------------------------------------------------------- */
+/* ---- Two at once ----------------------------------------------------------------------------- */
 
 #define EACH 150
 
@@ -210,7 +210,7 @@ static void a_wait_ends_soon_after_another_process_commits(void **state)
     /* 50 ms is the promise; the rest is for a machine that does other things too. */
     assert_true(woken_ms - at_ms < 50 + 200);
     wait_for(pid, 0);
-    /* What has been noticed concerns no other process, nor is what one does oneself. */
+    /* What has been noticed is not new any more, nor is what one does oneself. */
     PUT(kit, .id = STR("mine too"));
     int64_t start_ms = clock_monotonic_ms();
     assert_int_equal(store_ops(kit->store)->wait(kit->store, 60, NULL, NULL), 0);
@@ -219,7 +219,7 @@ static void a_wait_ends_soon_after_another_process_commits(void **state)
     close(fds[1]);
 }
 
-/* ---- Sudden death ------------------------------------------------------------------------- */
+/* ---- Sudden death ---------------------------------------------------------------------------- */
 
 #define GROUP  4 /* jobs that always move together */
 #define ROUNDS 14

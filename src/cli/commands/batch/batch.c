@@ -66,7 +66,8 @@ struct batch {
 
 static const int SIGNALS[] = {SIGINT, SIGTERM};
 
-/* ---- News from other threads ---------------------------------------------------------------- */
+/* ---- What other threads report -----------------------------------------------------------------
+ */
 
 static void on_ready(void *ctx)
 {
@@ -139,7 +140,7 @@ static void on_signal(uv_signal_t *handle, int number)
     pool_stop(b->pool, b->n_signals++ == 0 ? POOL_GRACE_MS : 0);
 }
 
-/* ---- The loop ------------------------------------------------------------------------------- */
+/* ---- The loop -------------------------------------------------------------------------------- */
 
 static void close_handles(struct batch *b)
 {
@@ -215,7 +216,7 @@ static int start_working(struct batch *b, struct redrive_err *err)
     return rc;
 }
 
-/* ---- Exports -------------------------------------------------------------------------------- */
+/* ---- Exports --------------------------------------------------------------------------------- */
 
 static int write_export(struct batch *b, struct store *store, const char *path, uint32_t states,
                         struct redrive_err *err)
@@ -303,7 +304,7 @@ static int check_export(const struct batch *b, const char *path, struct redrive_
     return rc;
 }
 
-/* ---- The end -------------------------------------------------------------------------------- */
+/* ---- The end --------------------------------------------------------------------------------- */
 
 static int print_summary(struct batch *b, struct batch_summary *ret, struct redrive_err *err)
 {
@@ -386,7 +387,7 @@ static int work(struct batch *b, struct redrive_err *err)
     return rc < 0 ? rc : finish(b, err);
 }
 
-/* ---- The beginning -------------------------------------------------------------------------- */
+/* ---- The beginning --------------------------------------------------------------------------- */
 
 /* What waits in a store that forgets would be lost with the end of this run. */
 static int check_store(const struct batch *b, struct redrive_err *err)

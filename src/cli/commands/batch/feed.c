@@ -9,7 +9,7 @@
 
 #include "base/err.h"
 
-/* ---- Refusals ------------------------------------------------------------------------------- */
+/* ---- Refusals -------------------------------------------------------------------------------- */
 
 static void refuse(struct feed *feed, const struct redrive_err *err)
 {
@@ -38,7 +38,7 @@ static void give_up(struct feed *feed, const struct redrive_err *err)
     feed->err = *err;
 }
 
-/* ---- Submitting ----------------------------------------------------------------------------- */
+/* ---- Submitting ------------------------------------------------------------------------------ */
 
 static void count_answer(struct feed *feed, const struct submit_answer *answer, uint64_t line)
 {
@@ -106,7 +106,7 @@ static void gather(struct feed *feed, const struct record *record)
         flush(feed);
 }
 
-/* ---- Reading -------------------------------------------------------------------------------- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 static int cannot_read(const struct feed *feed, int error, struct redrive_err *err)
 {
@@ -178,7 +178,7 @@ static void *run_feed(void *ctx)
     return NULL;
 }
 
-/* ---- Start and end ------------------------------------------------------------------------- */
+/* ---- Start and end --------------------------------------------------------------------------- */
 
 int feed_open(struct feed *feed, const struct feed_options *options, struct redrive_err *err)
 {

@@ -37,7 +37,7 @@ void records_init(struct records *r, const struct records_options *options)
     r->options = *options;
     r->format = options->format;
     r->line = 0;
-    r->is_optimistic_row = r->at_end = r->finished = r->broken = false;
+    r->is_guessed = r->at_end = r->finished = r->broken = false;
     r->chunk = (struct str){0};
     buf_init(&r->text, RECORDS_MAX_BYTES);
     buf_init(&r->id, RECORDS_MAX_BYTES);
@@ -75,7 +75,7 @@ static int at_line(uint64_t line, int code, struct redrive_err *err)
     return code;
 }
 
-/* ---- Input -------------------------------------------------------------------------------- */
+/* ---- Input ----------------------------------------------------------------------------------- */
 
 /* Makes sure that there are bytes, unless it is the end. */
 static int fill(struct records *r, struct redrive_err *err)
@@ -107,7 +107,7 @@ static enum records_format guess(struct str start)
     return text.len == 0 || text.ptr[0] == '{' || text.ptr[0] == '[' ? RECORDS_JSONL : RECORDS_CSV;
 }
 
-/* ---- JSON --------------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
 /* The fields that matter, as the object has them. */
 struct found {
@@ -272,7 +272,7 @@ static int next_json(struct records *r, struct record *ret, struct redrive_err *
     return rc;
 }
 
-/* ---- CSV ---------------------------------------------------------------------------------- */
+/* ---- CSV ------------------------------------------------------------------------------------- */
 
 /* The number of a column; -1: there is none of that name. */
 static ptrdiff_t find_column(const struct csv *csv, const char *name)
@@ -352,7 +352,7 @@ static int next_csv(struct records *r, struct record *ret, struct redrive_err *e
     r->broken = csv_is_broken(&r->csv);
     if (rc > 0)
         rc = take_row(r, ret, err);
-    if (rc < 0 && r->is_optimistic_row && err && !*err->detail)
+    if (rc < 0 && r->is_guessed && err && !*err->detail)
         err_detail(err, "taken for CSV by its first byte; JSON lines need --format jsonl then");
     return rc;
 }
@@ -366,7 +366,7 @@ int records_next(struct records *r, struct record *ret, struct redrive_err *err)
         return rc;
     if (r->format == RECORDS_GUESS) {
         r->format = guess(r->chunk);
-        r->is_optimistic_row = true;
+        r->is_guessed = true;
     }
     return r->format == RECORDS_CSV ? next_csv(r, ret, err) : next_json(r, ret, err);
 }

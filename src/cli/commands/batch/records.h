@@ -59,7 +59,7 @@ struct record {
 struct records {
     struct records_options options;
     enum records_format format;
-    bool is_optimistic_row; /* the format, by the first byte */
+    bool is_guessed; /* the format, by the first byte */
     uint64_t line;
     bool at_end;   /* of the input */
     bool finished; /* everything has been given */

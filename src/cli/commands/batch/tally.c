@@ -35,7 +35,7 @@ uint64_t batch_tally_ended(const struct batch_tally *tally)
            atomic_load(&tally->dead);
 }
 
-/* ---- What is left --------------------------------------------------------------------------- */
+/* ---- What is left ---------------------------------------------------------------------------- */
 
 #define LOCKED (1u << REDRIVE_STATE_SCHEDULED | 1u << REDRIVE_STATE_RETRYING)
 
@@ -95,7 +95,7 @@ int batch_left(struct store *store, struct str task, struct batch_left *ret,
     return rc == 0 && locked > 0 ? find_next(store, &filter, &ret->next_ready_ms, err) : rc;
 }
 
-/* ---- The summary ---------------------------------------------------------------------------- */
+/* ---- The summary ----------------------------------------------------------------------------- */
 
 void batch_summary_text(const struct batch_summary *s, struct buf *out)
 {

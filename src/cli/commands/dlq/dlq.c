@@ -9,7 +9,7 @@
 #include "cli/jobs/show.h"
 #include "cli/shared/session.h"
 
-/* ---- list --------------------------------------------------------------------------------- */
+/* ---- list ------------------------------------------------------------------------------------ */
 
 struct list_options {
     struct job_select select;
@@ -51,7 +51,7 @@ static const struct command CMD_LIST = {
     .run = run_list,
 };
 
-/* ---- show, remove ------------------------------------------------------------------------- */
+/* ---- show, remove ---------------------------------------------------------------------------- */
 
 struct tenant_options {
     struct job_select select;
@@ -115,7 +115,7 @@ static const struct command CMD_REMOVE = {
     .run = run_remove,
 };
 
-/* ---- export ------------------------------------------------------------------------------- */
+/* ---- export ---------------------------------------------------------------------------------- */
 
 static const struct option EXPORT_OPTIONS[] = {
     EXPORT_ROWS,

@@ -34,7 +34,7 @@ static const struct option OPTIONS[] = {
     {0},
 };
 
-/* ---- The new payload ---------------------------------------------------------------------- */
+/* ---- The new payload ------------------------------------------------------------------------- */
 
 static int too_big(struct redrive_err *err)
 {
@@ -120,7 +120,7 @@ static int read_payload(struct cli *cli, const struct edit_options *options, con
     return REDRIVE_E_USAGE;
 }
 
-/* ---- The change --------------------------------------------------------------------------- */
+/* ---- The change ------------------------------------------------------------------------------ */
 
 static int put_payload(struct engine *engine, const struct job *job, struct str payload,
                        struct redrive_err *err)

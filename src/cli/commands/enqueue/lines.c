@@ -58,7 +58,7 @@ static int next_line(struct feed *f, struct redrive_err *err)
 }
 
 /* How many lines a file has, for the bar; 0 when it cannot be read twice. */
-static uint64_t count_partitions(FILE *input)
+static uint64_t count_lines(FILE *input)
 {
     struct stat st;
     uint64_t n = 0;
@@ -172,7 +172,7 @@ int enqueue_lines(struct cli *cli, struct session *session, const struct job_spe
     *f = (struct feed){.cli = cli, .session = session, .pattern = pattern, .input = input};
     buf_init(&f->line, LINE_MAX_BYTES);
     arena_init(&f->arena);
-    progress_init(&f->progress, &cli->err, "enqueue", count_partitions(input), NULL);
+    progress_init(&f->progress, &cli->err, "enqueue", count_lines(input), NULL);
     int rc;
     while ((rc = next_line(f, err)) > 0 && (rc = add(f, err)) == 0)
         ;

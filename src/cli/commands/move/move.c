@@ -46,7 +46,7 @@ static const struct option OPTIONS[] = {
     {0},
 };
 
-/* ---- Output -------------------------------------------------------------------------------- */
+/* ---- Output ---------------------------------------------------------------------------------- */
 
 struct store_move {
     const struct move_options *options;
@@ -155,7 +155,7 @@ static int print_move(struct cli *cli, const struct store_move *o, struct redriv
     return REDRIVE_E_STATE;
 }
 
-/* ---- The command --------------------------------------------------------------------------- */
+/* ---- The command ----------------------------------------------------------------------------- */
 
 struct bar {
     struct cli *cli;

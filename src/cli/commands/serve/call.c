@@ -51,7 +51,7 @@ int serve_calls_init(struct serve *serve, struct redrive_err *err)
     return rc == 0 ? 0 : err_set(err, REDRIVE_E_IO, "cannot start serving: %s", uv_strerror(rc));
 }
 
-/* ---- Notifications ------------------------------------------------------------------------- */
+/* ---- Notifications --------------------------------------------------------------------------- */
 
 /* The job was cancelled in this process: its run need not wait for a heartbeat. */
 static void end_runs(struct serve *serve, int64_t seq)

@@ -150,7 +150,7 @@ struct serve {
     struct list answers;   /* struct serve_call */
 };
 
-/* ---- The committer (commands/serve/call.c) ------------------------------------------------- */
+/* ---- The committer (commands/serve/call.c) --------------------------------------------------- */
 
 int serve_calls_init(struct serve *serve, struct redrive_err *err);
 /* Hands the operation in; call->answered is called on the loop. */
@@ -161,7 +161,7 @@ void serve_on_event(const struct engine_event *event, void *ctx);
 void serve_on_alert(const struct alert_event *event, void *ctx);
 void serve_on_ready(void *ctx);
 
-/* ---- Pools and notifiers (commands/serve/worker_pools.c) ----------------------------------- */
+/* ---- Pools and notifiers (commands/serve/worker_pools.c) ------------------------------------- */
 
 /* Whether this server runs any job by this configuration. */
 bool serve_has_work(const struct serve *serve, const struct config *config);
@@ -189,7 +189,7 @@ void serve_row_init(struct serve *serve);
 /* Removes the rows; true when they are gone, or could not be removed. To be called until then. */
 bool serve_row_leave(struct serve *serve);
 
-/* ---- The end of HTTP (commands/serve/drain.c) ---------------------------------------------- */
+/* ---- The end of HTTP (commands/serve/drain.c) ------------------------------------------------ */
 
 /* Closes HTTP when `listen.drain` is over and no job that a worker with a name claimed here is
  * still held, as this process or the store knows, or when the grace is over; then serve_advance is
@@ -198,7 +198,7 @@ void serve_drain_http(struct serve *serve, int64_t grace_ms);
 /* When no operation is under way any more. */
 void serve_drain_release(struct serve *serve);
 
-/* ---- Listening (commands/serve/listen.c) --------------------------------------------------- */
+/* ---- Listening (commands/serve/listen.c) ----------------------------------------------------- */
 
 int serve_open_servers(struct serve *serve, struct redrive_err *err);
 /* Reads the certificate that the configuration names into serve->tls, or NULL. */
@@ -209,7 +209,7 @@ void serve_quiet_servers(struct serve *serve);
  * limit on open files allows. */
 uint32_t serve_clients_allowed(const struct config *config);
 
-/* ---- The Faktory server (commands/serve/faktory.c) ----------------------------------------- */
+/* ---- The Faktory server (commands/serve/faktory.c) ------------------------------------------- */
 
 int serve_open_faktory(struct serve *serve, struct redrive_err *err);
 /* Asks Faktory workers to exit; they may settle until they have gone or the grace is over. */
@@ -223,7 +223,7 @@ int serve_prepare_faktory(struct serve *serve, struct redrive_err *err);
 /* It is in force: so are the passwords. Closes the server if its address is `off` now. */
 void serve_reload_faktory(struct serve *serve, const struct config *config);
 
-/* ---- Another configuration (commands/serve/reload.c) --------------------------------------- */
+/* ---- Another configuration (commands/serve/reload.c) ----------------------------------------- */
 
 void serve_reload(struct serve *serve);
 /* Holds the configuration of a pool or notifier that failed to start, and that closes itself on the
@@ -232,7 +232,7 @@ void serve_keep_config(struct serve *serve, struct config *config);
 /* After the loop: releases all of them. */
 void serve_release_kept(struct serve *serve);
 
-/* ---- The end (commands/serve/serve.c) ------------------------------------------------------ */
+/* ---- The end (commands/serve/serve.c) -------------------------------------------------------- */
 
 /* Something has ended: goes on with stopping, if that has begun. */
 void serve_advance(struct serve *serve);

@@ -17,7 +17,7 @@
 #include "server/faktory/server.h"
 #include "server/listen/endpoint.h"
 
-/* ---- Configurations of what has failed ----------------------------------------------------- */
+/* ---- Configurations of what has failed ------------------------------------------------------- */
 
 void serve_keep_config(struct serve *serve, struct config *config)
 {

@@ -22,7 +22,7 @@ static void tell(struct serve *serve)
     serve_send(&serve->row.call, &serve->row.op.op);
 }
 
-/* ---- Remote workers ------------------------------------------------------------------------ */
+/* ---- Remote workers -------------------------------------------------------------------------- */
 
 static void on_remote_told(struct serve_call *call)
 {

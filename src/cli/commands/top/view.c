@@ -55,7 +55,7 @@ int top_look(struct top_look *look, struct store *store, struct str tenant,
     look->at_ms = now_ms;
     int rc = look_at_counters(look, store, tenant, err);
     if (rc == 0)
-        rc = ops->counts(store, COUNT_PARTITIONS, tenant, &look->lines, err);
+        rc = ops->counts(store, COUNT_PARTITIONS, tenant, &look->partitions, err);
     if (rc == 0)
         rc = ops->shared_list(store, SHARED_PAUSE, tenant, &look->pauses, err);
     if (rc == 0)
@@ -74,7 +74,7 @@ int top_look(struct top_look *look, struct store *store, struct str tenant,
 
 void top_look_release(struct top_look *look)
 {
-    count_page_release(&look->lines);
+    count_page_release(&look->partitions);
     shared_page_release(&look->pauses);
     breaker_page_release(&look->breakers);
     count_page_release(&look->parked);
@@ -157,7 +157,7 @@ static void add_queue(struct table *t, const struct job_count *queue, bool pause
                paused ? " (paused)" : "");
 }
 
-/* Lines come by tenant, queue and task: those of a queue are next to each other. */
+/* Partitions come by tenant, queue and task: those of a queue are next to each other. */
 static void draw_queues(const struct top_look *look, unsigned width, bool color, struct buf *out)
 {
     static const struct table_column COLUMNS[] = {
@@ -166,17 +166,17 @@ static void draw_queues(const struct top_look *look, unsigned width, bool color,
         {"DEAD", ALIGN_RIGHT},     {"FAILED", ALIGN_RIGHT},  {"CANCELLED", ALIGN_RIGHT},
         {"QUEUE", ALIGN_LEFT},
     };
-    const struct count_page *lines = &look->lines;
+    const struct count_page *partitions = &look->partitions;
     struct table t;
     table_init(&t, COLUMNS, sizeof COLUMNS / sizeof COLUMNS[0]);
-    for (size_t i = 0; i < lines->n;) {
-        struct job_count queue = lines->counts[i];
+    for (size_t i = 0; i < partitions->n;) {
+        struct job_count queue = partitions->counts[i];
         size_t j = i + 1;
-        for (; j < lines->n && str_eq(lines->counts[j].queue, queue.queue) &&
-               str_eq(lines->counts[j].tenant, queue.tenant);
+        for (; j < partitions->n && str_eq(partitions->counts[j].queue, queue.queue) &&
+               str_eq(partitions->counts[j].tenant, queue.tenant);
              j++)
             for (int state = 0; state < REDRIVE_STATE_COUNT; state++)
-                queue.by_state[state] += lines->counts[j].by_state[state];
+                queue.by_state[state] += partitions->counts[j].by_state[state];
         add_queue(&t, &queue, is_paused(look, &queue));
         i = j;
     }

@@ -19,7 +19,7 @@
 
 struct top_look {
     int64_t at_ms;
-    struct count_page lines;
+    struct count_page partitions;
     struct shared_page pauses;
     struct breaker_page breakers;
     struct count_page parked;

@@ -7,7 +7,7 @@
 #include "base/time/duration.h"
 #include "store/job_json.h"
 
-/* ---- What was done -------------------------------------------------------------------------- */
+/* ---- What was done --------------------------------------------------------------------------- */
 
 void work_tally_init(struct work_tally *tally, struct str worker)
 {
@@ -47,7 +47,7 @@ struct work_counts work_tally_counts(struct work_tally *tally)
     return counts;
 }
 
-/* ---- What is left --------------------------------------------------------------------------- */
+/* ---- What is left ---------------------------------------------------------------------------- */
 
 static bool is_meant(const struct job_count *queue, const struct str *queues, size_t n_queues)
 {
@@ -79,7 +79,7 @@ int work_left(struct store *store, struct str tenant, const struct str *queues, 
     return rc;
 }
 
-/* ---- The summary ---------------------------------------------------------------------------- */
+/* ---- The summary ----------------------------------------------------------------------------- */
 
 void work_summary_text(const struct work_counts *c, const struct work_left *left, int64_t took_ms,
                        struct buf *out)

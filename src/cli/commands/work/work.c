@@ -79,7 +79,7 @@ static void set_pool(struct work *work, struct pool *pool)
     pthread_mutex_unlock(&work->mutex);
 }
 
-/* ---- Signals -------------------------------------------------------------------------------- */
+/* ---- Signals --------------------------------------------------------------------------------- */
 
 static void on_signal(uv_signal_t *handle, int number)
 {
@@ -112,7 +112,7 @@ static int watch_signals(struct work *work, struct redrive_err *err)
                    : err_set(err, REDRIVE_E_IO, "cannot listen for signals: %s", uv_strerror(rc));
 }
 
-/* ---- Working -------------------------------------------------------------------------------- */
+/* ---- Working --------------------------------------------------------------------------------- */
 
 static void on_stopped(void *ctx)
 {
@@ -214,7 +214,7 @@ static int work_on(struct cli *cli, struct work *work, struct redrive_err *err)
     return rc;
 }
 
-/* ---- The command ---------------------------------------------------------------------------- */
+/* ---- The command ----------------------------------------------------------------------------- */
 
 static void name_worker(struct work *work)
 {

@@ -17,7 +17,7 @@
     (IN_QUEUE | BIT(REDRIVE_STATE_SCHEDULED) | BIT(REDRIVE_STATE_RETRYING) | \
      BIT(REDRIVE_STATE_RUNNING))
 
-/* ---- One job -------------------------------------------------------------------------------- */
+/* ---- One job --------------------------------------------------------------------------------- */
 
 /* An operation within an operation: the same transaction, the same rules. */
 static int change(struct engine *e, enum move_kind kind, int64_t seq, struct redrive_err *err)
@@ -55,7 +55,7 @@ static int mutate_job(struct engine *e, const struct faktory_mutation *m, const 
     return discard(e, job, err);
 }
 
-/* ---- MUTATE --------------------------------------------------------------------------------- */
+/* ---- MUTATE ---------------------------------------------------------------------------------- */
 
 static uint32_t states_of(struct str target)
 {
@@ -250,7 +250,7 @@ static int pause_queues(struct engine *e, struct faktory_admin *a, struct redriv
     return rc;
 }
 
-/* ---- The operation -------------------------------------------------------------------------- */
+/* ---- The operation --------------------------------------------------------------------------- */
 
 static int apply(struct engine *e, struct op *op, struct redrive_err *err)
 {

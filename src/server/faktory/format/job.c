@@ -10,7 +10,7 @@
 #define JID_MIN_BYTES 8
 #define PRIORITY_STEP 25
 
-/* ---- Reading -------------------------------------------------------------------------------- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 int faktory_read_text(struct json_reader *r, struct arena *arena, struct str *ret)
 {
@@ -129,7 +129,7 @@ int faktory_job_read(struct str json, struct arena *arena, struct faktory_job *r
     return 0;
 }
 
-/* ---- Submitting ----------------------------------------------------------------------------- */
+/* ---- Submitting ------------------------------------------------------------------------------ */
 
 int32_t faktory_priority_in(int64_t priority)
 {
@@ -198,7 +198,7 @@ void faktory_job_spec(const struct faktory_job *job, struct str tenant, enum fak
     };
 }
 
-/* ---- Handing out ---------------------------------------------------------------------------- */
+/* ---- Handing out ----------------------------------------------------------------------------- */
 
 int64_t faktory_job_lease_ms(const struct job *job)
 {

@@ -32,7 +32,7 @@ static int read_object(struct str json, struct arena *arena, member_fn member, v
     return rc;
 }
 
-/* ---- HELLO ---------------------------------------------------------------------------------- */
+/* ---- HELLO ----------------------------------------------------------------------------------- */
 
 static int hello_member(struct json_reader *r, struct json_string key, struct arena *arena,
                         void *request)
@@ -70,7 +70,7 @@ void faktory_password_hash(struct str password, struct str salt, int iterations,
         (void)snprintf(out + 2 * i, 3, "%02x", hash[i]);
 }
 
-/* ---- ACK and FAIL --------------------------------------------------------------------------- */
+/* ---- ACK and FAIL ---------------------------------------------------------------------------- */
 
 static int ack_member(struct json_reader *r, struct json_string key, struct arena *arena,
                       void *request)
@@ -209,7 +209,7 @@ int faktory_fail_read(struct str json, struct arena *arena, struct faktory_fail 
     return rc;
 }
 
-/* ---- BEAT ----------------------------------------------------------------------------------- */
+/* ---- BEAT ------------------------------------------------------------------------------------ */
 
 static int beat_member(struct json_reader *r, struct json_string key, struct arena *arena,
                        void *request)
@@ -229,7 +229,7 @@ int faktory_beat_read(struct str json, struct arena *arena, struct faktory_beat 
     return read_object(json, arena, beat_member, ret, err);
 }
 
-/* ---- MUTATE --------------------------------------------------------------------------------- */
+/* ---- MUTATE ---------------------------------------------------------------------------------- */
 
 static int read_jids(struct json_reader *r, struct arena *arena, struct faktory_mutation *m)
 {

@@ -38,18 +38,18 @@ CREATE TABLE redrive.tenants (
 
 -- A partition is the jobs of one task in one queue. Partitions never change and never go.
 CREATE TABLE redrive.partitions (
-    partition_id   integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    partition_id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     tenant_id integer NOT NULL REFERENCES redrive.tenants,
     queue     text COLLATE "C" NOT NULL,
     task      text COLLATE "C" NOT NULL,
     UNIQUE (tenant_id, queue, task)
 );
 
--- How many jobs of a partition are in each state: the sum of its rows. A transaction adds a row for each line
+-- How many jobs of a partition are in each state: the sum of its rows. A transaction adds a row for each partition
 -- that it has moved jobs of, so that no two transactions wait for each other; now and then somebody puts
 -- many rows together into one.
 CREATE TABLE redrive.count_deltas (
-    partition_id     integer NOT NULL,
+    partition_id integer NOT NULL,
     scheduled   bigint NOT NULL,
     retrying    bigint NOT NULL,
     queued      bigint NOT NULL,
@@ -90,7 +90,7 @@ CREATE TABLE redrive.job_states (
     seq               bigint PRIMARY KEY,
     process_after_ms  bigint NOT NULL,
     updated_ms        bigint NOT NULL,
-    partition_id           integer NOT NULL,
+    partition_id      integer NOT NULL,
     priority          integer NOT NULL,
     attempts          integer NOT NULL,
     state             smallint NOT NULL,
@@ -106,8 +106,8 @@ CREATE TABLE redrive.job_states (
     started_ms        bigint,
     first_started_ms  bigint,
     finished_ms       bigint,
-    paused_ms           bigint,
-    paused_since_ms     bigint,
+    paused_ms         bigint,
+    paused_since_ms   bigint,
     lease_until_ms    bigint,
     token             bigint,
     permit_generation bigint,

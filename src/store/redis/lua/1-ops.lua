@@ -70,7 +70,7 @@ local function drop_ready(P, partition, a, i, j)
     end
 end
 
--- Time-locked jobs of a partition, and the earliest time of each line.
+-- Time-locked jobs of a partition, and the earliest time of each partition.
 local function keep_earliest(P, partition)
     local first = redis.call('ZRANGE', P .. 'w:' .. partition, 0, 0, 'WITHSCORES')
     if first[1] then

@@ -317,7 +317,7 @@ local function tell(P, who, notification, n_ready)
 end
 
 -- me, number, the store's id, history, the time or '', the last seq or 0, by how much the shared version rises,
--- whose notification it is and what they are, for how many jobs, number of jobs to free, these, number of words that it
+-- who notifies and of what, of how many jobs, number of jobs to free, these, number of words that it
 -- relies upon, these, the list to carry out: OK, and the sums of the limits that it adds to
 local function commit(keys, argv)
     local P = prefix(keys)

@@ -1,6 +1,6 @@
--- Looking around: which process is the leader, how many claim, whether there is anything to take. Which process is the leader is
+-- Which process is the leader, how many claim, whether there is anything to take. The leader is
 -- noted in `root`, who claims in `claimers`, in memory alone: a server that is started again, or a
--- replica, gives the time to whoever asks first, and so it does when the time of the one that had it is
+-- replica, takes whoever asks first, and so it does when the time of the one that had it is
 -- over, or lies too far ahead.
 
 local CLAIMER_MS = 3000 -- after which one that looks no longer does not claim
@@ -14,7 +14,7 @@ local function count_claimers(P, me, claims, now)
     return redis.call('ZCARD', P .. 'claimers')
 end
 
--- me, for how many ms it would keep time, 0: not any longer; whether it claims
+-- me, for how many ms it would be the leader, 0: not any longer; whether it claims
 local function around(keys, argv)
     local P, me, keep_ms = prefix(keys), argv[1], tonumber(argv[2])
     local r = redis.call('HMGET', keys[1], 'schema', 'keeper', 'keeper_until', 'keeper_ms')

@@ -32,7 +32,7 @@ CREATE TABLE tenants (
 -- A partition is the jobs of one task in one queue, and how many are in each state. The counts
 -- are kept by the transaction that moves the jobs, one update a partition, so that nobody ever counts rows.
 CREATE TABLE partitions (
-    partition_id     INTEGER PRIMARY KEY,
+    partition_id INTEGER PRIMARY KEY,
     tenant_id   INTEGER NOT NULL REFERENCES tenants,
     queue       TEXT NOT NULL,
     task        TEXT NOT NULL,
@@ -55,20 +55,20 @@ CREATE TABLE partitions (
 CREATE TABLE job_states (
     seq              INTEGER PRIMARY KEY,
     state            INTEGER NOT NULL,
-    sort_key             INTEGER NOT NULL,  -- see jobs_by_sort_key
-    partition_id          INTEGER NOT NULL,
+    sort_key         INTEGER NOT NULL,  -- see jobs_by_sort_key
+    partition_id     INTEGER NOT NULL,
     process_after_ms INTEGER,
     attempts         INTEGER,
     epoch            INTEGER,
     reason           INTEGER,
     updated_ms       INTEGER,
     started_ms       INTEGER,
-    paused_ms          INTEGER,
+    paused_ms        INTEGER,
     error_class      INTEGER,
     error_at         INTEGER,           -- the row of history that tells of the latest error
     fingerprint      INTEGER,
     worker           TEXT,
-    packed_status           BLOB               -- numbers that nobody searches for, packed: packed_status.h
+    packed_status    BLOB               -- numbers that nobody searches for, packed: packed_status.h
 ) STRICT;
 
 -- Jobs of one state in the order that matters in it: queued ones by partition, then priority, the

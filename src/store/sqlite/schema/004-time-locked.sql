@@ -1,7 +1,7 @@
 -- Jobs that wait for their time, by partition, so that the first one of a queue is found by a look at
 -- each of its partitions. Beside the jobs, because most of them never wait for a time.
 CREATE TABLE time_locked (
-    partition_id          INTEGER NOT NULL,
+    partition_id     INTEGER NOT NULL,
     process_after_ms INTEGER NOT NULL,
     seq              INTEGER NOT NULL,
     PRIMARY KEY (partition_id, process_after_ms, seq)
