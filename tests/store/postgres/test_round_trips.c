@@ -378,11 +378,14 @@ static void the_time_of_a_transaction_is_a_lower_bound_that_never_goes_back(void
 {
     struct kit k;
     int64_t last_ms = 0;
+    const int64_t since_ns = __real_clock_monotonic_ns();
     join_by_server_time(&k, *state);
     for (int i = 0; i < 20; i++) {
         round_trips = 0;
         const int64_t now_ms = begin_and_tell_time(&k);
-        check_round_trips(0);
+        /* The answer is relied upon for a second, and this machine may be slow. */
+        if (__real_clock_monotonic_ns() - since_ns < 900000000)
+            check_round_trips(0);
         store_ops(k.store)->rollback(k.store);
         const int64_t there_ms = server_ms(&k);
         assert_true(now_ms >= last_ms && now_ms <= there_ms);
