@@ -16,7 +16,7 @@ from delay import DelayProxy, find_program
 
 LIMIT_S = 30
 PINGS = 200
-TRIES = 5  # other programs may hold the processors for a while
+TRIES = 30  # other tests run beside this one: a quiet moment comes
 PRECISION_MS = 0.15
 LARGE = 16 * 1024 * 1024
 CLIENTS = 8
