@@ -16,7 +16,7 @@ from delay import DelayProxy, find_program
 
 LIMIT_S = 30
 PINGS = 200
-TRIES = 30  # other tests run beside this one: a quiet moment comes
+QUIET_S = 25  # within this time a moment comes in which other tests leave the processors alone
 PRECISION_MS = 0.15
 LARGE = 16 * 1024 * 1024
 CLIENTS = 8
@@ -101,7 +101,8 @@ def test_adds_the_round_trip_that_was_asked_for(peer, round_trip_ms):
     server = peer()
     off_ms = []
     with DelayProxy(server, round_trip_ms) as network:
-        for _ in range(TRIES):
+        until = time.monotonic() + QUIET_S
+        while not off_ms or time.monotonic() < until:
             added = median_ping_ms(network.port) - median_ping_ms(server.port)
             off_ms.append(abs(added - round_trip_ms))
             if off_ms[-1] <= PRECISION_MS:
