@@ -1,4 +1,4 @@
-"""servers - what tools/bench measures over the network interfaces of a server: Faktory and HTTP.
+"""interfaces - what tools/bench measures over the network interfaces of a server: Faktory and HTTP.
 
 Servers are started here, each with a folder of its own below the scratch folder, on free ports of the
 loopback address, and are ended by the process that was started. `redrive serve` has an SQLite file
