@@ -55,7 +55,7 @@ static bool is_over(struct kit *kit, int rc)
 
 static void open_url(struct kit *kit, bool create)
 {
-    struct store_options options = {.create = create, .caller_time = true, .busy_wait_ms = 20};
+    struct store_options options = {.create = create, .caller_time = true, .busy_wait_ms = 500};
     struct redrive_err err = {0};
     if (store_open(kit->url, &options, &kit->store, &err) < 0)
         fail_msg("cannot open %s: %s; %s", kit->url, err.message, err.detail);
