@@ -60,7 +60,7 @@ static char *export_text(const struct job_filter *filter, enum export_format for
     return text;
 }
 
-static size_t count_partitions(const char *text)
+static size_t count_lines(const char *text)
 {
     size_t n = 0;
     for (; *text; text++)
@@ -75,7 +75,7 @@ static void every_job_is_one_line_of_json(void **state)
     uint64_t n;
     char *text = export_text(&filter, EXPORT_JSONL, &n);
     assert_int_equal(n, N_JOBS);
-    assert_int_equal(count_partitions(text), N_JOBS);
+    assert_int_equal(count_lines(text), N_JOBS);
     assert_ptr_equal(strstr(text, "{\"id\":\"first\","), text);
     assert_non_null(strstr(text, "\"payload\":{\"a\":1,\"s\":\"x, \\\"y\\\"\"},"));
     assert_non_null(strstr(text, "\"job-249\""));
@@ -119,7 +119,7 @@ static void nothing_is_nothing_but_the_names(void **state)
     assert_string_equal(text, "");
     free(text);
     text = export_text(&filter, EXPORT_CSV, &n);
-    assert_int_equal(count_partitions(text), 1);
+    assert_int_equal(count_lines(text), 1);
     free(text);
 }
 

@@ -111,15 +111,25 @@ static pid_t start(const struct bed *bed, const char *role)
     return pid;
 }
 
+/* The status of a process that ends; one that does not is killed, and the test fails. */
 static int end_of(pid_t pid)
 {
+    const int64_t end_ms = clock_monotonic_ms() + LONG_MS;
     int status;
-    assert_int_equal(waitpid(pid, &status, 0), pid);
+    pid_t ended;
+    while ((ended = waitpid(pid, &status, WNOHANG)) == 0) {
+        if (clock_monotonic_ms() > end_ms) {
+            kill(pid, SIGKILL);
+            fail_msg("process %d did not end", (int)pid);
+        }
+        sleep_ms(5);
+    }
+    assert_int_equal(ended, pid);
     return status;
 }
 
 /* How often a line is in the log; NULL: how many there are. */
-static int count_partitions(const struct bed *bed, const char *line)
+static int count_lines(const struct bed *bed, const char *line)
 {
     char text[REDRIVE_ID_MAX + 2];
     int n = 0;
@@ -136,7 +146,7 @@ static int count_partitions(const struct bed *bed, const char *line)
 static void wait_for_line(const struct bed *bed, const char *line)
 {
     const int64_t end_ms = clock_monotonic_ms() + LONG_MS;
-    while (count_partitions(bed, line) == 0) {
+    while (count_lines(bed, line) == 0) {
         if (clock_monotonic_ms() > end_ms)
             fail_msg("%s was not started", line);
         sleep_ms(5);
@@ -166,9 +176,9 @@ static void two_processes_share_a_file_and_run_each_job_once(void **state)
     pid_t one = start(bed, "share"), two = start(bed, "share");
     assert_int_equal(end_of(one), 0);
     assert_int_equal(end_of(two), 0);
-    assert_int_equal(count_partitions(bed, NULL), SHARED_JOBS);
+    assert_int_equal(count_lines(bed, NULL), SHARED_JOBS);
     for (int i = 0; i < SHARED_JOBS; i++) {
-        assert_int_equal(count_partitions(bed, ids[i]), 1);
+        assert_int_equal(count_lines(bed, ids[i]), 1);
         assert_int_equal(state_of(bed->queue, ids[i]), REDRIVE_STATE_COMPLETED);
     }
 }
