@@ -25,7 +25,7 @@ VERSIONS ?=
 PAIR ?= 1
 EXAMPLES = example-tasks example-thumbnail example-webhook
 
-.PHONY: all demo $(EXAMPLES) check test test-web test-python test-spark example-spark wheel tests-built install bench lint format coverage fuzz asan tsan torture versions clean help
+.PHONY: all demo $(EXAMPLES) check test test-web test-python test-spark example-spark wheel tests-built install bench lint format coverage fuzz asan tsan simulate torture versions clean help
 
 # What is installed, and nothing else: tests are built when they are to run.
 all: $(BUILD)/build.ninja
@@ -123,6 +123,12 @@ fuzz:
 	@tools/bootstrap build fuzz
 	@tools/fuzz $(FUZZ_TIME) $(FUZZ_SEED)
 
+# The whole queue with faults, from seeds; SEED=random MINUTES=60 for a night.
+SEED ?= 1
+RUNS ?= 1000
+simulate: tests-built
+	@$(BUILD)/tests/simulation/simulate --seed $(SEED) --runs $(RUNS) $(if $(MINUTES),--minutes $(MINUTES))
+
 torture: tests-built
 	@tools/torture $(BUILD) --kills $(KILLS)
 
@@ -148,6 +154,7 @@ help:
 	@echo 'make coverage   line and branch coverage of base and core; ALL=1: of all; writes build-coverage/'
 	@echo 'make asan tsan  the unit suite under sanitizers'
 	@echo 'make fuzz       every parser, FUZZ_TIME seconds each (20)'
+	@echo 'make simulate   several processes with faults from a seed: SEED=1 RUNS=1000, or MINUTES=n'
 	@echo 'make torture    kill workers, batches and servers KILLS times (500), lose nothing'
 	@echo 'make versions   the stores on other versions of their servers, from package registries'
 	@echo 'make clean      remove what was built'

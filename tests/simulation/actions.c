@@ -1,0 +1,376 @@
+/* actions.c - what clients, workers, operators and time do in a step. */
+#include <stdio.h>
+
+#include "engine/clock/tick.h"
+#include "engine/verbs/change.h"
+#include "engine/verbs/claim.h"
+#include "engine/verbs/control.h"
+#include "engine/verbs/settle.h"
+#include "engine/verbs/submit.h"
+#include "world.h"
+
+#define TOGETHER_MAX 3  /* jobs of one request */
+#define ROWS_WANTED  40 /* no more are submitted while there are so many */
+#define LEASE_MS     30000
+
+static uint64_t below(struct world *w, uint64_t limit)
+{
+    return rng_below(&w->rng, limit);
+}
+
+static bool chance(struct world *w, unsigned percent)
+{
+    return below(w, 100) < percent;
+}
+
+/* ---- Submit ---------------------------------------------------------------------------------- */
+
+struct submission {
+    struct submit_op op;
+    struct job_spec specs[TOGETHER_MAX];
+    char ids[TOGETHER_MAX][JUDGE_ID_MAX], keys[TOGETHER_MAX][JUDGE_ID_MAX],
+        payloads[TOGETHER_MAX][48];
+    size_t n;
+};
+
+/* A new one or, where no other process can have removed the job meanwhile, one that is there. */
+static void choose_id(struct world *w, const struct process *p, char ret[JUDGE_ID_MAX])
+{
+    const bool is_alone = w->depth == 0 && p->plan.kind != FAULT_OTHER_FIRST;
+    const struct known *known = w->judge.n > 0 ? &w->judge.jobs[below(w, w->judge.n)] : NULL;
+    if (chance(w, 6) && is_alone && known && known->was_there)
+        (void)snprintf(ret, JUDGE_ID_MAX, "%s", known->id);
+    else
+        (void)snprintf(ret, JUDGE_ID_MAX, "j%lu", ++w->judge.ids);
+}
+
+static void choose_spec(struct world *w, const struct process *p, struct submission *s, size_t i)
+{
+    const int task = (int)below(w, TASK_COUNT), queue = (int)below(w, 2);
+    choose_id(w, p, s->ids[i]);
+    (void)snprintf(s->payloads[i], sizeof s->payloads[i], "{\"id\": \"%s\", \"n\": %llu}",
+                   s->ids[i], (unsigned long long)below(w, 1000));
+    s->keys[i][0] = '\0';
+    if (chance(w, 20))
+        (void)snprintf(s->keys[i], JUDGE_ID_MAX, "k%llu", (unsigned long long)below(w, 4));
+    s->specs[i] = (struct job_spec){
+        .id = str_of(s->ids[i]),
+        .task = str_of(TASK_NAMES[task]),
+        .queue = str_of(QUEUE_NAMES[queue]),
+        .payload = str_of(s->payloads[i]),
+        .unique_key = str_of(s->keys[i]),
+        .priority = (int32_t)below(w, 3) - 1,
+        .process_after_ms = chance(w, 20) ? w->now_ms + (int64_t)below(w, 60000) : 0,
+        .deadline_ms = chance(w, 5) ? w->now_ms + 1 + (int64_t)below(w, 100000) : 0,
+    };
+    (void)judge_submits(&w->judge, &s->specs[i], task, queue);
+}
+
+/* The judge hears of a job only when it is new: a second job of the same request may be the same.
+ */
+static bool submit_init(struct world *w, struct process *p, struct submission *s)
+{
+    s->n = 1 + below(w, TOGETHER_MAX);
+    for (size_t i = 0; i < s->n; i++)
+        choose_spec(w, p, s, i);
+    return submit_op_init(&s->op, p->engine, s->specs, s->n, NULL) == 0;
+}
+
+static void submit_end(struct world *w, struct submission *s)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        const struct submit_answer *answer = &s->op.answers[i];
+        struct known *known = judge_find(&w->judge, s->specs[i].id);
+        judge_submitted(&w->judge, known, s->op.op.code, answer->code, answer->existed);
+        world_say(w, "  submit %s (%.*s, %.*s, priority %d, key '%s'): %s", s->ids[i],
+                  (int)s->specs[i].task.len, s->specs[i].task.ptr, (int)s->specs[i].queue.len,
+                  s->specs[i].queue.ptr, s->specs[i].priority, s->keys[i],
+                  s->op.op.code     ? redrive_err_name(s->op.op.code)
+                  : answer->code    ? redrive_err_name(answer->code)
+                  : answer->existed ? "was there"
+                                    : "taken");
+        w->submitted += s->op.op.code == 0 && answer->code == 0 && !answer->existed;
+    }
+    submit_op_release(&s->op);
+}
+
+/* ---- Claim ----------------------------------------------------------------------------------- */
+
+static void hold(struct world *w, const struct job *job)
+{
+    /* A worker with too many runs forgets one: its lease ends. */
+    const size_t at = w->n_runs < RUNS_MAX ? w->n_runs++ : below(w, RUNS_MAX);
+    w->runs[at] = (struct run){job->status.seq, job->status.token};
+}
+
+static void claim_init(struct claim_op *op, size_t n)
+{
+    const struct claim_filter filter = {.limit = n};
+    claim_op_init(op, &filter, STR("worker"), LEASE_MS);
+}
+
+/* `alone`: nothing else was in the transaction, whose own jobs a claim need not see. */
+static void claim_end(struct world *w, const struct process *p, struct claim_op *op, bool alone)
+{
+    if (op->op.code != 0)
+        world_say(w, "  claim: %s", redrive_err_name(op->op.code));
+    for (size_t i = 0; op->op.code == 0 && i < op->n; i++) {
+        world_say(w, "  claim: %.*s, attempt %u", (int)op->jobs[i].spec.id.len,
+                  op->jobs[i].spec.id.ptr, op->jobs[i].status.attempts);
+        judge_started(&w->judge, &op->jobs[i], p->transaction_ms, w->now_ms);
+        hold(w, &op->jobs[i]);
+        w->started++;
+    }
+    if (op->op.code == 0 && alone)
+        judge_order(&w->judge, w->eye, op->jobs, op->n);
+    claim_op_release(op);
+}
+
+/* ---- Settle ---------------------------------------------------------------------------------- */
+
+struct settling {
+    struct settle_op op;
+    struct settlement items[TOGETHER_MAX];
+    struct run runs[TOGETHER_MAX];
+    size_t n;
+};
+
+static struct outcome choose_outcome(struct world *w)
+{
+    const uint64_t luck = below(w, 100);
+    if (luck < 50)
+        return (struct outcome){.ending = ENDING_RAN};
+    if (luck < 80)
+        return (struct outcome){.ending = ENDING_RAN, .failure = {.status = "TRANSIENT_FAIL"}};
+    if (luck < 86)
+        return (struct outcome){.ending = ENDING_RAN, .failure = {.status = "PERMANENT_FAIL"}};
+    if (luck < 92)
+        return (struct outcome){.ending = ENDING_RELEASED};
+    return (struct outcome){.ending = ENDING_SNOOZED, .snooze_ms = 10000};
+}
+
+static void settle_init(struct world *w, struct settling *s, bool succeed)
+{
+    s->n = 0;
+    for (size_t want = 1 + below(w, TOGETHER_MAX); s->n < want && w->n_runs > 0; s->n++) {
+        const size_t at = below(w, w->n_runs);
+        s->runs[s->n] = w->runs[at];
+        w->runs[at] = w->runs[--w->n_runs];
+        s->items[s->n] = (struct settlement){
+            .seq = s->runs[s->n].seq,
+            .token = s->runs[s->n].token,
+            .outcome = succeed ? (struct outcome){.ending = ENDING_RAN} : choose_outcome(w)};
+    }
+    settle_op_init(&s->op, s->items, s->n);
+}
+
+static void settle_end(struct world *w, const struct process *p, struct settling *s)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        const struct settlement *item = &s->items[i];
+        world_say(w, "  settle job %lld: %s", (long long)item->seq,
+                  s->op.op.code    ? redrive_err_name(s->op.op.code)
+                  : item->ret.code ? redrive_err_name(item->ret.code)
+                                   : redrive_state_name(item->decision.state));
+        judge_settled(&w->judge, item->seq, item->token, s->op.op.code, item->ret.code,
+                      &item->decision, p->transaction_ms);
+        /* A worker that has no answer tries again. */
+        if (s->op.op.code != 0 && w->n_runs < RUNS_MAX)
+            w->runs[w->n_runs++] = s->runs[i];
+        else if (s->op.op.code == 0)
+            w->stale[w->n_stale < RUNS_MAX ? w->n_stale++ : below(w, RUNS_MAX)] = s->runs[i];
+        w->settled += s->op.op.code == 0 && item->ret.code == 0;
+    }
+}
+
+/* ---- Many operations, one transaction -------------------------------------------------------- */
+
+/* As a committer does: whatever has gathered. The order of the answers is the order in which the
+ * engine makes them: settle, submit, claim. */
+static void act_together(struct world *w, struct process *p, bool submits, bool claims,
+                         bool settles)
+{
+    struct submission submission;
+    struct settling settling;
+    struct claim_op claim;
+    struct op *ops[3];
+    size_t n = 0;
+    submits = submits && w->judge.n < ROWS_WANTED && submit_init(w, p, &submission);
+    settles = settles && w->n_runs > 0;
+    if (submits)
+        ops[n++] = &submission.op.op;
+    if (settles) {
+        settle_init(w, &settling, false);
+        ops[n++] = &settling.op.op;
+    }
+    if (claims) {
+        claim_init(&claim, 1 + below(w, 4));
+        ops[n++] = &claim.op;
+    }
+    engine_apply(p->engine, ops, n);
+    if (settles)
+        settle_end(w, p, &settling);
+    if (submits)
+        submit_end(w, &submission);
+    if (claims)
+        claim_end(w, p, &claim, n == 1);
+}
+
+/* ---- The rest -------------------------------------------------------------------------------- */
+
+/* Whether the job of a run that is over runs under another token. */
+static bool runs_again(struct world *w, struct run run)
+{
+    const struct known *known = judge_find_seq(&w->judge, run.seq);
+    return known && known->state == REDRIVE_STATE_RUNNING && known->token != run.token;
+}
+
+static void settle_stale(struct world *w, struct process *p)
+{
+    if (w->n_stale == 0)
+        return;
+    struct run run = w->stale[below(w, w->n_stale)];
+    for (int i = 0; i < 8 && !runs_again(w, run); i++)
+        run = w->stale[below(w, w->n_stale)];
+    struct settlement s = {.seq = run.seq, .token = run.token, .outcome = choose_outcome(w)};
+    struct settle_op op;
+    settle_op_init(&op, &s, 1);
+    const int rc = engine_apply_one(p->engine, &op.op, NULL);
+    world_say(w, "  settle job %lld again: %s", (long long)run.seq,
+              redrive_err_name(rc ? rc : s.ret.code));
+    judge_settled(&w->judge, run.seq, run.token, rc, s.ret.code, &s.decision, p->transaction_ms);
+}
+
+static void extend(struct world *w, struct process *p)
+{
+    if (w->n_runs == 0)
+        return;
+    const struct run run = w->runs[below(w, w->n_runs)];
+    struct extension item = {.seq = run.seq, .token = run.token, .lease_ms = LEASE_MS};
+    struct extend_op op;
+    extend_op_init(&op, &item, 1);
+    const int rc = engine_apply_one(p->engine, &op.op, NULL);
+    world_say(w, "  extend job %lld: %s", (long long)run.seq,
+              redrive_err_name(rc ? rc : item.ret.code));
+    judge_extended(&w->judge, run.seq, run.token, rc, item.ret.code, p->transaction_ms + LEASE_MS,
+                   p->transaction_ms);
+}
+
+static void change(struct world *w, struct process *p)
+{
+    static const enum move_kind KINDS[] = {MOVE_CANCEL, MOVE_RUN_NOW, MOVE_REDRIVE, MOVE_REDRIVE,
+                                           MOVE_END,    MOVE_REMOVE,  MOVE_REMOVE};
+    static const char *const NAMES[] = {"cancel", "run now", "redrive", "redrive",
+                                        "end",    "remove",  "remove"};
+    if (w->judge.n == 0)
+        return;
+    const size_t kind = below(w, sizeof KINDS / sizeof KINDS[0]);
+    const int64_t seq = w->judge.jobs[below(w, w->judge.n)].seq;
+    struct change_item item = {.seq = seq};
+    struct change_op op;
+    if (seq == 0)
+        return;
+    change_op_init(&op, KINDS[kind], &item, 1);
+    const int rc = engine_apply_one(p->engine, &op.op, NULL);
+    world_say(w, "  %s job %lld: %s", NAMES[kind], (long long)seq,
+              redrive_err_name(rc ? rc : item.ret.code));
+    judge_changed(&w->judge, seq, KINDS[kind], rc, item.ret.code);
+}
+
+/* What was believed, or `wanted`, after a request that wanted it to become so. */
+static enum belief after_request(enum belief before, bool wanted, int rc)
+{
+    if (rc == 0)
+        return wanted ? IS_SURELY : IS_NOT;
+    return rc == REDRIVE_E_IO ? MAYBE : before;
+}
+
+static void set_breaker(struct world *w, struct process *p, bool trip)
+{
+    struct breaker_op op;
+    breaker_op_init(&op, (struct str){0}, str_of(TASK_NAMES[TASK_CALL]),
+                    trip ? BREAKER_TRIP : BREAKER_RESET);
+    const int rc = engine_apply_one(p->engine, &op.op, NULL);
+    world_say(w, "  %s the breaker: %s", trip ? "trip" : "reset", redrive_err_name(rc));
+    w->judge.tripped = after_request(w->judge.tripped, trip, rc);
+}
+
+static void set_pause(struct world *w, struct process *p, int queue, bool pause)
+{
+    struct pause_op op;
+    int rc;
+    pause_op_init(&op, STR(ENGINE_TENANT_DEFAULT), str_of(QUEUE_NAMES[queue]), pause);
+    do
+        rc = engine_apply_one(p->engine, &op.op, NULL);
+    while (rc == 0 && pause_op_goes_on(&op));
+    world_say(w, "  %s %s: %s", pause ? "pause" : "resume", QUEUE_NAMES[queue],
+              redrive_err_name(rc));
+    w->judge.paused[queue] = after_request(w->judge.paused[queue], pause, rc);
+}
+
+static void tick(struct world *w, struct process *p)
+{
+    int64_t next_ms = 0;
+    const int rc = engine_tick(p->engine, &next_ms, NULL);
+    world_say(w, "  tick: %s", redrive_err_name(rc));
+}
+
+static void pass(struct world *w)
+{
+    static const int64_t MS[] = {1, 10, 100, 1000, 1000, 5000, 5000, 10000, 31000, 60000};
+    const int64_t ms =
+        chance(w, 1) ? INT64_C(26) * 3600 * 1000 : MS[below(w, sizeof MS / sizeof MS[0])];
+    w->now_ms += ms;
+    world_say(w, "  %lld ms pass", (long long)ms);
+}
+
+void world_act(struct world *w, struct process *p)
+{
+    const uint64_t luck = below(w, 100);
+    if (luck < 12)
+        act_together(w, p, true, false, false);
+    else if (luck < 28)
+        act_together(w, p, false, true, false);
+    else if (luck < 42)
+        act_together(w, p, false, false, true);
+    else if (luck < 58)
+        act_together(w, p, chance(w, 40), true, true);
+    else if (luck < 60 && w->n_runs > 0)
+        w->n_runs--; /* a worker dies: the lease of its run ends */
+    else if (luck < 64)
+        extend(w, p);
+    else if (luck < 68)
+        settle_stale(w, p);
+    else if (luck < 76)
+        change(w, p);
+    else if (luck < 78)
+        set_breaker(w, p, chance(w, 50));
+    else if (luck < 80)
+        set_pause(w, p, (int)below(w, 2), chance(w, 50));
+    else if (luck < 90)
+        tick(w, p);
+    else
+        pass(w);
+}
+
+void world_work_off(struct world *w, struct process *p)
+{
+    struct settling settling;
+    struct claim_op claim;
+    if (w->judge.tripped != IS_NOT)
+        set_breaker(w, p, false);
+    for (int queue = 0; queue < 2; queue++)
+        if (w->judge.paused[queue] != IS_NOT)
+            set_pause(w, p, queue, false);
+    for (int i = 0; i < 10 && engine_next_ms(p->engine) <= w->now_ms; i++)
+        tick(w, p);
+    tick(w, p);
+    claim_init(&claim, 8);
+    (void)engine_apply_one(p->engine, &claim.op, NULL);
+    claim_end(w, p, &claim, true);
+    while (w->n_runs > 0) {
+        settle_init(w, &settling, true);
+        (void)engine_apply_one(p->engine, &settling.op.op, NULL);
+        settle_end(w, p, &settling);
+    }
+}

@@ -1,0 +1,115 @@
+/* judge.h - whether what processes answer and what the store holds agrees with the invariants of
+ * docs/architecture.md.
+ *
+ * The judge shares no code with the engine or a store. It keeps its own account of each job from
+ * the answers that clients and workers were given, and compares it with all rows of the store after
+ * each step. An answer that was lost leaves both possibilities open until a row decides.
+ */
+#ifndef TESTS_SIMULATION_JUDGE_H
+#define TESTS_SIMULATION_JUDGE_H
+
+#include "core/decide.h"
+#include "store/store.h"
+
+#define JUDGE_JOBS_MAX 4096 /* of one run; ended jobs that are gone make room */
+#define JUDGE_ID_MAX   24
+
+enum belief {
+    IS_NOT,   /* it has surely not happened */
+    MAYBE,    /* its answer was lost */
+    IS_SURELY /* it was acknowledged */
+};
+
+/* What is known of a job. */
+struct known {
+    char id[JUDGE_ID_MAX];
+    char key[JUDGE_ID_MAX];
+    int task; /* number in TASKS, judge.c */
+    int queue;
+    int priority;
+    uint64_t payload_hash;
+    enum belief submitted;
+    enum belief removed;
+    int64_t not_before_ms; /* no start before this time */
+
+    /* The latest run that was handed out. */
+    uint64_t token; /* 0: none */
+    int64_t lease_until_ms;
+    enum belief run_ended;
+    enum redrive_state expected; /* by an answer in this step; REDRIVE_STATE_COUNT: none */
+
+    /* The row as it was after the last step. */
+    bool was_there;
+    int64_t seq;
+    enum redrive_state state;
+    uint32_t epoch, attempts;
+    int64_t finished_ms;
+    enum belief redriven; /* in this step */
+};
+
+struct judge {
+    struct known *jobs; /* JUDGE_JOBS_MAX */
+    size_t n;
+    unsigned long ids; /* given out so far */
+    enum belief paused[2];
+    enum belief tripped; /* the breaker of the task `call`, by hand */
+    char complaint[256]; /* empty: none */
+    int invariant;
+};
+
+/* The tasks, queues and settings that the judge knows; world.c gives the engines the same. */
+enum {
+    TASK_PLAIN,
+    TASK_CALL,
+    TASK_SLOW,
+    TASK_COUNT
+};
+extern const char *const TASK_NAMES[TASK_COUNT];
+extern const char *const QUEUE_NAMES[2];
+#define MAX_ATTEMPTS 4
+#define SLOW_LIMIT   2
+#define CALL_PROBES  1
+#define COMPLETED_MS (60 * 60 * 1000) /* how long a completed or cancelled job is kept */
+#define DEAD_DAYS    1
+#define JUDGE_CONFIG                                                                    \
+    "retention: {completed: 1h, cancelled: 1h}\n"                                       \
+    "defaults:\n"                                                                       \
+    "  retry: {strategy: fixed, initial_delay: 5s, max_attempts: 4, jitter: false, "    \
+    "total_timeout: 0s, dlq_retention_days: 1}\n"                                       \
+    "tasks:\n"                                                                          \
+    "  plain: {breaker: {failure_threshold: 0, failure_rate: 0}}\n"                     \
+    "  call: {breaker: {failure_threshold: 3, failure_rate: 0, recovery_timeout: 30s, " \
+    "recovery_jitter: 0, half_open_max: 1}}\n"                                          \
+    "  slow: {breaker: {failure_threshold: 0, failure_rate: 0}, limits: {concurrency: 2}}\n"
+
+void judge_init(struct judge *judge);
+void judge_release(struct judge *judge);
+
+/* Keeps the first complaint. */
+void judge_complain(struct judge *judge, int invariant, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+struct known *judge_find(struct judge *judge, struct str id);
+struct known *judge_find_seq(struct judge *judge, int64_t seq);
+
+/* A client submits; the answer follows. A repetition has the id of a job that is known. */
+struct known *judge_submits(struct judge *judge, const struct job_spec *spec, int task, int queue);
+void judge_submitted(struct judge *judge, struct known *known, int op_code, int code, bool existed);
+
+/* A worker was given a job, now; it was started at another time if processes act in between. */
+void judge_started(struct judge *judge, const struct job *job, int64_t start_ms, int64_t now_ms);
+/* After a claim: whether a better job was left in the queue. `given` are those handed out. */
+void judge_order(struct judge *judge, struct store *eye, const struct job *given, size_t n);
+
+/* A worker has settled a run, by a transaction of this time. */
+void judge_settled(struct judge *judge, int64_t seq, uint64_t token, int op_code, int code,
+                   const struct decision *decision, int64_t at_ms);
+void judge_extended(struct judge *judge, int64_t seq, uint64_t token, int op_code, int code,
+                    int64_t until_ms, int64_t at_ms);
+/* Somebody has changed a job by hand. */
+void judge_changed(struct judge *judge, int64_t seq, enum move_kind kind, int op_code, int code);
+
+/* Compares all rows of the store with what is known. `thorough`: counts and histories too. */
+void judge_look(struct judge *judge, struct store *eye, int64_t now_ms, bool thorough);
+
+#endif

@@ -1,0 +1,271 @@
+/* world.c - processes, the store between an engine and its handle that fails, and steps. */
+#include "world.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "config/config.h"
+#include "engine/clock/tick.h"
+
+static void give_up(const char *what, const struct redrive_err *err)
+{
+    (void)fprintf(stderr, "simulation: %s: %s; %s\n", what, err->message, err->detail);
+    exit(2);
+}
+
+void world_say(const struct world *world, const char *format, ...)
+{
+    if (!world->trace)
+        return;
+    va_list args;
+    va_start(args, format);
+    (void)printf("%*s", (int)(4 * world->depth), "");
+    (void)vprintf(format, args);
+    (void)printf("\n");
+    va_end(args);
+}
+
+/* ---- The store that fails -------------------------------------------------------------------- */
+
+static struct process *process_of(struct store *store)
+{
+    return (struct process *)(void *)store;
+}
+
+static int fail(struct process *p, enum fault_kind kind, struct redrive_err *err)
+{
+    p->world->met[kind]++;
+    world_say(p->world, "  process %d: %s", p->number,
+              kind == FAULT_CONFLICT ? "another transaction was in the way" : "a call fails");
+    p->wrap.base.is_rolled_back = false;
+    return err_set(err, kind == FAULT_CONFLICT ? REDRIVE_E_CANCELLED : REDRIVE_E_IO,
+                   "this call was to fail");
+}
+
+static int die(struct process *p, enum fault_kind kind, struct redrive_err *err)
+{
+    p->is_dead = true;
+    world_say(p->world, "  process %d is killed", p->number);
+    return fail(p, kind, err);
+}
+
+static int before(struct wrap *wrap, struct redrive_err *err)
+{
+    struct process *p = (struct process *)(void *)wrap;
+    if (p->is_dead)
+        return err_set(err, REDRIVE_E_IO, "the process is dead");
+    p->calls++;
+    if (p->calls != p->plan.nth)
+        return 0;
+    switch (p->plan.kind) {
+    case FAULT_CALL_FAILS:
+    case FAULT_CONFLICT: return fail(p, p->plan.kind, err);
+    case FAULT_KILLED: return die(p, FAULT_KILLED, err);
+    default: return 0;
+    }
+}
+
+/* One step of another process, before this one's transaction begins. */
+static void let_other_go_first(struct process *p)
+{
+    struct world *w = p->world;
+    struct process *other =
+        &w->processes[(p->number + 1 + (int)rng_below(&w->rng, PROCESSES - 1)) % PROCESSES];
+    w->met[FAULT_OTHER_FIRST]++;
+    w->depth++;
+    other->plan = (struct plan){0};
+    world_act(w, other);
+    w->depth--;
+}
+
+static int begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
+                 int64_t *ret_shared_version, struct redrive_err *err)
+{
+    struct process *p = process_of(store);
+    p->begins++;
+    if (p->plan.kind == FAULT_OTHER_FIRST && p->begins == p->plan.nth && p->world->depth == 0)
+        let_other_go_first(p);
+    int rc = before(&p->wrap, err);
+    if (rc == 0)
+        rc = store_ops(p->wrap.inner)
+                 ->begin(p->wrap.inner, now_ms, ret_now_ms, ret_shared_version, err);
+    if (rc == 0)
+        p->transaction_ms = *ret_now_ms;
+    return rc;
+}
+
+static int commit(struct store *store, struct redrive_err *err)
+{
+    struct process *p = process_of(store);
+    int rc = before(&p->wrap, err);
+    if (rc == 0)
+        rc = store_ops(p->wrap.inner)->commit(p->wrap.inner, err);
+    if (rc != 0 || ++p->commits != p->plan.nth)
+        return rc;
+    if (p->plan.kind == FAULT_ANSWER_LOST)
+        return fail(p, FAULT_ANSWER_LOST, err);
+    return p->plan.kind == FAULT_KILLED_COMMITTED ? die(p, FAULT_KILLED_COMMITTED, err) : 0;
+}
+
+/* ---- Processes ------------------------------------------------------------------------------- */
+
+static int64_t clock_of(void *ctx)
+{
+    return ((const struct world *)ctx)->now_ms;
+}
+
+static struct store *open_handle(const struct world *world)
+{
+    const struct store_options options = {
+        .create = true, .caller_time = true, .busy_wait_ms = 1000};
+    struct redrive_err err = {0};
+    struct store *store;
+    if (store_open(world->url, &options, &store, &err) < 0)
+        give_up("the store cannot be opened", &err);
+    return store;
+}
+
+static void start_process(struct world *world, int number)
+{
+    struct process *p = &world->processes[number];
+    struct redrive_err err = {0};
+    *p = (struct process){.handle = open_handle(world), .world = world, .number = number};
+    buggy_init(&p->buggy, p->handle, world->bug);
+    wrap_init(&p->wrap, wrap_store(&p->buggy.wrap));
+    p->wrap.before = before;
+    p->wrap.ops.begin = begin;
+    p->wrap.ops.commit = commit;
+    const struct engine_options options = {
+        .store = wrap_store(&p->wrap),
+        .config = world->config,
+        .clock = clock_of,
+        .clock_ctx = world,
+        .seed = rng_mix(world->seed ^ rng_mix((uint64_t)number + PROCESSES * world->killed)) | 1,
+    };
+    if (engine_open(&options, &p->engine, &err) < 0)
+        give_up("an engine cannot be opened", &err);
+}
+
+static void stop_process(struct process *p)
+{
+    p->is_dead = true; /* nothing that closing does reaches the store */
+    engine_close(p->engine);
+    store_close(p->handle);
+}
+
+static void load_config(struct world *world)
+{
+    char path[] = "/tmp/simulation-XXXXXX";
+    struct config_report report;
+    int fd = mkstemp(path);
+    if (fd < 0 || write(fd, JUDGE_CONFIG, strlen(JUDGE_CONFIG)) != (ssize_t)strlen(JUDGE_CONFIG))
+        abort();
+    const struct config_sources sources = {.path = path, .path_required = true};
+    if (config_load(&sources, &world->config, &report) < 0)
+        give_up("the configuration", &report.errors[0]);
+    (void)close(fd);
+    (void)unlink(path);
+}
+
+void world_open(struct world *world, uint64_t seed, const char *store_name, enum bug bug)
+{
+    *world = (struct world){.seed = seed, .now_ms = WORLD_START_MS, .bug = bug};
+    stores_new_url(store_name, world->url);
+    load_config(world);
+    judge_init(&world->judge);
+    world->eye = open_handle(world);
+    for (int i = 0; i < PROCESSES; i++)
+        start_process(world, i);
+}
+
+void world_close(struct world *world)
+{
+    for (int i = 0; i < PROCESSES; i++)
+        stop_process(&world->processes[i]);
+    store_close(world->eye);
+    judge_release(&world->judge);
+    config_free(world->config);
+    stores_remove(world->url);
+}
+
+/* ---- Steps ----------------------------------------------------------------------------------- */
+
+static void replace_dead(struct world *world)
+{
+    for (int i = 0; i < PROCESSES; i++)
+        if (world->processes[i].is_dead) {
+            stop_process(&world->processes[i]);
+            world->killed++;
+            start_process(world, i);
+        }
+}
+
+static struct plan draw_plan(struct world *world)
+{
+    const uint64_t kind = rng_below(&world->rng, FAULT_COUNT * 4);
+    return kind == FAULT_NONE || kind >= FAULT_COUNT
+               ? (struct plan){0}
+               : (struct plan){(enum fault_kind)kind, 1 + (unsigned)rng_below(&world->rng, 9)};
+}
+
+static void begin_step(struct process *p, struct plan plan)
+{
+    p->plan = plan;
+    p->calls = p->commits = p->begins = 0;
+}
+
+bool world_step(struct world *world, unsigned long n)
+{
+    world->step = n;
+    rng_seed(&world->rng, rng_mix(world->seed) ^ rng_mix(n));
+    struct process *p = &world->processes[rng_below(&world->rng, PROCESSES)];
+    struct plan plan = draw_plan(world);
+    /* Commits and begins are few in a step. */
+    if (plan.kind == FAULT_ANSWER_LOST || plan.kind == FAULT_KILLED_COMMITTED ||
+        plan.kind == FAULT_OTHER_FIRST)
+        plan.nth = plan.nth > 6 ? 2 : 1;
+    begin_step(p, world->is_calm ? (struct plan){0} : plan);
+    world_say(world, "step %lu, process %d", n, p->number);
+    world_act(world, p);
+    replace_dead(world);
+    judge_look(&world->judge, world->eye, world->now_ms, n % 16 == 0);
+    return world->judge.complaint[0] == '\0';
+}
+
+static size_t live_jobs(const struct judge *judge)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < judge->n; i++)
+        n += judge->jobs[i].state != REDRIVE_STATE_COMPLETED &&
+             judge->jobs[i].state != REDRIVE_STATE_FAILED &&
+             judge->jobs[i].state != REDRIVE_STATE_DEAD_LETTER &&
+             judge->jobs[i].state != REDRIVE_STATE_CANCELLED;
+    return n;
+}
+
+bool world_drain(struct world *world)
+{
+    const int64_t end_ms = world->now_ms + 24 * 3600 * 1000;
+    struct redrive_err err = {0};
+    world->is_calm = true;
+    world_say(world, "no more faults");
+    for (int i = 0; i < PROCESSES; i++)
+        begin_step(&world->processes[i], (struct plan){0});
+    for (size_t round = 0; live_jobs(&world->judge) > 0 && world->now_ms < end_ms; round++) {
+        world_work_off(world, &world->processes[round % PROCESSES]);
+        judge_look(&world->judge, world->eye, world->now_ms, true);
+        if (world->judge.complaint[0] != '\0')
+            return false;
+        world->now_ms += 1000;
+    }
+    for (size_t i = 0; i < world->judge.n && live_jobs(&world->judge) > 0; i++)
+        if (world->judge.jobs[i].finished_ms == 0)
+            judge_complain(&world->judge, 12, "%s is still %s a day after the last fault",
+                           world->judge.jobs[i].id, redrive_state_name(world->judge.jobs[i].state));
+    if (store_ops(world->eye)->verify(world->eye, NULL, NULL, &err) < 0)
+        judge_complain(&world->judge, 12, "the store is not whole: %s", err.message);
+    return world->judge.complaint[0] == '\0';
+}
