@@ -30,14 +30,20 @@ static void load_config(struct bed *bed, const char *yaml)
     (void)unlink(path);
 }
 
-static struct engine *open_engine(struct bed *bed, uint64_t seed)
+static struct store *open_store(const struct bed *bed)
 {
-    const struct store_options store_options = {.create = true, .caller_time = true};
+    const struct store_options options = {.create = true, .caller_time = true};
     struct redrive_err err = {0};
     struct store *store;
-    struct engine *engine;
-    if (store_open(bed->url, &store_options, &store, &err) < 0)
+    if (store_open(bed->url, &options, &store, &err) < 0)
         fail_msg("%s: %s", err.message, err.detail);
+    return store;
+}
+
+static struct engine *open_engine(struct bed *bed, struct store *store, uint64_t seed)
+{
+    struct redrive_err err = {0};
+    struct engine *engine;
     const struct engine_options options = {
         .store = store,
         .config = bed->config,
@@ -51,22 +57,34 @@ static struct engine *open_engine(struct bed *bed, uint64_t seed)
     return engine;
 }
 
-void bed_init(struct bed *bed, const char *yaml)
+static void init_without_engine(struct bed *bed, const char *yaml, int64_t now_ms)
 {
     const char *tmp = getenv("TMPDIR");
-    *bed = (struct bed){.now_ms = BED_START_MS};
+    *bed = (struct bed){.now_ms = now_ms};
     (void)snprintf(bed->dir, sizeof bed->dir, "%.40s/engine-XXXXXX", tmp ? tmp : "/tmp");
     assert_non_null(mkdtemp(bed->dir));
-    stores_new_url(stores_name(), bed->url);
     if (yaml)
         load_config(bed, yaml);
-    bed->engine = open_engine(bed, 7);
+}
+
+void bed_init(struct bed *bed, const char *yaml)
+{
+    init_without_engine(bed, yaml, BED_START_MS);
+    stores_new_url(stores_name(), bed->url);
+    bed->engine = open_engine(bed, open_store(bed), 7);
+    bed_tick(bed);
+}
+
+void bed_init_on(struct bed *bed, const char *yaml, struct store *store, int64_t now_ms)
+{
+    init_without_engine(bed, yaml, now_ms);
+    bed->engine = open_engine(bed, store, 7);
     bed_tick(bed);
 }
 
 struct engine *bed_second_engine(struct bed *bed)
 {
-    return open_engine(bed, 8);
+    return open_engine(bed, open_store(bed), 8);
 }
 
 void bed_release(struct bed *bed)
@@ -74,7 +92,8 @@ void bed_release(struct bed *bed)
     claim_op_release(&bed->claim);
     engine_close(bed->engine);
     config_free(bed->config);
-    stores_remove(bed->url);
+    if (bed->url[0])
+        stores_remove(bed->url);
     (void)rmdir(bed->dir);
 }
 

@@ -29,6 +29,9 @@ struct bed {
 
 /* Opens everything; a NULL configuration is no configuration. */
 void bed_init(struct bed *bed, const char *yaml);
+/* The same on a store that the test has opened and takes care of, from a time on. The engine closes
+ * it: see tests/store/wrap.h for one that outlives the engine. */
+void bed_init_on(struct bed *bed, const char *yaml, struct store *store, int64_t now_ms);
 void bed_release(struct bed *bed);
 
 /* A further engine on the same store. */
