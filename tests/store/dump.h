@@ -11,8 +11,8 @@
 
 /* Empties the buffer first. Fails the test when a read fails. */
 void dump_store(struct store *store, struct buf *ret);
-/* The same of a store that may be damaged: 0, or the code of the read that failed; REDRIVE_E_CORRUPT
- * also when two ways to read a job do not give the same. */
+/* The same of a store that may be damaged: 0, or the code of the read that failed;
+ * REDRIVE_E_CORRUPT also when two ways to read a job do not give the same. */
 int dump_damaged_store(struct store *store, struct buf *ret);
 
 #endif

@@ -1,0 +1,256 @@
+#include "workload.h"
+
+#include <stdlib.h>
+
+#define DAY_MS    INT64_C(86400000)
+#define CLAIM_MAX 16
+#define BIG_BYTES 20000
+
+/* ---- Verbs ----------------------------------------------------------------------------------- */
+
+/* An existing job that stands for the new one is an answer too. */
+#define PUT(bed, ...) assert_true(bed_try_submit(bed, &(struct job_spec){__VA_ARGS__}) >= 0)
+
+/* A string of JSON that takes several pages of the file. */
+static void put_big(struct bed *bed, const char *id)
+{
+    char *payload = malloc(BIG_BYTES);
+    assert_non_null(payload);
+    memset(payload, 'x', BIG_BYTES);
+    payload[0] = payload[BIG_BYTES - 1] = '"';
+    PUT(bed, .id = str_of(id), .task = STR("mail"), .payload = {payload, BIG_BYTES});
+    free(payload);
+}
+
+static void put_many(struct bed *bed, const char *task, unsigned first, size_t n)
+{
+    struct job_spec specs[CLAIM_MAX];
+    char ids[CLAIM_MAX][24];
+    struct submit_op op;
+    assert_true(n <= CLAIM_MAX);
+    for (size_t i = 0; i < n; i++) {
+        (void)snprintf(ids[i], sizeof ids[i], "%s-%u", task, first + (unsigned)i);
+        specs[i] = (struct job_spec){
+            .id = str_of(ids[i]),
+            .task = str_of(task),
+            .payload = STR("{\"to\":\"a@example.org\"}"),
+            .priority = (int32_t)(i % 3),
+        };
+    }
+    assert_int_equal(submit_op_init(&op, bed->engine, specs, n, NULL), 0);
+    assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
+    submit_op_release(&op);
+}
+
+/* Claims up to `n` jobs and settles them in one operation: every third fails for now, every fifth
+ * for good. */
+static void work(struct bed *bed, size_t n)
+{
+    static const struct outcome WELL = {.ending = ENDING_RAN};
+    static const struct outcome TRANSIENT = {
+        .ending = ENDING_RAN,
+        .failure = {.status = "TRANSIENT_FAIL", .error_type = "Timeout", .message = "no answer"}};
+    static const struct outcome PERMANENT = {
+        .ending = ENDING_RAN,
+        .failure = {.status = "PERMANENT_FAIL", .error_type = "Refused", .message = "bad input"}};
+    struct settlement items[CLAIM_MAX];
+    struct settle_op op;
+    assert_true(n <= CLAIM_MAX);
+    const size_t got = bed_claim(bed, n);
+    for (size_t i = 0; i < got; i++) {
+        const struct job *job = &bed->claim.jobs[i];
+        items[i] = (struct settlement){
+            .seq = job->status.seq,
+            .token = job->status.token,
+            .outcome = i % 3 == 2   ? TRANSIENT
+                       : i % 5 == 4 ? PERMANENT
+                                    : WELL,
+            .result = i % 2 ? STR("{\"sent\":true}") : (struct str){0},
+        };
+    }
+    if (got == 0)
+        return;
+    settle_op_init(&op, items, got);
+    assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
+    for (size_t i = 0; i < got; i++)
+        assert_int_equal(items[i].ret.code, 0);
+}
+
+static void extend(struct bed *bed, const struct job *job)
+{
+    struct extension item = {
+        .seq = job->status.seq, .token = job->status.token, .lease_ms = 120000};
+    struct extend_op op;
+    extend_op_init(&op, &item, 1);
+    assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
+    assert_int_equal(item.ret.code, 0);
+}
+
+static void pause_queue(struct bed *bed, bool pause)
+{
+    struct pause_op op;
+    pause_op_init(&op, (struct str){0}, STR("default"), pause);
+    do
+        assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
+    while (pause_op_goes_on(&op));
+}
+
+/* By its id; a job that the move does not fit is refused, which is an answer. */
+static void change(struct bed *bed, enum move_kind kind, const char *id)
+{
+    struct change_item item = {
+        .tenant = STR(ENGINE_TENANT_DEFAULT), .id = str_of(id), .payload = STR("{\"edited\":1}")};
+    struct change_op op;
+    change_op_init(&op, kind, &item, 1);
+    assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
+}
+
+/* ---- A busy queue ---------------------------------------------------------------------------- */
+
+static void put_all_kinds(struct bed *bed)
+{
+    put_many(bed, "mail", 0, 12);
+    put_big(bed, "big-1");
+    PUT(bed, .id = STR("key-1"), .task = STR("mail"), .unique_key = STR("invoice-7"));
+    PUT(bed, .id = STR("key-2"), .task = STR("mail"), .unique_key = STR("invoice-7"));
+    PUT(bed, .id = STR("once-1"), .task = STR("mail"), .unique_key = STR("welcome"),
+        .unique_forever = true);
+    PUT(bed, .id = STR("later-1"), .task = STR("mail"), .process_after_ms = bed->now_ms + 60000);
+    PUT(bed, .id = STR("due-1"), .task = STR("brief"), .deadline_ms = bed->now_ms + 90000,
+        .process_after_ms = bed->now_ms + DAY_MS);
+    put_many(bed, "single", 0, 3);
+}
+
+static void busy_first_life(struct bed *bed)
+{
+    put_all_kinds(bed);
+    work(bed, 6);
+    extend(bed, bed_claim_one(bed));
+    assert_int_equal(bed_succeed(bed, &bed->claim.jobs[0]), 0);
+    for (int i = 0; i < 4; i++) { /* the breaker opens, what is left parks */
+        put_many(bed, "call", (unsigned)i * 4, 4);
+        work(bed, 5);
+        bed_pass(bed, 5000);
+    }
+    change(bed, MOVE_CANCEL, "later-1");
+    work(bed, 16);
+    bed_pass(bed, 40000); /* leases end, probes go */
+    work(bed, 3);
+    (void)bed_claim(bed, 2); /* their worker dies with the process */
+}
+
+static void busy_second_life(struct bed *bed)
+{
+    pause_queue(bed, true);
+    PUT(bed, .id = STR("once-2"), .task = STR("mail"), .unique_key = STR("welcome"),
+        .unique_forever = true);
+    put_big(bed, "big-2");
+    bed_pass(bed, 31000);
+    pause_queue(bed, false);
+    for (int i = 0; i < 6; i++) {
+        work(bed, 8);
+        bed_pass(bed, 6000);
+    }
+    PUT(bed, .id = STR("hand-1"), .task = STR("brief"));
+    change(bed, MOVE_END, "hand-1");
+    change(bed, MOVE_EDIT, "hand-1");
+    change(bed, MOVE_REDRIVE, "hand-1");
+    change(bed, MOVE_END, "hand-1");
+    change(bed, MOVE_REMOVE, "mail-0");
+    bed_pass(bed, DAY_MS + 100000); /* what has completed goes */
+    work(bed, 4);
+    bed_pass(bed, 2 * DAY_MS);
+    put_many(bed, "mail", 100, 10);
+    work(bed, 10);
+}
+
+/* Many small transactions: the log starts again and again. */
+static void busy_third_life(struct bed *bed)
+{
+    for (unsigned i = 0; i < 16; i++) {
+        put_many(bed, "mail", 200 + i * 3, 3);
+        work(bed, 4);
+        bed_pass(bed, 5000);
+    }
+    change(bed, MOVE_REDRIVE, "mail-4");
+    for (unsigned i = 0; i < 8; i++) {
+        put_many(bed, i % 2 ? "single" : "call", 300 + i * 2, 2);
+        work(bed, 3);
+        bed_pass(bed, DAY_MS / 2);
+    }
+}
+
+static const struct life BUSY_LIVES[] = {
+    {.live = busy_first_life},
+    {.live = busy_second_life},
+    {.live = busy_third_life},
+};
+
+static const char BUSY_YAML[] =
+    "tasks:\n"
+    "  mail: {retry: {strategy: fixed, initial_delay: 5s, max_attempts: 3, jitter: false},\n"
+    "         breaker: {failure_threshold: 0, failure_rate: 0}}\n"
+    "  call: {retry: {strategy: fixed, initial_delay: 5s, max_attempts: 9, jitter: false},\n"
+    "         breaker: {failure_threshold: 2, recovery_timeout: 30s, recovery_jitter: 0}}\n"
+    "  single: {limits: {concurrency: 1}}\n"
+    "  brief: {retry: {dlq_retention_days: 2}}\n"
+    "cron: {nightly: {task: mail, schedule: \"0 3 * * *\"}}\n";
+
+const struct workload WORKLOAD_BUSY = {
+    .name = "busy",
+    .yaml = BUSY_YAML,
+    .lives = BUSY_LIVES,
+    .n_lives = sizeof BUSY_LIVES / sizeof BUSY_LIVES[0],
+};
+
+const struct workload WORKLOAD_SHORT = {
+    .name = "short",
+    .yaml = BUSY_YAML,
+    .lives = BUSY_LIVES,
+    .n_lives = 1,
+};
+
+/* ---- An older schema ------------------------------------------------------------------------- */
+
+/* Nothing is settled: a migration from before version 5 lets breakers begin anew, which count
+ * that. */
+static void fill(struct bed *bed)
+{
+    put_many(bed, "mail", 0, 12);
+    change(bed, MOVE_END, "mail-1");
+    change(bed, MOVE_CANCEL, "mail-3");
+    PUT(bed, .id = STR("later-1"), .task = STR("mail"), .process_after_ms = bed->now_ms + 60000);
+    PUT(bed, .id = STR("due-1"), .task = STR("mail"), .deadline_ms = bed->now_ms + 90000);
+    PUT(bed, .id = STR("key-1"), .task = STR("mail"), .unique_key = STR("invoice-7"));
+    (void)bed_claim(bed, 1);
+}
+
+static void go_on(struct bed *bed)
+{
+    bed_pass(bed, 6000);
+    work(bed, 8);
+    bed_pass(bed, 100000);
+    work(bed, 8);
+}
+
+/* What the scripts from the third on have added is taken away. */
+static const char BACK_TO_VERSION_2[] =
+    "DROP VIEW limits; ALTER TABLE shared DROP COLUMN used; ALTER TABLE shared DROP COLUMN sent;"
+    "DROP VIEW breakers; DROP VIEW paused_queues; DROP VIEW workers; DROP VIEW tasks;"
+    "DROP TABLE deadlines; DROP TABLE time_locked; PRAGMA user_version = 2";
+
+static const struct life MIGRATION_LIVES[] = {
+    {.live = fill},
+    {.sql_before = BACK_TO_VERSION_2, .live = go_on},
+};
+
+const struct workload WORKLOAD_MIGRATION = {
+    .name = "migration",
+    .yaml =
+        "tasks:\n"
+        "  mail: {retry: {strategy: fixed, initial_delay: 5s, max_attempts: 3, jitter: false},\n"
+        "         breaker: {failure_threshold: 0, failure_rate: 0}}\n",
+    .lives = MIGRATION_LIVES,
+    .n_lives = sizeof MIGRATION_LIVES / sizeof MIGRATION_LIVES[0],
+    .first = 1,
+};
