@@ -292,7 +292,7 @@ static void set_breaker(struct world *w, struct process *p, bool trip)
                     trip ? BREAKER_TRIP : BREAKER_RESET);
     const int rc = engine_apply_one(p->engine, &op.op, NULL);
     world_say(w, "  %s the breaker: %s", trip ? "trip" : "reset", redrive_err_name(rc));
-    w->judge.tripped = after_request(w->judge.tripped, trip, rc);
+    judge_controlled(&w->judge, trip, rc);
 }
 
 static void set_pause(struct world *w, struct process *p, int queue, bool pause)

@@ -15,7 +15,8 @@ const char *const QUEUE_NAMES[2] = {"default", "bulk"};
 
 void judge_init(struct judge *judge)
 {
-    *judge = (struct judge){.jobs = calloc(JUDGE_JOBS_MAX, sizeof *judge->jobs)};
+    *judge = (struct judge){.jobs = calloc(JUDGE_JOBS_MAX, sizeof *judge->jobs),
+                            .breaker = {.counts = true}};
     if (!judge->jobs)
         abort();
 }
@@ -131,6 +132,47 @@ void judge_changed(struct judge *judge, int64_t seq, enum move_kind kind, int op
     }
 }
 
+void judge_controlled(struct judge *judge, bool trip, int op_code)
+{
+    const enum belief done = happened(op_code, 0);
+    if (done == IS_NOT)
+        return;
+    judge->tripped = done == MAYBE ? MAYBE : trip ? IS_SURELY : IS_NOT;
+    judge->breaker.counts = false;
+    judge->breaker.open_until_ms = 0;
+}
+
+/* ---- The breaker ----------------------------------------------------------------------------- */
+
+/* A call that is no probe was let through: the breaker is closed. */
+static void hear_start(struct judge *judge, const struct job *job, int64_t start_ms)
+{
+    struct heard *b = &judge->breaker;
+    const struct breaker_permit permit = job->status.permit;
+    if (start_ms < b->open_until_ms)
+        judge_complain(judge, 10, "%.*s runs %lld ms after %d failures in a row",
+                       (int)job->spec.id.len, job->spec.id.ptr,
+                       (long long)(start_ms - (b->open_until_ms - RECOVERY_MS)), CALL_FAILURES);
+    if (permit.probe == 0 && permit.generation > b->generation)
+        *b = (struct heard){.counts = true, .generation = permit.generation};
+}
+
+static void hear_end(struct judge *judge, const struct known *known, enum belief done,
+                     enum breaker_result result, int64_t at_ms)
+{
+    struct heard *b = &judge->breaker;
+    if (!b->counts || known->permit.generation != b->generation || known->permit.probe != 0)
+        return;
+    if (done == MAYBE)
+        b->counts = false;
+    else if (result == BREAKER_SUCCESS)
+        b->in_a_row = 0;
+    else if (result == BREAKER_FAILURE && ++b->in_a_row == CALL_FAILURES) {
+        b->open_until_ms = at_ms + RECOVERY_MS;
+        b->counts = false;
+    }
+}
+
 /* ---- Workers --------------------------------------------------------------------------------- */
 
 static void check_start(struct judge *judge, const struct known *known, const struct job *job,
@@ -173,6 +215,9 @@ void judge_started(struct judge *judge, const struct job *job, int64_t start_ms,
         return;
     }
     check_start(judge, known, job, start_ms, now_ms);
+    if (known->task == TASK_CALL)
+        hear_start(judge, job, start_ms);
+    known->permit = job->status.permit;
     known->token = job->status.token;
     known->lease_until_ms = job->status.lease_until_ms;
     known->run_ended = IS_NOT;
@@ -212,6 +257,8 @@ void judge_settled(struct judge *judge, int64_t seq, uint64_t token, int op_code
                        redrive_err_name(code));
     if (!known || done == IS_NOT || known->token != token)
         return;
+    if (known->task == TASK_CALL)
+        hear_end(judge, known, done, decision->breaker, at_ms);
     if (done > known->run_ended)
         known->run_ended = done;
     if (done != IS_SURELY)
@@ -308,6 +355,7 @@ static void remember_row(struct known *known, const struct job *job)
     if (s->state == REDRIVE_STATE_RUNNING) {
         known->token = s->token;
         known->lease_until_ms = s->lease_until_ms;
+        known->permit = s->permit;
         known->run_ended = IS_NOT;
     } else if (known->token != 0) {
         known->run_ended = IS_SURELY;

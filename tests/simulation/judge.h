@@ -36,7 +36,8 @@ struct known {
     uint64_t token; /* 0: none */
     int64_t lease_until_ms;
     enum belief run_ended;
-    enum redrive_state expected; /* by an answer in this step; REDRIVE_STATE_COUNT: none */
+    struct breaker_permit permit; /* under which it runs */
+    enum redrive_state expected;  /* by an answer in this step; REDRIVE_STATE_COUNT: none */
 
     /* The row as it was after the last step. */
     bool was_there;
@@ -47,12 +48,21 @@ struct known {
     enum belief redriven; /* in this step */
 };
 
+/* The breaker of the task `call`, as far as answers tell: failures in a row open it. */
+struct heard {
+    bool counts;           /* it was closed, and nothing is in doubt since */
+    uint64_t generation;   /* of the permits that count */
+    unsigned in_a_row;     /* failures */
+    int64_t open_until_ms; /* no call before, unless it is reset by hand */
+};
+
 struct judge {
     struct known *jobs; /* JUDGE_JOBS_MAX */
     size_t n;
     unsigned long ids; /* given out so far */
     enum belief paused[2];
     enum belief tripped; /* the breaker of the task `call`, by hand */
+    struct heard breaker;
     char complaint[256]; /* empty: none */
     int invariant;
 };
@@ -66,11 +76,13 @@ enum {
 };
 extern const char *const TASK_NAMES[TASK_COUNT];
 extern const char *const QUEUE_NAMES[2];
-#define MAX_ATTEMPTS 4
-#define SLOW_LIMIT   2
-#define CALL_PROBES  1
-#define COMPLETED_MS (60 * 60 * 1000) /* how long a completed or cancelled job is kept */
-#define DEAD_DAYS    1
+#define MAX_ATTEMPTS  4
+#define SLOW_LIMIT    2
+#define CALL_FAILURES 3
+#define RECOVERY_MS   30000
+#define CALL_PROBES   1
+#define COMPLETED_MS  (60 * 60 * 1000) /* how long a completed or cancelled job is kept */
+#define DEAD_DAYS     1
 #define JUDGE_CONFIG                                                                    \
     "retention: {completed: 1h, cancelled: 1h}\n"                                       \
     "defaults:\n"                                                                       \
@@ -106,7 +118,9 @@ void judge_settled(struct judge *judge, int64_t seq, uint64_t token, int op_code
                    const struct decision *decision, int64_t at_ms);
 void judge_extended(struct judge *judge, int64_t seq, uint64_t token, int op_code, int code,
                     int64_t until_ms, int64_t at_ms);
-/* Somebody has changed a job by hand. */
+/* The breaker was tripped or reset by hand, or may have been. */
+void judge_controlled(struct judge *judge, bool trip, int op_code);
+/* An operator has changed a job. */
 void judge_changed(struct judge *judge, int64_t seq, enum move_kind kind, int op_code, int code);
 
 /* Compares all rows of the store with what is known. `thorough`: counts and histories too. */
