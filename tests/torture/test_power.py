@@ -1,0 +1,28 @@
+"""A few power cuts under a server on a real file system; `make torture` and `make power-cuts` make more."""
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+RIG = pathlib.Path(__file__).resolve().parent / "power.py"
+SKIPPED = 77
+
+
+def cut(*words):
+    done = subprocess.run([sys.executable, RIG, *words], capture_output=True, text=True, check=False, timeout=150)
+    if done.returncode == SKIPPED:
+        pytest.skip(done.stdout.strip())
+    return done
+
+
+def test_what_was_acknowledged_survives_power_cuts():
+    done = cut("--cuts", "3")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 complaints" in done.stdout
+
+
+def test_rig_notices_a_disk_that_does_not_sync():
+    done = cut("--cuts", "3", "--no-sync")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "is not there" in done.stdout or "did not start again" in done.stdout
