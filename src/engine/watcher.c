@@ -30,8 +30,8 @@ struct watcher {
     const struct store_ops *ops;
     pthread_t thread;
     struct rng rng;
-    struct store_around around; /* as of the last look */
-    int64_t look_at_ms;         /* monotonic; INT64_MAX: never */
+    struct store_election election; /* as of the last look */
+    int64_t look_at_ms;             /* monotonic; INT64_MAX: never */
     atomic_bool stopping;
     atomic_bool gives_back;
     atomic_bool claims;
@@ -39,19 +39,19 @@ struct watcher {
 
 bool watcher_leads_at_first(const struct store *store)
 {
-    return !(store_ops(store)->capabilities & STORE_LOOKS_AROUND);
+    return !(store_ops(store)->capabilities & STORE_ELECTS);
 }
 
 static void tell(struct watcher *w, uint32_t notification)
 {
-    w->options.tell(w->options.ctx, notification, w->around.is_leader);
+    w->options.tell(w->options.ctx, notification, w->election.is_leader);
 }
 
 static int look(struct watcher *w)
 {
     const bool is_able = !w->options.can_lead || w->options.can_lead(w->options.ctx);
     const int64_t keep_ms = atomic_exchange(&w->gives_back, false) || !is_able ? 0 : KEEP_MS;
-    return w->ops->elect(w->options.store, keep_ms, atomic_load(&w->claims), &w->around, NULL);
+    return w->ops->elect(w->options.store, keep_ms, atomic_load(&w->claims), &w->election, NULL);
 }
 
 static void pause_us(int64_t us)
@@ -64,17 +64,17 @@ static void pause_us(int64_t us)
  * this one's turn. */
 static uint32_t ready_in_turn(struct watcher *w)
 {
-    const size_t n = w->around.claimers;
+    const size_t n = w->election.claimers;
     if (w->ops->capabilities & STORE_WAKES_FEW || n <= AT_ONCE || !atomic_load(&w->claims))
         return STORE_NOTIFY_READY;
     const int64_t within_us = n < PAUSE_MAX_US / APART_US ? (int64_t)n * APART_US : PAUSE_MAX_US;
     pause_us((int64_t)rng_below(&w->rng, (uint64_t)within_us));
-    return look(w) < 0 || w->around.has_ready ? STORE_NOTIFY_READY : 0;
+    return look(w) < 0 || w->election.has_ready ? STORE_NOTIFY_READY : 0;
 }
 
 static void follow(struct watcher *w, uint32_t notification)
 {
-    if (notification & STORE_NOTIFY_TIME && w->around.is_leader)
+    if (notification & STORE_NOTIFY_TIME && w->election.is_leader)
         tell(w, STORE_NOTIFY_TIME);
     uint32_t rest = notification & STORE_NOTIFY_READY ? ready_in_turn(w) : 0;
     if (clock_monotonic_ms() >= w->look_at_ms) {
@@ -82,8 +82,8 @@ static void follow(struct watcher *w, uint32_t notification)
         if (look(w) < 0) /* then this process may be the only one that still reaches the store */
             rest |= STORE_NOTIFY_TIME | STORE_NOTIFY_READY;
         else
-            rest |= (w->around.is_leader ? STORE_NOTIFY_TIME : 0) |
-                    (w->around.has_ready ? STORE_NOTIFY_READY : 0);
+            rest |= (w->election.is_leader ? STORE_NOTIFY_TIME : 0) |
+                    (w->election.has_ready ? STORE_NOTIFY_READY : 0);
     }
     tell(w, rest);
 }
@@ -116,8 +116,8 @@ int watcher_start(const struct watcher_options *options, struct watcher **ret,
     }
     w->options = *options;
     w->ops = store_ops(options->store);
-    w->around.is_leader = watcher_leads_at_first(options->store);
-    w->look_at_ms = w->around.is_leader ? INT64_MAX : 0;
+    w->election.is_leader = watcher_leads_at_first(options->store);
+    w->look_at_ms = w->election.is_leader ? INT64_MAX : 0;
     rng_seed(&w->rng, rng_system_seed());
     if (!thread_start(&w->thread, run, w)) {
         store_close(options->store);

@@ -45,7 +45,7 @@ struct job_spec {
     struct str limit_key;     /* which limit it falls under; absent: none */
     int32_t priority;         /* -100 … 100 */
     int32_t max_attempts;     /* by the policy of that time; the policy in force decides */
-    int64_t process_after_ms; /* for submit; from then on the status has it, and reads give 0 */
+    int64_t process_after_ms; /* for submit only: reads give 0 here, the status has it */
     int64_t deadline_ms;
 };
 
@@ -79,12 +79,11 @@ struct job_status {
 struct job {
     struct job_spec spec;
     struct job_status status;
-    bool is_damaged; /* the store knows that the spec is not what was submitted; see
-                      * job_is_damaged */
+    bool is_damaged; /* the store found that the spec is not what was submitted: job_is_damaged */
 };
 
-/* The attempts that people and handlers are told of. A policy that allows more than when the job
- * was submitted shows by the attempts that there were. */
+/* The maximum that people and handlers are shown: the one at submit, or the attempts so far if a
+ * later policy allowed more. */
 static inline uint32_t job_max_attempts(const struct job *job)
 {
     const uint32_t most = job->spec.max_attempts > 0 ? (uint32_t)job->spec.max_attempts : 0;

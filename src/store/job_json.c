@@ -1,3 +1,4 @@
+/* job_json.c - a job, its error and its attempts as JSON. */
 #include "store/job_json.h"
 
 #include "base/json/json.h"

@@ -1,7 +1,7 @@
 /* job_json.h - a job as every interface shows it.
  *
  * One object with the same names everywhere: the command line, exports, HTTP. Times are text,
- * 2026-05-01T12:00:00.000Z; what is absent is null. The payload stands there as it was submitted,
+ * 2026-05-01T12:00:00.000Z; what is absent is null. The payload is written as it was submitted,
  * byte for byte.
  */
 #ifndef STORE_JOB_JSON_H
@@ -14,7 +14,7 @@
 void job_write_json(struct json_writer *w, const struct job *job,
                     const struct attempt_page *history);
 
-/* The members of that object, for whoever adds some of its own between begin and end. */
+/* The members of that object, for callers that add members of their own between begin and end. */
 void job_write_members(struct json_writer *w, const struct job *job,
                        const struct attempt_page *history);
 
@@ -32,8 +32,8 @@ void job_write_value(struct json_writer *w, const char *key, struct str value);
  * job is shown and can be cancelled or removed, but must not run. */
 bool job_is_damaged(const struct job *job);
 
-/* Why it is where it is: the reason of a job that ended without success, `breaker` or `limit` of
- * one that is parked; NULL: nothing to say. */
+/* Why the job is in its state: the reason of one that ended without success, `breaker` or `limit`
+ * of one that is parked; NULL: no reason. */
 const char *job_reason_word(const struct job_status *status);
 
 #endif

@@ -1,31 +1,22 @@
-/* page.c - what belongs to pages and filters: releasing, order, limits of ready jobs. */
+/* page.c - what belongs to pages and filters: memory, order, matching, cursors, limits of claims.
+ */
 #include "store/page.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/err.h"
+#include "core/state.h"
 #include "store/shared.h"
+
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 void job_page_release(struct job_page *page)
 {
     arena_release(&page->arena);
     *page = (struct job_page){0};
-}
-
-void job_page_add_limit(struct job_page *page, const struct limit_sums *limit)
-{
-    const struct limit_sums *last = page->n_limits > 0 ? &page->limits[page->n_limits - 1] : NULL;
-    if (last && str_eq(last->key, limit->key) && str_eq(last->tenant, limit->tenant))
-        return;
-    const size_t n = page->n_limits;
-    if (!page->limits || (n & (n - 1)) == 0) { /* it is full: 0, or a power of 2 */
-        struct limit_sums *grown = arena_array(&page->arena, n ? 2 * n : 1, sizeof *grown);
-        if (!grown)
-            return;
-        if (n > 0)
-            memcpy(grown, page->limits, n * sizeof *grown);
-        page->limits = grown;
-    }
-    page->limits[page->n_limits++] = *limit;
 }
 
 void attempt_page_release(struct attempt_page *page)
@@ -46,17 +37,6 @@ void count_page_release(struct count_page *page)
     *page = (struct count_page){0};
 }
 
-int job_count_order(const void *left, const void *right)
-{
-    const struct job_count *a = left, *b = right;
-    int order = str_compare(a->tenant, b->tenant);
-    if (order == 0)
-        order = str_compare(a->queue, b->queue);
-    if (order == 0)
-        order = str_compare(a->task, b->task);
-    return order != 0 ? order : str_compare(a->gate, b->gate);
-}
-
 void group_page_release(struct group_page *page)
 {
     arena_release(&page->arena);
@@ -69,10 +49,216 @@ void remembered_key_page_release(struct remembered_key_page *page)
     *page = (struct remembered_key_page){0};
 }
 
+void shared_page_release(struct shared_page *page)
+{
+    arena_release(&page->arena);
+    *page = (struct shared_page){0};
+}
+
+void counter_page_release(struct counter_page *page)
+{
+    arena_release(&page->arena);
+    *page = (struct counter_page){0};
+}
+
+void *page_grow(struct arena *arena, void *rows, size_t n, size_t size)
+{
+    if (rows && (n & (n - 1)) != 0)
+        return rows;
+    void *grown = arena_array(arena, n ? 2 * n : 1, size);
+    if (grown && n > 0)
+        memcpy(grown, rows, n * size);
+    return grown;
+}
+
+void job_page_add_limit(struct job_page *page, const struct limit_sums *limit)
+{
+    const struct limit_sums *last = page->n_limits > 0 ? &page->limits[page->n_limits - 1] : NULL;
+    if (last && str_eq(last->key, limit->key) && str_eq(last->tenant, limit->tenant))
+        return;
+    struct limit_sums *grown =
+        page_grow(&page->arena, page->limits, page->n_limits, sizeof *page->limits);
+    if (!grown)
+        return;
+    page->limits = grown;
+    page->limits[page->n_limits++] = *limit;
+}
+
+/* ---- Order ----------------------------------------------------------------------------------- */
+
+int job_count_order(const void *left, const void *right)
+{
+    const struct job_count *a = left, *b = right;
+    int order = str_compare(a->tenant, b->tenant);
+    if (order == 0)
+        order = str_compare(a->queue, b->queue);
+    if (order == 0)
+        order = str_compare(a->task, b->task);
+    return order != 0 ? order : str_compare(a->gate, b->gate);
+}
+
+int group_count_order(const void *left, const void *right)
+{
+    const struct group_count *a = left, *b = right;
+    if (a->count != b->count)
+        return a->count > b->count ? -1 : 1;
+    if (a->last_ms != b->last_ms)
+        return a->last_ms > b->last_ms ? -1 : 1;
+    return a->example.status.seq > b->example.status.seq ? -1 : 1;
+}
+
+int shared_row_order(const void *left, const void *right)
+{
+    const struct shared_row *a = left, *b = right;
+    if (a->kind != b->kind)
+        return a->kind < b->kind ? -1 : 1;
+    const int order = str_compare(a->tenant, b->tenant);
+    return order != 0 ? order : str_compare(a->key, b->key);
+}
+
+int counter_order(const void *left, const void *right)
+{
+    const struct counter *a = left, *b = right;
+    int order = str_compare(a->tenant, b->tenant);
+    if (order == 0)
+        order = str_compare(a->name, b->name);
+    return order != 0 ? order : str_compare(a->label, b->label);
+}
+
+/* ---- Matching -------------------------------------------------------------------------------- */
+
+static bool is_wanted(struct str wanted, struct str s)
+{
+    return wanted.len == 0 || str_eq(wanted, s);
+}
+
+static bool is_in(uint32_t mask, unsigned bit)
+{
+    return mask == 0 || (mask >> bit & 1);
+}
+
+static bool ended_within(const struct job_filter *f, const struct job_status *s)
+{
+    if (f->finished_after_ms == 0 && f->finished_before_ms == 0)
+        return true;
+    return state_has_ended(s->state) && s->finished_ms >= f->finished_after_ms &&
+           (f->finished_before_ms == 0 || s->finished_ms < f->finished_before_ms);
+}
+
+bool job_filter_matches(const struct job_filter *f, const struct job *job)
+{
+    const struct job_spec *spec = &job->spec;
+    const struct job_status *s = &job->status;
+    return is_wanted(f->tenant, spec->tenant) && is_wanted(f->id, spec->id) &&
+           is_wanted(f->task, spec->task) && is_wanted(f->queue, spec->queue) &&
+           is_wanted(f->user, spec->user) && is_wanted(f->unique_key, spec->unique_key) &&
+           is_in(f->states, s->state) && is_in(f->classes, s->error.class_) &&
+           is_in(f->reasons, s->reason) && is_wanted(f->error_type, s->error.type) &&
+           str_contains(s->error.message, f->text) &&
+           (f->fingerprint == 0 || f->fingerprint == s->fingerprint) && ended_within(f, s);
+}
+
+/* ---- Claims ---------------------------------------------------------------------------------- */
+
 size_t claim_find(const struct str *names, size_t n, struct str name)
 {
     for (size_t i = 0; i < n; i++)
         if (str_eq(names[i], name))
             return i;
     return n;
+}
+
+bool claim_totals_init(struct claim_totals *totals, const struct claim_filter *filter)
+{
+    *totals = (struct claim_totals){.filter = filter};
+    if (!filter->task_limits)
+        return true;
+    totals->of_task = calloc(filter->n_tasks + 1, sizeof *totals->of_task);
+    return totals->of_task != NULL;
+}
+
+void claim_totals_release(struct claim_totals *totals)
+{
+    free(totals->of_task);
+    *totals = (struct claim_totals){0};
+}
+
+/* ---- Cursors --------------------------------------------------------------------------------- */
+
+/* order, seq, ms: a letter and two numbers in hexadecimal; the sum has four digits. */
+#define SUM_DIGITS 4
+
+static const char ORDERS[] = {[ORDER_OLDEST] = 'o', [ORDER_NEWEST] = 'n', [ORDER_FINISHED] = 'f'};
+
+/* FNV-1a, folded: it finds mistakes, not forgeries. */
+static unsigned sum_of(struct str text)
+{
+    uint32_t hash = UINT32_C(2166136261);
+    for (size_t i = 0; i < text.len; i++)
+        hash = (hash ^ (unsigned char)text.ptr[i]) * UINT32_C(16777619);
+    return (hash ^ hash >> 16) & 0xffff;
+}
+
+const char *job_cursor_write(enum job_order order, const struct job *job, char out[JOB_CURSOR_MAX])
+{
+    int len = snprintf(out, JOB_CURSOR_MAX, "%c%" PRIx64, ORDERS[order], (uint64_t)job->status.seq);
+    if (order == ORDER_FINISHED)
+        len += snprintf(out + len, JOB_CURSOR_MAX - (size_t)len, "-%" PRIx64,
+                        (uint64_t)job->status.finished_ms);
+    (void)snprintf(out + len, JOB_CURSOR_MAX - (size_t)len, "-%04x",
+                   sum_of((struct str){out, (size_t)len}));
+    return out;
+}
+
+/* Up to 15 digits, so that it is never negative; moves `text` behind them. */
+static bool read_number(struct str *text, int64_t *ret)
+{
+    size_t n = 0;
+    *ret = 0;
+    for (; n < text->len && text->ptr[n] != '-'; n++) {
+        char c = text->ptr[n];
+        bool is_digit = c >= '0' && c <= '9', is_letter = c >= 'a' && c <= 'f';
+        if (n == 15 || (!is_digit && !is_letter))
+            return false;
+        *ret = *ret * 16 + (is_digit ? c - '0' : c - 'a' + 10);
+    }
+    *text = (struct str){text->ptr + n, text->len - n};
+    return n > 0;
+}
+
+static int refuse_cursor(struct str text, struct redrive_err *err)
+{
+    err_set(err, REDRIVE_E_INVALID, "this is no cursor: %.*s", (int)(text.len < 60 ? text.len : 60),
+            text.ptr ? text.ptr : "");
+    err_hint(err, "a cursor is the `next` of the page before, as it stands there");
+    return REDRIVE_E_INVALID;
+}
+
+int job_cursor_read(struct str text, struct job_filter *filter, struct redrive_err *err)
+{
+    int64_t seq, ms = 0, sum;
+    const struct str whole = text;
+    if (text.len <= SUM_DIGITS + 2 || text.len >= JOB_CURSOR_MAX)
+        return refuse_cursor(whole, err);
+    const struct str body = {text.ptr, text.len - SUM_DIGITS - 1};
+    struct str tail = {body.ptr + body.len + 1, SUM_DIGITS};
+    if (text.ptr[body.len] != '-' || !read_number(&tail, &sum) || sum != sum_of(body))
+        return refuse_cursor(whole, err);
+    bool has_time = text.ptr[0] == ORDERS[ORDER_FINISHED];
+    struct str rest = {body.ptr + 1, body.len - 1};
+    if (!read_number(&rest, &seq) || seq == 0 || has_time != (rest.len > 0))
+        return refuse_cursor(whole, err);
+    if (has_time) {
+        rest = (struct str){rest.ptr + 1, rest.len - 1};
+        if (!read_number(&rest, &ms) || rest.len > 0)
+            return refuse_cursor(whole, err);
+    }
+    if (text.ptr[0] != ORDERS[filter->order]) {
+        err_set(err, REDRIVE_E_INVALID, "the cursor belongs to another order");
+        err_hint(err, "ask for the next page with the same options as for the first");
+        return REDRIVE_E_INVALID;
+    }
+    filter->after_seq = seq;
+    filter->after_ms = ms;
+    return 0;
 }

@@ -1,8 +1,8 @@
-/* page.h - which jobs are asked for, and what a read gives: filters and pages.
+/* page.h - which jobs are asked for, and what a read gives: filters, scans and pages.
  *
  * A page has rows, and the memory that their strings live in. It belongs to the caller, who
- * releases it. Zeroed pages may be released; a read releases what its page held before, and one
- * that fails leaves its page empty.
+ * releases it. Zeroed pages may be released. A read releases what its page held before, and leaves
+ * the page empty when it fails.
  */
 #ifndef STORE_PAGE_H
 #define STORE_PAGE_H
@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "base/mem/arena.h"
+#include "base/text/str.h"
 #include "redrive.h"
 #include "store/job.h"
 
@@ -28,9 +29,12 @@ struct job_page {
     struct arena arena;
 };
 void job_page_release(struct job_page *page);
-/* For stores: adds a limit, unless it is the one that was added last. Its strings live as long as
- * the page. Without memory the page's arena has failed. */
+/* For stores: adds a limit, unless it is the one that was added last. Its strings must live as long
+ * as the page. Without memory the page's arena has failed. */
 void job_page_add_limit(struct job_page *page, const struct limit_sums *limit);
+/* For stores: an array of n rows in an arena with room for at least one more: `rows` itself, or a
+ * larger copy. It may be used for an array that only this function has made. NULL: no memory. */
+void *page_grow(struct arena *arena, void *rows, size_t n, size_t size);
 
 struct attempt_page {
     struct job_attempt *attempts;
@@ -60,7 +64,7 @@ struct job_filter {
     uint32_t classes; /* of the last error; bit mask */
     uint32_t reasons; /* bit mask */
     struct str error_type;
-    struct str text; /* in the message of the last error, case and all */
+    struct str text; /* contained in the message of the last error; case matters */
     uint64_t fingerprint;
     int64_t finished_after_ms;  /* at or after */
     int64_t finished_before_ms; /* before */
@@ -71,6 +75,22 @@ struct job_filter {
 };
 
 #define STORE_PAGE_MAX 1000
+
+/* For stores: whether a job matches; order, keyset and limit have no say. */
+bool job_filter_matches(const struct job_filter *filter, const struct job *job);
+
+/* ---- Cursors --------------------------------------------------------------------------------- */
+
+/* Where a page of jobs ended, as text, to ask for the next page with. Opaque: people and programs
+ * copy it and do not parse it. It has the order, the keyset and a checksum over both, so that text
+ * which is no cursor, was cut off, or belongs to another order is refused. */
+#define JOB_CURSOR_MAX 48
+
+/* The place after this job. */
+const char *job_cursor_write(enum job_order order, const struct job *job, char out[JOB_CURSOR_MAX]);
+
+/* Sets the keyset of a filter whose order is set. REDRIVE_E_INVALID for all else. */
+int job_cursor_read(struct str text, struct job_filter *filter, struct redrive_err *err);
 
 /* ---- Claims ---------------------------------------------------------------------------------- */
 
@@ -87,13 +107,48 @@ struct claim_filter {
                        * size; 0: any number */
 };
 
-/* Where `name` stands among names; `n` if it does not. */
+/* The index of `name` among names; `n` if it is not there. */
 size_t claim_find(const struct str *names, size_t n, struct str name);
 
-/* What a job costs of a filter's bytes: its payload, and a little for the rest. */
+/* How many of a filter's bytes a job takes: its payload, and a little for the rest. */
 static inline size_t job_bytes(size_t payload_len)
 {
     return payload_len + 512;
+}
+
+/* What a claim has been given so far, against the limits of its filter; for stores. A task is known
+ * by its index among the tasks of the filter. Where the filter limits no task the index does not
+ * matter, and nothing is counted for it. */
+struct claim_totals {
+    const struct claim_filter *filter;
+    size_t *of_task; /* how many were given; NULL: no task has a limit */
+    size_t n;
+    size_t bytes;
+};
+
+/* False: no memory. */
+bool claim_totals_init(struct claim_totals *totals, const struct claim_filter *filter);
+void claim_totals_release(struct claim_totals *totals);
+
+/* Whether the task has reached its limit. */
+static inline bool claim_totals_is_full(const struct claim_totals *totals, size_t task)
+{
+    return totals->of_task && totals->of_task[task] >= totals->filter->task_limits[task];
+}
+
+/* Whether the bytes leave room for a job; the first job always fits. */
+static inline bool claim_totals_fits(const struct claim_totals *totals, size_t payload_len)
+{
+    const size_t max = totals->filter->max_bytes;
+    return totals->n == 0 || max == 0 || totals->bytes + job_bytes(payload_len) <= max;
+}
+
+static inline void claim_totals_add(struct claim_totals *totals, size_t task, size_t payload_len)
+{
+    totals->n++;
+    totals->bytes += job_bytes(payload_len);
+    if (totals->of_task)
+        totals->of_task[task]++;
 }
 
 /* ---- Counts ---------------------------------------------------------------------------------- */
@@ -101,8 +156,8 @@ static inline size_t job_bytes(size_t payload_len)
 /* What jobs are counted by. */
 enum count_kind {
     COUNT_QUEUES,     /* every queue that has a job or is paused */
-    COUNT_PARTITIONS, /* every task of every queue that has a job. Costs no more than there are
-                       * such, however many jobs they have, where the store keeps counts */
+    COUNT_PARTITIONS, /* every task of every queue that has a job. Where the store keeps counts the
+                       * cost does not depend on the number of jobs */
     COUNT_PARKED,  /* every gate that has a parked job, as SCAN_PARKED_OLDEST gives them. Looks at
                     * every parked job, unless the store keeps counts */
     COUNT_RUNNING, /* every limit that has a running job, whether it limits how many may run or not,
@@ -131,7 +186,7 @@ struct count_page {
     struct arena arena;
 };
 void count_page_release(struct count_page *page);
-/* In the order of `counts`. For stores. */
+/* The order of the slot `counts`, for qsort; for stores. */
 int job_count_order(const void *left, const void *right);
 
 /* Dead letters whose errors look alike. Jobs without a fingerprint are in no group. */
@@ -148,6 +203,8 @@ struct group_page {
     struct arena arena;
 };
 void group_page_release(struct group_page *page);
+/* The order of the slot `groups`, for qsort; for stores. */
+int group_count_order(const void *left, const void *right);
 
 /* How many jobs have ended, or failed so far, of the same cause. */
 struct cause_count {
@@ -174,5 +231,66 @@ struct remembered_key_page {
     struct arena arena;
 };
 void remembered_key_page_release(struct remembered_key_page *page);
+
+/* ---- Scans ----------------------------------------------------------------------------------- */
+
+/* Jobs by an index, some at a time: for the clock, a gate or the end of a pause.
+ *
+ * A scan only reads. The caller decides what becomes of the jobs that it gives, and makes moves in
+ * the same transaction. A store where several transactions run at once may lock the jobs that it
+ * gives until the transaction ends, and leave out those that other transactions have locked: these
+ * move them, or a later scan finds them again.
+ *
+ * Of a job it gives the numbers, but for created_ms, and tenant, queue and task; SCAN_FINISHED also
+ * the policy. SCAN_LEASES and SCAN_DEADLINES give all but the payload, the result and the texts of
+ * the last error. Anything else may be absent: no payload is moved. A job whose row cannot be read
+ * may be left out, so that it does not stop the others.
+ */
+enum scan_index {
+    /* By a time, then by seq: the jobs whose time has come, which is the transaction's time or
+     * before. */
+    SCAN_DUE,    /* scheduled, retrying: process_after */
+    SCAN_LEASES, /* running: the end of the lease. Of very many that have ended, those whose check
+                  * was due first */
+    SCAN_DEADLINES, /* scheduled, retrying, queued, parked: the deadline, if they have one */
+
+    /* The parked jobs of a gate (a limit's key if they were parked by a limit, else a breaker's).
+     * `more`: the gate has further ones, whatever the order leaves out. */
+    SCAN_PARKED_OLDEST, /* by seq */
+    SCAN_PARKED_PROBES, /* in the order of core/breaker/probe.h */
+    SCAN_PARKED_NEWEST, /* of those with the most attempts left, and only of these, the newest first
+                         */
+
+    /* From a place on. */
+    SCAN_READY,    /* the queued jobs of a queue, in the store's own order. Repeated until there are
+                    * no more, it gives every job that was in the queue at the start, as long as
+                    * none of them is started in between */
+    SCAN_FINISHED, /* the jobs of some states that ended before a time, by their end, then by seq */
+};
+
+/* How far a scan has come: up to this job. Zeroed: before the first. */
+struct scan_place {
+    int64_t ms;        /* SCAN_FINISHED: the end */
+    int64_t partition; /* SCAN_READY: the store's own number, like `priority` */
+    int64_t priority;  /* SCAN_READY */
+    int64_t seq;
+};
+
+struct scan {
+    enum scan_index index;
+    size_t limit;      /* at most this many are given; `more`: there are others */
+    struct str tenant; /* SCAN_PARKED…, SCAN_READY */
+    struct str name;   /* of the gate, or of the queue */
+    uint32_t states;   /* SCAN_FINISHED: bit mask; those that are not an end are passed over */
+    int64_t before_ms; /* SCAN_FINISHED */
+
+    /* SCAN_READY, SCAN_FINISHED: start after this place. Set to the last job that was looked at. */
+    struct scan_place after;
+
+    /* Set by SCAN_DUE, SCAN_LEASES, SCAN_DEADLINES: no later than the earliest time of the jobs
+     * that are left, 0 when there are none. If it is not later than the transaction's time, the
+     * caller scans again after a commit, even if the page is empty. */
+    int64_t next_ms;
+};
 
 #endif

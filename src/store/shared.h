@@ -7,11 +7,11 @@
  * raises the shared version.
  *
  * The row of a limit has two sums beside its value, which many processes change at the same time. A
- * put adds to them, so that no two puts need to know of each other. One that is only an addition
- * (`is_delta`) compares no version and raises none. At most N means at most N: a put that would add
- * slots above `max_used` is refused with REDRIVE_E_STATE, or, where that is found out at the
- * commit, the whole transaction is, with REDRIVE_E_CANCELLED; so is a delta without a row. A sum
- * never falls below 0.
+ * put adds to them, so that puts of several processes do not conflict. One that is only an addition
+ * (`is_delta`) compares no version and raises none. The limit is strict: a put that would add slots
+ * above `max_used` is refused with REDRIVE_E_STATE; a store that finds it out at the commit refuses
+ * the whole transaction with REDRIVE_E_CANCELLED. So is a delta without a row. A sum never falls
+ * below 0.
  */
 #ifndef STORE_SHARED_H
 #define STORE_SHARED_H
@@ -26,12 +26,12 @@
 enum shared_kind {
     SHARED_BREAKER, /* struct breaker, its configuration and the pace of its release */
     SHARED_BUCKET,  /* struct bucket of a rate limit */
-    SHARED_PAUSE,   /* a queue that is paused: the row says it all, its value since when */
-    SHARED_TASK,    /* the definition of a task, as JSON */
-    SHARED_CRON,    /* a cron entry, as JSON, and its last tick */
-    SHARED_WORKER,  /* a worker that is alive, as JSON */
-    SHARED_ALERT,   /* what is known of an alert's episode, as JSON */
-    SHARED_CANCEL,  /* a job that is to be cancelled, as JSON; see engine/verbs/cancels.h */
+    SHARED_PAUSE, /* a queue that is paused, for as long as there is a row; the value: since when */
+    SHARED_TASK,  /* the definition of a task, as JSON */
+    SHARED_CRON,  /* a cron entry, as JSON, and its last tick */
+    SHARED_WORKER, /* a worker that is alive, as JSON */
+    SHARED_ALERT,  /* the state of an alert, as JSON */
+    SHARED_CANCEL, /* a job that is to be cancelled, as JSON; see engine/verbs/cancels.h */
 };
 #define SHARED_KIND_COUNT (SHARED_CANCEL + 1)
 
@@ -45,14 +45,13 @@ static inline bool shared_is_cached(enum shared_kind kind)
 /* What the store counts for a limit. */
 struct gate_sums {
     int64_t used; /* slots in use: jobs that run under it */
-    int64_t
-        sent; /* candidates: parked jobs that were sent to the queue and that no claim has met */
+    int64_t sent; /* candidates: parked jobs sent to the queue that no claim has met yet */
 };
 
 /* A limit after the commit of a transaction that has put it. */
 struct merged_gate {
     struct gate_sums sums;
-    int64_t version; /* another one than was expected: other transactions have put it meanwhile */
+    int64_t version; /* not the expected one: other transactions have put it meanwhile */
 };
 /* The answer to the commit was lost. */
 #define MERGED_UNKNOWN ((struct merged_gate){{-1, -1}, -1})
@@ -64,18 +63,18 @@ struct shared_row {
     struct str value; /* bytes; the store does not look inside */
     int64_t version;
     bool removed;  /* put: take the row away; refused while slots are in use */
-    bool is_quiet; /* put: the shared version stays, so that other processes do not read it again
-                    * before they put it themselves, and are refused then */
+    bool is_quiet; /* put: the shared version stays. Other processes do not read the row again until
+                    * a put of their own is refused */
 
     /* Of SHARED_BUCKET only. */
     bool is_delta; /* put: an addition and nothing else: value, version and the shared version stay.
                     * The row must be there, and at `version` unless that is 0 */
     struct gate_sums sums; /* list: as they are, with what the transaction has added */
     struct gate_sums add;  /* put: what is added to them */
-    int64_t max_used; /* put: slots are added up to this many; 0, or if none are added: no guard */
+    int64_t max_used;      /* put: refused if more slots would be in use; 0: no limit */
 
-    /* put: where the store tells what the row is after the commit, written before commit returns
-     * 0; it must live until then. NULL: the caller does not ask. */
+    /* put: where the store writes what the row is after the commit, before commit returns 0; it
+     * must live until then. NULL: not asked for. */
     struct merged_gate *merged;
 };
 
@@ -87,7 +86,7 @@ struct limit_sums {
 };
 
 /* For stores with one writer: whether a row that is at `version` (0: there is none) and has these
- * sums takes a put; the sums are then those of after it. */
+ * sums takes a put. If so, the sums become those after the put. */
 bool shared_put_fits(const struct shared_row *row, int64_t version, struct gate_sums *sums);
 
 /* Whether a put raises the shared version. */
@@ -102,6 +101,8 @@ struct shared_page {
     struct arena arena;
 };
 void shared_page_release(struct shared_page *page);
+/* By kind, tenant and key, for qsort; for stores. */
+int shared_row_order(const void *left, const void *right);
 
 /* Numbers that only grow, added up over all processes. */
 struct counter {
@@ -116,5 +117,7 @@ struct counter_page {
     struct arena arena;
 };
 void counter_page_release(struct counter_page *page);
+/* By tenant, name and label, for qsort; for stores. */
+int counter_order(const void *left, const void *right);
 
 #endif

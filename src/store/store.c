@@ -1,4 +1,4 @@
-/* store.c - which store a URL means; durability in words. */
+/* store.c - which store a URL means, checks of counts, durability in words. */
 #include "store/store.h"
 
 #include <stdio.h>
@@ -19,7 +19,7 @@ static int unknown_scheme(struct str scheme, struct redrive_err *err)
     size_t len = 0, n = 0;
     for (size_t i = 0; i < N_STORES; i++) {
         if (!STORES[i]->close)
-            continue; /* only says why there is none */
+            continue; /* its open only returns an error */
         names[n++] = STORES[i]->scheme;
         int added = snprintf(list + len, sizeof list - len, "%s%s:", len ? ", " : "", names[n - 1]);
         if (added > 0 && (size_t)added < sizeof list - len)
@@ -85,6 +85,14 @@ int store_check_count(size_t n, struct redrive_err *err)
         return 0;
     return err_set(err, REDRIVE_E_RANGE, "a call is about up to %d jobs, not %zu", STORE_PAGE_MAX,
                    n);
+}
+
+int store_check_limit(size_t limit, const char *what, struct redrive_err *err)
+{
+    if (limit >= 1 && limit <= STORE_PAGE_MAX)
+        return 0;
+    return err_set(err, REDRIVE_E_RANGE, "a page has 1 to %d %s, not %zu", STORE_PAGE_MAX, what,
+                   limit);
 }
 
 const char *store_durability_text(enum store_durability durability)

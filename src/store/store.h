@@ -1,8 +1,8 @@
 /* store.h - the contract of every store: its rules and its slots.
  *
- * A store keeps; it does not decide. What becomes of a job is computed by the engine with the
- * core's pure functions and handed to the store as a move, which the store carries out if, and
- * only if, what the engine saw is still true: the token of a lease, the state of a job.
+ * A store keeps; it does not decide. The engine computes what becomes of a job, with the core's
+ * pure functions, and hands it to the store as a move. The store carries the move out if, and only
+ * if, what the engine saw is still true: the token of a lease, the state of a job.
  *
  * Work is done in transactions:
  *
@@ -15,8 +15,8 @@
  *      rollback, or a commit that failed with anything but REDRIVE_E_IO, none has happened. After
  *      REDRIVE_E_IO from commit the outcome is unknown: all moves were made, or none; unless the
  *      handle's `is_rolled_back` says that none was. A store that loses the answer to a commit asks
- *      its server for the outcome before it says so. A transaction whose commit has failed is over
- *      with rollback.
+ *      its server for the outcome before it returns REDRIVE_E_IO. After a commit that failed the
+ *      caller ends the transaction with rollback.
  *   2. A move that cannot be made (stale token, wrong state, taken key) says so in its own result,
  *      changes nothing, and fails none of the other moves.
  *   3. A slot that returns a negative code has failed as a whole: the transaction must be rolled
@@ -44,16 +44,16 @@
  *      tenant is about all of them.
  *  13. The moves of one call are made in their order, as if each came in a call of its own.
  *
- * What the slots are given and give is in move.h, scan.h, page.h and shared.h. transition.h says
- * from which states each move may be made, what it leaves in the row and in the history, and
- * computes it for all stores.
+ * What the slots are given and give is in transition.h, page.h and shared.h. transition.h says from
+ * which states each move may be made, what it leaves in the row and in the history, and computes it
+ * for all stores.
  *
  * The shared version is a number that rises whenever anything changes that processes cache: a
  * breaker, a pause, a limit, a task definition, the cron entries. An engine that sees another
  * number than last time reads those again before it decides anything in this transaction.
- * STORE_VERSION_UNKNOWN is never the number of last time: the connection is a new one, perhaps to a
- * server that took over and has lost the latest commits, so that nothing that was seen before may
- * be relied upon.
+ * STORE_VERSION_UNKNOWN differs from every number: the connection is a new one, perhaps to a server
+ * that took over and has lost the latest commits, so that nothing that was read before can be
+ * relied upon.
  */
 #ifndef STORE_STORE_H
 #define STORE_STORE_H
@@ -64,12 +64,11 @@
 
 #include "redrive.h"
 #include "store/job.h"
-#include "store/move.h"
 #include "store/page.h"
-#include "store/scan.h"
 #include "store/shared.h"
+#include "store/transition.h"
 
-/* The shared version of a transaction in which nothing that was seen before may be relied upon. */
+/* The shared version of a transaction that must not rely on anything that was read before it. */
 #define STORE_VERSION_UNKNOWN (INT64_MIN / 2)
 
 /* What truly differs between stores; no caller tests a store's name. */
@@ -78,27 +77,27 @@ enum store_capability {
     STORE_SQL = 1 << 1,         /* people can query it: views exist */
     STORE_SERVER_TIME = 1 << 2, /* it has a clock of its own, and ignores `now_ms` */
     STORE_NOTIFIES = 1 << 3,    /* `wait` returns early when another process has changed it */
-    STORE_TELLS = 1 << 4, /* and says what is new as store_notify was told, which may be nothing */
-    STORE_LOOKS_AROUND = 1 << 5, /* store_ops.elect is there: many processes may come */
-    /* Of new jobs (STORE_NOTIFY_READY) it tells only a few of the processes that wait for jobs:
-     * those whose last claim, by a handle of the same origin, was given less than it asked for. */
+    STORE_TELLS = 1 << 4,  /* and passes on the bits of store_notify, or nothing if they are 0 */
+    STORE_ELECTS = 1 << 5, /* has store_ops.elect: many processes may use it */
+    /* It notifies only a few of the processes that wait for new jobs (STORE_NOTIFY_READY): those
+     * whose last claim, by a handle of the same origin, was given less than it asked for. */
     STORE_WAKES_FEW = 1 << 6,
 };
 
 /* What a transaction means to processes that wait for notifications. */
 enum store_notification {
     STORE_NOTIFY_READY = 1 << 0, /* jobs have come into the queue */
-    STORE_NOTIFY_TIME = 1 << 1,  /* jobs wait for their time, or something shared has changed: the
-                                  * leader must look */
-    STORE_NOTIFY_END = 1 << 2,   /* for processes that show the jobs: some have come or ended */
+    STORE_NOTIFY_TIME = 1 << 1, /* jobs wait for their time, or a shared row has changed: the leader
+                                 * must look */
+    STORE_NOTIFY_END = 1 << 2,  /* for processes that show the jobs: some have come or ended */
     STORE_NOTIFY_ALL = (1 << 3) - 1,
 };
 
-/* What `elect` tells a handle. */
-struct store_around {
-    bool is_leader;  /* it is the one handle that does what time asks for */
-    size_t claimers; /* handles that have looked as claimers of late, about */
-    bool has_ready;  /* there are queued jobs of some queue; a hint */
+/* The result of an election. */
+struct store_election {
+    bool is_leader;  /* this handle is the leader: it promotes due jobs, ends leases, ticks cron */
+    size_t claimers; /* about how many handles have asked as claimers lately */
+    bool has_ready;  /* some queue has queued jobs; a hint */
 };
 
 enum store_durability {
@@ -121,8 +120,8 @@ struct store_options {
     int64_t busy_wait_ms; /* how long to wait for other handles before REDRIVE_E_IO; 0: 5 s */
     int64_t log_frames;   /* SQLite: pages in the log after which it is moved into the file, if the
                            * store does that itself; 0: its own choice. For tests */
-    uint64_t origin;      /* handles with the same one need not notify each other, if
-                           * the store can tell them apart (STORE_TELLS); 0: one of its own */
+    uint64_t origin;      /* handles with the same origin do not notify each other, if the store
+                           * can tell them apart (STORE_TELLS); 0: one of its own */
 };
 
 /* What a backup has copied. */
@@ -167,15 +166,16 @@ struct store_ops {
 
     /* -- Transactions -- */
 
-    /* Opens a transaction. Waits for its turn where the store has one writer. `ret_now_ms` is the
-     * transaction's time: now_ms, or the server's. A server need not be asked: its time is then no
-     * later than it is there, and never earlier than in the transaction before, and the shared
-     * version is the one of its last answer. `ready` and the commit notice one that is off:
-     * REDRIVE_E_CANCELLED, and the next begin knows better. store_ask makes it ask. */
+    /* Opens a transaction. Where the store has one writer, it waits for its turn. `ret_now_ms` is
+     * the transaction's time: now_ms, or the server's. The store may compute both from the last
+     * answer of its server instead of asking: the time is then no later than the server's and never
+     * earlier than in the transaction before, the shared version is that of the last answer.
+     * `ready` and the commit notice a wrong one: REDRIVE_E_CANCELLED, and the next begin asks.
+     * store_ask makes begin ask. */
     int (*begin)(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
                  int64_t *ret_shared_version, struct redrive_err *err);
     /* Makes all moves of the transaction visible and durable, and ends it; rule 1 says what a
-     * failure means. Other processes are told as store_notify said. */
+     * failure means. Other processes are notified as store_notify said. */
     int (*commit)(struct store *store, struct redrive_err *err);
     /* Ends the transaction without its moves (after a commit that failed: rule 1). What it had
      * locked is free. */
@@ -207,20 +207,20 @@ struct store_ops {
     int (*ready)(struct store *store, const struct claim_filter *filter, struct job_page *ret,
                  struct redrive_err *err);
 
-    /* Before a commit: the next transaction will look for such jobs, and at once. A store behind a
-     * network may look for them in the request of the commit, so that `ready` need not ask when
-     * that transaction asks by the same filter within some 20 ms. Until then they are locked as by
-     * a claim; a store whose transaction stays open for that is one that wants upkeep after
-     * `idle_ms`. A begin after store_look(true), no read before it, makes use of them; anything
-     * else lets them go. The commit fails or succeeds as without it. Only a hint. NULL: there is
+    /* A hint before a commit: the next transaction will claim with this filter, at once. A store
+     * behind a network may look for the jobs in the request of the commit, so that `ready` need not
+     * ask if that transaction uses the same filter within some 20 ms. Until then the jobs are
+     * locked as by a claim; if that keeps a transaction open on the server, the store wants upkeep
+     * after `idle_ms`. A begin after store_look(true), without a read before it, uses them;
+     * anything else releases them. It does not change whether the commit succeeds. NULL: there is
      * nothing to gain. */
     void (*look_ahead)(struct store *store, const struct claim_filter *filter);
 
-    /* The jobs of an index whose turn has come (scan.h), `more` if there are further ones. */
+    /* The jobs of an index whose turn has come (page.h), `more` if there are further ones. */
     int (*scan)(struct store *store, struct scan *scan, struct job_page *ret,
                 struct redrive_err *err);
 
-    /* Makes the moves of a list (move.h), each as transition.h says. The keys of removed jobs that
+    /* Makes the moves of a list, each as transition.h says. The keys of removed jobs that
      * are unique for ever are remembered. A server is asked once or twice for all moves of a list,
      * and once more for each redrive of a job that has a unique key. */
     int (*move)(struct store *store, const struct move_list *list, struct move_result *ret,
@@ -280,8 +280,8 @@ struct store_ops {
     /* The rows of a kind that processes share, by tenant, then key, as bytes. */
     int (*shared_list)(struct store *store, enum shared_kind kind, struct str tenant,
                        struct shared_page *ret, struct redrive_err *err);
-    /* The keys that are unique for ever and whose jobs are gone, by tenant, then key, as bytes; up
-     * to `limit` of those that follow a tenant and key (both absent: from the start). */
+    /* The keys that are unique for ever and whose jobs are gone, by tenant, then key, as bytes: up
+     * to `limit` of those after a tenant and key (both absent: from the start). */
     int (*remembered_keys)(struct store *store, struct str after_tenant, struct str after_key,
                            size_t limit, struct remembered_key_page *ret, struct redrive_err *err);
     /* The counters, by tenant, then name, then label, as bytes. */
@@ -307,26 +307,25 @@ struct store_ops {
                   void *ctx, struct store_copy *ret, struct redrive_err *err);
     const char *backup_hint;
 
-    /* Does what is better done while no operation waits, such as moving a log into place; within
-     * some 100 ms. Called when the handle has been idle for a moment and its `wants_upkeep` is set.
-     * NULL: there never is anything to do. */
+    /* Work for idle times, such as moving a log into place; takes at most some 100 ms. Called when
+     * the handle has been idle for a moment and its `wants_upkeep` is set. NULL: there is none. */
     void (*upkeep)(struct store *store);
 
     /* -- Waiting; outside of a transaction -- */
 
     /* Returns when another process may have changed something, or after `timeout_ms`.
-     * `ret_notification` (may be NULL) has bits of enum store_notification: what is new since this
-     * handle's last wait or transaction, at the least; 0 when the time is over, or the wait has
-     * failed. If some may have been lost with a connection: STORE_NOTIFY_ALL. */
+     * `ret_notification` (may be NULL) has bits of enum store_notification: at least what is new
+     * since this handle's last wait or transaction; 0 when the time is over, or the wait has
+     * failed. If notifications may have been lost with a connection: STORE_NOTIFY_ALL. */
     int (*wait)(struct store *store, int64_t timeout_ms, uint32_t *ret_notification,
                 struct redrive_err *err);
 
-    /* Looks without a transaction, and asks to be the leader of all processes. That is granted
-     * to one handle at a time, until it closes or has not asked for the `keep_ms` that it said
-     * last; with 0 it is given back. A handle that was stopped meanwhile may believe it longer: to
-     * keep time is to make ordinary transactions. `claims`: it belongs to a process that takes
-     * jobs, and looks every few seconds at the least. NULL without STORE_LOOKS_AROUND. */
-    int (*elect)(struct store *store, int64_t keep_ms, bool claims, struct store_around *ret,
+    /* Asks to be the leader of all processes for the next `keep_ms`; 0 resigns. One handle at a
+     * time is the leader, until it closes or its time is over. A handle whose process was stopped
+     * may believe in it for longer, which does no harm: a leader makes ordinary transactions.
+     * `claims`: the handle belongs to a process that claims jobs, and calls this every few seconds.
+     * NULL without STORE_ELECTS. */
+    int (*elect)(struct store *store, int64_t keep_ms, bool claims, struct store_election *ret,
                  struct redrive_err *err);
 };
 
@@ -337,12 +336,11 @@ struct store_base {
     const struct store_ops *ops;
     enum store_durability durability;
     uint32_t notification; /* of the open transaction; STORE_NOTIFY_ALL from its begin on */
-    bool is_rolled_back; /* the last commit that failed, with whatever code, has surely done nothing
-                          */
+    bool is_rolled_back; /* the last commit that failed, with whatever code, has changed nothing */
     bool wants_upkeep;   /* there is something for store_ops.upkeep */
-    int64_t idle_ms;     /* when, after the last transaction; 0: as the caller thinks fit */
+    int64_t idle_ms;     /* how long after the last transaction; 0: the caller decides */
     bool asks;           /* the next begin asks the server, however fresh its last answer is */
-    bool looks; /* the next transaction looks for ready jobs: begin need not ask, `ready` does */
+    bool looks; /* the next transaction calls `ready`, which asks the server: begin need not */
 };
 
 static inline const struct store_base *store_base(const struct store *store)
@@ -368,9 +366,9 @@ static inline void store_look(struct store *store, bool looks)
     ((struct store_base *)(void *)store)->looks = looks;
 }
 
-/* For stores, in begin: whether the server must be asked if its last answer is so old. The
- * server's time can be told from an answer of half a minute ago, what processes share only from one
- * of a second ago; a transaction that looks for jobs learns that from its look. */
+/* For stores, in begin: whether the server must be asked when its last answer is `age_ms` old. Its
+ * time can be computed from an answer half a minute old; the shared version must not be older than
+ * a second, unless the transaction calls `ready`, which returns it. */
 static inline bool store_must_ask(struct store_base *base, int64_t age_ms)
 {
     const bool must = base->asks || age_ms > (base->looks ? 30000 : 1000);
@@ -378,17 +376,16 @@ static inline bool store_must_ask(struct store_base *base, int64_t age_ms)
     return must;
 }
 
-/* What other processes are told when the open transaction is committed, bits of enum
- * store_notification; 0: they are not woken. For stores with STORE_TELLS. A transaction that does
- * not call this tells all. */
+/* The notification that the commit of the open transaction sends to other processes: bits of enum
+ * store_notification; 0: none is sent. For stores with STORE_TELLS. Without this call all bits are
+ * sent. */
 static inline void store_notify(struct store *store, uint32_t notification)
 {
     ((struct store_base *)(void *)store)->notification = notification;
 }
 
-/* For main() of a program that is Redrive and nothing else, before threads and stores: the
- * libraries that stores use are set up for this alone. What it changes holds for the whole process,
- * which is not a library's to do. */
+/* For main() of the redrive program, before threads and stores: sets options of the libraries that
+ * stores use, for the whole process. The C libraries do not call it: the process is not theirs. */
 void store_own_process(void);
 
 /* Finds the kind of store by the scheme of the URL, and the place that follows the scheme. Nothing
@@ -400,10 +397,12 @@ int store_open(const char *url, const struct store_options *options, struct stor
                struct redrive_err *err);
 void store_close(struct store *store);
 
-/* For stores: whether one call may be about so many jobs; REDRIVE_E_RANGE. */
+/* For stores: whether one call may be about so many jobs, and whether a page may have so many rows
+ * (`what`: jobs, groups); REDRIVE_E_RANGE. */
 int store_check_count(size_t n, struct redrive_err *err);
+int store_check_limit(size_t limit, const char *what, struct redrive_err *err);
 
-/* Who sets up a store that is empty, as part of a hint. */
+/* What sets up a store that is empty, as part of a hint. */
 #define STORE_SET_UP_HINT \
     "`redrive migrate` sets it up; so does the first process that submits or works"
 

@@ -1,9 +1,11 @@
+/* transition.c - the state machine of jobs, and whether a shared row takes a put. */
 #include "store/transition.h"
 
 #include <assert.h>
 
 #include "core/elapsed.h"
 #include "core/state.h"
+#include "store/shared.h"
 
 #define IN(state)   (1u << REDRIVE_STATE_##state)
 #define TIME_LOCKED (IN(SCHEDULED) | IN(RETRYING))
@@ -20,7 +22,7 @@ static const uint32_t FROM[MOVE_KIND_COUNT] = {
     [MOVE_EDIT] = IN(DEAD_LETTER),
 };
 
-/* A kind that needs other words than a change has is none. */
+/* A change has the members of these kinds only; another kind is invalid. */
 static enum move_kind change_kind(const struct change_move *change)
 {
     return change->kind >= MOVE_CANCEL ? change->kind : (enum move_kind)MOVE_KIND_COUNT;
@@ -77,7 +79,7 @@ static bool is_time_locked(enum redrive_state state)
     return TIME_LOCKED >> state & 1;
 }
 
-/* A delay without end is as late as can be, not in the past. */
+/* A time that would overflow is the latest there is, not one in the past. */
 static int64_t time_after(int64_t now_ms, int64_t delay_ms)
 {
     int64_t at_ms;
@@ -308,4 +310,24 @@ void transition(struct job_status *status, const struct move *move, int64_t now_
     case MOVE_EDIT: ret->replaces_payload = true; break;
     }
     s->updated_ms = now_ms;
+}
+
+/* ---- Puts of shared rows --------------------------------------------------------------------- */
+
+static int64_t at_least_0(int64_t sum)
+{
+    return sum > 0 ? sum : 0;
+}
+
+bool shared_put_fits(const struct shared_row *row, int64_t version, struct gate_sums *sums)
+{
+    const bool is_any = row->is_delta && row->version == 0;
+    const bool needs_row = row->is_delta || row->removed;
+    const int64_t used = sums->used + row->add.used;
+    if ((!is_any && version != row->version) || (needs_row && version == 0))
+        return false;
+    if (row->removed ? used > 0 : row->add.used > 0 && row->max_used > 0 && used > row->max_used)
+        return false;
+    *sums = (struct gate_sums){at_least_0(used), at_least_0(sums->sent + row->add.sent)};
+    return true;
 }

@@ -2,7 +2,7 @@
 
 #include "cli/jobs/list.h"
 #include "cli/jobs/select.h"
-#include "store/job_cursor.h"
+#include "store/page.h"
 
 #define NOW_MS INT64_C(1767225600000)
 

@@ -1,7 +1,7 @@
 /* crash_vfs.h - SQLite on a disk whose power can be cut (disk.h).
  *
  * A VFS that is made SQLite's default one, before the first store is opened: the store's own VFS
- * (store/sqlite/vfs.h) takes the default one for its files, so that nothing in the store knows of
+ * (store/sqlite/open.c) takes the default one for its files, so that nothing in the store knows of
  * this. It asks the disk for what SQLite's VFS for Unix asks the operating system for: the folder
  * is synced with the first sync of a journal or log that was opened, and after a deletion for which
  * SQLite wants it.

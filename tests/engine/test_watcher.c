@@ -49,7 +49,7 @@ static int fake_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_noti
     return 0;
 }
 
-static int fake_look(struct store *store, int64_t keep_ms, bool claims, struct store_around *ret,
+static int fake_look(struct store *store, int64_t keep_ms, bool claims, struct store_election *ret,
                      struct redrive_err *err)
 {
     struct fake *fake = fake_of(store);
@@ -57,12 +57,12 @@ static int fake_look(struct store *store, int64_t keep_ms, bool claims, struct s
     fake->looks++;
     fake->claiming_looks += claims;
     fake->given_back += keep_ms == 0;
-    *ret = (struct store_around){0};
+    *ret = (struct store_election){0};
     if (fake->fails)
         return REDRIVE_E_IO;
-    *ret = (struct store_around){.is_leader = keep_ms > 0 && fake->is_leader,
-                                 .claimers = fake->claimers,
-                                 .has_ready = fake->has_ready};
+    *ret = (struct store_election){.is_leader = keep_ms > 0 && fake->is_leader,
+                                   .claimers = fake->claimers,
+                                   .has_ready = fake->has_ready};
     return 0;
 }
 
@@ -124,7 +124,7 @@ static void only_the_leader_is_told_of_it(void **state)
 {
     struct told told = {.watcher = NULL};
     (void)state;
-    start(&told, STORE_NOTIFIES | STORE_LOOKS_AROUND);
+    start(&told, STORE_NOTIFIES | STORE_ELECTS);
     await_looks(&told, 1);
     assert_false(told.is_leader);
     assert_int_equal(say(&told, STORE_NOTIFY_TIME) & STORE_NOTIFY_TIME, 0);
@@ -141,7 +141,7 @@ static void the_leader_is_told_once_a_second_at_the_least(void **state)
     struct told told = {.watcher = NULL};
     (void)state;
     told.fake.is_leader = true;
-    start(&told, STORE_NOTIFIES | STORE_LOOKS_AROUND);
+    start(&told, STORE_NOTIFIES | STORE_ELECTS);
     await_looks(&told, 1);
     told.notification = 0;
     await_looks(&told, 1);
@@ -154,7 +154,7 @@ static void one_that_fails_gives_time_back(void **state)
     struct told told = {.watcher = NULL};
     (void)state;
     told.fake.is_leader = true;
-    start(&told, STORE_NOTIFIES | STORE_LOOKS_AROUND);
+    start(&told, STORE_NOTIFIES | STORE_ELECTS);
     await_looks(&told, 1);
     assert_true(told.is_leader);
     watcher_give_time_back(told.watcher);
@@ -173,7 +173,7 @@ static void many_claimers_look_before_they_claim(void **state)
     struct told told = {.watcher = NULL};
     (void)state;
     told.fake.claimers = 50;
-    start(&told, STORE_NOTIFIES | STORE_LOOKS_AROUND);
+    start(&told, STORE_NOTIFIES | STORE_ELECTS);
     await_looks(&told, 1);
     watcher_claims(told.watcher);
     told.notification = 0;
@@ -194,7 +194,7 @@ static void looking_for_jobs_all_the_time_leaves_time_for_the_rest(void **state)
     (void)state;
     told.fake.claimers = 10;
     told.fake.is_leader = true;
-    start(&told, STORE_NOTIFIES | STORE_LOOKS_AROUND);
+    start(&told, STORE_NOTIFIES | STORE_ELECTS);
     await_looks(&told, 1);
     watcher_claims(told.watcher);
     told.notification = 0;
@@ -212,7 +212,7 @@ static void one_that_cannot_look_looks_after_everything(void **state)
     struct told told = {.watcher = NULL};
     (void)state;
     told.fake.fails = true;
-    start(&told, STORE_NOTIFIES | STORE_LOOKS_AROUND);
+    start(&told, STORE_NOTIFIES | STORE_ELECTS);
     await_looks(&told, 1);
     told.notification = 0;
     await_looks(&told, 1);
@@ -225,7 +225,7 @@ static void two_claimers_follow_at_once(void **state)
     struct told told = {.watcher = NULL};
     (void)state;
     told.fake.claimers = 2;
-    start(&told, STORE_NOTIFIES | STORE_LOOKS_AROUND);
+    start(&told, STORE_NOTIFIES | STORE_ELECTS);
     await_looks(&told, 1);
     watcher_claims(told.watcher);
     assert_true(say(&told, STORE_NOTIFY_READY) & STORE_NOTIFY_READY);
@@ -237,7 +237,7 @@ static void one_that_does_not_claim_follows_at_once(void **state)
     struct told told = {.watcher = NULL};
     (void)state;
     told.fake.claimers = 1000;
-    start(&told, STORE_NOTIFIES | STORE_LOOKS_AROUND);
+    start(&told, STORE_NOTIFIES | STORE_ELECTS);
     await_looks(&told, 1);
     assert_true(say(&told, STORE_NOTIFY_READY) & STORE_NOTIFY_READY);
     watcher_stop(told.watcher);
@@ -248,7 +248,7 @@ static void ready_jobs_are_found_without_a_notification_too(void **state)
     struct told told = {.watcher = NULL};
     (void)state;
     told.fake.has_ready = true;
-    start(&told, STORE_NOTIFIES | STORE_LOOKS_AROUND);
+    start(&told, STORE_NOTIFIES | STORE_ELECTS);
     await_looks(&told, 1);
     assert_true(told.notification & STORE_NOTIFY_READY);
     watcher_stop(told.watcher);

@@ -1,7 +1,7 @@
 #include "check.h"
 
 #include "server/rest/body/job_query.h"
-#include "store/job_cursor.h"
+#include "store/page.h"
 
 #define NOW INT64_C(1767225600000)
 #define ALL (JOB_QUERY_STATE | JOB_QUERY_PAGE)

@@ -10,7 +10,7 @@
 
 static bool can_look(const struct kit *k)
 {
-    return store_ops(k->store)->capabilities & STORE_LOOKS_AROUND;
+    return store_ops(k->store)->capabilities & STORE_ELECTS;
 }
 
 /* The test is skipped on a store that does without. */
@@ -20,13 +20,13 @@ static void need_looks(const struct kit *k)
         skip();
 }
 
-static struct store_around look(struct kit *k, int64_t keep_ms, bool claims)
+static struct store_election look(struct kit *k, int64_t keep_ms, bool claims)
 {
-    struct store_around around;
+    struct store_election election;
     struct redrive_err err = {0};
-    if (store_ops(k->store)->elect(k->store, keep_ms, claims, &around, &err) != 0)
+    if (store_ops(k->store)->elect(k->store, keep_ms, claims, &election, &err) != 0)
         fail_msg("%s: %s", err.message, err.detail);
-    return around;
+    return election;
 }
 
 static bool keeps(struct kit *k)
@@ -126,13 +126,13 @@ static void ready_jobs_are_seen_and_others_are_not(void **state)
     assert_false(look(k, 0, true).has_ready);
 }
 
-static void nobody_looks_around_within_a_transaction(void **state)
+static void no_election_within_a_transaction(void **state)
 {
     struct kit *k = *state;
-    struct store_around around;
+    struct store_election election;
     need_looks(k);
     kit_begin(k);
-    assert_int_equal(store_ops(k->store)->elect(k->store, 0, false, &around, NULL),
+    assert_int_equal(store_ops(k->store)->elect(k->store, 0, false, &election, NULL),
                      REDRIVE_E_STATE);
     kit_rollback(k);
 }
@@ -147,7 +147,7 @@ int main(void)
         F(who_has_it_may_keep_it_by_asking),
         F(those_who_claim_are_counted),
         F(ready_jobs_are_seen_and_others_are_not),
-        F(nobody_looks_around_within_a_transaction),
+        F(no_election_within_a_transaction),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 #include "check.h"
 
-#include "store/job_cursor.h"
+#include "store/page.h"
 
 static void cursor_leads_back_to_its_job(void **state)
 {

@@ -1,5 +1,5 @@
 /* Rows that a handle need not read again. */
-#include "store/row_cache.h"
+#include "store/sql_cache.h"
 
 #include "check.h"
 

@@ -153,7 +153,7 @@ static int wrap_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_noti
     HAND_ON(wait, timeout_ms, ret_notification, err);
 }
 
-static int wrap_elect(struct store *store, int64_t keep_ms, bool claims, struct store_around *ret,
+static int wrap_elect(struct store *store, int64_t keep_ms, bool claims, struct store_election *ret,
                       struct redrive_err *err)
 {
     HAND_ON(elect, keep_ms, claims, ret, err);

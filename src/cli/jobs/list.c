@@ -7,7 +7,7 @@
 #include "cli/output/listing.h"
 #include "cli/output/table.h"
 #include "cli/shared/session.h"
-#include "store/job_cursor.h"
+#include "store/page.h"
 #include "store/job_json.h"
 
 #define TEXT_MAX (256u * 1024 * 1024)

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "base/err.h"
-#include "store/job_cursor.h"
+#include "store/page.h"
 
 /* Jobs that are read at a time, and how large a page grows before it ends early. */
 #define READ_JOBS      50

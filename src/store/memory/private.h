@@ -1,8 +1,8 @@
-/* private.h - the inside of the memory store.
+/* private.h - what the files of the memory store share.
  *
- * The reference for all others, so plain on purpose: tables are arrays that are walked from end to
- * end. A transaction works on a second version of all tables (memory/table.h); a commit puts it in
- * the place of the first, a rollback throws it away. Nothing is ever undone.
+ * The reference for all others, and plain on purpose: tables are arrays that are walked from end to
+ * end. A transaction works on a second version of all tables; a commit replaces the first by it, a
+ * rollback throws it away.
  *
  * Locks. A place has one writer at a time. The mutex guards what is committed: taken to read it, to
  * begin, to commit. The transaction's own version belongs to the writer and needs none.
@@ -11,10 +11,64 @@
 #define STORE_MEMORY_PRIVATE_H
 
 #include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
 
-#include "store/memory/table.h"
+#include "base/mem/arena.h"
+#include "base/text/str.h"
 #include "store/store.h"
 #include "store/transition.h"
+
+/* ---- table.c --------------------------------------------------------------------------------- */
+
+/* A table is an array of pointers to rows. mem_table_share gives a second table on the same rows;
+ * the first change that one of both makes to a row gives it a copy of its own. So a snapshot costs
+ * a pointer a row, and a rollback only drops it.
+ *
+ * A row owns its strings; its kind lists which of its fields are strings. Not thread-safe: two
+ * tables that share rows are changed by one thread at a time, and read by any.
+ */
+struct mem_kind {
+    size_t size;
+    const size_t *strs; /* offsets of the fields of type struct str */
+    size_t n_strs;
+};
+
+struct mem_row;
+
+struct mem_table {
+    const struct mem_kind *kind;
+    struct mem_row **rows;
+    size_t n;
+    size_t capacity;
+};
+
+void mem_table_init(struct mem_table *table, const struct mem_kind *kind);
+void mem_table_release(struct mem_table *table);
+
+/* Makes `to`, which holds nothing, equal to `from`. False: no memory. */
+bool mem_table_share(struct mem_table *to, const struct mem_table *from);
+
+const void *mem_table_at(const struct mem_table *table, size_t i);
+
+/* The row, to be changed; NULL: no memory. */
+void *mem_table_edit(struct mem_table *table, size_t i);
+
+/* Appends a copy. False: no memory. */
+bool mem_table_add(struct mem_table *table, const void *row);
+
+/* Replaces a row by a copy, which may use strings of the old row. False: no memory. */
+bool mem_table_put(struct mem_table *table, size_t i, const void *row);
+
+/* Removes a row and closes the gap. */
+void mem_table_remove(struct mem_table *table, size_t i);
+
+/* Replaces a string of a row that is being changed. False: no memory, and it stays as it was. */
+bool mem_table_set_str(struct str *field, struct str value);
+
+/* Copies a row, and its strings into the arena, whose `failed` says whether there was memory. */
+void mem_table_copy_out(const struct mem_kind *kind, void *to, const void *row,
+                        struct arena *arena);
 
 /* A row of the history. */
 struct mem_attempt {
@@ -50,13 +104,13 @@ struct mem_state {
 
 /* What handles of the same name have in common. */
 struct mem_place {
-    char *name; /* NULL: nobody else can find it */
+    char *name; /* NULL: no other handle can find it */
     unsigned handles;
     struct mem_place *next;
 
     pthread_mutex_t mutex;
     pthread_cond_t changed; /* a transaction has ended */
-    bool busy;              /* somebody has a transaction */
+    bool busy;              /* a handle has a transaction */
     uint64_t commits;
     struct mem_state committed;
 };
@@ -69,7 +123,7 @@ struct memory {
     bool in_transaction;
     int64_t now_ms; /* the transaction's */
     struct mem_state transaction;
-    char *turn; /* the tenant that was first when all were asked for ready jobs */
+    char *turn; /* the first tenant of the last claim without a tenant */
 };
 
 static inline struct memory *memory_of(struct store *store)
@@ -82,66 +136,49 @@ static inline const struct job *job_at(const struct mem_state *state, size_t i)
     return mem_table_at(&state->jobs, i);
 }
 
-/* -- memory/transaction.c -- */
-
-void mem_state_init(struct mem_state *state);
-void mem_state_release(struct mem_state *state);
-
-int memory_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
-                 int64_t *ret_shared_version, struct redrive_err *err);
-int memory_commit(struct store *store, struct redrive_err *err);
-void memory_rollback(struct store *store);
-int memory_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_notification,
-                struct redrive_err *err);
-
-/* 0, or REDRIVE_E_STATE when there is no transaction. */
-int memory_need_transaction(const struct memory *m, struct redrive_err *err);
-
-/* What a read sees: the transaction's version, or else what is committed, until memory_unlook. */
-const struct mem_state *memory_look(struct memory *m);
-void memory_unlook(struct memory *m);
-
-/* Whether the open transaction has made the job, or moved it. Reads by an index leave those out, as
- * stores may that have not written anything yet: so the engine is tried with the hardest case. */
-bool memory_is_moved(const struct memory *m, const struct job *job);
-
-/* -- memory/row.c -- */
-
-/* The place of a job in the table, or false. */
+/* The index of a job in the table, or false. */
 bool memory_find(const struct mem_state *state, int64_t seq, size_t *ret_i);
+/* NULL: there is no such job. */
+const struct job *memory_find_id(const struct mem_state *state, struct str tenant, struct str id);
 
 /* Copies chosen jobs into a page. */
 int memory_page(const struct job *const *jobs, size_t n, struct job_page *ret,
                 struct redrive_err *err);
 
-/* -- The slots, by subject -- */
+/* ---- store.c --------------------------------------------------------------------------------- */
 
-int memory_submit(struct store *store, const struct job_spec *specs, size_t n,
-                  struct submit_result *ret, struct arena *arena, struct redrive_err *err);
+/* 0, or REDRIVE_E_STATE when there is no transaction. */
+int memory_need_transaction(const struct memory *m, struct redrive_err *err);
 
-/* memory/claim.c */
+/* What a read sees: the transaction's version, or else what is committed. memory_unlook ends it. */
+const struct mem_state *memory_look(struct memory *m);
+void memory_unlook(struct memory *m);
+
+/* Whether the open transaction has made the job, or moved it. Reads by an index leave those out, as
+ * rule 4 of store.h allows: so tests of the engine meet the hardest case. */
+bool memory_is_moved(const struct memory *m, const struct job *job);
+
+/* ---- The slots ------------------------------------------------------------------------------- */
+
+/* scan.c */
+int memory_scan(struct store *store, struct scan *scan, struct job_page *ret,
+                struct redrive_err *err);
 int memory_ready(struct store *store, const struct claim_filter *filter, struct job_page *ret,
                  struct redrive_err *err);
 
-/* memory/move.c */
+/* move.c */
+int memory_submit(struct store *store, const struct job_spec *specs, size_t n,
+                  struct submit_result *ret, struct arena *arena, struct redrive_err *err);
 int memory_move(struct store *store, const struct move_list *list, struct move_result *ret,
                 struct redrive_err *err);
-
-/* memory/import.c */
 int memory_import(struct store *store, const struct imported_job *jobs, size_t n,
                   struct move_result *ret, struct redrive_err *err);
 int memory_import_keys(struct store *store, const struct remembered_key *keys, size_t n,
                        struct redrive_err *err);
 int memory_remembered_keys(struct store *store, struct str after_tenant, struct str after_key,
                            size_t limit, struct remembered_key_page *ret, struct redrive_err *err);
-/* Remembers a key; one that is remembered already stays as it is. False: no memory. */
-bool memory_hold_key(struct mem_state *state, const struct mem_key *key);
 
-/* memory/scan.c */
-int memory_scan(struct store *store, struct scan *scan, struct job_page *ret,
-                struct redrive_err *err);
-
-/* memory/shared.c */
+/* shared.c */
 int memory_shared_put(struct store *store, const struct shared_row *rows, size_t n,
                       struct move_result *ret, struct redrive_err *err);
 int memory_shared_list(struct store *store, enum shared_kind kind, struct str tenant,
@@ -155,18 +192,13 @@ bool memory_is_paused(const struct mem_state *state, struct str tenant, struct s
 bool memory_limit_sums(const struct mem_state *state, struct str tenant, struct str key,
                        struct gate_sums *ret);
 
-/* memory/list.c */
+/* list.c */
 int memory_list(struct store *store, const struct job_filter *filter, struct job_page *ret,
                 struct redrive_err *err);
 int memory_lookup(struct store *store, const struct job_name *names, size_t n, struct job_page *ret,
                   struct redrive_err *err);
 int memory_history(struct store *store, const int64_t *seqs, size_t n, struct attempt_page *ret,
                    struct redrive_err *err);
-
-/* Whether a job matches, but for the keyset. */
-bool memory_matches(const struct job_filter *filter, const struct job *job);
-
-/* memory/sum.c */
 int memory_counts(struct store *store, enum count_kind kind, struct str tenant,
                   struct count_page *ret, struct redrive_err *err);
 int memory_causes(struct store *store, const struct job_filter *filter,

@@ -3,30 +3,22 @@
 
 #include "base/err.h"
 
-static int compare_rows(const struct shared_row *a, const struct shared_row *b)
-{
-    if (a->kind != b->kind)
-        return a->kind < b->kind ? -1 : 1;
-    int order = str_compare(a->tenant, b->tenant);
-    return order != 0 ? order : str_compare(a->key, b->key);
-}
-
-/* Puts the last row of a table where it belongs. */
-static void settle_last(struct mem_table *table, size_t at)
+/* Moves the last row of a table to its place in the order. */
+static void move_last(struct mem_table *table, size_t at)
 {
     struct mem_row *last = table->rows[table->n - 1];
     memmove(&table->rows[at + 1], &table->rows[at], (table->n - 1 - at) * sizeof(struct mem_row *));
     table->rows[at] = last;
 }
 
-/* Where a row is, or where it belongs. */
+/* Whether the row is there; *ret_at: its index, or where it would be. */
 static bool find_row(const struct mem_table *table, const struct shared_row *row, size_t *ret_at)
 {
     size_t at = 0;
-    while (at < table->n && compare_rows(mem_table_at(table, at), row) < 0)
+    while (at < table->n && shared_row_order(mem_table_at(table, at), row) < 0)
         at++;
     *ret_at = at;
-    return at < table->n && compare_rows(mem_table_at(table, at), row) == 0;
+    return at < table->n && shared_row_order(mem_table_at(table, at), row) == 0;
 }
 
 static int replace(struct mem_table *table, size_t at, const struct shared_row *row,
@@ -51,7 +43,7 @@ static int insert(struct mem_table *table, size_t at, const struct shared_row *r
                                      .sums = sums};
     if (!mem_table_add(table, &first))
         return REDRIVE_E_NOMEM;
-    settle_last(table, at);
+    move_last(table, at);
     return 0;
 }
 
@@ -125,20 +117,12 @@ int memory_shared_list(struct store *store, enum shared_kind kind, struct str te
     return err_nomem(err);
 }
 
-static int compare_counters(const struct counter *a, const struct counter *b)
-{
-    int order = str_compare(a->tenant, b->tenant);
-    if (order == 0)
-        order = str_compare(a->name, b->name);
-    return order != 0 ? order : str_compare(a->label, b->label);
-}
-
 static bool count_one(struct mem_table *table, const struct counter *counter)
 {
     size_t at = 0;
-    while (at < table->n && compare_counters(mem_table_at(table, at), counter) < 0)
+    while (at < table->n && counter_order(mem_table_at(table, at), counter) < 0)
         at++;
-    if (at < table->n && compare_counters(mem_table_at(table, at), counter) == 0) {
+    if (at < table->n && counter_order(mem_table_at(table, at), counter) == 0) {
         struct counter *own = mem_table_edit(table, at);
         if (own)
             own->value += counter->value;
@@ -146,7 +130,7 @@ static bool count_one(struct mem_table *table, const struct counter *counter)
     }
     if (!mem_table_add(table, counter))
         return false;
-    settle_last(table, at);
+    move_last(table, at);
     return true;
 }
 

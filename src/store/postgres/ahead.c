@@ -1,26 +1,24 @@
-/* ahead.c - the claim of the next transaction, sent behind the COMMIT of this one.
+/* ahead.c - the claim of the next transaction, sent right after the COMMIT of this one.
  *
  * The pipeline that ends with COMMIT is followed by one with BEGIN and the claim. The commit does
- * not wait for the latter: while callers are answered and come back, the server looks for their
- * jobs. If the next transaction looks for jobs, its begin takes the transaction over. If it does
- * not, if it comes too late, or if anything else is asked of this handle before, the transaction is
- * rolled back. A COMMIT that fails leaves a transaction that has failed, in which the server
- * refuses the BEGIN, or none at all: the rollback that follows a commit that has failed ends
- * either.
+ * not wait for the latter: the server looks for jobs while the callers are answered and come back.
+ * If the next transaction looks for jobs, its begin takes the open transaction over. If it does
+ * not, if it comes too late, or if the handle is used for anything else before, the open
+ * transaction is rolled back. After a COMMIT that fails the server refuses the BEGIN, or there is
+ * no transaction; the rollback that follows a failed commit covers both.
  */
 #include "base/time/clock.h"
 #include "store/postgres/private.h"
 
-/* So long the jobs are locked for the next transaction. Others who have nothing to do would take
- * them. */
+/* How long the jobs stay locked for the next transaction. Idle workers could take them otherwise.
+ */
 #define AHEAD_MS 20
 #define NS_IN_MS INT64_C(1000000)
 
-/* After jobs were locked in vain several times in a row, up to so many commits do not look ahead.
- */
+/* If jobs were locked in vain several times in a row, up to this many commits do not look ahead. */
 #define SKIPS_MAX 16
 
-/* Its arguments are put together before the commit, and sent behind it. */
+/* The arguments of the claim are built before the commit, and sent after it. */
 static void swap_args(struct store *store)
 {
     const struct args args = store->next.args;
@@ -28,7 +26,7 @@ static void swap_args(struct store *store)
     store->args = args;
 }
 
-/* Its answer matters to nobody. */
+/* Does not wait for the answer. */
 static void send_off_rollback(struct store *store)
 {
     if (pg_send_bare(store, STATEMENT_ROLLBACK, NULL) == 0)
@@ -54,8 +52,8 @@ void postgres_look_ahead(struct store *store, const struct claim_filter *filter)
     pg_args_reset(&store->args);
 }
 
-/* Between the COMMIT and the claim others are told as if it had succeeded. If it has not, the
- * server refuses that as well, or others look in vain. */
+/* The notification of the commit is sent between the COMMIT and the claim. If the commit fails, the
+ * server refuses the notification too, or other processes look in vain. */
 static void send_next(struct store *store)
 {
     struct ahead *next = &store->next;
@@ -96,7 +94,7 @@ bool pg_ahead_take(struct store *store)
         return false;
     }
     next->is_open = store->base.wants_upkeep = false;
-    /* The locks are the connection's: without it the answer says nothing. */
+    /* The locks belong to the connection: without it the answer is worth nothing. */
     const bool is_there =
         pg_take_next(store, NULL) == 0 && store->n_results == 1 && pg_is_connected(store);
     if (is_there) {
@@ -111,21 +109,10 @@ bool pg_ahead_take(struct store *store)
     return is_there;
 }
 
-const PGresult *pg_ahead_use(struct store *store)
-{
-    struct ahead *next = &store->next;
-    pg_forget_results(store);
-    if (!pg_keep_result(store, next->result))
-        return NULL;
-    next->result = NULL;
-    next->misses = 0;
-    return store->results[0];
-}
-
 /* ---- Letting go ------------------------------------------------------------------------------ */
 
-/* Others may have looked in vain meanwhile. One miss says nothing: a transaction that does not
- * claim has come between. */
+/* Other processes may have looked in vain while the jobs were locked, and are notified again. A
+ * single miss is ignored: a transaction without a claim came in between. */
 static void note_miss(struct store *store)
 {
     struct ahead *next = &store->next;
@@ -147,21 +134,16 @@ void pg_ahead_drop(struct store *store)
     pg_ahead_void(store);
     send_off_rollback(store);
     note_miss(store);
-    /* A server whose answer is not read to its end does not come to the rollback behind it. */
+    /* The server gets to the rollback only when the answer before it has been read to its end. */
     store->base.wants_upkeep = pg_is_connected(store);
-}
-
-void pg_ahead_set_aside(struct store *store)
-{
-    PQclear(store->next.result);
-    store->next.result = NULL;
 }
 
 void pg_ahead_end(struct store *store)
 {
     if (!store->next.result)
         return;
-    pg_ahead_set_aside(store);
+    PQclear(store->next.result);
+    store->next.result = NULL;
     note_miss(store);
 }
 

@@ -1,9 +1,10 @@
+/* args.c - the parameters of a statement, and any bytes as text. */
 #include "store/postgres/args.h"
 
 #include <endian.h>
 
+#include "base/text/utf8.h"
 #include "redrive.h"
-#include "store/postgres/text.h"
 
 #define ARGS_BYTES_MAX ((size_t)1 << 30)
 
@@ -144,12 +145,12 @@ static void put_text(struct buf *b, struct str s)
     patch_int4(b, at, (uint32_t)(b->len - at - sizeof(uint32_t)));
 }
 
-static struct str or_empty(struct str s)
+static struct str empty_if_absent(struct str s)
 {
     return s.len ? s : STR("");
 }
 
-static struct str or_absent(struct str s)
+static struct str absent_if_empty(struct str s)
 {
     return s.len ? s : (struct str){NULL, 0};
 }
@@ -190,7 +191,7 @@ void pg_item_text(struct args *args, struct str s)
 
 void pg_item_name(struct args *args, struct str s)
 {
-    pg_item_text(args, or_empty(s));
+    pg_item_text(args, empty_if_absent(s));
 }
 
 void pg_args_array_end(struct args *args)
@@ -298,10 +299,76 @@ void pg_field_text(struct args *args, struct str s)
 
 void pg_field_name(struct args *args, struct str s)
 {
-    pg_field_text(args, or_empty(s));
+    pg_field_text(args, empty_if_absent(s));
 }
 
 void pg_field_option(struct args *args, struct str s)
 {
-    pg_field_text(args, or_absent(s));
+    pg_field_text(args, absent_if_empty(s));
+}
+
+/* ---- Text ------------------------------------------------------------------------------------ */
+
+#define ESCAPED_BYTES 4
+
+static bool is_escaped(const char *p, const char *end)
+{
+    return end - p >= ESCAPED_BYTES && (unsigned char)p[0] == 0xf4 && (unsigned char)p[1] == 0x8f &&
+           (unsigned char)p[2] >= 0xbc;
+}
+
+/* How many bytes from `p` on stay as they are. */
+static size_t run_of_text(const char *p, const char *end)
+{
+    const char *start = p;
+    while (p < end) {
+        if ((unsigned char)*p < 0x80) {
+            if (*p == '\0')
+                break;
+            p++;
+            continue;
+        }
+        int len = utf8_next(p, end);
+        if (len < 0 || is_escaped(p, end))
+            break;
+        p += len;
+    }
+    return (size_t)(p - start);
+}
+
+void pg_text_encode(struct str s, struct buf *out)
+{
+    const char *p = s.ptr, *end = s.ptr + s.len;
+    while (p < end) {
+        size_t run = run_of_text(p, end);
+        (void)buf_add(out, p, run);
+        p += run;
+        if (p < end) {
+            char escaped[ESCAPED_BYTES];
+            (void)utf8_encode(0x10ff00u + (unsigned char)*p, escaped);
+            (void)buf_add(out, escaped, sizeof escaped);
+            p++;
+        }
+    }
+}
+
+struct str pg_text_decode(struct str s, struct arena *arena)
+{
+    char *copy = arena_dup(arena, s);
+    if (!copy)
+        return (struct str){NULL, 0};
+    char *out = memchr(copy, 0xf4, s.len);
+    if (!out)
+        return (struct str){copy, s.len};
+    const char *end = copy + s.len;
+    for (const char *p = out; p < end;) {
+        if (is_escaped(p, end)) {
+            *out++ = (char)(((unsigned char)p[2] & 3) << 6 | ((unsigned char)p[3] & 0x3f));
+            p += ESCAPED_BYTES;
+        } else {
+            *out++ = *p++;
+        }
+    }
+    *out = '\0';
+    return (struct str){copy, (size_t)(out - copy)};
 }

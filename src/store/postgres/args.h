@@ -1,13 +1,14 @@
 /* args.h - the parameters of a statement, in the binary form of the protocol.
  *
  * Filled from left to right, one value or one array after the other; sent whole. Text may hold any
- * bytes: see text.h. Without memory the whole is marked as failed, and sending it says so.
+ * bytes: see below. Without memory the whole is marked as failed, and sending it returns the error.
  */
 #ifndef STORE_POSTGRES_ARGS_H
 #define STORE_POSTGRES_ARGS_H
 
 #include <stdint.h>
 
+#include "base/mem/arena.h"
 #include "base/text/buf.h"
 
 #define ARGS_MAX 40
@@ -80,5 +81,17 @@ void pg_field_text(struct args *args, struct str s);
 void pg_field_name(struct args *args, struct str s);
 void pg_field_option(struct args *args, struct str s);
 void pg_row_end(struct args *args);
+
+/* ---- Text ------------------------------------------------------------------------------------ */
+
+/* Any bytes as text that PostgreSQL accepts, and back. A value of type text is UTF-8 without zero
+ * bytes, but messages, stack traces and results may be any bytes. Each byte that is not valid there
+ * becomes one character of the last 256 of the second private plane (U+10FF00 plus the byte); the
+ * bytes of these characters themselves are encoded in the same way. So nothing is lost, text stays
+ * text that people can read and search, and nearly everything is copied as it is. */
+void pg_text_encode(struct str s, struct buf *out);
+
+/* A terminated copy in the arena of what was encoded; its length may be smaller. */
+struct str pg_text_decode(struct str s, struct arena *arena);
 
 #endif

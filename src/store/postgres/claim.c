@@ -1,22 +1,34 @@
+/* claim.c - ready jobs: of the one partition that has any, or merged from several. */
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "store/claim_totals.h"
+#include "base/time/clock.h"
+#include "store/page.h"
 #include "store/postgres/private.h"
 
 /* A claim looks at the best jobs of each partition that it wants, merges these, and locks as many
- * as were asked for. Jobs that another transaction has locked are passed over, and count as looked
- * at: when too few are left, more are looked at, up to this many. Where that has happened it will
- * happen again, so that the next claims look at more from the start. */
+ * as were asked for. Jobs that another transaction has locked are skipped, and count as looked at:
+ * when too few are left, more are looked at, up to LOOK_MAX. The next CROWDED_FOR claims then look
+ * at more from the start. */
 #define LOOK_MAX      ((int64_t)65536)
 #define CROWDED_FOR   32
 #define CROWDED_LOOKS 4
 
-/* While one partition has all the jobs that wait, a claim is a single scan. Where that has turned
- * out to be wrong the next claims do not count on it. */
+/* While one partition has all ready jobs, a claim is a single scan. After a claim that found others
+ * this many claims do not try it. */
 #define SEVERAL_FOR 64
 
-/* Beside the columns of a job, in a result. */
+/* Beside the columns of a job, in the result of a scan of one partition. */
+enum {
+    PARTITION_COLUMN_ALONE =
+        JOB_COLUMN_COUNT,    /* it is the only one that has jobs, and not paused */
+    PARTITION_COLUMN_MORE,   /* it has more than were asked for */
+    PARTITION_COLUMN_ANSWER, /* shared version and time */
+    PARTITION_COLUMN_WAY_US = PARTITION_COLUMN_ANSWER + 2,
+    PARTITION_COLUMN_LIMIT_SUMS,
+};
+
+/* Beside the columns of a job, in the result of a claim among partitions. */
 enum {
     COLUMN_TENANT_ID = JOB_COLUMN_COUNT,
     COLUMN_LOOKED,
@@ -34,7 +46,8 @@ static void add_names(struct args *args, const struct str *names, size_t n)
     pg_args_array_end(args);
 }
 
-/* How many of a look are beyond what is given: for jobs that others have locked. */
+/* How many more are looked at than are given, in place of jobs that other transactions have locked.
+ */
 static int64_t beyond(int64_t look, int64_t limit)
 {
     return look - 1 > limit ? look - 1 - limit : 0;
@@ -51,8 +64,8 @@ static void add_task_limits(struct args *args, const struct claim_filter *filter
     pg_args_int8(args, more);
 }
 
-/* `look` jobs of up to `turns` tenants. Where tasks have limits, what is beyond them is given as
- * well if it had to be looked at. */
+/* Builds the arguments of a claim that looks at `look` jobs of up to `turns` tenants. With limits
+ * of tasks the result may have jobs beyond them. */
 static enum statement ask_for(struct store *store, const struct claim_filter *filter, int64_t limit,
                               int64_t look, int64_t turns)
 {
@@ -88,15 +101,15 @@ static int claim(struct store *store, const struct claim_filter *filter, int64_t
 
 /* ---- What is given of what was found --------------------------------------------------------- */
 
-/* What the filter's limits leave of a page, and the rows of the result that it came from. */
+/* The jobs of a page that the limits of the filter allow, and their rows in the result. */
 struct choice {
     struct claim_totals totals;
     int *rows;
-    bool is_cut; /* there would have been more that the limits of their tasks allow */
+    bool is_cut; /* there are more jobs that the limits of their tasks would allow */
     bool is_too_big;
 };
 
-/* False: there is no memory. */
+/* False: no memory. */
 static bool choice_init(struct choice *choice, const struct claim_filter *filter, size_t n)
 {
     *choice = (struct choice){.rows = calloc(n + 1, sizeof *choice->rows)};
@@ -133,7 +146,7 @@ static void choose(const struct store *store, struct choice *choice, size_t limi
     page->n = totals->n;
 }
 
-/* Once big jobs have been read in vain, fewer are asked for, until they fit again. */
+/* After a claim that read big jobs in vain fewer are asked for, until they fit again. */
 static void note_size(struct store *store, const struct choice *choice)
 {
     const int64_t n = (int64_t)choice->totals.n;
@@ -143,8 +156,8 @@ static void note_size(struct store *store, const struct choice *choice)
         store->fits = store->fits * 2 < LOOK_MAX ? store->fits * 2 : 0;
 }
 
-/* The last one whose first job is among those that are given has had its turn, as long as no tenant
- * before it was left out. */
+/* The next claim starts after the last tenant whose first job was given, unless a tenant before it
+ * was left out. */
 static void pass_turn(struct store *store, const PGresult *result, const struct choice *choice)
 {
     const bool is_limited = choice->totals.filter->task_limits != NULL;
@@ -171,14 +184,125 @@ static int64_t first_look(struct store *store, int64_t limit)
     return CROWDED_LOOKS * limit;
 }
 
-/* ---- A partition that is alone --------------------------------------------------------------- */
+/* ---- A single partition ---------------------------------------------------------------------- */
+
+/* A claim while one partition has all ready jobs: a single scan.
+ *
+ * Jobs that were started leave dead entries in the index, which a scan has to pass until they are
+ * vacuumed. While another session holds an old snapshot they cannot be vacuumed, and every claim
+ * would pass all of them. If the first job took long to find twice in a row, the next claims begin
+ * where it was found, for BEGIN_THERE_FOR times as long as it took, at most a second. So a job of
+ * the same priority that comes back before that place waits for up to that time. */
+#define LONG_WAY_US     2000
+#define LONG_WAY_TWICE  2
+#define BEGIN_THERE_FOR 20
+#define BEGIN_THERE_MAX INT64_C(1000000)
+
+/* How many jobs the result of a claim has. Without any it is one row of NULLs, which has what was
+ * looked at. */
+static int64_t count_given(const PGresult *result)
+{
+    return PQgetisnull(result, 0, COLUMN_SEQ) ? 0 : PQntuples(result);
+}
+
+/* Whether a claim may begin where the last one found its first job. */
+static bool begins_there(const struct store *store, const struct partition *partition)
+{
+    return store->head.partition_id == partition->id && store->head.long_ways >= LONG_WAY_TWICE &&
+           clock_monotonic_ns() < store->head.until_ns;
+}
+
+static void add_partition(struct args *args, const struct partition *partition, int64_t limit)
+{
+    pg_args_int4(args, (int32_t)partition->id);
+    pg_args_name(args, partition->tenant);
+    pg_args_name(args, partition->queue);
+    pg_args_int8(args, limit);
+}
+
+static int scan_partition(struct store *store, const struct partition *partition, int64_t limit,
+                          bool there, const PGresult **ret, struct redrive_err *err)
+{
+    struct args *args = &store->args;
+    int rc = pg_rows_flush_seen(store, err);
+    if (rc != 0)
+        return rc;
+    add_partition(args, partition, limit);
+    if (there) {
+        pg_args_int4(args, store->head.priority);
+        pg_args_int8(args, store->head.seq);
+    }
+    rc = pg_run(store, there ? STATEMENT_READY_ALONE_FROM : STATEMENT_READY_ALONE, ret, err);
+    return rc == 0 ? pg_answer_check(store, *ret, PARTITION_COLUMN_ANSWER, err) : rc;
+}
+
+/* Notes where the first job was found, and how long that took if it was from the beginning of the
+ * partition. */
+static void note_head(struct store *store, const PGresult *result,
+                      const struct partition *partition, bool there)
+{
+    struct head *head = &store->head;
+    const int64_t way_us = pg_get_int(result, 0, PARTITION_COLUMN_WAY_US);
+    if (!there) {
+        const bool is_long = way_us >= LONG_WAY_US;
+        const int64_t trust_us =
+            way_us * BEGIN_THERE_FOR < BEGIN_THERE_MAX ? way_us * BEGIN_THERE_FOR : BEGIN_THERE_MAX;
+        head->long_ways = !is_long                              ? 0
+                          : head->partition_id == partition->id ? head->long_ways + 1
+                                                                : 1;
+        head->until_ns = clock_monotonic_ns() + trust_us * 1000;
+    }
+    head->partition_id = partition->id;
+    head->priority = (int32_t)pg_get_int(result, 0, COLUMN_PRIORITY);
+    head->seq = pg_get_int(result, 0, COLUMN_SEQ);
+}
+
+/* Locks the best jobs of a partition, if it is the only one that has any. It scans from where the
+ * first job was found last, or from the beginning if that is not known or gave too few. */
+static int scan_best(struct store *store, const struct partition *partition, int64_t limit,
+                     const PGresult **ret, struct redrive_err *err)
+{
+    for (bool there = begins_there(store, partition);; there = false) {
+        int rc = scan_partition(store, partition, limit, there, ret, err);
+        if (rc != 0)
+            return rc;
+        const int64_t given = count_given(*ret);
+        if (there && given < limit)
+            continue;
+        if (given > 0)
+            note_head(store, *ret, partition, there);
+        return 0;
+    }
+}
+
+/* Builds the arguments of a scan from the beginning of a partition; false: it would not begin
+ * there. */
+static bool ask_partition_ahead(struct store *store, const struct partition *partition,
+                                int64_t limit)
+{
+    if (begins_there(store, partition))
+        return false;
+    add_partition(&store->args, partition, limit);
+    return true;
+}
+
+/* Notes what such a scan has found. */
+static void note_scan(struct store *store, const struct partition *partition,
+                      const PGresult *result)
+{
+    if (count_given(result) > 0)
+        note_head(store, result, partition, false);
+}
+
+/* ---- The only partition that has jobs ----------------------------------------------------------
+ */
 
 static bool is_among(const struct str *names, size_t n, struct str name)
 {
     return n == 0 || claim_find(names, n, name) < n;
 }
 
-/* The partition that had all the jobs last time, if that is what the claim is for. */
+/* The partition that had all jobs of the last claim, if the filter wants it. */
 static const struct partition *partition_to_try(struct store *store,
                                                 const struct claim_filter *filter)
 {
@@ -210,8 +334,8 @@ static int best_first(const void *a, const void *b)
     return x->status.seq < y->status.seq ? -1 : x->status.seq > y->status.seq;
 }
 
-/* They come as the scan gives them, and the joins leave them so. Nobody promises that, and to ask
- * for it would cost more than to look. */
+/* The scan gives jobs in order, and the joins keep it. SQL does not guarantee that, and an ORDER BY
+ * would cost more than this check. */
 static void put_in_order(struct job_page *page)
 {
     for (size_t i = 1; i < page->n; i++) {
@@ -237,7 +361,7 @@ static int add_limits(const PGresult *result, int column, struct job_page *page,
     return page->arena.failed ? err_nomem(err) : 0;
 }
 
-/* Fills the page with what is given of the rows of a result. */
+/* Fills the page with the jobs of a result that the filter allows. */
 static int give(struct store *store, const struct claim_filter *filter, const PGresult *result,
                 int64_t limit, bool takes_turns, struct job_page *ret, bool *ret_cut,
                 struct redrive_err *err)
@@ -275,7 +399,8 @@ static int64_t limit_of_partition(const struct claim_filter *filter,
     return own < (size_t)limit ? (int64_t)own : limit;
 }
 
-/* What a scan of the partition has found. 1: it was alone, and the page has what there is. */
+/* Fills the page from a scan of the partition. 1: it was the only one with jobs, the page is done.
+ */
 static int give_partition(struct store *store, const struct partition *partition,
                           const struct claim_filter *filter, int64_t all, const PGresult *result,
                           struct job_page *ret, struct redrive_err *err)
@@ -287,7 +412,7 @@ static int give_partition(struct store *store, const struct partition *partition
         store->several = SEVERAL_FOR;
         return 0;
     }
-    const int64_t given = pg_ready_given(result);
+    const int64_t given = count_given(result);
     const bool more = given == all && pg_get_bool(result, 0, PARTITION_COLUMN_MORE);
     store->last_tenant = partition->tenant_id;
     if (given > 0)
@@ -302,8 +427,7 @@ static int claim_alone(struct store *store, const struct partition *partition,
                        struct redrive_err *err)
 {
     const PGresult *result = NULL;
-    int rc = pg_partition_scan(store, partition, limit_of_partition(filter, partition, all),
-                               &result, err);
+    int rc = scan_best(store, partition, limit_of_partition(filter, partition, all), &result, err);
     return rc == 0 ? give_partition(store, partition, filter, all, result, ret, err) : rc;
 }
 
@@ -318,9 +442,8 @@ struct looked {
     int64_t tenants;
 };
 
-/* Whether a further look is worth it: too few were given, and not all there are were looked at.
- * Where tasks have limits their jobs are left unlooked at for that, so that a first one is enough.
- */
+/* Whether to look again, at more: too few were given, and not all jobs were looked at. Where tasks
+ * have limits one job is enough, because jobs beyond the limits are not looked at either. */
 static bool looks_on(const struct claim_filter *filter, int64_t limit, const struct looked *now,
                      int64_t jobs_before)
 {
@@ -340,7 +463,7 @@ static int look_for(struct store *store, const struct claim_filter *filter, int6
         int rc = is_there ? 0 : claim(store, filter, limit, now->look, now->turns, ret, err);
         if (rc != 0)
             return rc;
-        now->given = pg_ready_given(*ret);
+        now->given = count_given(*ret);
         now->jobs = pg_get_int(*ret, 0, COLUMN_LOOKED);
         now->tenants = pg_get_int(*ret, 0, COLUMN_TURNS);
         if (!looks_on(filter, limit, now, before))
@@ -353,8 +476,8 @@ static int look_for(struct store *store, const struct claim_filter *filter, int6
     }
 }
 
-/* One more than may be looked at tells whether there are more. `result`: what such a look has found
- * already, or NULL. */
+/* `look` is one more than needed, which shows whether there are more. `result`: that of such a look
+ * if it was made already, or NULL. */
 static int claim_any(struct store *store, const struct claim_filter *filter, int64_t limit,
                      int64_t look, const PGresult *result, struct job_page *ret,
                      struct redrive_err *err)
@@ -374,7 +497,7 @@ static int claim_any(struct store *store, const struct claim_filter *filter, int
     return rc;
 }
 
-/* ---- Together with the commit before --------------------------------------------------------- */
+/* ---- Sent with the commit before --------------------------------------------------------- */
 
 static int64_t limit_of(const struct store *store, const struct claim_filter *filter)
 {
@@ -382,7 +505,7 @@ static int64_t limit_of(const struct store *store, const struct claim_filter *fi
     return filter->max_bytes > 0 && store->fits > 0 && store->fits < limit ? store->fits : limit;
 }
 
-/* What a claim looks for, but for how many. */
+/* The filter as bytes, without its limits, to compare two claims. */
 static void name_filter(struct args *args, const struct claim_filter *filter)
 {
     pg_args_reset(args);
@@ -404,7 +527,7 @@ bool pg_claim_ahead(struct store *store, const struct claim_filter *filter)
     next->partition_id = partition ? partition->id : 0;
     next->statement = partition ? STATEMENT_READY_ALONE
                                 : ask_for(store, filter, next->limit, next->look, next->limit);
-    const bool is_whole = !partition || pg_partition_ahead(store, partition, next->limit);
+    const bool is_whole = !partition || ask_partition_ahead(store, partition, next->limit);
     return is_whole && !buf_failed(&store->args.bytes) && !buf_failed(&next->filter.bytes);
 }
 
@@ -414,8 +537,8 @@ int64_t pg_claim_version(const struct ahead *next)
                       next->partition_id != 0 ? PARTITION_COLUMN_ANSWER : COLUMN_ANSWER);
 }
 
-/* Whether the transaction's claim was sent already, and found as many as are wanted; what the
- * transaction has written since, such as a queue that is paused, is not to be seen there. */
+/* Whether the claim was sent with the commit before, and found as many as are wanted. Not if the
+ * transaction has written anything since, such as a pause, which that claim has not seen. */
 static bool is_ahead(struct store *store, const struct claim_filter *filter, int64_t limit)
 {
     struct ahead *next = &store->next;
@@ -426,22 +549,27 @@ static bool is_ahead(struct store *store, const struct claim_filter *filter, int
     pg_args_reset(&store->args);
     if (!is_same)
         return false;
-    /* It grows at once, and falls slowly. */
+    /* The expected number grows at once, and falls slowly. */
     const int64_t less = next->wanted - limit;
     next->wanted = less > 0 ? next->wanted - (less + 7) / 8 : limit;
-    if (limit > next->limit)
-        pg_ahead_set_aside(store);
-    return limit <= next->limit;
+    if (limit <= next->limit)
+        return true;
+    PQclear(next->result);
+    next->result = NULL;
+    return false;
 }
 
-/* 1: the page has what was found. */
+/* Gives what the claim that was sent ahead has found. 1: the page is done. */
 static int claim_ahead(struct store *store, const struct claim_filter *filter, struct job_page *ret,
                        struct redrive_err *err)
 {
-    const struct ahead *next = &store->next;
-    const PGresult *result = pg_ahead_use(store);
-    if (!result)
+    struct ahead *next = &store->next;
+    const PGresult *result = next->result;
+    pg_forget_results(store);
+    if (!pg_keep_result(store, next->result))
         return err_nomem(err);
+    next->result = NULL;
+    next->misses = 0;
     if (next->partition_id == 0) {
         int rc = claim_any(store, filter, next->limit, next->look, result, ret, err);
         return rc == 0 ? 1 : rc;
@@ -449,7 +577,7 @@ static int claim_ahead(struct store *store, const struct claim_filter *filter, s
     const struct partition *partition = partitions_at(&store->partitions, next->partition_id);
     if (!partition)
         return 0;
-    pg_partition_scanned(store, partition, result);
+    note_scan(store, partition, result);
     return give_partition(store, partition, filter, next->limit, result, ret, err);
 }
 

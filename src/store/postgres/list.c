@@ -1,26 +1,37 @@
+/* list.c - jobs by filter or name, groups and causes. */
 #include "base/err.h"
 #include "store/postgres/private.h"
 
-/* Numbers stand in the text, so that the server plans with them; text is passed as parameters. */
+/* Numbers are part of the text, so that the server plans with them; strings are parameters. */
 #define SQL_MAX 65536
 
 #define ENDED_MASK ((1u << REDRIVE_STATE_COUNT) - (1u << REDRIVE_STATE_COMPLETED))
 #define ALL_STATES ((1u << REDRIVE_STATE_COUNT) - 1)
 
-/* Where a list takes its jobs from: the indexes of all jobs, or that of a tenant's. */
+/* The index that a list reads: one of all jobs, or that of the tenant's jobs. */
 enum source {
     SOURCE_ALL,
     SOURCE_TENANT,
 };
 
-/* The number of a parameter that is text. */
+/* Runs a statement that was put together, and releases its text. */
+static int read_text(struct store *store, struct buf *sql, const PGresult **ret,
+                     struct redrive_err *err)
+{
+    int rc =
+        buf_failed(sql) ? err_nomem(err) : pg_read(store, STATEMENT_COUNT, buf_cstr(sql), ret, err);
+    buf_release(sql);
+    return rc;
+}
+
+/* Adds a string; returns the number of its parameter. */
 static int add_param(struct args *args, struct str s)
 {
     pg_args_name(args, s);
     return args->n;
 }
 
-/* The conditions of a filter that are about text: what is asked, and for what. */
+/* The conditions of a filter on strings. */
 static void add_texts(struct buf *sql, struct args *args, const struct job_filter *f,
                       enum source source)
 {
@@ -53,10 +64,11 @@ static void add_texts(struct buf *sql, struct args *args, const struct job_filte
     }
 }
 
+/* `column`: an expression. */
 static void add_mask(struct buf *sql, const char *column, uint32_t mask, int n)
 {
     const char *comma = "";
-    (void)buf_printf(sql, " AND coalesce(%s, 0) IN (", column);
+    (void)buf_printf(sql, " AND %s IN (", column);
     for (int i = 0; i < n; i++)
         if (mask >> i & 1) {
             (void)buf_printf(sql, "%s%d", comma, i);
@@ -68,9 +80,9 @@ static void add_mask(struct buf *sql, const char *column, uint32_t mask, int n)
 static void add_numbers(struct buf *sql, const struct job_filter *f)
 {
     if (f->classes)
-        add_mask(sql, "j.error_class", f->classes, REDRIVE_CLASS_COUNT);
+        add_mask(sql, "coalesce(j.error_class, 0)", f->classes, REDRIVE_CLASS_COUNT);
     if (f->reasons)
-        add_mask(sql, "j.reason", f->reasons, REDRIVE_REASON_COUNT);
+        add_mask(sql, "coalesce(j.reason, 0)", f->reasons, REDRIVE_REASON_COUNT);
     if (f->fingerprint)
         (void)buf_printf(sql, " AND j.fingerprint = %lld", (long long)f->fingerprint);
     if (f->finished_after_ms || f->finished_before_ms)
@@ -83,23 +95,15 @@ static void add_numbers(struct buf *sql, const struct job_filter *f)
 
 static void add_states(struct buf *sql, uint32_t states)
 {
-    const char *comma = "";
-    if (states == 0 || (states & ALL_STATES) == ALL_STATES)
-        return;
-    (void)buf_puts(sql, " AND j.state IN (");
-    for (int i = 0; i < REDRIVE_STATE_COUNT; i++)
-        if (states >> i & 1) {
-            (void)buf_printf(sql, "%s%d", comma, i);
-            comma = ", ";
-        }
-    (void)buf_puts(sql, *comma ? ")" : "NULL)");
+    if (states != 0 && (states & ALL_STATES) != ALL_STATES)
+        add_mask(sql, "j.state", states, REDRIVE_STATE_COUNT);
 }
 
 #define FROM_JOBS   " FROM redrive.job_states j" JOB_JOINS " WHERE true"
 #define SELECT_JOBS "SELECT " JOB_COLUMNS FROM_JOBS
 
-/* The same, of the tenant's jobs: k goes along its index by seq, and j follows it. What stands
- * before an OFFSET is not turned into another join by the server. */
+/* The same for the tenant's jobs: k reads its index by seq, and j the rows. OFFSET 0 keeps the
+ * server from choosing another join. */
 static void add_from_tenant(struct buf *sql, struct args *args, const struct job_filter *f,
                             bool by_seq)
 {
@@ -162,8 +166,8 @@ static void add_count(struct buf *sql, uint32_t states)
     (void)buf_puts(sql, ")");
 }
 
-/* Whether it is better to look at all jobs of the tenant: there are fewer than would be met, as a
- * rule, until `limit` of its own are found among those of all tenants in these states. */
+/* Whether it costs less to look at all jobs of the tenant: they are fewer than the jobs of all
+ * tenants in these states that would be read, on average, to find `limit` of the tenant's. */
 static int choose_source(struct store *store, const struct job_filter *f, size_t limit,
                          enum source *ret, struct redrive_err *err)
 {
@@ -185,9 +189,7 @@ static int choose_source(struct store *store, const struct job_filter *f, size_t
         ", 0)::bigint FROM redrive.count_deltas y JOIN redrive.partitions l ON l.partition_id = "
         "y.partition_id JOIN redrive.tenants t ON t.tenant_id = l.tenant_id");
     (void)add_param(&store->args, f->tenant);
-    int rc = buf_failed(&sql) ? err_nomem(err)
-                              : pg_read(store, STATEMENT_COUNT, buf_cstr(&sql), &result, err);
-    buf_release(&sql);
+    int rc = read_text(store, &sql, &result, err);
     if (rc != 0)
         return rc;
     const int64_t own = pg_get_int(result, 0, 0), in_states = pg_get_int(result, 0, 1);
@@ -254,12 +256,9 @@ int postgres_list(struct store *store, const struct job_filter *filter, struct j
     struct buf sql;
     const PGresult *result = NULL;
     enum source source = SOURCE_ALL;
-    int rc = 0;
     job_page_release(ret);
-    if (filter->limit < 1 || filter->limit > STORE_PAGE_MAX)
-        return err_set(err, REDRIVE_E_RANGE, "a page has 1 to %d jobs, not %zu", STORE_PAGE_MAX,
-                       filter->limit);
-    if (filter->order == ORDER_FINISHED)
+    int rc = store_check_limit(filter->limit, "jobs", err);
+    if (rc == 0 && filter->order == ORDER_FINISHED)
         rc = choose_source(store, filter, filter->limit + 1, &source, err);
     if (rc != 0)
         return rc;
@@ -270,12 +269,8 @@ int postgres_list(struct store *store, const struct job_filter *filter, struct j
         add_by_end_of_tenant(&sql, &store->args, filter);
     else
         add_by_end(&sql, &store->args, filter);
-    rc = buf_failed(&sql) ? err_nomem(err)
-                          : pg_read(store, STATEMENT_COUNT, buf_cstr(&sql), &result, err);
-    if (rc == 0)
-        rc = pg_page_fill(store, result, filter->limit, ret, err);
-    buf_release(&sql);
-    return rc;
+    rc = read_text(store, &sql, &result, err);
+    return rc == 0 ? pg_page_fill(store, result, filter->limit, ret, err) : rc;
 }
 
 int postgres_lookup(struct store *store, const struct job_name *names, size_t n,
@@ -299,7 +294,7 @@ int postgres_lookup(struct store *store, const struct job_name *names, size_t n,
     return rc == 0 ? pg_page_fill(store, result, n, ret, err) : rc;
 }
 
-/* The latest of each group is its example, with all that a job has. */
+/* The latest job of each group is its example, read as a whole. */
 static void add_groups(struct buf *sql, struct args *args, const struct job_filter *f,
                        enum source source)
 {
@@ -353,20 +348,15 @@ int postgres_groups(struct store *store, const struct job_filter *filter, struct
     const PGresult *result = NULL;
     enum source source;
     group_page_release(ret);
-    if (filter->limit < 1 || filter->limit > STORE_PAGE_MAX)
-        return err_set(err, REDRIVE_E_RANGE, "a page has 1 to %d groups, not %zu", STORE_PAGE_MAX,
-                       filter->limit);
-    int rc = choose_source(store, filter, 0, &source, err);
+    int rc = store_check_limit(filter->limit, "groups", err);
+    if (rc == 0)
+        rc = choose_source(store, filter, 0, &source, err);
     if (rc != 0)
         return rc;
     buf_init(&sql, SQL_MAX);
     add_groups(&sql, &store->args, filter, source);
-    rc = buf_failed(&sql) ? err_nomem(err)
-                          : pg_read(store, STATEMENT_COUNT, buf_cstr(&sql), &result, err);
-    if (rc == 0)
-        rc = fill_groups(store, result, ret, err);
-    buf_release(&sql);
-    return rc;
+    rc = read_text(store, &sql, &result, err);
+    return rc == 0 ? fill_groups(store, result, ret, err) : rc;
 }
 
 int postgres_causes(struct store *store, const struct job_filter *filter,
@@ -393,9 +383,7 @@ int postgres_causes(struct store *store, const struct job_filter *filter,
     (void)buf_puts(
         &sql,
         " GROUP BY 1, 2, 3, 4) c JOIN redrive.partitions l ON l.partition_id = c.partition_id");
-    rc = buf_failed(&sql) ? err_nomem(err)
-                          : pg_read(store, STATEMENT_COUNT, buf_cstr(&sql), &result, err);
-    buf_release(&sql);
+    rc = read_text(store, &sql, &result, err);
     arena_init(&arena);
     for (int i = 0; rc == 0 && i < PQntuples(result); i++) {
         const struct cause_count cause = {

@@ -1,10 +1,11 @@
-/* The moves of jobs: the transition computes, this notes what is to be written. */
+/* move.c - the moves of jobs: notes what is to be written, as the transition computes it. */
 #include "base/err.h"
 #include "store/postgres/private.h"
 
-/* ---- What stands beside a row ---------------------------------------------------------------- */
+/* ---- What is kept beside a row ----------------------------------------------------------------
+ */
 
-/* Holds its key again: 1, or 0 when another live job does. */
+/* Takes the key of a job that becomes live again: 1, or 0 when another live job holds it. */
 static int take_key(struct store *store, struct row *row, struct redrive_err *err)
 {
     const PGresult *result;
@@ -20,15 +21,15 @@ static int take_key(struct store *store, struct row *row, struct redrive_err *er
     return row->holds_key;
 }
 
-static int edit(struct store *store, const struct row *row, struct str payload,
-                struct redrive_err *err)
+static int write_payload(struct store *store, const struct row *row, struct str payload,
+                         struct redrive_err *err)
 {
     pg_args_int8(&store->args, row->seq);
     pg_args_text(&store->args, payload);
     return pg_send(store, STATEMENT_PAYLOAD_WRITE, false, err);
 }
 
-/* The server is told at the end of the list, of all at once. */
+/* send_removed sends all removals of a list at once. */
 static int remove_one(struct store *store, const struct row *row, struct redrive_err *err)
 {
     int rc = row->is_dirty ? pg_rows_flush(store, err) : 0;
@@ -56,7 +57,7 @@ static int send_removed(struct store *store, const struct move_list *list,
     return pg_send(store, STATEMENT_REMOVE, false, err);
 }
 
-/* What was read before the row was locked may be over. */
+/* The job may have changed between the read and the lock. */
 static bool is_as_seen(const struct row *row, const struct change_move *move)
 {
     return !move->seen || row->s.token == move->seen->token;
@@ -73,7 +74,7 @@ static int keep_worker(struct store *store, struct job_status *s, struct redrive
     return 0;
 }
 
-/* An error stands in the history, to which the row points; a result waits beside the row. */
+/* An error is kept in the history, to which the row points; a result waits beside the row. */
 static int keep_strings(struct store *store, struct row *row, const struct transition *t,
                         const struct job_status *s, struct redrive_err *err)
 {
@@ -110,7 +111,7 @@ static int write_down(struct store *store, struct row *row, const struct move *m
     if (rc == 0)
         rc = keep_strings(store, row, t, s, err);
     if (rc == 0 && t->replaces_payload)
-        rc = edit(store, row, move->change->payload, err);
+        rc = write_payload(store, row, move->change->payload, err);
     if (rc != 0)
         return rc;
     if (s->state != row->s.state)
@@ -158,7 +159,7 @@ static int move_one(struct store *store, const struct move *move, struct move_re
 
 /* ---- The slot -------------------------------------------------------------------------------- */
 
-/* Running jobs that this handle has started are taken as it knows them, without a look. */
+/* Running jobs that this handle has started are taken from its cache, without reading them. */
 static int assume_all(struct store *store, const struct move_list *list, struct redrive_err *err)
 {
     int rc = 0;
@@ -172,8 +173,8 @@ static int assume_all(struct store *store, const struct move_list *list, struct 
     return rc;
 }
 
-/* Whether all jobs of the list are removed as a scan has found them: those that others have locked
- * are left then, instead of waited for. */
+/* Whether all moves of the list remove jobs that a scan has found: jobs that other transactions
+ * have locked are then skipped instead of waited for. */
 static bool is_sweep(const struct move_list *list)
 {
     bool all = list->kind == MOVE_CANCEL;

@@ -1,3 +1,5 @@
+/* open.c - opening a store: its schema, facts and checks, and the table of slots. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/err.h"
@@ -8,11 +10,272 @@
 #define BUSY_DEFAULT_MS 5000
 #define URL_MAX         65536
 
-/* Rows of counts are put together after about so many, by whoever comes to it. */
-#define FOLD_EVERY 512
+/* ---- The schema ------------------------------------------------------------------------------ */
 
-/* The library shows the whole URL, password and all, when it cannot read one: so it is asked
- * before, and its words are not repeated. */
+/* The advisory lock of a process that sets a store up or migrates it: "redrive", in ASCII, as a
+ * number. */
+#define SET_UP_LOCK "32199660853556837"
+
+/* Runs simple statements, outside of a pipeline; *ret may be NULL. */
+static int run_script(struct store *store, const char *sql, PGresult **ret, struct redrive_err *err)
+{
+    PGresult *result = PQexec(store->conn, sql);
+    const ExecStatusType status = PQresultStatus(result);
+    int rc =
+        status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK ? 0 : pg_error(store, result, err);
+    if (rc == 0 && ret)
+        *ret = result;
+    else
+        PQclear(result);
+    return rc;
+}
+
+static int read_number(struct store *store, const char *sql, int64_t *ret, struct redrive_err *err)
+{
+    PGresult *result;
+    int rc = run_script(store, sql, &result, err);
+    if (rc != 0)
+        return rc;
+    long long number = 0;
+    if (PQntuples(result) > 0)
+        (void)sscanf(PQgetvalue(result, 0, 0), "%lld", &number);
+    *ret = number;
+    PQclear(result);
+    return 0;
+}
+
+static int belongs_to_another(struct store *store, struct redrive_err *err)
+{
+    err_set(err, REDRIVE_E_STATE, "the schema redrive belongs to something else");
+    err_detail(err, "%s: it has tables, and redrive.meta is not among them", store->shown);
+    err_hint(err, "give the store a database of its own");
+    return REDRIVE_E_STATE;
+}
+
+/* The tables are counted first: another process may set the store up between the two statements,
+ * and its tables must not be taken for those of another program. */
+int pg_schema_read(struct store *store, int64_t *ret_version, struct redrive_err *err)
+{
+    int64_t has_meta = 0, tables = 0;
+    *ret_version = 0;
+    int rc = read_number(store,
+                         "SELECT count(*)::text FROM pg_class c JOIN pg_namespace n "
+                         "ON n.oid = c.relnamespace WHERE n.nspname = 'redrive'",
+                         &tables, err);
+    if (rc == 0)
+        rc = read_number(store, "SELECT (to_regclass('redrive.meta') IS NOT NULL)::int::text",
+                         &has_meta, err);
+    if (rc == 0 && has_meta)
+        return read_number(store, "SELECT version::text FROM redrive.meta", ret_version, err);
+    return rc == 0 && tables > 0 ? belongs_to_another(store, err) : rc;
+}
+
+int pg_schema_too_new(struct store *store, int64_t version, struct redrive_err *err)
+{
+    if (version <= POSTGRES_SCRIPTS_COUNT)
+        return 0;
+    err_set(err, REDRIVE_E_STATE,
+            "the store has schema version %lld, this program knows version %d", (long long)version,
+            POSTGRES_SCRIPTS_COUNT);
+    err_detail(err, "%s", store->shown);
+    err_hint(err, "a newer redrive has set it up: use that one, or another database");
+    return REDRIVE_E_STATE;
+}
+
+int pg_schema_types(struct store *store, struct redrive_err *err)
+{
+    const struct {
+        const char *sql;
+        uint32_t *ret;
+    } types[] = {
+        {"SELECT 'redrive.job_states'::regtype::oid::text", &store->types.jobs},
+        {"SELECT 'redrive.specs'::regtype::oid::text", &store->types.specs},
+        {"SELECT 'redrive.history'::regtype::oid::text", &store->types.history},
+        {"SELECT 'redrive.count_deltas'::regtype::oid::text", &store->types.count_deltas},
+        {"SELECT 'redrive.counters'::regtype::oid::text", &store->types.counters},
+    };
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < sizeof types / sizeof types[0]; i++) {
+        int64_t number = 0;
+        rc = read_number(store, types[i].sql, &number, err);
+        *types[i].ret = (uint32_t)number;
+    }
+    return rc;
+}
+
+/* Several processes may get here at once: the first one migrates, the others find it done. */
+static int migrate(struct store *store, struct redrive_err *err)
+{
+    int64_t version = 0;
+    char sql[128];
+    int rc = run_script(store,
+                        "BEGIN; SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0; "
+                        "SELECT pg_advisory_xact_lock(" SET_UP_LOCK ")",
+                        NULL, err);
+    if (rc == 0)
+        rc = pg_schema_read(store, &version, err);
+    if (rc == 0)
+        rc = pg_schema_too_new(store, version, err);
+    if (rc == 0 && version == 0)
+        rc = run_script(store, "CREATE SCHEMA IF NOT EXISTS redrive", NULL, err);
+    for (int64_t i = version; rc == 0 && i < POSTGRES_SCRIPTS_COUNT; i++)
+        rc = run_script(store, POSTGRES_SCRIPTS[i], NULL, err);
+    (void)snprintf(sql, sizeof sql, "UPDATE redrive.meta SET version = %d", POSTGRES_SCRIPTS_COUNT);
+    if (rc == 0)
+        rc = run_script(store, sql, NULL, err);
+    if (rc == 0)
+        return run_script(store, "COMMIT", NULL, err);
+    (void)run_script(store, "ROLLBACK", NULL, NULL);
+    return rc;
+}
+
+static bool setting_is(struct store *store, const char *name, const char *value)
+{
+    char sql[96];
+    PGresult *result = NULL;
+    (void)snprintf(sql, sizeof sql, "SHOW %s", name);
+    if (run_script(store, sql, &result, NULL) != 0)
+        return false;
+    const bool is = PQntuples(result) == 1 && strcmp(PQgetvalue(result, 0, 0), value) == 0;
+    PQclear(result);
+    return is;
+}
+
+/* Durability is set for the server or the role: it is read here, not set. */
+static void read_durability(struct store *store)
+{
+    store->base.durability = STORE_SURVIVES_POWER;
+    store->loss = NULL;
+    if (setting_is(store, "synchronous_commit", "off")) {
+        store->base.durability = STORE_SURVIVES_PROCESS;
+        store->loss = "what was answered in the last three wal_writer_delay (0.6 s), when the "
+                      "server crashes: its synchronous_commit is off";
+    }
+    if (setting_is(store, "fsync", "off")) {
+        store->base.durability = STORE_SURVIVES_PROCESS;
+        store->loss = "the whole database, when the server's machine crashes or loses power: its "
+                      "fsync is off";
+    }
+}
+
+static int set_up(struct store *store, const struct store_options *options, struct redrive_err *err)
+{
+    int64_t version = 0;
+    int rc = pg_schema_read(store, &version, err);
+    if (rc == 0 && !options->as_is)
+        rc = pg_schema_too_new(store, version, err);
+    if (rc != 0)
+        return rc;
+    store->version_found = version;
+    if (version == 0 && !options->create) {
+        err_set(err, REDRIVE_E_NOT_FOUND, "the store is empty");
+        err_detail(err, "%s: the database has no schema redrive", store->shown);
+        err_hint(err, "%s", STORE_SET_UP_HINT);
+        return REDRIVE_E_NOT_FOUND;
+    }
+    if (version < POSTGRES_SCRIPTS_COUNT && !options->as_is)
+        rc = migrate(store, err);
+    if (rc == 0 && !options->as_is)
+        rc = pg_schema_types(store, err);
+    if (rc == 0)
+        read_durability(store);
+    return rc;
+}
+
+/* ---- Facts, and whether the tables are whole ------------------------------------------------- */
+
+int postgres_facts(struct store *store, struct store_facts *ret, struct redrive_err *err)
+{
+    const PGresult *result;
+    int rc = pg_read(store, STATEMENT_BYTES, NULL, &result, err);
+    if (rc != 0)
+        return rc;
+    *ret = (struct store_facts){
+        .version_found = store->version_found,
+        .version_newest = POSTGRES_SCRIPTS_COUNT,
+        .bytes = pg_get_int(result, 0, 0),
+        .server = store->server,
+        .loss = store->loss,
+    };
+    return 0;
+}
+
+/* Queries for rows that contradict each other; each gives a seq. Damaged pages are not looked for:
+ * PostgreSQL has data_checksums and pg_amcheck for that. */
+static const struct {
+    const char *sql;
+    const char *finding;
+} QUESTIONS[] = {
+    {"SELECT j.seq FROM redrive.job_states j LEFT JOIN redrive.specs s ON s.seq = j.seq "
+     "WHERE s.seq IS NULL LIMIT 1",
+     "it has no payload"},
+    {"SELECT s.seq FROM redrive.specs s LEFT JOIN redrive.job_states j ON j.seq = s.seq "
+     "WHERE j.seq IS NULL LIMIT 1",
+     "it has no state"},
+    {"SELECT j.seq FROM redrive.job_states j LEFT JOIN redrive.partitions l ON l.partition_id = "
+     "j.partition_id "
+     "WHERE l.partition_id IS NULL LIMIT 1",
+     "it is in no partition"},
+    {"SELECT j.seq FROM redrive.job_states j LEFT JOIN redrive.history h ON h.seq = j.seq "
+     "AND h.n = j.error_n WHERE j.error_n IS NOT NULL AND h.seq IS NULL LIMIT 1",
+     "its latest error is gone"},
+    {"SELECT coalesce(j.seq, p.seq) FROM (SELECT seq FROM redrive.job_states WHERE state = 4) j "
+     "FULL JOIN redrive.parked p ON p.seq = j.seq WHERE j.seq IS NULL OR p.seq IS NULL LIMIT 1",
+     "it is parked in one table, and not in the other"},
+    {"SELECT coalesce(j.seq, k.seq) FROM (SELECT seq FROM redrive.job_states WHERE state < 5 "
+     "AND has_key) j FULL JOIN redrive.live_keys k ON k.seq = j.seq "
+     "WHERE j.seq IS NULL OR k.seq IS NULL LIMIT 1",
+     "a unique key is held by no job, or not by its own"},
+    {"SELECT seq FROM redrive.job_states WHERE state = 3 AND (lease_check_ms IS NULL "
+     "OR lease_until_ms IS NULL OR lease_check_ms > lease_until_ms) LIMIT 1",
+     "the end of its lease would not be found"},
+    {"SELECT coalesce(c.partition_id, y.partition_id)::bigint FROM (SELECT partition_id, count(*) "
+     "AS n, "
+     "count(*) FILTER (WHERE state = 2) AS queued FROM redrive.job_states GROUP BY partition_id) c "
+     "FULL JOIN (SELECT partition_id, sum(scheduled + retrying + queued + running + parked + "
+     "completed + failed + dead_letter + cancelled) AS n, sum(queued) AS queued "
+     "FROM redrive.count_deltas GROUP BY partition_id) y ON y.partition_id = c.partition_id "
+     "WHERE coalesce(c.n, 0) <> coalesce(y.n, 0) OR coalesce(c.queued, 0) <> "
+     "coalesce(y.queued, 0) LIMIT 1",
+     "the counts of this partition are not those of its jobs"},
+};
+
+/* One snapshot, without a time limit, with the plans of a large query. */
+static const char *const PREPARE[] = {
+    "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+    "SET LOCAL statement_timeout = 0",
+    "SET LOCAL enable_seqscan = on",
+    "SET LOCAL enable_hashjoin = on",
+    "SET LOCAL enable_sort = on",
+};
+
+static int run_text(struct store *store, const char *sql, struct redrive_err *err)
+{
+    int rc = pg_send_text(store, sql, err);
+    return rc == 0 ? pg_sync(store, err) : rc;
+}
+
+int postgres_verify(struct store *store, void (*progress)(void *ctx), void *ctx,
+                    struct redrive_err *err)
+{
+    int rc = pg_is_connected(store) ? 0 : pg_connect(store, true, err);
+    for (size_t i = 0; rc == 0 && i < sizeof PREPARE / sizeof PREPARE[0]; i++)
+        rc = run_text(store, PREPARE[i], err);
+    for (size_t i = 0; rc == 0 && i < sizeof QUESTIONS / sizeof QUESTIONS[0]; i++) {
+        rc = run_text(store, QUESTIONS[i].sql, err);
+        if (rc == 0 && PQntuples(store->results[0]) > 0)
+            rc = pg_damaged(store, pg_get_int(store->results[0], 0, 0), QUESTIONS[i].finding, err);
+        if (progress)
+            progress(ctx);
+    }
+    if (pg_is_connected(store))
+        (void)run_text(store, "ROLLBACK", NULL);
+    return rc;
+}
+
+/* ---- Opening --------------------------------------------------------------------------------- */
+
+/* The error text of libpq would have the whole URL with its password: it is not shown. */
 static int check_url(struct store *store, struct redrive_err *err)
 {
     char *why = NULL;
@@ -43,7 +306,7 @@ static struct store *store_new(struct str place, const struct store_options *opt
     rng_seed(&store->rng, rng_system_seed());
     store->origin = options->origin ? options->origin : rng_system_seed();
     store->me = rng_next(&store->rng);
-    store->to_compact = rng_below(&store->rng, FOLD_EVERY);
+    store->to_compact = rng_below(&store->rng, COMPACT_EVERY);
     pg_args_init(&store->args);
     pg_args_init(&store->next.args);
     pg_args_init(&store->next.filter);
@@ -77,7 +340,7 @@ int postgres_open(struct str place, const struct store_options *options, struct 
     if (rc == 0)
         rc = pg_connect(store, false, err);
     if (rc == 0)
-        rc = pg_schema_set_up(store, options, err);
+        rc = set_up(store, options, err);
     if (rc == 0 && !PQenterPipelineMode(store->conn))
         rc = pg_connection_error(store, err);
     if (rc != 0) {
@@ -94,9 +357,9 @@ void postgres_close(struct store *store)
         return;
     postgres_rollback(store);
     pg_ahead_drop(store);
-    pg_give_time_back(store);
+    pg_resign(store);
     pg_marker_remove(store);
-    /* A server that is hung up on in the middle of an answer complains in its log. */
+    /* A server writes to its log when a connection is closed in the middle of an answer. */
     pg_drain(store);
     pg_forget_results(store);
     pg_disconnect(store);
@@ -116,8 +379,8 @@ void postgres_close(struct store *store)
 
 const struct store_ops STORE_POSTGRES = {
     .scheme = "postgres",
-    .capabilities = STORE_SHARED | STORE_SQL | STORE_SERVER_TIME | STORE_NOTIFIES | STORE_TELLS |
-                    STORE_LOOKS_AROUND,
+    .capabilities =
+        STORE_SHARED | STORE_SQL | STORE_SERVER_TIME | STORE_NOTIFIES | STORE_TELLS | STORE_ELECTS,
     .open = postgres_open,
     .close = postgres_close,
     .begin = postgres_begin,

@@ -1,10 +1,10 @@
+/* pipe.c - statements on their way to the server, and their results. */
 #include <endian.h>
 #include <stdlib.h>
 
 #include "base/err.h"
 #include "store/postgres/private.h"
 #include "store/postgres/statement_parts.h"
-#include "store/postgres/text.h"
 
 _Static_assert(REDRIVE_STATE_SCHEDULED == 0 && REDRIVE_STATE_RETRYING == 1 &&
                    REDRIVE_STATE_QUEUED == 2 && REDRIVE_STATE_RUNNING == 3 &&
@@ -43,7 +43,7 @@ static bool note_sent(struct store *store, struct sent sent)
     return true;
 }
 
-/* A connection that a statement was half sent on is of no use any more. */
+/* A connection on which a statement was sent in part cannot be used any more. */
 static int give_up(struct store *store, struct redrive_err *err)
 {
     int rc = pg_connection_error(store, err);
@@ -52,7 +52,7 @@ static int give_up(struct store *store, struct redrive_err *err)
     return rc;
 }
 
-/* Arguments that could not be put together are of no use to the next statement either. */
+/* Drops arguments that could not be built, so that the next statement starts with none. */
 static int args_failed(struct store *store, struct redrive_err *err)
 {
     const bool too_big = buf_failed(&store->args.bytes) == REDRIVE_E_TOO_BIG;
@@ -118,8 +118,8 @@ int pg_send_bare(struct store *store, enum statement which, struct redrive_err *
     return rc;
 }
 
-/* The first statement of a transaction takes its BEGIN along. Between two transactions nothing is
- * done in the transaction that was begun for the next one. */
+/* BEGIN is sent with the first statement of a transaction. A statement between two transactions
+ * ends the one that was begun ahead for the next claim. */
 static int begin_transaction(struct store *store, struct redrive_err *err)
 {
     if (!store->in_transaction)
@@ -132,7 +132,7 @@ static int begin_transaction(struct store *store, struct redrive_err *err)
     return pg_send_bare(store, STATEMENT_BEGIN, err);
 }
 
-/* Whether it leaves nothing behind that others could notice, but for the rows that it gives. */
+/* Whether a statement changes nothing, but for locks on the rows that it returns. */
 static bool is_a_read(enum statement which)
 {
     return (which >= STATEMENT_READY_OF_TENANT && which <= STATEMENT_FINISHED) ||
@@ -212,8 +212,8 @@ static void take_answer(struct store *store, const struct sent *sent, PGresult *
     PQclear(result);
 }
 
-/* Reads up to the end of a pipeline; *at is the place of its first statement among those that were
- * sent, and moves on. False: the connection is gone. */
+/* Reads up to the end of a pipeline; *at is the index of its first statement among those that were
+ * sent, and is moved behind its last. False: the connection is gone. */
 static bool take_answers(struct store *store, size_t *at, int *rc, struct redrive_err *err)
 {
     for (;;) {
@@ -234,8 +234,7 @@ static bool take_answers(struct store *store, size_t *at, int *rc, struct redriv
     }
 }
 
-/* Reads the answers to what was sent off. None of them is kept, though it may have been wanted when
- * it was sent. */
+/* Reads the answers to pipelines that were sent off, and drops them. */
 static bool take_unheard(struct store *store, size_t *at)
 {
     bool stands = true;
@@ -249,12 +248,12 @@ static bool take_unheard(struct store *store, size_t *at)
     return stands;
 }
 
-static void nothing_is_under_way(struct store *store)
+static void forget_sent(struct store *store)
 {
     store->n_sent = store->n_open = store->n_unheard = 0;
 }
 
-/* Reads the answers to what was sent off, and to the pipeline behind that. What follows stays
+/* Reads the answers to pipelines that were sent off, and to the next one. What follows stays
  * unread. */
 static int take_pipeline(struct store *store, struct redrive_err *err)
 {
@@ -294,7 +293,7 @@ int pg_sync_then(struct store *store, void (*send_more)(struct store *store),
     if (send_more && pg_is_connected(store))
         send_more(store);
     if (!pg_is_connected(store)) {
-        nothing_is_under_way(store);
+        forget_sent(store);
         store->is_lost = store->in_transaction;
         return pg_connection_error(store, err);
     }
@@ -333,7 +332,7 @@ void pg_drain(struct store *store)
     if (store->n_unheard == 0)
         return;
     const bool stands = take_unheard(store, &at);
-    nothing_is_under_way(store);
+    forget_sent(store);
     if (!stands || PQstatus(store->conn) == CONNECTION_BAD || store->is_swapped)
         pg_disconnect(store);
 }

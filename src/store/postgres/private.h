@@ -1,28 +1,28 @@
-/* private.h - what the files of the PostgreSQL store share, and nobody else sees.
+/* private.h - what the files of the PostgreSQL store share.
  *
  * Invariants
- *   1. Whatever is written is written between begin and commit, in one transaction. Its BEGIN is
- *      sent with the first statement of the transaction: a transaction that sends nothing is
- *      unknown to the server.
+ *   1. All writes happen between begin and commit, in one transaction. Its BEGIN is sent with the
+ *      first statement of the transaction: the server does not know of a transaction that sends
+ *      nothing.
  *   2. A job that a transaction moves has been read under a lock (FOR UPDATE) before: its row is
  *      kept until the transaction ends, moves are made in memory, and what they have changed is
  *      written in one statement a table, with the commit or before a read that must show it. So a
- *      move is answered without a round trip. Excepted are jobs that this handle has started: their
- *      rows are known (optimistic), and are written on condition that the token is still there. If
- *      it is not, the statement raises an error, so that the COMMIT behind it is void, and the
- *      transaction is tried again with rows that are read.
+ *      move is answered without a round trip. Jobs that this handle has started are an exception:
+ *      their rows are known (optimistic), and are written on condition that the token is still
+ *      there. If it is not, the statement raises an error, so that the COMMIT after it is skipped,
+ *      and the transaction is tried again with rows that are read.
  *   3. The same for rows of breakers and limits: a put at the version that this handle has seen
  *      last is sent with the commit, after everything else, and raises an error if the row is at
  *      another version. So their locks are held for one round trip at the most.
- *   4. Statements are sent without waiting; pg_sync waits for all of them. What is sent off
- *      (pg_send_off) is waited for by nobody: its answers are read before those that come after.
- *      Behind a commit there may be the BEGIN and the claim of the next transaction: outside of a
- *      one a transaction is open only while store->next.is_open, and nothing is done in it.
- *   5. The time of a transaction and the shared version that begin tells are those of the last
- *      answer that carried them (claims and commits do), while that is fresh. `ready` and the
- *      commit notice when they were wrong.
- *   6. lease_check_ms <= lease_until_ms of every running job: a longer lease leaves the former
- *      alone, so that no index is written. SCAN_LEASES looks by it.
+ *   4. Statements are sent without waiting; pg_sync waits for all of them. No caller waits for what
+ *      is sent off (pg_send_off): its answers are read before those of the next statements. After a
+ *      commit the BEGIN and the claim of the next transaction may follow: between transactions one
+ *      is open on the server only while store->next.is_open, and nothing else is done in it.
+ *   5. The time and the shared version that begin returns are computed from the last answer that
+ *      carried them (claims and commits do), while that is fresh. `ready` and the commit notice
+ * when they were wrong.
+ *   6. lease_check_ms <= lease_until_ms of every running job: an extended lease does not change the
+ *      former, so that no index is written. SCAN_LEASES uses it.
  *   7. A partition that the handle knows has been committed, or belongs to the open transaction: a
  *      rollback forgets those. A new connection, which is never made within a transaction, forgets
  *      all of them.
@@ -36,10 +36,8 @@
 #include "base/rng.h"
 #include "base/text/buf.h"
 #include "store/postgres/args.h"
-#include "store/postgres/columns.h"
 #include "store/postgres/statements.h"
-#include "store/row_cache.h"
-#include "store/sql_partitions.h"
+#include "store/sql_cache.h"
 #include "store/store.h"
 #include "store/transition.h"
 
@@ -61,11 +59,11 @@ struct row {
     bool holds_key;     /* it is in live_keys */
     bool in_parked;     /* it is in parked */
     bool is_new;        /* not yet in jobs */
-    bool is_dirty;      /* jobs has it as it was */
+    bool is_dirty;      /* changed, and not written yet */
     bool is_gone;       /* removed by this transaction */
     bool is_ours;       /* started by this handle */
-    bool is_optimistic; /* not locked: as it was when this handle started it, under held_by */
-    bool is_longer;     /* of what is to be written only the end of the lease is new */
+    bool is_optimistic; /* not locked: as it was when this handle started it, with token held_by */
+    bool is_longer;     /* only the end of the lease is to be written */
     uint64_t held_by;
     struct str result; /* to be written; absent: none */
 };
@@ -85,14 +83,20 @@ struct attempt_end {
     struct job_attempt attempt;
 };
 
+/* The scripts of schema/, embedded when the program is built. Script n brings a store from version
+ * n to version n + 1; a store's version is in redrive.meta. Statements of a script that has been
+ * released never change: changes come in a new script. */
+extern const char *const POSTGRES_SCRIPTS[];
+extern const int POSTGRES_SCRIPTS_COUNT;
+
 struct store {
     struct store_base base;
     PGconn *conn;    /* NULL: there is none */
     int session_pid; /* the process at its other end: behind a pool not the one that libpq knows */
-    bool is_away;    /* it was waited for in vain, and has not been reached since */
-    bool is_swapped; /* it no longer has what was prepared there: it is another, or was emptied */
+    bool is_away;    /* a wait for the server was in vain, and it has not been reached since */
+    bool is_swapped; /* the session lost its prepared statements: it is another, or was reset */
     char *url;
-    char shown[160]; /* what errors show of it: no password */
+    char shown[160]; /* the URL without its password, for errors */
     char server[64]; /* name and version */
     const char *loss;
     int64_t version_found; /* of the schema, when it was opened */
@@ -108,7 +112,7 @@ struct store {
         uint32_t counters;
     } types;
 
-    /* What is under way. */
+    /* Statements that were sent, and results. */
     struct args args;
     struct sent {
         int statement; /* -1: none that is kept */
@@ -117,16 +121,16 @@ struct store {
     } * sent;
     size_t n_sent;
     size_t n_open;    /* of these, statements that no pg_sync or pg_send_off has followed yet */
-    size_t n_unheard; /* pipelines that were sent off */
+    size_t n_unheard; /* pipelines that were sent off, whose answers are not read yet */
     size_t sent_capacity;
     PGresult **results; /* of those that are wanted, in their order */
     size_t n_results;
     size_t results_capacity;
     bool prepared[STATEMENT_COUNT];
 
-    /* The last answer that told the server's clock and the shared version. */
+    /* The last answer that carried the server's time and the shared version. */
     struct answer {
-        int64_t heard_ns; /* monotonic; 0: none, or no longer relied upon */
+        int64_t heard_ns; /* monotonic; 0: none, or not to be relied upon */
         int64_t server_ms;
         int64_t shared_version;
         int64_t last_ms; /* the latest time that was given to a transaction */
@@ -134,28 +138,26 @@ struct store {
 
     /* The open transaction. */
     bool in_transaction;
-    bool has_asked; /* its begin has asked for time and shared version */
+    bool has_asked; /* its begin has asked the server for time and shared version */
     bool is_begun;  /* BEGIN was sent */
     bool is_lost;   /* it failed: only a rollback is left */
     bool is_stale;  /* because a row was not as this handle has left it */
     bool writes;    /* more than reads was sent */
     bool is_timed;  /* its time was computed: the commit compares it with the server's */
     int64_t now_ms;
-    int64_t shared_version; /* that begin has told */
+    int64_t shared_version; /* that begin has returned */
     struct arena arena;
     struct rows rows;
     struct shared_page *ahead; /* of each cached kind, or NULL: rows that were read ahead */
     struct gate_put *puts;     /* of breakers and limits */
     size_t n_puts;
-    size_t puts_capacity;
-    int64_t lease_checks_ms; /* leases to be looked at up to this time are longer by now; 0: none */
+    int64_t lease_checks_ms; /* some leases whose check was due by then were extended; 0: none */
     struct attempt_end *ends;
     size_t n_ends;
-    size_t ends_capacity;
     int64_t bumps;     /* of the shared version */
     size_t n_appended; /* rows of count_deltas and counters */
 
-    /* The claim of the next transaction, which is sent behind a commit (ahead.c). */
+    /* The claim of the next transaction, which is sent after a commit (ahead.c). */
     struct ahead {
         bool is_asked; /* the next commit is to send it */
         bool is_open;  /* its transaction is open on the server, and its answer not read yet */
@@ -167,8 +169,8 @@ struct store {
         int64_t look;
         int64_t wanted;   /* the most jobs that claims wanted lately, about */
         int64_t sent_ns;  /* monotonic */
-        unsigned misses;  /* grows with each claim in vain, until one is not */
-        unsigned skips;   /* so many commits do not look ahead */
+        unsigned misses;  /* grows with each claim in vain, until one is used */
+        unsigned skips;   /* this many commits do not look ahead */
         PGresult *result; /* for the first claim of the open transaction */
     } next;
 
@@ -177,80 +179,69 @@ struct store {
         int64_t handle;
         int64_t commits; /* 0: there is no row yet, and the next commit makes one */
     } marker;
-    bool is_renewed; /* the connection is a new one: what was seen before may no longer be so */
+    bool is_renewed; /* the connection is a new one: nothing that was read before may be relied upon
+                      */
 
     struct partitions partitions;
-    struct row_cache kept; /* running jobs that this handle has started; see kept.c */
+    struct row_cache kept; /* running jobs that this handle has started; see rows.c */
     struct map gates;      /* versions of breakers and limits as this handle has seen them last */
     int64_t last_tenant;   /* that had a turn in a claim */
-    unsigned crowded;      /* claims that are to look further */
+    unsigned crowded;      /* this many claims look at more jobs from the start */
     int64_t one_partition; /* that had all jobs of the last claim; 0: there were several */
     struct head {          /* of the partition that was scanned last: its first job */
         int64_t partition_id;
         int32_t priority;
         int64_t seq;
         unsigned long_ways; /* how often in a row it was far from the beginning */
-        int64_t until_ns;   /* monotonic: so long claims may begin there */
+        int64_t until_ns;   /* monotonic: until then claims may begin there */
     } head;
-    unsigned several;  /* claims that are not to count on one partition */
-    int64_t fits;      /* as many jobs the bytes of a claim were enough for; 0: for all */
-    size_t to_compact; /* rows that were appended since rows were last put together */
+    unsigned several;  /* this many claims do not try a single partition */
+    int64_t fits;      /* how many jobs the bytes of a claim were enough for; 0: for all */
+    size_t to_compact; /* rows of counts that were added since they were last summed up */
     bool is_listening;
     uint64_t origin;
-    uint32_t untold;            /* that others have not been told yet */
-    int64_t end_told_ms;        /* monotonic: when they were last told of an end */
-    uint64_t me;                /* no other handle has this number */
-    struct store_around around; /* as of the last look that was more than for ready jobs */
-    int64_t around_ms;          /* monotonic: when that was; 0: never */
+    uint32_t untold;                /* bits of notifications that were not sent yet */
+    int64_t end_told_ms;            /* monotonic: when STORE_NOTIFY_END was last sent */
+    uint64_t me;                    /* no other handle has this number */
+    struct store_election election; /* the last one */
+    int64_t election_ms;            /* monotonic: when that was; 0: never */
     struct rng rng;
 };
 
-/* ---- error.c --------------------------------------------------------------------------------- */
+/* ---- connect.c ------------------------------------------------------------------------------- */
 
-/* Turns what a statement failed with into one of ours. A session that turns out to be another one
- * is of no use, and store->is_swapped. */
+/* Turns the error of a statement into a code of Redrive. If it shows that the session is another
+ * one, store->is_swapped is set. */
 int pg_error(struct store *store, const PGresult *result, struct redrive_err *err);
 /* The connection is gone, or could not be made. */
 int pg_connection_error(struct store *store, struct redrive_err *err);
-/* Rows that contradict each other. */
+/* REDRIVE_E_CORRUPT: rows contradict each other. */
 int pg_damaged(struct store *store, int64_t seq, const char *what, struct redrive_err *err);
 
-/* ---- connect.c ------------------------------------------------------------------------------- */
-
-/* A new connection; for a glance at whoever answers, it is not tried for long. */
-PGconn *pg_dial(const struct store *store, bool for_a_glance);
-/* Connects and sets the session up, once or until the time for it is over; once if that time has
- * been waited in vain before. */
+/* Connects and sets the session up. `patiently`: tries for the busy time, or once if the last such
+ * wait was in vain. */
 int pg_connect(struct store *store, bool patiently, struct redrive_err *err);
 void pg_disconnect(struct store *store);
 /* Whether the connection stands. */
 bool pg_is_connected(const struct store *store);
 
-/* ---- session.c ------------------------------------------------------------------------------- */
-
-/* Statements are prepared, settings are made and notices are heard in a session. */
+/* Prepared statements, settings and LISTEN belong to a session. */
 #define POOL_MESSAGE "the pool in front of the server does not keep sessions"
 #define POOL_HINT \
     "PgBouncer: set pool_mode = session for this database and user, or name the server itself"
 
-/* Learns who is at the other end of a new connection, before anything is set there. With `look` a
- * pool that does not keep sessions is refused, if it shows. */
-int pg_session_learn(struct store *store, PGconn *conn, bool look, struct redrive_err *err);
-
-/* ---- schema_version.c ------------------------------------------------------------------------ */
+/* ---- open.c ---------------------------------------------------------------------------------- */
 
 /* 0: there is no store in this database. */
 int pg_schema_read(struct store *store, int64_t *ret_version, struct redrive_err *err);
 int pg_schema_too_new(struct store *store, int64_t version, struct redrive_err *err);
-/* Learns the numbers of types, which are a database's own. */
+/* Reads the numbers of types, which differ between databases. */
 int pg_schema_types(struct store *store, struct redrive_err *err);
-int pg_schema_set_up(struct store *store, const struct store_options *options,
-                     struct redrive_err *err);
 
 /* ---- pipe.c: the way to PostgreSQL ----------------------------------------------------------- */
 
-/* Sends a statement with store->args, and forgets these. Its result is kept if it is wanted. The
- * first one of a transaction is preceded by BEGIN. */
+/* Sends a statement with store->args, and resets these. Its result is kept if it is wanted. BEGIN
+ * is sent before the first one of a transaction. */
 int pg_send(struct store *store, enum statement which, bool is_wanted, struct redrive_err *err);
 int pg_send_text(struct store *store, const char *sql, struct redrive_err *err);
 /* A statement without arguments, and no BEGIN before it. store->args are left alone. */
@@ -259,31 +250,30 @@ int pg_send_bare(struct store *store, enum statement which, struct redrive_err *
  * pg_sync or pg_forget_results. The first error is returned, and means that none of what followed
  * was done. */
 int pg_sync(struct store *store, struct redrive_err *err);
-/* The same, and before it waits, `send_more` sends what comes behind. The answers to that stay
- * unread. */
+/* The same, and before it waits, `send_more` sends what follows, whose answers stay unread. */
 int pg_sync_then(struct store *store, void (*send_more)(struct store *store),
                  struct redrive_err *err);
 /* Waits for the answers to that. */
 int pg_take_next(struct store *store, struct redrive_err *err);
-/* Adds to the results, which own it then; false: there is no memory. */
+/* Adds to the results, which own it then; false: no memory. */
 bool pg_keep_result(struct store *store, PGresult *result);
-/* Ends what was sent, and waits for nothing: its answers, which matter to nobody, are read before
- * those to what is sent next. */
+/* Ends the pipeline without waiting: its answers are not needed, and are read before those of what
+ * is sent next. */
 void pg_send_off(struct store *store);
-/* Reads such answers, if there are some to come. Nothing else may be under way. */
+/* Reads such answers, if there are any. Nothing else may have been sent. */
 void pg_drain(struct store *store);
 void pg_forget_results(struct store *store);
-/* pg_send and pg_sync; *ret is the store's. A look at an index within a transaction: it need not
- * show what the transaction has moved unseen. */
+/* pg_send and pg_sync; *ret belongs to the store. For looks at an index within a transaction, which
+ * need not show moves that are not sent yet. */
 int pg_run(struct store *store, enum statement which, const PGresult **ret,
            struct redrive_err *err);
-/* The same for what goes by the shared version: REDRIVE_E_CANCELLED if that is not the one that
- * begin has told. It is asked for in the same round trip, unless begin has asked. */
+/* The same for statements that rely on shared rows: REDRIVE_E_CANCELLED if the shared version is
+ * not the one that begin has returned. It is read in the same round trip, unless begin has asked.
+ */
 int pg_run_checked(struct store *store, enum statement which, const PGresult **ret,
                    struct redrive_err *err);
 /* The same for a read, in a transaction or outside of one: what the transaction has moved is
- * written before, and a connection that turns out to be gone is made again. `sql` NULL: the
- * statement. */
+ * written before, and a connection that is gone is made again. `sql` NULL: the statement. */
 int pg_read(struct store *store, enum statement which, const char *sql, const PGresult **ret,
             struct redrive_err *err);
 
@@ -291,19 +281,17 @@ int pg_read(struct store *store, enum statement which, const char *sql, const PG
 
 int64_t pg_get_int(const PGresult *result, int row, int column); /* NULL: 0 */
 bool pg_get_bool(const PGresult *result, int row, int column);
-/* As it stands there, until the result is forgotten. */
+/* The bytes of the result itself, valid as long as it is. */
 struct str pg_get_raw(const PGresult *result, int row, int column);
 /* A copy of the text; NULL gives the absent string. */
 struct str pg_get_text(const PGresult *result, int row, int column, struct arena *arena);
-
-/* ---- partitions.c ---------------------------------------------------------------------------- */
 
 int pg_partition_named(struct store *store, struct str tenant, struct str queue, struct str task,
                        struct partition **ret, struct redrive_err *err);
 /* Makes sure that all partitions which a column of a result names are known. */
 int pg_partitions_know(struct store *store, const PGresult *result, int column,
                        struct redrive_err *err);
-/* Sends what was counted. */
+/* Sends the counts that the transaction has changed. */
 int pg_partitions_flush(struct store *store, struct redrive_err *err);
 
 /* ---- rows.c ---------------------------------------------------------------------------------- */
@@ -314,7 +302,7 @@ int pg_rows_lock(struct store *store, const struct move_list *list, bool skips_l
                  struct redrive_err *err);
 /* NULL: there is none, or it is not locked. */
 struct row *pg_row_find(const struct store *store, int64_t seq);
-/* What a result of ROW_COLUMNS tells, but for the worker. */
+/* The status in a row of ROW_COLUMNS, but for the worker. */
 struct job_status pg_row_status(const PGresult *result, int i);
 /* Keeps the row that a result of ROW_COLUMNS has; it must be locked, and its partition known. */
 struct row *pg_row_keep(struct store *store, const PGresult *result, int i);
@@ -331,96 +319,61 @@ void pg_row_touch_lease(struct store *store, struct row *row);
 bool pg_row_is_moved(const struct store *store, int64_t seq);
 void pg_rows_forget(struct store *store);
 void pg_rows_release(struct store *store);
-/* Takes rows out that have gone. */
+/* Marks the row of a job that is removed. */
 void pg_row_drop(struct store *store, int64_t seq);
 /* Notes an attempt that has ended. */
 int pg_row_ended(struct store *store, struct row *row, const struct job_attempt *attempt,
                  struct redrive_err *err);
 
-/* Takes the row of a job that this handle has started, under this token, without a look at it. */
+/* Takes the row of a job that this handle has started with this token from the cache. */
 int pg_row_optimistic(struct store *store, int64_t seq, uint64_t token, struct redrive_err *err);
-
-/* ---- kept.c: running jobs that this handle has started --------------------------------------- */
 
 void pg_kept_init(struct store *store);
 /* The row as it was committed, with strings that live as long as the transaction; false: it is not
- * kept.
- */
+ * kept. */
 bool pg_kept_get(struct store *store, int64_t seq, uint64_t token, struct row *ret);
-/* The transaction was committed: keeps what it has started, and forgets what else it had to do
- * with. */
+/* The transaction was committed: keeps the jobs that it has started, and forgets the others that it
+ * has read or moved. */
 void pg_kept_learn(struct store *store);
-/* Forgets all jobs that the transaction had to do with. */
+/* Forgets all jobs that the transaction has read or moved. */
 void pg_kept_forget(struct store *store);
 
 /* ---- rows_write.c ---------------------------------------------------------------------------- */
 
 /* Sends all that has changed. */
 int pg_rows_flush(struct store *store, struct redrive_err *err);
-/* The same before a look at an index, if that could otherwise give jobs that the transaction has
- * moved out of their state. Those that it has moved unseen can wait. */
+/* The same before a look at an index, unless all changed rows are optimistic: the look leaves these
+ * out. */
 int pg_rows_flush_seen(struct store *store, struct redrive_err *err);
-
-/* ---- gates.c: rows of breakers and limits, compared with their version in the commit --------- */
-
-/* A row was read: a put at this version may wait for the commit. */
-void pg_gate_seen(struct store *store, const struct shared_row *row);
-/* Whether this put may wait for the commit, and does. */
-bool pg_gate_put(struct store *store, const struct shared_row *row);
-/* Whether an earlier put of the same row waits. */
-bool pg_gate_waits(const struct store *store, const struct shared_row *row);
-/* A put that did not wait was made. */
-void pg_gate_was_put(struct store *store, const struct shared_row *row);
-/* Sends the puts that wait, in the order of their names. */
-int pg_gates_flush(struct store *store, struct redrive_err *err);
-/* The same at the commit, whose answer begins with their sums. */
-int pg_gates_commit(struct store *store, struct redrive_err *err);
-/* Tells these, and how many results they are. */
-size_t pg_gates_answered(struct store *store);
-/* The transaction has ended. */
-void pg_gates_learn(struct store *store, bool is_committed);
-void pg_gates_forget(struct store *store);
-/* In the order of kind, tenant and key, in which all transactions put rows. */
-int pg_shared_compare(const struct shared_row *a, const struct shared_row *b);
 
 /* ---- shared.c -------------------------------------------------------------------------------- */
 
-/* Rows that were read ahead may no longer be so, or the transaction has ended. */
+/* Drops rows that were read ahead: they may have changed, or the transaction has ended. */
 void pg_shared_forget(struct store *store);
-/* The arguments of a put of a row that is there. */
-void pg_args_shared(struct args *args, const struct shared_row *row);
-/* A result of a put has the row's sums and version. */
-void pg_merged_read(const PGresult *result, const struct shared_row *row);
-
-/* ---- answer.c: time and shared version without a question ------------------------------------ */
-
-/* Two columns of a result have the shared version and the server's time. */
-void pg_answer_note(struct store *store, const PGresult *result, int column);
-/* How long ago that was. */
-int64_t pg_answer_age_ms(const struct store *store);
-/* The server's time by the last answer, or a little earlier; for a handle it does not go back, as
- * long as the server's does not by more than a second. */
-int64_t pg_answer_time_ms(struct store *store);
-/* Of a look: REDRIVE_E_CANCELLED if the shared version is not the one that begin has told. */
-int pg_answer_check(struct store *store, const PGresult *result, int column,
-                    struct redrive_err *err);
+/* Puts of breakers and limits may wait for the commit. Sends them, at the commit; its answer begins
+ * with their sums. */
+int pg_gates_commit(struct store *store, struct redrive_err *err);
+/* Hands these sums to the callers; returns how many results they are. */
+size_t pg_gates_answered(struct store *store);
+/* The transaction has ended: remembers the versions of what it has put. */
+void pg_gates_learn(struct store *store, bool is_committed);
+/* Forgets all versions. */
+void pg_gates_forget(struct store *store);
 
 /* ---- transaction.c --------------------------------------------------------------------------- */
 
+/* Rows of counts and counters are summed up after about this many. */
+#define COMPACT_EVERY 512
+
+/* Two columns of the result of a look have the shared version and the server's time, which are
+ * noted. REDRIVE_E_CANCELLED if the shared version is not the one that begin has given. */
+int pg_answer_check(struct store *store, const PGresult *result, int column,
+                    struct redrive_err *err);
 /* REDRIVE_E_STATE unless a transaction is open. */
 int pg_transaction_needed(struct store *store, struct redrive_err *err);
 
-/* ---- outcome.c: commits whose answer is lost ------------------------------------------------- */
-
-/* Sends the statement that raises the handle's marker, and tells shared version and time; with it
- * the transaction fails if the outcome of this commit was asked for already, or if the
- * transaction's time is off. */
-int pg_marker_raise(struct store *store, struct redrive_err *err);
 /* Before the connection is closed. */
 void pg_marker_remove(struct store *store);
-/* Outside of a transaction, after the answer to a commit was lost: 0 if it was made,
- * REDRIVE_E_CANCELLED if it was not and never will be, REDRIVE_E_IO if that cannot be found out. */
-int pg_outcome_learn(struct store *store, struct redrive_err *err);
 
 /* ---- read.c: whole jobs ---------------------------------------------------------------------- */
 
@@ -429,80 +382,40 @@ int pg_job_read(struct store *store, const PGresult *result, int i, struct arena
 /* The rows of a result of JOB_COLUMNS, up to `limit`. */
 int pg_page_fill(struct store *store, const PGresult *result, size_t limit, struct job_page *page,
                  struct redrive_err *err);
-/* The same of ROW_COLUMNS, and perhaps the policy: only that is told. */
+/* The same of ROW_COLUMNS, and perhaps the policy: the jobs have nothing else. */
 int pg_page_fill_rows(struct store *store, const PGresult *result, size_t limit,
                       struct job_page *page, struct redrive_err *err);
-/* Takes jobs out that the transaction has moved unseen. */
+/* Takes jobs out that the transaction has moved without sending it yet. */
 void pg_page_leave_out_moved(const struct store *store, struct job_page *page);
 
 /* ---- claim.c --------------------------------------------------------------------------------- */
 
-/* Puts together what store->next asks for: a claim by this filter. False: not such a one. */
+/* Builds the claim by this filter in store->next. False: this filter cannot be sent ahead. */
 bool pg_claim_ahead(struct store *store, const struct claim_filter *filter);
-/* The shared version that its answer tells. */
+/* The shared version in its answer. */
 int64_t pg_claim_version(const struct ahead *next);
 
-/* ---- ahead.c: the claim of the next transaction, sent behind a commit ------------------------ */
+/* ---- ahead.c: the claim of the next transaction, sent after a commit ------------------------- */
 
-/* pg_sync at a commit, with the claim of the next transaction behind it if that was asked for.
- * Others are then told of this transaction on the way. */
+/* pg_sync at a commit, followed by the claim of the next transaction if that was asked for. The
+ * notification of this commit is then sent with it. */
 int pg_ahead_sync(struct store *store, struct redrive_err *err);
-/* Outside of a transaction: true if the one that begins is in the transaction that was begun for
- * it, whose claim is answered. Otherwise that transaction is rolled back. */
+/* Outside of a transaction: true if the transaction that was begun ahead is taken over, with the
+ * result of its claim in store->next. Otherwise it is rolled back. */
 bool pg_ahead_take(struct store *store);
-/* The answer, among the results, if it is there; NULL: there is no memory. */
-const PGresult *pg_ahead_use(struct store *store);
-/* It is not what the transaction needs: too few. */
-void pg_ahead_set_aside(struct store *store);
-/* The commit has failed: what was sent behind it is of no use, and ends with the transaction. */
+/* The commit has failed: what was sent after it is void. */
 void pg_ahead_void(struct store *store);
-/* Outside of a transaction: rolls the transaction back, if there is one, without waiting. */
+/* Outside of a transaction: rolls the one that was begun ahead back, if there is one, without
+ * waiting. */
 void pg_ahead_drop(struct store *store);
-/* The transaction has ended, perhaps without a claim. */
+/* The transaction has ended, perhaps without using the claim. */
 void pg_ahead_end(struct store *store);
 /* The connection is gone, and the transaction with it. */
 void pg_ahead_forget(struct store *store);
 
-/* ---- claim_partition.c ----------------------------------------------------------------------- */
-
-/* Beside the columns of a job, in the result of a scan of one partition. */
-enum {
-    PARTITION_COLUMN_ALONE =
-        JOB_COLUMN_COUNT,    /* it is the only one that has jobs, and not paused */
-    PARTITION_COLUMN_MORE,   /* it has more than were asked for */
-    PARTITION_COLUMN_ANSWER, /* shared version and time */
-    PARTITION_COLUMN_WAY_US = PARTITION_COLUMN_ANSWER + 2,
-    PARTITION_COLUMN_LIMIT_SUMS,
-};
-
-/* How many jobs the result of a claim has: none at all is one row of NULLs, which tells what was
- * looked at. */
-int64_t pg_ready_given(const PGresult *result);
-/* Puts the arguments of a scan of a whole partition together; false: it would not begin at its
- * start. */
-bool pg_partition_ahead(struct store *store, const struct partition *partition, int64_t limit);
-/* What such a scan has found. */
-void pg_partition_scanned(struct store *store, const struct partition *partition,
-                          const PGresult *result);
-/* Locks the best jobs of a partition, if it is the only one that has any. */
-int pg_partition_scan(struct store *store, const struct partition *partition, int64_t limit,
-                      const PGresult **ret, struct redrive_err *err);
-
-/* ---- submit.c -------------------------------------------------------------------------------- */
-
-/* Takes ids and gives seqs; a spec whose id is taken has REDRIVE_E_EXISTS. Times of creation that
- * are NULL are the transaction's. */
-int pg_specs_add(struct store *store, const struct job_spec *specs,
-                 struct partition *const *partitions, const int64_t *created_ms, size_t n,
-                 struct submit_result *ret, struct redrive_err *err);
-/* Fills the answers in that have REDRIVE_E_EXISTS, with the jobs that have these ids. */
-int pg_ids_find(struct store *store, const struct job_spec *specs,
-                struct partition *const *partitions, size_t n, struct submit_result *ret,
-                struct arena *arena, struct redrive_err *err);
-
 /* ---- wait.c ---------------------------------------------------------------------------------- */
 
-/* Tells others what the transaction that was just committed is to them, without waiting. */
+/* Sends the notification of the transaction that was just committed, without waiting. */
 void pg_notify_commit(struct store *store);
 
 /* ---- the slots ------------------------------------------------------------------------------- */
@@ -516,10 +429,10 @@ int postgres_commit(struct store *store, struct redrive_err *err);
 void postgres_rollback(struct store *store);
 int postgres_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_notification,
                   struct redrive_err *err);
-int postgres_elect(struct store *store, int64_t keep_ms, bool claims, struct store_around *ret,
+int postgres_elect(struct store *store, int64_t keep_ms, bool claims, struct store_election *ret,
                    struct redrive_err *err);
-/* Before the connection is closed: others need not wait until the time of this one is over. */
-void pg_give_time_back(struct store *store);
+/* Before the connection is closed: gives up the leadership, so that others need not wait. */
+void pg_resign(struct store *store);
 int postgres_submit(struct store *store, const struct job_spec *specs, size_t n,
                     struct submit_result *ret, struct arena *arena, struct redrive_err *err);
 int postgres_import(struct store *store, const struct imported_job *jobs, size_t n,

@@ -1,7 +1,9 @@
+/* rows.c - rows of jobs that a transaction works on, running jobs that are kept, partitions. */
 #include <stdlib.h>
 
 #include "base/err.h"
 #include "core/state.h"
+#include "store/postgres/args.h"
 #include "store/postgres/private.h"
 
 /* ---- Which rows are kept --------------------------------------------------------------------- */
@@ -202,16 +204,11 @@ bool pg_row_is_moved(const struct store *store, int64_t seq)
 int pg_row_ended(struct store *store, struct row *row, const struct job_attempt *attempt,
                  struct redrive_err *err)
 {
-    if (store->n_ends == store->ends_capacity) {
-        size_t capacity = store->ends_capacity ? store->ends_capacity * 2 : 64;
-        struct attempt_end *grown = arena_array(&store->arena, capacity, sizeof *grown);
-        if (!grown)
-            return err_nomem(err);
-        if (store->n_ends)
-            memcpy(grown, store->ends, store->n_ends * sizeof *grown);
-        store->ends = grown;
-        store->ends_capacity = capacity;
-    }
+    struct attempt_end *grown =
+        page_grow(&store->arena, store->ends, store->n_ends, sizeof *store->ends);
+    if (!grown)
+        return err_nomem(err);
+    store->ends = grown;
     struct attempt_end *end = &store->ends[store->n_ends];
     *end = (struct attempt_end){.seq = row->seq, .n = ++row->history_n, .attempt = *attempt};
     struct str *const strings[] = {&end->attempt.worker, &end->attempt.why,
@@ -224,4 +221,178 @@ int pg_row_ended(struct store *store, struct row *row, const struct job_attempt 
         return err_nomem(err);
     store->n_ends++;
     return 0;
+}
+
+/* ---- Running jobs of this handle ------------------------------------------------------------- */
+
+/* Running jobs that this handle has started, as it has committed them: while the token is valid,
+ * the row is still the same. Only the lease may be longer, if another handle has extended it. */
+struct kept_row {
+    int64_t partition_id;
+    struct row row; /* without partition and worker */
+    size_t worker_len;
+    char worker[64];
+};
+
+void pg_kept_init(struct store *store)
+{
+    row_cache_init(&store->kept, sizeof(struct kept_row));
+}
+
+static void keep_running(struct store *store, const struct row *row)
+{
+    const struct str worker = row->s.worker;
+    struct kept_row *kept =
+        worker.len <= sizeof kept->worker ? row_cache_put(&store->kept, row->seq) : NULL;
+    if (!kept) {
+        row_cache_drop(&store->kept, row->seq);
+        return;
+    }
+    *kept = (struct kept_row){
+        .partition_id = row->partition->id, .row = *row, .worker_len = worker.len};
+    kept->row.partition = NULL;
+    kept->row.s.worker = (struct str){NULL, 0};
+    if (worker.len > 0)
+        memcpy(kept->worker, worker.ptr, worker.len);
+}
+
+bool pg_kept_get(struct store *store, int64_t seq, uint64_t token, struct row *ret)
+{
+    const struct kept_row *kept = row_cache_get(&store->kept, seq);
+    struct partition *partition =
+        kept ? partitions_at(&store->partitions, kept->partition_id) : NULL;
+    if (!partition || kept->row.s.token != token)
+        return false;
+    const struct str worker = {kept->worker, kept->worker_len};
+    *ret = kept->row;
+    ret->partition = partition;
+    ret->s.worker = arena_str(&store->arena, worker);
+    return ret->s.worker.ptr != NULL;
+}
+
+void pg_kept_learn(struct store *store)
+{
+    for (size_t i = 0; i < store->rows.n; i++) {
+        const struct row *row = store->rows.all[i];
+        if (row->is_ours && !row->is_gone && row->s.state == REDRIVE_STATE_RUNNING)
+            keep_running(store, row);
+        else
+            row_cache_drop(&store->kept, row->seq);
+    }
+}
+
+void pg_kept_forget(struct store *store)
+{
+    for (size_t i = 0; i < store->rows.n; i++)
+        row_cache_drop(&store->kept, store->rows.all[i]->seq);
+}
+
+/* ---- Partitions ------------------------------------------------------------------------------ */
+
+static int keep_partition(struct store *store, const struct partition *read, struct partition **ret,
+                          struct redrive_err *err)
+{
+    if (read->id <= 0 || read->id > INT32_MAX)
+        return pg_damaged(store, 0, "a partition has an impossible number", err);
+    return partitions_keep(&store->partitions, read, ret) ? 0 : err_nomem(err);
+}
+
+int pg_partition_named(struct store *store, struct str tenant, struct str queue, struct str task,
+                       struct partition **ret, struct redrive_err *err)
+{
+    const PGresult *result;
+    int rc = partitions_get(&store->partitions, tenant, queue, task, ret, err);
+    if (rc != 0 || *ret)
+        return rc;
+    pg_args_name(&store->args, tenant);
+    pg_args_name(&store->args, queue);
+    pg_args_name(&store->args, task);
+    rc = pg_run(store, STATEMENT_PARTITION_NAMED, &result, err);
+    if (rc != 0)
+        return rc;
+    store->partitions.added = true;
+    const struct partition read = {.id = pg_get_int(result, 0, 0),
+                                   .tenant_id = pg_get_int(result, 0, 1),
+                                   .tenant = tenant,
+                                   .queue = queue,
+                                   .task = task};
+    return keep_partition(store, &read, ret, err);
+}
+
+/* Keeps the partitions of a result of (partition_id, tenant_id, tenant, queue, task). */
+static int keep_partitions(struct store *store, const PGresult *result, struct redrive_err *err)
+{
+    struct arena arena;
+    int rc = 0;
+    arena_init(&arena);
+    for (int i = 0; i < PQntuples(result) && rc == 0; i++) {
+        struct partition *partition;
+        const struct partition read = {.id = pg_get_int(result, i, 0),
+                                       .tenant_id = pg_get_int(result, i, 1),
+                                       .tenant = pg_get_text(result, i, 2, &arena),
+                                       .queue = pg_get_text(result, i, 3, &arena),
+                                       .task = pg_get_text(result, i, 4, &arena)};
+        rc = arena.failed ? err_nomem(err) : keep_partition(store, &read, &partition, err);
+    }
+    arena_release(&arena);
+    return rc;
+}
+
+/* The statement that it runs would drop the results of the one before, which the caller still
+ * reads: they are set aside. */
+int pg_partitions_know(struct store *store, const PGresult *result, int column,
+                       struct redrive_err *err)
+{
+    size_t unknown = 0;
+    int64_t last = 0;
+    for (int i = 0; i < PQntuples(result); i++) {
+        int64_t id = pg_get_int(result, i, column);
+        if (id == 0 || id == last || partitions_at(&store->partitions, id))
+            continue;
+        if (unknown++ == 0)
+            pg_args_array(&store->args, ARG_INT4);
+        pg_item_int4(&store->args, (int32_t)id);
+        last = id;
+    }
+    if (unknown == 0)
+        return 0;
+    pg_args_array_end(&store->args);
+    PGresult **aside = store->results;
+    const size_t n = store->n_results, capacity = store->results_capacity;
+    store->results = NULL;
+    store->n_results = store->results_capacity = 0;
+    const PGresult *partitions;
+    int rc = pg_run(store, STATEMENT_PARTITIONS_KNOWN, &partitions, err);
+    if (rc == 0)
+        rc = keep_partitions(store, partitions, err);
+    pg_forget_results(store);
+    free(store->results);
+    store->results = aside;
+    store->n_results = n;
+    store->results_capacity = capacity;
+    for (int i = 0; i < PQntuples(result) && rc == 0; i++)
+        if (pg_get_int(result, i, column) != 0 &&
+            !partitions_at(&store->partitions, pg_get_int(result, i, column)))
+            rc = pg_damaged(store, 0, "jobs stand in a partition that is not there", err);
+    return rc;
+}
+
+int pg_partitions_flush(struct store *store, struct redrive_err *err)
+{
+    struct args *args = &store->args;
+    if (!store->partitions.touched)
+        return 0;
+    pg_args_rows(args, store->types.count_deltas);
+    for (const struct partition *partition = store->partitions.touched; partition;
+         partition = partition->next_touched) {
+        pg_row_begin(args);
+        pg_field_int4(args, (int32_t)partition->id);
+        for (int i = 0; i < REDRIVE_STATE_COUNT; i++)
+            pg_field_int8(args, partition->moved[i]);
+        pg_row_end(args);
+        store->n_appended++;
+    }
+    pg_args_array_end(args);
+    partitions_written(&store->partitions);
+    return pg_send(store, STATEMENT_COUNTS_ADD, false, err);
 }

@@ -1,5 +1,5 @@
-/* What a transaction has changed, on its way to the server: one statement a table, whatever the
- * number of jobs. */
+/* rows_write.c - sends what a transaction has changed: one statement a table, whatever the number
+ * of jobs. */
 #include <stdlib.h>
 
 #include "core/state.h"
@@ -36,7 +36,8 @@ static void add_row(struct args *args, const struct row *row)
     pg_field_int8_or_null(args, (int64_t)s->permit.generation);
     pg_field_int8_or_null(args, (int64_t)s->permit.probe);
     pg_field_int8_or_null(args, (int64_t)row->fingerprint);
-    /* Is never changed; in its place stands what an optimistic row relies on. */
+    /* The deadline never changes; of an optimistic row the column has the token that it relies on.
+     */
     pg_field_int8_or_null(args, row->is_new          ? row->deadline_ms
                                 : row->is_optimistic ? (int64_t)row->held_by
                                                      : 0);
@@ -51,7 +52,7 @@ enum how {
     HOW_LONGER,
 };
 
-static bool goes(const struct row *row, enum how how)
+static bool is_sent_as(const struct row *row, enum how how)
 {
     return row->is_dirty && how == (row->is_new      ? HOW_NEW
                                     : row->is_longer ? HOW_LONGER
@@ -63,7 +64,7 @@ static int send_rows(struct store *store, enum how how, struct redrive_err *err)
     size_t n = 0;
     for (size_t i = 0; i < store->rows.n; i++) {
         const struct row *row = store->rows.all[i];
-        if (!goes(row, how))
+        if (!is_sent_as(row, how))
             continue;
         if (n++ == 0)
             pg_args_rows(&store->args, store->types.jobs);
@@ -85,14 +86,14 @@ static int send_leases(struct store *store, struct redrive_err *err)
     struct args *args = &store->args;
     size_t n = 0;
     for (size_t i = 0; i < rows->n; i++)
-        n += goes(rows->all[i], HOW_LONGER);
+        n += is_sent_as(rows->all[i], HOW_LONGER);
     if (n == 0)
         return 0;
 #define COLUMN(member)                                               \
     do {                                                             \
         pg_args_array(args, ARG_INT8);                               \
         for (size_t i = 0; i < rows->n; i++)                         \
-            if (goes(rows->all[i], HOW_LONGER))                      \
+            if (is_sent_as(rows->all[i], HOW_LONGER))                \
                 pg_item_int8(args, (int64_t)rows->all[i]->s.member); \
         pg_args_array_end(args);                                     \
     } while (0)
@@ -111,7 +112,7 @@ static int by_seq(const void *a, const void *b)
     return x->seq < y->seq ? -1 : x->seq > y->seq;
 }
 
-/* Rows that are not locked yet are locked in the order of seq, as all others do. */
+/* Rows that are not locked yet are locked in the order of seq, as in all transactions. */
 static void put_in_order(struct store *store)
 {
     bool any = false;
@@ -153,11 +154,12 @@ static int send_history(struct store *store, struct redrive_err *err)
     for (size_t i = 0; i < store->n_ends; i++)
         add_end(&store->args, &store->ends[i]);
     pg_args_array_end(&store->args);
+    store->ends = NULL;
     store->n_ends = 0;
     return pg_send(store, STATEMENT_HISTORY_ADD, false, err);
 }
 
-/* What a row asks of the tables beside it. */
+/* What is to be written to the tables beside job_states. */
 static bool has_result(const struct row *row)
 {
     return row->result.ptr != NULL;
@@ -178,7 +180,7 @@ static bool frees_key(const struct row *row)
     return row->holds_key && state_has_ended(row->s.state);
 }
 
-/* The seqs of the rows that have been touched and ask for something; how many. */
+/* Adds the seqs of the changed rows for which `asks` is true; returns how many. */
 static size_t add_seqs(struct store *store, bool (*asks)(const struct row *row))
 {
     const struct rows *rows = &store->rows;
@@ -209,7 +211,7 @@ static int send_results(struct store *store, struct redrive_err *err)
     return pg_send(store, STATEMENT_RESULTS_WRITE, false, err);
 }
 
-/* A job that was parked, let go and parked again is in another gate, perhaps. */
+/* A job that was parked, unparked and parked again may be in another gate. */
 static int send_parked(struct store *store, struct redrive_err *err)
 {
     const struct rows *rows = &store->rows;
@@ -234,7 +236,7 @@ static int send_parked(struct store *store, struct redrive_err *err)
     return pg_send(store, STATEMENT_PARKED_ADD, false, err);
 }
 
-static void settle(struct store *store)
+static void mark_written(struct store *store)
 {
     for (size_t i = 0; i < store->rows.n; i++) {
         struct row *row = store->rows.all[i];
@@ -264,7 +266,7 @@ int pg_rows_flush(struct store *store, struct redrive_err *err)
             rc = send_parked(store, err);
         if (rc == 0 && add_seqs(store, frees_key) > 0)
             rc = pg_send(store, STATEMENT_KEYS_FREE, false, err);
-        settle(store);
+        mark_written(store);
     }
     if (rc == 0)
         rc = send_history(store, err);

@@ -1,5 +1,5 @@
-/* Jobs by an index. Those whose time has come, and those that are parked, are locked until the
- * transaction ends; the others are locked by the moves that are made of them. */
+/* scan.c - jobs by an index. Jobs whose time has come, and parked jobs, are locked until the
+ * transaction ends; the others are locked by their moves. */
 #include "base/err.h"
 #include "store/postgres/private.h"
 
@@ -10,7 +10,7 @@
 
 /* ---- By times -------------------------------------------------------------------------------- */
 
-/* Of what comes after the jobs that are given. */
+/* The columns of the statement about what follows the jobs that are given. */
 enum {
     COLUMN_NEXT,     /* the time of the first one, if as many as asked for are given */
     COLUMN_LATER,    /* the first one whose time has not come */
@@ -19,8 +19,9 @@ enum {
     COLUMN_LONGER = COLUMN_ANSWER + 2, /* leases: some were to be looked at, and are longer now */
 };
 
-/* Two statements at once: the jobs whose time has come, and what comes after them. Whoever keeps
- * time goes by what processes share, and may have been woken because it has changed. */
+/* Two statements at once: the jobs whose time has come, and the times after them. The shared
+ * version is checked: the leader relies on shared rows, and may have been woken because they
+ * changed. */
 static int look(struct store *store, const enum statement both[2], size_t limit,
                 struct redrive_err *err)
 {
@@ -35,9 +36,9 @@ static int look(struct store *store, const enum statement both[2], size_t limit,
     return rc == 0 ? pg_answer_check(store, store->results[1], COLUMN_ANSWER, err) : rc;
 }
 
-/* When the next one's time comes. If the limit was not reached, those whose time has come and that
- * were not given are locked by others, who see to them unless they fail: a moment later that is
- * known. */
+/* When the next job's time comes. If the limit was not reached, the jobs that are due and were not
+ * given are locked by other transactions, which move them or fail: it is time to look again soon.
+ */
 static int64_t next_of(const struct store *store, size_t given, size_t limit)
 {
     const PGresult *times = store->results[1];
@@ -49,8 +50,8 @@ static int64_t next_of(const struct store *store, size_t given, size_t limit)
     return some_are_locked && (next_ms == 0 || again_ms < next_ms) ? again_ms : next_ms;
 }
 
-/* Leases are looked for by the time at which they were to be looked at. Those that are longer by
- * now get that time afterwards, outside of the transaction: so each is met once a lease. */
+/* Leases are found by the time of their check. For those that were extended since, that time is
+ * moved after the transaction: so each is met once per lease. */
 static int scan_times(struct store *store, struct scan *scan, size_t limit, struct job_page *ret,
                       struct redrive_err *err)
 {
@@ -85,8 +86,8 @@ static void ask_parked(struct store *store, const struct scan *scan, size_t limi
     pg_args_int8(&store->args, (int64_t)limit + 1);
 }
 
-/* Whoever is told that a gate has no more jobs does not look there again. Those that another
- * transaction has locked were passed over, and that transaction may yet fail: they count. */
+/* The caller does not look again at a gate that has no more jobs. Jobs that another transaction has
+ * locked were skipped, and that transaction may fail: they count as more. */
 static int scan_parked(struct store *store, struct scan *scan, size_t limit, struct job_page *ret,
                        struct redrive_err *err)
 {

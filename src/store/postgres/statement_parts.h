@@ -2,7 +2,7 @@
 #ifndef STORE_POSTGRES_STATEMENT_PARTS_H
 #define STORE_POSTGRES_STATEMENT_PARTS_H
 
-#include "store/postgres/columns.h"
+#include "store/postgres/statements.h"
 
 #define TEXT_OF_(number) #number
 #define TEXT_OF(number)  TEXT_OF_(number)
@@ -12,14 +12,14 @@
  * the first ANALYZE. */
 #define THESE_SEQS "unnest($1::bigint[]) WITH ORDINALITY AS u(seq, at) "
 
-/* What a scan tells of the jobs that the CTE j has locked, as they now are: JOB_COLUMNS without the
- * big parts and the texts of the last error. */
+/* What a scan gives of the jobs that the CTE j has locked: JOB_COLUMNS without the big parts and
+ * the texts of the last error. */
 #define SCANNED_JOBS(order)                                             \
     "SELECT " ROW_COLUMNS                                               \
     ", " SPEC_NAMES("s") ", NULL, NULL, NULL, NULL, NULL, NULL FROM j " \
                          "JOIN redrive.specs s ON s.seq = j.seq ORDER BY " order
 
-/* Shared version and time, for answer.c. */
+/* Shared version and time, which transactions begin with. */
 #define CLOCK_MS "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 #define ANSWER   "(SELECT version FROM redrive.shared_version), (SELECT " CLOCK_MS ")"
 
@@ -33,9 +33,9 @@
     "(SELECT count(*) FROM (SELECT 1 FROM redrive.job_states j WHERE " condition " AND j." column  \
     " <= $1::bigint ORDER BY j." column ", j.seq LIMIT $2::bigint) x), " ANSWER
 
-/* The same of leases: their ends of as many of those that are to be looked at first as are worth
- * the look, and of the others when they are to be looked at. At last whether there are some that
- * were to be looked at and are longer by now. $1: the time, $2: how many are given. */
+/* The same of leases. Of the leases that are checked first, up to a bound, it looks at their ends,
+ * of the others at the time of their check. The last column: some were due for a check, and are
+ * longer by now. $1: the time, $2: how many are given. */
 #define LEASES_LOOKED_AT "500"
 #define NEXT_LEASES                                                                     \
     "WITH first AS MATERIALIZED (SELECT q.seq, q.lease_until_ms, q.lease_check_ms "     \
@@ -62,10 +62,10 @@
 #define IS_TIME_LOCKED "j.state IN (0, 1)"
 #define HAS_DEADLINE   "j.deadline_ms IS NOT NULL AND j.state IN (0, 1, 2, 4)"
 
-/* Which process is the leader is a row of `shared` of a kind that nothing else has; its version is
- * until when, its value who. Who claims is told by the statement that a connection has made last:
- * its first words are `name`. */
-#define AROUND(name)                                                                              \
+/* The leader is a row of `shared` of a kind that nothing else has: its version is the time until
+ * which it leads, its value the name of the handle. The processes that claim are counted by the
+ * last statement of each connection, which begins with WITH `name`. */
+#define ELECTION(name)                                                                            \
     "WITH " name " AS (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint "            \
     "AS ms), kept AS (INSERT INTO redrive.shared AS k (kind, tenant, key, version, value) "       \
     "SELECT 100, '', '', ms + $2::bigint, $1::bytea FROM " name " "                               \
@@ -78,9 +78,9 @@
     "(SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "                  \
     "AND query LIKE 'WITH redrive\\_claims %'), set_config('synchronous_commit', 'off', true)"
 
-/* The end of a commit: made (1 row) if the marker of the handle was as expected; $2 is the
- * transaction's time if it was computed, which may be off by a second from when the transaction
- * began. Gives an ANSWER. */
+/* The end of a commit: refused unless the marker of the handle is as expected. $2 is the
+ * transaction's time if it was computed, which may be wrong by at most a second. Gives an ANSWER.
+ */
 #define MARKER(made)                                                                             \
     "WITH made AS (" made " RETURNING 1) SELECT CASE WHEN NOT EXISTS (SELECT FROM made) THEN "   \
     "redrive.refuse('RD002') WHEN abs((extract(epoch FROM now()) * 1000)::bigint - $2::bigint) " \
@@ -196,14 +196,14 @@
     "JOIN redrive.tenants t ON t.tenant_id = l.tenant_id WHERE " READY_WANTS "), "
 
 /* Seqs follow the order of submission, and ids are taken in the order of ids, so that no two
- * transactions wait for each other crosswise. */
+ * transactions deadlock. */
 #define NEW_SPECS                                                                         \
     "WITH u AS MATERIALIZED (SELECT nextval('redrive.job_seq') AS seq, u.tenant_id, "     \
     "u.created_ms, u.max_attempts, u.unique_forever, u.id, u.unique_key, u.breaker_key, " \
     "u.limit_key, u.user_name, u.project, u.service, u.policy, u.payload "                \
     "FROM unnest($1::redrive.specs[]) u) "
 
-/* Takes jobs away with all that belongs to them. gone (seq, partition_id, state): which. */
+/* Removes the jobs of gone (seq, partition_id, state) with all that belongs to them. */
 #define REMOVE_JOBS                                                                             \
     "kept AS (INSERT INTO redrive.forever_keys SELECT k.tenant_id, k.unique_key, k.seq, s.id, " \
     "gone.state FROM gone JOIN redrive.specs s ON s.seq = gone.seq "                            \
@@ -218,8 +218,8 @@
     "no_spec AS (DELETE FROM redrive.specs s USING gone WHERE s.seq = gone.seq), "              \
     "no_job AS (DELETE FROM redrive.job_states x USING gone WHERE x.seq = gone.seq) "
 
-/* Rows of redrive.job_states u that take the place of those of the same seq; where a token stands
- * in the place of the deadline, only as long as that token holds the job. */
+/* Rows of redrive.job_states u replace those of the same seq. Where the column of the deadline has
+ * a token, only if that token still holds the job. */
 #define WRITE_ROWS                                                                                \
     "UPDATE redrive.job_states j SET state = u.state, reason = u.reason, error_class = "          \
     "u.error_class, attempts = u.attempts, epoch = u.epoch, deferrals = u.deferrals, "            \
@@ -234,11 +234,11 @@
     "FROM unnest($1::redrive.job_states[]) u WHERE j.seq = u.seq "                                \
     "AND (u.deadline_ms IS NULL OR j.token = u.deadline_ms)"
 
-/* The jobs of the one partition that has any, in a single scan, which gives them in its order; none
- * where it is not the only one, or is paused. Then whether it is, whether it has more, and how long
- * it took to find the first (microseconds). With a left join there is no choice of what is looked
- * up for what. Jobs are those of a range of the partition, `is_alone` and `has_more` are about the
- * rest of it. */
+/* The jobs of the only partition that has any, in a single scan, in order; none if other partitions
+ * have jobs, or it is paused. Then whether it is the only one, whether it has more, and how long it
+ * took to find the first (microseconds). The left joins leave the planner no choice of the order.
+ * Jobs are those of a range of the partition; `is_alone` and `has_more` are about the rest of it.
+ */
 #define READY_ALONE_IN(range, is_alone, has_more)                                                 \
     "WITH alone AS MATERIALIZED (SELECT NOT EXISTS (SELECT FROM redrive.job_states o "            \
     "WHERE o.state = 2 AND o.partition_id < $1::int) AND NOT EXISTS (SELECT FROM "                \

@@ -1,14 +1,14 @@
-/* statements.h - every statement that is kept prepared.
+/* statements.h - every statement that is kept prepared, and the columns of a job in a result.
  *
- * States stand as numbers: 0 scheduled, 1 retrying, 2 queued, 3 running, 4 parked, from 5 on ended.
- * Arrays are columns of what is written, one item for each row. Texts need statement_parts.h,
- * numbers do not.
+ * States are written as numbers: 0 scheduled, 1 retrying, 2 queued, 3 running, 4 parked, from 5 on
+ * ended. Arrays are columns of what is written, one item for each row. The texts of the statements
+ * need statement_parts.h, their numbers do not.
  */
 #ifndef STORE_POSTGRES_STATEMENTS_H
 #define STORE_POSTGRES_STATEMENTS_H
 
-/* What a marker is set to by the question for a commit's outcome, beyond what the handle expects of
- * it: no commit brings it there. */
+/* What is added to the marker's expected number when the outcome of a commit is asked for: no
+ * commit sets such a number. */
 #define MARKER_NOT_MADE 1000000
 #define MARKER_MADE     1000001
 #define MARKER_WAS_GONE 1000002
@@ -38,17 +38,17 @@
                                              "ELSE $2::bigint + " TEXT_OF(                         \
                                                  MARKER_NOT_MADE) " END RETURNING commits")        \
     XX(MARKER_REMOVE, "DELETE FROM redrive.handles WHERE handle = $1::bigint")                     \
-    /* Beside the transaction, because a transaction that notifies keeps all others that do so     \
-     * waiting until it is on disk; for the same reason it does not wait for the disk itself. */   \
+    /* Not in the transaction, because a transaction that notifies makes all others that do so     \
+     * wait until it is on disk; for the same reason this one does not wait for the disk. */       \
     XX(NOTIFY, "SELECT set_config('synchronous_commit', 'off', true), "                            \
                "pg_notify('redrive', $1::text)")                                                   \
     XX(LISTEN, "LISTEN redrive")                                                                   \
                                                                                                    \
-    XX(AROUND, AROUND("redrive_around"))                                                           \
-    XX(AROUND_CLAIMS, AROUND("redrive_claims"))                                                    \
-    XX(AROUND_READY, "WITH redrive_claims AS (SELECT 1) "                                          \
-                     "SELECT EXISTS (SELECT FROM redrive.job_states WHERE state = 2)")             \
-    XX(AROUND_LEAVE, "DELETE FROM redrive.shared WHERE kind = 100 AND value = $1::bytea")          \
+    XX(ELECT, ELECTION("redrive_elects"))                                                          \
+    XX(ELECT_CLAIMER, ELECTION("redrive_claims"))                                                  \
+    XX(ANY_READY, "WITH redrive_claims AS (SELECT 1) "                                             \
+                  "SELECT EXISTS (SELECT FROM redrive.job_states WHERE state = 2)")                \
+    XX(RESIGN, "DELETE FROM redrive.shared WHERE kind = 100 AND value = $1::bytea")                \
                                                                                                    \
     XX(PARTITION_NAMED,                                                                            \
        "SELECT partition_id, tenant_id FROM redrive.partition_named($1::text, $2::text, "          \
@@ -57,10 +57,10 @@
        "SELECT l.partition_id, l.tenant_id, t.name, l.queue, l.task FROM redrive.partitions l "    \
        "JOIN redrive.tenants t ON t.tenant_id = l.tenant_id "                                      \
        "WHERE l.partition_id = ANY ($1::int[])")                                                   \
-    XX(TALLIES_ADD,                                                                                \
+    XX(COUNTS_ADD,                                                                                 \
        "INSERT INTO redrive.count_deltas SELECT u.* FROM unnest($1::redrive.count_deltas[]) u")    \
-    XX(TALLIES_FOLD, "SELECT redrive.compact_counts($1::int)")                                     \
-    XX(COUNTERS_FOLD, "SELECT redrive.compact_counters($1::int)")                                  \
+    XX(COUNTS_COMPACT, "SELECT redrive.compact_counts($1::int)")                                   \
+    XX(COUNTERS_COMPACT, "SELECT redrive.compact_counters($1::int)")                               \
                                                                                                    \
     XX(ROWS_LOCK,                                                                                  \
        "SELECT " ROW_COLUMNS " FROM redrive.job_states j WHERE j.seq = ANY ($1::bigint[]) "        \
@@ -106,8 +106,8 @@
     XX(IDS_FIND, "SELECT u.n, s.seq, j.state, s.id FROM unnest($1::int[], $2::int[], "             \
                  "$3::text[]) AS u(n, tenant_id, id) JOIN redrive.specs s ON s.id = u.id "         \
                  "AND s.tenant_id = u.tenant_id JOIN redrive.job_states j ON j.seq = s.seq")       \
-    XX(KEYS_QUEUE_UP, "SELECT pg_advisory_xact_lock(1919247218, x.h) FROM (SELECT DISTINCT "       \
-                      "hashtext(k) AS h FROM unnest($1::text[]) AS k ORDER BY h) x")               \
+    XX(KEYS_LOCK, "SELECT pg_advisory_xact_lock(1919247218, x.h) FROM (SELECT DISTINCT "           \
+                  "hashtext(k) AS h FROM unnest($1::text[]) AS k ORDER BY h) x")                   \
     XX(JOBS_ADD,                                                                                   \
        "SELECT a.taken, a.seq, a.state, a.id FROM unnest($1::redrive.specs[], $2::int[], "         \
        "$3::bigint[], $4::bigint[], $5::int[]) AS u(seq, tenant_id, created_ms, max_attempts, "    \
@@ -271,10 +271,10 @@
        "UNION ALL SELECT tenant, key, 0, used FROM redrive.shared WHERE kind = 1 AND used > 0) c " \
        "WHERE $1::text = '' OR c.tenant = $1::text GROUP BY c.tenant, c.gate "                     \
        "ORDER BY c.tenant, c.gate")                                                                \
-    XX(HELD_KEYS, "SELECT t.name, f.unique_key, f.id, f.state FROM redrive.forever_keys f "        \
-                  "JOIN redrive.tenants t ON t.tenant_id = f.tenant_id "                           \
-                  "WHERE (t.name, f.unique_key) > ($1::text, $2::text) "                           \
-                  "ORDER BY t.name, f.unique_key LIMIT $3::bigint")                                \
+    XX(REMEMBERED_KEYS, "SELECT t.name, f.unique_key, f.id, f.state FROM redrive.forever_keys f "  \
+                        "JOIN redrive.tenants t ON t.tenant_id = f.tenant_id "                     \
+                        "WHERE (t.name, f.unique_key) > ($1::text, $2::text) "                     \
+                        "ORDER BY t.name, f.unique_key LIMIT $3::bigint")                          \
     XX(KEYS_IMPORT,                                                                                \
        "WITH u AS MATERIALIZED (SELECT * FROM unnest($1::text[], $2::text[], $3::text[], "         \
        "$4::int[]) AS u(tenant, unique_key, id, state)), made AS (INSERT INTO redrive.tenants "    \
@@ -300,5 +300,82 @@ enum statement {
 #undef XX
     STATEMENT_COUNT
 };
+
+/* ---- Columns --------------------------------------------------------------------------------- */
+
+/* What rows.c reads of a job, in the order of enum row_column. */
+#define ROW_COLUMNS                                                                                \
+    "j.seq, j.partition_id, j.state, j.priority, j.has_key, j.reason, j.error_class, j.attempts, " \
+    "j.epoch, j.deferrals, j.crashes, j.history_n, j.error_n, j.process_after_ms, "                \
+    "j.updated_ms, j.started_ms, j.first_started_ms, j.finished_ms, j.paused_ms, "                 \
+    "j.paused_since_ms, j.lease_until_ms, j.token, j.permit_generation, j.permit_probe, "          \
+    "j.fingerprint, j.deadline_ms, j.by_limit, j.worker"
+
+enum row_column {
+    COLUMN_SEQ,
+    COLUMN_PARTITION_ID,
+    COLUMN_STATE,
+    COLUMN_PRIORITY,
+    COLUMN_HAS_KEY,
+    COLUMN_REASON,
+    COLUMN_ERROR_CLASS,
+    COLUMN_ATTEMPTS,
+    COLUMN_EPOCH,
+    COLUMN_DEFERRALS,
+    COLUMN_CRASHES,
+    COLUMN_HISTORY_N,
+    COLUMN_ERROR_N,
+    COLUMN_PROCESS_AFTER,
+    COLUMN_UPDATED,
+    COLUMN_STARTED,
+    COLUMN_FIRST_STARTED,
+    COLUMN_FINISHED,
+    COLUMN_PAUSED,
+    COLUMN_PAUSED_SINCE,
+    COLUMN_LEASE_UNTIL,
+    COLUMN_TOKEN,
+    COLUMN_GENERATION,
+    COLUMN_PROBE,
+    COLUMN_FINGERPRINT,
+    COLUMN_DEADLINE,
+    COLUMN_BY_LIMIT,
+    COLUMN_WORKER,
+    ROW_COLUMN_COUNT,
+
+    /* What read.c adds to it. */
+    COLUMN_CREATED = ROW_COLUMN_COUNT,
+    COLUMN_MAX_ATTEMPTS,
+    COLUMN_UNIQUE_FOREVER,
+    COLUMN_ID,
+    COLUMN_UNIQUE_KEY,
+    COLUMN_BREAKER_KEY,
+    COLUMN_LIMIT_KEY,
+    COLUMN_USER,
+    COLUMN_PROJECT,
+    COLUMN_SERVICE,
+    COLUMN_POLICY,
+    COLUMN_PAYLOAD,
+    COLUMN_ERROR_CODE,
+    COLUMN_ERROR_TYPE,
+    COLUMN_ERROR_MESSAGE,
+    COLUMN_STACKTRACE,
+    COLUMN_RESULT,
+    JOB_COLUMN_COUNT,
+};
+
+#define SPEC_NAMES(s)                                                                         \
+    s ".created_ms, " s ".max_attempts, " s ".unique_forever, " s ".id, " s ".unique_key, " s \
+      ".breaker_key, " s ".limit_key, " s ".user_name, " s ".project, " s ".service, " s ".policy"
+#define SPEC_COLUMNS(s) SPEC_NAMES(s) ", " s ".payload"
+
+#define ERROR_COLUMNS "h.error_code, h.error_type, h.error_message, h.stacktrace, r.result"
+
+#define JOB_COLUMNS ROW_COLUMNS ", " SPEC_COLUMNS("s") ", " ERROR_COLUMNS
+
+/* To a job j: its spec s, its latest error h, its result r. */
+#define ERROR_JOINS                                                     \
+    " LEFT JOIN redrive.history h ON h.seq = j.seq AND h.n = j.error_n" \
+    " LEFT JOIN redrive.results r ON r.seq = j.seq"
+#define JOB_JOINS " JOIN redrive.specs s ON s.seq = j.seq" ERROR_JOINS
 
 #endif

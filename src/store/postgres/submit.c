@@ -1,10 +1,12 @@
+/* submit.c - jobs that come in: new ones, and jobs and keys of another store. */
 #include "base/err.h"
+#include "core/state.h"
 #include "store/postgres/private.h"
 
-/* As many rows of a batch as one statement takes. */
+/* How many rows one statement takes at most. */
 #define TOGETHER_MAX 256
 
-/* In the order of the columns of redrive.specs; the seq is given there. */
+/* In the order of the columns of redrive.specs; the statement gives the seq. */
 static void add_specs(struct store *store, const struct job_spec *specs,
                       struct partition *const *partitions, const int64_t *created_ms, size_t n)
 {
@@ -51,8 +53,8 @@ static int accept(struct store *store, const struct job_spec *spec, struct parti
 
 /* ---- Jobs without a key ---------------------------------------------------------------------- */
 
-/* The number of the spec that a row of the answer is about: of equal ids the first was taken. Those
- * before `first` have their answer, as have those without a code. */
+/* The index of the spec that a row of the answer is about: of equal ids the first one. Specs before
+ * `first`, and those without a code, have their answers already. */
 static size_t spec_of(const PGresult *result, int i, const struct job_spec *specs,
                       struct partition *const *partitions, const struct submit_result *answers,
                       size_t first, size_t n, struct arena *arena)
@@ -66,8 +68,8 @@ static size_t spec_of(const PGresult *result, int i, const struct job_spec *spec
     return at;
 }
 
-/* Answers come in the order of ids, mostly that of the request, because ids are made in order: then
- * the first spec without an answer is the one. */
+/* Answers come in the order of ids, which is mostly that of the request: then the first spec
+ * without an answer is the right one. */
 static int note_seqs(struct store *store, const PGresult *result, const struct job_spec *specs,
                      struct partition *const *partitions, size_t n, struct submit_result *ret,
                      struct redrive_err *err)
@@ -85,15 +87,16 @@ static int note_seqs(struct store *store, const PGresult *result, const struct j
         else
             rc = scratch.failed
                      ? err_nomem(err)
-                     : pg_damaged(store, pg_get_int(result, i, 0), "nobody asked for it", err);
+                     : pg_damaged(store, pg_get_int(result, i, 0), "it was not submitted", err);
     }
     arena_release(&scratch);
     return rc;
 }
 
-int pg_ids_find(struct store *store, const struct job_spec *specs,
-                struct partition *const *partitions, size_t n, struct submit_result *ret,
-                struct arena *arena, struct redrive_err *err)
+/* Fills in the answers that have REDRIVE_E_EXISTS, with the jobs that have these ids. */
+static int find_ids(struct store *store, const struct job_spec *specs,
+                    struct partition *const *partitions, size_t n, struct submit_result *ret,
+                    struct arena *arena, struct redrive_err *err)
 {
     struct args *args = &store->args;
     const PGresult *result;
@@ -120,7 +123,7 @@ int pg_ids_find(struct store *store, const struct job_spec *specs,
     rc = pg_run(store, STATEMENT_IDS_FIND, &result, err);
     if (rc != 0)
         return rc;
-    /* It may have been removed between the one statement and the other. */
+    /* A job may have been removed between the two statements. */
     if ((size_t)PQntuples(result) != missing)
         return err_set(err, REDRIVE_E_CANCELLED, "another transaction was in the way");
     for (int i = 0; i < PQntuples(result); i++) {
@@ -132,9 +135,11 @@ int pg_ids_find(struct store *store, const struct job_spec *specs,
     return arena->failed ? err_nomem(err) : 0;
 }
 
-int pg_specs_add(struct store *store, const struct job_spec *specs,
-                 struct partition *const *partitions, const int64_t *created_ms, size_t n,
-                 struct submit_result *ret, struct redrive_err *err)
+/* Takes ids and gives seqs; a spec whose id is taken gets REDRIVE_E_EXISTS. `created_ms` NULL: the
+ * transaction's time. */
+static int take_ids(struct store *store, const struct job_spec *specs,
+                    struct partition *const *partitions, const int64_t *created_ms, size_t n,
+                    struct submit_result *ret, struct redrive_err *err)
 {
     const PGresult *result;
     add_specs(store, specs, partitions, created_ms, n);
@@ -148,11 +153,11 @@ static int submit_plain(struct store *store, const struct job_spec *specs,
                         struct partition *const *partitions, size_t n, struct submit_result *ret,
                         struct arena *arena, struct redrive_err *err)
 {
-    int rc = pg_specs_add(store, specs, partitions, NULL, n, ret, err);
+    int rc = take_ids(store, specs, partitions, NULL, n, ret, err);
     for (size_t i = 0; rc == 0 && i < n; i++)
         if (ret[i].code == 0)
             rc = accept(store, &specs[i], partitions[i], ret[i].seq, true, &ret[i], arena, err);
-    return rc == 0 ? pg_ids_find(store, specs, partitions, n, ret, arena, err) : rc;
+    return rc == 0 ? find_ids(store, specs, partitions, n, ret, arena, err) : rc;
 }
 
 /* ---- Jobs of which some have a key: one by one, on the server -------------------------------- */
@@ -200,10 +205,10 @@ static int submit_keyed(struct store *store, const struct job_spec *specs,
     return rc == 0 && arena->failed ? err_nomem(err) : rc;
 }
 
-/* Transactions that want the same keys get them in the same order, whatever the order of their
- * jobs. Two that waited for each other crosswise would find that out after a second only. */
-static int queue_up(struct store *store, const struct job_spec *specs, size_t n, bool *ret_any,
-                    struct redrive_err *err)
+/* Locks the keys in one order for all transactions, whatever the order of their jobs. PostgreSQL
+ * would find a deadlock only after a second. */
+static int lock_keys(struct store *store, const struct job_spec *specs, size_t n, bool *ret_any,
+                     struct redrive_err *err)
 {
     struct args *args = &store->args;
     *ret_any = false;
@@ -216,7 +221,7 @@ static int queue_up(struct store *store, const struct job_spec *specs, size_t n,
         if (specs[i].unique_key.len > 0)
             pg_item_name(args, specs[i].unique_key);
     pg_args_array_end(args);
-    return pg_send(store, STATEMENT_KEYS_QUEUE_UP, false, err);
+    return pg_send(store, STATEMENT_KEYS_LOCK, false, err);
 }
 
 int postgres_submit(struct store *store, const struct job_spec *specs, size_t n,
@@ -231,10 +236,174 @@ int postgres_submit(struct store *store, const struct job_spec *specs, size_t n,
             rc = pg_partition_named(store, specs[i + k].tenant, specs[i + k].queue,
                                     specs[i + k].task, &partitions[k], err);
         if (rc == 0)
-            rc = queue_up(store, &specs[i], some, &any_key, err);
+            rc = lock_keys(store, &specs[i], some, &any_key, err);
         if (rc == 0)
             rc = any_key ? submit_keyed(store, &specs[i], partitions, some, &ret[i], arena, err)
                          : submit_plain(store, &specs[i], partitions, some, &ret[i], arena, err);
     }
+    return rc;
+}
+
+/* ---- Jobs and keys of another store ---------------------------------------------------------- */
+
+static int keep_history(struct store *store, struct row *row, const struct imported_job *imported,
+                        struct redrive_err *err)
+{
+    const size_t n = imported_rows(imported);
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        const struct job_attempt *attempt = &imported->attempts[i];
+        rc = pg_row_ended(store, row, attempt, err);
+        if (attempt->error.class_ != REDRIVE_CLASS_SUCCESS)
+            row->error_n = row->history_n;
+    }
+    return rc;
+}
+
+/* Takes the unique key: 1, or 0 when another live job holds it. */
+static int import_key(struct store *store, const struct job *job, int64_t seq,
+                      struct redrive_err *err)
+{
+    const PGresult *result;
+    int rc = 0;
+    if (!state_has_ended(job->status.state)) {
+        pg_args_int8(&store->args, seq);
+        rc = pg_run(store, STATEMENT_KEY_TAKE, &result, err);
+        if (rc != 0)
+            return rc;
+        if (strcmp(PQcmdTuples((PGresult *)result), "1") != 0) {
+            pg_args_int8(&store->args, seq);
+            return pg_send(store, STATEMENT_SPEC_REMOVE, false, err);
+        }
+    }
+    pg_args_int8(&store->args, seq);
+    rc = pg_send(store, STATEMENT_KEY_ADD, false, err);
+    return rc == 0 ? 1 : rc;
+}
+
+static bool copy_str(struct arena *arena, struct str *s)
+{
+    if (s->ptr)
+        *s = arena_str(arena, *s);
+    return !arena->failed;
+}
+
+static int import_one(struct store *store, const struct imported_job *imported,
+                      struct partition *partition, int64_t seq, struct move_result *ret,
+                      struct redrive_err *err)
+{
+    const struct job *job = imported->job;
+    *ret = (struct move_result){.state = job->status.state};
+    int rc = job->spec.unique_key.len > 0 ? import_key(store, job, seq, err) : 1;
+    if (rc <= 0) {
+        ret->code = REDRIVE_E_EXISTS;
+        return rc;
+    }
+    struct row *row = pg_row_new(store, seq, partition, &job->spec);
+    if (!row)
+        return err_nomem(err);
+    row->s = job->status;
+    row->s.seq = seq;
+    row->error_class = job->status.error.class_;
+    row->fingerprint = job->status.fingerprint;
+    row->result = job->status.result;
+    row->holds_key = row->has_key && !state_has_ended(job->status.state);
+    row->is_new = row->is_dirty = true;
+    store->rows.n_dirty++;
+    partitions_count(&store->partitions, partition, -1, (int)job->status.state);
+    if (!copy_str(&store->arena, &row->s.worker) || !copy_str(&store->arena, &row->result))
+        return err_nomem(err);
+    return keep_history(store, row, imported, err);
+}
+
+static int import_some(struct store *store, const struct imported_job *jobs, size_t n,
+                       struct move_result *ret, struct redrive_err *err)
+{
+    struct job_spec specs[TOGETHER_MAX];
+    struct partition *partitions[TOGETHER_MAX];
+    int64_t created_ms[TOGETHER_MAX];
+    struct submit_result results[TOGETHER_MAX];
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        specs[i] = jobs[i].job->spec;
+        created_ms[i] = jobs[i].job->status.created_ms;
+        rc = pg_partition_named(store, specs[i].tenant, specs[i].queue, specs[i].task,
+                                &partitions[i], err);
+    }
+    if (rc == 0)
+        rc = take_ids(store, specs, partitions, created_ms, n, results, err);
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        ret[i] = (struct move_result){.code = results[i].code, .state = jobs[i].job->status.state};
+        if (results[i].code == 0)
+            rc = import_one(store, &jobs[i], partitions[i], results[i].seq, &ret[i], err);
+    }
+    if (rc == 0)
+        rc = find_ids(store, specs, partitions, n, results, &store->arena, err);
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        if (results[i].code != 0)
+            ret[i].state = results[i].state;
+    return rc;
+}
+
+int postgres_import(struct store *store, const struct imported_job *jobs, size_t n,
+                    struct move_result *ret, struct redrive_err *err)
+{
+    int rc = pg_transaction_needed(store, err);
+    for (size_t i = 0; rc == 0 && i < n; i += TOGETHER_MAX)
+        rc =
+            import_some(store, jobs + i, n - i < TOGETHER_MAX ? n - i : TOGETHER_MAX, ret + i, err);
+    return rc;
+}
+
+int postgres_import_keys(struct store *store, const struct remembered_key *keys, size_t n,
+                         struct redrive_err *err)
+{
+    struct args *args = &store->args;
+    int rc = pg_transaction_needed(store, err);
+    if (rc == 0)
+        rc = pg_rows_flush(store, err);
+    if (rc != 0 || n == 0)
+        return rc;
+#define COLUMN(type, item, member)      \
+    do {                                \
+        pg_args_array(args, type);      \
+        for (size_t i = 0; i < n; i++)  \
+            item(args, keys[i].member); \
+        pg_args_array_end(args);        \
+    } while (0)
+    COLUMN(ARG_TEXT, pg_item_name, tenant);
+    COLUMN(ARG_TEXT, pg_item_name, key);
+    COLUMN(ARG_TEXT, pg_item_name, id);
+    COLUMN(ARG_INT4, pg_item_int4, state);
+#undef COLUMN
+    return pg_send(store, STATEMENT_KEYS_IMPORT, false, err);
+}
+
+int postgres_remembered_keys(struct store *store, struct str after_tenant, struct str after_key,
+                             size_t limit, struct remembered_key_page *ret, struct redrive_err *err)
+{
+    const PGresult *r;
+    remembered_key_page_release(ret);
+    if (limit > STORE_PAGE_MAX)
+        limit = STORE_PAGE_MAX;
+    pg_args_name(&store->args, after_tenant);
+    pg_args_name(&store->args, after_key);
+    pg_args_int8(&store->args, (int64_t)limit + 1);
+    int rc = pg_read(store, STATEMENT_REMEMBERED_KEYS, NULL, &r, err);
+    size_t n = rc == 0 ? (size_t)PQntuples(r) : 0;
+    ret->more = n > limit;
+    n = n < limit ? n : limit;
+    ret->keys = arena_array(&ret->arena, n, sizeof *ret->keys);
+    for (int i = 0; ret->keys && (size_t)i < n; i++)
+        ret->keys[ret->n++] = (struct remembered_key){
+            .tenant = pg_get_text(r, i, 0, &ret->arena),
+            .key = pg_get_text(r, i, 1, &ret->arena),
+            .id = pg_get_text(r, i, 2, &ret->arena),
+            .state = (enum redrive_state)pg_get_int(r, i, 3),
+        };
+    if (rc == 0 && ret->arena.failed)
+        rc = err_nomem(err);
+    if (rc != 0)
+        remembered_key_page_release(ret);
     return rc;
 }

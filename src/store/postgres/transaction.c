@@ -1,15 +1,17 @@
+/* transaction.c - begin, commit and rollback, and the outcome of a commit whose answer was lost. */
 #include <poll.h>
+#include <time.h>
 
 #include "base/err.h"
+#include "base/time/clock.h"
 #include "store/postgres/private.h"
 
-/* Rows of counts are put together after about so many, in pieces of so many. */
-#define COMPACT_EVERY 512
-#define FOLD_MAX      4096
+/* Rows of counts that are summed up in one statement at most. */
+#define COMPACT_MAX 4096
 
-/* As often is the connection read before a transaction: a server that has closed it says why, and
- * goes. */
-#define GLANCES 4
+/* How often the connection is read before a transaction: a server that closes it sends the reason
+ * first. */
+#define READS_MAX 4
 
 int pg_transaction_needed(struct store *store, struct redrive_err *err)
 {
@@ -21,13 +23,59 @@ int pg_transaction_needed(struct store *store, struct redrive_err *err)
     return 0;
 }
 
+/* ---- Time and shared version ----------------------------------------------------------------- */
+
+/* The answers to claims and commits carry the server's time and the shared version. While the last
+ * answer is fresh, a transaction begins without asking: its time is the server's time of that
+ * answer plus what has passed since. That is a lower bound of the server's time, off by less than a
+ * round trip. If a clock was set, or a machine slept, the commit notices it: it compares the
+ * transaction's time with the server's. */
+#define NS_IN_MS     1000000
+#define BACKWARDS_MS 1000
+
+/* Two columns of a result have the shared version and the server's time. */
+static void note_answer(struct store *store, const PGresult *result, int column)
+{
+    store->answer.heard_ns = clock_monotonic_ns();
+    store->answer.shared_version = pg_get_int(result, 0, column);
+    store->answer.server_ms = pg_get_int(result, 0, column + 1);
+}
+
+static int64_t answer_age_ms(const struct store *store)
+{
+    if (store->answer.heard_ns == 0)
+        return INT64_MAX;
+    return (clock_monotonic_ns() - store->answer.heard_ns) / NS_IN_MS;
+}
+
+/* The server's time by the last answer, or a little earlier. For a handle it does not go back,
+ * unless the server's does by more than a second. */
+static int64_t answer_time_ms(struct store *store)
+{
+    struct answer *answer = &store->answer;
+    const int64_t now_ms = answer->server_ms + answer_age_ms(store);
+    const bool is_back = now_ms < answer->last_ms && answer->last_ms - now_ms < BACKWARDS_MS;
+    if (!is_back)
+        answer->last_ms = now_ms;
+    return answer->last_ms;
+}
+
+int pg_answer_check(struct store *store, const PGresult *result, int column,
+                    struct redrive_err *err)
+{
+    note_answer(store, result, column);
+    if (store->answer.shared_version == store->shared_version)
+        return 0;
+    store->is_lost = true;
+    return err_set(err, REDRIVE_E_CANCELLED, "what processes share has changed meanwhile");
+}
+
 /* ---- Begin ----------------------------------------------------------------------------------- */
 
-/* Notices a connection that the server has closed since the last transaction, as far as that has
- * come. */
-static void look_at_connection(struct store *store)
+/* Notices a connection that the server has closed since the last transaction. */
+static void check_connection(struct store *store)
 {
-    for (int i = 0; i < GLANCES && pg_is_connected(store); i++) {
+    for (int i = 0; i < READS_MAX && pg_is_connected(store); i++) {
         struct pollfd fd = {.fd = PQsocket(store->conn), .events = POLLIN};
         if (poll(&fd, 1, 0) <= 0)
             return;
@@ -36,7 +84,7 @@ static void look_at_connection(struct store *store)
     }
 }
 
-/* The transaction begins at once, and its first answer has time and version. */
+/* Begins the transaction on the server, whose first answer has time and version. */
 static int ask_once(struct store *store, struct redrive_err *err)
 {
     int rc = pg_send(store, STATEMENT_BEGIN, false, err);
@@ -48,11 +96,11 @@ static int ask_once(struct store *store, struct redrive_err *err)
         return rc;
     if (PQntuples(store->results[0]) != 1)
         return pg_damaged(store, 0, "the row of the shared version is gone", err);
-    pg_answer_note(store, store->results[0], 0);
+    note_answer(store, store->results[0], 0);
     return 0;
 }
 
-static int ask(struct store *store, struct redrive_err *err)
+static int ask_server(struct store *store, struct redrive_err *err)
 {
     int rc = pg_is_connected(store) ? 0 : pg_connect(store, true, err);
     if (rc == 0)
@@ -72,11 +120,10 @@ int postgres_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
 {
     if (store->in_transaction)
         return err_set(err, REDRIVE_E_STATE, "a transaction is already open");
-    look_at_connection(store);
+    check_connection(store);
     const bool is_ahead = pg_ahead_take(store);
-    const bool asks =
-        store_must_ask(&store->base, pg_answer_age_ms(store)) || !pg_is_connected(store);
-    int rc = asks ? ask(store, err) : 0;
+    const bool asks = store_must_ask(&store->base, answer_age_ms(store)) || !pg_is_connected(store);
+    int rc = asks ? ask_server(store, err) : 0;
     if (rc != 0)
         return rc;
     store->in_transaction = true;
@@ -85,7 +132,7 @@ int postgres_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
     store->is_timed = !asks && !store->caller_time;
     store->is_lost = store->is_stale = store->writes = false;
     store->shared_version = store->answer.shared_version;
-    store->now_ms = store->caller_time ? now_ms : pg_answer_time_ms(store);
+    store->now_ms = store->caller_time ? now_ms : answer_time_ms(store);
     *ret_now_ms = store->now_ms;
     *ret_shared_version = store->is_renewed ? STORE_VERSION_UNKNOWN : store->shared_version;
     store->is_renewed = false;
@@ -93,17 +140,121 @@ int postgres_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
     return 0;
 }
 
+/* ---- The outcome of a lost commit ------------------------------------------------------------ */
+
+/* Each handle that commits has a row of redrive.handles. Every commit raises its number, in the
+ * same transaction and only if the number is the one that the handle expects. When the answer to a
+ * COMMIT is lost, the handle connects again and sets the number to one of two that no commit sets:
+ * which one says whether the transaction was committed. A COMMIT that the server has not read yet
+ * then finds another number than it expects, and fails. So the answer is final, and asking again
+ * gives the same one, in case this answer is lost, too. */
+
+/* The server is asked for this many times the busy time; then the outcome is unknown. */
+#define PATIENCE_BUSY_TIMES 4
+#define PAUSE_MS            50
+
+/* Sends the statement that raises the handle's marker, and returns shared version and time. It
+ * fails the transaction if the outcome of this commit was asked for already, or if the
+ * transaction's time is wrong. */
+static int raise_marker(struct store *store, struct redrive_err *err)
+{
+    struct marker *marker = &store->marker;
+    const bool is_new = marker->commits == 0;
+    if (is_new) {
+        marker->handle = (int64_t)(rng_next(&store->rng) >> 1);
+        int rc = pg_send(store, STATEMENT_MARKERS_SWEEP, false, err);
+        if (rc != 0)
+            return rc;
+    }
+    pg_args_int8(&store->args, marker->handle);
+    if (store->is_timed)
+        pg_args_int8(&store->args, store->now_ms);
+    else
+        pg_args_null(&store->args);
+    if (!is_new)
+        pg_args_int8(&store->args, marker->commits);
+    return pg_send(store, is_new ? STATEMENT_MARKER_NEW : STATEMENT_MARKER_RAISE, true, err);
+}
+
+void pg_marker_remove(struct store *store)
+{
+    if (store->marker.commits == 0 || !pg_is_connected(store))
+        return;
+    pg_args_int8(&store->args, store->marker.handle);
+    (void)pg_run(store, STATEMENT_MARKER_REMOVE, NULL, NULL);
+}
+
+/* Sets the marker, which is added if it is not there, and returns it. */
+static int ask_marker(struct store *store, int64_t *ret_commits, struct redrive_err *err)
+{
+    const PGresult *result;
+    int rc = pg_is_connected(store) ? 0 : pg_connect(store, true, err);
+    if (rc != 0)
+        return rc;
+    pg_args_int8(&store->args, store->marker.handle);
+    pg_args_int8(&store->args, store->marker.commits);
+    rc = pg_run(store, STATEMENT_MARKER_ASK, &result, err);
+    if (rc == 0)
+        *ret_commits = pg_get_int(result, 0, 0);
+    return rc;
+}
+
+/* The server may come back, or the lost session may still lock the marker's row. */
+static bool is_worth_asking_again(int rc)
+{
+    return rc == REDRIVE_E_IO || rc == REDRIVE_E_CANCELLED;
+}
+
+static int ask_patiently(struct store *store, int64_t *ret_commits)
+{
+    const int64_t until_ms = clock_monotonic_ms() + PATIENCE_BUSY_TIMES * store->busy_wait_ms;
+    for (;;) {
+        struct redrive_err ignored;
+        int rc = ask_marker(store, ret_commits, &ignored);
+        if (rc == 0 || !is_worth_asking_again(rc) || clock_monotonic_ms() >= until_ms)
+            return rc;
+        const struct timespec pause = {.tv_nsec = PAUSE_MS * 1000000L};
+        nanosleep(&pause, NULL);
+    }
+}
+
+/* Outside of a transaction, after the answer to a commit was lost: 0 if it was made,
+ * REDRIVE_E_CANCELLED if it was not and never will be, REDRIVE_E_IO if that cannot be found out. */
+static int learn_outcome(struct store *store, struct redrive_err *err)
+{
+    const int64_t expected = store->marker.commits;
+    int64_t commits = 0;
+    const bool is_answered = ask_patiently(store, &commits) == 0;
+    store->marker.commits = is_answered ? commits : 0;
+    const int64_t answer = commits - expected;
+    if (is_answered && answer == MARKER_MADE)
+        return 0;
+    /* A server with fewer commits than this handle has made took over from one that had more: it
+     * does not have this one either. If the marker was not there, the outcome is unknown, unless
+     * this would have been the first commit. */
+    if (is_answered && (answer == MARKER_NOT_MADE || expected == 0)) {
+        err_set(err, REDRIVE_E_CANCELLED,
+                "the connection to the server was lost before the commit");
+        err_detail(err, "%s: none of the transaction's moves was made", store->shown);
+        err_hint(err, "do it again");
+        return REDRIVE_E_CANCELLED;
+    }
+    err_set(err, REDRIVE_E_IO, "the connection was lost in a commit");
+    err_detail(err, "%s: the outcome is unknown: all of the transaction's moves were made, or none",
+               store->shown);
+    return REDRIVE_E_IO;
+}
+
 /* ---- The end --------------------------------------------------------------------------------- */
 
 /* Forgets all that belongs to the transaction. */
-static void end(struct store *store, bool is_committed)
+static void end_transaction(struct store *store, bool is_committed)
 {
     store->in_transaction = store->is_begun = store->is_lost = false;
     store->bumps = 0;
     store->n_appended = 0;
     store->ends = NULL;
     store->n_ends = 0;
-    store->ends_capacity = 0;
     store->next.is_asked = false;
     pg_ahead_end(store);
     pg_gates_learn(store, is_committed);
@@ -113,7 +264,7 @@ static void end(struct store *store, bool is_committed)
     arena_init(&store->arena);
 }
 
-/* What is better done after the transaction, and waited for by nobody. */
+/* Sends what can be done after the transaction, without waiting for the answer. */
 static void tidy_up(struct store *store)
 {
     const int64_t until_ms = store->lease_checks_ms;
@@ -131,17 +282,17 @@ static int compact(struct store *store, struct redrive_err *err)
     if (store->to_compact < COMPACT_EVERY)
         return 0;
     store->to_compact = 0;
-    pg_args_int4(&store->args, FOLD_MAX);
-    int rc = pg_send(store, STATEMENT_TALLIES_FOLD, false, err);
+    pg_args_int4(&store->args, COMPACT_MAX);
+    int rc = pg_send(store, STATEMENT_COUNTS_COMPACT, false, err);
     if (rc == 0) {
-        pg_args_int4(&store->args, FOLD_MAX);
-        rc = pg_send(store, STATEMENT_COUNTERS_FOLD, false, err);
+        pg_args_int4(&store->args, COMPACT_MAX);
+        rc = pg_send(store, STATEMENT_COUNTERS_COMPACT, false, err);
     }
     return rc;
 }
 
-/* The row of the shared version is the one that all transactions may want: it comes last. */
-static int bump(struct store *store, struct redrive_err *err)
+/* The row of the shared version, which all transactions may change, is locked last. */
+static int raise_shared_version(struct store *store, struct redrive_err *err)
 {
     if (store->bumps == 0)
         return 0;
@@ -149,12 +300,13 @@ static int bump(struct store *store, struct redrive_err *err)
     return pg_send(store, STATEMENT_BUMP, false, err);
 }
 
-/* All that the transaction has changed, and its COMMIT: the first that fails makes what follows
- * void. */
+/* Sends all that the transaction has changed, and its COMMIT: after the first failure the server
+ * skips the rest. */
 static int send_commit(struct store *store, struct redrive_err *err)
 {
     static int (*const PARTS[])(struct store * store, struct redrive_err * err) = {
-        pg_rows_flush, pg_partitions_flush, compact, pg_gates_commit, bump, pg_marker_raise,
+        pg_rows_flush,   pg_partitions_flush,  compact,
+        pg_gates_commit, raise_shared_version, raise_marker,
     };
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < sizeof PARTS / sizeof PARTS[0]; i++)
@@ -162,26 +314,26 @@ static int send_commit(struct store *store, struct redrive_err *err)
     return rc == 0 ? pg_send(store, STATEMENT_COMMIT, true, err) : rc;
 }
 
-/* A transaction that was rolled back by the server answers a commit with ROLLBACK. */
-static int committed(struct store *store, struct redrive_err *err)
+/* If the server has rolled the transaction back, it answers a COMMIT with ROLLBACK. */
+static int check_committed(struct store *store, struct redrive_err *err)
 {
     const size_t at = pg_gates_answered(store);
     if (store->n_results == at + 2 && strcmp(PQcmdStatus(store->results[at + 1]), "COMMIT") == 0) {
-        pg_answer_note(store, store->results[at], 0);
+        note_answer(store, store->results[at], 0);
         return 0;
     }
     return err_set(err, REDRIVE_E_CANCELLED, "the transaction has failed, and was rolled back");
 }
 
 /* The answer to the commit was lost. The rows of the transaction point to partitions, which a new
- * connection forgets: so the transaction ends first. */
+ * connection forgets: so the transaction is ended before it connects. */
 static int end_by_outcome(struct store *store, struct redrive_err *err)
 {
     pg_kept_forget(store);
     pg_gates_forget(store);
     partitions_forget(&store->partitions);
-    end(store, false);
-    int rc = pg_outcome_learn(store, err);
+    end_transaction(store, false);
+    int rc = learn_outcome(store, err);
     store->base.is_rolled_back = rc == REDRIVE_E_CANCELLED;
     if (rc == 0)
         pg_notify_commit(store);
@@ -201,7 +353,7 @@ int postgres_commit(struct store *store, struct redrive_err *err)
         if (rc != 0 && !pg_is_connected(store))
             return end_by_outcome(store, err);
         if (rc == 0)
-            rc = committed(store, err);
+            rc = check_committed(store, err);
     }
     if (rc != 0) {
         pg_ahead_void(store);
@@ -211,19 +363,19 @@ int postgres_commit(struct store *store, struct redrive_err *err)
     store->marker.commits++;
     store->partitions.added = false;
     pg_kept_learn(store);
-    end(store, true);
-    if (!store->next.is_open) { /* else they were told on the way */
+    end_transaction(store, true);
+    if (!store->next.is_open) { /* else the notification was sent with the commit */
         pg_notify_commit(store);
         tidy_up(store);
     }
     return 0;
 }
 
-/* One that holds no locks is waited for by nobody. */
+/* Waits for the answer only if the transaction holds locks. */
 static void send_rollback(struct store *store)
 {
     const bool is_waited_for = store->writes || store->is_lost || store->rows.n > 0;
-    /* What was sent and not yet waited for may fail: ROLLBACK is not part of it. */
+    /* A statement that was sent before may fail, and must not take the ROLLBACK with it. */
     if (store->n_open > 0)
         pg_send_off(store);
     if (!pg_is_connected(store))
@@ -250,6 +402,6 @@ void postgres_rollback(struct store *store)
         pg_gates_forget(store);
     }
     partitions_forget(&store->partitions);
-    end(store, false);
+    end_transaction(store, false);
     tidy_up(store);
 }

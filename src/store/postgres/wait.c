@@ -1,3 +1,4 @@
+/* wait.c - what processes tell each other: notifications, and which one is the leader. */
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
@@ -7,13 +8,13 @@
 #include "base/time/clock.h"
 #include "store/postgres/private.h"
 
-/* Others are told no more often that jobs have ended, and nothing else: every NOTIFY wakes all who
- * listen, and who waits for a job looks by himself now and then. */
+/* A notification that only says that jobs have ended is sent no more often than this: every NOTIFY
+ * wakes all processes that listen, and a client that waits for a job also polls. */
 #define END_EVERY_MS 20
 
-/* ---- Telling: the bits of the notification, and who they are from ---------------------------- */
+/* ---- Notifying: the bits of the notification, and its origin ---------------------------- */
 
-/* What is to be said now; the rest waits for the next transaction. */
+/* The bits to be sent now; the rest waits for the next transaction. */
 static uint32_t due_notification(struct store *store)
 {
     const uint32_t notification = store_base(store)->notification | store->untold;
@@ -44,8 +45,8 @@ void pg_notify_commit(struct store *store)
 
 /* ---- Waiting --------------------------------------------------------------------------------- */
 
-/* What a notice says to this handle. Who gives no origin is a stranger, who says nothing, says
- * all. */
+/* What a notice means for this handle: nothing if it is of the same origin. One without bits, from
+ * another program, means all. */
 static uint32_t notification_in(const struct store *store, const char *said)
 {
     char *end;
@@ -55,7 +56,7 @@ static uint32_t notification_in(const struct store *store, const char *said)
     return *end == ' ' && strtoull(end, NULL, 16) == store->origin ? 0 : notification;
 }
 
-/* Takes what has arrived. */
+/* Reads the notices that have arrived. */
 static uint32_t receive(struct store *store)
 {
     uint32_t notification = 0;
@@ -69,7 +70,7 @@ static uint32_t receive(struct store *store)
     return pg_is_connected(store) ? notification : STORE_NOTIFY_ALL;
 }
 
-/* What came before it listened was not received, and may be new. */
+/* Notices from before it listened were not received: anything may be new. */
 static int start_listening(struct store *store, uint32_t *ret_notification, struct redrive_err *err)
 {
     const PGresult *ignored;
@@ -84,7 +85,7 @@ int postgres_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_notific
 {
     if (store->in_transaction)
         return err_set(err, REDRIVE_E_STATE,
-                       "a transaction is open: nobody is heard before it ends");
+                       "a transaction is open: no notification comes before it ends");
     uint32_t ignored = 0, *notification = ret_notification ? ret_notification : &ignored;
     *notification = 0;
     pg_ahead_drop(store);
@@ -99,4 +100,75 @@ int postgres_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_notific
         struct pollfd fd = {.fd = PQsocket(store->conn), .events = POLLIN};
         (void)poll(&fd, 1, left_ms < 60000 ? (int)left_ms : 60000);
     }
+}
+
+/* ---- Elections ------------------------------------------------------------------------------- */
+
+/* A process that claims takes part in an election, which counts the claimers, no more often than
+ * this: to count them is to look at every connection of the server. */
+#define COUNT_EVERY_MS 500
+
+/* The name of this handle. */
+static void add_me(struct store *store)
+{
+    pg_args_bytes(&store->args, (struct str){(const char *)&store->me, sizeof store->me});
+}
+
+static int hold_election(struct store *store, int64_t keep_ms, bool claims, struct redrive_err *err)
+{
+    const PGresult *result;
+    add_me(store);
+    pg_args_int8(&store->args, keep_ms);
+    int rc = pg_read(store, claims ? STATEMENT_ELECT_CLAIMER : STATEMENT_ELECT, NULL, &result, err);
+    if (rc != 0)
+        return rc;
+    store->election = (struct store_election){.is_leader = pg_get_bool(result, 0, 0),
+                                              .has_ready = pg_get_bool(result, 0, 1),
+                                              .claimers = (size_t)pg_get_int(result, 0, 2)};
+    store->election_ms = clock_monotonic_ms();
+    return 0;
+}
+
+static int look_for_ready(struct store *store, struct redrive_err *err)
+{
+    const PGresult *result;
+    int rc = pg_read(store, STATEMENT_ANY_READY, NULL, &result, err);
+    if (rc == 0)
+        store->election.has_ready = pg_get_bool(result, 0, 0);
+    return rc;
+}
+
+static int resign(struct store *store, struct redrive_err *err)
+{
+    const PGresult *ignored;
+    add_me(store);
+    store->election.is_leader = false;
+    return pg_read(store, STATEMENT_RESIGN, NULL, &ignored, err);
+}
+
+int postgres_elect(struct store *store, int64_t keep_ms, bool claims, struct store_election *ret,
+                   struct redrive_err *err)
+{
+    int rc = 0;
+    *ret = (struct store_election){0};
+    if (store->in_transaction)
+        return err_set(err, REDRIVE_E_STATE,
+                       "a transaction is open: a leader is elected outside of one");
+    if (keep_ms <= 0 && store->election.is_leader)
+        rc = resign(store, err);
+    if (rc != 0)
+        return rc;
+    const bool is_fresh = claims && store->election_ms != 0 &&
+                          clock_monotonic_ms() - store->election_ms < COUNT_EVERY_MS;
+    rc = is_fresh ? look_for_ready(store, err) : hold_election(store, keep_ms, claims, err);
+    if (rc == 0)
+        *ret = store->election;
+    return rc;
+}
+
+void pg_resign(struct store *store)
+{
+    /* If that fails, its time as the leader is over soon. */
+    if (store->election.is_leader && pg_is_connected(store))
+        (void)resign(store, NULL);
 }

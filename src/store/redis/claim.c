@@ -1,16 +1,20 @@
-/* claim.c - the jobs that a claim may take, which are reserved for it. */
+/* claim.c - ready jobs, which are reserved for the claim; some are looked for with the commit
+ * before. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "base/time/clock.h"
 #include "store/redis/private.h"
-#include "store/redis/slots.h"
 
-/* Any number of jobs may be asked for; a page has its bounds. */
+/* More than this many jobs are not given at once. */
 #define CLAIM_MAX ((size_t)4096)
 
-/* A name as the names of partitions have it. */
+/* ---- Asking for ready jobs ---------------------------------------------------------------------
+ */
+
+/* A name as it is part of the name of a partition. */
 static void ask_part(struct store *store, struct str name)
 {
     buf_reset(&store->row);
@@ -31,8 +35,8 @@ static uint64_t hash_name(uint64_t seed, struct str name)
     return rng_hash(name.ptr, name.len, seed + 1);
 }
 
-/* The same for claims that look for the same: whoever waits for one of them may take what the other
- * would. One that does not wait has none. */
+/* The kind of a claim: a hash of what it looks for. New jobs may be taken by any process that waits
+ * with a claim of the same kind. */
 static void ask_kind(struct store *store, const struct claim_filter *filter)
 {
     char kind[20];
@@ -45,8 +49,10 @@ static void ask_kind(struct store *store, const struct claim_filter *filter)
     rd_ask_text(store, kind);
 }
 
-void rd_ask_ready(struct store *store, const struct claim_filter *filter, size_t limit,
-                  const struct partition *of_tenant, bool waits)
+/* Starts a request for ready jobs. `waits`: if it is given less, this process is woken by new ones.
+ */
+static void ask_ready(struct store *store, const struct claim_filter *filter, size_t limit,
+                      const struct partition *of_tenant, bool waits)
 {
     rd_ask_read(store, "ready");
     if (rd_has_gates(store))
@@ -73,6 +79,126 @@ void rd_ask_ready(struct store *store, const struct claim_filter *filter, size_t
         rd_ask_int(store, (int64_t)filter->task_limits[i]);
 }
 
+/* ---- Looking ahead --------------------------------------------------------------------------- */
+
+/* Jobs that are looked for in the same request as a commit, for the transaction that follows. They
+ * are reserved like those of any claim, and released if that transaction does not come soon. */
+
+/* How long they stay reserved for it. Idle workers could take them otherwise. */
+#define AHEAD_MS 20
+
+/* The filter as bytes, without its limits, to compare two claims. */
+static void name_filter(const struct claim_filter *filter, struct buf *out)
+{
+    buf_printf(out, "%zu ", filter->n_queues);
+    rd_add_part(out, filter->tenant);
+    for (size_t i = 0; i < filter->n_queues; i++)
+        rd_add_part(out, filter->queues[i]);
+    for (size_t i = 0; i < filter->n_tasks; i++)
+        rd_add_part(out, filter->tasks[i]);
+}
+
+void redis_look_ahead(struct store *store, const struct claim_filter *filter)
+{
+    struct ahead *ahead = &store->ahead;
+    const struct partition *of_tenant = NULL;
+    if (!store->in_transaction || filter->task_limits)
+        return;
+    if (filter->tenant.len > 0 &&
+        (rd_tenant_find(store, filter->tenant, &of_tenant, NULL) != 0 || !of_tenant))
+        return;
+    rd_ahead_drop(store);
+    buf_reset(&ahead->filter);
+    name_filter(filter, &ahead->filter);
+    /* The shared version after the commit. */
+    const int64_t seen = store->shared_version;
+    store->shared_version = seen + store->shared_puts;
+    ask_ready(store, filter, filter->limit, of_tenant, false);
+    store->shared_version = seen;
+    const struct buf words = ahead->words;
+    ahead->words = store->words;
+    ahead->n_words = store->n_words;
+    store->words = words;
+    store->n_words = 0;
+    ahead->is_asked = buf_failed(&ahead->words) == 0 && buf_failed(&ahead->filter) == 0;
+}
+
+void rd_ahead_take(struct store *store, redisReply *reply)
+{
+    struct ahead *ahead = &store->ahead;
+    const bool is_page = reply->type == REDIS_REPLY_ARRAY && reply->elements > RD_READY_FIRST;
+    if (!is_page) { /* there are none, or something shared has changed */
+        freeReplyObject(reply);
+        return;
+    }
+    ahead->reply = reply;
+    ahead->at_ms = clock_monotonic_ms();
+    store->base.wants_upkeep = true;
+    store->base.idle_ms = AHEAD_MS;
+}
+
+/* The jobs that were looked for by this filter, if that is not too long ago; the caller frees the
+ * reply. NULL: there are none. */
+static redisReply *use_ahead(struct store *store, const struct claim_filter *filter)
+{
+    struct ahead *ahead = &store->ahead;
+    redisReply *reply = ahead->reply;
+    if (!reply || filter->task_limits)
+        return NULL;
+    buf_reset(&store->row);
+    name_filter(filter, &store->row);
+    if (!str_eq(buf_str(&store->row), buf_str(&ahead->filter)))
+        return NULL;
+    ahead->reply = NULL;
+    store->base.wants_upkeep = false;
+    return reply;
+}
+
+void rd_ahead_drop(struct store *store)
+{
+    struct ahead *ahead = &store->ahead;
+    redisReply *reply = ahead->reply;
+    if (!reply)
+        return;
+    ahead->reply = NULL;
+    store->base.wants_upkeep = false;
+    if (store->link) {
+        rd_ask(store, "release");
+        for (size_t at = RD_READY_FIRST; at < reply->elements; at += rd_reply_row_len(reply, at))
+            rd_ask_str(store, rd_reply_str(reply, at));
+        rd_link_tell(store);
+    }
+    freeReplyObject(reply);
+}
+
+void rd_ahead_forget(struct store *store)
+{
+    freeReplyObject(store->ahead.reply);
+    store->ahead.reply = NULL;
+    store->ahead.is_asked = false;
+    store->base.wants_upkeep = false;
+}
+
+void rd_ahead_expire(struct store *store)
+{
+    if (clock_monotonic_ms() - store->ahead.at_ms > AHEAD_MS)
+        rd_ahead_drop(store);
+}
+
+void redis_upkeep(struct store *store)
+{
+    rd_ahead_drop(store);
+}
+
+void rd_ahead_release(struct store *store)
+{
+    rd_ahead_forget(store);
+    buf_release(&store->ahead.words);
+    buf_release(&store->ahead.filter);
+}
+
+/* ---- Claims ---------------------------------------------------------------------------------- */
+
 /* Notes a job that is reserved for this transaction until it ends. */
 static int keep_reserved(struct store *store, int64_t seq, struct redrive_err *err)
 {
@@ -88,7 +214,7 @@ static int keep_reserved(struct store *store, int64_t seq, struct redrive_err *e
     return 0;
 }
 
-/* Adds jobs to a page until it has `limit`; those that are left were reserved as well. */
+/* Adds jobs to a page until it has `limit`; the rest of the reply is reserved as well. */
 static int read_ready(struct page_maker *maker, const redisReply *reply, size_t limit,
                       struct redrive_err *err)
 {
@@ -114,12 +240,12 @@ static int read_ready(struct page_maker *maker, const redisReply *reply, size_t 
     return rc;
 }
 
-/* Adds what was looked for together with the last commit. */
+/* Adds the jobs that were looked for with the last commit. */
 static int take_ahead(struct page_maker *maker, const struct claim_filter *filter, size_t limit,
                       struct redrive_err *err)
 {
     struct store *store = maker->store;
-    redisReply *reply = rd_ahead_use(store, filter);
+    redisReply *reply = use_ahead(store, filter);
     if (!reply)
         return 0;
     if (filter->tenant.len == 0)
@@ -152,7 +278,7 @@ static int ask_for_ready(struct page_maker *maker, const struct claim_filter *fi
     redisReply *reply = NULL;
     if (rest.limit == 0)
         return 0;
-    rd_ask_ready(store, &rest, rest.limit, of_tenant, true);
+    ask_ready(store, &rest, rest.limit, of_tenant, true);
     int rc = rd_link_read(store, &reply, err);
     if (rc == 0 && reply->type != REDIS_REPLY_ARRAY)
         rc = rd_shared_changed(store, err);

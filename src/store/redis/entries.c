@@ -1,4 +1,4 @@
-/* entries.c - what a transaction knows: rows of jobs, and fields of hashes. */
+/* entries.c - what a transaction has read or made: rows of jobs, and fields of hashes. */
 #include <stdlib.h>
 
 #include "base/err.h"
@@ -19,14 +19,14 @@ static bool is_stored_running(const struct entry *entry)
     return entry->stored.len > 0 && entry->stored.ptr[0] == REDRIVE_STATE_RUNNING;
 }
 
-static struct entry *find(struct store *store, int64_t seq)
+static struct entry *find_entry(struct store *store, int64_t seq)
 {
     return map_get(&store->entries, seq_key(&seq));
 }
 
 struct entry *rd_entry_known(struct store *store, int64_t seq)
 {
-    struct entry *e = find(store, seq);
+    struct entry *e = find_entry(store, seq);
     return e && (e->transaction == store->transaction || (e->is_mine && is_stored_running(e)))
                ? e
                : NULL;
@@ -34,7 +34,7 @@ struct entry *rd_entry_known(struct store *store, int64_t seq)
 
 struct entry *rd_entry_moved(struct store *store, int64_t seq)
 {
-    struct entry *e = store->n_dirty > 0 ? find(store, seq) : NULL;
+    struct entry *e = store->n_dirty > 0 ? find_entry(store, seq) : NULL;
     return e && e->is_dirty ? e : NULL;
 }
 
@@ -47,8 +47,8 @@ static struct entry *entry_add(struct store *store, int64_t seq)
     return entry;
 }
 
-/* Whether what is known of a job need not be read out of these bytes. */
-static bool stays(const struct store *store, const struct entry *entry, struct str bytes)
+/* Whether the entry stays as it is, whatever these bytes of the server have. */
+static bool entry_stays(const struct store *store, const struct entry *entry, struct str bytes)
 {
     return entry->is_dirty || entry->relied == store->transaction ||
            (entry->is_there && str_eq(entry->stored, bytes));
@@ -57,8 +57,8 @@ static bool stays(const struct store *store, const struct entry *entry, struct s
 struct entry *rd_entry_learn(struct store *store, int64_t seq, struct str bytes,
                              struct redrive_err *err)
 {
-    struct entry *entry = find(store, seq);
-    if (entry && stays(store, entry, bytes)) {
+    struct entry *entry = find_entry(store, seq);
+    if (entry && entry_stays(store, entry, bytes)) {
         entry->transaction = store->transaction;
         return entry;
     }
@@ -91,7 +91,7 @@ struct entry *rd_entry_new(struct store *store, const struct row *row)
 
 void rd_entry_forget(struct store *store, int64_t seq)
 {
-    struct entry *e = find(store, seq);
+    struct entry *e = find_entry(store, seq);
     if (e)
         e->is_mine = false;
 }
@@ -253,7 +253,7 @@ int rd_cells_get(struct store *store, const struct str *names, size_t n, struct 
     for (size_t i = 0, at = 0; rc == 0 && i < n; i++) {
         if (ret[i])
             continue;
-        /* Twice the same in one list is one. */
+        /* The same field may be in the list twice. */
         ret[i] = rd_cell_known(store, names[2 * i], names[2 * i + 1]);
         if (!ret[i] && (ret[i] = cell_add(store, names[2 * i], names[2 * i + 1]))) {
             ret[i]->stored = ret[i]->now = rd_transaction_dup(store, rd_reply_str(reply, at));

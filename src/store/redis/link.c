@@ -1,4 +1,4 @@
-/* link.c - the way to the server, and what every answer tells beside what was asked for. */
+/* link.c - requests over the connection, retries, and what every answer carries. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,18 +9,18 @@
 #include "base/time/clock.h"
 #include "store/redis/private.h"
 
-/* How often, and how long, a store is waited for that a cluster is moving. */
+/* How often, and for how long each time, it waits for a store that a cluster is moving. */
 #define STEPS_MAX 20
 #define STEP_NS   50000000
 
 /* ---- Connections ----------------------------------------------------------------------------- */
 
-/* How long an answer is waited for. A lone server that hangs is best waited for: an error would
- * come sooner, and know less. It may be slow for seconds and answer yet: its log is on a disk that
- * stalls, or somebody's function runs, of which it tells (BUSY) only after five. Where there are
- * others one of them may take over; ten seconds are more than such things mostly last, and less
- * than the fifteen after which a cluster gives a node up by itself. Who is wrong about it loses a
- * transaction, or asks what has become of it. */
+/* How long to wait for an answer. A single server may be slow for seconds and still answer: its log
+ * is on a disk that stalls, or a function of another program runs, which it reports (BUSY) only
+ * after five seconds. An early error would only make the outcome unknown. Where there are several
+ * servers one of them may take over: ten seconds are longer than most stalls, and shorter than the
+ * fifteen after which a cluster fails over. If the wait was too short, the transaction is lost, or
+ * its outcome is asked for. */
 #define PATIENCE_S      30
 #define PATIENCE_MANY_S 10
 
@@ -44,7 +44,7 @@ static int cannot_connect(const struct place *place, const char *why, struct red
 
 redisContext *rd_link_connect(const struct place *place, struct redrive_err *err)
 {
-    /* Where there are others to ask, none is waited for so long. */
+    /* Shorter where there are other servers to ask. */
     const struct timeval wait = {.tv_sec = place->n_nodes > 1 ? 1 : 5};
     const struct node *at = &place->at;
     redisContext *link = at->port == 0 ? redisConnectUnixWithTimeout(at->host, wait)
@@ -102,7 +102,7 @@ void rd_link_close(struct store *store)
 
 int rd_link_broken(struct store *store, struct redrive_err *err)
 {
-    /* Nothing of a transaction has happened before its commit. */
+    /* Nothing of a transaction is written before its commit. */
     const int code = store->in_transaction ? REDRIVE_E_CANCELLED : REDRIVE_E_IO;
     int rc = err_set(err, code, "the connection to the Redis server is broken");
     if (store->link && store->link->err)
@@ -136,7 +136,7 @@ static int send_words(struct store *store, struct redrive_err *err)
     return 0;
 }
 
-/* Sends what goes along with the request; its reply is read when there is time. */
+/* Sends the request that goes with a commit; its reply is read later. */
 static void send_ahead(struct store *store)
 {
     struct ahead *ahead = &store->ahead;
@@ -150,8 +150,8 @@ static void send_ahead(struct store *store)
         store->n_ahead = 1;
 }
 
-/* Reads the replies that nobody waits for. */
-static int catch_up(struct store *store)
+/* Reads the replies that no caller waits for. */
+static int read_unread(struct store *store)
 {
     for (; store->n_unread > 0; store->n_unread--) {
         redisReply *reply = NULL;
@@ -162,7 +162,7 @@ static int catch_up(struct store *store)
     return 0;
 }
 
-/* Sends the request and reads the reply, whatever it is. */
+/* Sends the request and reads the reply, which may be an error. */
 static int exchange(struct store *store, redisReply **ret, struct redrive_err *err)
 {
     *ret = NULL;
@@ -174,7 +174,7 @@ static int exchange(struct store *store, redisReply **ret, struct redrive_err *e
     if (rc != 0)
         return rc;
     send_ahead(store);
-    if (catch_up(store) != 0 || redisGetReply(store->link, (void **)ret) != REDIS_OK || !*ret)
+    if (read_unread(store) != 0 || redisGetReply(store->link, (void **)ret) != REDIS_OK || !*ret)
         return rd_link_broken(store, err);
     store->n_unread += store->n_ahead;
     store->n_ahead = 0;
@@ -186,14 +186,14 @@ static bool is_error(const redisReply *reply, const char *word)
     return reply && reply->type == REDIS_REPLY_ERROR && strstr(reply->str, word) != NULL;
 }
 
-/* The same, with a new library if that helps. */
+/* The same; loads the library if the server does not have it. */
 static int exchange_functions(struct store *store, redisReply **ret, struct redrive_err *err)
 {
     int rc = exchange(store, ret, err);
     if (rc == 0 && is_error(*ret, "Function not found") && !store->is_as_is) {
         freeReplyObject(*ret);
         *ret = NULL;
-        if (catch_up(store) != 0)
+        if (read_unread(store) != 0)
             return rd_link_broken(store, err);
         rc = rd_library_load(store, err);
         if (rc == 0)
@@ -202,9 +202,9 @@ static int exchange_functions(struct store *store, redisReply **ret, struct redr
     return rc;
 }
 
-/* Ends a request that the server has refused because the store is elsewhere. The transaction is
- * lost, since the next server may have less of it than this one had. */
-static int go_astray(struct store *store, redisReply **ret, struct redrive_err *err)
+/* Ends a request that the server has refused because the store is elsewhere. An open transaction is
+ * lost, because the other server may not have all that was read from this one. */
+static int store_has_moved(struct store *store, redisReply **ret, struct redrive_err *err)
 {
     const struct str text = {(*ret)->str, (*ret)->len};
     int rc = rd_link_error(text, err);
@@ -222,7 +222,7 @@ static int go_astray(struct store *store, redisReply **ret, struct redrive_err *
     return rc;
 }
 
-/* The same, with the patience that a store needs which is being moved. */
+/* The same; tries again while a cluster moves the store. */
 static int exchange_patiently(struct store *store, redisReply **ret, struct redrive_err *err)
 {
     for (int step = 0;; step++) {
@@ -233,7 +233,7 @@ static int exchange_patiently(struct store *store, redisReply **ret, struct redr
         if (!rd_says_elsewhere(text))
             return 0;
         if (!rd_says_later(text) || store->in_transaction || step == STEPS_MAX)
-            return go_astray(store, ret, err);
+            return store_has_moved(store, ret, err);
         freeReplyObject(*ret);
         *ret = NULL;
         const struct timespec nap = {.tv_nsec = STEP_NS};
@@ -241,7 +241,7 @@ static int exchange_patiently(struct store *store, redisReply **ret, struct redr
     }
 }
 
-/* No server can be reached: the transaction is lost, and the next begin says why. */
+/* No server can be reached: the transaction is lost, and the next begin returns the reason. */
 static int lose_link(struct store *store, int rc, struct redrive_err *err)
 {
     if (!store->in_transaction)
@@ -252,10 +252,10 @@ static int lose_link(struct store *store, int rc, struct redrive_err *err)
     return REDRIVE_E_CANCELLED;
 }
 
-/* The same, with a new connection if that helps. Nothing is asked twice that may have been done:
- * but for commits all requests are reads, or can be made twice. What a transaction has read before
- * still is what its commit compares. */
-static int exchange_well(struct store *store, redisReply **ret, struct redrive_err *err)
+/* The same; connects again if the connection is gone. Commits are not sent this way; all other
+ * requests are reads, or can be repeated. What a transaction has read before stays valid: its
+ * commit checks it. */
+static int exchange_again(struct store *store, redisReply **ret, struct redrive_err *err)
 {
     int rc = exchange_patiently(store, ret, err);
     if (rc != 0 && !store->link) {
@@ -285,7 +285,7 @@ static int finish(struct store *store, redisReply **ret, struct redrive_err *err
     if ((*ret)->type != REDIS_REPLY_ERROR)
         return 0;
     int rc = rd_link_error((struct str){(*ret)->str, (*ret)->len}, err);
-    /* Only a begin may set up a store that is gone. */
+    /* Only begin may set up a store that is gone. */
     if (store->in_transaction && rc == REDRIVE_E_NOT_FOUND) {
         store->told.is_known = false;
         rc = lose_transaction(store, err);
@@ -297,11 +297,12 @@ static int finish(struct store *store, redisReply **ret, struct redrive_err *err
 
 int rd_link_call(struct store *store, redisReply **ret, struct redrive_err *err)
 {
-    int rc = exchange_well(store, ret, err);
+    int rc = exchange_again(store, ret, err);
     return rc == 0 ? finish(store, ret, err) : rc;
 }
 
-/* ---- What every answer tells ----------------------------------------------------------------- */
+/* ---- What every answer carries -----------------------------------------------------------------
+ */
 
 static bool take_number(const char **at, int64_t *ret)
 {
@@ -312,8 +313,8 @@ static bool take_number(const char **at, int64_t *ret)
     return ok;
 }
 
-/* Time, shared version, number of commits, id; and the history, or nothing: it is still the one
- * that was told last, as far as is known. */
+/* Time, shared version, number of commits, id; and the history, unless it is the one of the last
+ * answer. */
 static bool read_told(struct str text, struct told *told)
 {
     const char *at = text.ptr;
@@ -329,7 +330,7 @@ static bool read_told(struct str text, struct told *told)
             (told->has_history = str_copy(told->history, sizeof told->history, history)));
 }
 
-/* Notes what an answer tells, and takes that off it. */
+/* Notes what an answer carries, and removes that from it. */
 static int take_told(struct store *store, redisReply **ret, struct redrive_err *err)
 {
     redisReply *reply = *ret;
@@ -358,8 +359,8 @@ int rd_link_told(struct store *store, redisReply **ret, struct redrive_err *err)
     return rc == 0 ? take_told(store, ret, err) : rc;
 }
 
-/* The reply to what went along with a commit, whether that was made or not: its jobs are
- * reserved. */
+/* Reads the reply to the request that went with a commit. Its jobs are reserved even if the commit
+ * was refused. */
 static void read_ahead(struct store *store)
 {
     redisReply *reply = NULL;
@@ -387,7 +388,7 @@ int rd_link_commit(struct store *store, redisReply **ret, struct redrive_err *er
     return rc;
 }
 
-/* The next transaction begins as with a store that it has never seen, and so does the engine. */
+/* The next transaction, and the engine, start as with a store that they have never seen. */
 int rd_store_replaced(struct store *store, struct str id, struct redrive_err *err)
 {
     store->told.is_known = false;
@@ -401,14 +402,14 @@ int rd_store_replaced(struct store *store, struct str id, struct redrive_err *er
     store->known_history[0] = '\0';
     int rc =
         err_set(err, REDRIVE_E_CANCELLED, "the store in the Redis server is another one by now");
-    err_detail(err, "somebody has emptied the server, and a new store was set up");
+    err_detail(err, "the server was emptied, and a new store was set up");
     err_hint(err, "do it again; to have the first one back restore a backup");
     return rc;
 }
 
 int rd_link_read(struct store *store, redisReply **ret, struct redrive_err *err)
 {
-    int rc = exchange_well(store, ret, err);
+    int rc = exchange_again(store, ret, err);
     if (rc != 0)
         return rc;
     if (is_error(*ret, "REPLACED ") && str_starts_with(str_of((*ret)->str), STR("REPLACED "))) {

@@ -1,4 +1,4 @@
-/* link.h - the way to the server: where it is, what it is asked, and what it says. */
+/* link.h - the connection to the server: where it is, requests and replies. */
 #ifndef STORE_REDIS_LINK_H
 #define STORE_REDIS_LINK_H
 
@@ -16,8 +16,6 @@
 
 struct store;
 
-/* ---- url.c: where a URL leads ---------------------------------------------------------------- */
-
 #define PREFIX_MAX 64
 
 /* The address of a server. */
@@ -27,7 +25,7 @@ struct node {
     int port;            /* 0: it is a socket */
 };
 
-/* Where a URL leads. */
+/* What a URL says, and which servers it leads to. */
 #define NODES_MAX       16
 #define NODES_GIVEN_MAX 8
 struct place {
@@ -36,16 +34,16 @@ struct place {
     int db;
     char prefix[PREFIX_MAX];
     struct node at;               /* where the store is, as far as is known */
-    struct node nodes[NODES_MAX]; /* that can be asked: first those of the URL, then a cluster's */
+    struct node nodes[NODES_MAX]; /* to ask for the store: those of the URL, then a cluster's */
     size_t n_given;
     size_t n_nodes;
 };
 
-/* A server names the history of its data: another one after each start, and each time that it has
- * become the primary. What was once in a history stays in it. */
+/* A server has a name for the history of its data, which changes at each start, and each time that
+ * it becomes the primary. Within one history no commit is lost. */
 #define RD_HISTORY_MAX 48
 
-/* What the last answer has told beside what was asked for. */
+/* What every answer carries beside the reply, as of the last one. */
 struct told {
     bool is_known;
     bool has_history; /* on this connection */
@@ -62,23 +60,23 @@ void rd_place_release(struct place *place);
 
 /* ---- nodes.c: which server has the store ----------------------------------------------------- */
 
-/* Connects to it, greets, and learns who it is. Nodes are asked until one leads there or some
- * seconds are over. */
+/* Connects to the server that has the store. Nodes are asked until one leads there or some seconds
+ * are over. */
 int rd_link_open(struct store *store, struct redrive_err *err);
 /* Whether an error reply says that the store is, or may soon be, elsewhere. A request with this
  * answer was not carried out. */
 bool rd_says_elsewhere(struct str text);
-/* The same, and that it is not known where: it is worth asking again. */
+/* The same, but not where: it is worth asking again. */
 bool rd_says_later(struct str text);
-/* The same, and that the node knows of nobody who serves the store. One that has left the cluster
- * says so for ever: others may know better. */
+/* The same, and that the node knows no node which serves the store. A node that has left the
+ * cluster says so for ever: other nodes may know one. */
 bool rd_says_nowhere(struct str text);
 /* Notes the address that a MOVED tells, for the next rd_link_open. */
 void rd_node_told(struct place *place, struct str text);
 
-/* ---- link.c: the way to the server ----------------------------------------------------------- */
+/* ---- link.c ---------------------------------------------------------------------------------- */
 
-/* How long an answer is waited for. */
+/* How long to wait for an answer. */
 struct timeval rd_patience(const struct place *place);
 void rd_link_close(struct store *store);
 /* Whether there is a connection that the other side has not closed, as far as is known here. */
@@ -96,7 +94,7 @@ void rd_ask_int(struct store *store, int64_t number);
 /* A number as text, terminated; its length. */
 #define RD_DIGITS_MAX 24
 size_t rd_digits(int64_t number, char ret[RD_DIGITS_MAX]);
-/* Adds a word as requests have it. */
+/* Adds a word in the form of requests. */
 void rd_add_word(struct buf *b, struct str word);
 /* Starts a read, which rd_link_read sends. */
 void rd_ask_read(struct store *store, const char *what);
@@ -105,18 +103,17 @@ void rd_ask_read(struct store *store, const char *what);
  * error here. Connects again when the connection has gone; if that fails an open transaction is
  * lost. */
 int rd_link_call(struct store *store, redisReply **ret, struct redrive_err *err);
-/* The same for a function whose answer begins with what every answer tells, which is noted; *ret is
- * what follows it. In a transaction an answer of another store, or of another history of it, is
- * REDRIVE_E_CANCELLED: what was read before and what would be now do not go together. */
+/* The same for a function whose answer begins with a struct told, which is noted; *ret is what
+ * follows it. In a transaction an answer of another store, or of another history, is
+ * REDRIVE_E_CANCELLED: it does not fit what was read before. */
 int rd_link_told(struct store *store, redisReply **ret, struct redrive_err *err);
-/* The same for a commit, which is sent once: without a connection nobody knows what has become of
- * it.
+/* The same for a commit, which is sent only once: if the connection breaks, the outcome is unknown.
  */
 int rd_link_commit(struct store *store, redisReply **ret, struct redrive_err *err);
 /* The same for a read that ask_read has started. A store that is gone is REDRIVE_E_NOT_FOUND, and
  * one in whose place another was set up REDRIVE_E_CANCELLED, once. */
 int rd_link_read(struct store *store, redisReply **ret, struct redrive_err *err);
-/* Sends it; whatever is replied is read some time. */
+/* Sends it without waiting; the reply is read later, and dropped. */
 void rd_link_tell(struct store *store);
 /* Outside of a transaction, another store was found: all that is known is forgotten, and the next
  * read is one of that store. REDRIVE_E_CANCELLED. */
@@ -125,7 +122,7 @@ int rd_store_replaced(struct store *store, struct str id, struct redrive_err *er
  */
 int rd_link_broken(struct store *store, struct redrive_err *err);
 
-/* ---- reply.c: what the server says ----------------------------------------------------------- */
+/* ---- protocol.c ------------------------------------------------------------------------------ */
 
 /* What an error reply means. */
 int rd_link_error(struct str text, struct redrive_err *err);

@@ -4,46 +4,10 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "core/state.h"
 #include "store/redis/private.h"
-#include "store/redis/slots.h"
-#include "store/redis/walk.h"
 
-/* No seq is as high. */
+/* Higher than every seq. */
 #define SEQ_END (INT64_C(1) << 45)
-
-/* ---- Matching -------------------------------------------------------------------------------- */
-
-static bool is_wanted(struct str wanted, struct str s)
-{
-    return wanted.len == 0 || str_eq(wanted, s);
-}
-
-static bool is_in(uint32_t mask, unsigned bit)
-{
-    return mask == 0 || (mask >> bit & 1);
-}
-
-static bool ended_within(const struct job_filter *f, const struct job_status *s)
-{
-    if (f->finished_after_ms == 0 && f->finished_before_ms == 0)
-        return true;
-    return state_has_ended(s->state) && s->finished_ms >= f->finished_after_ms &&
-           (f->finished_before_ms == 0 || s->finished_ms < f->finished_before_ms);
-}
-
-bool rd_row_matches(const struct job_filter *f, const struct row *row)
-{
-    const struct job_spec *spec = &row->job.spec;
-    const struct job_status *s = &row->job.status;
-    return is_wanted(f->tenant, spec->tenant) && is_wanted(f->id, spec->id) &&
-           is_wanted(f->task, spec->task) && is_wanted(f->queue, spec->queue) &&
-           is_wanted(f->user, spec->user) && is_wanted(f->unique_key, spec->unique_key) &&
-           is_in(f->states, s->state) && is_in(f->classes, s->error.class_) &&
-           is_in(f->reasons, s->reason) && is_wanted(f->error_type, s->error.type) &&
-           str_contains(s->error.message, f->text) &&
-           (f->fingerprint == 0 || f->fingerprint == s->fingerprint) && ended_within(f, s);
-}
 
 /* Whether a job follows the keyset in the order. */
 static bool follows(const struct job_filter *f, const struct job_status *s)
@@ -69,7 +33,7 @@ static uint32_t states_of(const struct job_filter *f)
     return f->finished_after_ms || f->finished_before_ms ? states & STATES_ENDED : states;
 }
 
-/* A page in the making. */
+/* A list that is being filled. */
 struct listing {
     struct store *store;
     const struct job_filter *filter;
@@ -81,12 +45,12 @@ static bool is_full(const struct listing *l)
     return l->maker.page->more;
 }
 
-/* Adds a row if it matches; one that no longer fits says that there is more. */
+/* Adds a row if it matches; if the page is full, sets `more`. */
 static int offer(struct listing *l, const struct row *row, const struct str big[BIG_COUNT],
                  struct redrive_err *err)
 {
     struct job_page *page = l->maker.page;
-    if (!rd_row_matches(l->filter, row) || !follows(l->filter, &row->job.status))
+    if (!job_filter_matches(l->filter, &row->job) || !follows(l->filter, &row->job.status))
         return 0;
     if (page->n == l->filter->limit) {
         page->more = true;
@@ -137,7 +101,7 @@ static int source_fill(struct listing *l, struct source *s, struct redrive_err *
 {
     const size_t n = l->filter->limit + 1;
     if (s->reply) {
-        /* A part that was not full was the last. */
+        /* A reply that was not full was the last. */
         s->is_over = s->reply->elements < 2 * n;
         freeReplyObject(s->reply);
         s->reply = NULL;
@@ -182,7 +146,7 @@ static int source_next(struct listing *l, struct source *s, struct redrive_err *
         s->after_seq = s->row.job.status.seq;
         if (s->after_ms < l->filter->finished_after_ms)
             s->is_over = true;
-        else if (!is_moved && rd_row_matches(l->filter, &s->row))
+        else if (!is_moved && job_filter_matches(l->filter, &s->row.job))
             return 0;
     }
     return 0;
@@ -232,7 +196,7 @@ static int list_ended(struct listing *l, uint32_t states, struct redrive_err *er
 
 /* ---- By id or key ---------------------------------------------------------------------------- */
 
-/* Of seqs that a read has given: sorted, as the filter has it, and offered. */
+/* Reads the jobs of these seqs, and offers them in the order of the filter. */
 static int offer_seqs(struct listing *l, const int64_t *seqs, size_t n, struct redrive_err *err)
 {
     static const struct str NO_BIG[BIG_COUNT];
@@ -267,7 +231,7 @@ static size_t add_seq(const struct listing *l, struct str tenant, struct str mem
     return *ret > 0;
 }
 
-/* The id may be that of a job of each tenant. */
+/* Without a tenant each one may have a job with the id. */
 static int list_by_id(struct listing *l, struct redrive_err *err)
 {
     struct store *store = l->store;
@@ -339,8 +303,8 @@ struct job_ends {
     size_t capacity;
 };
 
-/* False: there is no memory. */
-static bool add_ending(struct job_ends *ends, const struct job_status *status)
+/* False: no memory. */
+static bool add_end(struct job_ends *ends, const struct job_status *status)
 {
     if (ends->n == ends->capacity) {
         const size_t capacity = ends->capacity ? 2 * ends->capacity : 256;
@@ -362,8 +326,8 @@ static int latest_first(const void *left, const void *right)
     return (a->seq < b->seq) - (a->seq > b->seq);
 }
 
-static int gather_endings(struct listing *l, struct walk *walk, struct job_ends *ret,
-                          struct redrive_err *err)
+static int gather_ends(struct listing *l, struct walk *walk, struct job_ends *ret,
+                       struct redrive_err *err)
 {
     int rc = 0;
     while (rc == 0 && !walk->is_over) {
@@ -374,9 +338,10 @@ static int gather_endings(struct listing *l, struct walk *walk, struct job_ends 
             bool is_moved;
             rc = rd_reply_row(l->store, reply, &at, &row, NULL, &is_moved, err);
             const struct job_status *s = &row.job.status;
-            if (rc != 0 || is_moved || !rd_row_matches(l->filter, &row) || !follows(l->filter, s))
+            if (rc != 0 || is_moved || !job_filter_matches(l->filter, &row.job) ||
+                !follows(l->filter, s))
                 continue;
-            if (!add_ending(ret, s))
+            if (!add_end(ret, s))
                 rc = err_nomem(err);
         }
         if (reply)
@@ -389,20 +354,20 @@ static int gather_endings(struct listing *l, struct walk *walk, struct job_ends 
 static int list_ended_of_tenant(struct listing *l, struct walk walk, struct redrive_err *err)
 {
     int64_t seqs[STORE_PAGE_MAX + 1];
-    struct job_ends endings = {0};
+    struct job_ends ends = {0};
     walk.after = SEQ_END;
-    int rc = gather_endings(l, &walk, &endings, err);
-    if (endings.n > 0)
-        qsort(endings.all, endings.n, sizeof *endings.all, latest_first);
-    const size_t n = endings.n <= l->filter->limit ? endings.n : l->filter->limit + 1;
+    int rc = gather_ends(l, &walk, &ends, err);
+    if (ends.n > 0)
+        qsort(ends.all, ends.n, sizeof *ends.all, latest_first);
+    const size_t n = ends.n <= l->filter->limit ? ends.n : l->filter->limit + 1;
     for (size_t i = 0; i < n; i++)
-        seqs[i] = endings.all[i].seq;
-    free(endings.all);
+        seqs[i] = ends.all[i].seq;
+    free(ends.all);
     return rc == 0 ? offer_seqs(l, seqs, n, err) : rc;
 }
 
-/* By the end one of the tenant is met among so many others as it has fewer; by its own index all
- * that it has are. */
+/* Reads the ends of all jobs, or all jobs of the tenant, whichever are fewer: among the ends of all
+ * jobs one of the tenant's is met every total / mine jobs, on average. */
 static int list_by_end(struct listing *l, const struct walk *walk, struct redrive_err *err)
 {
     struct walk ended = *walk;
@@ -456,14 +421,14 @@ static int list_any(struct listing *l, struct redrive_err *err)
     return rc;
 }
 
-/* Whether the first job that follows the keyset is one that the transaction has made or changed, so
- * that no index has to say what it is. */
-static bool is_own(struct store *store, const struct job_filter *f)
+/* Whether the first job after the keyset is one that the transaction has made or changed: then no
+ * index is needed to find it. */
+static bool is_moved_next(struct store *store, const struct job_filter *f)
 {
     const struct entry *e = store->in_transaction && f->limit == 1 && f->order == ORDER_OLDEST
                                 ? rd_entry_moved(store, f->after_seq + 1)
                                 : NULL;
-    return e && e->is_there && rd_row_matches(f, &e->now);
+    return e && e->is_there && job_filter_matches(f, &e->now.job);
 }
 
 int redis_list(struct store *store, const struct job_filter *filter, struct job_page *ret,
@@ -471,13 +436,12 @@ int redis_list(struct store *store, const struct job_filter *filter, struct job_
 {
     struct listing l = {.store = store, .filter = filter};
     rd_page_start(&l.maker, store, ret);
-    if (filter->limit < 1 || filter->limit > STORE_PAGE_MAX)
-        return err_set(err, REDRIVE_E_RANGE, "a page has 1 to %d jobs, not %zu", STORE_PAGE_MAX,
-                       filter->limit);
-    int rc = 0;
+    int rc = store_check_limit(filter->limit, "jobs", err);
+    if (rc != 0)
+        return rc;
     if (filter->id.len > 0) {
         rc = list_by_id(&l, err);
-    } else if (is_own(store, filter)) {
+    } else if (is_moved_next(store, filter)) {
         rc = offer_seqs(&l, (const int64_t[]){filter->after_seq + 1}, 1, err);
     } else {
         const bool by_key = filter->unique_key.len > 0 && filter->tenant.len > 0;

@@ -1,4 +1,4 @@
-/* move.c - the moves of jobs: the transition computes, this writes down. */
+/* move.c - the moves of jobs: writes down what the transition computes. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,9 +6,9 @@
 #include "base/err.h"
 #include "core/state.h"
 #include "store/redis/private.h"
-#include "store/redis/slots.h"
 
-/* ---- What stands beside a row ---------------------------------------------------------------- */
+/* ---- What is kept beside a row ----------------------------------------------------------------
+ */
 
 struct beside rd_beside_history(int64_t seq, uint32_t i)
 {
@@ -66,7 +66,7 @@ int rd_entry_remember(struct store *store, struct entry *entry, const struct job
     return rc;
 }
 
-/* Takes away what stands beside a row. */
+/* Removes what is kept beside a row. */
 static int remove_beside(struct store *store, const struct entry *entry, struct redrive_err *err)
 {
     const struct row *row = &entry->now;
@@ -94,9 +94,10 @@ static bool holds_for_ever(const struct entry *entry)
     return spec->unique_forever && spec->unique_key.len > 0;
 }
 
-/* Learns at once what is known of all the keys that jobs hold for ever which may be removed. */
-static int look_at_held(struct store *store, const struct move_list *list,
-                        struct entry *const *entries, struct redrive_err *err)
+/* Reads at once whether the keys of jobs that are unique for ever, and may be removed, are
+ * remembered already. */
+static int read_remembered(struct store *store, const struct move_list *list,
+                           struct entry *const *entries, struct redrive_err *err)
 {
     struct str *names = arena_array(&store->arena, 2 * list->n, sizeof *names);
     struct cell **cells = arena_array(&store->arena, list->n, sizeof(struct cell *));
@@ -114,7 +115,7 @@ static int look_at_held(struct store *store, const struct move_list *list,
     return store->arena.failed ? err_nomem(err) : rd_cells_get(store, names, n, cells, err);
 }
 
-/* Takes a job away, with what stands beside its row. */
+/* Removes a job, with what is kept beside its row. */
 static int remove_one(struct store *store, struct entry *e, struct redrive_err *err)
 {
     const struct job_spec *spec = &e->now.job.spec;
@@ -124,7 +125,7 @@ static int remove_one(struct store *store, struct entry *e, struct redrive_err *
                                            .key = spec->unique_key,
                                            .id = spec->id,
                                            .state = e->now.job.status.state};
-        rc = rd_held_put(store, &key, e->seq, err);
+        rc = rd_key_remember(store, &key, e->seq, err);
     }
     const struct digest digest = rd_digest_of(spec->tenant, spec->id);
     if (map_put(&store->ids, digest_str(&digest), &RD_ENTRY_GONE) != 0)
@@ -156,7 +157,7 @@ static int key_is_live(struct store *store, const struct entry *entry, bool *ret
     return rc;
 }
 
-/* Takes what has become of a job over into its entry; strings of the move are copied. */
+/* Writes the new status into the entry of a job; strings of the move are copied. */
 static int write_down(struct store *store, struct entry *e, const struct move *move,
                       const struct transition *t, const struct job_status *status,
                       struct redrive_err *err)
@@ -219,7 +220,7 @@ int redis_move(struct store *store, const struct move_list *list, struct move_re
         seqs[i] = move_at(list, i).seq;
     rc = seqs && entries ? rd_entries_get(store, seqs, list->n, entries, err) : err_nomem(err);
     if (rc == 0 && entries && list->kind == MOVE_CANCEL && list->n > 0)
-        rc = look_at_held(store, list, entries, err);
+        rc = read_remembered(store, list, entries, err);
     for (size_t i = 0; rc == 0 && entries && i < list->n; i++) {
         const struct move move = move_at(list, i);
         rc = move_one(store, entries[i], &move, &ret[i], err);

@@ -1,3 +1,4 @@
+/* names.c - what keys and members are made of: digests, members, parts of names; partitions. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -5,10 +6,10 @@
 #include "base/sha256.h"
 #include "store/redis/private.h"
 
-/* Names are told to the server and asked for some at a time. */
+/* How many names are read in one request. */
 #define PARTITIONS_AT_ONCE 200
 
-/* The largest number that a double has exactly. */
+/* Up to this number every integer is exact in a double. */
 #define SCORE_MAX (INT64_C(1) << 53)
 
 struct digest rd_digest_of(struct str tenant, struct str name)
@@ -60,7 +61,7 @@ int64_t rd_score_of(int64_t ms)
     return ms < -SCORE_MAX ? -SCORE_MAX : ms;
 }
 
-/* "\0\1" ends a part; a NUL within one is "\0\xff", which is more. */
+/* "\0\1" ends a part; a NUL within one is "\0\xff", which sorts after the end. */
 void rd_add_part(struct buf *buf, struct str part)
 {
     for (size_t i = 0; i < part.len; i++) {
@@ -109,8 +110,8 @@ static void partition_free(struct partition *partition)
     free(partition);
 }
 
-/* Parts of a name in memory of their own. */
-static bool line_split(struct partition *partition, struct str name)
+/* Copies the parts of a name into memory of the partition. */
+static bool split_name(struct partition *partition, struct str name)
 {
     struct arena arena;
     struct str parts[3] = {{0}};
@@ -148,7 +149,7 @@ static int partition_keep(struct store *store, uint32_t id, struct str record,
                                  : store->partitions;
     if (grown)
         store->partitions = grown;
-    if (!partition || !grown || !line_split(partition, name)) {
+    if (!partition || !grown || !split_name(partition, name)) {
         partition_free(partition);
         return err_nomem(err);
     }

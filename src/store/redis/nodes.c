@@ -1,16 +1,17 @@
-/* nodes.c - which server has the store: one that the URL names or, in a cluster, the node that
- * serves its slot. */
+/* nodes.c - where the store is: the URL, its servers and, in a cluster, the node that serves its
+ * slot. */
 #include <stdlib.h>
 #include <time.h>
 
 #include "base/err.h"
 #include "base/time/clock.h"
+#include "store/redis/link.h"
 #include "store/redis/private.h"
 
-/* How long one look for the store may take, but for what the last server asked takes. */
+/* How long one look for the store may take; the last server that is asked may take longer. */
 #define LOOK_MS 3000
 
-/* How long a node is asked that knows of nobody who serves the store, if there are others. */
+/* How long a node is asked that knows no node which serves the store, if there are others. */
 #define NOWHERE_MS 500
 
 /* How long a server that is one of several may take for a greeting. */
@@ -24,8 +25,200 @@
 /* One look. */
 struct look {
     int64_t until_ms;
-    struct node dead; /* one that does not answer, of which others may still speak */
+    struct node dead; /* one that does not answer, though others may still name it */
 };
+
+/* ---- The URL --------------------------------------------------------------------------------- */
+
+#define DEFAULT_PORT   6379
+#define DEFAULT_PREFIX "redrive"
+
+/* Text with an at sign may be part of a password, and is not shown. */
+static int wrong_url(const char *what, struct str text, struct redrive_err *err)
+{
+    int rc = err_set(err, REDRIVE_E_INVALID, "the URL of the Redis store has %s", what);
+    if (text.len > 0 && !memchr(text.ptr, '@', text.len))
+        err_detail(err, "'%.*s'", (int)text.len, text.ptr);
+    err_hint(err, "write redis://[USER:PASSWORD@]HOST[:PORT][,HOST[:PORT]...][/DB][?prefix=NAME], "
+                  "or redis:/PATH/OF/SOCKET");
+    return rc;
+}
+
+/* Cuts off what is before a byte, and the byte; false: the byte is not there. */
+static bool cut(struct str *text, char at, struct str *ret)
+{
+    const char *found = text->len > 0 ? memchr(text->ptr, at, text->len) : NULL;
+    if (!found)
+        return false;
+    *ret = (struct str){text->ptr, (size_t)(found - text->ptr)};
+    text->len -= ret->len + 1;
+    text->ptr = found + 1;
+    return true;
+}
+
+/* The same from the end: cuts off what follows the byte. */
+static bool cut_tail(struct str *text, char at, struct str *ret)
+{
+    const char *found = text->len > 0 ? memrchr(text->ptr, at, text->len) : NULL;
+    if (!found)
+        return false;
+    *ret = (struct str){found + 1, text->len - (size_t)(found + 1 - text->ptr)};
+    text->len = (size_t)(found - text->ptr);
+    return true;
+}
+
+static int hex(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c |= 0x20;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* A copy with %XX resolved; NULL: no memory. */
+static char *decoded(struct str text)
+{
+    char *copy = str_dup(text);
+    size_t n = 0;
+    for (size_t i = 0; copy && i < text.len; i++) {
+        const bool is_escape = text.ptr[i] == '%' && i + 2 < text.len;
+        const int high = is_escape ? hex(text.ptr[i + 1]) : -1;
+        const int low = is_escape ? hex(text.ptr[i + 2]) : -1;
+        const unsigned char byte = (unsigned char)(high * 16 + low);
+        if (high < 0 || low < 0) {
+            copy[n++] = text.ptr[i];
+            continue;
+        }
+        memcpy(&copy[n++], &byte, 1);
+        i += 2;
+    }
+    if (copy)
+        copy[n] = '\0';
+    return copy;
+}
+
+static bool number(struct str text, int max, int *ret)
+{
+    int n = 0;
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.ptr[i] < '0' || text.ptr[i] > '9' || n > max / 10)
+            return false;
+        n = n * 10 + text.ptr[i] - '0';
+    }
+    *ret = n;
+    return text.len > 0 && n <= max;
+}
+
+static int parse_query(struct str query, struct place *ret, struct redrive_err *err)
+{
+    struct str name = query;
+    if (!str_starts_with(query, STR("prefix="))) {
+        (void)cut(&query, '=', &name);
+        return wrong_url("a setting that is not known", name, err);
+    }
+    struct str prefix = {query.ptr + 7, query.len - 7};
+    for (size_t i = 0; i < prefix.len; i++)
+        if (strchr("{}:&?#", prefix.ptr[i]) || (unsigned char)prefix.ptr[i] <= ' ')
+            return wrong_url("a prefix that cannot be part of a key", prefix, err);
+    if (prefix.len == 0 || prefix.len >= PREFIX_MAX)
+        return wrong_url("a prefix that is empty or too long", prefix, err);
+    str_copy(ret->prefix, sizeof ret->prefix, prefix);
+    return 0;
+}
+
+static int parse_user(struct str text, struct place *ret, struct redrive_err *err)
+{
+    struct str user = {0};
+    if (cut(&text, ':', &user) && user.len > 0 && !(ret->user = decoded(user)))
+        return err_nomem(err);
+    ret->password = decoded(text);
+    return ret->password ? 0 : err_nomem(err);
+}
+
+static int add_node(struct place *place, struct str host, int port, struct redrive_err *err)
+{
+    struct node *node = &place->nodes[place->n_nodes];
+    if (host.len >= sizeof node->host)
+        return wrong_url("an address that is too long", host, err);
+    if (place->n_nodes == NODES_GIVEN_MAX)
+        return wrong_url("more addresses than eight", host, err);
+    str_copy(node->host, sizeof node->host, host);
+    node->port = port;
+    place->n_given = ++place->n_nodes;
+    place->at = place->nodes[0];
+    return 0;
+}
+
+static int parse_host(struct str text, struct place *ret, struct redrive_err *err)
+{
+    struct str port_text = {0};
+    int port = DEFAULT_PORT;
+    if (text.len > 0 && text.ptr[0] == '[') {
+        struct str host;
+        text = (struct str){text.ptr + 1, text.len - 1};
+        if (!cut(&text, ']', &host))
+            return wrong_url("an address without its ]", text, err);
+        if (text.len > 0 && text.ptr[0] == ':')
+            port_text = (struct str){text.ptr + 1, text.len - 1};
+        text = host;
+    } else {
+        (void)cut_tail(&text, ':', &port_text);
+    }
+    if (port_text.ptr && (!number(port_text, 65535, &port) || port == 0))
+        return wrong_url("a port that is none", port_text, err);
+    return add_node(ret, text.len > 0 ? text : STR("127.0.0.1"), port, err);
+}
+
+static int parse_hosts(struct str text, struct place *ret, struct redrive_err *err)
+{
+    struct str one;
+    int rc = 0;
+    while (rc == 0 && cut(&text, ',', &one))
+        rc = parse_host(one, ret, err);
+    return rc == 0 ? parse_host(text, ret, err) : rc;
+}
+
+static int parse_socket(struct str text, struct place *ret, struct redrive_err *err)
+{
+    char *path = decoded(text);
+    if (!path)
+        return err_nomem(err);
+    int rc = add_node(ret, str_of(path), 0, err);
+    free(path);
+    return rc;
+}
+
+int rd_place_parse(struct str text, struct place *ret, struct redrive_err *err)
+{
+    struct str query = {0}, db = {0}, user = {0};
+    int rc = 0;
+    *ret = (struct place){.prefix = DEFAULT_PREFIX};
+    if (cut_tail(&text, '?', &query))
+        rc = parse_query(query, ret, err);
+    if (rc == 0 && !str_starts_with(text, STR("//"))) {
+        if (text.len == 0 || text.ptr[0] != '/')
+            return wrong_url("no // after redis:", text, err);
+        return parse_socket(text, ret, err);
+    }
+    if (rc != 0)
+        return rc;
+    text = (struct str){text.ptr + 2, text.len - 2};
+    if (cut_tail(&text, '/', &db) && db.len > 0 && !number(db, 1 << 20, &ret->db))
+        return wrong_url("a database that is no number", db, err);
+    struct str hosts = text;
+    if (cut_tail(&text, '@', &hosts)) {
+        user = text;
+        rc = parse_user(user, ret, err);
+    }
+    return rc == 0 ? parse_hosts(hosts, ret, err) : rc;
+}
+
+void rd_place_release(struct place *place)
+{
+    free(place->user);
+    free(place->password);
+    *place = (struct place){0};
+}
 
 /* ---- Addresses ------------------------------------------------------------------------------- */
 
@@ -54,7 +247,7 @@ bool rd_says_elsewhere(struct str text)
     return says(text, "MOVED ") || says(text, "READONLY") || rd_says_later(text);
 }
 
-/* A node that does not know its own address is where it was asked. */
+/* A node that does not know its own address has the one where it was asked. */
 static bool address(const struct place *place, struct str host, long long port, struct node *ret)
 {
     *ret = place->at;
@@ -106,8 +299,8 @@ static void remember_range(struct place *place, const redisReply *range)
     }
 }
 
-/* Those that keep the store come first: one of them will have it when this one is gone. Without
- * the right to ask only the URL is known. */
+/* The nodes of the store's slot come first: one of them takes over when this one is gone. A user
+ * without the right to ask knows only the nodes of the URL. */
 static void learn_nodes(struct store *store)
 {
     struct place *place = &store->place;
@@ -130,8 +323,8 @@ static void learn_nodes(struct store *store)
 
 /* ---- Looking --------------------------------------------------------------------------------- */
 
-/* What the server is; whether it only follows another one, and is no node of a cluster, which
- * would name the other one by itself. */
+/* Learns whether the server is in a cluster. Returns whether it is a replica outside of a cluster;
+ * a replica in a cluster names its primary by itself. */
 static bool learn_role(struct store *store)
 {
     redisReply *info = redisCommand(store->link, "INFO replication cluster");
@@ -141,7 +334,7 @@ static bool learn_role(struct store *store)
     return follows;
 }
 
-/* Connects to place->at, whoever that is. */
+/* Connects to place->at, whatever its role is. */
 static int visit(struct store *store, struct look *look, struct redrive_err *err)
 {
     struct place *place = &store->place;
@@ -166,8 +359,7 @@ static int visit(struct store *store, struct look *look, struct redrive_err *err
     return rc;
 }
 
-/* What the node in use says to a request with a key of the store: nothing, or where the store is.
- */
+/* The reply of the node to a request with a key of the store: an error says where the store is. */
 static redisReply *ask_for_slot(struct store *store, const struct look *look)
 {
     const int64_t nowhere_ms = clock_monotonic_ms() + NOWHERE_MS;
@@ -229,17 +421,10 @@ static int follow(struct store *store, const struct node *from, struct look *loo
                    : err_set(err, REDRIVE_E_IO, "the nodes of the Redis cluster name each other");
 }
 
-/* The store may be elsewhere, but nobody there would think better of the user or the URL. */
+/* Whether other nodes would answer the same: the user or the URL is wrong. */
 static bool is_final(int rc)
 {
     return rc == 0 || rc == REDRIVE_E_DENIED || rc == REDRIVE_E_INVALID || rc == REDRIVE_E_NOMEM;
-}
-
-static void drop_listener(struct store *store)
-{
-    if (store->listener)
-        redisFree(store->listener);
-    store->listener = NULL;
 }
 
 int rd_link_open(struct store *store, struct redrive_err *err)
@@ -247,8 +432,8 @@ int rd_link_open(struct store *store, struct redrive_err *err)
     struct place *place = &store->place;
     struct look look = {.until_ms = clock_monotonic_ms() + LOOK_MS};
     const struct node first = place->at;
-    /* What is said at a node that is left may not be heard. */
-    drop_listener(store);
+    /* Its notifications come from the node that is left. */
+    rd_listener_close(store);
     int rc = follow(store, &first, &look, err);
     for (size_t i = 0; i < place->n_nodes && !is_final(rc); i++) {
         if (clock_monotonic_ms() >= look.until_ms)

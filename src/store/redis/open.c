@@ -1,19 +1,18 @@
+/* open.c - opening a store: its library, schema and facts, and the table of slots. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/err.h"
 #include "base/sha256.h"
-#include "store/redis/library.h"
 #include "store/redis/private.h"
-#include "store/redis/slots.h"
 
 #define LIBRARY_MAX ((size_t)1 << 20)
 
 /* ---- The library ----------------------------------------------------------------------------- */
 
-/* Gives it its name: the version of the schema, and a digest of the scripts, so that programs with
- * other scripts work beside this one, each with its own. */
+/* Its name is made of the version of the schema and a digest of the scripts, so that programs with
+ * other scripts load a library of their own beside this one. */
 static int name_library(struct store *store, struct redrive_err *err)
 {
     uint8_t sum[SHA256_BYTES];
@@ -31,7 +30,7 @@ static int name_library(struct store *store, struct redrive_err *err)
     return rc;
 }
 
-/* All scripts as one, with its name for the @ in them. */
+/* All scripts as one text, in which @ is replaced by the name. */
 static void library_text(const struct store *store, struct buf *ret)
 {
     buf_printf(ret, "#!lua name=%s\n", store->library);
@@ -58,7 +57,7 @@ int rd_library_load(struct store *store, struct redrive_err *err)
         rc = rd_link_broken(store, err);
     else if (reply->type == REDIS_REPLY_ERROR)
         rc = rd_link_error((struct str){reply->str, reply->len}, err);
-    /* The store is to be looked for again. */
+    /* The next request looks for the store again. */
     if (rc != 0 && reply && rd_says_elsewhere((struct str){reply->str, reply->len}))
         rd_link_close(store);
     freeReplyObject(reply);
@@ -66,7 +65,8 @@ int rd_library_load(struct store *store, struct redrive_err *err)
     return rc;
 }
 
-/* ---- The store ------------------------------------------------------------------------------- */
+/* ---- Setting up -------------------------------------------------------------------------------
+ */
 
 static int found_newer(int64_t version, struct redrive_err *err)
 {
@@ -81,7 +81,7 @@ static int found_older(int64_t version, struct redrive_err *err)
 {
     int rc = err_set(err, REDRIVE_E_STATE, "the store was set up by an older version of Redrive");
     err_detail(err,
-               "it is at version %" PRId64 ", this program works with %d, and nothing leads there",
+               "it is at version %" PRId64 ", this program works with %d, and cannot migrate it",
                version, SCHEMA_VERSION);
     err_hint(err,
              "finish its jobs with the redrive that has set it up, then start with an empty one: "
@@ -157,12 +157,139 @@ static int set_up(struct store *store, const struct store_options *options, stru
         return found_newer(store->version_found, err);
     if (store->version_found > 0 && store->version_found < SCHEMA_VERSION)
         return found_older(store->version_found, err);
-    /* One that is there can be looked at though the server has no memory left to set one up. */
+    /* A store that is there can be opened even if the server has no memory left to set one up. */
     rc = store->version_found == 0 ? rd_set_up(store, err) : 0;
     if (rc == 0)
         rc = rd_learn_id(store, err);
     return rc == 0 ? rd_partitions_refresh(store, err) : rc;
 }
+
+/* ---- What the server is ---------------------------------------------------------------------- */
+
+static int refuse_server(struct redrive_err *err, const char *what, const char *detail,
+                         const char *hint)
+{
+    int rc = err_set(err, REDRIVE_E_STATE, "%s", what);
+    err_detail(err, "%s", detail);
+    err_hint(err, "%s", hint);
+    return rc;
+}
+
+/* A setting by CONFIG, in the buffer; absent if the user may not ask. */
+static struct str setting(struct store *store, const char *name, char ret[64])
+{
+    redisReply *reply = NULL;
+    ret[0] = '\0';
+    rd_ask_command(store, "CONFIG");
+    rd_ask_text(store, "GET");
+    rd_ask_text(store, name);
+    if (rd_link_call(store, &reply, NULL) != 0)
+        return (struct str){0};
+    str_copy(ret, 64, rd_reply_str(reply, 1));
+    const bool is_known = reply->elements == 2;
+    freeReplyObject(reply);
+    return is_known ? str_of(ret) : (struct str){0};
+}
+
+static void learn_durability(struct store *store, const redisReply *info)
+{
+    char fsync[64], save[64];
+    const char *loss = NULL;
+    setting(store, "appendfsync", fsync);
+    const struct str snapshots = setting(store, "save", save);
+    if (str_is(rd_info_line(info, "aof_enabled:"), "1")) {
+        store->base.durability = STORE_SURVIVES_PROCESS;
+        if (strcmp(fsync, "always") == 0)
+            store->base.durability = STORE_SURVIVES_POWER;
+        else if (strcmp(fsync, "everysec") == 0)
+            loss = "up to two seconds before power is lost (appendfsync everysec)";
+        else if (strcmp(fsync, "no") == 0)
+            loss = "up to half a minute before power is lost (appendfsync no)";
+        else
+            loss = "unknown: the server does not tell its appendfsync";
+    } else if (snapshots.ptr && snapshots.len == 0) {
+        store->base.durability = STORE_FORGETS;
+        loss = "everything, when the server ends (appendonly no, no snapshots)";
+    } else {
+        store->base.durability = STORE_SURVIVES_PROCESS;
+        loss = "everything since the last snapshot, when the server ends (appendonly no)";
+    }
+    /* Answers do not wait for replicas, and a cluster may make one of them the primary. */
+    const struct str replicas = rd_info_line(info, "connected_slaves:");
+    const bool fails_over = store->is_cluster && replicas.len > 0 && !str_is(replicas, "0");
+    snprintf(store->loss, sizeof store->loss, "%s%s%s", loss ? loss : "",
+             loss && fails_over ? ", and " : "",
+             fails_over ? "what a replica has not got when it becomes the primary" : "");
+}
+
+/* What the server's settings mean for durability; refuses one that throws keys away. */
+static int learn_facts(struct store *store, struct redrive_err *err)
+{
+    char policy[64], max[64];
+    redisReply *info = NULL;
+    rd_ask_command(store, "INFO");
+    int rc = rd_link_call(store, &info, err);
+    if (rc != 0)
+        return rc;
+    const struct str valkey = rd_info_line(info, "valkey_version:");
+    const struct str version = rd_info_line(info, "redis_version:");
+    const struct str shown = valkey.len > 0 ? valkey : version;
+    snprintf(store->server, sizeof store->server, "%s %.*s", valkey.len > 0 ? "Valkey" : "Redis",
+             (int)shown.len, shown.ptr);
+    setting(store, "maxmemory-policy", policy);
+    setting(store, "maxmemory", max);
+    if (policy[0] == '\0') {
+        str_copy(policy, sizeof policy, rd_info_line(info, "maxmemory_policy:"));
+        str_copy(max, sizeof max, rd_info_line(info, "maxmemory:"));
+    }
+    if (version.len > 0 && strtol(version.ptr, NULL, 10) < 7)
+        rc = refuse_server(err, "the Redis server is too old", store->server,
+                           "Redrive needs Redis 7");
+    else if (str_is(rd_info_line(info, "role:"), "slave"))
+        rc = refuse_server(err, "the Redis server is a replica, which cannot be written to",
+                           store->server, "name its primary");
+    else if (strtoll(max, NULL, 10) > 0 && strcmp(policy, "noeviction") != 0)
+        rc = refuse_server(err, "the Redis server throws keys away when its memory is full", policy,
+                           "set maxmemory-policy noeviction, or maxmemory 0");
+    else
+        learn_durability(store, info);
+    freeReplyObject(info);
+    return rc;
+}
+
+/* In a cluster the node that has the store now. */
+static const char *describe_server(struct store *store)
+{
+    const struct node *at = &store->place.at;
+    const char *open = strchr(at->host, ':') ? "[" : "", *close = *open ? "]" : "";
+    if (!store->is_cluster)
+        return store->server;
+    if (at->port == 0)
+        snprintf(store->seat, sizeof store->seat, "%s, a cluster; the store is on the node at %s",
+                 store->server, at->host);
+    else
+        snprintf(store->seat, sizeof store->seat,
+                 "%s, a cluster; the store is on the node %s%s%s:%d", store->server, open, at->host,
+                 close, at->port);
+    return store->seat;
+}
+
+static int redis_facts(struct store *store, struct store_facts *ret, struct redrive_err *err)
+{
+    (void)err;
+    *ret = (struct store_facts){
+        .version_found = store->version_found,
+        .version_newest = SCHEMA_VERSION,
+        .server = describe_server(store),
+        .loss = store->loss[0] ? store->loss : NULL,
+        .loss_hint = strstr(store->loss, "appendonly no")
+                         ? "set appendonly yes on the server; docs/redis.md says what it costs"
+                         : NULL,
+    };
+    return 0;
+}
+
+/* ---- Opening --------------------------------------------------------------------------------- */
 
 static void redis_close(struct store *store)
 {
@@ -170,9 +297,8 @@ static void redis_close(struct store *store)
         return;
     redis_rollback(store);
     rd_ahead_drop(store);
-    rd_give_time_back(store);
-    if (store->listener)
-        redisFree(store->listener);
+    rd_resign(store);
+    rd_listener_close(store);
     rd_link_close(store);
     rd_transaction_forget(store);
     map_release(&store->entries);
@@ -242,7 +368,7 @@ static int redis_open(struct str place, const struct store_options *options, str
         rc = rd_link_open(store, err);
     }
     if (rc == 0)
-        rc = rd_facts_learn(store, err);
+        rc = learn_facts(store, err);
     if (rc == 0)
         rc = set_up(store, options, err);
     if (rc != 0) {
@@ -258,8 +384,8 @@ static int redis_open(struct str place, const struct store_options *options, str
 
 const struct store_ops STORE_REDIS = {
     .scheme = "redis",
-    .capabilities = STORE_SHARED | STORE_SERVER_TIME | STORE_NOTIFIES | STORE_TELLS |
-                    STORE_LOOKS_AROUND | STORE_WAKES_FEW,
+    .capabilities = STORE_SHARED | STORE_SERVER_TIME | STORE_NOTIFIES | STORE_TELLS | STORE_ELECTS |
+                    STORE_WAKES_FEW,
     .open = redis_open,
     .close = redis_close,
     .begin = redis_begin,

@@ -1,16 +1,19 @@
-/* private.h - the inside of the Redis store.
+/* private.h - what the files of the Redis store share.
  *
  * The program computes, the server keeps. A transaction makes its moves on copies of rows
- * (entries.c); what they change, and what the transaction has relied upon, is told by the one call
- * that commits (transaction.c, lua/2-commit.lua). Nothing is held in between: if something is no
- * longer as the transaction has seen it, the commit is refused, and the transaction is tried again.
+ * (entries.c). The commit is one call, which has the changes and what the transaction relies on
+ * (transaction.c, lua/2-commit.lua). Nothing is locked in between: if something is no longer as the
+ * transaction has read it, the commit is refused, and the transaction is tried again.
  */
 #ifndef STORE_REDIS_PRIVATE_H
 #define STORE_REDIS_PRIVATE_H
 
+#include <hiredis/hiredis.h>
+
 #include "base/rng.h"
+#include "base/text/buf.h"
+#include "store/page.h"
 #include "store/redis/link.h"
-#include "store/redis/ops.h"
 #include "store/redis/row.h"
 #include "store/store.h"
 #include "store/transition.h"
@@ -18,18 +21,25 @@
 /* The version of the keys and of what stands in them. */
 #define SCHEMA_VERSION 4
 
-/* Of the answer to `ready`: where its first job stands. */
+/* The index of the first job in the answer to `ready`. */
 #define RD_READY_FIRST 3
+
+/* The scripts of lua/, embedded when the program is built. Together they are one library of
+ * functions in the server, whose name has a digest of its text. Under the same version of the
+ * schema programs of several releases work on the same store, each with its own library: what a
+ * transaction is, and what the keys have, never changes under it. */
+extern const char *const REDIS_LIBRARY[];
+extern const int REDIS_LIBRARY_COUNT;
 
 /* A job that the transaction has read or made. */
 struct entry {
     int64_t seq;
     int64_t transaction; /* that has read it last */
-    int64_t relied;      /* the last transaction that goes by it, though it may not change it */
+    int64_t relied;      /* the last transaction that relies on it, whether it changes it or not */
     int64_t given;       /* the last transaction that `ready` has given it to */
     struct row now;
     struct str stored; /* its row in the server, as it was read; empty: there is none */
-    struct str packed; /* the one that the commit puts in its place */
+    struct str packed; /* the row that the commit writes */
     bool is_there;     /* not removed */
     bool is_dirty;
     bool is_mine;           /* this handle has started it, the last time that it was */
@@ -43,7 +53,7 @@ struct cell {
     int64_t transaction; /* that has met it */
     struct str stored;   /* as it was read; empty: there is none */
     struct str now;
-    struct str lex; /* of a key that is held: its place among them */
+    struct str lex; /* of a remembered key: its member in the sorted set of these */
     bool is_read;
     bool is_dirty;
 };
@@ -52,16 +62,16 @@ struct cell {
 struct shared_write {
     char key[16];
     struct str field;
-    int64_t version; /* in the server, as far as is known; 0: there is none, -1: it does not matter,
-                      * but there must be one */
+    int64_t version; /* in the server, as far as is known; 0: there is none, -1: any, but there must
+                      * be one */
     int64_t now;     /* after the put */
-    bool is_put;     /* `value` is put, or the row goes */
+    bool is_put;     /* `value` is put, or the row is removed */
     struct str value;
     struct gate_sums add;       /* of a limit */
     struct merged_gate *merged; /* of the latest put that asks; may be NULL */
 };
 
-/* Jobs that were looked for together with a commit (ahead.c). */
+/* Jobs that were looked for together with a commit (claim.c). */
 struct ahead {
     struct buf filter; /* what they were looked for by */
     struct buf words;  /* of the request that goes along with the next commit */
@@ -76,12 +86,11 @@ struct store {
     struct place place;
     bool caller_time;
     bool is_as_is;
-    bool creates; /* one that is gone is set up again */
+    bool creates; /* a store that is gone is set up again */
     int64_t version_found;
     struct rng rng;
     char me[24];     /* this handle's name among all */
-    char origin[24]; /* the name that it shares with others that do not notify each
-                        other */
+    char origin[24]; /* handles of the same origin do not notify each other */
     char root[PREFIX_MAX + 16];
     char library[32]; /* its name, with which the names of its functions begin */
 
@@ -90,23 +99,23 @@ struct store {
     int64_t check_at_ms;    /* when to look whether it listens at the right server */
     bool is_leader;         /* as of its last election */
     bool is_cluster;
-    bool is_astray; /* the store is no longer where the link leads to */
+    bool is_astray; /* the store is no longer on the server of the connection */
     struct told told;
-    char known_history[RD_HISTORY_MAX]; /* that what is cached was read from, */
-    char known_id[24];                  /* and the store in it */
-    struct buf words;                   /* of the request in the making */
+    char known_history[RD_HISTORY_MAX]; /* the history that the cache was read from, */
+    char known_id[24];                  /* and the id of its store */
+    struct buf words;                   /* of the request that is being built */
     size_t n_words;
-    unsigned n_unread; /* replies that nobody waits for */
-    unsigned n_ahead;  /* the same, after the one that is waited for */
+    unsigned n_unread; /* replies that no caller waits for */
+    unsigned n_ahead;  /* the same, after the reply that a caller waits for */
     struct ahead ahead;
     char server[96];
-    char seat[HOST_MAX + 160]; /* the same, and in a cluster the node that has the store */
+    char seat[HOST_MAX + 160]; /* the same with the node that has the store, in a cluster */
     char loss[192];
 
     bool in_transaction;
     bool is_lost; /* the transaction: its connection is gone, or the store is another one */
     bool has_new_jobs;
-    bool has_heard;      /* an answer, in this transaction */
+    bool has_heard;      /* the transaction has got an answer */
     int64_t transaction; /* number, of this handle alone */
     int64_t commit;      /* number of the last one, of this handle */
     int64_t now_ms;
@@ -117,16 +126,16 @@ struct store {
     int64_t shared_puts;    /* that raise it */
     unsigned shared_listed; /* bit mask of kinds that were taken from `shared_reply` */
     int64_t commits_seen;
-    unsigned n_kept; /* transactions since what is not needed any more was last thrown away */
+    unsigned n_kept; /* transactions since the cache was last cleaned up */
     struct arena arena;
     struct map entries;  /* by seq */
     struct map cells;    /* by key and field */
     struct map ids;      /* digest of id → struct entry that has it now, or GONE */
     struct map new_keys; /* digest of a unique key → struct entry, the last that is new with it */
     struct map dirty_keys;            /* those of jobs that were there before and that it changes */
-    struct map keys_relied;           /* digests of unique keys that the commit looks at */
+    struct map keys_relied;           /* digests of unique keys that the commit checks */
     struct map shared_writes;         /* hash and field → struct shared_write */
-    struct shared_write **sums_asked; /* whose sums the answer to the commit tells, in its order */
+    struct shared_write **sums_asked; /* whose sums the answer to the commit has, in this order */
     size_t n_sums_asked;
     struct map shared_known;  /* hash and field → version + 1, from one transaction to the next */
     redisReply *shared_reply; /* all rows that are cached, as of this transaction */
@@ -139,11 +148,10 @@ struct store {
     int64_t *reserved; /* seqs that `ready` has given */
     size_t n_reserved;
     size_t reserved_capacity;
-    uint32_t
-        relied_partition; /* the last one whose queue the commit takes for not paused; 0: none */
-    struct ops ops;       /* what the commit does */
-    struct ops checks;    /* what it relies upon */
-    struct buf row;       /* scratch */
+    uint32_t relied_partition; /* the last one whose queue must not be paused; 0: none */
+    struct ops ops;            /* what the commit does */
+    struct ops checks;         /* what it relies upon */
+    struct buf row;            /* scratch */
 
     struct partition **partitions; /* by number */
     uint32_t n_partitions;
@@ -152,94 +160,79 @@ struct store {
     uint32_t last_tenant;
 };
 
-/* ---- ahead.c, claim.c: ready jobs ------------------------------------------------------------ */
+/* ---- claim.c: ready jobs --------------------------------------------------------------------- */
 
-/* What came of it, which is kept, or freed. */
+/* Takes the reply to the request that went with a commit. */
 void rd_ahead_take(struct store *store, redisReply *reply);
-/* The jobs that were looked for by this filter, if that is not too long ago, which the caller
- * frees; NULL: there are none. */
-redisReply *rd_ahead_use(struct store *store, const struct claim_filter *filter);
-/* Lets them go; if it is too long ago. */
+/* Releases the jobs that were looked for ahead; rd_ahead_expire: if that is too long ago. */
 void rd_ahead_drop(struct store *store);
 void rd_ahead_expire(struct store *store);
-/* The same without a word: the server has forgotten them, or will soon. */
+/* Forgets them without a request: the server has forgotten them, or will soon. */
 void rd_ahead_forget(struct store *store);
 void rd_ahead_release(struct store *store);
-/* Starts a request for ready jobs. `waits`: a claim that is given less is told of new ones. */
-void rd_ask_ready(struct store *store, const struct claim_filter *filter, size_t limit,
-                  const struct partition *of_tenant, bool waits);
-
-/* ---- open.c, url.c, facts.c ------------------------------------------------------------------ */
+/* ---- open.c ---------------------------------------------------------------------------------- */
 
 int rd_library_load(struct store *store, struct redrive_err *err);
-/* Sets an empty place up; one that is not empty stays as it is. */
+/* Sets the store up, unless it is there. */
 int rd_set_up(struct store *store, struct redrive_err *err);
-/* Learns which store is there, before anything is cached of it. */
+/* Reads the id of the store, before anything is cached of it. */
 int rd_learn_id(struct store *store, struct redrive_err *err);
-/* What the server's settings mean for what is kept; refuses one that throws keys away. */
-int rd_facts_learn(struct store *store, struct redrive_err *err);
 
-/* ---- begin.c, transaction.c, around.c -------------------------------------------------------- */
+/* ---- wait.c ---------------------------------------------------------------------------------- */
 
-/* What stands in `ids` for an id whose job is gone. */
+/* Before the connection is closed: gives up the leadership, so that others need not wait. */
+void rd_resign(struct store *store);
+void rd_listener_close(struct store *store);
+
+/* ---- transaction.c --------------------------------------------------------------------------- */
+
+/* In `ids`: an id whose job is gone. */
 extern struct entry RD_ENTRY_GONE;
-
-/* Before the connection is closed: others need not wait until the time of this one is over. */
-void rd_give_time_back(struct store *store);
-
-/* How often it is looked whether the store is still where one listens. */
-#define CHECK_PLACE_MS 1000
 
 /* 0, or REDRIVE_E_STATE without a transaction, or REDRIVE_E_CANCELLED when it is lost. */
 int rd_transaction_needed(struct store *store, struct redrive_err *err);
-/* Whether the server's answers are of the store that what is cached was read from: the same one, in
- * a server that has lost nothing since. */
+/* Whether the server has the store that the cache was read from, and has lost nothing since. */
 bool rd_is_known(const struct store *store);
-/* How many milliseconds ago the handle knows the server's time from, and what it is by now. */
-int64_t rd_told_age(const struct store *store);
-int64_t rd_server_now(const struct store *store);
-/* Forgets all that the transaction knows. */
+/* Forgets the transaction, and all rows. */
 void rd_transaction_forget(struct store *store);
 
-/* ---- entries.c: what the transaction knows --------------------------------------------------- */
+/* ---- entries.c: what the transaction has read or made -----------------------------------------
+ */
 
-/* The jobs of these seqs in one go; NULL for one that is not there. */
+/* The jobs of these seqs in one request; NULL for one that is not there. */
 int rd_entries_get(struct store *store, const int64_t *seqs, size_t n, struct entry **ret,
                    struct redrive_err *err);
-/* Forgets all but the rows, as the server has them, of jobs that this handle has started and that
- * run. */
+/* Forgets all but the rows of running jobs that this handle has started. */
 void rd_entries_keep_running(struct store *store);
 void rd_map_empty(struct map *map);
-/* A job that the transaction has read, or that this handle has started and that runs; NULL: it is
- * not known.
- */
+/* A job that the transaction has read, or a running one that this handle has started; else NULL. */
 struct entry *rd_entry_known(struct store *store, int64_t seq);
 /* The same, if the transaction has made or changed it. */
 struct entry *rd_entry_moved(struct store *store, int64_t seq);
-/* A job that a read has given. What the transaction has changed, or goes by, is kept as it is. */
+/* The entry for a row that was read. One that the transaction has changed, or relies on, stays. */
 struct entry *rd_entry_learn(struct store *store, int64_t seq, struct str bytes,
                              struct redrive_err *err);
-/* Does not keep a row that a commit was refused for, or any, for the next transaction. */
+/* The next transaction reads this row again, because a commit was refused for it; or all rows. */
 void rd_entry_forget(struct store *store, int64_t seq);
 void rd_entries_distrust(struct store *store);
 struct entry *rd_entry_new(struct store *store, const struct row *row);
 int rd_entry_changed(struct store *store, struct entry *entry, struct redrive_err *err);
-/* The transaction goes by the row as it was read, though it does not change it. */
+/* The commit checks that the row is as it was read. */
 void rd_entry_rely(struct store *store, struct entry *entry);
 /* A copy that lives as long as the transaction; {NULL, 0} for an empty one. */
 struct str rd_transaction_dup(struct store *store, struct str s);
 
-/* Fields of hashes, by key and field by turns. */
+/* Fields of hashes; names: key, field, key, field … */
 int rd_cells_get(struct store *store, const struct str *names, size_t n, struct cell **ret,
                  struct redrive_err *err);
 /* A field that the transaction has read or written; NULL: it has not. */
 struct cell *rd_cell_known(struct store *store, struct str key, struct str field);
-/* A field that only the row of its job leads to, and that need not be read. */
+/* Puts a field without reading it: it belongs to the row of one job, whose version is checked. */
 int rd_cell_put_beside(struct store *store, struct str key, struct str field, struct str value,
                        struct redrive_err *err);
 int rd_cell_put(struct store *store, struct cell *cell, struct str value, struct redrive_err *err);
 
-/* ---- move.c: what every move does to a row --------------------------------------------------- */
+/* ---- move.c ---------------------------------------------------------------------------------- */
 
 int rd_entry_set_big(struct store *store, struct entry *entry, enum big_part part, struct str value,
                      struct redrive_err *err);
@@ -255,12 +248,11 @@ struct str rd_beside_field(const struct beside *beside);
 int rd_entry_remember(struct store *store, struct entry *entry, const struct job_attempt *attempt,
                       struct redrive_err *err);
 
-/* ---- page.c: jobs for the caller ------------------------------------------------------------- */
+/* ---- read.c: jobs for the caller ------------------------------------------------------------- */
 
 struct page_maker {
     struct store *store;
     struct job_page *page;
-    size_t capacity;
 };
 void rd_page_start(struct page_maker *maker, struct store *store, struct job_page *page);
 /* Reads seq, row and, if the reply has them, big parts from *at on, and adds the job, unless the
@@ -270,13 +262,13 @@ int rd_page_add_reply(struct page_maker *maker, const redisReply *reply, size_t 
 /* `big` NULL: its big parts stay absent. */
 int rd_page_add(struct page_maker *maker, const struct row *row, const struct str big[BIG_COUNT],
                 struct redrive_err *err);
-/* How many elements the seq at this place, its row and what belongs to that are. */
+/* How many elements of the reply belong to the job at this index: seq, row, big parts. */
 size_t rd_reply_row_len(const redisReply *reply, size_t at);
-/* A row of a reply from *at on, without its big parts, which are passed over. *ret_moved: the
- * transaction has made or changed it, so that an index no longer tells the truth of it. */
+/* Reads a row of a reply from *at on; `big` NULL: the reply has no big parts. *ret_moved: the
+ * transaction has made or changed the job, so that the index is no longer right. */
 int rd_reply_row(struct store *store, const redisReply *reply, size_t *at, struct row *ret,
                  struct str big[BIG_COUNT], bool *ret_moved, struct redrive_err *err);
-/* Calls `each` with the jobs of these seqs, in their order, as the transaction has them; those that
+/* Calls `each` with the jobs of these seqs, in this order, as the transaction has them; those that
  * are not there are left out. */
 int rd_rows_each(struct store *store, const int64_t *seqs, size_t n,
                  int (*each)(void *ctx, const struct row *row, const struct str big[BIG_COUNT],
@@ -287,57 +279,42 @@ int rd_page_take(void *maker, const struct row *row, const struct str big[BIG_CO
                  struct redrive_err *err);
 struct str rd_page_dup(struct arena *arena, struct str s);
 
-/* ---- limits.c: sums of limits ---------------------------------------------------------------- */
-
-bool rd_is_limit(const struct shared_write *write);
-/* The commit finds out whether a limit has room for what the transaction adds with this put, too.
- */
-void rd_limit_guard(struct store *store, const struct shared_write *write,
-                    const struct shared_row *row);
-/* Adds at the commit, whose answer has the sums from its second element on. */
-void rd_limit_collect(struct store *store, struct shared_write *write);
-void rd_limits_merged(struct store *store, const redisReply *reply);
-/* The limits of ready jobs, with their sums. */
-int rd_page_add_limits(struct job_page *page, const redisReply *reply, struct redrive_err *err);
-/* Fills in the sums of a page of limits, with what the transaction adds. */
-int rd_limits_read(struct store *store, struct shared_page *page, struct redrive_err *err);
-
 /* ---- shared.c: rows that processes share ----------------------------------------------------- */
 
-/* Notes the version of a row, by hash and field in one; forgets it when a commit was refused for
- * it.
+/* Notes the version of a row, by its name in the map; forgets it when a commit was refused for it.
  */
 void rd_shared_learn(struct store *store, struct str name, int64_t version);
 void rd_shared_forget(struct store *store, struct str key, struct str field);
-/* The hash that has the rows of a kind, and the order of a page. */
-void rd_shared_key(enum shared_kind kind, char ret[16]);
-int rd_shared_order(const void *left, const void *right);
+/* The answer to a commit has the new sums of limits, from its second element on. */
+void rd_limits_merged(struct store *store, const redisReply *reply);
+/* Adds the limits of ready jobs to a page. */
+int rd_page_add_limits(struct job_page *page, const redisReply *reply, struct redrive_err *err);
 /* Adds what the transaction puts to its commit. */
 void rd_shared_collect(struct store *store);
-/* Whether the transaction itself has read all breakers and limits: then what it goes by is not
- * older than it is, and the commit compares those that it puts. */
+/* Whether the transaction itself has read all breakers and limits: then it does not rely on older
+ * ones, and the commit checks those that it puts. */
 bool rd_has_gates(const struct store *store);
-/* REDRIVE_E_CANCELLED if it has not, and the last answer tells another shared version than begin:
- * the transaction would go by what was cached before. */
+/* REDRIVE_E_CANCELLED if it has not, and the last answer has another shared version than begin: the
+ * transaction would rely on what was cached before. */
 int rd_shared_check(struct store *store, struct redrive_err *err);
 int rd_shared_changed(struct store *store, struct redrive_err *err);
 /* The commit is made only if the queue of a partition is not paused. */
 void rd_rely_on_no_pause(struct store *store, const struct partition *partition);
 
-/* Walks over a hash, some fields at a time; `each` may be told the same one twice. */
+/* Reads a hash, some fields at a time; `each` may be called twice with the same field. */
 int rd_scan_hash(struct store *store, const char *key,
                  int (*each)(void *ctx, struct str field, struct str value,
                              struct redrive_err *err),
                  void *ctx, struct redrive_err *err);
 
-/* ---- keys.c, held.c: unique keys ------------------------------------------------------------- */
+/* ---- keys.c: unique keys --------------------------------------------------------------------- */
 
-/* The jobs of a unique key as the transaction has them, those that are new in it as well, and what
- * the server has told of them. */
+/* The jobs of a unique key as the transaction has them, with new ones, and what the server has
+ * answered about them. */
 struct key_jobs {
     struct entry **entries;
     size_t n;
-    bool is_held;        /* by one that is gone */
+    bool is_remembered;  /* a job that is gone holds it for ever */
     struct buf counting; /* members of those that live or are unique for ever */
     struct member other; /* the first of the rest, */
     bool has_other;      /* if there is any */
@@ -350,10 +327,99 @@ void rd_key_jobs_release(struct key_jobs *jobs);
 int rd_key_jobs_rely(struct store *store, const struct digest *digest, const struct key_jobs *jobs,
                      bool forever, struct redrive_err *err);
 
-int rd_held_put(struct store *store, const struct remembered_key *key, int64_t seq,
+int rd_key_remember(struct store *store, const struct remembered_key *key, int64_t seq,
+                    struct redrive_err *err);
+/* A key whose job is gone; strings in the arena. */
+bool rd_remembered_unpack(struct str bytes, struct arena *arena, struct remembered_key *ret,
+                          int64_t *ret_seq);
+
+/* ---- walk.c: jobs by seq, some at a time -------------------------------------------------------
+ */
+
+/* A walk over the jobs in these states and partitions (4 bytes each; none: all) by seq. */
+struct walk {
+    bool is_back;
+    int64_t after; /* seq; moved */
+    uint32_t states;
+    unsigned flags; /* of rows; 0: any */
+    struct str partitions;
+    bool is_over;
+
+    char own[24];            /* the index of the one tenant whose jobs are read; "": all jobs */
+    int64_t n_own;           /* how many jobs it has, */
+    int64_t n_own_in_states; /* and how many in the states of the walk */
+
+    int64_t *seqs; /* NULL: all jobs; else only these, in the order of the walk */
+    size_t n_seqs;
+    size_t at;
+};
+#define WALK_FINGERPRINT 2
+/* Makes it a walk over the jobs of the filter's tenant, if it has one; after rd_walk_partitions. */
+int rd_walk_tenant(struct store *store, const struct job_filter *filter, struct walk *walk,
+                   struct redrive_err *err);
+/* How many jobs are in these states, which are ends or running. */
+int rd_walk_count(struct store *store, uint32_t states, int64_t *ret, struct redrive_err *err);
+/* If the states have few jobs, the walk reads only these. */
+int rd_walk_plan(struct store *store, struct walk *walk, struct redrive_err *err);
+void rd_walk_release(struct walk *walk);
+int rd_walk_read(struct store *store, struct walk *walk, size_t limit, bool wants_big,
+                 redisReply **ret, struct redrive_err *err);
+/* The partitions of a filter for a walk; *ret_none: it has none. */
+int rd_walk_partitions(struct store *store, const struct job_filter *filter, struct buf *ret,
+                       bool *ret_none, struct redrive_err *err);
+
+/* ---- The slots ------------------------------------------------------------------------------- */
+
+int redis_verify(struct store *store, void (*progress)(void *ctx), void *ctx,
+                 struct redrive_err *err);
+
+int redis_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
+                int64_t *ret_shared_version, struct redrive_err *err);
+int redis_commit(struct store *store, struct redrive_err *err);
+void redis_rollback(struct store *store);
+int redis_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_notification,
+               struct redrive_err *err);
+int redis_elect(struct store *store, int64_t keep_ms, bool claims, struct store_election *ret,
                 struct redrive_err *err);
-/* What is known of a key whose job is gone; strings in the arena. */
-bool rd_held_unpack(struct str bytes, struct arena *arena, struct remembered_key *ret,
-                    int64_t *ret_seq);
+void redis_upkeep(struct store *store);
+
+int redis_submit(struct store *store, const struct job_spec *specs, size_t n,
+                 struct submit_result *ret, struct arena *arena, struct redrive_err *err);
+int redis_ready(struct store *store, const struct claim_filter *filter, struct job_page *ret,
+                struct redrive_err *err);
+void redis_look_ahead(struct store *store, const struct claim_filter *filter);
+int redis_scan(struct store *store, struct scan *scan, struct job_page *ret,
+               struct redrive_err *err);
+int redis_move(struct store *store, const struct move_list *list, struct move_result *ret,
+               struct redrive_err *err);
+int redis_import(struct store *store, const struct imported_job *jobs, size_t n,
+                 struct move_result *ret, struct redrive_err *err);
+int redis_import_keys(struct store *store, const struct remembered_key *keys, size_t n,
+                      struct redrive_err *err);
+
+int redis_shared_put(struct store *store, const struct shared_row *rows, size_t n,
+                     struct move_result *ret, struct redrive_err *err);
+int redis_shared_list(struct store *store, enum shared_kind kind, struct str tenant,
+                      struct shared_page *ret, struct redrive_err *err);
+int redis_counters_add(struct store *store, const struct counter *counters, size_t n,
+                       struct redrive_err *err);
+int redis_counters_list(struct store *store, struct str tenant, struct counter_page *ret,
+                        struct redrive_err *err);
+
+int redis_list(struct store *store, const struct job_filter *filter, struct job_page *ret,
+               struct redrive_err *err);
+int redis_lookup(struct store *store, const struct job_name *names, size_t n, struct job_page *ret,
+                 struct redrive_err *err);
+int redis_history(struct store *store, const int64_t *seqs, size_t n, struct attempt_page *ret,
+                  struct redrive_err *err);
+int redis_remembered_keys(struct store *store, struct str after_tenant, struct str after_key,
+                          size_t limit, struct remembered_key_page *ret, struct redrive_err *err);
+int redis_counts(struct store *store, enum count_kind kind, struct str tenant,
+                 struct count_page *ret, struct redrive_err *err);
+int redis_groups(struct store *store, const struct job_filter *filter, struct group_page *ret,
+                 struct redrive_err *err);
+int redis_causes(struct store *store, const struct job_filter *filter,
+                 void (*add)(void *ctx, const struct cause_count *cause), void *ctx,
+                 struct redrive_err *err);
 
 #endif

@@ -1,18 +1,19 @@
+/* row.c - jobs and attempts as bytes. */
 #include "base/err.h"
 #include "store/redis/row.h"
 
 /* A row is
  *
  *     state, flags                         a byte each
- *     partition                                 four bytes, the highest first
+ *     partition                            four bytes, the highest first
  *     version                              three bytes, the highest first
  *     breaker key, limit key               if FLAG_GATES: two bytes of length, and the bytes
- *     which of the others there are        a number, its bits in the order of the tables below
- *     those                                numbers, then strings with their lengths
+ *     which of the others are present      a number, its bits in the order of the tables below
+ *     these                                numbers, then strings with their lengths
  *
- * The part up to the gates is what the server's scripts know. Numbers are in base 128, the lowest
- * digits first; times are differences to the time of creation, folded so that small negative ones
- * are small.
+ * The server's scripts read the part up to the gates. Numbers are in base 128, the lowest digits
+ * first; times are differences to the time of creation, folded so that small negative numbers are
+ * short.
  */
 #define FLAG_BIG         1
 #define FLAG_FINGERPRINT 2
@@ -101,7 +102,7 @@ static void put_string(struct buf *b, struct str s)
     buf_add_str(b, s);
 }
 
-/* What is left to be read; `failed` once it was not enough. */
+/* The bytes that are left; `failed`: they were too few. */
 struct reader {
     const unsigned char *at;
     const unsigned char *end;
@@ -136,7 +137,7 @@ static struct str get_string(struct reader *r)
     return get_bytes(r, get_number(r));
 }
 
-/* The time of a row as a difference that tells 0 from the time of creation. */
+/* The time of a row as a difference, in which 0 is no time. */
 static uint64_t from_created(const struct row *row, int64_t ms)
 {
     return ms == 0 ? 0 : fold((int64_t)((uint64_t)ms - (uint64_t)row->job.status.created_ms)) + 1;

@@ -1,4 +1,4 @@
-/* row.h - jobs as their rows say them, and what keys and members are made of. */
+/* row.h - rows of jobs, names of keys, and the operations of a commit. */
 #ifndef STORE_REDIS_ROW_H
 #define STORE_REDIS_ROW_H
 
@@ -7,9 +7,11 @@
 #include <stdint.h>
 
 #include "base/mem/arena.h"
+#include "base/mem/map.h"
 #include "base/text/buf.h"
 #include "store/job.h"
 #include "store/page.h"
+#include "store/redis/link.h"
 
 struct store;
 
@@ -28,7 +30,7 @@ struct partition {
     char *name; /* owns them */
 };
 
-/* The parts of a job that stand outside of its row when they are long. */
+/* The parts of a job that are kept outside of its row when they are long. */
 enum big_part {
     BIG_PAYLOAD,
     BIG_RESULT,
@@ -40,14 +42,13 @@ enum big_part {
 #define RD_VERSION_BYTES 3
 #define RD_VERSION_END   (1u << 8 * RD_VERSION_BYTES)
 
-/* A job as its row says it. */
+/* A job as it is in its row. */
 struct row {
     struct job job;
     const struct partition *partition;
-    uint32_t
-        version; /* how often it was written, up to RD_VERSION_END, from which it starts anew */
+    uint32_t version;   /* how often it was written, modulo RD_VERSION_END */
     uint32_t n_history; /* rows of the history */
-    unsigned big;       /* bit mask: these parts stand outside, and their strings are absent */
+    unsigned big;       /* bit mask: these parts are outside, and their strings are absent */
 };
 
 /* ---- names.c: what keys and members are made of ---------------------------------------------- */
@@ -64,10 +65,11 @@ static inline struct str digest_str(const struct digest *digest)
     return (struct str){digest->bytes, DIGEST_BYTES};
 }
 
-/* The place of an id: a key, and the field that it gives. */
-#define RD_ID_KEY_MAX 16
+/* Where an id is kept: a key, and the field that is returned. */
+#define RD_ID_KEY_MAX (RD_DIGITS_MAX + 2)
 struct str rd_id_place(const struct digest *digest, char ret_key[RD_ID_KEY_MAX]);
-/* The job that has it in the open transaction, if the server says `member`; 0: none has. */
+/* The seq of the job that has the id in the open transaction, if the server has `member`; 0: none.
+ */
 int64_t rd_id_seq(struct store *store, const struct digest *digest, struct str member);
 /* Adds it to a request for cells or holders. */
 void rd_ask_id(struct store *store, const struct digest *digest);
@@ -82,12 +84,12 @@ static inline struct str member_str(const struct member *member)
     return (struct str){member->bytes, MEMBER_BYTES};
 }
 
-/* A score that is exact, whatever the time. */
+/* The score of a time, which is exact as a double. */
 int64_t rd_score_of(int64_t ms);
 
 /* Adds a part of a name that sorts as its parts do, each by its bytes. */
 void rd_add_part(struct buf *buf, struct str part);
-/* Takes the next part off; false: there is none. The part lives in the arena. */
+/* Cuts off the next part, which lives in the arena; false: there is none. */
 bool rd_take_part(struct str *name, struct arena *arena, struct str *ret);
 
 /* The partition of a job, which is given a number if it has none. */
@@ -100,7 +102,7 @@ int rd_tenant_find(struct store *store, struct str tenant, const struct partitio
                    struct redrive_err *err);
 /* Learns all partitions that there are. */
 int rd_partitions_refresh(struct store *store, struct redrive_err *err);
-/* Starts anew with none: no row may be known any more, for rows point to partitions. */
+/* Forgets all partitions. No row may be kept then, because rows point to them. */
 void rd_partitions_forget(struct store *store);
 void rd_partitions_release(struct store *store);
 
@@ -115,9 +117,38 @@ bool rd_row_has_big(struct str bytes);
 /* Of a row that was read. */
 struct str rd_row_version(struct str bytes);
 struct str *rd_row_big_part(struct row *row, enum big_part part);
-/* Whether a job is what a filter asks for, but for the keyset. */
-bool rd_row_matches(const struct job_filter *filter, const struct row *row);
 int rd_attempt_pack(const struct job_attempt *attempt, struct buf *ret);
 bool rd_attempt_unpack(struct str bytes, struct job_attempt *ret);
+
+/* ---- Operations ------------------------------------------------------------------------------ */
+
+/* A list of operations or checks for a commit, see lua/1-ops.lua. */
+struct op_group;
+struct ops {
+    struct op_group **groups;
+    size_t n;
+    size_t capacity;
+    struct map by_key;
+    struct buf id; /* scratch */
+    bool failed;
+};
+
+void rd_ops_init(struct ops *ops);
+void rd_ops_release(struct ops *ops);
+void rd_ops_reset(struct ops *ops);
+/* Adds arguments to the operation of this letter on this key; `head` (may be absent) comes once
+ * before them. */
+void rd_ops_add(struct ops *ops, char letter, struct str key, const struct str *head, size_t n_head,
+                const struct str *words, size_t n);
+/* Adds to a sum. */
+void rd_ops_sum(struct ops *ops, struct str key, struct str field, int64_t delta);
+/* How many words they are, and the words themselves as arguments of a request. */
+size_t rd_ops_count(const struct ops *ops);
+void rd_ops_ask(struct store *store, const struct ops *ops);
+
+/* The operations that lead from one image of a job to another, whose bytes are given; NULL: no such
+ * job before, or after. */
+void rd_places_diff(struct ops *ops, const struct row *old, const struct row *new_,
+                    struct str bytes);
 
 #endif

@@ -1,14 +1,12 @@
-/* scan.c - jobs by an index. What is read is known to the transaction: a move of it needs no
- * question. */
+/* scan.c - jobs by an index. The transaction keeps what it reads: a move needs no further request.
+ */
 #include <inttypes.h>
 #include <stdlib.h>
 
 #include "base/err.h"
 #include "store/redis/private.h"
-#include "store/redis/slots.h"
 
-/* Any number may be asked for; a request has its bounds. Who is given less is told that there is
- * more. */
+/* More than this many are not given at once; `more` says that there are others. */
 #define AT_ONCE_MAX ((size_t)4096)
 
 /* ---- By times -------------------------------------------------------------------------------- */
@@ -22,8 +20,8 @@ static int64_t time_of(enum scan_index index, const struct job *job)
     }
 }
 
-/* The leader goes by what processes share, and may have been woken because it has changed.
- */
+/* The shared version is checked: the leader relies on shared rows, and may have been woken because
+ * they changed. */
 static int read_times(struct store *store, const struct scan *scan, size_t limit, redisReply **ret,
                       struct redrive_err *err)
 {
@@ -36,7 +34,7 @@ static int read_times(struct store *store, const struct scan *scan, size_t limit
     return rc == 0 ? rd_shared_check(store, err) : rc;
 }
 
-/* What follows a job that the transaction has moved, if that is the last one, is no earlier. */
+/* If the last job of the reply was moved by the transaction, what follows it is not earlier. */
 static int scan_times(struct page_maker *maker, struct scan *scan, size_t limit,
                       struct redrive_err *err)
 {
@@ -61,7 +59,7 @@ static int scan_times(struct page_maker *maker, struct scan *scan, size_t limit,
     }
     if (reply)
         freeReplyObject(reply);
-    /* One of them was moved, and has made room for the one that tells what is next. */
+    /* One of them was moved, so that the extra one, which has the next time, was given as well. */
     if (n_read > limit && scan->next_ms == 0) {
         scan->next_ms = at_ms;
         is_left = true;
@@ -118,8 +116,8 @@ static int scan_parked(struct page_maker *maker, struct scan *scan, size_t limit
 
 /* ---- Ready jobs ------------------------------------------------------------------------------ */
 
-/* The ready jobs of a partition after the place that the scan has come to, which moves: the
- * partition's number, the number of a chunk, a seq. */
+/* The ready jobs of a partition after the place of the scan, which is moved: the number of the
+ * partition, the number of a chunk, a seq. */
 static int scan_partition(struct page_maker *maker, struct scan *scan,
                           const struct partition *partition, size_t limit, size_t *looked,
                           struct redrive_err *err)
@@ -182,7 +180,7 @@ struct ended {
     bool are_all; /* no state has more than were asked for */
 };
 
-/* Adds up to `limit` jobs of a state from the place of the scan on; those that the transaction has
+/* Adds up to `limit` jobs of a state after the place of the scan; those that the transaction has
  * moved are left out. */
 static int add_ended(struct store *store, const struct scan *scan, int state, size_t limit,
                      struct ended *ret, struct redrive_err *err)

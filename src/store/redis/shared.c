@@ -5,7 +5,6 @@
 
 #include "base/err.h"
 #include "store/redis/private.h"
-#include "store/redis/slots.h"
 
 int rd_scan_hash(struct store *store, const char *key,
                  int (*each)(void *ctx, struct str field, struct str value,
@@ -32,12 +31,139 @@ int rd_scan_hash(struct store *store, const char *key,
     return rc;
 }
 
-/* ---- Rows ------------------------------------------------------------------------------------ */
-
-void rd_shared_key(enum shared_kind kind, char ret[16])
+/* The hash that has the rows of a kind. */
+static void shared_key(enum shared_kind kind, char ret[16])
 {
     snprintf(ret, 16, "s:%d", (int)kind);
 }
+
+/* ---- Sums of limits -------------------------------------------------------------------------- */
+
+/* Slots in use, and candidates, of each limit. They are kept in the hash `limits`, under the names
+ * of the rows. A transaction says what it adds, and how many slots are allowed; its commit checks
+ * that (CHECKS.L), adds, and returns the new sums. The sums themselves are not compared, so that
+ * transactions that add do not conflict. */
+static bool is_limit(const struct shared_write *write)
+{
+    char key[16];
+    shared_key(SHARED_BUCKET, key);
+    return strcmp(write->key, key) == 0;
+}
+
+/* The commit checks whether a limit has room for what the transaction adds. */
+static void guard_limit(struct store *store, const struct shared_write *write,
+                        const struct shared_row *row)
+{
+    char add[RD_DIGITS_MAX], max[RD_DIGITS_MAX];
+    const bool is_guarded = row->removed || (row->add.used > 0 && row->max_used > 0);
+    if (row->kind != SHARED_BUCKET || !is_guarded)
+        return;
+    rd_digits(write->add.used, add);
+    rd_digits(row->removed ? 0 : row->max_used, max);
+    const struct str words[] = {write->field, str_of(add), str_of(max)};
+    rd_ops_add(&store->checks, 'L', STR("limits"), NULL, 0, words, 3);
+}
+
+static bool note_asked(struct store *store, struct shared_write *write)
+{
+    if (!store->sums_asked)
+        store->sums_asked =
+            arena_array(&store->arena, store->shared_writes.count, sizeof(struct shared_write *));
+    if (store->sums_asked)
+        store->sums_asked[store->n_sums_asked++] = write;
+    return store->sums_asked != NULL;
+}
+
+/* Adds to the sums at the commit, whose answer has the new ones; those of a removed limit go. */
+static void collect_limit(struct store *store, struct shared_write *write)
+{
+    char used[RD_DIGITS_MAX], sent[RD_DIGITS_MAX];
+    rd_digits(write->add.used, used);
+    rd_digits(write->add.sent, sent);
+    const struct str words[] = {write->field, str_of(used), str_of(sent)};
+    if (write->is_put && write->now == 0)
+        rd_ops_add(&store->ops, 'D', STR("limits"), NULL, 0, words, 1);
+    else if (note_asked(store, write))
+        rd_ops_add(&store->ops, 'L', STR("limits"), NULL, 0, words, 3);
+}
+
+void rd_limits_merged(struct store *store, const redisReply *reply)
+{
+    for (size_t i = 0; i < store->n_sums_asked && 3 * i + 3 < reply->elements; i++)
+        if (store->sums_asked[i]->merged)
+            *store->sums_asked[i]->merged = (struct merged_gate){
+                {rd_reply_int(reply, 3 * i + 1), rd_reply_int(reply, 3 * i + 2)},
+                rd_reply_int(reply, 3 * i + 3)};
+}
+
+int rd_page_add_limits(struct job_page *page, const redisReply *reply, struct redrive_err *err)
+{
+    for (size_t i = 0; i + 2 < reply->elements; i += 3) {
+        struct limit_sums limit = {
+            .sums = {rd_reply_int(reply, i + 1), rd_reply_int(reply, i + 2)}};
+        struct str name = rd_reply_str(reply, i);
+        if (!rd_take_part(&name, &page->arena, &limit.tenant) ||
+            !rd_take_part(&name, &page->arena, &limit.key))
+            break;
+        job_page_add_limit(page, &limit);
+    }
+    return page->arena.failed ? err_nomem(err) : 0;
+}
+
+/* The row in a page, which is sorted; NULL: it is not there, or its name cannot be read. */
+static struct shared_row *find_row(struct shared_page *page, struct str field)
+{
+    struct shared_row wanted = {.kind = SHARED_BUCKET};
+    if (page->n == 0 || !rd_take_part(&field, &page->arena, &wanted.tenant) ||
+        !rd_take_part(&field, &page->arena, &wanted.key))
+        return NULL;
+    return bsearch(&wanted, page->rows, page->n, sizeof *page->rows, shared_row_order);
+}
+
+static int read_sums(void *ctx, struct str field, struct str value, struct redrive_err *err)
+{
+    struct shared_page *page = ctx;
+    struct shared_row *row = find_row(page, field);
+    char *end = NULL;
+    if (row && value.len > 0)
+        row->sums.used = strtoll(value.ptr, &end, 10);
+    if (end && *end == ' ')
+        row->sums.sent = strtoll(end + 1, NULL, 10);
+    return page->arena.failed ? err_nomem(err) : 0;
+}
+
+static void add_own(struct shared_page *page, const struct shared_write *write)
+{
+    struct shared_row *row = find_row(page, write->field);
+    if (!row)
+        return;
+    row->sums.used += write->add.used;
+    row->sums.sent += write->add.sent;
+    if (row->sums.used < 0)
+        row->sums.used = 0;
+    if (row->sums.sent < 0)
+        row->sums.sent = 0;
+}
+
+/* Fills in the sums of a page of limits, with what the transaction adds. */
+static int read_limits(struct store *store, struct shared_page *page, struct redrive_err *err)
+{
+    const redisReply *all = store->shared_reply, *sums = NULL;
+    int rc = 0;
+    if (all && all->elements > 0)
+        sums = all->element[all->elements - 1];
+    if (!sums || sums->type != REDIS_REPLY_ARRAY)
+        rc = rd_scan_hash(store, "limits", read_sums, page, err);
+    else
+        for (size_t i = 0; rc == 0 && i + 1 < sums->elements; i += 2)
+            rc = read_sums(page, rd_reply_str(sums, i), rd_reply_str(sums, i + 1), err);
+    MAP_FOREACH (&store->shared_writes, slot)
+        if (is_limit(slot->value))
+            add_own(page, slot->value);
+    return rc == 0 && page->arena.failed ? err_nomem(err) : rc;
+}
+
+/* ---- Rows ------------------------------------------------------------------------------------ */
 
 /* A row's name in the maps of the store. */
 static struct str name_of(struct store *store, struct str key, struct str field)
@@ -50,7 +176,7 @@ static struct str name_of(struct store *store, struct str key, struct str field)
 
 void rd_shared_learn(struct store *store, struct str name, int64_t version)
 {
-    /* What is not known is read. */
+    /* Without memory the version is read again. */
     if (map_put_number(&store->shared_known, name, version + 1) != 0)
         map_remove(&store->shared_known, name);
 }
@@ -66,8 +192,8 @@ static int64_t version_of(struct str value)
     return value.len > 0 ? strtoll(value.ptr, NULL, 10) : 0;
 }
 
-/* Finds out the version of a row in the server. If the one that is known is the one that the caller
- * knows it need not be read: the commit compares it. */
+/* The version of a row in the server. It need not be read if the last known one is that of the put:
+ * the commit checks it. */
 static int find_version(struct store *store, const struct shared_write *write, int64_t wanted,
                         int64_t *ret, struct redrive_err *err)
 {
@@ -85,12 +211,12 @@ static int find_version(struct store *store, const struct shared_write *write, i
     return rc;
 }
 
-/* What the transaction has put in the place of a row, or would. */
+/* The write of the transaction for a row; a new one if there is none. */
 static int find_write(struct store *store, const struct shared_row *row, struct shared_write **ret,
                       struct redrive_err *err)
 {
     struct shared_write write = {.version = -1, .now = -1};
-    rd_shared_key(row->kind, write.key);
+    shared_key(row->kind, write.key);
     buf_reset(&store->row);
     rd_add_part(&store->row, row->tenant);
     rd_add_part(&store->row, row->key);
@@ -132,7 +258,7 @@ static int put_one(struct store *store, const struct shared_row *row, struct mov
     }
     write->add.used += row->add.used;
     write->add.sent += row->add.sent;
-    rd_limit_guard(store, write, row);
+    guard_limit(store, write, row);
     if (!row->is_delta) {
         write->is_put = true;
         write->now = row->removed ? 0 : row->version + 1;
@@ -172,7 +298,7 @@ void rd_rely_on_no_pause(struct store *store, const struct partition *partition)
     if (store->relied_partition == partition->id)
         return;
     store->relied_partition = partition->id;
-    rd_shared_key(SHARED_PAUSE, key);
+    shared_key(SHARED_PAUSE, key);
     buf_reset(&store->row);
     rd_add_part(&store->row, partition->tenant);
     rd_add_part(&store->row, partition->queue);
@@ -196,10 +322,10 @@ void rd_shared_collect(struct store *store)
                        write->now > 0 ? 2 : 1);
         store->ops.failed |= buf_failed(&store->row) != 0;
     }
-    /* Sums are told with the versions of the rows, as they are then. */
+    /* After the puts, because the answer has the versions of the rows as well. */
     MAP_FOREACH (&store->shared_writes, slot)
-        if (rd_is_limit(slot->value))
-            rd_limit_collect(store, slot->value);
+        if (is_limit(slot->value))
+            collect_limit(store, slot->value);
 }
 
 struct shared_reader {
@@ -208,7 +334,6 @@ struct shared_reader {
     enum shared_kind kind;
     struct str tenant;
     struct shared_page *page;
-    size_t capacity;
 };
 
 static int add_row(struct shared_reader *r, struct str field, struct str value,
@@ -227,16 +352,10 @@ static int add_row(struct shared_reader *r, struct str field, struct str value,
         return err_set(err, REDRIVE_E_CORRUPT, "a shared row is damaged");
     row.value =
         rd_page_dup(arena, (struct str){end + 1, value.len - (size_t)(end + 1 - value.ptr)});
-    if (r->page->n == r->capacity) {
-        const size_t capacity = r->capacity ? 2 * r->capacity : 16;
-        struct shared_row *grown = arena_array(arena, capacity, sizeof *grown);
-        if (!grown)
-            return err_nomem(err);
-        if (r->page->n > 0)
-            memcpy(grown, r->page->rows, r->page->n * sizeof *grown);
-        r->page->rows = grown;
-        r->capacity = capacity;
-    }
+    struct shared_row *grown = page_grow(arena, r->page->rows, r->page->n, sizeof *grown);
+    if (!grown)
+        return err_nomem(err);
+    r->page->rows = grown;
     r->page->rows[r->page->n++] = row;
     return arena->failed ? err_nomem(err) : 0;
 }
@@ -292,14 +411,14 @@ int rd_shared_check(struct store *store, struct redrive_err *err)
                : rd_shared_changed(store, err);
 }
 
-/* In a transaction all kinds that are cached are read with the first, since whoever wants one wants
- * them all: as of one moment. */
+/* In a transaction the first read of a cached kind reads all of them, as of one moment: a caller
+ * that reads one reads them all. */
 static int read_all_kinds(struct store *store, struct redrive_err *err)
 {
     char key[16];
     rd_ask_read(store, "shared");
     for (int kind = 0; shared_is_cached((enum shared_kind)kind); kind++) {
-        rd_shared_key((enum shared_kind)kind, key);
+        shared_key((enum shared_kind)kind, key);
         rd_ask_text(store, key);
     }
     rd_ask_text(store, "limits");
@@ -326,19 +445,12 @@ static int read_rows(struct shared_reader *r, struct redrive_err *err)
     return rc;
 }
 
-int rd_shared_order(const void *left, const void *right)
-{
-    const struct shared_row *a = left, *b = right;
-    const int order = str_compare(a->tenant, b->tenant);
-    return order != 0 ? order : str_compare(a->key, b->key);
-}
-
 int redis_shared_list(struct store *store, enum shared_kind kind, struct str tenant,
                       struct shared_page *ret, struct redrive_err *err)
 {
     shared_page_release(ret);
     struct shared_reader reader = {.store = store, .kind = kind, .tenant = tenant, .page = ret};
-    rd_shared_key(kind, reader.key_in_store);
+    shared_key(kind, reader.key_in_store);
     int rc = read_rows(&reader, err);
     if (rc == 0)
         rc = add_writes(&reader, err);
@@ -347,13 +459,13 @@ int redis_shared_list(struct store *store, enum shared_kind kind, struct str ten
         return rc;
     }
     if (ret->n > 0)
-        qsort(ret->rows, ret->n, sizeof *ret->rows, rd_shared_order);
+        qsort(ret->rows, ret->n, sizeof *ret->rows, shared_row_order);
     size_t n = 0;
     for (size_t i = 0; i < ret->n; i++)
-        if (n == 0 || rd_shared_order(&ret->rows[n - 1], &ret->rows[i]) != 0)
+        if (n == 0 || shared_row_order(&ret->rows[n - 1], &ret->rows[i]) != 0)
             ret->rows[n++] = ret->rows[i];
     ret->n = n;
-    rc = kind == SHARED_BUCKET ? rd_limits_read(store, ret, err) : 0;
+    rc = kind == SHARED_BUCKET ? read_limits(store, ret, err) : 0;
     if (rc != 0)
         shared_page_release(ret);
     return rc;
@@ -380,7 +492,6 @@ int redis_counters_add(struct store *store, const struct counter *counters, size
 struct counter_reader {
     struct str tenant;
     struct counter_page *page;
-    size_t capacity;
 };
 
 static int read_counter(void *ctx, struct str field, struct str value, struct redrive_err *err)
@@ -394,27 +505,12 @@ static int read_counter(void *ctx, struct str field, struct str value, struct re
                              : err_set(err, REDRIVE_E_CORRUPT, "a counter is damaged");
     if (r->tenant.len > 0 && !str_eq(r->tenant, c.tenant))
         return 0;
-    if (r->page->n == r->capacity) {
-        const size_t capacity = r->capacity ? 2 * r->capacity : 16;
-        struct counter *grown = arena_array(arena, capacity, sizeof *grown);
-        if (!grown)
-            return err_nomem(err);
-        if (r->page->n > 0)
-            memcpy(grown, r->page->counters, r->page->n * sizeof *grown);
-        r->page->counters = grown;
-        r->capacity = capacity;
-    }
+    struct counter *grown = page_grow(arena, r->page->counters, r->page->n, sizeof *grown);
+    if (!grown)
+        return err_nomem(err);
+    r->page->counters = grown;
     r->page->counters[r->page->n++] = c;
     return 0;
-}
-
-static int counter_order(const void *left, const void *right)
-{
-    const struct counter *a = left, *b = right;
-    int order = str_compare(a->tenant, b->tenant);
-    if (order == 0)
-        order = str_compare(a->name, b->name);
-    return order != 0 ? order : str_compare(a->label, b->label);
 }
 
 int redis_counters_list(struct store *store, struct str tenant, struct counter_page *ret,

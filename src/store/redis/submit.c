@@ -1,4 +1,4 @@
-/* submit.c - new jobs, jobs of other stores, and the keys that stand in their way. */
+/* submit.c - jobs that come in: new ones, and jobs of another store. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,25 +6,25 @@
 #include "base/err.h"
 #include "core/state.h"
 #include "store/redis/private.h"
-#include "store/redis/slots.h"
 
 struct entry RD_ENTRY_GONE;
 
-/* ---- What stands in the way ------------------------------------------------------------------ */
+/* ---- Ids and keys that are taken
+ * ------------------------------------------------------------------ */
 
-/* Of a new job: what the server knows about its id and its key. */
+/* What the server has for the id and the key of a new job. */
 struct question {
     struct digest id;
     struct digest key;
     bool has_key;
-    int64_t id_seq;       /* 0: none */
-    struct str held;      /* of a job that is gone; in the reply */
-    int64_t counting_seq; /* the first that lives or is unique for ever; 0: none */
-    int64_t other_seq;    /* the first of the others */
+    int64_t id_seq;        /* 0: none */
+    struct str remembered; /* the key of a job that is gone; in the reply */
+    int64_t counting_seq;  /* the first that lives or is unique for ever; 0: none */
+    int64_t other_seq;     /* the first of the others */
 };
 
-/* Asks for all at once, and for as many seqs. The reply, which the questions point into, is the
- * caller's. */
+/* Asks for all ids and keys, and for n seqs. The caller frees the reply, which the questions point
+ * into. */
 static int ask_all(struct store *store, struct question *questions, size_t n, redisReply **ret,
                    struct redrive_err *err)
 {
@@ -46,7 +46,7 @@ static int ask_all(struct store *store, struct question *questions, size_t n, re
         q->id_seq = rd_member_seq(rd_reply_str(*ret, i + 1));
         if (!q->has_key)
             continue;
-        q->held = rd_reply_str(*ret, at);
+        q->remembered = rd_reply_str(*ret, at);
         q->counting_seq = rd_member_seq(rd_reply_str(*ret, at + 1));
         q->other_seq = rd_member_seq(rd_reply_str(*ret, at + 2));
         at += 3;
@@ -55,7 +55,7 @@ static int ask_all(struct store *store, struct question *questions, size_t n, re
 }
 
 /* Reads the rows of all jobs that the answers name. */
-static int know_all(struct store *store, const struct question *questions, size_t n,
+static int read_all(struct store *store, const struct question *questions, size_t n,
                     struct redrive_err *err)
 {
     int64_t *seqs = calloc(3 * n + 1, sizeof *seqs);
@@ -98,8 +98,8 @@ static bool counts(const struct entry *e)
     return e->now.job.spec.unique_forever || !state_has_ended(e->now.job.status.state);
 }
 
-/* The oldest that counts, or, if it is to be unique for ever, the oldest of all. The transaction
- * has changed jobs with keys, or made some: all of the key are looked at. */
+/* The oldest job of the key that counts, or, if the new one is to be unique for ever, the oldest of
+ * all. For a key of which the transaction has changed or made jobs: all of them are read. */
 static int key_holder_among(struct store *store, const struct question *q, bool forever,
                             const struct entry **ret, struct redrive_err *err)
 {
@@ -114,7 +114,7 @@ static int key_holder_among(struct store *store, const struct question *q, bool 
     return rc;
 }
 
-/* *ret NULL: nobody, which the transaction relies upon. */
+/* *ret NULL: no job holds the key, and the commit checks that. */
 static int key_holder(struct store *store, const struct question *q, bool forever,
                       const struct entry **ret, struct redrive_err *err)
 {
@@ -167,7 +167,7 @@ static int own_job(struct store *store, struct entry *e, struct redrive_err *err
     return rc;
 }
 
-/* The id has the job that it had, or none. */
+/* The commit checks that the id still has the same job, or none. */
 static void rely_on_id(struct store *store, const struct question *q)
 {
     char key[RD_ID_KEY_MAX];
@@ -217,14 +217,14 @@ static int submit_one(struct store *store, const struct job_spec *spec,
                       struct submit_result *ret, struct arena *arena, struct redrive_err *err)
 {
     const struct entry *holder = id_holder(store, q);
-    struct remembered_key held;
+    struct remembered_key gone;
     int rc = 0;
     *ret = (struct submit_result){.code = REDRIVE_E_EXISTS};
-    if (!holder && q->held.len > 0) {
-        if (!rd_held_unpack(q->held, arena, &held, &ret->seq))
-            return err_set(err, REDRIVE_E_CORRUPT, "a key that is held is damaged");
-        ret->state = held.state;
-        ret->id = held.id;
+    if (!holder && q->remembered.len > 0) {
+        if (!rd_remembered_unpack(q->remembered, arena, &gone, &ret->seq))
+            return err_set(err, REDRIVE_E_CORRUPT, "a remembered key is damaged");
+        ret->state = gone.state;
+        ret->id = gone.id;
         return 0;
     }
     if (!holder)
@@ -258,7 +258,7 @@ static int prepare(struct store *store, const struct job_spec *specs, size_t n,
     if (rc == 0)
         rc = ask_all(store, questions, n, reply, err);
     if (rc == 0)
-        rc = know_all(store, questions, n, err);
+        rc = read_all(store, questions, n, err);
     return rc;
 }
 
@@ -288,10 +288,10 @@ int redis_submit(struct store *store, const struct job_spec *specs, size_t n,
 
 /* ---- Import ---------------------------------------------------------------------------------- */
 
-/* The job of the same id, or, when both live, of the same key; *ret NULL: there is none, which the
- * transaction relies upon. */
-static int in_the_way(struct store *store, const struct job *job, const struct question *q,
-                      const struct entry **ret, struct redrive_err *err)
+/* The job of the same id, or, when both live, of the same key; *ret NULL: there is none, and the
+ * commit checks that. */
+static int find_conflict(struct store *store, const struct job *job, const struct question *q,
+                         const struct entry **ret, struct redrive_err *err)
 {
     struct key_jobs jobs;
     *ret = id_holder(store, q);
@@ -313,7 +313,7 @@ static int import_one(struct store *store, const struct imported_job *imported,
 {
     const struct entry *other;
     struct entry *e = NULL;
-    int rc = in_the_way(store, imported->job, q, &other, err);
+    int rc = find_conflict(store, imported->job, q, &other, err);
     if (rc == 0 && other)
         *ret = (struct move_result){REDRIVE_E_EXISTS, other->now.job.status.state};
     if (rc != 0 || other)

@@ -1,22 +1,19 @@
-/* transaction.c - what a transaction leaves behind, its commit, and what has become of one whose
- * answer was lost.
- */
+/* transaction.c - begin, commit and rollback, and the outcome of a commit whose answer was lost. */
 #include <inttypes.h>
 #include <stdlib.h>
 
 #include "base/err.h"
 #include "base/time/clock.h"
 #include "store/redis/private.h"
-#include "store/redis/slots.h"
 
 /* How much is kept from one transaction to the next, and for how long. */
 #define KEPT_MAX              5000
 #define KEPT_TRANSACTIONS_MAX 100
 
-/* Of more rows that are shared the versions are not known. */
+/* How many versions of shared rows are remembered at most. */
 #define SHARED_KNOWN_MAX 10000
 
-/* After this long the server may have forgotten what has become of a commit. */
+/* After this long the server may have forgotten the outcome of a commit. */
 #define OUTCOME_MS 500000
 
 int rd_transaction_needed(struct store *store, struct redrive_err *err)
@@ -32,7 +29,7 @@ int rd_transaction_needed(struct store *store, struct redrive_err *err)
     return rc;
 }
 
-/* What a transaction leaves behind when it ends: nothing that is still to be told. */
+/* Forgets what the transaction was to write. */
 static void end_transaction(struct store *store)
 {
     rd_map_empty(&store->ids);
@@ -65,9 +62,9 @@ void rd_transaction_forget(struct store *store)
     store->n_kept = 0;
 }
 
-/* After a commit the rows that the transaction has changed are as the server has them. Of these
- * only the ones that this handle has started and that run are of use to the next transaction. */
-static void keep(struct store *store)
+/* After a commit the server has the rows as the transaction has changed them. Only those of running
+ * jobs that this handle has started are of use to the next transaction. */
+static void keep_committed(struct store *store)
 {
     for (size_t i = 0; i < store->n_dirty; i++) {
         struct entry *e = store->dirty[i];
@@ -86,6 +83,106 @@ static void keep(struct store *store)
     if (++store->n_kept > KEPT_TRANSACTIONS_MAX ||
         store->entries.count + store->cells.count > KEPT_MAX)
         rd_entries_keep_running(store);
+}
+
+/* ---- Begin ----------------------------------------------------------------------------------- */
+
+/* A transaction begins with what the last answer has told: the server is asked only if that is too
+ * old, and no transaction waits for another. */
+
+/* The server's clock was set back if it is behind by more than this. */
+#define BACK_MS 1000
+
+/* How long ago the last answer came. */
+static int64_t told_age_ms(const struct store *store)
+{
+    return (clock_monotonic_ns() - store->told.at_ns) / 1000000;
+}
+
+/* A little earlier than the server's time: the answer took a while to come. */
+static int64_t server_now_ms(const struct store *store)
+{
+    return store->told.now_ms + told_age_ms(store);
+}
+
+bool rd_is_known(const struct store *store)
+{
+    return strcmp(store->known_history, store->told.history) == 0 &&
+           strcmp(store->known_id, store->told.id) == 0;
+}
+
+static bool can_begin_unasked(const struct store *store)
+{
+    return store->told.is_known && store->told.has_history && !store->is_astray &&
+           rd_link_is_alive(store);
+}
+
+static int say_hello(struct store *store, struct redrive_err *err)
+{
+    redisReply *reply = NULL;
+    rd_ask(store, "hello");
+    int rc = rd_link_told(store, &reply, err);
+    if (reply)
+        freeReplyObject(reply);
+    return rc;
+}
+
+static int ask_server(struct store *store, struct redrive_err *err)
+{
+    int rc = say_hello(store, err);
+    if (rc == REDRIVE_E_NOT_FOUND && store->creates) {
+        rc = rd_set_up(store, err);
+        if (rc == 0)
+            rc = say_hello(store, err);
+    }
+    if (rc == 0)
+        store->commits_seen = store->told.commits;
+    return rc;
+}
+
+/* A server with another history may have lost data, and a store that was emptied has none: what is
+ * cached of it, here and in the engine, is no longer valid. The engine is given
+ * STORE_VERSION_UNKNOWN. */
+static void forget_another(struct store *store)
+{
+    rd_ahead_forget(store);
+    rd_transaction_forget(store);
+    rd_partitions_forget(store);
+    rd_map_empty(&store->shared_known);
+    memcpy(store->known_history, store->told.history, sizeof store->known_history);
+    memcpy(store->known_id, store->told.id, sizeof store->known_id);
+}
+
+/* Never earlier than in the transaction before, unless the server's clock was set back. */
+static int64_t time_of_transaction(const struct store *store)
+{
+    const int64_t now_ms = server_now_ms(store);
+    return now_ms < store->now_ms && store->now_ms - now_ms <= BACK_MS ? store->now_ms : now_ms;
+}
+
+int redis_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
+                int64_t *ret_shared_version, struct redrive_err *err)
+{
+    if (store->in_transaction)
+        return err_set(err, REDRIVE_E_STATE, "a transaction is open already");
+    const bool asks = store_must_ask(&store->base, told_age_ms(store)) || !can_begin_unasked(store);
+    int rc = asks ? ask_server(store, err) : 0;
+    if (rc != 0)
+        return rc;
+    rd_ahead_expire(store);
+    const bool is_known = rd_is_known(store);
+    if (!is_known)
+        forget_another(store);
+    store->transaction++;
+    store->in_transaction = true;
+    store->has_heard = asks;
+    store->base.notification = STORE_NOTIFY_ALL;
+    store->begun_ms = clock_monotonic_ms();
+    store->now_ms = store->caller_time ? now_ms : time_of_transaction(store);
+    store->shared_version = store->told.shared_version;
+    *ret_now_ms = store->now_ms;
+    *ret_shared_version = is_known ? store->shared_version : STORE_VERSION_UNKNOWN;
+    return 0;
 }
 
 /* ---- Writing --------------------------------------------------------------------------------- */
@@ -124,7 +221,7 @@ static void collect_cell(struct store *store, const struct cell *cell)
         rd_ops_add(&store->ops, 'Z', STR("h"), NULL, 0, place, 2);
 }
 
-/* Turns what has changed into operations, and into what they rely upon. */
+/* Turns the changes into operations, and into the checks that they rely upon. */
 static int collect(struct store *store, struct redrive_err *err)
 {
     int rc = 0;
@@ -140,14 +237,14 @@ static int collect(struct store *store, struct redrive_err *err)
 
 /* ---- The end --------------------------------------------------------------------------------- */
 
-static int nobody_knows(struct redrive_err *err)
+static int outcome_unknown(struct redrive_err *err)
 {
     int rc = err_set(err, REDRIVE_E_IO, "the connection to the Redis server broke at the commit");
-    err_detail(err, "nobody knows whether the transaction's moves were made: all were, or none");
+    err_detail(err, "the outcome is unknown: all of the transaction's moves were made, or none");
     return rc;
 }
 
-/* Asks for it outside of the transaction, so that it is asked again where that helps. */
+/* Asks outside of the transaction, so that it is asked again on a new connection. */
 static int ask_outcome(struct store *store, long long *ret)
 {
     redisReply *reply = NULL;
@@ -163,15 +260,15 @@ static int ask_outcome(struct store *store, long long *ret)
     return rc;
 }
 
-/* The connection has broken on the commit: the server knows whether it came that far, and if it has
- * not, it never will. */
+/* The connection broke at the commit: the server says whether the commit was made; if not, it never
+ * will be. */
 static int learn_outcome(struct store *store, int64_t sent_ms, struct redrive_err *err)
 {
     long long outcome = -1;
     if (ask_outcome(store, &outcome) != 0 || clock_monotonic_ms() - sent_ms > OUTCOME_MS ||
         outcome < 0) {
         rd_entries_distrust(store);
-        return nobody_knows(err);
+        return outcome_unknown(err);
     }
     if (outcome == 1)
         return 0;
@@ -179,8 +276,8 @@ static int learn_outcome(struct store *store, int64_t sent_ms, struct redrive_er
                    "the connection to the Redis server broke before the commit");
 }
 
-/* Forgets what is no longer so. */
-static int refused(struct store *store, const redisReply *reply, struct redrive_err *err)
+/* Forgets what the server says has changed. */
+static int commit_refused(struct store *store, const redisReply *reply, struct redrive_err *err)
 {
     const char *what = "a job";
     for (size_t i = 1; i + 2 < reply->elements; i += 3) {
@@ -201,12 +298,13 @@ static int refused(struct store *store, const redisReply *reply, struct redrive_
             what = "the history of the server";
         }
     }
-    int rc = err_set(err, REDRIVE_E_CANCELLED, "others have changed what the transaction goes by");
+    int rc = err_set(err, REDRIVE_E_CANCELLED,
+                     "other processes have changed what the transaction relies on");
     err_detail(err, "%s is not as it was", what);
     return rc;
 }
 
-/* How many jobs the transaction has put into a queue. */
+/* How many jobs the transaction has made ready. */
 static int64_t made_ready(const struct store *store)
 {
     int64_t n = 0;
@@ -245,7 +343,7 @@ static int send_commit(struct store *store, struct redrive_err *err)
     redisReply *reply = NULL;
     const int64_t sent_ms = clock_monotonic_ms();
     ask_commit(store);
-    store->has_heard = true; /* what others have done meanwhile is new to it */
+    store->has_heard = true; /* what others commit from now on is new to it */
     int rc = rd_link_commit(store, &reply, err);
     store->base.is_rolled_back = false;
     if (rc == 0) {
@@ -253,7 +351,7 @@ static int send_commit(struct store *store, struct redrive_err *err)
         if (str_is(rd_reply_str(reply, 0), "OK"))
             rd_limits_merged(store, reply);
         else if (reply->type == REDIS_REPLY_ARRAY)
-            rc = refused(store, reply, err);
+            rc = commit_refused(store, reply, err);
         freeReplyObject(reply);
     } else if (!store->link) {
         rc = learn_outcome(store, sent_ms, err);
@@ -280,7 +378,7 @@ int redis_commit(struct store *store, struct redrive_err *err)
     if (rc != 0)
         return rc;
     store->commits_seen++;
-    keep(store);
+    keep_committed(store);
     return 0;
 }
 

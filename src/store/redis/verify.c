@@ -1,14 +1,12 @@
-/* verify.c - whether the store is whole. Others go on meanwhile: what comes and goes between two
- * questions is allowed for. */
+/* verify.c - whether the store is whole, while other processes go on: jobs may come and go between
+ * two requests. */
 #include <inttypes.h>
 
 #include "base/err.h"
 #include "store/redis/private.h"
-#include "store/redis/slots.h"
-#include "store/redis/walk.h"
 
-/* How many jobs are looked at at once, with their payloads, which may be long, and how often that
- * is tried if something seems to be wrong: a job may have gone between two questions. */
+/* How many jobs are read at once, with their payloads, and how often a page is tried again if
+ * something seems to be wrong: a job may have gone between two requests. */
 #define AT_ONCE ((size_t)100)
 #define TRIES   10
 
@@ -62,7 +60,7 @@ struct round {
     uint64_t met;
 };
 
-/* What the row says to stand beside it must be there. */
+/* The big parts that the row names must be there. */
 static int check_beside(const struct row *row, const struct str big[BIG_COUNT],
                         struct redrive_err *err)
 {
@@ -120,8 +118,8 @@ static int check_some(struct store *store, struct round *round, struct redrive_e
     return rc;
 }
 
-/* All that were counted at first are there, but for those that have gone since. If there were
- * commits, jobs may have come whose seqs were given out before. */
+/* All jobs of the first count were met, but for those that have gone since. If there were commits,
+ * jobs may have come whose seqs were given out before it. */
 static int compare(const struct census *first, const struct census *last, uint64_t met,
                    struct redrive_err *err)
 {

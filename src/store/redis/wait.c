@@ -1,4 +1,4 @@
-/* wait.c - waits for notifications, which come over a second connection. */
+/* wait.c - notifications, which come over a second connection, and which process is the leader. */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -6,12 +6,14 @@
 #include "base/err.h"
 #include "base/time/clock.h"
 #include "store/redis/private.h"
-#include "store/redis/slots.h"
 
 /* How often a handle looks by itself while no notification can reach it. */
-#define DEAF_MS 1000
+#define LOOK_MS 1000
 
-/* Whether there were commits that this handle has not seen, be they of its own origin or not. */
+/* How often it checks that the store is still on the server that it listens to. */
+#define CHECK_PLACE_MS 1000
+
+/* Whether there were commits that this handle has not seen, whatever their origin. */
 static int look(struct store *store, uint32_t *notification, struct redrive_err *err)
 {
     redisReply *reply = NULL;
@@ -29,8 +31,8 @@ static int look(struct store *store, uint32_t *notification, struct redrive_err 
     return 0;
 }
 
-/* A server that the store has left, and that has left the others, would be listened to in vain. To
- * find the store elsewhere is to listen anew. */
+/* No notification comes from a server that no longer has the store. If the store is found
+ * elsewhere, the handle listens there. */
 static int check_place(struct store *store, struct redrive_err *err)
 {
     redisReply *reply = NULL;
@@ -43,14 +45,14 @@ static int check_place(struct store *store, struct redrive_err *err)
     return rc;
 }
 
-static void listener_close(struct store *store)
+void rd_listener_close(struct store *store)
 {
     if (store->listener)
         redisFree(store->listener);
     store->listener = NULL;
 }
 
-/* Subscribes to what is new, and to what is meant for this process alone. */
+/* Subscribes to all commits, and to messages for this process alone. */
 static redisContext *listener_open(const struct store *store)
 {
     redisContext *listener = rd_link_connect(&store->place, NULL);
@@ -83,8 +85,8 @@ static bool is_wake(struct str channel)
     return false;
 }
 
-/* What a message means: who notifies, and of what. A program with other scripts
- * may say less, which may be anything. */
+/* What a message means: it has the origin, and the bits of the notification. One without bits, from
+ * a program with other scripts, means all. */
 static uint32_t notification_in(const struct store *store, struct str channel, struct str message)
 {
     if (message.len > 0 && is_wake(channel))
@@ -96,8 +98,8 @@ static uint32_t notification_in(const struct store *store, struct str channel, s
     return space ? (uint32_t)strtoul(space + 1, NULL, 10) & STORE_NOTIFY_ALL : STORE_NOTIFY_ALL;
 }
 
-/* Reads what has come. With the connection any notification may be lost. */
-static uint32_t listener_hear(struct store *store)
+/* Reads the messages that have arrived. With a connection notifications may be lost. */
+static uint32_t listener_read(struct store *store)
 {
     uint32_t notification = 0;
     redisReply *reply;
@@ -108,7 +110,7 @@ static uint32_t listener_hear(struct store *store)
     }
     if (rc == 0)
         return notification;
-    listener_close(store);
+    rd_listener_close(store);
     return STORE_NOTIFY_ALL;
 }
 
@@ -118,7 +120,7 @@ static uint32_t listener_wait(struct store *store, int64_t until_ms)
         const int64_t left_ms = until_ms - clock_monotonic_ms();
         struct pollfd at = {.fd = store->listener->fd, .events = POLLIN};
         int n = poll(&at, 1, left_ms > 60000 ? 60000 : left_ms > 0 ? (int)left_ms : 0);
-        const uint32_t notification = n > 0 ? listener_hear(store) : 0;
+        const uint32_t notification = n > 0 ? listener_read(store) : 0;
         if (notification != 0 || left_ms <= 0)
             return notification;
         if (n < 0 && errno != EINTR)
@@ -126,7 +128,7 @@ static uint32_t listener_wait(struct store *store, int64_t until_ms)
     }
 }
 
-/* Listens, or looks again after a while if nobody can tell. */
+/* Listens, or looks again after a while if there is no connection to listen to. */
 static int wait_until(struct store *store, int64_t until_ms, uint32_t *notification,
                       struct redrive_err *err)
 {
@@ -136,7 +138,7 @@ static int wait_until(struct store *store, int64_t until_ms, uint32_t *notificat
             listener_wait(store, until_ms < store->check_at_ms ? until_ms : store->check_at_ms);
         return 0;
     }
-    poll(NULL, 0, left_ms > DEAF_MS ? DEAF_MS : left_ms > 0 ? (int)left_ms : 0);
+    poll(NULL, 0, left_ms > LOOK_MS ? LOOK_MS : left_ms > 0 ? (int)left_ms : 0);
     return look(store, notification, err);
 }
 
@@ -153,7 +155,7 @@ int redis_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_notificati
         if (store->listener && clock_monotonic_ms() >= store->check_at_ms)
             rc = check_place(store, err);
         if (rc == 0 && !store->listener) {
-            /* Who listens first and looks then misses nothing. */
+            /* Listens before it looks, so that nothing is missed in between. */
             store->listener = listener_open(store);
             store->check_at_ms = clock_monotonic_ms() + CHECK_PLACE_MS;
             rc = look(store, &notification, err);
@@ -164,4 +166,44 @@ int redis_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_notificati
     if (ret_notification)
         *ret_notification = rc == 0 ? notification : 0;
     return rc;
+}
+
+/* ---- Elections ------------------------------------------------------------------------------- */
+
+static void ask_election(struct store *store, int64_t keep_ms, bool claims)
+{
+    rd_ask(store, "elect");
+    rd_ask_text(store, store->me);
+    rd_ask_int(store, keep_ms);
+    rd_ask_int(store, claims);
+}
+
+int redis_elect(struct store *store, int64_t keep_ms, bool claims, struct store_election *ret,
+                struct redrive_err *err)
+{
+    redisReply *reply = NULL;
+    *ret = (struct store_election){0};
+    if (store->in_transaction)
+        return err_set(err, REDRIVE_E_STATE,
+                       "a transaction is open: a leader is elected outside of one");
+    ask_election(store, keep_ms, claims);
+    int rc = rd_link_call(store, &reply, err);
+    if (rc != 0)
+        return rc;
+    /* The request has checked as well that the store is still there. */
+    store->check_at_ms = clock_monotonic_ms() + CHECK_PLACE_MS;
+    ret->is_leader = store->is_leader = rd_reply_int(reply, 0) != 0;
+    ret->claimers = (size_t)rd_reply_int(reply, 1);
+    ret->has_ready = rd_reply_int(reply, 2) != 0;
+    freeReplyObject(reply);
+    return 0;
+}
+
+void rd_resign(struct store *store)
+{
+    if (!store->is_leader || !store->link)
+        return;
+    /* If the request is lost, its time as the leader is over soon. */
+    ask_election(store, 0, false);
+    rd_link_tell(store);
 }

@@ -1,24 +1,22 @@
-/* walk.c - over the jobs by seq: all of them, or those of states that have few. */
+/* walk.c - reads jobs by seq, some at a time: all of them, or those of states that have few. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/err.h"
 #include "store/redis/private.h"
-#include "store/redis/slots.h"
-#include "store/redis/walk.h"
 
 /* How many jobs the server looks at in one call. */
 #define LOOK_AT_ONCE   1000
 #define PICKED_AT_ONCE 256
 
-/* Beyond this many partitions a walk tells them apart here. */
+/* With more partitions than this the server gives jobs of all, which are filtered here. */
 #define PARTITIONS_MAX 2000
 
-/* Beyond this many jobs a walk over all is as good: it meets one of them soon. */
+/* With more jobs than this a walk over all jobs is as fast. */
 #define PICKED_MAX ((int64_t)20000)
 
-/* The next of the jobs that are named. */
+/* Reads the next of the seqs that the walk has picked. */
 static int read_picked(struct store *store, struct walk *walk, bool wants_big, redisReply **ret,
                        struct redrive_err *err)
 {
@@ -92,7 +90,7 @@ int rd_walk_tenant(struct store *store, const struct job_filter *f, struct walk 
     struct count_page page = {0};
     if (f->tenant.len == 0 || !partition)
         return 0;
-    /* The partition may be forgotten by the next call, if another store stands there now. */
+    /* The next call may forget the partition, if the server has another store by now. */
     const uint32_t tenant_id = partition->tenant_id;
     int rc = redis_counts(store, COUNT_PARTITIONS, f->tenant, &page, err);
     for (size_t i = 0; rc == 0 && i < page.n; i++)
@@ -108,7 +106,7 @@ int rd_walk_tenant(struct store *store, const struct job_filter *f, struct walk 
 
 /* ---- Few jobs -------------------------------------------------------------------------------- */
 
-/* The sorted sets of the states; false: one of them has none. */
+/* The names of the sorted sets of these states; how many. */
 static size_t list_sets(uint32_t states, char sets[REDRIVE_STATE_COUNT][4])
 {
     size_t n = 0;
@@ -175,7 +173,7 @@ static int take_seqs(struct walk *walk, const redisReply *reply, size_t total,
     return 0;
 }
 
-/* All states are asked for at once: a job that goes from one to another is in one of them. */
+/* All states in one request, so that a job which moves from one to another is in one of them. */
 int rd_walk_plan(struct store *store, struct walk *walk, struct redrive_err *err)
 {
     char sets[REDRIVE_STATE_COUNT][4];

@@ -1,3 +1,4 @@
+/* checkpoint.c - checkpoints under the writer's lock, on versions of SQLite that need it. */
 #include "store/sqlite/checkpoint.h"
 
 #include <time.h>
@@ -7,7 +8,7 @@
 /* The writer's lock among the eight of the log's index: part of the format of that file. */
 #define WRITER_LOCK 0
 
-#define NAP_NS 500000
+#define NAP_NS 500000 /* between two tries to get a lock */
 
 /* The fix came with 3.51.3, and with the next releases of two older branches. */
 bool checkpoint_has_bug(int version)
@@ -20,10 +21,10 @@ bool checkpoint_has_bug(int version)
     return version < 3051003;
 }
 
-/* SQLite makes a passive checkpoint of one that has found the writer's lock taken, when the busy
- * handler says that it has waited enough (SQLITE_BUSY). Any other code ends the checkpoint before
- * it has read or changed anything. So the end of the patience is told by the lock itself, while the
- * busy handler goes on waiting for as long as it is this lock that is waited for. */
+/* If the writer's lock is taken and the busy handler gives up (SQLITE_BUSY), SQLite goes on with a
+ * passive checkpoint. Any other code ends the checkpoint before it has read or changed anything. So
+ * the busy handler never gives up while it waits for this lock; when the time is over, the lock
+ * function itself returns another code. */
 static int lock_shared_memory(sqlite3_file *file, int offset, int n, int flags)
 {
     struct checkpoint *checkpoint = (struct checkpoint *)(void *)file->pMethods;

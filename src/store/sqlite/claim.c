@@ -1,13 +1,14 @@
+/* claim.c - ready jobs of a few partitions: a merge of cursors. */
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "store/claim_totals.h"
+#include "store/page.h"
 #include "store/sqlite/private.h"
 
 /* A claim is a merge. Each partition with ready jobs has a cursor on its part of the index
- * jobs_by_sort_key, which stands on the partition's best job; the best of these goes next. So the
- * cost depends on the number of partitions that have work and on the number of jobs that are taken,
- * and on nothing else. Whatever SQLite does with an index it asks of every open cursor on it, so
+ * jobs_by_sort_key, which points to the partition's best job; the best of these is taken next. So
+ * the cost depends only on the number of partitions that have ready jobs and on the number of jobs
+ * that are taken. Every change of an index costs SQLite time for each cursor that is open on it, so
  * that this is the best way for a few partitions only; turns.c is for many. */
 #define CURSORS_MAX ((size_t)8)
 
@@ -27,14 +28,14 @@ struct merge {
     size_t n;
     struct page_maker *maker;
     struct claim_totals *totals;
-    bool is_cut; /* the next job does not fit any more */
+    bool is_cut; /* the next job has more bytes than are left */
 
-    int64_t last_tenant; /* whose turn was the last */
-    bool has_left_out;   /* a tenant had its turn, but only jobs of tasks that are full */
-    int64_t turn_ends;   /* with this tenant then: the next claim begins with the one left out */
+    int64_t last_tenant; /* the last tenant that had a turn */
+    bool has_left_out;   /* a tenant had only jobs of tasks that have reached their limits */
+    int64_t turn_ends;   /* the tenant before it: the next claim begins with the one left out */
 };
 
-/* Any number of jobs may be asked for; a page has its bounds. */
+/* More than this many jobs are not given at once. */
 #define CLAIM_MAX ((size_t)65536)
 
 /* The partitions that have ready jobs and are wanted, as long as they are few. */
@@ -44,56 +45,6 @@ struct lined_up {
     size_t n;
     bool are_all;
 };
-
-static int pause_key(struct store *store, struct str tenant, struct str queue, struct str *ret)
-{
-    buf_reset(&store->scratch);
-    buf_add(&store->scratch, &tenant.len, sizeof tenant.len);
-    buf_add_str(&store->scratch, tenant);
-    int rc = buf_add_str(&store->scratch, queue);
-    *ret = buf_str(&store->scratch);
-    return rc;
-}
-
-static int read_pauses(struct store *store, struct redrive_err *err)
-{
-    if (store->pauses_version == store->shared_version)
-        return 0;
-    sqlite3_stmt *st = sql_use(store, STATEMENT_PAUSES, err);
-    if (!st)
-        return store->last_error;
-    uint64_t seed = store->pauses.seed;
-    map_release(&store->pauses);
-    map_init(&store->pauses, seed);
-    int rc;
-    while ((rc = sql_step(store, st, err)) > 0) {
-        struct str key;
-        if (pause_key(store, column_str(st, 0), column_str(st, 1), &key) != 0 ||
-            map_put(&store->pauses, key, store) != 0) {
-            sqlite3_reset(st);
-            return err_nomem(err);
-        }
-    }
-    if (rc == 0)
-        store->pauses_version = store->shared_version;
-    return rc;
-}
-
-bool claim_wants(struct store *store, const struct claim_filter *filter,
-                 const struct partition *partition, struct partition_place *ret)
-{
-    struct str key;
-    *ret = (struct partition_place){claim_find(filter->queues, filter->n_queues, partition->queue),
-                                    claim_find(filter->tasks, filter->n_tasks, partition->task)};
-    if (filter->tenant.len && !str_eq(filter->tenant, partition->tenant))
-        return false;
-    if ((filter->n_queues && ret->queue == filter->n_queues) ||
-        (filter->n_tasks && ret->task == filter->n_tasks))
-        return false;
-    return store->pauses.count == 0 ||
-           pause_key(store, partition->tenant, partition->queue, &key) != 0 ||
-           !map_get(&store->pauses, key);
-}
 
 static sqlite3_stmt *cursor_numbered(struct store *store, size_t i, struct redrive_err *err)
 {
@@ -125,7 +76,7 @@ static int advance(struct merge *merge, struct cursor *cursor, struct redrive_er
     cursor->seq = sqlite3_column_int64(cursor->cursor, COLUMN_SEQ);
     cursor->priority = sqlite3_column_int(cursor->cursor, COLUMN_PRIORITY);
     if (sqlite3_column_int(cursor->cursor, COLUMN_STATE) != REDRIVE_STATE_QUEUED ||
-        sqlite3_column_int64(cursor->cursor, COLUMN_RANK) !=
+        sqlite3_column_int64(cursor->cursor, COLUMN_SORT_KEY) !=
             sort_key_ready(cursor->partition, cursor->priority))
         return sql_damaged(merge->store, cursor->seq, "the index of ready jobs is wrong", err);
     return 0;
@@ -183,7 +134,7 @@ static bool precedes(const struct cursor *a, const struct cursor *b)
     return a->seq < b->seq;
 }
 
-/* The tenant with ready jobs after the last one, with all of them in a circle; 0: there is none. */
+/* The tenant with ready jobs that follows the last one, in a circle; 0: there is none. */
 static int64_t next_tenant(const struct merge *merge)
 {
     int64_t next = INT64_MAX, first = INT64_MAX;
@@ -216,8 +167,8 @@ static struct cursor *best_of_tenant(struct merge *merge, int64_t tenant_id)
     return best;
 }
 
-/* Whose turn it is. Of the tenants that are left out because their tasks are full, the first is the
- * first of the next claim: else it could be left out every time. */
+/* The next claim begins with the first tenant that was left out because its tasks had reached their
+ * limits: otherwise it could be left out every time. */
 static struct cursor *best_of_next_tenant(struct merge *merge)
 {
     for (size_t i = 0; i < merge->n; i++) {
@@ -234,13 +185,13 @@ static struct cursor *best_of_next_tenant(struct merge *merge)
     return NULL;
 }
 
-/* Puts a job on the page, if it fits. A fresh one is all there, and will be asked for again when it
- * starts. */
+/* Adds a job to the page, if it fits. The cursor has all columns of a fresh job, whose row is kept
+ * for the start that follows. */
 static int take(struct merge *merge, const struct cursor *cursor, struct redrive_err *err)
 {
     struct job_page *page = merge->maker->page;
     const bool is_fresh = sqlite3_column_int64(cursor->cursor, COLUMN_EPOCH) == 0 &&
-                          sqlite3_column_type(cursor->cursor, COLUMN_REST) == SQLITE_NULL;
+                          sqlite3_column_type(cursor->cursor, COLUMN_PACKED_STATUS) == SQLITE_NULL;
     int rc = is_fresh ? page_add(merge->maker, cursor->cursor, err)
                       : page_add_numbered(merge->maker, cursor->seq, err);
     if (rc != 0)
@@ -313,7 +264,7 @@ int sqlite_ready(struct store *store, const struct claim_filter *filter, struct 
         return err_nomem(err);
     int rc = transaction_needed(store, err);
     if (rc == 0)
-        rc = read_pauses(store, err);
+        rc = claim_read_pauses(store, err);
     if (rc == 0)
         rc = page_start(&maker, store, ret, limit, err);
     if (rc == 0)

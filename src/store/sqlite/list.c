@@ -1,8 +1,9 @@
+/* list.c - jobs by filter or name, groups and causes. */
 #include "base/err.h"
 #include "store/sqlite/private.h"
 
-/* The conditions that a filter may set, each a constant piece; their values are bound to the
- * numbers in them, whichever are used. */
+/* The conditions of a filter are constant pieces of SQL; their values are bound to the numbers in
+ * them, whichever pieces are used. */
 enum {
     P_TENANT = 1,
     P_ID,
@@ -28,7 +29,7 @@ enum {
 #define ENDED_MASK   ((1u << REDRIVE_STATE_COUNT) - (1u << REDRIVE_STATE_COMPLETED))
 #define ENDED_STATES (REDRIVE_STATE_COUNT - REDRIVE_STATE_COMPLETED)
 
-/* `of_tenant`: jobs of others do not come this far. */
+/* `of_tenant`: the statement has only jobs of the tenant already. */
 static void add_conditions(struct buf *sql, const struct job_filter *f, bool of_tenant)
 {
     const struct {
@@ -61,7 +62,8 @@ static void add_conditions(struct buf *sql, const struct job_filter *f, bool of_
             buf_puts(sql, pieces[i].text);
 }
 
-/* The time of the end; 0 before that. With by_end all have ended, and the index gives the order. */
+/* The time of the end; 0 before that. With by_end all jobs have ended, and the index has the order.
+ */
 #define FINISHED_MS "iif(j.state >= 5, j.sort_key, 0)"
 
 static enum job_order known_order(const struct job_filter *f)
@@ -91,7 +93,7 @@ static void add_order(struct buf *sql, const struct job_filter *f, bool by_end)
     buf_puts(sql, by_end ? " ORDER BY j.sort_key DESC, j.seq DESC" : order_of(f));
 }
 
-/* A number that the text does not mention is out of range, which is no harm. */
+/* Binding a number that the text does not have fails with SQLITE_RANGE, which is ignored. */
 static void bind_filter(sqlite3_stmt *st, const struct job_filter *f)
 {
     bind_key(st, P_TENANT, f->tenant);
@@ -125,6 +127,24 @@ static int prepare(struct store *store, const struct buf *sql, const struct job_
     return 0;
 }
 
+/* Moves a cursor to its next job; at its end it is closed, and NULL. */
+static int advance(struct store *store, sqlite3_stmt **cursor, struct redrive_err *err)
+{
+    int rc = sql_step(store, *cursor, err);
+    if (rc == 0) {
+        sqlite3_finalize(*cursor);
+        *cursor = NULL;
+    }
+    return rc > 0 ? 0 : rc;
+}
+
+static bool ended_later(sqlite3_stmt *a, sqlite3_stmt *b)
+{
+    const int64_t x = sqlite3_column_int64(a, COLUMN_SORT_KEY),
+                  y = sqlite3_column_int64(b, COLUMN_SORT_KEY);
+    return x != y ? x > y : sqlite3_column_int64(a, 0) > sqlite3_column_int64(b, 0);
+}
+
 /* By the end: a cursor on each state's part of the index jobs_by_sort_key, merged. */
 static int merge_ended(struct store *store, const struct job_filter *f, const struct buf *sql,
                        struct job_page *ret, struct redrive_err *err)
@@ -139,26 +159,14 @@ static int merge_ended(struct store *store, const struct job_filter *f, const st
         rc = prepare(store, sql, f, &cursors[i], err);
         if (rc == 0) {
             bind_int(cursors[i], P_STATE, state);
-            rc = sql_step(store, cursors[i], err);
+            rc = advance(store, &cursors[i], err);
         }
-        if (rc == 0) {
-            sqlite3_finalize(cursors[i]);
-            cursors[i] = NULL;
-        }
-        rc = rc > 0 ? 0 : rc;
     }
     while (rc == 0) {
         sqlite3_stmt **best = NULL;
-        for (size_t i = 0; i < ENDED_STATES; i++) {
-            sqlite3_stmt *st = cursors[i];
-            if (!st)
-                continue;
-            int64_t ms = sqlite3_column_int64(st, COLUMN_RANK), seq = sqlite3_column_int64(st, 0);
-            if (!best || ms > sqlite3_column_int64(*best, COLUMN_RANK) ||
-                (ms == sqlite3_column_int64(*best, COLUMN_RANK) &&
-                 seq > sqlite3_column_int64(*best, 0)))
+        for (size_t i = 0; i < ENDED_STATES; i++)
+            if (cursors[i] && (!best || ended_later(cursors[i], *best)))
                 best = &cursors[i];
-        }
         if (!best)
             break;
         if (ret->n == f->limit) {
@@ -166,14 +174,8 @@ static int merge_ended(struct store *store, const struct job_filter *f, const st
             break;
         }
         rc = page_add(&maker, *best, err);
-        if (rc != 0)
-            break;
-        rc = sql_step(store, *best, err);
-        if (rc == 0) {
-            sqlite3_finalize(*best);
-            *best = NULL;
-        }
-        rc = rc > 0 ? 0 : rc;
+        if (rc == 0)
+            rc = advance(store, best, err);
     }
     for (size_t i = 0; i < ENDED_STATES; i++)
         sqlite3_finalize(cursors[i]);
@@ -184,8 +186,9 @@ static int merge_ended(struct store *store, const struct job_filter *f, const st
 
 /* ---- The jobs of a tenant -------------------------------------------------------------------- */
 
-/* Whether it is better to look at all jobs of the tenant: there are fewer than would be met, as a
- * rule, until `limit` of them are found among those of all tenants; 0: if all of these are met. */
+/* Whether it costs less to look at all jobs of the tenant: they are fewer than the jobs of all
+ * tenants that would be read, on average, to find `limit` of the tenant's. `limit` 0: all jobs of
+ * all tenants would be read. */
 static int is_small_tenant(struct store *store, const struct job_filter *f, size_t limit, bool *ret,
                            struct redrive_err *err)
 {
@@ -206,8 +209,7 @@ static int is_small_tenant(struct store *store, const struct job_filter *f, size
     return rc < 0 ? rc : 0;
 }
 
-/* The seqs of all jobs of the tenant that match; the index has nothing of the rows, so that these
- * are joined in the order of the tables. */
+/* All jobs of the tenant. The index has seqs only, so that the rows are joined in this order. */
 #define OF_TENANT                                                                              \
     " FROM specs s CROSS JOIN job_states j ON j.seq = s.seq" JOB_ERROR " WHERE s.tenant_id = " \
     "(SELECT tenant_id FROM tenants WHERE name = ?1)"
@@ -235,14 +237,14 @@ int sqlite_list(struct store *store, const struct job_filter *filter, struct job
 {
     struct buf sql;
     job_page_release(ret);
-    if (filter->limit < 1 || filter->limit > STORE_PAGE_MAX)
-        return err_set(err, REDRIVE_E_RANGE, "a page has 1 to %d jobs, not %zu", STORE_PAGE_MAX,
-                       filter->limit);
+    int rc = store_check_limit(filter->limit, "jobs", err);
+    if (rc != 0)
+        return rc;
     bool is_small = false;
     const bool is_ended = filter->order == ORDER_FINISHED && filter->states != 0 &&
                           (filter->states & ~ENDED_MASK) == 0;
     buf_init(&sql, SQL_LIST_MAX);
-    int rc = view_begin(store, err);
+    rc = view_begin(store, err);
     if (rc == 0)
         rc = is_small_tenant(store, filter, filter->limit + 1, &is_small, err);
     const bool by_end = is_ended && !is_small;
@@ -302,27 +304,14 @@ int sqlite_lookup(struct store *store, const struct job_name *names, size_t n, s
 
 /* ---- Groups ---------------------------------------------------------------------------------- */
 
-struct group {
-    struct group_count count;
-    int64_t example;
-};
-
-static bool is_larger(const struct group *a, const struct group *b)
-{
-    if (a->count.count != b->count.count)
-        return a->count.count > b->count.count;
-    if (a->count.last_ms != b->count.last_ms)
-        return a->count.last_ms > b->count.last_ms;
-    return a->example > b->example;
-}
-
 /* Keeps the largest groups, in order; the array has room for `limit` of them. */
-static size_t keep_group(struct group *groups, size_t n, size_t limit, const struct group *group)
+static size_t keep_group(struct group_count *groups, size_t n, size_t limit,
+                         const struct group_count *group)
 {
     size_t at = n;
-    if (group->count.count == 0)
+    if (group->count == 0)
         return n;
-    while (at > 0 && is_larger(group, &groups[at - 1]))
+    while (at > 0 && group_count_order(group, &groups[at - 1]) < 0)
         at--;
     if (at == limit)
         return n;
@@ -333,39 +322,38 @@ static size_t keep_group(struct group *groups, size_t n, size_t limit, const str
 }
 
 /* Rows come by fingerprint, then end, then seq: the last of a group is its example. */
-static int count_groups(struct store *store, sqlite3_stmt *st, size_t limit, struct group *groups,
-                        size_t *ret_n, struct redrive_err *err)
+static int count_groups(struct store *store, sqlite3_stmt *st, size_t limit,
+                        struct group_count *groups, size_t *ret_n, struct redrive_err *err)
 {
-    struct group now = {0};
+    struct group_count now = {0};
     int rc;
     *ret_n = 0;
     while ((rc = sql_step(store, st, err)) > 0) {
         uint64_t fingerprint = (uint64_t)sqlite3_column_int64(st, 0);
         int64_t ms = sqlite3_column_int64(st, 1);
-        if (fingerprint != now.count.fingerprint) {
+        if (fingerprint != now.fingerprint) {
             *ret_n = keep_group(groups, *ret_n, limit, &now);
-            now = (struct group){.count = {.fingerprint = fingerprint, .first_ms = ms}};
+            now = (struct group_count){.fingerprint = fingerprint, .first_ms = ms};
         }
-        now.count.count++;
-        now.count.last_ms = ms;
-        now.example = sqlite3_column_int64(st, 2);
+        now.count++;
+        now.last_ms = ms;
+        now.example.status.seq = sqlite3_column_int64(st, 2);
     }
     *ret_n = keep_group(groups, *ret_n, limit, &now);
     return rc;
 }
 
-static int read_example(struct store *store, const struct group *group, struct group_page *page,
+/* Replaces the seq of a group's example by the job. */
+static int read_example(struct store *store, struct group_count *group, struct arena *arena,
                         struct redrive_err *err)
 {
     sqlite3_stmt *st = sql_use(store, STATEMENT_JOB_READ, err);
     if (!st)
         return store->last_error;
-    struct group_count *ret = &page->groups[page->n++];
-    *ret = group->count;
-    bind_int(st, 1, group->example);
+    bind_int(st, 1, group->example.status.seq);
     int rc = sql_step(store, st, err);
     if (rc > 0)
-        rc = job_read(store, st, &page->arena, &ret->example, err);
+        rc = job_read(store, st, arena, &group->example, err);
     sqlite3_reset(st);
     return rc;
 }
@@ -375,10 +363,8 @@ static int list_groups(struct store *store, const struct job_filter *filter, str
 {
     struct buf sql;
     sqlite3_stmt *st = NULL;
-    size_t n;
-    struct group *groups = arena_array(&ret->arena, filter->limit, sizeof *groups);
     ret->groups = arena_array(&ret->arena, filter->limit, sizeof *ret->groups);
-    if (!groups || !ret->groups)
+    if (!ret->groups)
         return err_nomem(err);
     bool is_small;
     int rc = is_small_tenant(store, filter, 0, &is_small, err);
@@ -391,9 +377,9 @@ static int list_groups(struct store *store, const struct job_filter *filter, str
     if (rc == 0)
         rc = prepare(store, &sql, filter, &st, err);
     if (rc == 0)
-        rc = count_groups(store, st, filter->limit, groups, &n, err);
-    for (size_t i = 0; rc == 0 && i < n; i++)
-        rc = read_example(store, &groups[i], ret, err);
+        rc = count_groups(store, st, filter->limit, ret->groups, &ret->n, err);
+    for (size_t i = 0; rc == 0 && i < ret->n; i++)
+        rc = read_example(store, &ret->groups[i], &ret->arena, err);
     sqlite3_finalize(st);
     buf_release(&sql);
     return rc;
@@ -403,10 +389,10 @@ int sqlite_groups(struct store *store, const struct job_filter *filter, struct g
                   struct redrive_err *err)
 {
     group_page_release(ret);
-    if (filter->limit < 1 || filter->limit > STORE_PAGE_MAX)
-        return err_set(err, REDRIVE_E_RANGE, "a page has 1 to %d groups, not %zu", STORE_PAGE_MAX,
-                       filter->limit);
-    int rc = view_begin(store, err);
+    int rc = store_check_limit(filter->limit, "groups", err);
+    if (rc != 0)
+        return rc;
+    rc = view_begin(store, err);
     if (rc == 0)
         rc = list_groups(store, filter, ret, err);
     view_end(store);

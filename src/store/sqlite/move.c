@@ -1,8 +1,8 @@
-/* The moves of jobs: the transition computes, this writes down. */
+/* move.c - the moves of jobs: writes down what the transition computes. */
 #include "base/err.h"
 #include "store/sqlite/private.h"
 
-/* A line of the history, which an error of the row points to. */
+/* Adds a row of the history; the job's row points to it if it has the job's error. */
 static int add_attempt(struct store *store, const struct transition *t, struct row *row,
                        struct redrive_err *err)
 {
@@ -30,8 +30,7 @@ static int add_attempt(struct store *store, const struct transition *t, struct r
     return rc;
 }
 
-static int write_result(struct store *store, int64_t seq, struct str result,
-                        struct redrive_err *err)
+int result_write(struct store *store, int64_t seq, struct str result, struct redrive_err *err)
 {
     sqlite3_stmt *st = sql_use(store, STATEMENT_RESULT_WRITE, err);
     if (!st)
@@ -41,9 +40,9 @@ static int write_result(struct store *store, int64_t seq, struct str result,
     return sql_run(store, st, err);
 }
 
-/* Another payload needs another sum over the whole. */
-static int edit(struct store *store, const struct row *row, struct str payload,
-                struct redrive_err *err)
+/* Writes another payload, and the sum over the whole spec. */
+static int write_payload(struct store *store, const struct row *row, struct str payload,
+                         struct redrive_err *err)
 {
     struct arena arena;
     struct job job;
@@ -72,9 +71,9 @@ out:
     return rc;
 }
 
-/* It lives again. 1: it holds its key, if it has one, and its deadline; 0: another live job holds
- * the key. */
-static int come_back(struct store *store, const struct row *row, struct redrive_err *err)
+/* For a job that becomes live again: takes its key, if it has one, and its deadline. 1, or 0 when
+ * another live job holds the key. */
+static int take_key_again(struct store *store, const struct row *row, struct redrive_err *err)
 {
     if (row->has_key) {
         int rc = sql_run_for(store, STATEMENT_KEY_TAKE, row->seq, err);
@@ -92,11 +91,11 @@ static int write_down(struct store *store, const struct move *move, const struct
     if (t->adds_attempt)
         rc = add_attempt(store, t, row, err);
     if (rc == 0 && t->replaces_result)
-        rc = write_result(store, row->seq, row->s.result, err);
+        rc = result_write(store, row->seq, row->s.result, err);
     if (rc == 0 && t->replaces_payload)
-        rc = edit(store, row, move->change->payload, err);
+        rc = write_payload(store, row, move->change->payload, err);
     if (move->kind == MOVE_START && !row->s.worker.ptr)
-        row->s.worker = STR(""); /* absent would leave the last one */
+        row->s.worker = STR(""); /* NULL would keep the last worker */
     return rc == 0 ? row_write(store, row, t, err) : rc;
 }
 
@@ -118,7 +117,7 @@ static int move_one(struct store *store, const struct move *move, struct move_re
     if (t.removes_job)
         return row_remove(store, &row, err);
     if (t.key == KEY_IS_TAKEN) {
-        rc = come_back(store, &row, err);
+        rc = take_key_again(store, &row, err);
         if (rc <= 0) {
             *ret = (struct move_result){.code = REDRIVE_E_EXISTS, .state = row.was};
             return rc;

@@ -1,6 +1,10 @@
+/* open.c - opening and setting up the file, and the table of slots. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
+#include <sqlite3.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -10,14 +14,95 @@
 #include "base/rng.h"
 #include "base/time/clock.h"
 #include "store/sqlite/private.h"
-#include "store/sqlite/schema.h"
-#include "store/sqlite/vfs.h"
 
 #define APPLICATION_ID  0x52647276 /* "Rdrv", in the header of the file */
 #define BUSY_DEFAULT_MS 5000
 #define SCRATCH_MAX     ((size_t)1 << 20)
 
-/* Chosen, not tuned: enough for the head of every index, little enough to state. */
+/* ---- Read errors ----------------------------------------------------------------------------- */
+
+/* SQLite takes EIO for a damaged file system (SQLITE_IOERR_CORRUPTFS) and then reports
+ * SQLITE_CORRUPT, the code of a damaged database. With this VFS it is SQLITE_IOERR_READ: temporary,
+ * to be tried again. Files are opened by SQLite's default VFS; only their xRead is replaced. Other
+ * databases that the process may have open are left alone. */
+#define VFS_NAME "redrive"
+
+/* Guards what follows; files that are open read it without. */
+static pthread_mutex_t vfs_mutex = PTHREAD_MUTEX_INITIALIZER;
+static sqlite3_vfs vfs;             /* the default one, but for xOpen */
+static const sqlite3_vfs *original; /* NULL: not set up yet */
+
+/* The methods of its files, but for xRead: those of databases and of logs differ, but for xRead.
+ * Entries are added and never change, so that open files may use them without the mutex. */
+#define MAX_METHODS 4
+static struct {
+    sqlite3_io_methods methods;
+    const sqlite3_io_methods *original;
+} vfs_methods[MAX_METHODS];
+static size_t n_vfs_methods;
+static int (*original_read)(sqlite3_file *, void *, int, sqlite3_int64);
+
+static int read_file(sqlite3_file *file, void *bytes, int n, sqlite3_int64 offset)
+{
+    const int rc = original_read(file, bytes, n, offset);
+    return rc == SQLITE_IOERR_CORRUPTFS ? SQLITE_IOERR_READ : rc;
+}
+
+/* A file with another xRead keeps it. */
+static void replace_read(sqlite3_file *file)
+{
+    size_t i = 0;
+    pthread_mutex_lock(&vfs_mutex);
+    if (!original_read)
+        original_read = file->pMethods->xRead;
+    while (i < n_vfs_methods && vfs_methods[i].original != file->pMethods)
+        i++;
+    if (i == n_vfs_methods && i < MAX_METHODS && file->pMethods->xRead == original_read) {
+        vfs_methods[i].methods = *file->pMethods;
+        vfs_methods[i].methods.xRead = read_file;
+        vfs_methods[i].original = file->pMethods;
+        n_vfs_methods++;
+    }
+    if (i < n_vfs_methods)
+        file->pMethods = &vfs_methods[i].methods;
+    pthread_mutex_unlock(&vfs_mutex);
+}
+
+static int open_file(sqlite3_vfs *self, const char *name, sqlite3_file *file, int flags,
+                     int *ret_flags)
+{
+    (void)self;
+    const int rc = original->xOpen((sqlite3_vfs *)original, name, file, flags, ret_flags);
+    if (rc == SQLITE_OK && file->pMethods)
+        replace_read(file);
+    return rc;
+}
+
+/* The name of the VFS for sqlite3_open_v2, registered if need be; NULL (the default VFS) when that
+ * is impossible. Any thread. */
+static const char *vfs_name(void)
+{
+    pthread_mutex_lock(&vfs_mutex);
+    if (!original) {
+        const sqlite3_vfs *found = sqlite3_vfs_find(NULL);
+        if (found) {
+            vfs = *found;
+            vfs.pNext = NULL;
+            vfs.zName = VFS_NAME;
+            vfs.xOpen = open_file;
+            original = found;
+        }
+    }
+    /* If SQLite was shut down and started again, the VFS is no longer registered. */
+    const bool is_there = original && (sqlite3_vfs_find(VFS_NAME) == &vfs ||
+                                       sqlite3_vfs_register(&vfs, 0) == SQLITE_OK);
+    pthread_mutex_unlock(&vfs_mutex);
+    return is_there ? VFS_NAME : NULL;
+}
+
+/* ---- Opening --------------------------------------------------------------------------------- */
+
+/* The cache has room for the upper levels of every index. */
 static const char PREPARE[] = "PRAGMA cache_size = -16384;"
                               "PRAGMA temp_store = MEMORY;"
                               "PRAGMA mmap_size = 0;"
@@ -28,8 +113,7 @@ static const char AFTER_WAL[] = "PRAGMA synchronous = FULL;";
 /* For versions of SQLite whose own checkpoints are sound; see checkpoint.h. */
 static const char AUTOMATIC[] = "PRAGMA wal_autocheckpoint = 4000;";
 
-/* SQLite knows names that are no files (":memory:", "file:…"); a path with a slash is always one.
- */
+/* Some names are no files to SQLite (":memory:", "file:…"); a path with a slash always is one. */
 static char *path_of(struct str place)
 {
     char *path = malloc(place.len + 3);
@@ -40,7 +124,6 @@ static char *path_of(struct str place)
     return path;
 }
 
-/* There is no store, and none can be set up. */
 static int no_folder(const char *path, struct redrive_err *err)
 {
     err_set(err, REDRIVE_E_STATE, "cannot open the store: its folder is not there");
@@ -125,12 +208,12 @@ static int run_script(struct store *store, const char *sql, struct redrive_err *
     return rc == SQLITE_OK ? 0 : sql_error(store, rc, err);
 }
 
-/* The version of the store, 0 for an empty file, or an error for what is none of ours. */
+/* The version of the store, 0 for an empty file, or an error for a file of another program. */
 static int read_any_version(struct store *store, int64_t *ret, struct redrive_err *err)
 {
     int64_t application = 0, tables = 0;
     *ret = 0;
-    /* One look at all three: between two looks another process may set the store up. */
+    /* All three in one transaction: another process may set the store up in between. */
     const bool is_own_look = sqlite3_get_autocommit(store->db);
     int rc = is_own_look ? run_script(store, "BEGIN", err) : 0;
     if (rc == 0)
@@ -171,7 +254,7 @@ static int read_version(struct store *store, int64_t *ret, struct redrive_err *e
     return 0;
 }
 
-/* Turning the log on needs the file alone, and SQLite's own waiting does not cover it. */
+/* Turning the log on needs an exclusive lock, for which SQLite's busy timeout does not wait. */
 static int use_wal(struct store *store, int64_t busy_wait_ms, struct redrive_err *err)
 {
     const int64_t until_ms = clock_monotonic_ms() + busy_wait_ms;
@@ -185,7 +268,7 @@ static int use_wal(struct store *store, int64_t busy_wait_ms, struct redrive_err
     }
 }
 
-/* Several processes may get here at once: the first one does it, the others look again. */
+/* Several processes may get here at once: the first one migrates, the others find it done. */
 static int migrate(struct store *store, struct redrive_err *err)
 {
     int64_t version;
@@ -235,8 +318,8 @@ static int set_up(struct store *store, const struct store_options *options, int6
     return rc;
 }
 
-/* Statistics of memory cost a lock for each allocation, and nobody reads them. Too late, and no
- * harm, once SQLite has been used. */
+/* Statistics of memory cost a lock for each allocation, and are not used. Has no effect once SQLite
+ * has been used. */
 static void own_process(void)
 {
     sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);

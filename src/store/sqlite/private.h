@@ -1,7 +1,7 @@
-/* private.h - what the files of the SQLite store share, and nobody else sees.
+/* private.h - what the files of the SQLite store share.
  *
  * Invariants
- *   1. Whatever is written is written between begin and commit, in one BEGIN IMMEDIATE.
+ *   1. All writes happen between begin and commit, in one BEGIN IMMEDIATE.
  *   2. A statement that has been stepped is reset before its slot returns, so that no read
  *      transaction outlives a call and the log can always be checkpointed.
  *   3. What the handle keeps in memory (partitions, the counts that a transaction has moved, the
@@ -15,8 +15,8 @@
 
 #include "base/mem/map.h"
 #include "base/text/buf.h"
-#include "store/row_cache.h"
-#include "store/sql_partitions.h"
+#include "store/job.h"
+#include "store/sql_cache.h"
 #include "store/sqlite/checkpoint.h"
 #include "store/sqlite/statements.h"
 #include "store/store.h"
@@ -25,6 +25,12 @@
 /* The numbers that STATEMENT_ROW_WRITE binds from 1 on, and which of them is NULL rather than 0. */
 #define ROW_NUMBERS  14
 #define ROW_ERROR_AT 13
+
+/* The scripts of schema/, embedded when the program is built. Script n brings a store from version
+ * n to version n + 1; a store's version is its user_version. Statements of a script that has been
+ * released never change: changes come in a new script. */
+extern const char *const STORE_SCRIPTS[];
+extern const int STORE_SCRIPTS_COUNT;
 
 struct store {
     struct store_base base;
@@ -41,12 +47,12 @@ struct store {
     int64_t shared_version;
     int64_t pauses_version; /* the shared version that `pauses` was read at */
     int64_t data_version;   /* changes when another connection has committed */
-    bool told_of_move;      /* a wait has ended because the file was removed */
+    bool told_of_move;      /* a wait has returned because the file was removed */
     int64_t last_tenant;    /* that had a turn in a claim */
     struct map pauses;      /* of tenant and queue */
     struct partitions partitions;
-    struct row_cache kept; /* rows that were read or written lately, as long as no other handle can
-                            * have changed them; their strings are absent */
+    struct row_cache kept; /* rows that were read or written lately and that no other handle can
+                            * have changed; their strings are absent */
     bool row_is_bound;
     int64_t row_bound[ROW_NUMBERS]; /* to the statement that writes a row */
     struct buf scratch;
@@ -72,10 +78,10 @@ int sql_exec(struct store *store, enum statement which, struct redrive_err *err)
 /* The first column of the first row of a statement that is not kept; untouched if there is none. */
 int sql_number(struct store *store, const char *sql, int64_t *ret, struct redrive_err *err);
 
-/* Turns the connection's last error into one of ours, with a hint. */
+/* Turns the last error of the connection into a code of Redrive, with a hint. */
 int sql_error(struct store *store, int rc, struct redrive_err *err);
 
-/* Rows that contradict each other. */
+/* REDRIVE_E_CORRUPT: rows contradict each other. */
 int sql_damaged(struct store *store, int64_t seq, const char *what, struct redrive_err *err);
 
 /* Strings are borrowed until the statement has run. An absent string is NULL; bind_key makes it
@@ -90,14 +96,12 @@ struct str column_str(sqlite3_stmt *st, int i);
 /* A copy in the arena; NULL gives the absent string. */
 struct str column_dup(sqlite3_stmt *st, int i, struct arena *arena);
 
-/* ---- partitions.c ---------------------------------------------------------------------------- */
-
 /* Finds it, and with `add` makes it; *ret is NULL when there is none. */
 int partition_named(struct store *store, struct str tenant, struct str queue, struct str task,
                     bool add, struct partition **ret, struct redrive_err *err);
 int partition_numbered(struct store *store, int64_t id, struct partition **ret,
                        struct redrive_err *err);
-/* Writes what was counted. */
+/* Writes the counts that the transaction has changed. */
 int partitions_flush(struct store *store, struct redrive_err *err);
 
 /* ---- transaction.c --------------------------------------------------------------------------- */
@@ -111,11 +115,26 @@ int sqlite_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_notificat
 void sqlite_upkeep(struct store *store);
 /* REDRIVE_E_STATE unless a transaction is open. */
 int transaction_needed(struct store *store, struct redrive_err *err);
-/* One view for a read of several statements; within a transaction the transaction's own. */
+/* One snapshot for a read of several statements; within a transaction that of the transaction. */
 int view_begin(struct store *store, struct redrive_err *err);
 void view_end(struct store *store);
 
 /* ---- row.c: the part of a job that moves ----------------------------------------------------- */
+
+/* The column `packed_status` of jobs: numbers that no view shows and no search uses. Each column
+ * costs time in every write, even when it is empty, and most of these numbers are 0 for most jobs:
+ * so they are one column. The token comes first, in eight bytes, lowest first, even if it is 0: a
+ * row that keeps its length is overwritten in place. The others follow in variable length (seven
+ * bits a byte, lowest first, the top bit: more follows), without the zeros at the end. NULL: all
+ * are 0. */
+#define PACKED_NUMBERS    7
+#define PACKED_STATUS_MAX (8 + PACKED_NUMBERS * 10)
+
+/* Writes the numbers into `ret`; returns the length, 0 when all are 0. */
+size_t packed_status_pack(const struct job_status *s, unsigned char ret[PACKED_STATUS_MAX]);
+
+/* False for bytes that packed_status_pack does not write; the status is then half filled. */
+bool packed_status_unpack(const unsigned char *bytes, size_t len, struct job_status *ret);
 
 struct row {
     int64_t seq;
@@ -130,40 +149,35 @@ struct row {
 
 /* The column sort_key, by which jobs of a state are ordered: see the schema. */
 int64_t sort_key_ready(const struct partition *partition, int32_t priority);
-/* Takes the time out of the sort_key that stands for it, and all that is packed in the column
- * packed_status. False when that is damaged. */
+/* Sets the time that the sort_key stands for, and the numbers of the column packed_status. False
+ * when that is damaged. */
 bool status_set(struct job_status *s, int64_t sort_key, sqlite3_stmt *st, int packed_status_column);
 
 /* 1, 0 when there is none, or a negative code. */
 int row_read(struct store *store, int64_t seq, struct row *ret, struct redrive_err *err);
-/* Writes it back after a move, and what depends on its state. */
+/* Writes it after a move, and what depends on its state. */
 int row_write(struct store *store, struct row *row, const struct transition *t,
               struct redrive_err *err);
-/* Notes a job that waits for its time now; row_write does so by itself, and takes it away. */
+/* Adds a job to time_locked; row_write does so by itself, and removes it. */
 int time_lock(struct store *store, const struct partition *partition, int64_t process_after_ms,
               int64_t seq, struct redrive_err *err);
-/* Takes a job away with all that belongs to it. */
+/* Removes a job with all that belongs to it. */
 int row_remove(struct store *store, struct row *row, struct redrive_err *err);
 
-/* Keeps the row as it now is in the file; the row of a fresh job: no attempt, no error. */
+/* Keeps the row as it is in the file now; row_keep_job: that of a fresh job, without attempts. */
 void row_keep(struct store *store, const struct row *row);
 void row_keep_job(struct store *store, struct partition *partition, const struct job *job);
 
-/* Adds a whole row that comes from another store, and what stands beside it by its state. */
+/* Adds the row of a job of another store, and what depends on its state. */
 int row_import(struct store *store, const struct row *row, struct redrive_err *err);
 
-/* ---- submit.c: what a new job writes beside its row ------------------------------------------ */
+/* ---- move.c ---------------------------------------------------------------------------------- */
 
-/* REDRIVE_E_EXISTS, without an error, when the id is taken. */
-int spec_add(struct store *store, const struct job_spec *spec, const struct partition *partition,
-             int64_t seq, int64_t created_ms, struct redrive_err *err);
-int deadline_add(struct store *store, int64_t deadline_ms, int64_t seq, struct redrive_err *err);
-int key_add(struct store *store, const struct job_spec *spec, const struct partition *partition,
-            int64_t seq, bool is_live, struct redrive_err *err);
+int result_write(struct store *store, int64_t seq, struct str result, struct redrive_err *err);
 
 /* ---- read.c: whole jobs ---------------------------------------------------------------------- */
 
-/* The sum over what does not change, by which damage is noticed. */
+/* The checksum of a spec, by which damage is noticed. */
 uint64_t spec_sum(int64_t seq, const struct job_spec *spec);
 
 /* A page that is being filled. */
@@ -176,7 +190,7 @@ int page_start(struct page_maker *maker, struct store *store, struct job_page *p
                size_t capacity, struct redrive_err *err);
 /* Makes room for one more than the capacity, if it is used up. False: no memory. */
 bool page_make_room(struct page_maker *maker);
-/* Adds the job that a statement of JOB_COLUMNS stands on. */
+/* Adds the job of the current row of a statement of JOB_COLUMNS. */
 int page_add(struct page_maker *maker, sqlite3_stmt *st, struct redrive_err *err);
 int page_add_numbered(struct page_maker *maker, int64_t seq, struct redrive_err *err);
 int job_read(struct store *store, sqlite3_stmt *st, struct arena *arena, struct job *ret,
@@ -187,24 +201,25 @@ int page_fill(struct store *store, sqlite3_stmt *st, size_t capacity, struct job
 
 /* ---- claim.c and turns.c: ready jobs of few partitions, and of many -------------------------- */
 
-/* Where the queue and the task of a partition stand in a filter. */
+/* The index of a partition's queue and of its task in a filter. */
 struct partition_place {
     size_t queue;
     size_t task;
 };
 
-/* Whether the filter wants jobs of this partition. */
+/* Reads which queues are paused, if that may have changed. */
+int claim_read_pauses(struct store *store, struct redrive_err *err);
+/* Whether the filter wants jobs of this partition; after claim_read_pauses. */
 bool claim_wants(struct store *store, const struct claim_filter *filter,
                  const struct partition *partition, struct partition_place *ret);
 
-/* Goes on to the ready job of a partition that follows the one with this priority and seq; after
- * READY_START it is the first. 1, 0 when there is none, or a negative code. */
+/* Goes on to the ready job of a partition after the one with this priority and seq; from
+ * READY_START to the first. 1, 0 when there is none, or a negative code. */
 #define READY_START INT64_MAX
 int ready_after(struct store *store, int64_t partition_id, int64_t *priority, int64_t *seq,
                 struct redrive_err *err);
 
-/* Fills the page from these partitions, or, when they are NULL, from all there are. */
-struct claim_totals;
+/* Fills the page from these partitions; NULL: from all that have ready jobs. */
 int turns_take(struct page_maker *maker, const struct claim_filter *filter, size_t limit,
                struct partition **partitions, size_t n_partitions, struct claim_totals *totals,
                struct redrive_err *err);

@@ -1,14 +1,17 @@
+/* row.c - the part of a job that moves, its packed numbers, and the partition that it names. */
+#include <endian.h>
+#include <string.h>
+
 #include "base/err.h"
 #include "core/state.h"
 #include "store/sqlite/private.h"
-#include "store/sqlite/packed_status.h"
 
 int64_t sort_key_ready(const struct partition *partition, int32_t priority)
 {
     return partition->id << 32 | (int64_t)((uint32_t)INT32_MAX - (uint32_t)priority);
 }
 
-static int64_t rank_of(const struct row *row)
+static int64_t sort_key_of(const struct row *row)
 {
     const struct job_status *s = &row->s;
     switch (s->state) {
@@ -119,7 +122,7 @@ int time_lock(struct store *store, const struct partition *partition, int64_t pr
     return sql_run(store, st, err);
 }
 
-/* Puts it on the list of its state, the one of the time-locked or that of the parked. */
+/* Adds it to the table of its state, if that has one: time_locked or parked. */
 static int enter_state(struct store *store, const struct row *row, struct redrive_err *err)
 {
     const struct job_status *s = &row->s;
@@ -135,9 +138,9 @@ static int enter_state(struct store *store, const struct row *row, struct redriv
     return sql_run(store, st, err);
 }
 
-/* What stands beside the row and depends on its state. */
-static int follow(struct store *store, const struct row *row, enum key_move key,
-                  struct redrive_err *err)
+/* Writes what is kept beside the row and depends on its state. */
+static int write_sides(struct store *store, const struct row *row, enum key_move key,
+                       struct redrive_err *err)
 {
     const enum redrive_state from = row->was, to = row->s.state;
     int rc = 0;
@@ -151,24 +154,14 @@ static int follow(struct store *store, const struct row *row, enum key_move key,
     return rc == 0 ? enter_state(store, row, err) : rc;
 }
 
-int row_write(struct store *store, struct row *row, const struct transition *t,
-              struct redrive_err *err)
+/* In the order of STATEMENT_ROW_WRITE and STATEMENT_JOB_IMPORT. */
+static inline void list_numbers(const struct row *row, int64_t ret[ROW_NUMBERS])
 {
-    /* Before its time is overwritten. */
-    int rc = row->was < REDRIVE_STATE_QUEUED && row->was != row->s.state
-                 ? sql_run_for(store, STATEMENT_TIME_UNLOCK, row->seq, err)
-                 : 0;
-    if (rc != 0)
-        return rc;
-    sqlite3_stmt *st = sql_use(store, STATEMENT_ROW_WRITE, err);
-    if (!st)
-        return store->last_error;
     const struct job_status *s = &row->s;
-    unsigned char packed[PACKED_STATUS_MAX];
-    const int64_t values[] = {
+    const int64_t numbers[ROW_NUMBERS] = {
         row->seq,
         (int64_t)s->state,
-        rank_of(row),
+        sort_key_of(row),
         row->partition->id,
         s->process_after_ms,
         s->attempts,
@@ -181,29 +174,53 @@ int row_write(struct store *store, struct row *row, const struct transition *t,
         row->error_at,
         (int64_t)s->fingerprint,
     };
-    _Static_assert(sizeof values == sizeof store->row_bound, "one for each");
+    memcpy(ret, numbers, sizeof numbers);
+}
+
+static inline void bind_number(sqlite3_stmt *st, int i, int64_t number)
+{
+    if (number == 0 && i == ROW_ERROR_AT)
+        sqlite3_bind_null(st, i);
+    else
+        bind_int(st, i, number);
+}
+
+int row_write(struct store *store, struct row *row, const struct transition *t,
+              struct redrive_err *err)
+{
+    /* Before process_after_ms is overwritten, by which it is found. */
+    int rc = row->was < REDRIVE_STATE_QUEUED && row->was != row->s.state
+                 ? sql_run_for(store, STATEMENT_TIME_UNLOCK, row->seq, err)
+                 : 0;
+    if (rc != 0)
+        return rc;
+    sqlite3_stmt *st = sql_use(store, STATEMENT_ROW_WRITE, err);
+    if (!st)
+        return store->last_error;
+    const struct job_status *s = &row->s;
+    unsigned char packed[PACKED_STATUS_MAX];
+    int64_t values[ROW_NUMBERS];
+    list_numbers(row, values);
     for (size_t i = 0; i < ROW_NUMBERS; i++) {
-        /* What is bound stays bound, and most numbers are those of the row before. */
+        /* Bindings stay, and most numbers are those of the row that was written before. */
         if (store->row_is_bound && store->row_bound[i] == values[i])
             continue;
-        bind_int(st, (int)i + 1, values[i]);
-        if (values[i] == 0 && i + 1 == ROW_ERROR_AT)
-            sqlite3_bind_null(st, ROW_ERROR_AT);
+        bind_number(st, (int)i + 1, values[i]);
     }
     memcpy(store->row_bound, values, sizeof values);
     store->row_is_bound = true;
-    const size_t packed_status_len = packed_status_pack(s, packed);
-    sqlite3_bind_blob(st, ROW_NUMBERS + 1, packed_status_len ? packed : NULL,
-                      (int)packed_status_len, SQLITE_STATIC);
+    const size_t packed_len = packed_status_pack(s, packed);
+    sqlite3_bind_blob(st, ROW_NUMBERS + 1, packed_len ? packed : NULL, (int)packed_len,
+                      SQLITE_STATIC);
     bind_str(st, ROW_NUMBERS + 2, s->worker);
     rc = sql_run(store, st, err);
     if (rc != 0)
         return rc;
-    rc = follow(store, row, t->key, err);
+    rc = write_sides(store, row, t->key, err);
     if (rc != 0)
         return rc;
     row->was = s->state;
-    /* Whoever has ended is seldom asked for again. */
+    /* A job that has ended is seldom read again. */
     if (state_has_ended(s->state))
         row_cache_drop(&store->kept, row->seq);
     else
@@ -211,7 +228,6 @@ int row_write(struct store *store, struct row *row, const struct transition *t,
     return 0;
 }
 
-/* The keys and the deadline are the spec's. */
 int row_import(struct store *store, const struct row *row, struct redrive_err *err)
 {
     sqlite3_stmt *st = sql_use(store, STATEMENT_JOB_IMPORT, err);
@@ -219,33 +235,20 @@ int row_import(struct store *store, const struct row *row, struct redrive_err *e
         return store->last_error;
     const struct job_status *s = &row->s;
     unsigned char packed[PACKED_STATUS_MAX];
-    bind_int(st, 1, row->seq);
-    bind_int(st, 2, (int64_t)s->state);
-    bind_int(st, 3, rank_of(row));
-    bind_int(st, 4, row->partition->id);
-    bind_int(st, 5, s->process_after_ms);
-    bind_int(st, 6, s->attempts);
-    bind_int(st, 7, s->epoch);
-    bind_int(st, 8, (int64_t)s->reason);
-    bind_int(st, 9, s->updated_ms);
-    bind_int(st, 10, s->started_ms);
-    bind_int(st, 11, s->paused_ms);
-    bind_int(st, 12, (int64_t)s->error.class_);
-    if (row->error_at)
-        bind_int(st, 13, row->error_at);
-    else
-        sqlite3_bind_null(st, 13);
-    bind_int(st, 14, (int64_t)s->fingerprint);
-    bind_str(st, 15, s->worker);
-    const size_t packed_status_len = packed_status_pack(s, packed);
-    sqlite3_bind_blob(st, 16, packed_status_len ? packed : NULL, (int)packed_status_len,
+    int64_t numbers[ROW_NUMBERS];
+    list_numbers(row, numbers);
+    for (int i = 0; i < ROW_NUMBERS; i++)
+        bind_number(st, i + 1, numbers[i]);
+    const size_t packed_len = packed_status_pack(s, packed);
+    sqlite3_bind_blob(st, ROW_NUMBERS + 1, packed_len ? packed : NULL, (int)packed_len,
                       SQLITE_STATIC);
+    bind_str(st, ROW_NUMBERS + 2, s->worker);
     partitions_count(&store->partitions, row->partition, -1, (int)s->state);
     int rc = sql_run(store, st, err);
     return rc == 0 ? enter_state(store, row, err) : rc;
 }
 
-/* The first steps are for jobs that have a key. */
+/* The first steps are only for jobs that have a key. */
 #define STEPS_OF_KEY 2
 
 int row_remove(struct store *store, struct row *row, struct redrive_err *err)
@@ -261,5 +264,180 @@ int row_remove(struct store *store, struct row *row, struct redrive_err *err)
     }
     row_cache_drop(&store->kept, row->seq);
     partitions_count(&store->partitions, row->partition, (int)row->was, -1);
+    return 0;
+}
+
+/* ---- The column packed_status ---------------------------------------------------------------- */
+
+#define TOKEN_BYTES sizeof(uint64_t)
+
+size_t packed_status_pack(const struct job_status *s, unsigned char ret[PACKED_STATUS_MAX])
+{
+    const uint64_t numbers[PACKED_NUMBERS] = {
+        s->permit.generation,
+        (uint64_t)s->first_started_ms,
+        s->permit.probe,
+        s->deferrals,
+        s->crashes,
+        s->parked_by_limit,
+        (uint64_t)s->paused_since_ms,
+    };
+    size_t n = PACKED_NUMBERS, len = 0;
+    while (n > 0 && numbers[n - 1] == 0)
+        n--;
+    if (n == 0 && s->token == 0)
+        return 0;
+    const uint64_t token = htole64(s->token);
+    memcpy(ret, &token, TOKEN_BYTES);
+    len = TOKEN_BYTES;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t left = numbers[i];
+        for (; left > 0x7f; left >>= 7)
+            ret[len++] = (unsigned char)(left | 0x80);
+        ret[len++] = (unsigned char)left;
+    }
+    return len;
+}
+
+/* The numbers after the token. */
+static bool unpack(const unsigned char *bytes, size_t len, uint64_t ret[PACKED_NUMBERS])
+{
+    size_t n = 0;
+    unsigned shift = 0;
+    for (size_t i = 0; i < len; i++) {
+        if (n == PACKED_NUMBERS || shift > 63)
+            return false;
+        ret[n] |= (uint64_t)(bytes[i] & 0x7f) << shift;
+        shift += 7;
+        if (bytes[i] & 0x80)
+            continue;
+        n++;
+        shift = 0;
+    }
+    return shift == 0;
+}
+
+bool packed_status_unpack(const unsigned char *bytes, size_t len, struct job_status *ret)
+{
+    uint64_t numbers[PACKED_NUMBERS] = {0}, token;
+    if (len == 0)
+        return true;
+    if (len < TOKEN_BYTES || !unpack(bytes + TOKEN_BYTES, len - TOKEN_BYTES, numbers) ||
+        numbers[3] > UINT32_MAX || numbers[4] > UINT32_MAX || numbers[5] > 1)
+        return false;
+    memcpy(&token, bytes, TOKEN_BYTES);
+    ret->token = le64toh(token);
+    ret->permit = (struct breaker_permit){.generation = numbers[0], .probe = numbers[2]};
+    ret->first_started_ms = (int64_t)numbers[1];
+    ret->deferrals = (uint32_t)numbers[3];
+    ret->crashes = (uint32_t)numbers[4];
+    ret->parked_by_limit = numbers[5] != 0;
+    ret->paused_since_ms = (int64_t)numbers[6];
+    return true;
+}
+
+/* ---- Partitions ------------------------------------------------------------------------------ */
+
+/* Keeps the partition of the current row of a statement. */
+static int keep_partition(struct store *store, sqlite3_stmt *st, struct partition **ret,
+                          struct redrive_err *err)
+{
+    const struct partition read = {
+        .id = sqlite3_column_int64(st, 0),
+        .tenant_id = sqlite3_column_int64(st, 1),
+        .tenant = column_str(st, 2),
+        .queue = column_str(st, 3),
+        .task = column_str(st, 4),
+    };
+    if (read.id <= 0 || read.id > INT32_MAX)
+        return sql_damaged(store, 0, "a partition has an impossible number", err);
+    return partitions_keep(&store->partitions, &read, ret) ? 0 : err_nomem(err);
+}
+
+static int find_partition(struct store *store, struct str tenant, struct str queue, struct str task,
+                          struct partition **ret, struct redrive_err *err)
+{
+    sqlite3_stmt *st = sql_use(store, STATEMENT_PARTITION_FIND, err);
+    if (!st)
+        return store->last_error;
+    bind_key(st, 1, tenant);
+    bind_key(st, 2, queue);
+    bind_key(st, 3, task);
+    int rc = sql_step(store, st, err);
+    if (rc <= 0)
+        return rc;
+    rc = keep_partition(store, st, ret, err);
+    sqlite3_reset(st);
+    return rc;
+}
+
+static int add_partition(struct store *store, struct str tenant, struct str queue, struct str task,
+                         struct redrive_err *err)
+{
+    sqlite3_stmt *st = sql_use(store, STATEMENT_TENANT_ADD, err);
+    if (!st)
+        return store->last_error;
+    bind_key(st, 1, tenant);
+    int rc = sql_run(store, st, err);
+    if (rc != 0)
+        return rc;
+    st = sql_use(store, STATEMENT_PARTITION_ADD, err);
+    if (!st)
+        return store->last_error;
+    bind_key(st, 1, tenant);
+    bind_key(st, 2, queue);
+    bind_key(st, 3, task);
+    store->partitions.added = true;
+    return sql_run(store, st, err);
+}
+
+int partition_named(struct store *store, struct str tenant, struct str queue, struct str task,
+                    bool add, struct partition **ret, struct redrive_err *err)
+{
+    int rc = partitions_get(&store->partitions, tenant, queue, task, ret, err);
+    if (rc != 0 || *ret)
+        return rc;
+    rc = find_partition(store, tenant, queue, task, ret, err);
+    if (rc != 0 || *ret || !add)
+        return rc;
+    rc = add_partition(store, tenant, queue, task, err);
+    return rc != 0 ? rc : find_partition(store, tenant, queue, task, ret, err);
+}
+
+int partition_numbered(struct store *store, int64_t id, struct partition **ret,
+                       struct redrive_err *err)
+{
+    *ret = partitions_at(&store->partitions, id);
+    if (*ret)
+        return 0;
+    sqlite3_stmt *st = sql_use(store, STATEMENT_PARTITION_READ, err);
+    if (!st)
+        return store->last_error;
+    bind_int(st, 1, id);
+    int rc = sql_step(store, st, err);
+    if (rc == 0)
+        return sql_damaged(store, 0, "jobs stand in a partition that is not there", err);
+    if (rc < 0)
+        return rc;
+    rc = keep_partition(store, st, ret, err);
+    sqlite3_reset(st);
+    return rc;
+}
+
+int partitions_flush(struct store *store, struct redrive_err *err)
+{
+    for (struct partition *partition = store->partitions.touched; partition;
+         partition = partition->next_touched) {
+        sqlite3_stmt *st = sql_use(store, STATEMENT_PARTITION_COUNT, err);
+        if (!st)
+            return store->last_error;
+        bind_int(st, 1, partition->id);
+        for (int i = 0; i < REDRIVE_STATE_COUNT; i++)
+            bind_int(st, i + 2, partition->moved[i]);
+        int rc = sql_run(store, st, err);
+        if (rc != 0)
+            return rc;
+    }
+    partitions_written(&store->partitions);
     return 0;
 }

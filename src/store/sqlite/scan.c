@@ -1,15 +1,16 @@
-/* Jobs by an index. Each index gives seqs, with the time that it goes by; the jobs are then read by
- * their seqs. */
+/* scan.c - jobs by an index. Each index gives seqs, with the time that it is ordered by; the jobs
+ * are then read by their seqs. */
 #include "base/err.h"
 #include "store/sqlite/private.h"
 
 #define PAGE_MAX  ((size_t)65536)
 #define STALE_MAX 256
-#define SOME      ((size_t)16) /* most scans find few */
+#define FIRST_MAX ((size_t)16) /* room at first: most scans find few */
 
-/* ---- What is told of a job ------------------------------------------------------------------- */
+/* ---- What is given of a job -------------------------------------------------------------------
+ */
 
-/* The part that moves; the row is kept for the move that is made of it. */
+/* The part that moves; the row is kept for the move that follows. */
 static int add_row(struct page_maker *maker, int64_t seq, struct redrive_err *err)
 {
     struct store *store = maker->store;
@@ -45,7 +46,7 @@ static int add_policy(struct page_maker *maker, int64_t seq, struct redrive_err 
     return rc < 0 ? rc : page->arena.failed ? err_nomem(err) : 0;
 }
 
-/* Whether it is the row that is damaged, rather than the file. */
+/* Whether only the row is damaged, and not the file. */
 static bool is_damaged_row(struct store *store, int rc)
 {
     const int code = sqlite3_errcode(store->db) & 0xff;
@@ -70,7 +71,7 @@ static int add_job(struct page_maker *maker, const struct scan *scan, int64_t se
     return rc;
 }
 
-/* Whether the job that stands next is one too many. */
+/* Whether the page has as many as were asked for; the next job is then not read. */
 static bool is_full(struct page_maker *maker, const struct scan *scan)
 {
     maker->page->more = maker->page->n == scan->limit;
@@ -104,7 +105,7 @@ static int scan_times(struct page_maker *maker, struct scan *scan, struct redriv
     return rc;
 }
 
-/* Rows of jobs that have ended or are gone, found on the way. */
+/* Deadlines of jobs that have ended or are gone, to be removed. */
 struct stale {
     struct {
         int64_t deadline_ms;
@@ -127,8 +128,8 @@ static int remove_stale(struct store *store, const struct stale *stale, struct r
     return rc;
 }
 
-/* Walks over the deadlines that have come. A job that runs is passed over, and found again when it
- * waits again. */
+/* Reads the deadlines that have passed. A running job is skipped: it is found again once it waits.
+ */
 static int walk_deadlines(struct page_maker *maker, struct scan *scan, sqlite3_stmt *st,
                           struct stale *stale, struct redrive_err *err)
 {
@@ -252,7 +253,7 @@ static sqlite3_stmt *use_for_gate(struct store *store, enum statement which,
     return st;
 }
 
-/* The newest are given of one sort_key only: the gate may have jobs of others. */
+/* Of the newest only those with the most attempts left are given: the gate may have others. */
 static int look_for_more(struct store *store, const struct scan *scan, struct job_page *page,
                          struct redrive_err *err)
 {
@@ -312,7 +313,7 @@ int sqlite_scan(struct store *store, struct scan *scan, struct job_page *ret,
         scan->limit = PAGE_MAX;
     int rc = transaction_needed(store, err);
     if (rc == 0)
-        rc = page_start(&maker, store, ret, scan->limit < SOME ? scan->limit : SOME, err);
+        rc = page_start(&maker, store, ret, scan->limit < FIRST_MAX ? scan->limit : FIRST_MAX, err);
     if (rc == 0)
         rc = SCANS[scan->index](&maker, scan, err);
     if (rc != 0)

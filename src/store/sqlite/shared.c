@@ -1,3 +1,4 @@
+/* shared.c - what processes share: rows with versions, and counters. */
 #include "base/err.h"
 #include "store/sqlite/private.h"
 
@@ -116,17 +117,10 @@ int sqlite_shared_list(struct store *store, enum shared_kind kind, struct str te
     bind_int(st, 1, (int64_t)kind);
     bind_key(st, 2, tenant);
     int rc;
-    size_t capacity = 0;
     while ((rc = sql_step(store, st, err)) > 0) {
-        if (ret->n == capacity) {
-            capacity = capacity ? capacity * 2 : 16;
-            struct shared_row *grown = arena_array(&ret->arena, capacity, sizeof *grown);
-            if (!grown)
-                break;
-            if (ret->n)
-                memcpy(grown, ret->rows, ret->n * sizeof *grown);
-            ret->rows = grown;
-        }
+        ret->rows = page_grow(&ret->arena, ret->rows, ret->n, sizeof *ret->rows);
+        if (!ret->rows)
+            break;
         ret->rows[ret->n++] = (struct shared_row){
             .kind = kind,
             .tenant = column_dup(st, 0, &ret->arena),
@@ -170,17 +164,10 @@ int sqlite_counters_list(struct store *store, struct str tenant, struct counter_
         return store->last_error;
     bind_key(st, 1, tenant);
     int rc;
-    size_t capacity = 0;
     while ((rc = sql_step(store, st, err)) > 0) {
-        if (ret->n == capacity) {
-            capacity = capacity ? capacity * 2 : 16;
-            struct counter *grown = arena_array(&ret->arena, capacity, sizeof *grown);
-            if (!grown)
-                break;
-            if (ret->n)
-                memcpy(grown, ret->counters, ret->n * sizeof *grown);
-            ret->counters = grown;
-        }
+        ret->counters = page_grow(&ret->arena, ret->counters, ret->n, sizeof *ret->counters);
+        if (!ret->counters)
+            break;
         ret->counters[ret->n++] = (struct counter){
             .tenant = column_dup(st, 0, &ret->arena),
             .name = column_dup(st, 1, &ret->arena),

@@ -1,3 +1,4 @@
+/* statement.c - prepared statements, binding, columns, and what SQLite's errors mean. */
 #include "base/err.h"
 #include "store/sqlite/private.h"
 
@@ -65,7 +66,7 @@ int sql_exec(struct store *store, enum statement which, struct redrive_err *err)
     return st ? sql_run(store, st, err) : store->last_error;
 }
 
-/* What SQLite's codes mean to whoever runs the program. */
+/* What SQLite's codes mean to the operator. */
 static const struct {
     int rc;
     int code;
@@ -81,7 +82,7 @@ static const struct {
     {SQLITE_CORRUPT, REDRIVE_E_CORRUPT, "the store is damaged",
      "stop all processes and restore a backup, or save what can be read with sqlite3 .recover"},
     {SQLITE_NOTADB, REDRIVE_E_CORRUPT, "this is not a SQLite database",
-     "is it the right file? A store is made by itself where there is none"},
+     "is it the right file? A store is set up where there is no file yet"},
     {SQLITE_READONLY, REDRIVE_E_DENIED, "the store is read-only",
      "make the file and its folder writable for this user"},
     {SQLITE_PERM, REDRIVE_E_DENIED, "the store may not be opened",

@@ -7,9 +7,9 @@
 #ifndef STORE_SQLITE_STATEMENTS_H
 #define STORE_SQLITE_STATEMENTS_H
 
-/* What a whole job is read from; job_read (read.c) knows the order of the columns. A fresh job is
- * one with epoch 0 and no `packed_status`: it has never started nor been parked, so that all which
- * comes after the payload is 0 or absent, and need not be read. */
+/* The columns of a whole job, in the order of enum job_column; job_read (read.c) reads them. A
+ * fresh job has epoch 0 and no `packed_status`: it has never started nor been parked, so that all
+ * columns after the payload are 0 or NULL, and need not be read. */
 #define FRESH_COLUMNS                                                                         \
     "j.seq, j.state, j.partition_id, j.sort_key, j.process_after_ms, j.updated_ms, j.epoch, " \
     "j.packed_status, "                                                                       \
@@ -24,11 +24,11 @@ enum job_column {
     COLUMN_SEQ,
     COLUMN_STATE,
     COLUMN_PARTITION_ID,
-    COLUMN_RANK,
+    COLUMN_SORT_KEY,
     COLUMN_PROCESS_AFTER_MS,
     COLUMN_UPDATED_MS,
     COLUMN_EPOCH,
-    COLUMN_REST,
+    COLUMN_PACKED_STATUS,
     COLUMN_ID,
     COLUMN_PRIORITY,
     COLUMN_MAX_ATTEMPTS,
@@ -75,8 +75,8 @@ enum job_column {
     "SELECT seq, sort_key FROM job_states WHERE state = " state " AND ?1 >> " state " & 1 AND " \
     "sort_key < ?2 AND (sort_key, seq) > (?3, ?4)"
 
-/* A new row of each; and as many rows as are added at once, with OR FAIL: a statement that may take
- * back what it has done needs a journal of its own. */
+/* A new row of each table, and several of them. OR FAIL: a statement that can be undone by itself
+ * would need a journal of its own. */
 #define SPEC_ROW         "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 #define SPEC_ROW_BINDS   17
 #define JOB_ROW          "(?, ?, ?, ?, ?, 0, 0, 0, ?, 0, 0, 0, NULL, 0, NULL, NULL)"
@@ -160,11 +160,11 @@ enum job_column {
     XX(HISTORY_IMPORT, "INSERT INTO history VALUES "                                               \
                        "(NULL, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)") \
     XX(JOB_IMPORT, "INSERT INTO job_states VALUES "                                                \
-                   "(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)")      \
-    XX(HELD_KEY_ADD,                                                                               \
+                   "(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?16, ?15)")      \
+    XX(REMEMBERED_KEY_ADD,                                                                         \
        "INSERT INTO forever_keys SELECT tenant_id, ?2, 0, ?3, ?4 FROM tenants WHERE name = ?1 "    \
        "ON CONFLICT DO NOTHING")                                                                   \
-    XX(HELD_KEYS,                                                                                  \
+    XX(REMEMBERED_KEYS,                                                                            \
        "SELECT * FROM (SELECT t.name, k.unique_key, k.id, k.state FROM tenants t "                 \
        "CROSS JOIN forever_keys k USING (tenant_id) WHERE t.name = ?1 AND k.unique_key > ?2 "      \
        "ORDER BY 1, 2 LIMIT ?3) UNION ALL "                                                        \

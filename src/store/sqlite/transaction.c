@@ -1,10 +1,11 @@
+/* transaction.c - begin, commit, rollback, and waiting for other connections. */
 #include <time.h>
 
 #include "base/err.h"
 #include "base/time/clock.h"
 #include "store/sqlite/private.h"
 
-/* How often store_wait looks. PRAGMA data_version compares a number in the shared memory of the
+/* How often a wait looks. PRAGMA data_version compares a number in the shared memory of the
  * log: some microseconds and no disk, so that a process which waits all day costs a few hundredths
  * of a percent of a core. Watching the log with inotify would wake at every page that is written,
  * before its commit, and need the same look; it also runs out of watches. */
@@ -29,7 +30,7 @@ static int read_one(struct store *store, enum statement which, int64_t *ret,
     return 0;
 }
 
-/* Whether another connection has committed since the last look; what was kept is forgotten then. */
+/* Whether another connection has committed since the last look; if so, kept rows are forgotten. */
 static int look(struct store *store, bool *ret_changed, struct redrive_err *err)
 {
     int64_t version = 0;
@@ -59,8 +60,8 @@ static int read_meta(struct store *store, struct redrive_err *err)
     return 0;
 }
 
-/* A file that was removed, or replaced by another, can still be written to: what is kept in it then
- * is lost when this process ends, and nobody else sees it. */
+/* A file that was removed, or replaced by another, can still be written to, but no other process
+ * would see what is written, and it would be lost when this process ends. */
 static bool has_moved(struct store *store)
 {
     int moved = 0;
@@ -91,8 +92,8 @@ int sqlite_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
     store->meta_moved = false;
     store->now_ms = now_ms;
     rc = read_meta(store, err);
-    /* Nobody else can commit before this transaction ends: what they do later is new to a
-     * wait. */
+    /* No other connection can commit before this transaction ends; what they commit later is new to
+     * the next wait. */
     if (rc == 0)
         rc = look(store, &changed, err);
     if (rc != 0) {
@@ -118,8 +119,8 @@ static int write_meta(struct store *store, struct redrive_err *err)
     return sql_run(store, st, err);
 }
 
-/* Without room, or its turn, SQLite has not written the end of the transaction, or has taken it
- * back. Of other failures of the disk nobody can say. */
+/* On a full disk, or without the lock, SQLite has not written the end of the transaction, or has
+ * undone it. After other errors of the disk the outcome is unknown. */
 static bool has_no_room(struct store *store)
 {
     const int code = sqlite3_errcode(store->db) & 0xff;
@@ -188,14 +189,14 @@ int sqlite_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_notificat
 {
     if (store->in_transaction)
         return err_set(err, REDRIVE_E_STATE,
-                       "a transaction is open: nobody else can change anything");
+                       "a transaction is open: no other process can change anything");
     const int64_t until_ms = clock_monotonic_ms() + (timeout_ms > 0 ? timeout_ms : 0);
     uint32_t ignored = 0, *notification = ret_notification ? ret_notification : &ignored;
     for (;;) {
         bool changed = false;
         int rc = look(store, &changed, err);
         if (rc == 0 && !store->told_of_move && has_moved(store))
-            changed = store->told_of_move = true; /* once: whoever looks then sees it for himself */
+            changed = store->told_of_move = true; /* once: the next begin returns the error */
         *notification = changed ? STORE_NOTIFY_ALL : 0;
         int64_t left_ms = until_ms - clock_monotonic_ms();
         if (rc != 0 || changed || left_ms <= 0)

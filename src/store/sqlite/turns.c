@@ -1,13 +1,14 @@
+/* turns.c - ready jobs of many partitions: tenants in turn. */
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "store/claim_totals.h"
+#include "store/page.h"
 #include "store/sqlite/private.h"
 
 /* A claim among many partitions. Tenants have their turns one after the other, from the one after
  * the last. When a tenant's turn comes, one look into the index of ready jobs for each of its
- * partitions finds their heads, and the best of these is read and taken. Once the page is full
- * nobody else is looked at: the cost depends on the number of jobs that are asked for and on the
+ * partitions finds their heads, and the best of these is read and taken. Once the page is full no
+ * other tenant is looked at: the cost depends on the number of jobs that are asked for and on the
  * partitions of the tenants that they come from. No cursor on the jobs stays open. */
 struct head {
     struct partition *partition;
@@ -23,12 +24,12 @@ struct turns {
     size_t limit;
     struct page_maker *maker;
     struct claim_totals *totals;
-    bool is_cut; /* the next job does not fit any more */
+    bool is_cut; /* the next job has more bytes than are left */
 
-    bool has_left_out; /* a tenant had its turn, but only jobs of tasks that are full */
-    int64_t turn_ends; /* with this tenant then: the next claim begins with the one left out */
+    bool has_left_out; /* a tenant had only jobs of tasks that have reached their limits */
+    int64_t turn_ends; /* the tenant before it: the next claim begins with the one left out */
 
-    /* Those who have had their first turn: the heads of a tenant side by side. */
+    /* The tenants that have had their first turn: the heads of a tenant side by side. */
     struct head *heads;
     size_t n;
     size_t capacity;
@@ -44,6 +45,59 @@ struct turns {
     struct partition *next; /* has been read: of the tenant whose turn comes next */
     struct partition_place next_place;
 };
+
+/* ---- Which partitions are wanted ---------------------------------------------------------------
+ */
+
+static int pause_key(struct store *store, struct str tenant, struct str queue, struct str *ret)
+{
+    buf_reset(&store->scratch);
+    buf_add(&store->scratch, &tenant.len, sizeof tenant.len);
+    buf_add_str(&store->scratch, tenant);
+    int rc = buf_add_str(&store->scratch, queue);
+    *ret = buf_str(&store->scratch);
+    return rc;
+}
+
+int claim_read_pauses(struct store *store, struct redrive_err *err)
+{
+    if (store->pauses_version == store->shared_version)
+        return 0;
+    sqlite3_stmt *st = sql_use(store, STATEMENT_PAUSES, err);
+    if (!st)
+        return store->last_error;
+    uint64_t seed = store->pauses.seed;
+    map_release(&store->pauses);
+    map_init(&store->pauses, seed);
+    int rc;
+    while ((rc = sql_step(store, st, err)) > 0) {
+        struct str key;
+        if (pause_key(store, column_str(st, 0), column_str(st, 1), &key) != 0 ||
+            map_put(&store->pauses, key, store) != 0) {
+            sqlite3_reset(st);
+            return err_nomem(err);
+        }
+    }
+    if (rc == 0)
+        store->pauses_version = store->shared_version;
+    return rc;
+}
+
+bool claim_wants(struct store *store, const struct claim_filter *filter,
+                 const struct partition *partition, struct partition_place *ret)
+{
+    struct str key;
+    *ret = (struct partition_place){claim_find(filter->queues, filter->n_queues, partition->queue),
+                                    claim_find(filter->tasks, filter->n_tasks, partition->task)};
+    if (filter->tenant.len && !str_eq(filter->tenant, partition->tenant))
+        return false;
+    if ((filter->n_queues && ret->queue == filter->n_queues) ||
+        (filter->n_tasks && ret->task == filter->n_tasks))
+        return false;
+    return store->pauses.count == 0 ||
+           pause_key(store, partition->tenant, partition->queue, &key) != 0 ||
+           !map_get(&store->pauses, key);
+}
 
 /* ---- Whose turn it is ------------------------------------------------------------------------ */
 
@@ -123,8 +177,8 @@ static int next_partition(struct turns *t, struct partition **ret, struct redriv
     return rc == 0 ? 1 : rc;
 }
 
-/* Reads on to the next partition that is wanted. */
-static int read_on(struct turns *t, struct redrive_err *err)
+/* Goes on to the next partition that is wanted. */
+static int next_wanted(struct turns *t, struct redrive_err *err)
 {
     struct partition *partition;
     int rc;
@@ -139,7 +193,7 @@ static int read_on(struct turns *t, struct redrive_err *err)
 
 /* ---- Heads ----------------------------------------------------------------------------------- */
 
-/* What sort keys of ready jobs are made of: see jobs_by_sort_key. */
+/* The partition is in the upper bits of the sort keys of ready jobs: see jobs_by_sort_key. */
 #define PARTITION_BITS 32
 
 static int read_place(struct store *store, sqlite3_stmt *st, int64_t *ret_priority,
@@ -203,7 +257,7 @@ static int add_head(struct turns *t, struct redrive_err *err)
     return rc;
 }
 
-/* Adds the heads of the next tenant who has any; none are added at the end of the circle. */
+/* Adds the heads of the next tenant that has any; none at the end of the circle. */
 static int add_tenant(struct turns *t, struct redrive_err *err)
 {
     const size_t before = t->n;
@@ -213,7 +267,7 @@ static int add_tenant(struct turns *t, struct redrive_err *err)
         while (t->next && t->next->tenant_id == tenant_id && rc == 0) {
             rc = add_head(t, err);
             if (rc == 0)
-                rc = read_on(t, err);
+                rc = next_wanted(t, err);
         }
     }
     return rc;
@@ -257,8 +311,8 @@ static int take(struct turns *t, const struct head *head, struct redrive_err *er
     return 0;
 }
 
-/* Of the tenants that are left out because their tasks are full, the first is the first of the next
- * claim: else it could be left out every time. */
+/* The next claim begins with the first tenant that was left out because its tasks had reached their
+ * limits: otherwise it could be left out every time. */
 static void leave_out(struct turns *t)
 {
     if (t->has_left_out)
@@ -301,10 +355,10 @@ static bool is_any_left(const struct turns *t)
     return false;
 }
 
-/* Everybody's first turn. At its end the page is full, or all tenants are known. */
+/* The first turn of every tenant. At its end the page is full, or all tenants are known. */
 static int first_round(struct turns *t, struct redrive_err *err)
 {
-    int rc = read_on(t, err);
+    int rc = next_wanted(t, err);
     while (rc == 0) {
         const size_t first = t->n;
         size_t end;

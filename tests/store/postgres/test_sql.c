@@ -5,7 +5,7 @@
 
 #include "base/time/clock.h"
 #include "kit.h"
-#include "store/postgres/schema.h"
+#include "store/postgres/private.h"
 #include "stores_postgres.h"
 
 #define ANSWER_MAX 1024

@@ -1,4 +1,4 @@
-#include "store/sqlite/packed_status.h"
+#include "store/sqlite/private.h"
 
 #include <string.h>
 

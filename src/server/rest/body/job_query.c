@@ -10,7 +10,7 @@
 #include "base/time/duration.h"
 #include "core/vocabulary.h"
 #include "server/rest/body/body.h"
-#include "store/job_cursor.h"
+#include "store/page.h"
 
 enum {
     TASK,

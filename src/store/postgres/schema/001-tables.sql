@@ -1,8 +1,8 @@
 -- The tables of a store, in a schema of their own.
 --
--- A life writes as little as can be: one row of specs and one of job_states at submit, the
--- latter again at start and at settle. Each of these is a new version of the row and a new entry in the
--- primary key, so that what never changes (ids, payloads) stands apart, in specs. Times are
+-- A job costs few writes: one row of specs and one of job_states at submit, the latter again at
+-- start and at settle. Each of these is a new version of the row and a new entry in the primary
+-- key, so that what never changes (ids, payloads) is kept apart, in specs. Times are
 -- milliseconds since 1970 UTC; in columns that may be NULL, NULL stands for 0, which means never.
 -- Text is compared as bytes.
 
@@ -46,8 +46,8 @@ CREATE TABLE redrive.partitions (
 );
 
 -- How many jobs of a partition are in each state: the sum of its rows. A transaction adds a row for each partition
--- that it has moved jobs of, so that no two transactions wait for each other; now and then somebody puts
--- many rows together into one.
+-- that it has moved jobs of, so that no two transactions wait for each other; now and then a commit sums
+-- many rows up into one.
 CREATE TABLE redrive.count_deltas (
     partition_id integer NOT NULL,
     scheduled   bigint NOT NULL,
@@ -63,7 +63,7 @@ CREATE TABLE redrive.count_deltas (
 
 CREATE SEQUENCE redrive.job_seq AS bigint;
 
--- What does not change after submit, an edit of a dead letter's payload excepted.
+-- What does not change after submit, except by an edit of a dead letter's payload.
 CREATE TABLE redrive.specs (
     seq            bigint PRIMARY KEY,
     tenant_id      integer NOT NULL,
@@ -82,10 +82,10 @@ CREATE TABLE redrive.specs (
     CONSTRAINT specs_by_id UNIQUE (id, tenant_id)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
 
--- The jobs of a tenant, however many others have. It is here because a row of specs is written once.
+-- The jobs of a tenant, however many jobs others have. The index is here because a row of specs is written once.
 CREATE INDEX specs_by_tenant ON redrive.specs (tenant_id, seq);
 
--- Where each job is now: what changes, and nothing else.
+-- The state of each job: only what changes.
 CREATE TABLE redrive.job_states (
     seq               bigint PRIMARY KEY,
     process_after_ms  bigint NOT NULL,
@@ -102,7 +102,7 @@ CREATE TABLE redrive.job_states (
     deferrals         integer,
     crashes           integer,
     history_n         integer,  -- how many rows of history it has
-    error_n           integer,  -- the one that tells of the latest error
+    error_n           integer,  -- the one that has the latest error
     started_ms        bigint,
     first_started_ms  bigint,
     finished_ms       bigint,
@@ -119,8 +119,8 @@ CREATE TABLE redrive.job_states (
         autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0,
         autovacuum_vacuum_insert_scale_factor = 0.1);
 
--- One index for each state in which order matters, which holds the jobs of that state only: a job
--- that has ended is in none that a claim looks at.
+-- One index for each state in which order matters, with the jobs of that state only: a job that has
+-- ended is in none that a claim reads.
 CREATE INDEX jobs_ready ON redrive.job_states (partition_id, priority DESC, seq) WHERE state = 2;
 CREATE INDEX jobs_due ON redrive.job_states (process_after_ms, seq) WHERE state IN (0, 1);
 CREATE INDEX jobs_due_in_partition ON redrive.job_states (partition_id, process_after_ms) WHERE state IN (0, 1);
@@ -129,8 +129,8 @@ CREATE INDEX jobs_ended ON redrive.job_states (state, finished_ms, seq) WHERE st
 CREATE INDEX jobs_deadlines ON redrive.job_states (deadline_ms, seq)
     WHERE deadline_ms IS NOT NULL AND state IN (0, 1, 2, 4);
 
--- The lowest seq among the queued jobs of a partition. Within a priority the first one has it: so it is a
--- look for each priority that there is.
+-- The lowest seq among the queued jobs of a partition. Within a priority the first one has it: so it takes one
+-- look for each priority.
 CREATE FUNCTION redrive.oldest_ready(p_partition_id integer) RETURNS bigint
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     WITH RECURSIVE firsts(priority, seq) AS (
@@ -163,7 +163,7 @@ CREATE TABLE redrive.keys (
     PRIMARY KEY (tenant_id, unique_key, seq)
 );
 
--- One unique key, one live job: the primary key refuses a second one, whatever the code does.
+-- One unique key, one live job: the primary key refuses a second one.
 CREATE TABLE redrive.live_keys (
     tenant_id  integer NOT NULL,
     unique_key text COLLATE "C" NOT NULL,
@@ -218,7 +218,7 @@ CREATE TABLE redrive.shared (
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
 -- A row for each open handle that has committed: how many commits it has made. A handle raises its
--- number in the transaction that it commits, and once more when it asks what became of a commit
+-- number in the transaction that it commits, and again when it asks for the outcome of a commit
 -- whose answer was lost. Rows of handles that were not closed are removed after a day.
 CREATE TABLE redrive.handles (
     handle       bigint PRIMARY KEY,
@@ -243,7 +243,7 @@ CREATE TABLE redrive.counters (
     value  bigint NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 
--- Puts some rows of count_deltas, or of counters, together. Whoever else is at it has others.
+-- Sums some rows of count_deltas, or of counters, up. Other transactions that do so take other rows.
 CREATE FUNCTION redrive.compact_counts(p_limit integer) RETURNS void
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
     WITH gone AS (
@@ -271,8 +271,8 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
     SELECT tenant, name, label, sum(value) FROM gone GROUP BY tenant, name, label
 $$;
 
--- The number of a partition, which is made when it is not there yet. Another transaction may be making
--- the same one: then this one waits for it.
+-- The number of a partition, which is added if it is not there yet. If another transaction is adding
+-- the same one, this one waits for it.
 CREATE FUNCTION redrive.partition_named(p_tenant text, p_queue text, p_task text,
                                    OUT partition_id integer, OUT tenant_id integer)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -294,7 +294,7 @@ END
 $$;
 
 -- A new job, unless its id or its unique key is taken: then `taken`, and the fields of the job that
--- stands for it. The order in which others are asked is that of store.h.
+-- stands for it. The order in which ids and keys are checked is that of store.h.
 CREATE FUNCTION redrive.add_job(
     p_tenant_id integer, p_partition_id integer, p_now_ms bigint, p_process_after_ms bigint,
     p_deadline_ms bigint, p_priority integer, p_max_attempts integer, p_unique_forever boolean,
@@ -315,7 +315,7 @@ BEGIN
             RETURN;
         END IF;
         IF p_unique_key IS NOT NULL THEN
-            -- Whoever has taken the same key and not yet committed is waited for.
+            -- Waits for a transaction that has taken the same key and not committed yet.
             INSERT INTO redrive.live_keys VALUES (p_tenant_id, p_unique_key, own)
             ON CONFLICT DO NOTHING;
             SELECT h.seq, h.state, h.id INTO add_job.seq, add_job.state, add_job.id
@@ -332,7 +332,7 @@ BEGIN
                    AND k.unique_key = p_unique_key AND k.seq = own;
                 RETURN;
             END IF;
-            -- Nobody holds it now; if it was taken a moment ago, once more.
+            -- No job holds it now; if it was taken meanwhile, tries again.
             PERFORM FROM redrive.live_keys k WHERE k.tenant_id = p_tenant_id
                 AND k.unique_key = p_unique_key AND k.seq = own;
             CONTINUE WHEN NOT FOUND;

@@ -74,8 +74,8 @@ JOIN redrive.reasons q ON q.reason = coalesce(j.reason, 0)
 LEFT JOIN redrive.history h ON h.seq = j.seq AND h.n = j.error_n
 WHERE j.state = 7;
 
--- What ended without success, in the dead letters or without them. created_at is the time of the
--- failure, because that is when such an entry comes to be.
+-- Jobs that ended without success, dead letters and others. created_at is the time of the failure,
+-- because that is when the entry was created.
 CREATE VIEW redrive.failed_jobs AS
 SELECT j.seq AS id,
        s.id AS job_id,
@@ -119,12 +119,12 @@ JOIN redrive.specs s ON s.seq = j.seq
 JOIN redrive.states n ON n.state = j.state
 LEFT JOIN redrive.history h ON h.seq = j.seq AND h.n = j.error_n;
 
--- The same by the name that other systems give to it.
+-- The same under the name that other systems use.
 CREATE VIEW redrive.jobs AS SELECT * FROM redrive.jobs_by_status;
 
--- Every attempt: those that the history holds, and the one that the job's own row tells of (it is
--- running, or was a success at the first attempt). attempt 0: the start was taken back, or, without
--- a time of the start, the job ended before it ever ran.
+-- Every attempt: those in the history, and the one in the job's own row (it is running, or was a
+-- success at the first attempt). attempt 0: the start was taken back, or, without a time of the
+-- start, the job ended before it ever ran.
 CREATE VIEW redrive.attempts AS
 SELECT s.id AS job_id, h.epoch AS epoch, h.number AS attempt,
        redrive.at(h.started_ms) AS started_at, redrive.at(h.ended_ms) AS ended_at,

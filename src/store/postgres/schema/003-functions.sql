@@ -1,6 +1,6 @@
 -- What applications call in their own transactions. docs/postgres.md explains it, and the grants.
 
--- Fills a template of a breaker's or a limit's key in, as the engine does: what a job does not have
+-- Fills in a template of a breaker's or a limit's key, as the engine does: what a job does not have
 -- is empty, control characters become underscores.
 CREATE FUNCTION redrive.fill_in(template text, task text, queue text, tenant text, user_name text,
                                 service text, payload json) RETURNS text
@@ -37,7 +37,7 @@ END
 $$;
 
 -- Text as the store keeps it. The characters from U+10FF00 on stand for bytes that cannot be in a
--- text; one that somebody has written himself is kept as its four bytes.
+-- text; such a character in the text of the caller is kept as its four bytes.
 CREATE FUNCTION redrive.as_kept(t text) RETURNS text
 LANGUAGE sql IMMUTABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
     SELECT CASE WHEN t !~ '[\U0010ff00-\U0010ffff]' THEN t ELSE (
@@ -179,8 +179,8 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 $$;
 
 -- Cancels a live job when the transaction of the caller commits. The result is its state then, which
--- is another one when it had ended before; NULL: there is no such job. One that runs and holds a place of
--- a limit is refused: the place is the engine's to give back.
+-- is another one when it had ended before; NULL: there is no such job. A running job that holds a slot of
+-- a limit is refused: only the engine gives the slot back.
 CREATE FUNCTION redrive.cancel(id text, tenant text DEFAULT 'default') RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
@@ -228,6 +228,6 @@ BEGIN
 END
 $$;
 
--- Functions are everybody's unless somebody says otherwise.
+-- Every role may call a function unless that is revoked.
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA redrive FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION redrive.at(bigint), redrive.as_json(text) TO PUBLIC;

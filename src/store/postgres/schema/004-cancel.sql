@@ -1,10 +1,10 @@
--- A job that runs may hold a place of a limit and a permit of a breaker, which are the engine's to give
--- back. So it is not cancelled in SQL, but asked for: a row of `shared` of kind 7 (SHARED_CANCEL of enum
--- shared_kind) says which job, and whoever ticks carries it out. Rights stay as they were granted.
+-- A running job may hold a slot of a limit and a permit of a breaker, which only the engine gives back. So
+-- it is not cancelled in SQL, but the cancel is asked for: a row of `shared` of kind 7 (SHARED_CANCEL of enum
+-- shared_kind) says which job, and the leader carries it out. Rights stay as they were granted.
 
 -- Cancels a job that waits when the transaction of the caller commits, and asks for the cancel of one
 -- that runs. The result is its state then: 'cancelled', or the one in which it had ended before;
--- 'cancelling' of a job that runs, until an engine has heard of it or it ends by itself; NULL: there is
+-- 'cancelling' of a running job, until an engine has cancelled it or it ends by itself; NULL: there is
 -- no such job. A job that runs is not locked: its worker need not wait for a long transaction.
 CREATE OR REPLACE FUNCTION redrive.cancel(id text, tenant text DEFAULT 'default') RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -20,7 +20,7 @@ BEGIN
     SELECT j.* INTO job FROM redrive.tenants t JOIN redrive.specs s ON s.tenant_id = t.tenant_id
     JOIN redrive.job_states j ON j.seq = s.seq WHERE t.name = tenant AND s.id = id;
     IF job.state IN (0, 1, 2, 4) THEN
-        -- One that was started meanwhile is let go again, with the subtransaction that has locked it.
+        -- A job that was started meanwhile is unlocked again, with the subtransaction that has locked it.
         BEGIN
             SELECT j.* INTO job FROM redrive.job_states j WHERE j.seq = job.seq FOR UPDATE;
             IF job.state = 3 THEN
@@ -37,7 +37,7 @@ BEGIN
     END IF;
 
     IF job.state = 3 THEN
-        -- Which life of the job is meant: one that is redriven later, or another of this id, is not.
+        -- Names the epoch of the job: if it is redriven later, or another job gets this id, that is not cancelled.
         SELECT s.created_ms INTO created_ms FROM redrive.specs s WHERE s.seq = job.seq;
         life := convert_to(format('{"created_ms":%s,"epoch":%s}', created_ms, coalesce(job.epoch, 0)),
                            'UTF8');

@@ -38,7 +38,7 @@ BEGIN
                       HINT = 'submit it anew, with another deadline';
         END IF;
         IF job.has_key THEN
-            -- A submit of the same key that has not committed yet is waited for.
+            -- Waits for a submit of the same key that has not committed yet.
             INSERT INTO redrive.live_keys VALUES (spec.tenant_id, spec.unique_key, job.seq)
             ON CONFLICT DO NOTHING;
             IF NOT FOUND THEN
@@ -79,7 +79,7 @@ BEGIN
             HINT = 'redrive.purge(''30 days''); ''0 days'' removes all failed jobs';
     END IF;
     before_ms := extract(epoch FROM clock_timestamp() - older_than) * 1000;
-    -- What has ended in this millisecond is older than nothing.
+    -- With 0 seconds jobs that have ended in this millisecond are removed as well.
     IF older_than = interval '0' THEN
         before_ms := now_ms + 1;
     END IF;

@@ -1,5 +1,5 @@
--- Breakers and limits are JSON from here on (src/engine/gates/row.c). What they were before cannot be
--- read in SQL: they begin anew, closed and free, and let go what is parked in them.
+-- Breakers and limits are JSON from here on (src/engine/gates/row.c). The older format
+-- cannot be read in SQL: they start again, closed and free, and parked jobs are released.
 UPDATE redrive.shared SET version = version + 1, value = convert_to(
     '{"format":3,"state":"closed","has_parked":true,"candidates":0,"candidates_until_ms":0,'
     || '"consecutive":0,"probe_successes":0,"probe_failures":0,"probe_slow":0,"reopened":0,'
@@ -21,7 +21,7 @@ UPDATE redrive.shared SET version = version + 1, value = convert_to(
 WHERE kind = 1;
 UPDATE redrive.shared_version SET version = version + 1;
 
--- What jobs may have to wait for. `definition` has all that is kept of it.
+-- Breakers and limits, for which jobs may have to wait. `definition` has the whole value.
 CREATE VIEW redrive.breakers AS
 SELECT key AS name, v ->> 'state' AS state, (v ->> 'consecutive')::bigint AS failures_in_a_row,
        redrive.at(nullif((v ->> 'opened_at_ms')::bigint, 0)) AS opened_at,
@@ -31,7 +31,7 @@ SELECT key AS name, v ->> 'state' AS state, (v ->> 'consecutive')::bigint AS fai
 FROM (SELECT key, tenant, convert_from(value, 'UTF8')::jsonb AS v
       FROM redrive.shared WHERE kind = 0) s;
 
--- Of a limit: how many jobs run under it and may, and how many may start in which time (seconds).
+-- Of a limit: how many jobs run under it, how many may, and how many may start in which time (seconds).
 CREATE VIEW redrive.limits AS
 SELECT key AS name, (v ->> 'running')::bigint AS running,
        nullif((v ->> 'concurrency')::bigint, 0) AS concurrency,
@@ -46,7 +46,7 @@ SELECT key AS queue,
        redrive.at((convert_from(value, 'UTF8')::jsonb ->> 'since_ms')::bigint) AS since, tenant
 FROM redrive.shared WHERE kind = 2;
 
--- Processes that work, and remote workers; seen_at is when one has last said so.
+-- Processes that work, and remote workers; seen_at is the time of the last sign of life.
 CREATE VIEW redrive.workers AS
 SELECT key AS name, v ->> 'host' AS host, (v ->> 'pid')::bigint AS pid,
        (v ->> 'running')::bigint AS running, (v ->> 'slots')::bigint AS slots,

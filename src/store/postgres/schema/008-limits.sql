@@ -1,5 +1,5 @@
 -- How many slots of a limit are in use, and how many parked jobs were sent ahead to the queue for them, are sums
--- that many processes add to: they leave the value of the row (src/engine/gates/row.c) and stand beside it. A
+-- that many processes add to: they move from the value of the row (src/engine/gates/row.c) to columns of their own. A
 -- transaction that would add slots above the limit ends with RD005.
 ALTER TABLE redrive.shared ADD COLUMN used bigint NOT NULL DEFAULT 0;
 ALTER TABLE redrive.shared ADD COLUMN sent bigint NOT NULL DEFAULT 0;
@@ -16,7 +16,7 @@ FROM (SELECT tenant, key, convert_from(value, 'UTF8')::jsonb AS v FROM redrive.s
 WHERE s.kind = 1 AND s.tenant = o.tenant AND s.key = o.key AND o.v ->> 'format' = '3';
 UPDATE redrive.shared_version SET version = version + 1;
 
--- Of a limit: how many jobs run under it and may, how many may start in which time (seconds), and how many were
+-- Of a limit: how many jobs run under it, how many may, how many may start in which time (seconds), and how many were
 -- sent ahead to start next.
 CREATE OR REPLACE VIEW redrive.limits AS
 SELECT key AS name, used AS running, nullif((v ->> 'concurrency')::bigint, 0) AS concurrency,

@@ -1,7 +1,7 @@
 -- What a transaction writes, as a list of operations: each is a letter, a key, the number of its arguments, and these.
--- Who makes the lists is ops.c. Keys come without the prefix of the store.
+-- ops.c makes the lists. Keys come without the prefix of the store.
 
--- Fields of a hash: put, take away.
+-- Fields of a hash: put, remove.
 local function put_fields(P, key, a, i, j)
     redis.call('HSET', P .. key, unpack(a, i, j))
 end
@@ -9,7 +9,7 @@ local function drop_fields(P, key, a, i, j)
     redis.call('HDEL', P .. key, unpack(a, i, j))
 end
 
--- Sums; one that has come to nothing is gone.
+-- Sums; one that has become 0 is removed.
 local function add_sums(P, key, a, i, j)
     for k = i, j, 2 do
         if redis.call('HINCRBY', P .. key, a[k], a[k + 1]) == 0 then
@@ -38,7 +38,7 @@ local function drop_rows(P, bucket, a, i, j)
     end
 end
 
--- Seqs in chunks of a bucket each, and the list of chunks: an order of its own for two bytes a job.
+-- Seqs in chunks of one bucket each, and the sorted list of chunks: an index of two bytes a job.
 local function put_chunk(P, key, a, i, j)
     redis.call('SADD', P .. key .. ':' .. a[i], unpack(a, i + 1, j))
     return redis.call('ZADD', P .. key, a[i], a[i])
@@ -94,8 +94,8 @@ local function sums_of(P, field)
     return tonumber(used or 0), tonumber(sent or 0)
 end
 
--- Adds to the sums of limits: name, slots, candidates. What they come to, and the version of the row, is told in
--- the order of the list.
+-- Adds to the sums of limits: name, slots, candidates. Returns the new sums and the version of the row, in the order
+-- of the list.
 local merged
 local function add_to_limits(P, key, a, i, j)
     for k = i, j, 3 do

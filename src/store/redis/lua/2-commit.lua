@@ -1,14 +1,14 @@
--- Commits. Nobody holds anything over a round trip: a transaction reads, computes, and its commit says what it has
--- relied upon. All of that is compared first; if one thing is no longer so, nothing is written, and the answer
--- names what has changed. Else the operations are carried out. A function is atomic, so a commit is.
+-- Commits. No transaction locks anything over a round trip: it reads, computes, and its commit says what it relies
+-- on. All of that is checked first; if anything has changed, nothing is written, and the answer names what has
+-- changed. Otherwise the operations are carried out. A function is atomic, and so is a commit.
 
-local DRIFT_MS = 1000    -- a transaction whose clock is further off is refused
-local RESERVED_MS = 1000 -- for so long a job that was given to a claim is given to no other
-local RESERVED_FEW = 500 -- up to so many are known at once
-local OUTCOME_S = 600    -- for so long a handle may ask what has become of its last commit
+local DRIFT_MS = 1000    -- a transaction whose time differs by more is refused
+local RESERVED_MS = 1000 -- how long a job that was given to a claim is given to no other
+local RESERVED_FEW = 500 -- up to this many reservations are read at once
+local OUTCOME_S = 600    -- how long a handle may ask for the outcome of its last commit
 
 local function prefix(keys)
-    return string.sub(keys[1], 1, -5) -- less 'root'
+    return string.sub(keys[1], 1, -5) -- without 'root'
 end
 
 local function now_ms()
@@ -20,8 +20,8 @@ local function text(number)
     return string.format('%.0f', number)
 end
 
--- A write that only this run of the server has to know of: neither its log nor a replica gets it. Nothing that
--- a commit writes may have been written so before: what changes nothing any more is not logged either.
+-- A write in the memory of this server only: neither its log nor a replica gets it. A commit must not write what
+-- was noted so before: a command that changes nothing is not logged.
 local function note(...)
     redis.set_repl(redis.REPL_NONE)
     local answer = redis.call(...)
@@ -29,16 +29,15 @@ local function note(...)
     return answer
 end
 
--- The name that the server gives to the history of its data: another one whenever it has become the
--- primary, so that a server that has followed another one meanwhile, and lost what it alone had, has
--- another one.
+-- The name of the history of the server's data. It changes each time that the server becomes the primary: a server
+-- that was a replica meanwhile may have lost what it alone had.
 local function history()
     local info = redis.call('INFO', 'replication')
     local _, last = string.find(info, 'master_replid:', 1, true)
     return last and string.sub(info, last + 1, last + 40) or '-'
 end
 
--- What the root says of the store; nil and an error: there is none.
+-- The fields of the root; nil and an error: there is no store.
 local function store_of(keys)
     local r = redis.call('HMGET', keys[1], 'schema', 'shared', 'commits', 'id', 'seq')
     if not r[1] then
@@ -56,14 +55,14 @@ local function store_named(keys, id)
     return store, missing
 end
 
--- What every answer begins with, so that nobody has to ask for it: the time, the shared version, the number of
--- commits, the store's id; and the history that this is part of, if that was looked at, which takes as long as all
--- the rest: reads leave it to the commit.
+-- What every answer begins with, so that no extra request is needed: the time, the shared version, the number of
+-- commits, the store's id; and the name of the history, if it is given. To read that takes as long as all the rest,
+-- so that only commits do.
 local function answer(store, what)
     return {table.concat({text(store.now), store.shared, store.commits, store.id, store.history or ''}, ' '), what}
 end
 
--- What whoever begins asks if it has heard nothing of late.
+-- The request of a begin whose last answer is too old.
 local function hello(keys)
     local store, missing = store_of(keys)
     if missing then
@@ -74,12 +73,12 @@ local function hello(keys)
 end
 
 -- ---- Reservations ----------------------------------------------------------------------------------------
--- `reserved` has the seqs of jobs that were given to a claim whose transaction has not ended, by the time when that
--- is over. They stay among the ready jobs. It is noted in memory alone: a server that is started again, or a
--- replica, gives them to whoever asks first; of two commits the second finds another row.
+-- `reserved` has the seqs of jobs that were given to a claim whose transaction has not ended, by the time when the
+-- reservation expires. They stay among the ready jobs. It is noted in memory alone: a server that was restarted, or a
+-- replica, may give them to another claim; the second of two commits then finds another row.
 
--- The jobs that are given to nobody now, as a set; nil: there are none; 'many': they are asked for when they are
--- met. What lies too far ahead is of a clock that was set back since.
+-- The jobs that are reserved now, as a set; nil: there are none; 'many': each chunk is asked for. Times too far in
+-- the future are from before the clock was set back.
 local function reserved_now(P, now)
     local key = P .. 'reserved'
     if redis.call('EXISTS', key) == 0 then
@@ -97,7 +96,7 @@ local function reserved_now(P, now)
     return set
 end
 
--- Which of some hundred seqs at the most are reserved.
+-- Which of these seqs, at most some hundred, are reserved.
 local function reserved_among(P, seqs)
     local names, set = {}, {}
     for k = 1, #seqs do
@@ -129,13 +128,13 @@ local function free(P, a, i, j)
     end
 end
 
--- ---- Who waits for jobs -----------------------------------------------------------------------------------
--- A claim that is given less than it asks for waits, under the name of its process: in `idle:KIND`, by the time
--- of the claim; claims for the same tenant, queues and tasks are of one kind, and `idle` has the kinds. New jobs
--- wake as many of each kind as there are jobs, and one more, for one of them may have left; the latest first.
--- All of it is noted in memory alone.
+-- ---- Processes that wait for jobs ---------------------------------------------------------------------------
+-- A claim that is given less than it asks for is noted as waiting, under the name of its process: in `idle:KIND`, by
+-- the time of the claim. Claims for the same tenant, queues and tasks are of one kind; `idle` has the kinds. New jobs
+-- wake as many processes of each kind as there are jobs, and one more, because one of them may have gone; the latest
+-- first. All of it is noted in memory alone.
 
-local KINDS_MAX = 64     -- more are taken for one
+local KINDS_MAX = 64     -- further ones count as one kind
 local WAITING_MAX = 10000
 
 local function waits(P, kind, who, now)
@@ -153,7 +152,7 @@ local function waits_no_longer(P, kind, who)
     note('ZREM', P .. 'idle:' .. kind, who)
 end
 
--- Wakes up to n of a kind. The process that brings the jobs looks by itself.
+-- Wakes up to n processes of a kind, but not the one that has added the jobs: it looks by itself.
 local function wake_kind(P, kind, who, n)
     local key = P .. 'idle:' .. kind
     if note('ZREM', key, who) == 1 then
@@ -176,8 +175,8 @@ local function wake(P, who, n)
     end
 end
 
--- seqs …: those of a transaction that was rolled back, or that were looked for in vain. Whoever has met them meanwhile
--- waits: one of these looks again, and wakes the next if there are more.
+-- seqs …: releases the reservations of a transaction that was rolled back, or of jobs that were looked for in vain.
+-- Claims that found them reserved may wait: one process is woken, and wakes the next if there are more jobs.
 local function release(keys, argv)
     local P = prefix(keys)
     free(P, argv, 1, #argv)
@@ -185,9 +184,9 @@ local function release(keys, argv)
     return 0
 end
 
--- ---- What a transaction has relied upon -------------------------------------------------------------------------
--- Letter, key, number of arguments, and these, as operations have them. What is no longer so is added to
--- `refused`: letter, key, field.
+-- ---- What a transaction relies on -------------------------------------------------------------------------
+-- Letter, key, number of arguments, and these, as in operations. What has changed is added to `refused`: letter, key,
+-- field.
 
 local CHECKS = {}
 
@@ -197,7 +196,7 @@ local function refuse(refused, letter, key, field)
     refused[#refused + 1] = field
 end
 
--- The fields of a hash that are named at every other place, and their values.
+-- Every other argument is a field of the hash: the fields, and their values.
 local function every_other(key, a, i, j)
     if j == i + 1 then
         return {a[i]}, {redis.call('HGET', key, a[i])}
@@ -229,7 +228,7 @@ function CHECKS.H(P, key, a, i, j, refused)
     end
 end
 
--- Hashes and fields, by turns, that are not there: the ids of new jobs, of which each is in another hash.
+-- Pairs of hash and field that must not be there: the ids of new jobs, each in a hash of its own.
 function CHECKS.A(P, _, a, i, j, refused)
     for k = i, j, 2 do
         if redis.call('HEXISTS', P .. a[k], a[k + 1]) == 1 then
@@ -238,7 +237,7 @@ function CHECKS.A(P, _, a, i, j, refused)
     end
 end
 
--- Rows that processes share, and the versions that they begin with; 0: there is none, +: there is one.
+-- Shared rows, and the versions that they must have; 0: there is none, +: any.
 function CHECKS.S(P, key, a, i, j, refused)
     local fields, rows = every_other(P .. key, a, i, j)
     for k = 1, #fields do
@@ -250,7 +249,7 @@ function CHECKS.S(P, key, a, i, j, refused)
     end
 end
 
--- Limits, what is to be added to their slots in use, and how many of these there may be then.
+-- Limits, what is added to their slots in use, and how many slots are allowed then.
 function CHECKS.L(P, key, a, i, j, refused)
     for k = i, j, 3 do
         if sums_of(P, a[k]) + a[k + 1] > tonumber(a[k + 2]) then
@@ -259,8 +258,8 @@ function CHECKS.L(P, key, a, i, j, refused)
     end
 end
 
--- The jobs of a unique key: whether it is held by one that is gone, the members that count, and the first of
--- those that do not, or '-': it does not matter.
+-- The jobs of a unique key: whether a job that is gone holds it for ever, the members that count, and the first of
+-- those that do not count, or '-': that is not checked.
 function CHECKS.U(P, digest, a, i, _, refused)
     local key, n = P .. 'k:' .. digest, #a[i + 1] / 6
     local counting = redis.call('ZRANGEBYSCORE', key, '-inf', '(4503599627370496', 'LIMIT', 0, n + 1)
@@ -286,14 +285,14 @@ local function check(P, a, i, last)
 end
 
 -- ---- Commit ----------------------------------------------------------------------------------------------
--- `m:HANDLE` has the number of the handle's last commit, or of one that was asked for in vain, with an x: that
--- one will never be made.
+-- `m:HANDLE` has the number of the handle's last commit; with an x that of a commit that was not made when its
+-- outcome was asked for: it will never be made.
 
 local function number_of(last)
     return last and tonumber(string.match(last, '^%d+')) or 0
 end
 
--- Why a commit cannot be made, whatever it relies upon.
+-- Why a commit cannot be made, whatever it relies on.
 local function is_void(P, store, a)
     if store.id ~= a[3] or store.history ~= a[4] then
         return {'REFUSED', 'history', '', ''}
@@ -304,8 +303,8 @@ local function is_void(P, store, a)
     end
 end
 
--- Tells others what is new: bits of enum store_notification, the first for jobs that have come into a queue, so many,
--- or 0: nobody knows.
+-- Sends the notification: bits of enum store_notification. The first bit is for new ready jobs: n_ready of them, or 0: an
+-- unknown number.
 local function tell(P, who, notification, n_ready)
     local is_ready = notification % 2 == 1
     if is_ready then
@@ -316,9 +315,9 @@ local function tell(P, who, notification, n_ready)
     end
 end
 
--- me, number, the store's id, history, the time or '', the last seq or 0, by how much the shared version rises,
--- who notifies and of what, of how many jobs, number of jobs to free, these, number of words that it
--- relies upon, these, the list to carry out: OK, and the sums of the limits that it adds to
+-- Arguments: me, number, the store's id, history, the time or '', the last seq or 0, by how much the shared version
+-- rises, origin and bits of the notification, number of ready jobs, number of reservations to release, these, number
+-- of words of the checks, these, the operations. Returns OK, and the new sums of the limits that it adds to.
 local function commit(keys, argv)
     local P = prefix(keys)
     local store, missing = store_of(keys)
@@ -351,8 +350,8 @@ local function commit(keys, argv)
     return answer(store, merged)
 end
 
--- me, number: whether that commit was made. If not, it never will be: it is given up, in the log as well, for
--- its request may still be under way.
+-- Arguments: me, number. Returns whether that commit was made. If not, it never will be: that is noted, in the log as
+-- well, because its request may still arrive.
 local function outcome(keys, argv)
     local name = prefix(keys) .. 'm:' .. argv[1]
     if redis.call('GET', name) == argv[2] then
@@ -364,7 +363,7 @@ local function outcome(keys, argv)
     return 0
 end
 
--- Numbers for names that a job has for ever: the store's id, then tenant and name of a partition, by turns.
+-- Gives numbers to partitions. Arguments: the store's id, then pairs of tenant and name of a partition.
 local function intern(keys, argv)
     local P, ids = prefix(keys), {}
     local store, refused = store_named(keys, argv[1])
@@ -388,8 +387,8 @@ local function intern(keys, argv)
     return answer(store, ids)
 end
 
--- schema, id: sets an empty place up; gives the version of the one that is there. The shared version
--- starts where no one that was here before has come to, for processes may have seen that one's.
+-- Arguments: schema, id. Sets a store up, unless there is one; returns its version. The shared version starts higher
+-- than that of any store that was here before, which processes may have cached.
 local function setup(keys, argv)
     local schema = redis.call('HGET', keys[1], 'schema')
     if not schema then

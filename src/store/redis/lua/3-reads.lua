@@ -1,13 +1,13 @@
--- Reads. Of a row only its head is known here (row.c): state, flags, partition, version, and the keys of its
--- gates when it has any.
+-- Reads. Only the head of a row is read here (row.c): state, flags, partition, version, and the keys of its gates if
+-- it has any. The comment of a read lists its arguments, and after the colon what it returns.
 
 local BUCKET = 256        -- seqs of a bucket, and of a chunk
-local RANK = 137438953472 -- 2^37: of a chunk's number its priority is above, its bucket below
+local RANK = 137438953472 -- 2^37: the upper part of a chunk's number is the priority, the lower part the bucket
 local HAS_BIG, HAS_GATES = 1, 4
 
 local READS = {}
 
--- Bit masks without a library.
+-- Whether a bit is set: Lua 5.1 has no operators for bits.
 local function has_bit(mask, bit)
     return math.floor(mask / bit) % 2 == 1
 end
@@ -25,7 +25,7 @@ local function bucket_of(seq)
     return math.floor(seq / BUCKET)
 end
 
--- Adds a row and, if they are wanted, the parts of it that stand outside.
+-- Adds a row and, if they are wanted, its big parts.
 local function add_row(P, out, seq, row, wants_big)
     out[#out + 1] = row or ''
     if row and wants_big and has_bit(string.byte(row, 2), HAS_BIG) then
@@ -37,7 +37,7 @@ local function add_row(P, out, seq, row, wants_big)
     end
 end
 
--- The rows of these seqs, side by side in as few calls as they have buckets in a row.
+-- The rows of these seqs, with one call for each run of seqs in the same bucket.
 local function rows_of(P, seqs)
     local rows, i = {}, 1
     while i <= #seqs do
@@ -91,10 +91,10 @@ function READS.scan(P, a, i)
     return r[2]
 end
 
--- how many seqs are wanted, number of ids, their keys and fields by turns, then digests of keys: the first of
--- the seqs; a seq for each id; for each key what is known of a job that is gone, the first job that counts, the
--- first that does not. Seqs are given out in memory alone, and stored by the commit that uses them; one that
--- follows a restart, which forgets them, is refused.
+-- how many seqs are wanted, number of ids, pairs of their key and field, then digests of unique keys: the first of
+-- the seqs; a seq for each id; for each unique key the record of a job that is gone, the first job that counts, the
+-- first that does not. Seqs are given out in memory alone, and stored by the commit that uses them. A restart
+-- forgets them; a commit from before it is refused.
 function READS.holders(P, a, i)
     local wanted, n = tonumber(a[i]), tonumber(a[i + 1])
     local out = {text(note('HINCRBY', P .. 'root', 'seq', wanted) - wanted + 1)}
@@ -110,7 +110,7 @@ function READS.holders(P, a, i)
     return out
 end
 
--- hashes …: field and value by turns of each; 0: there are too many
+-- hashes …: pairs of field and value of each; 0: there are too many
 function READS.shared(P, a, i)
     local out = {}
     for k = i, #a do
@@ -119,8 +119,8 @@ function READS.shared(P, a, i)
     return out
 end
 
--- digest, from which place on, how many: how many of the jobs of a key count, whether it is held by one that
--- is gone, then seqs, first of those that count
+-- digest, index of the first, how many: how many of the jobs of a key count, whether a job that is gone holds it for
+-- ever, then seqs, first of those that count
 function READS.key_jobs(P, a, i)
     local key, from = P .. 'k:' .. a[i], tonumber(a[i + 1])
     local out = {redis.call('ZCOUNT', key, '-inf', '(4503599627370496'), redis.call('HEXISTS', P .. 'held', a[i])}
@@ -131,8 +131,8 @@ function READS.key_jobs(P, a, i)
     return out
 end
 
--- sorted set, highest score, limit: seq and row of up to limit + 1 jobs, or of all there are and of
--- the next one
+-- sorted set, highest score, limit: seq and row of up to limit + 1 jobs with this score or a lower one; if there are
+-- fewer, of the next job as well
 function READS.due(P, a, i)
     local key, limit = P .. a[i], tonumber(a[i + 2])
     local found = redis.call('ZRANGEBYSCORE', key, '-inf', a[i + 1], 'LIMIT', 0, limit + 1)
@@ -173,8 +173,8 @@ local function keep_first(found, n)
     end
 end
 
--- highest time, limit: the same for time-locked jobs, of all partitions, which come by their earliest. However
--- many are due, few are held: what is later than as many as are wanted is not looked at.
+-- highest time, limit: the same for time-locked jobs of all partitions, in the order of their earliest job. However
+-- many jobs are due, few are read: partitions that are later than the jobs found so far are not read.
 function READS.locked(P, a, i)
     local high, limit, found, from = a[i], tonumber(a[i + 1]), {}, 0
     local is_over = false
@@ -202,8 +202,8 @@ function READS.locked(P, a, i)
     return add_rows(P, {}, seqs, false, true)
 end
 
--- How many members of a sorted set come before a score and seq, or are that one (`with`). Those of
--- the same score are in the order of their seqs.
+-- How many members of a sorted set come before a score and seq; `with`: up to and including it. Members of the same
+-- score are in the order of their seqs.
 local function count_before(key, score, seq, with)
     local low, high = redis.call('ZCOUNT', key, '-inf', '(' .. score), redis.call('ZCOUNT', key, '-inf', score)
     while low < high do
@@ -247,7 +247,7 @@ function READS.foremost(P, a, i)
     return add_rows(P, out, found, false, true)
 end
 
--- A set of partitions from their numbers in four bytes each; nil for none: all.
+-- A set of partitions from their numbers, four bytes each; nil if there are none: all partitions.
 local function set_of_partitions(bytes)
     if bytes == '' then
         return nil
@@ -259,7 +259,7 @@ local function set_of_partitions(bytes)
     return set
 end
 
--- The seqs of a bucket that follow one: all of them, or those of a tenant, whose index is `own`.
+-- The seqs of a bucket after a seq: all of them, or those of a tenant, whose index is `own`.
 local function seqs_of_bucket(P, own, bucket, after, is_back)
     local seqs = {}
     local is_all = own == ''
@@ -283,8 +283,8 @@ local function fits(row, states, flags, partitions)
 end
 
 -- '+' or '-', after seq, states, flags of a row, partitions, how many, how many to look at, wants big, the
--- index of a tenant or '': where it has come to (-1: to the end), then seq, row … of jobs in these states
--- and partitions
+-- index of a tenant or '': the last seq that was looked at (-1: the end), then seq, row … of jobs in these states and
+-- partitions
 function READS.walk(P, a, i)
     local is_back, after, states, flags = a[i] == '-', tonumber(a[i + 1]), tonumber(a[i + 2]),
         tonumber(a[i + 3])
@@ -325,7 +325,7 @@ function READS.walk(P, a, i)
     return out
 end
 
--- states, flags, partitions, wants big, seqs …: the same of jobs that are named
+-- states, flags, partitions, wants big, seqs …: the same of these jobs
 function READS.picked(P, a, i)
     local states, flags, partitions = tonumber(a[i]), tonumber(a[i + 1]), set_of_partitions(a[i + 2])
     local out, seqs = {'0'}, {}
@@ -375,6 +375,74 @@ function READS.census(P, a, i)
         end
     end
     return {r[1], r[2], text(total)}
+end
+
+-- ---- Limits -----------------------------------------------------------------------------------------------
+
+-- The name of the row of a job's limit: tenant and key, each ended by "\0\1". nil: it has none. `tenants` caches the
+-- names of tenants by partition.
+local function limit_of(P, row, tenants)
+    if not has_bit(string.byte(row, 2), HAS_GATES) then
+        return nil
+    end
+    local high, low = string.byte(row, 10, 11)
+    local at = 12 + high * 256 + low
+    high, low = string.byte(row, at, at + 1)
+    local len = high * 256 + low
+    if len == 0 then
+        return nil
+    end
+    local partition = string.sub(row, 3, 6)
+    if not tenants[partition] then
+        local a, b, c, d = string.byte(partition, 1, 4)
+        local name = redis.call('HGET', P .. 'partitions', text(((a * 256 + b) * 256 + c) * 256 + d))
+        local first = string.find(name, ' ', 1, true) + 1
+        tenants[partition] = string.sub(name, first, string.find(name, '\0\1', first, true) + 1)
+    end
+    return tenants[partition] .. string.gsub(string.sub(row, at + 2, at + 1 + len), '%z', '\0\255') .. '\0\1'
+end
+
+-- Adds the limit of a job that a claim is given, with its sums, unless it was added before.
+local function note_limit(P, f, row)
+    local limit = limit_of(P, row, f.tenants)
+    if limit and not f.limits[limit] then
+        local used, sent = sums_of(P, limit)
+        local n = #f.sums
+        f.limits[limit] = true
+        f.sums[n + 1], f.sums[n + 2], f.sums[n + 3] = limit, used, sent
+    end
+end
+
+-- Returns name, running jobs and slots in use of each limit that has any.
+function READS.running(P)
+    local jobs, used, out, tenants, from = {}, {}, {}, {}, 0
+    repeat
+        local seqs = redis.call('ZRANGE', P .. 'x', from, from + 499)
+        for k = 1, #seqs do
+            seqs[k] = seq_of(seqs[k])
+        end
+        local rows = rows_of(P, seqs)
+        for k = 1, #seqs do
+            local name = rows[k] and limit_of(P, rows[k], tenants)
+            if name then
+                jobs[name] = (jobs[name] or 0) + 1
+            end
+        end
+        from = from + 500
+    until #seqs < 500
+    local names = redis.call('HKEYS', P .. 'limits')
+    for k = 1, #names do
+        used[names[k]] = sums_of(P, names[k])
+        jobs[names[k]] = jobs[names[k]] or 0
+    end
+    for name, n in pairs(jobs) do
+        if n > 0 or used[name] > 0 then
+            out[#out + 1] = name
+            out[#out + 1] = n
+            out[#out + 1] = used[name] or 0
+        end
+    end
+    return out
 end
 
 -- the store's id, what, its arguments

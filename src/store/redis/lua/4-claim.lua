@@ -1,7 +1,7 @@
 -- Ready jobs: by tenant, partition, and within a partition by chunks of the same priority and bucket.
 
--- The members of a chunk in their order: each is the seq less the first one of its bucket. The server keeps small
--- sets of numbers in that order anyway.
+-- The members of a chunk in order: each is the seq minus the first seq of its bucket. The server keeps small sets of
+-- numbers sorted.
 local function members_of(key)
     local members = redis.call('SMEMBERS', key)
     if #members > 1 and redis.call('OBJECT', 'ENCODING', key) ~= 'intset' then
@@ -18,12 +18,13 @@ local function seqs_of_chunk(key, base)
     return seqs
 end
 
--- A walk over the ready jobs of a partition, best first: it stands at the member `at` of a chunk. Rows are read ahead.
+-- A walk over the ready jobs of a partition, best first: its position is the member `at` of a chunk. Rows are read
+-- ahead.
 local function cursor_new(P, partition, rank, task)
     return {key = P .. 'r:' .. partition, rank = rank, task = task, chunk = -1, members = {}, at = 0, rows = {}}
 end
 
--- Which jobs of a chunk are reserved; others may be in the set.
+-- Which jobs of a chunk are reserved; the set may have others as well.
 local function reserved_in(P, r, reserved)
     if reserved ~= 'many' then
         return reserved or {}
@@ -48,7 +49,7 @@ local function next_chunk(P, r, reserved)
     return true
 end
 
--- The place of the first job after this one that is not reserved; past the end if there is none.
+-- The index of the first job after this one that is not reserved; past the end if there is none.
 local function next_free(r, at)
     local members, reserved, base = r.members, r.reserved, r.base
     repeat
@@ -57,7 +58,7 @@ local function next_free(r, at)
     return at
 end
 
--- Reads the rows of up to `n` jobs from the one that it stands at on.
+-- Reads the rows of up to `n` jobs from its position on.
 local function read_ahead(P, r, n)
     local seqs, at = {}, r.at
     while #seqs < n and r.members[at] do
@@ -111,7 +112,7 @@ local function best_of(f, cursors)
     return best, has_any
 end
 
--- Reads n names of the arguments into a set with their places.
+-- Reads n names of the arguments into a table of their indexes.
 local function names(a, i)
     local n, set = tonumber(a[i]), {}
     for k = 1, n do
@@ -186,8 +187,8 @@ local function give(P, f, r)
     end
 end
 
--- Takes the best job of a tenant. Of the tenants that are left out because their tasks are full, the first is the
--- first of the next claim: else it could be left out every time.
+-- Takes the best job of a tenant. The next claim begins with the first tenant that was left out because its tasks had
+-- reached their limits: otherwise it could be left out every time.
 local function take(P, f, cursors)
     local best, has_any = best_of(f, cursors)
     if not best then
@@ -206,7 +207,7 @@ local function is_full(f)
     return f.given >= f.limit or f.is_cut
 end
 
--- The tenants with ready jobs, some at a time, from the one after `last` on around the circle.
+-- The tenants with ready jobs, some at a time, in a circle that starts after `last`.
 local function tenants_after(P, last, seen)
     local low, high = '(' .. last, '+inf'
     if seen.wrapped then
@@ -228,7 +229,7 @@ local function tenants_after(P, last, seen)
     return found
 end
 
--- Everybody's first turn: until the page is full, or all tenants are known.
+-- The first turn of every tenant: until the page is full, or all tenants are known.
 local function first_round(P, f, all)
     local seen = {}
     while true do
@@ -250,7 +251,7 @@ local function first_round(P, f, all)
     end
 end
 
--- The queues that are paused, by the names that partitions begin with; nil: there are none.
+-- The paused queues, as prefixes of the names of partitions; nil: there are none.
 local function paused_now(P)
     local names, set = redis.call('HKEYS', P .. 's:2'), nil
     for k = 1, #names do
@@ -261,9 +262,9 @@ local function paused_now(P)
 end
 
 -- shared version or '', limit, bytes, tenant or '', the tenant that had the last turn, the kind of the claim ('': it
--- does not wait), whose it is, queues, tasks, limits of tasks: whether there are more, whose turn it was, the limits
--- of the jobs with their sums, then seq, row … of jobs that are reserved from now on; or that the shared version is
--- another one
+-- does not wait), its origin, queues, tasks, limits of tasks: whether there are more, the tenant that had the last
+-- turn, the limits of the jobs with their sums, then seq, row … of jobs, which are reserved from now on; or an error
+-- if the shared version is another one
 function READS.ready(P, a, i, store)
     if a[i] ~= '' and a[i] ~= store.shared then
         return 'CHANGED'

@@ -1,11 +1,11 @@
--- Under these names processes call, with @ for the name of the library, which follows from its text: a
--- program with another text brings a library of its own beside this one. What may run when the server's
--- memory is full is said here: all that reads or lets go, and commits that bring no new jobs.
+-- The names under which the functions are called; @ is the name of the library, which has a digest of its text: a
+-- program with another text loads a library of its own. FREE functions run when the server's memory is full: those
+-- that read or release, and commits without new jobs.
 
 local FREE = {'allow-oom'}
 
--- While a cluster moves a slot to another node, a key that is not found may be there already, and a command
--- for it is refused: a function would end in its middle. So each asks first for a key that never is.
+-- While a cluster moves a slot to another node, a key that is not found may be on that node already, and a command
+-- for it is refused: a function would end halfway. So each function asks first for a key that does not exist.
 local function if_here(callback)
     return function(keys, argv)
         local found = redis.pcall('EXISTS', prefix(keys) .. 'nothing')
@@ -25,5 +25,5 @@ redis.register_function{function_name = '@_commit_full', callback = if_here(comm
 redis.register_function{function_name = '@_hello', callback = if_here(hello), flags = FREE}
 redis.register_function{function_name = '@_release', callback = if_here(release), flags = FREE}
 redis.register_function{function_name = '@_outcome', callback = if_here(outcome), flags = FREE}
-redis.register_function{function_name = '@_around', callback = if_here(around), flags = FREE}
+redis.register_function{function_name = '@_elect', callback = if_here(elect), flags = FREE}
 redis.register_function{function_name = '@_read', callback = if_here(read), flags = FREE}

@@ -1,8 +1,8 @@
 -- The tables of a store.
 --
--- A life writes as little as can be: a row of job_states and one of specs at submit, the first again
--- at start and at settle. What never changes stands in specs, so that a large payload is
--- written once; what few jobs have (results, errors) stands in rows of its own. Times are
+-- A job costs few writes: a row of job_states and one of specs at submit, the first again at start
+-- and at settle. What never changes is in specs, so that a large payload is written once; what
+-- few jobs have (results, errors) is in rows of its own. Times are
 -- milliseconds since 1970 UTC, 0 means never; the views show them as text.
 
 -- The one row of facts about the whole store.
@@ -30,7 +30,7 @@ CREATE TABLE tenants (
 ) STRICT;
 
 -- A partition is the jobs of one task in one queue, and how many are in each state. The counts
--- are kept by the transaction that moves the jobs, one update a partition, so that nobody ever counts rows.
+-- are kept by the transaction that moves the jobs, one update a partition, so that rows are never counted.
 CREATE TABLE partitions (
     partition_id INTEGER PRIMARY KEY,
     tenant_id   INTEGER NOT NULL REFERENCES tenants,
@@ -48,10 +48,9 @@ CREATE TABLE partitions (
     UNIQUE (tenant_id, queue, task)
 ) STRICT;
 
--- Where each job is now: what changes, and nothing else, because every column is read and written
--- again by each move. NOT NULL is a step of its own for each column in every write, so only what
--- the store cannot live without has it; the one writer there is writes numbers only, and STRICT
--- holds it to that in a single step.
+-- The state of each job: only what changes, because each move reads and writes every column again.
+-- NOT NULL costs a step for each column in every write, so that few columns have it; STRICT checks
+-- in a single step that columns have numbers.
 CREATE TABLE job_states (
     seq              INTEGER PRIMARY KEY,
     state            INTEGER NOT NULL,
@@ -65,21 +64,21 @@ CREATE TABLE job_states (
     started_ms       INTEGER,
     paused_ms        INTEGER,
     error_class      INTEGER,
-    error_at         INTEGER,           -- the row of history that tells of the latest error
+    error_at         INTEGER,           -- the row of history that has the latest error
     fingerprint      INTEGER,
     worker           TEXT,
-    packed_status    BLOB               -- numbers that nobody searches for, packed: packed_status.h
+    packed_status    BLOB               -- numbers that no search uses, packed: row.c
 ) STRICT;
 
 -- Jobs of one state in the order that matters in it: queued ones by partition, then priority, the
--- highest first (partition_id << 32 | 2147483647 - priority), so that a claim walks over nothing but
+-- highest first (partition_id << 32 | 2147483647 - priority), so that a claim reads only
 -- ready jobs; time-locked ones by when they are due, running ones by the end of the lease, ended
 -- ones by the end; parked ones have 0. The rowid, seq, is the last column of each index. One index
--- and not several, because an update opens every index that speaks of the state.
+-- and not several, because an update opens every index that has the state in it.
 CREATE INDEX jobs_by_sort_key ON job_states (state, sort_key);
 
--- What few jobs have stands beside them, because an update opens every index of its table that
--- speaks of the state, whether the row is in it or not.
+-- What few jobs have is in tables of its own, because an update opens every index of its table that
+-- has the state in its condition, whether the row is in it or not.
 
 -- Unique keys of all jobs that have one.
 CREATE TABLE keys (
@@ -90,7 +89,7 @@ CREATE TABLE keys (
     PRIMARY KEY (tenant_id, unique_key, unique_forever, seq)
 ) STRICT, WITHOUT ROWID;
 
--- One unique key, one live job: the primary key refuses a second one, whatever the code does.
+-- One unique key, one live job: the primary key refuses a second one.
 CREATE TABLE live_keys (
     tenant_id  INTEGER NOT NULL,
     unique_key TEXT NOT NULL,
@@ -108,8 +107,8 @@ CREATE TABLE parked (
 CREATE INDEX parked_oldest ON parked (tenant_id, gate);
 CREATE INDEX parked_probes ON parked (tenant_id, gate, attempts_left DESC);
 
--- What does not change after submit (an edit of a dead letter's payload excepted), with a sum
--- over all of it that every reader checks.
+-- What does not change after submit, except by an edit of a dead letter's payload, with a checksum
+-- that every reader checks.
 CREATE TABLE specs (
     seq            INTEGER PRIMARY KEY,
     tenant_id      INTEGER NOT NULL,
@@ -130,7 +129,7 @@ CREATE TABLE specs (
     payload        TEXT
 ) STRICT;
 
--- The tenant comes first, so that all jobs of a small one are found without a look at others'; seq, the
+-- The tenant comes first, so that all jobs of a small tenant are found without reading those of others; seq, the
 -- rowid, is the last column of the index.
 CREATE UNIQUE INDEX specs_by_id ON specs (tenant_id, id);
 

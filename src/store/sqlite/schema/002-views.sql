@@ -58,8 +58,8 @@ JOIN reasons q ON q.reason = j.reason
 LEFT JOIN history h ON h.history_id = j.error_at
 WHERE j.state = 7;
 
--- What ended without success, in the dead letters or without them. created_at is the time of the
--- failure, because that is when such an entry comes to be.
+-- Jobs that ended without success, dead letters and others. created_at is the time of the failure,
+-- because that is when the entry was created.
 CREATE VIEW failed_jobs AS
 SELECT j.seq AS id,
        s.id AS job_id,
@@ -103,12 +103,12 @@ JOIN specs s ON s.seq = j.seq
 JOIN states n ON n.state = j.state
 LEFT JOIN history h ON h.history_id = j.error_at;
 
--- The same by the name that other systems give to it.
+-- The same under the name that other systems use.
 CREATE VIEW jobs AS SELECT * FROM jobs_by_status;
 
--- Every attempt: those that the history holds, and the one that the job's own row tells of (it is
--- running, or was a success at the first attempt). attempt 0: the start was taken back, or, without
--- a time of the start, the job ended before it ever ran.
+-- Every attempt: those in the history, and the one in the job's own row (it is running, or was a
+-- success at the first attempt). attempt 0: the start was taken back, or, without a time of the
+-- start, the job ended before it ever ran.
 CREATE VIEW attempts AS
 SELECT s.id AS job_id, h.epoch AS epoch, h.number AS attempt,
        strftime('%Y-%m-%d %H:%M:%f', nullif(h.started_ms, 0) / 1000.0, 'unixepoch') AS started_at,

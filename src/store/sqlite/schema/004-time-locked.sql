@@ -1,5 +1,5 @@
--- Jobs that wait for their time, by partition, so that the first one of a queue is found by a look at
--- each of its partitions. Beside the jobs, because most of them never wait for a time.
+-- Jobs that wait for their time, by partition, so that the first one of a queue is found by one look at
+-- each of its partitions. A table of its own, because most jobs never wait for a time.
 CREATE TABLE time_locked (
     partition_id     INTEGER NOT NULL,
     process_after_ms INTEGER NOT NULL,

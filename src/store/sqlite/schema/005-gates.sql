@@ -1,5 +1,5 @@
--- Breakers and limits are JSON from here on (src/engine/gates/row.c). What they were before cannot be
--- read in SQL: they begin anew, closed and free, and let go what is parked in them.
+-- Breakers and limits are JSON from here on (src/engine/gates/row.c). The older format
+-- cannot be read in SQL: they start again, closed and free, and parked jobs are released.
 UPDATE shared SET version = version + 1, value = CAST(
     '{"format":3,"state":"closed","has_parked":true,"candidates":0,"candidates_until_ms":0,'
     || '"consecutive":0,"probe_successes":0,"probe_failures":0,"probe_slow":0,"reopened":0,'
@@ -21,7 +21,7 @@ UPDATE shared SET version = version + 1, value = CAST(
 WHERE kind = 1;
 UPDATE meta SET shared_version = shared_version + 1;
 
--- What jobs may have to wait for. `definition` has all that is kept of it.
+-- Breakers and limits, for which jobs may have to wait. `definition` has the whole value.
 CREATE VIEW breakers AS
 SELECT key AS name,
        json_extract(v, '$.state') AS state,
@@ -36,7 +36,7 @@ SELECT key AS name,
        tenant AS tenant
 FROM (SELECT key, tenant, CAST(value AS TEXT) AS v FROM shared WHERE kind = 0);
 
--- Of a limit: how many jobs run under it and may, and how many may start in which time (seconds).
+-- Of a limit: how many jobs run under it, how many may, and how many may start in which time (seconds).
 CREATE VIEW limits AS
 SELECT key AS name,
        json_extract(v, '$.running') AS running,
@@ -55,7 +55,7 @@ SELECT key AS queue,
        tenant AS tenant
 FROM shared WHERE kind = 2;
 
--- Processes that work, and remote workers; seen_at is when one has last said so.
+-- Processes that work, and remote workers; seen_at is the time of the last sign of life.
 CREATE VIEW workers AS
 SELECT key AS name,
        json_extract(v, '$.host') AS host,

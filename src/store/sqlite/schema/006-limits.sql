@@ -1,5 +1,5 @@
 -- How many slots of a limit are in use, and how many parked jobs were sent ahead to the queue for them, are sums
--- that many processes add to: they leave the value of the row (src/engine/gates/row.c) and stand beside it.
+-- that many processes add to: they move from the value of the row (src/engine/gates/row.c) to columns of their own.
 ALTER TABLE shared ADD COLUMN used INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE shared ADD COLUMN sent INTEGER NOT NULL DEFAULT 0;
 
@@ -18,7 +18,7 @@ WHERE kind = 1 AND tenant = o.of_tenant AND key = o.of_key AND o.v LIKE '{"forma
       AND 0 < o.candidates AND o.candidates < o.until AND o.until < o.running AND o.running < o.rest;
 UPDATE meta SET shared_version = shared_version + 1;
 
--- Of a limit: how many jobs run under it and may, how many may start in which time (seconds), and how many were
+-- Of a limit: how many jobs run under it, how many may, how many may start in which time (seconds), and how many were
 -- sent ahead to start next.
 DROP VIEW limits;
 CREATE VIEW limits AS

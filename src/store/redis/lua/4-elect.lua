@@ -1,9 +1,8 @@
--- Which process is the leader, how many claim, whether there is anything to take. The leader is
--- noted in `root`, who claims in `claimers`, in memory alone: a server that is started again, or a
--- replica, takes whoever asks first, and so it does when the time of the one that had it is
--- over, or lies too far ahead.
+-- Which process is the leader, how many processes claim, whether there are ready jobs. The leader is noted in `root`,
+-- claimers in `claimers`, in memory alone: after a restart, or on a replica, the first process that asks becomes the
+-- leader. So it does when the time of the last leader is over, or is too far in the future.
 
-local CLAIMER_MS = 3000 -- after which one that looks no longer does not claim
+local CLAIMER_MS = 3000 -- a process that has not asked for so long does not claim
 
 local function count_claimers(P, me, claims, now)
     if claims then
@@ -14,8 +13,8 @@ local function count_claimers(P, me, claims, now)
     return redis.call('ZCARD', P .. 'claimers')
 end
 
--- me, for how many ms it would be the leader, 0: not any longer; whether it claims
-local function around(keys, argv)
+-- Arguments: me, for how many ms it asks to be the leader (0: it resigns), whether it claims.
+local function elect(keys, argv)
     local P, me, keep_ms = prefix(keys), argv[1], tonumber(argv[2])
     local r = redis.call('HMGET', keys[1], 'schema', 'keeper', 'keeper_until', 'keeper_ms')
     if not r[1] then

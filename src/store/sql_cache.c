@@ -1,4 +1,5 @@
-#include "store/sql_partitions.h"
+/* sql_cache.c - partitions by name and by number, and a table of rows of jobs. */
+#include "store/sql_cache.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -79,7 +80,7 @@ static bool make_room(struct partitions *partitions, int64_t id)
     return true;
 }
 
-static bool copy(struct str s, struct str *ret)
+static bool copy_name(struct str s, struct str *ret)
 {
     *ret = (struct str){str_dup(s), s.len};
     return ret->ptr != NULL;
@@ -99,8 +100,8 @@ bool partitions_keep(struct partitions *partitions, const struct partition *read
         return false;
     partition->id = read->id;
     partition->tenant_id = read->tenant_id;
-    if (!copy(read->tenant, &partition->tenant) || !copy(read->queue, &partition->queue) ||
-        !copy(read->task, &partition->task) ||
+    if (!copy_name(read->tenant, &partition->tenant) ||
+        !copy_name(read->queue, &partition->queue) || !copy_name(read->task, &partition->task) ||
         partition_key(partitions, partition->tenant, partition->queue, partition->task, &key) !=
             0 ||
         map_put(&partitions->by_name, key, partition) != 0) {
@@ -144,4 +145,29 @@ void partitions_forget(struct partitions *partitions)
         return;
     partitions_release(partitions);
     partitions_init(partitions);
+}
+
+/* ---- Rows ------------------------------------------------------------------------------------ */
+
+void row_cache_init(struct row_cache *cache, size_t row_bytes)
+{
+    *cache =
+        (struct row_cache){.place_bytes = sizeof(struct row_place) + row_bytes, .generation = 1};
+}
+
+void row_cache_release(struct row_cache *cache)
+{
+    free(cache->places);
+    cache->places = NULL;
+}
+
+void *row_cache_put(struct row_cache *cache, int64_t seq)
+{
+    if (!cache->places)
+        cache->places = calloc(ROW_CACHE_PLACES, cache->place_bytes);
+    if (!cache->places)
+        return NULL;
+    struct row_place *place = row_cache_place(cache, seq);
+    *place = (struct row_place){cache->generation, seq};
+    return place + 1;
 }

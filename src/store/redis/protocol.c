@@ -1,8 +1,110 @@
-/* reply.c - what the server says: the parts of a reply, and what its refusals mean. */
+/* protocol.c - requests as the server reads them, its replies, and what its refusals mean. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/err.h"
 #include "store/redis/link.h"
+#include "store/redis/private.h"
+
+/* The largest request. */
+#define WORDS_MAX ((size_t)512 << 20)
+
+void rd_ask_command(struct store *store, const char *command)
+{
+    if (!store->words.data)
+        buf_init(&store->words, WORDS_MAX);
+    buf_reset(&store->words);
+    store->n_words = 0;
+    rd_ask_text(store, command);
+}
+
+void rd_ask(struct store *store, const char *function)
+{
+    char name[64];
+    snprintf(name, sizeof name, "%s_%s", store->library, function);
+    rd_ask_command(store, "FCALL");
+    rd_ask_text(store, name);
+    rd_ask_text(store, "1");
+    rd_ask_text(store, store->root);
+}
+
+void rd_ask_read(struct store *store, const char *what)
+{
+    rd_ask(store, "read");
+    rd_ask_text(store, store->known_id);
+    rd_ask_text(store, what);
+}
+
+/* printf would cost more than the rest of the request. */
+size_t rd_digits(int64_t number, char ret[RD_DIGITS_MAX])
+{
+    char reversed[RD_DIGITS_MAX];
+    uint64_t left = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
+    size_t n = 0, len = 0;
+    do
+        reversed[n++] = (char)('0' + left % 10);
+    while ((left /= 10) > 0);
+    if (number < 0)
+        ret[len++] = '-';
+    while (n > 0)
+        ret[len++] = reversed[--n];
+    ret[len] = '\0';
+    return len;
+}
+
+void rd_add_word(struct buf *b, struct str word)
+{
+    char head[RD_DIGITS_MAX + 3] = "$";
+    size_t len = 1 + rd_digits((int64_t)word.len, head + 1);
+    head[len++] = '\r';
+    head[len++] = '\n';
+    char *at = buf_reserve(b, len + word.len + 2);
+    if (!at)
+        return;
+    memcpy(at, head, len);
+    if (word.len > 0)
+        memcpy(at + len, word.ptr, word.len);
+    at[len + word.len] = '\r';
+    at[len + word.len + 1] = '\n';
+    buf_commit(b, len + word.len + 2);
+}
+
+void rd_ask_str(struct store *store, struct str word)
+{
+    rd_add_word(&store->words, word);
+    store->n_words++;
+}
+
+void rd_ask_text(struct store *store, const char *word)
+{
+    rd_ask_str(store, str_of(word));
+}
+
+void rd_ask_int(struct store *store, int64_t number)
+{
+    char text[RD_DIGITS_MAX];
+    const size_t len = rd_digits(number, text);
+    rd_ask_str(store, (struct str){text, len});
+}
+
+struct str rd_id_place(const struct digest *digest, char ret_key[RD_ID_KEY_MAX])
+{
+    const unsigned hash =
+        (unsigned)(unsigned char)digest->bytes[0] << 6 | (unsigned char)digest->bytes[1] >> 2;
+    memcpy(ret_key, "i:", 2);
+    rd_digits((int64_t)hash, ret_key + 2);
+    return (struct str){digest->bytes + 1, DIGEST_BYTES - 1};
+}
+
+void rd_ask_id(struct store *store, const struct digest *digest)
+{
+    char key[RD_ID_KEY_MAX];
+    const struct str field = rd_id_place(digest, key);
+    rd_ask_text(store, key);
+    rd_ask_str(store, field);
+}
+
+/* ---- Replies --------------------------------------------------------------------------------- */
 
 struct str rd_reply_str(const redisReply *reply, size_t i)
 {
@@ -36,7 +138,7 @@ static bool says(struct str text, const char *word)
     return str_starts_with(text, str_of(word));
 }
 
-/* What error replies mean, by the word that they begin with; the first that fits counts. */
+/* What error replies mean, by the word that they begin with; the first that fits. */
 static const struct refusal {
     const char *word;
     int code;
@@ -63,7 +165,7 @@ static const struct refusal {
      "look after them, or lower min-replicas-to-write"},
     {"LOADING", REDRIVE_E_IO, "the Redis server is still loading its data",
      "try again when it is ready"},
-    {"BUSY ", REDRIVE_E_IO, "the Redis server is busy with a script of somebody",
+    {"BUSY ", REDRIVE_E_IO, "the Redis server is busy with a script of another program",
      "try again; SCRIPT KILL and FUNCTION KILL end one that has written nothing"},
     {"MISCONF", REDRIVE_E_IO, "the Redis server cannot write to its disk", "look into its log"},
     {"ERR SELECT is not allowed", REDRIVE_E_INVALID,
