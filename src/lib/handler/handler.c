@@ -8,7 +8,6 @@
 #include "base/text/str.h"
 #include "base/time/clock.h"
 #include "core/retry/policy.h"
-#include "lib/handler/policy_copy.h"
 
 #define DEFAULT_NAME             "redrive"
 #define DEFAULT_MAX_DEAD_LETTERS 10000

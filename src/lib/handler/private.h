@@ -261,7 +261,7 @@ enum admission {
 enum admission admit(struct redrive_run *run, int64_t *ret_wake_ms, enum ending *ret_ending);
 void slot_give_back(struct redrive_run *run);
 
-/* ---- The loop (handler/submit.c) and its ends (handler/call.c) ------------------------------- */
+/* ---- The loop of a job (handler/submit.c) ---------------------------------------------------- */
 
 /* Checks a job before it is accepted. */
 int job_check(const struct redrive_handler *h, const struct redrive_job *job,
@@ -293,7 +293,11 @@ struct dead_letter *dlq_find_to_retry(struct redrive_handler *h, const char *id,
 int submit_refuse(struct redrive_result *ret, const char *id, const struct redrive_err *err);
 int result_fill(struct redrive_result *ret, struct redrive_run *run, const struct decision *d);
 
-/* ---- Dead letters (handler/dead_letter.c, handler/dlq.c) ------------------------------------- */
+/* ---- Dead letters (handler/dead_letter.c, handler/dlq.c, handler/dlq_retry.c) ---------------- */
+
+/* Copies the policy with its rules and lists into one block, which free() frees; contexts of
+ * custom strategies stay borrowed. NULL when memory is out. */
+struct redrive_policy *policy_copy(const struct redrive_policy *policy);
 
 /* Immutable once it is in the list, but for `link`, `refs` and `away`. */
 struct dead_letter {

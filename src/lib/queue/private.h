@@ -157,9 +157,4 @@ bool queue_run_init(struct redrive_task_run *run, struct queue_slot *slot, const
 void queue_run_call(struct redrive_task_run *run);
 void queue_run_release(struct redrive_task_run *run);
 
-/* ---- Leases (queue/lease.c) ------------------------------------------------------------------ */
-
-/* Extends the leases of the handlers that are due, and says when the next one is. */
-int64_t queue_beat(struct redrive_queue *q, int64_t now_ms);
-
 #endif
