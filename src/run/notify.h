@@ -31,7 +31,7 @@ struct notifier_options {
     uv_loop_t *loop;
     const struct config *config; /* whose alerts they are */
     const struct log *log;
-    char *const *environ; /* of commands; see exec/environ.h */
+    char *const *environ; /* of commands; see exec/spawn.h */
     int64_t pause_ms;     /* 0: NOTIFY_PAUSE_MS */
 };
 

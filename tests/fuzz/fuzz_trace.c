@@ -1,7 +1,7 @@
 /* Whatever a program has said, what is found in it lies in it; Go's panic has a name of ours. */
 #include "fuzz.h"
 
-#include "run/exec/trace.h"
+#include "run/exec/failure_from_stderr.h"
 
 static bool lies_in(struct str part, const char *text, size_t size)
 {

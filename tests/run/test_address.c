@@ -2,7 +2,7 @@
 
 #include <arpa/inet.h>
 
-#include "run/http/address.h"
+#include "run/http/url.h"
 
 static bool is_public(const char *text)
 {

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "run/exec/environ.h"
+#include "run/exec/spawn.h"
 
 static bool has(char **env, const char *entry)
 {

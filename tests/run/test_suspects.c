@@ -1,7 +1,7 @@
 /* A job is blamed for a broken handler only when the handler works with others. */
 #include "check.h"
 
-#include "run/pool/suspects.h"
+#include "run/pool/private.h"
 
 static void no_job_is_blamed_while_the_handler_has_never_worked(void **state)
 {

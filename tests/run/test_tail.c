@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "run/exec/tail.h"
+#include "run/exec/child.h"
 
 static void short_text_is_kept_whole(void **state)
 {

@@ -1,6 +1,6 @@
 #include "check.h"
 
-#include "run/exec/trace.h"
+#include "run/exec/failure_from_stderr.h"
 
 static void check_trace(const char *text, const char *type, const char *message)
 {

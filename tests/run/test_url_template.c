@@ -1,6 +1,6 @@
 #include "check.h"
 
-#include "run/http/url_template.h"
+#include "run/http/url.h"
 
 static const struct run_request JOB = {
     .job_id = "7",

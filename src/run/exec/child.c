@@ -1,8 +1,10 @@
-/* child.c - watches a child process on the loop: pipes, exit, signals. */
+/* child.c - watches a child process on the loop: pipes, exit, signals; keeps the end of its
+ * standard error. */
 #include "run/exec/child.h"
 
 #include <errno.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,9 +15,61 @@
 /* An unknown exit status is not a success. */
 #define EXIT_UNKNOWN 255
 
+/* How far into the tail a line end is looked for. */
+#define LINE_MAX_BYTES 1024
+
 #ifndef P_PIDFD
 #define P_PIDFD 3
 #endif
+
+/* ---- The last bytes of standard error -------------------------------------------------------- */
+
+void tail_release(struct tail *tail)
+{
+    free(tail->ring);
+    *tail = (struct tail){0};
+}
+
+void tail_add(struct tail *tail, const char *bytes, size_t len)
+{
+    if (!tail->ring)
+        tail->ring = malloc(TAIL_MAX_BYTES);
+    size_t skip = len > TAIL_MAX_BYTES ? len - TAIL_MAX_BYTES : 0;
+    tail->seen += skip;
+    bytes += skip;
+    len -= skip;
+    while (tail->ring && len > 0) {
+        size_t at = tail->seen % TAIL_MAX_BYTES;
+        size_t n = TAIL_MAX_BYTES - at < len ? TAIL_MAX_BYTES - at : len;
+        memcpy(tail->ring + at, bytes, n);
+        tail->seen += n;
+        bytes += n;
+        len -= n;
+    }
+    tail->seen += len;
+}
+
+char *tail_text(const struct tail *tail)
+{
+    size_t len = tail->seen < TAIL_MAX_BYTES ? (size_t)tail->seen : TAIL_MAX_BYTES;
+    char *text = tail->ring && len > 0 ? malloc(len + 1) : NULL;
+    if (!text)
+        return NULL;
+    size_t first = (size_t)((tail->seen - len) % TAIL_MAX_BYTES);
+    size_t until_end = TAIL_MAX_BYTES - first < len ? TAIL_MAX_BYTES - first : len;
+    memcpy(text, tail->ring + first, until_end);
+    memcpy(text + until_end, tail->ring, len - until_end);
+    text[len] = '\0';
+    for (char *nul = memchr(text, '\0', len); nul;
+         nul = memchr(nul, '\0', len - (size_t)(nul - text)))
+        *nul = ' ';
+    char *line_end = tail->seen > len ? memchr(text, '\n', LINE_MAX_BYTES) : NULL;
+    if (line_end)
+        memmove(text, line_end + 1, len - (size_t)(line_end - text));
+    return text;
+}
+
+/* ---- Its pipes and its end ------------------------------------------------------------------ */
 
 /* One for all children: what is read is handed on before the next read. */
 static void give_room(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)

@@ -9,9 +9,8 @@
 #include "base/text/buf.h"
 #include "base/time/clock.h"
 #include "run/exec/child.h"
-#include "run/exec/environ.h"
+#include "run/exec/spawn.h"
 #include "run/exec/failure_from_stderr.h"
-#include "run/exec/load_fault.h"
 
 struct exec_runner {
     struct runner base;

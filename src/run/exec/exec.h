@@ -1,13 +1,12 @@
 /* exec.h - a program for each job.
  *
- * argv without a shell; the payload on standard input, the facts of the job in the environment
- * (exec/environ.h), a process group of its own that dies with us (exec/spawn.h). What the program
- * says:
+ * argv without a shell; the payload on standard input, the facts of the job in the environment, a
+ * process group of its own that dies with this process (exec/spawn.h). What the program says:
  *
  *   standard output   the result, up to RUN_RESULT_MAX_BYTES; the rest is read and dropped. The
  *                     newline at its end is not part of it
  *   standard error    the last 64 KiB: the message is the last line or, of a traceback, the
- *                     exception's; the whole is the stacktrace (exec/trace.h)
+ *                     exception's; the whole is the stacktrace (exec/failure_from_stderr.h)
  *   exit code         0 is success, all else is classified: sysexits, 126 and 127
  *   signal            likewise
  *
@@ -21,7 +20,7 @@
 
 struct exec_options {
     const char *const *argv; /* borrowed, ends with NULL */
-    char *const *environ;    /* borrowed; what may be passed on, see exec/environ.h */
+    char *const *environ;    /* borrowed; what may be passed on, see exec/spawn.h */
     const char *const *pass; /* borrowed; names to pass on besides; may be NULL */
     int64_t kill_grace_ms;   /* 0: CHILD_GRACE_MS */
 };

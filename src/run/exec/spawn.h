@@ -1,4 +1,5 @@
-/* spawn.h - starting a program so that it cannot outlive us.
+/* spawn.h - starts a program so that it cannot outlive this process, with an environment of its
+ * own.
  *
  * uv_spawn has no place between fork and exec where a parent-death signal could be asked for, so
  * this forks by itself. The other way, a small program of our own in between that asks and then
@@ -26,6 +27,7 @@
 #include <sys/types.h>
 
 #include "redrive.h"
+#include "run/runner.h"
 
 struct spawn_request {
     const char *const *argv; /* ends with NULL; the program is looked for in PATH of this process */
@@ -55,5 +57,21 @@ struct spawn_failure {
 /* Returns when the program runs or has failed to; nothing is left behind on failure. */
 int spawn(const struct spawn_request *request, struct spawned *ret, struct spawn_failure *ret_why,
           struct redrive_err *err);
+
+/* ---- The environment that a handler is given ---------------------------------------------------
+ *
+ * Built from nothing: what the handler needs to be a normal program, and the facts of its job. The
+ * rest of our own environment (tokens, passwords of stores) is not passed on.
+ *
+ *     kept    PATH HOME USER LOGNAME SHELL LANG LANGUAGE LC_* TZ TMPDIR SSL_CERT_FILE SSL_CERT_DIR,
+ *             and what `pass` names
+ *     set     REDRIVE_JOB_ID REDRIVE_TASK REDRIVE_QUEUE REDRIVE_TENANT REDRIVE_ATTEMPT
+ *             REDRIVE_MAX_ATTEMPTS
+ */
+
+/* One block of malloc'ed memory, or NULL when there is none. `inherited` is NAME=VALUE strings that
+ * end with NULL, as is `pass` of names; both may be NULL. Without a request no facts are set. */
+char **environ_new(char *const *inherited, const char *const *pass,
+                   const struct run_request *request);
 
 #endif

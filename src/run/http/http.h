@@ -1,8 +1,16 @@
 /* http.h - an HTTP request for each job.
  *
  * POST of the payload as application/json, with Redrive-Job-Id, Redrive-Task, Redrive-Queue,
- * Redrive-Tenant, Redrive-Attempt and Redrive-Max-Attempts, the headers of the configuration, and a
- * signature (http/signature.h) if there is a secret. What the answer means:
+ * Redrive-Tenant, Redrive-Attempt and Redrive-Max-Attempts, and the headers of the configuration.
+ * If there is a secret, the request is signed by the Standard Webhooks specification, which has
+ * verifying libraries in most languages:
+ *
+ *   webhook-id          the job's id: the same for every attempt
+ *   webhook-timestamp   seconds since 1970, of this attempt
+ *   webhook-signature   "v1," and the base64 of HMAC-SHA256(secret, "ID.TIMESTAMP.BODY"); one for
+ *                       each secret, with a space between
+ *
+ * What the answer means:
  *
  *   2xx          success; the body is the result, up to RUN_RESULT_MAX_BYTES
  *   all else     http_status; the body's first 4 KiB are the message, Retry-After is the wait
@@ -13,9 +21,9 @@
  * in the configuration. Only http and https are allowed. Connections are kept and used again.
  *
  * A host that is written out in the URL comes from the configuration, and may be any, also when
- * placeholders follow in path or query (http/url_template.h). One that is made of placeholders is
- * chosen by the client that submits the job, and so may have public addresses only
- * (http/address.h), unless `allow_private` is set. Each address is checked when its socket is made,
+ * placeholders follow in path or query (http/url.h). One that is made of placeholders is
+ * chosen by the client that submits the job, and so may have public addresses only,
+ * unless `allow_private` is set. Each address is checked when its socket is made,
  * after all resolving, so that a name whose address changes cannot get around the check. For the
  * same reason no proxy is used, and no connection is shared with another runner.
  */

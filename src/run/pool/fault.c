@@ -1,5 +1,5 @@
-/* fault.c - handlers that cannot run: jobs are given back without losing an attempt, and the task
- * pauses. */
+/* fault.c - handlers that cannot run: tells them from jobs that break them. Their jobs are given
+ * back without losing an attempt, and the task pauses. */
 #include "run/pool/private.h"
 
 #include "base/err.h"
@@ -11,6 +11,35 @@
 #define GIVEN_BACK_MIN_MS 1000
 /* A pool that is to end when it is idle stops trying after so many starts in a row. */
 #define GIVE_UP_AFTER 3
+
+/* ---- Suspects -------------------------------------------------------------------------------- */
+
+void suspects_worked(struct suspects *s)
+{
+    s->n_worked++;
+}
+
+static struct suspect *find_or_add(struct suspects *s, int64_t seq)
+{
+    for (size_t i = 0; i < SUSPECTS_MAX; i++)
+        if (s->items[i].seq == seq)
+            return &s->items[i];
+    struct suspect *added = &s->items[s->next];
+    s->next = (s->next + 1) % SUSPECTS_MAX;
+    *added = (struct suspect){.seq = seq, .n_worked = s->n_worked};
+    return added;
+}
+
+bool suspects_blame_job(struct suspects *s, int64_t seq)
+{
+    struct suspect *suspect = find_or_add(s, seq);
+    const bool others_went_well = s->n_worked > suspect->n_worked;
+    const bool was_given_back_enough = s->n_worked > 0 && suspect->times >= SUSPECTS_PATIENCE;
+    suspect->times++;
+    return others_went_well || was_given_back_enough;
+}
+
+/* ---- Pauses ---------------------------------------------------------------------------------- */
 
 static bool is_fault(struct pool_task *task, int64_t seq, enum run_fault fault)
 {

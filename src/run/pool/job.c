@@ -1,4 +1,4 @@
-/* job.c - a claimed job from its start to its settlement. */
+/* job.c - a job from its claim to its settlement: claims, runs, leases, settlements. */
 #include "run/pool/private.h"
 
 #include <stdlib.h>
@@ -52,9 +52,9 @@ static void keep_outcome(struct pool_job *job, const struct run_outcome *ran)
         job->result = (struct str){job->result_text, ran->result.len};
 }
 
-/* ---- From claim to end ----------------------------------------------------------------------- */
+/* ---- The end of a job ------------------------------------------------------------------------ */
 
-void pool_job_over(struct pool_job *job)
+static void end_job(struct pool_job *job)
 {
     job->is_over = true;
     if (job->is_extending)
@@ -74,7 +74,7 @@ void pool_job_cancel(struct pool_job *job)
     runner_cancel(job->run);
 }
 
-void pool_job_lose(struct pool_job *job, enum redrive_state state)
+static void lose_job(struct pool_job *job, enum redrive_state state)
 {
     const bool is_cancelled = state == REDRIVE_STATE_CANCELLED;
     if (job->run && !job->is_lost)
@@ -85,6 +85,101 @@ void pool_job_lose(struct pool_job *job, enum redrive_state state)
     pool_job_cancel(job);
 }
 
+/* ---- Leases ---------------------------------------------------------------------------------- */
+
+static bool reserve(struct pool_task *task, size_t n)
+{
+    if (n <= task->extend_capacity)
+        return true;
+    struct extension *items = realloc(task->extensions, n * sizeof *items);
+    if (items)
+        task->extensions = items;
+    struct pool_job **jobs = realloc(task->extending, n * sizeof(struct pool_job *));
+    if (jobs)
+        task->extending = jobs;
+    if (!items || !jobs)
+        return false;
+    task->extend_capacity = n;
+    return true;
+}
+
+/* A heartbeat that the store could not take says nothing about the lease: the next one is tried in
+ * its turn. */
+static void on_extended(struct pool_call *call)
+{
+    struct pool_task *task =
+        (struct pool_task *)(void *)((char *)call - offsetof(struct pool_task, extend_call));
+    const struct extend_op *op = &task->extend;
+    task->is_extending = false;
+    if (op->op.code < 0)
+        log_event(task->pool->options.log, LOG_LEVEL_WARNING, clock_wall_ms(), "heartbeat_failed",
+                  LOG_STR("task", task->name), LOG_S("error", op->op.err.message),
+                  LOG_S("detail", op->op.err.detail));
+    for (size_t i = 0; i < op->n; i++) {
+        struct pool_job *job = task->extending[i];
+        job->is_extending = false;
+        if (job->is_over)
+            end_job(job);
+        else if (op->op.code == 0 && op->items[i].ret.code < 0)
+            lose_job(job, op->items[i].ret.state);
+    }
+}
+
+/* Jobs that only wait to be settled need their leases as well. */
+static size_t gather(struct pool_task *task)
+{
+    size_t n = 0;
+    LIST_FOREACH (&task->jobs, link) {
+        struct pool_job *job = LIST_ENTRY(link, struct pool_job, link);
+        if (job->is_lost || job->is_over)
+            continue;
+        task->extending[n] = job;
+        task->extensions[n++] = (struct extension){
+            .seq = job->seq,
+            .token = job->token,
+            .lease_ms = task->config->lease_ms,
+        };
+        job->is_extending = true;
+    }
+    return n;
+}
+
+static void on_heartbeat(uv_timer_t *timer)
+{
+    struct pool_task *task = timer->data;
+    size_t n = 0;
+    LIST_FOREACH (&task->jobs, link)
+        n++;
+    if (n == 0) {
+        uv_timer_stop(timer);
+        return;
+    }
+    if (task->is_extending || !reserve(task, n))
+        return;
+    n = gather(task);
+    if (n == 0)
+        return;
+    task->is_extending = true;
+    task->extend_call.answered = on_extended;
+    extend_op_init(&task->extend, task->extensions, n);
+    pool_send(&task->extend_call, &task->extend.op);
+}
+
+void pool_lease_init(struct pool_task *task)
+{
+    uv_timer_init(task->pool->options.loop, &task->heartbeat);
+    task->heartbeat.data = task;
+}
+
+static void watch_lease(struct pool_task *task)
+{
+    const uint64_t ms = (uint64_t)task->config->heartbeat_ms;
+    if (!uv_is_active((const uv_handle_t *)&task->heartbeat))
+        uv_timer_start(&task->heartbeat, on_heartbeat, ms, ms);
+}
+
+/* ---- Running --------------------------------------------------------------------------------- */
+
 static void on_done(const struct run_outcome *ran, void *ctx)
 {
     struct pool_job *job = ctx;
@@ -94,7 +189,7 @@ static void on_done(const struct run_outcome *ran, void *ctx)
     pool->running--;
     pool->n_ended++;
     if (job->is_lost) {
-        pool_job_over(job);
+        end_job(job);
         return;
     }
     struct run_outcome given_back;
@@ -114,7 +209,7 @@ static void not_started(struct pool_job *job, int code, const struct redrive_err
     list_insert(&job->task->pool->to_settle, &job->queue);
 }
 
-void pool_job_take(struct pool_task *task, const struct job *claimed)
+static void take_job(struct pool_task *task, const struct job *claimed)
 {
     struct pool *pool = task->pool;
     struct redrive_err err;
@@ -137,5 +232,243 @@ void pool_job_take(struct pool_task *task, const struct job *claimed)
     }
     task->running++;
     pool->running++;
-    pool_lease_watch(task);
+    watch_lease(task);
+}
+
+/* ---- Settling -------------------------------------------------------------------------------- */
+
+struct pool_settlement {
+    struct pool_call call;
+    struct settle_op op;
+    struct list jobs; /* struct pool_job, in the order of the items */
+    size_t n;
+    struct settlement items[];
+};
+
+static void tell(const struct pool_job *job, enum log_level level, const char *event, int code)
+{
+    log_event(job->task->pool->options.log, level, clock_wall_ms(), event,
+              LOG_S("job_id", job->request.job_id), LOG_S("task", job->request.task),
+              LOG_I("attempt", job->request.attempt), LOG_S("error", redrive_err_text(code)));
+}
+
+/* Refused: the lease has been lost, the job was cancelled, or an earlier try whose answer was lost
+ * has reached the store after all. */
+static void on_item(struct pool_job *job, const struct settlement *item)
+{
+    struct pool *pool = job->task->pool;
+    if (item->ret.code < 0)
+        tell(job, LOG_LEVEL_WARNING, "settlement_refused", item->ret.code);
+    else if (job->outcome.ending == ENDING_RAN && item->decision.state != REDRIVE_STATE_COMPLETED)
+        pool->n_failed++;
+    end_job(job);
+}
+
+static void on_taken(struct pool_settlement *s)
+{
+    struct pool *pool = s->call.pool;
+    const struct settlement *item = s->items;
+    LIST_FOREACH (&s->jobs, link) {
+        struct pool_job *job = LIST_ENTRY(link, struct pool_job, queue);
+        list_remove(link);
+        on_item(job, item++);
+    }
+    pool->pause_ms = 0;
+    if (list_empty(&pool->to_settle))
+        pool->settle_singly = false;
+    /* The settlement may have released parked jobs. A pool that goes on is woken for them; one that
+     * ends when idle has to ask. */
+    if (pool->options.until_idle)
+        pool_ask_again(pool);
+}
+
+static void give_up(struct pool_settlement *s, int code)
+{
+    LIST_FOREACH (&s->jobs, link) {
+        struct pool_job *job = LIST_ENTRY(link, struct pool_job, queue);
+        list_remove(link);
+        tell(job, LOG_LEVEL_ERROR, "settlement_lost", code);
+        s->call.pool->n_left++;
+        end_job(job);
+    }
+}
+
+/* Back in front of what has ended since, in the same order. */
+static void put_back(struct pool_settlement *s)
+{
+    struct list *to_settle = &s->call.pool->to_settle;
+    struct list *first = to_settle->next;
+    LIST_FOREACH (&s->jobs, link) {
+        list_remove(link);
+        list_insert(first, link);
+    }
+}
+
+static void on_settled(struct pool_call *call)
+{
+    struct pool_settlement *s = (struct pool_settlement *)call;
+    struct pool *pool = call->pool;
+    const int code = s->op.op.code;
+    pool->n_settling--;
+    const bool for_good = !redrive_err_retryable(code) || code == REDRIVE_E_STOPPING;
+    if (code == 0) {
+        on_taken(s);
+    } else if (pool->is_giving_up || code == REDRIVE_E_STOPPING || (for_good && s->n == 1)) {
+        give_up(s, code);
+    } else {
+        pool->settle_singly |= for_good;
+        put_back(s);
+        pool_pause(pool, "settlement_failed", &s->op.op.err);
+    }
+    free(s);
+}
+
+static bool send_some(struct pool *pool, size_t n)
+{
+    struct pool_settlement *s = calloc(1, sizeof *s + n * sizeof s->items[0]);
+    if (!s)
+        return false;
+    s->call = (struct pool_call){.pool = pool, .answered = on_settled};
+    list_init(&s->jobs);
+    while (s->n < n && !list_empty(&pool->to_settle)) {
+        struct pool_job *job = LIST_ENTRY(pool->to_settle.next, struct pool_job, queue);
+        list_remove(&job->queue);
+        list_insert(&s->jobs, &job->queue);
+        s->items[s->n++] = (struct settlement){
+            .seq = job->seq,
+            .token = job->token,
+            .outcome = job->outcome,
+            .result = job->result,
+        };
+    }
+    settle_op_init(&s->op, s->items, s->n);
+    pool->n_settling++;
+    pool_send(&s->call, &s->op.op);
+    return true;
+}
+
+void pool_settle(struct pool *pool)
+{
+    while (!list_empty(&pool->to_settle)) {
+        if (send_some(pool, pool->settle_singly ? 1 : POOL_BATCH_MAX))
+            continue;
+        struct redrive_err err;
+        err_nomem(&err);
+        pool_pause(pool, "settlement_failed", &err);
+        return;
+    }
+}
+
+/* ---- Claiming -------------------------------------------------------------------------------- */
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* A slot is free as soon as its run has ended, before its settlement is answered: so the settlement
+ * and the next claim can share a transaction. */
+static size_t free_slots(size_t slots, size_t running)
+{
+    return running < slots ? least(slots - running, POOL_BATCH_MAX) : 0;
+}
+
+static struct pool_task *task_named(struct pool *pool, struct str name)
+{
+    for (size_t i = 0; i < pool->n_tasks; i++)
+        if (str_eq(pool->tasks[i].name, name))
+            return &pool->tasks[i];
+    return NULL;
+}
+
+/* Tasks that were given less than they could take have no more, as far as the store has looked. */
+static void end_asking(struct pool *pool, bool has_answer, bool more)
+{
+    const struct claim_op *claim = &pool->claim.op;
+    for (size_t i = 0; i < pool->n_tasks; i++) {
+        struct pool_task *task = &pool->tasks[i];
+        size_t given = 0;
+        for (size_t k = 0; k < claim->n && has_answer; k++)
+            given += str_eq(claim->jobs[k].spec.task, task->name);
+        if (task->asked > 0 && has_answer)
+            task->wants = more || given >= task->asked || task->woken;
+        task->asked = 0;
+    }
+}
+
+static void on_claimed(struct pool_call *call)
+{
+    struct pool *pool = call->pool;
+    struct claim_op *claim = &pool->claim.op;
+    const bool is_filled = claim->n >= pool->claim.asked;
+    const bool has_answer = claim->op.code >= 0;
+    end_asking(pool, has_answer, is_filled || claim->more);
+    pool->claim.asked = 0;
+    if (!has_answer)
+        pool_pause(pool, "claim_failed", &claim->op.err);
+    for (size_t i = 0; i < claim->n && has_answer; i++) {
+        struct pool_task *task = task_named(pool, claim->jobs[i].spec.task);
+        if (task)
+            take_job(task, &claim->jobs[i]);
+    }
+    /* A settlement that cannot be taken is what the pause is for, until it can. */
+    if (has_answer && list_empty(&pool->to_settle))
+        pool->pause_ms = 0;
+    claim_op_release(claim);
+}
+
+/* Which tasks are asked for, and how many jobs of each; *ret_all: of all together. */
+static size_t choose_tasks(struct pool *pool, size_t free, size_t *ret_all)
+{
+    size_t n = 0;
+    *ret_all = 0;
+    for (size_t i = 0; i < pool->n_tasks; i++) {
+        struct pool_task *task = &pool->tasks[i];
+        task->asked = least(free, free_slots(task->slots, task->running));
+        if (!task->wants || pool_fault_pauses(task))
+            task->asked = 0;
+        if (task->asked == 0)
+            continue;
+        task->woken = false;
+        pool->claim.names[n] = task->name;
+        pool->claim.limits[n++] = task->asked;
+        *ret_all += task->asked;
+    }
+    return n;
+}
+
+/* Where no task has fewer slots than are asked for, none needs a limit. */
+static bool needs_limits(const struct pool_claim *claim, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (claim->limits[i] < claim->asked)
+            return true;
+    return false;
+}
+
+void pool_claim(struct pool *pool)
+{
+    const struct pool_options *options = &pool->options;
+    struct pool_claim *claim = &pool->claim;
+    const size_t free = free_slots(pool->slots, pool->running);
+    size_t all;
+    if (claim->asked > 0 || free == 0)
+        return;
+    const size_t n = choose_tasks(pool, free, &all);
+    if (n == 0)
+        return;
+    claim->asked = least(free, all);
+    const struct claim_filter filter = {
+        .tenant = options->tenant,
+        .queues = options->queues,
+        .n_queues = options->n_queues,
+        .tasks = claim->names,
+        .n_tasks = n,
+        .task_limits = needs_limits(claim, n) ? claim->limits : NULL,
+        .limit = claim->asked,
+        .max_bytes = POOL_CLAIM_BYTES,
+    };
+    claim_op_init(&claim->op, &filter, options->worker, 0);
+    claim->call.answered = on_claimed;
+    pool_send(&claim->call, &claim->op.op);
 }

@@ -1,47 +1,13 @@
-/* pool.c - starts, stops and wakes the pool, and talks to the committer. */
+/* pool.c - starts, stops and wakes the pool, and says which tasks it runs. */
 #include "run/pool/pool.h"
 
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "base/time/clock.h"
-#include "engine/pause.h"
 #include "run/from_config.h"
 #include "run/pool/private.h"
 
-/* ---- The committer --------------------------------------------------------------------------- */
-
-/* On the committer's thread. */
-static void on_answer(struct op *op, void *ctx)
-{
-    struct pool_call *call = ctx;
-    struct pool *pool = call->pool;
-    (void)op;
-    pthread_mutex_lock(&pool->mutex);
-    list_insert(&pool->answers, &call->link);
-    uv_async_send(&pool->async);
-    pthread_mutex_unlock(&pool->mutex);
-}
-
-void pool_send(struct pool_call *call, struct op *op)
-{
-    op->done = on_answer;
-    op->done_ctx = call;
-    list_insert(&call->pool->outgoing, &op->link);
-    call->pool->n_calls++;
-}
-
-static struct pool_call *next_answer(struct pool *pool)
-{
-    struct pool_call *call = NULL;
-    pthread_mutex_lock(&pool->mutex);
-    if (!list_empty(&pool->answers)) {
-        call = LIST_ENTRY(pool->answers.next, struct pool_call, link);
-        list_remove(&call->link);
-    }
-    pthread_mutex_unlock(&pool->mutex);
-    return call;
-}
+/* ---- Other threads --------------------------------------------------------------------------- */
 
 static void end_run_of(struct pool *pool, int64_t seq)
 {
@@ -73,7 +39,7 @@ static void on_async(uv_async_t *async)
 {
     struct pool *pool = async->data;
     struct pool_call *call;
-    while ((call = next_answer(pool))) {
+    while ((call = pool_next_answer(pool))) {
         pool->n_calls--;
         call->answered(call);
     }
@@ -112,36 +78,6 @@ void pool_wake(struct pool *pool)
         uv_async_send(&pool->async);
     }
     pthread_mutex_unlock(&pool->mutex);
-}
-
-void pool_ask_again(struct pool *pool)
-{
-    for (size_t i = 0; i < pool->n_tasks; i++)
-        pool->tasks[i].wants = pool->tasks[i].woken = true;
-}
-
-/* ---- Trouble --------------------------------------------------------------------------------- */
-
-static void on_pause_over(uv_timer_t *timer)
-{
-    (void)timer; /* the turn that this begins ends with another try */
-}
-
-static bool is_pausing(const struct pool *pool)
-{
-    return uv_is_active((const uv_handle_t *)&pool->pause);
-}
-
-void pool_pause(struct pool *pool, const char *what, const struct redrive_err *err)
-{
-    if (is_pausing(pool) || pool->is_closing)
-        return;
-    pool->pause_ms = pause_after_ms(pool->pause_ms);
-    log_event(pool->options.log, LOG_LEVEL_ERROR, clock_wall_ms(), what,
-              LOG_S("error", err->message), LOG_S("detail", err->detail),
-              LOG_I("delay_ms", pool->pause_ms));
-    uv_update_time(pool->options.loop);
-    uv_timer_start(&pool->pause, on_pause_over, (uint64_t)pool->pause_ms, 0);
 }
 
 /* ---- The end of a turn ----------------------------------------------------------------------- */
@@ -199,7 +135,7 @@ static void close_all(struct pool *pool)
 static void hand_in(struct pool *pool)
 {
     bool in_trouble = pool->pause_ms > 0 && (pool->n_settling > 0 || !list_empty(&pool->to_settle));
-    if (!is_pausing(pool)) {
+    if (!pool_is_pausing(pool)) {
         pool_settle(pool);
         if (!in_trouble && !pool->is_stopping)
             pool_claim(pool);
@@ -257,6 +193,66 @@ void pool_stop(struct pool *pool, int64_t grace_ms)
         uv_timer_start(&pool->give_up, on_give_up, limit_ms, 0);
 }
 
+/* ---- Which tasks of the configuration this pool runs ----------------------------------------- */
+
+static bool is_named(const struct pool_options *options, const char *task)
+{
+    for (size_t i = 0; i < options->n_tasks; i++)
+        if (str_is(options->tasks[i], task))
+            return true;
+    return options->n_tasks == 0;
+}
+
+static bool runs_task(const struct pool_options *options, const struct config_task *task)
+{
+    return task->run.kind != CONFIG_RUN_NONE && is_named(options, task->name);
+}
+
+static int no_such_task(const struct config *config, struct str name, struct redrive_err *err)
+{
+    const char *nearest = config_task_nearest(config, name);
+    err_set(err, REDRIVE_E_CONFIG, "no task '%.*s' in the configuration", (int)name.len, name.ptr);
+    if (nearest)
+        err_hint(err, "did you mean '%s'?", nearest);
+    return REDRIVE_E_CONFIG;
+}
+
+static int check_name(const struct config *config, struct str name, struct redrive_err *err)
+{
+    const struct config_task *task = config_task(config, name);
+    if (task->name[0] == '\0')
+        return no_such_task(config, name, err);
+    if (task->run.kind != CONFIG_RUN_NONE)
+        return 0;
+    err_set(err, REDRIVE_E_CONFIG, "task '%s' does not say how it is run", task->name);
+    err_detail(err, "its jobs wait for remote workers");
+    err_hint(err, "add run: {exec: [PROGRAM]} to the task, or stream or http");
+    return REDRIVE_E_CONFIG;
+}
+
+/* Whether all that the pool should run can be run; `ret_n` counts them. */
+static int check_tasks(const struct pool_options *options, size_t *ret_n, struct redrive_err *err)
+{
+    const struct config *config = options->config;
+    int rc = 0;
+    *ret_n = 0;
+    for (size_t i = 0; i < options->n_tasks && rc == 0; i++)
+        rc = check_name(config, options->tasks[i], err);
+    for (size_t i = 0; i < config->n_tasks && rc == 0; i++) {
+        if (!runs_task(options, &config->tasks[i]))
+            continue;
+        rc = from_config_check(&config->tasks[i], options->environ, err);
+        ++*ret_n;
+    }
+    if (rc < 0 || *ret_n > 0)
+        return rc;
+    err_set(err, REDRIVE_E_CONFIG, "there is nothing to run");
+    err_detail(err, config->n_tasks ? "no task of the configuration says how it is run"
+                                    : "the configuration has no tasks");
+    err_hint(err, "give a task run: {exec: [PROGRAM]}, or stream or http");
+    return REDRIVE_E_CONFIG;
+}
+
 /* ---- Start and end --------------------------------------------------------------------------- */
 
 static int add_task(struct pool *pool, const struct config_task *config, struct redrive_err *err)
@@ -304,14 +300,14 @@ static int open_handles(struct pool *pool, struct redrive_err *err)
 int pool_check(const struct pool_options *options, struct redrive_err *err)
 {
     size_t n;
-    return pool_tasks_check(options, &n, err);
+    return check_tasks(options, &n, err);
 }
 
 int pool_new(const struct pool_options *options, struct pool **ret, struct redrive_err *err)
 {
     size_t n;
     *ret = NULL;
-    int rc = pool_tasks_check(options, &n, err);
+    int rc = check_tasks(options, &n, err);
     if (rc < 0)
         return rc;
     struct pool *pool = calloc(1, sizeof *pool + n * sizeof pool->tasks[0]);
@@ -332,7 +328,7 @@ int pool_new(const struct pool_options *options, struct pool **ret, struct redri
     }
     for (size_t i = 0; i < options->config->n_tasks && rc == 0; i++) {
         const struct config_task *task = &options->config->tasks[i];
-        if (pool_tasks_has(options, task))
+        if (runs_task(options, task))
             rc = add_task(pool, task, err);
     }
     if (rc < 0) {

@@ -47,7 +47,7 @@ struct pool_options {
     struct committer *committer;
     const struct config *config;
     const struct log *log;
-    char *const *environ; /* of programs; see exec/environ.h */
+    char *const *environ; /* of programs; see exec/spawn.h */
     struct str worker;    /* its name in leases and in the history */
     struct str tenant;    /* absent: all tenants in turn */
     const struct str *queues;

@@ -12,14 +12,53 @@
 #define RUN_POOL_PRIVATE_H
 
 #include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include "base/mem/list.h"
 #include "engine/report/worker_row.h"
 #include "engine/verbs/claim.h"
 #include "engine/verbs/settle.h"
 #include "run/pool/pool.h"
-#include "run/pool/suspects.h"
 #include "run/runner.h"
+
+/* ---- Suspects ----------------------------------------------------------------------------------
+ *
+ * Is the handler broken, or is it this job that breaks it?
+ *
+ * A handler that dies before it has answered anything looks the same in both cases. They differ in
+ * what happens next: a broken handler fails every job, while a job that breaks the handler fails
+ * alone and others go well in between. So a job is not blamed at first; it becomes a suspect and is
+ * given back. It is blamed when the handler breaks down with it again although
+ *
+ *   - another job has gone well since, or
+ *   - the handler has worked in this process, and the job was given back SUSPECTS_PATIENCE times.
+ *
+ * While a handler has never worked in this process no job is blamed. The last SUSPECTS_MAX suspects
+ * are remembered; one that was forgotten is given back once more than it should be.
+ */
+#define SUSPECTS_MAX      64
+#define SUSPECTS_PATIENCE 3
+
+/* All zero: none, and the handler has not worked yet. */
+struct suspects {
+    uint64_t n_worked; /* runs of the handler that ended in an ordinary way */
+    size_t next;       /* to be overwritten */
+    struct suspect {
+        int64_t seq; /* the job's number; 0: free */
+        uint64_t n_worked;
+        unsigned times;
+    } items[SUSPECTS_MAX];
+};
+
+/* A run has ended in an ordinary way, whether the job succeeded or failed. */
+void suspects_worked(struct suspects *s);
+
+/* The handler broke down with this job. True: the job is to blame. */
+bool suspects_blame_job(struct suspects *s, int64_t seq);
+
+/* ---- The pool -------------------------------------------------------------------------------- */
 
 /* Of one claim and of one settlement. */
 #define POOL_BATCH_MAX 256
@@ -113,8 +152,8 @@ struct pool {
     uint32_t slots;
     size_t running;
     size_t n_jobs;
-    uint64_t
-        n_left; /* jobs that were claimed and stay running: no memory, or their end was refused */
+    uint64_t n_left;   /* jobs that were claimed and stay running: no memory, or their end was
+                        * refused */
     size_t n_calls;    /* under way */
     size_t n_settling; /* of these, settlements */
     size_t n_runners;
@@ -150,42 +189,36 @@ struct pool {
     struct pool_task tasks[];
 };
 
-/* ---- The committer (pool/pool.c) ------------------------------------------------------------- */
+/* ---- The committer (pool/calls.c) ------------------------------------------------------------ */
 
 /* Has the operation handed in at the end of this turn; call->answered is called on the loop. */
 void pool_send(struct pool_call *call, struct op *op);
+/* The next call that was answered, taken out; NULL: none is left. */
+struct pool_call *pool_next_answer(struct pool *pool);
 
 /* The store has failed: hands nothing in for a while, longer each time. */
 void pool_pause(struct pool *pool, const char *what, const struct redrive_err *err);
+bool pool_is_pausing(const struct pool *pool);
 
 /* Every task asks again. */
 void pool_ask_again(struct pool *pool);
 
-/* ---- Which tasks (pool/tasks.c) -------------------------------------------------------------- */
+/* Writes this worker's row to the store now and then. */
+void pool_row_init(struct pool *pool);
+/* Removes the row; true when it is gone, or could not be removed. To be called until then. */
+bool pool_row_leave(struct pool *pool);
 
-/* Whether this pool runs the task. */
-bool pool_tasks_has(const struct pool_options *options, const struct config_task *task);
-/* Whether all that it should run can be run; `ret_n` counts them. */
-int pool_tasks_check(const struct pool_options *options, size_t *ret_n, struct redrive_err *err);
+/* ---- Jobs (pool/job.c) ----------------------------------------------------------------------- */
 
-/* ---- Claims (pool/claim.c) ------------------------------------------------------------------- */
-
-/* Asks for jobs for all slots that are free, unless a claim is under way. */
+/* Asks for jobs for all slots that are free, unless a claim is under way, and runs those that
+ * come. */
 void pool_claim(struct pool *pool);
-
-/* ---- Claimed jobs (pool/job.c, pool/settle.c) ------------------------------------------------ */
-
-/* Takes a claimed job and has it run; what it points to is copied. */
-void pool_job_take(struct pool_task *task, const struct job *claimed);
-/* Its lease is lost, and the job is now in this state: makes it end. */
-void pool_job_lose(struct pool_job *job, enum redrive_state state);
-/* It was cancelled, which is logged already: makes it end. */
-void pool_job_cancel(struct pool_job *job);
-/* Settled or given up: frees it as soon as no heartbeat uses it. */
-void pool_job_over(struct pool_job *job);
-
 /* Hands in what has ended. */
 void pool_settle(struct pool *pool);
+/* The job was cancelled, which is logged already: makes it end. */
+void pool_job_cancel(struct pool_job *job);
+/* The timer of the heartbeats, which begin with the first job. */
+void pool_lease_init(struct pool_task *task);
 
 /* ---- Handlers that cannot run (pool/fault.c) ------------------------------------------------- */
 
@@ -198,19 +231,5 @@ bool pool_fault_takes(struct pool_task *task, int64_t seq, const struct run_outc
 bool pool_fault_pauses(const struct pool_task *task);
 /* Whether it is not to be given any more, because the pool ends when it is idle. */
 bool pool_fault_is_final(const struct pool_task *task);
-
-/* ---- Leases (pool/lease.c) ------------------------------------------------------------------- */
-
-void pool_lease_init(struct pool_task *task);
-/* Begins with heartbeats if there are none yet. */
-void pool_lease_watch(struct pool_task *task);
-
-/* ---- The worker's row (pool/worker_row.c) ---------------------------------------------------- */
-
-void pool_row_init(struct pool *pool);
-/* Writes the row, unless a write is under way. */
-void pool_row_tell(struct pool *pool);
-/* Removes the row; true when it is gone, or could not be removed. To be called until then. */
-bool pool_row_leave(struct pool *pool);
 
 #endif

@@ -1,5 +1,4 @@
-/* private.h - what stream/stream.c (which program gets which job) and stream/worker.c (one program)
- * share. */
+/* private.h - what stream/stream.c (the runner) and stream/worker.c (its programs) share. */
 #ifndef RUN_STREAM_PRIVATE_H
 #define RUN_STREAM_PRIVATE_H
 
@@ -55,18 +54,10 @@ struct stream_runner {
 
 /* Gives waiting jobs to programs that are free, starting programs as needed. */
 void stream_dispatch(struct stream_runner *runner);
-/* The program cannot run: fails the jobs that wait for it, unless another process of it is at work.
- */
-void stream_fail_waiting(struct stream_runner *runner, const struct spawn_failure *why,
-                         const struct redrive_err *err);
+/* Ends a run that no program has been given, in the loop's next turn. */
+void stream_fail_unbegun(struct stream_run *run);
 
 void stream_worker_init(struct stream_worker *worker, struct stream_runner *runner);
-/* Starts its program. */
-int stream_worker_start(struct stream_worker *worker, struct spawn_failure *ret_why,
-                        struct redrive_err *err);
-/* Gives a job to a ready worker; on failure (see stream_line_write) nothing has changed. */
-int stream_worker_give(struct stream_worker *worker, struct stream_run *run,
-                       struct redrive_err *err);
 /* Ends the program because this job of it was made to end. */
 void stream_worker_end_for(struct stream_worker *worker, const struct stream_run *run);
 /* There will be no more work. Calls runner_closed after the last. */

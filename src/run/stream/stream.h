@@ -38,7 +38,7 @@
 
 struct stream_options {
     const char *const *argv; /* borrowed, ends with NULL */
-    char *const *environ;    /* borrowed; what may be passed on, see exec/environ.h */
+    char *const *environ;    /* borrowed; what may be passed on, see exec/spawn.h */
     const char *const *pass; /* borrowed; names to pass on besides; may be NULL */
     uint32_t processes;      /* 0: 1 */
     uint32_t in_flight;      /* 0: 1 */

@@ -1,4 +1,6 @@
-/* worker.c - one long-lived program: starts it, writes jobs, reads answers. */
+/* worker.c - the long-lived programs: starts them, gives each its jobs, reads their answers. */
+#include "run/stream/private.h"
+
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,10 +10,9 @@
 #include "base/time/clock.h"
 #include "core/classify/classify.h"
 #include "core/classify/failure.h"
-#include "run/exec/environ.h"
+#include "run/exec/spawn.h"
 #include "run/exec/failure_from_stderr.h"
 #include "run/stream/line.h"
-#include "run/stream/private.h"
 
 /* Of a message that is put together. */
 #define SHARED_MAX_BYTES (64u * 1024)
@@ -28,6 +29,55 @@ static void log_death(const struct stream_worker *worker, const char *event, con
               LOG_I("jobs", (int64_t)worker->n_jobs), LOG_S("error", why));
 }
 
+/* ---- Runs that never began ------------------------------------------------------------------- */
+
+static void finish_unbegun(struct run *base)
+{
+    struct stream_run *run = (struct stream_run *)base;
+    struct run_outcome outcome = {
+        .outcome.failure =
+            {
+                .failed = true,
+                .status = run->status,
+                .errnum = run->why.errnum,
+                .exit_code = run->why.exit_code,
+                .message = run->err.message,
+            },
+        .fault = run->cannot_run ? RUN_FAULT_CERTAIN : RUN_FAULT_NONE,
+    };
+    run_finish(base, &outcome);
+}
+
+void stream_fail_unbegun(struct stream_run *run)
+{
+    list_remove(&run->place);
+    run_later(&run->base, finish_unbegun);
+}
+
+static bool any_is_ready(const struct stream_runner *runner)
+{
+    for (size_t i = 0; i < runner->options.processes; i++)
+        if (runner->workers[i].state == WORKER_READY)
+            return true;
+    return false;
+}
+
+/* The program cannot run: fails the jobs that wait for it, unless another process of it is at work.
+ */
+static void fail_waiting(struct stream_runner *runner, const struct spawn_failure *why,
+                         const struct redrive_err *err)
+{
+    if (any_is_ready(runner))
+        return;
+    LIST_FOREACH (&runner->waiting, link) {
+        struct stream_run *run = LIST_ENTRY(link, struct stream_run, place);
+        run->why = *why;
+        run->err = *err;
+        run->cannot_run = why->errnum == 0;
+        stream_fail_unbegun(run);
+    }
+}
+
 /* ---- Its answers ----------------------------------------------------------------------------- */
 
 static void distrust(struct stream_worker *worker, const char *complaint)
@@ -39,7 +89,8 @@ static void distrust(struct stream_worker *worker, const char *complaint)
     child_kill(&worker->child);
 }
 
-static struct stream_run *find_job(struct stream_worker *worker, const char *id)
+/* Ids are unique within a tenant only, and answers carry no more than the id. */
+static struct stream_run *find_job(const struct stream_worker *worker, const char *id)
 {
     LIST_FOREACH (&worker->jobs, link) {
         struct stream_run *run = LIST_ENTRY(link, struct stream_run, place);
@@ -203,7 +254,7 @@ static void release_waiting(struct stream_runner *runner, const struct redrive_f
     const struct spawn_failure why = {.exit_code = failure->exit_code};
     struct redrive_err err;
     err_set(&err, REDRIVE_E_IO, "%s", failure->message ? failure->message : "the program died");
-    stream_fail_waiting(runner, &why, &err);
+    fail_waiting(runner, &why, &err);
 }
 
 static void fail_jobs(struct stream_worker *worker)
@@ -281,8 +332,8 @@ void stream_worker_init(struct stream_worker *worker, struct stream_runner *runn
     runner->n_open++;
 }
 
-int stream_worker_start(struct stream_worker *worker, struct spawn_failure *ret_why,
-                        struct redrive_err *err)
+static int start_program(struct stream_worker *worker, struct spawn_failure *ret_why,
+                         struct redrive_err *err)
 {
     const struct stream_options *options = &worker->runner->options;
     char **envp = environ_new(options->environ, options->pass, NULL);
@@ -323,8 +374,8 @@ static void on_written(uv_write_t *request, int status)
     free(write);
 }
 
-int stream_worker_give(struct stream_worker *worker, struct stream_run *run,
-                       struct redrive_err *err)
+/* Gives a job to a ready worker; on failure (see stream_line_write) nothing has changed. */
+static int give(struct stream_worker *worker, struct stream_run *run, struct redrive_err *err)
 {
     struct line_write *write = calloc(1, sizeof *write);
     if (!write)
@@ -365,4 +416,45 @@ void stream_worker_close(struct stream_worker *worker)
     uv_update_time(worker->timer.loop);
     uv_timer_start(&worker->timer, on_end_of_input_ignored,
                    (uint64_t)worker->runner->options.kill_grace_ms, 0);
+}
+
+/* ---- Which program gets which job ------------------------------------------------------------ */
+
+static bool has_room(const struct stream_worker *worker, const struct stream_run *run)
+{
+    return worker->state == WORKER_READY && worker->n_jobs < worker->runner->options.in_flight &&
+           !find_job(worker, run->base.request.job_id);
+}
+
+/* An idle program, or else one to be started, or else the one with the fewest jobs; NULL: wait. */
+static struct stream_worker *choose(struct stream_runner *runner, const struct stream_run *run)
+{
+    struct stream_worker *best = NULL, *absent = NULL;
+    for (size_t i = 0; i < runner->options.processes; i++) {
+        struct stream_worker *worker = &runner->workers[i];
+        if (has_room(worker, run) && (!best || worker->n_jobs < best->n_jobs))
+            best = worker;
+        if (worker->state == WORKER_ABSENT && !absent)
+            absent = worker;
+    }
+    return absent && (!best || best->n_jobs > 0) ? absent : best;
+}
+
+void stream_dispatch(struct stream_runner *runner)
+{
+    while (!list_empty(&runner->waiting)) {
+        struct stream_run *run = LIST_ENTRY(runner->waiting.next, struct stream_run, place);
+        struct stream_worker *worker = choose(runner, run);
+        if (!worker)
+            return;
+        struct spawn_failure why = {0};
+        struct redrive_err err;
+        if (worker->state == WORKER_ABSENT && start_program(worker, &why, &err) < 0) {
+            fail_waiting(runner, &why, &err);
+            return; /* those that still wait have a program that is at work */
+        } else if (give(worker, run, &run->err) < 0) {
+            run->status = run->err.code == REDRIVE_E_NOMEM ? "system" : "validation";
+            stream_fail_unbegun(run);
+        }
+    }
 }

@@ -1,6 +1,9 @@
-/* url_template.h - URLs with placeholders that a job fills in. */
-#ifndef RUN_HTTP_URL_TEMPLATE_H
-#define RUN_HTTP_URL_TEMPLATE_H
+/* url.h - URLs with placeholders that a job fills in, and the addresses that they may lead to. */
+#ifndef RUN_HTTP_URL_H
+#define RUN_HTTP_URL_H
+
+#include <stdbool.h>
+#include <sys/socket.h>
 
 #include "base/text/buf.h"
 #include "run/runner.h"
@@ -16,5 +19,12 @@ bool url_host_is_made_by_jobs(const char *url);
  * is unknown, that the job has nothing for, or that it has such a value for. */
 int url_expand(const char *url, const struct run_request *request, struct buf *out,
                struct redrive_err *err);
+
+/* Whether a URL made from job data may lead there. False for whatever is not plainly a host of the
+ * public internet: loopback, private, link-local (where cloud providers serve credentials),
+ * unique-local, carrier-grade NAT, multicast, reserved and documentation networks, IPv6 forms that
+ * carry an IPv4 address to a relay, and every family but IPv4 and IPv6. An IPv4 address inside IPv6
+ * (::ffff:10.0.0.1) is judged as itself. */
+bool address_is_public(const struct sockaddr *address);
 
 #endif
