@@ -1,10 +1,8 @@
 /* chart.c - draws a comparison as SVG. */
-#include "sim/chart.h"
+#include "sim/report.h"
 
 #include <math.h>
 #include <stdio.h>
-
-#include "sim/report.h"
 
 #define WIDTH  1100
 #define HEIGHT 540

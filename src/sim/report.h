@@ -1,4 +1,4 @@
-/* report.h - a comparison in words and as JSON. */
+/* report.h - a comparison in words, as JSON and as a picture. */
 #ifndef SIM_REPORT_H
 #define SIM_REPORT_H
 
@@ -20,5 +20,11 @@ void comparison_json(const struct comparison *comparison, struct buf *out);
 
 /* The strategy that lost the fewest jobs and, among equals, wasted the fewest calls. */
 size_t comparison_best(const struct comparison *comparison);
+
+/* Appends a picture: calls per second over time, one line a strategy. It is standalone SVG with no
+ * scripts, no fonts of its own and nothing to load. Lines differ by colour (the Okabe-Ito palette,
+ * which is safe for colour-blind readers) and by dash pattern, so that it also works in print.
+ * Returns 0, or the failure of the buffer. */
+int chart_svg(const struct comparison *comparison, struct buf *out);
 
 #endif

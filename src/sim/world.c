@@ -1,18 +1,34 @@
-/* world.c - job rows: submit, move, settle, redrive. */
+/* world.c - the rows of jobs (submit, move, settle, redrive), and the breaker that they meet. */
 #include "sim/world.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/breaker/probe.h"
 #include "core/retry/backoff.h"
 #include "core/state.h"
 
-void world_plan(struct world *w, int64_t at_ms, enum happening what, uint32_t job, uint64_t token)
+/* Whether the breaker lets everything through. */
+static bool breaker_passes(const struct breaker *b)
 {
-    struct heap_item item = {.key = at_ms, .kind = what, .job = job, .token = token};
-    int r = heap_push(&w->agenda, item);
+    return b->state == REDRIVE_BREAKER_CLOSED || b->state == REDRIVE_BREAKER_DISABLED;
+}
+
+static void push(struct world *w, struct heap *heap, struct heap_item item)
+{
+    int r = heap_push(heap, item);
     if (r < 0)
         w->error = r;
+}
+
+static void push_job(struct world *w, struct heap *heap, uint32_t job)
+{
+    push(w, heap, (struct heap_item){.key = job, .job = job});
+}
+
+void world_plan(struct world *w, int64_t at_ms, enum happening what, uint32_t job, uint64_t token)
+{
+    push(w, &w->agenda, (struct heap_item){.key = at_ms, .kind = what, .job = job, .token = token});
 }
 
 bool world_chance(struct world *w, double share)
@@ -23,13 +39,6 @@ bool world_chance(struct world *w, double share)
 int64_t world_later_ms(struct world *w)
 {
     return w->now_ms + 1 + (int64_t)rng_below(&w->hands_rng, (uint64_t)w->hands.span_ms);
-}
-
-static void enter_gate(struct world *w, struct heap *gate, uint32_t job)
-{
-    int r = heap_push(gate, (struct heap_item){.key = job, .job = job});
-    if (r < 0)
-        w->error = r;
 }
 
 static struct sim_event event_of(const struct world *w, uint32_t job, enum sim_event_type type)
@@ -59,6 +68,20 @@ static void tell(struct world *w, const struct sim_event *event)
         w->config->observe(event, w->config->observe_ctx);
 }
 
+/* A job waits, as queued or parked: it may be a probe. */
+static void add_probe(struct world *w, uint32_t job)
+{
+    if (!w->probing)
+        return;
+    struct heap_item item = {
+        .key = w->jobs[job].attempts,
+        .job = job,
+        .token = (uint64_t)w->config->policy->max_retries + 1,
+    };
+    push(w, &w->probes[0], item);
+    push(w, &w->probes[1], item);
+}
+
 /* The bookkeeping of a state, without the event. */
 static void enter_state(struct world *w, uint32_t job, enum redrive_state to)
 {
@@ -69,12 +92,12 @@ static void enter_state(struct world *w, uint32_t job, enum redrive_state to)
         j->parked_ms += w->now_ms - j->parked_at_ms;
     j->state = to;
     if (to == REDRIVE_STATE_QUEUED) {
-        enter_gate(w, &w->ready, job);
-        dispatch_waits(w, job);
+        push_job(w, &w->ready, job);
+        add_probe(w, job);
     } else if (to == REDRIVE_STATE_PARKED) {
         j->parked_at_ms = w->now_ms;
-        enter_gate(w, &w->parked, job);
-        dispatch_waits(w, job);
+        push_job(w, &w->parked, job);
+        add_probe(w, job);
     } else if (to == REDRIVE_STATE_SCHEDULED || to == REDRIVE_STATE_RETRYING) {
         world_plan(w, j->process_after_ms, HAPPEN_DUE, job, 0);
     }
@@ -223,4 +246,225 @@ void world_redrive(struct world *w, uint32_t job)
     begin_epoch(w, job, w->jobs[job].epoch + 1);
     w->jobs[job].deadline_ms = INT64_MAX;
     world_move(w, job, SIM_REDRIVEN, REDRIVE_STATE_QUEUED);
+}
+
+/* ---- What meets the breaker: start, park, probe, release ------------------------------------- */
+
+/* Takes the oldest job of a heap that is still in the state which the heap is for. */
+static bool pop_job(struct world *w, struct heap *heap, enum redrive_state state, uint32_t *ret)
+{
+    struct heap_item item;
+    while (heap_pop(heap, &item)) {
+        if (w->jobs[item.job].state == state) {
+            *ret = item.job;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void plan_run(struct world *w, uint32_t job, int64_t takes_ms)
+{
+    const struct sim_job *j = &w->jobs[job];
+    int64_t lease_ms = w->config->lease_ms;
+
+    if (world_chance(w, w->hands.crash)) {
+        int64_t crash_ms = w->now_ms + (int64_t)rng_below(&w->hands_rng, (uint64_t)takes_ms);
+        world_plan(w, crash_ms + lease_ms, HAPPEN_LEASE_END, job, j->token);
+        world_plan(w, crash_ms + w->config->restart_ms, HAPPEN_WORKER_BACK, job, 0);
+    } else if (world_chance(w, w->hands.stall)) {
+        world_plan(w, w->now_ms + lease_ms, HAPPEN_LEASE_END, job, j->token);
+        world_plan(w, w->now_ms + lease_ms + takes_ms, HAPPEN_ANSWER, job, j->token);
+    } else {
+        world_plan(w, w->now_ms + takes_ms, HAPPEN_ANSWER, job, j->token);
+    }
+}
+
+static void count_start(struct world *w, uint32_t job, struct breaker_permit permit, bool called)
+{
+    struct sim_job *j = &w->jobs[job];
+    j->attempts++;
+    j->token++;
+    j->started_ms = w->now_ms;
+    if (j->first_start_ms < 0)
+        j->first_start_ms = w->now_ms;
+    j->called = called;
+    j->permit = permit;
+    world_move(w, job, SIM_STARTED, REDRIVE_STATE_RUNNING);
+}
+
+static void start(struct world *w, uint32_t job, struct breaker_permit permit)
+{
+    if (w->jobs[job].state == REDRIVE_STATE_PARKED)
+        world_move(w, job, SIM_UNPARKED, REDRIVE_STATE_QUEUED);
+    count_start(w, job, permit, true);
+    struct service_answer answer = service_call(&w->service, w->now_ms);
+    w->jobs[job].answer = answer.failure;
+    w->idle_workers--;
+    plan_run(w, job, answer.takes_ms);
+}
+
+/* A breaker inside the handler: the run has begun when it says no. */
+static void burn(struct world *w, uint32_t job)
+{
+    count_start(w, job, (struct breaker_permit){0}, false);
+    struct outcome outcome = {
+        .ending = ENDING_RAN,
+        .failure = {.status = "TRANSIENT_FAIL", .message = "circuit breaker is open"}};
+    world_settle(w, job, &outcome);
+}
+
+/* The breaker said no, and all that is ready meets it. */
+static void turn_away(struct world *w)
+{
+    uint32_t job;
+    while (pop_job(w, &w->ready, REDRIVE_STATE_QUEUED, &job)) {
+        if (w->config->breaker_mode == SIM_BREAKER_BURNS)
+            burn(w, job);
+        else if (w->config->breaker->on_open == REDRIVE_ON_OPEN_DEAD_LETTER)
+            world_settle(w, job, &(struct outcome){.ending = ENDING_BREAKER_OPEN});
+        else
+            world_move(w, job, SIM_PARKED, REDRIVE_STATE_PARKED);
+    }
+}
+
+static struct probe_candidate candidate_of(const struct heap_item *item, bool takes_newest)
+{
+    return (struct probe_candidate){
+        .attempts = (uint32_t)item->key,
+        .max_attempts = (uint32_t)item->token,
+        .age_order = probe_age(item->job, takes_newest),
+    };
+}
+
+bool dispatch_probe_order(const struct heap_item *a, const struct heap_item *b)
+{
+    return probe_precedes(candidate_of(a, false), candidate_of(b, false));
+}
+
+bool dispatch_newest_order(const struct heap_item *a, const struct heap_item *b)
+{
+    return probe_precedes(candidate_of(a, true), candidate_of(b, true));
+}
+
+static void gather_probes(struct world *w, const struct heap *heap, enum redrive_state state)
+{
+    for (size_t i = 0; i < heap->count; i++)
+        if (w->jobs[heap->items[i].job].state == state)
+            add_probe(w, heap->items[i].job);
+}
+
+/* While the breaker is closed no probes are needed, and keeping them would cost memory. */
+static void keep_probes(struct world *w, bool probing)
+{
+    if (w->probing == probing)
+        return;
+    w->probing = probing;
+    heap_clear(&w->probes[0]);
+    heap_clear(&w->probes[1]);
+    if (!probing)
+        return;
+    gather_probes(w, &w->ready, REDRIVE_STATE_QUEUED);
+    gather_probes(w, &w->parked, REDRIVE_STATE_PARKED);
+}
+
+static bool pop_probe(struct world *w, uint32_t *ret)
+{
+    struct heap *probes = &w->probes[probe_takes_newest(w->breaker.reopened)];
+    struct heap_item item;
+    while (heap_pop(probes, &item)) {
+        const struct sim_job *j = &w->jobs[item.job];
+        bool waits = j->state == REDRIVE_STATE_QUEUED || j->state == REDRIVE_STATE_PARKED;
+        if (waits && j->attempts == (uint32_t)item.key) {
+            *ret = item.job;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The job that goes next: the oldest, or while the breaker is unsure, the best probe. The entry of
+ * a probe in `ready` or `parked` stays and is stale from now on. */
+static bool choose(struct world *w, uint32_t *ret)
+{
+    bool probing = w->config->breaker_mode == SIM_BREAKER_OBEYS && !breaker_passes(&w->breaker);
+    keep_probes(w, probing);
+    return probing ? pop_probe(w, ret) : pop_job(w, &w->ready, REDRIVE_STATE_QUEUED, ret);
+}
+
+static bool may_go(struct world *w, struct breaker_permit *permit)
+{
+    if (w->config->breaker_mode == SIM_BREAKER_NONE)
+        return true;
+    /* A lapsed probe is an event of its own, before the answer that it leads to. */
+    if (breaker_tick(&w->breaker, w->config->breaker, w->now_ms))
+        dispatch_breaker_changed(w, false);
+    bool may = breaker_allow(&w->breaker, w->config->breaker, w->now_ms, permit);
+    dispatch_breaker_changed(w, false);
+    return may;
+}
+
+void dispatch(struct world *w)
+{
+    while (w->idle_workers > 0 && !w->error) {
+        uint32_t waiting = w->in_state[REDRIVE_STATE_QUEUED];
+        if (!breaker_passes(&w->breaker))
+            waiting += w->in_state[REDRIVE_STATE_PARKED];
+        if (waiting == 0)
+            break;
+
+        struct breaker_permit permit = {0};
+        uint32_t job;
+        if (!may_go(w, &permit)) {
+            turn_away(w);
+            break;
+        }
+        if (!choose(w, &job))
+            break;
+        start(w, job, permit);
+    }
+}
+
+static void plan_release(struct world *w)
+{
+    int64_t at_ms = release_next_ms(&w->release);
+    if (at_ms <= w->now_ms)
+        at_ms = w->now_ms + 1;
+    w->release_wake_ms = at_ms;
+    world_plan(w, at_ms, HAPPEN_RELEASE, 0, 0);
+}
+
+void dispatch_release(struct world *w)
+{
+    uint32_t waiting = w->in_state[REDRIVE_STATE_PARKED];
+    uint32_t n = release_take(&w->release, w->config->breaker, w->now_ms, waiting);
+    uint32_t job;
+    while (n-- > 0 && pop_job(w, &w->parked, REDRIVE_STATE_PARKED, &job))
+        world_move(w, job, SIM_UNPARKED, REDRIVE_STATE_QUEUED);
+    w->releasing = w->in_state[REDRIVE_STATE_PARKED] > 0;
+    if (w->releasing)
+        plan_release(w);
+}
+
+void dispatch_breaker_changed(struct world *w, bool by_hand)
+{
+    if (w->breaker.generation != w->breaker_generation) {
+        w->breaker_generation = w->breaker.generation;
+        tell(w, &(struct sim_event){.type = SIM_BREAKER,
+                                    .at_ms = w->now_ms,
+                                    .breaker = w->breaker.state,
+                                    .generation = w->breaker.generation,
+                                    .by_hand = by_hand});
+        bool may_release = breaker_passes(&w->breaker) && w->in_state[REDRIVE_STATE_PARKED] > 0;
+        if (may_release && !w->releasing) {
+            release_start(&w->release, w->config->breaker, w->now_ms);
+            plan_release(w);
+        }
+        w->releasing = may_release;
+    }
+    int64_t next_ms = breaker_next_ms(&w->breaker, w->config->breaker);
+    if (next_ms > w->now_ms && next_ms != w->breaker_wake_ms) {
+        w->breaker_wake_ms = next_ms;
+        world_plan(w, next_ms, HAPPEN_BREAKER, 0, 0);
+    }
 }

@@ -1,11 +1,11 @@
 /* world.h - the inside of a run; for the files of the simulator only.
  *
- *   world.c     job rows: submit, move, settle, redrive; every change is an event for the observer
- *   dispatch.c  what meets the breaker: start, park, probe, release
- *   run.c       the loop over time
+ *   world.c  job rows: submit, move, settle, redrive; what meets the breaker: start, park, probe,
+ *            release. Every change is an event for the observer
+ *   run.c    the loop over time
  *
- * A gate (ready, parked) is a heap of job numbers, so that the oldest comes first. Its entries may
- * be stale: one counts only while its job is in the gate's state.
+ * `ready` and `parked` are heaps of job numbers, so that the oldest comes first. Their entries may
+ * be stale: one counts only while its job is queued, or parked.
  *
  * While the breaker is not closed, all that waits is in `probes` as well, the best probe first. An
  * entry counts only while its job waits with as many attempts used as it had then.
@@ -103,9 +103,6 @@ void world_redrive(struct world *w, uint32_t job);
 /* Starts and parks what can be; called after everything that happens. */
 void dispatch(struct world *w);
 
-/* A job waits, as queued or parked. */
-void dispatch_waits(struct world *w, uint32_t job);
-
 /* The orders of `probes`: that of probe_precedes. */
 bool dispatch_probe_order(const struct heap_item *a, const struct heap_item *b);
 bool dispatch_newest_order(const struct heap_item *a, const struct heap_item *b);
@@ -116,11 +113,5 @@ void dispatch_breaker_changed(struct world *w, bool by_hand);
 
 /* Lets parked jobs go, as many as release_take says. */
 void dispatch_release(struct world *w);
-
-/* Whether the breaker lets everything through. */
-static inline bool breaker_passes(const struct breaker *b)
-{
-    return b->state == REDRIVE_BREAKER_CLOSED || b->state == REDRIVE_BREAKER_DISABLED;
-}
 
 #endif

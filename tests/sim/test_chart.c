@@ -2,7 +2,7 @@
 
 #include <ctype.h>
 
-#include "sim/chart.h"
+#include "sim/report.h"
 
 #define MAX_BYTES (1u << 20)
 

@@ -14,7 +14,6 @@
 #include "cli/output/progress.h"
 #include "cli/output/table.h"
 #include "cli/shared/load_config.h"
-#include "sim/chart.h"
 #include "sim/report.h"
 
 #define MAX_BYTES (16u << 20)
