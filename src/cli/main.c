@@ -2,6 +2,7 @@
 #include "cli/commands/commands.h"
 #include "cli/frame/cli.h"
 #include "cli/shared/load_config.h"
+#include "cli/shared/session.h"
 #include "store/store.h"
 
 /* Listed in the order of help. */
@@ -23,6 +24,7 @@ static const struct command ROOT = {
         "Data goes to standard output, everything else to standard error. The exit code is 0 on "
         "success, 1 on failure, 2 for wrong usage or configuration, 3 when the work itself died.",
     .commands = COMMANDS,
+    .with_store = session_run,
     .options = GLOBAL_OPTIONS,
     .options_size = sizeof(struct globals),
     .examples =

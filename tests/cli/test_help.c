@@ -2,7 +2,6 @@
 
 #include "base/os/log.h"
 #include "cli/frame/cli.h"
-#include "cli/frame/describe.h"
 #include "cli/frame/help.h"
 #include "cli/output/text.h"
 #include "fake.h"

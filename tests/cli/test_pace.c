@@ -1,4 +1,4 @@
-#include "cli/output/pace.h"
+#include "cli/commands/top/view.h"
 
 #include <math.h>
 

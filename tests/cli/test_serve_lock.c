@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cli/commands/serve/lock.h"
+#include "cli/commands/serve/process.h"
 
 struct place {
     char dir[64];

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "cli/frame/report.h"
+#include "cli/frame/cli.h"
 #include "cli/output/progress.h"
 #include "cli/output/term.h"
 

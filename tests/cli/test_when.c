@@ -1,7 +1,7 @@
 /* Points in time as people write them. */
 #include "check.h"
 
-#include "cli/frame/when.h"
+#include "cli/output/figures.h"
 
 static int64_t parse(const char *text)
 {

@@ -6,15 +6,12 @@
 #include <sys/stat.h>
 
 #include "base/err.h"
-#include "base/json/writer.h"
 #include "base/time/clock.h"
 #include "cli/jobs/export.h"
 #include "cli/output/figures.h"
 #include "cli/output/progress.h"
 #include "cli/output/text.h"
 #include "cli/shared/session.h"
-
-#define OUTPUT_MAX (16u * 1024)
 
 struct backup_options {
     bool force;
@@ -114,38 +111,40 @@ static int copy_store(struct cli *cli, struct store *store, const char *path, bo
 
 /* ---- Output ---------------------------------------------------------------------------------- */
 
-static int print_backup(struct cli *cli, const char *path, const struct store_copy *copy,
-                        int64_t took_ms, struct redrive_err *err)
+struct backup {
+    const char *path;
+    struct store_copy copy;
+    int64_t took_ms;
+};
+
+static void backup_as_json(struct json_writer *w, const void *thing)
 {
+    const struct backup *b = thing;
+    json_begin_object(w);
+    json_field_cstr(w, "file", b->path);
+    json_field_int(w, "bytes", b->copy.bytes);
+    json_field_int(w, "jobs", b->copy.jobs);
+    json_field_double(w, "seconds", (double)b->took_ms / 1000);
+    json_end_object(w);
+}
+
+static void backup_as_text(struct buf *out, const struct term *term, const void *thing)
+{
+    const struct backup *b = thing;
     char span[FIGURE_MAX];
-    struct buf out;
-    buf_init(&out, OUTPUT_MAX);
-    if (cli->globals->json) {
-        struct json_writer w;
-        json_writer_init(&w, &out);
-        json_begin_object(&w);
-        json_field_cstr(&w, "file", path);
-        json_field_int(&w, "bytes", copy->bytes);
-        json_field_int(&w, "jobs", copy->jobs);
-        json_field_double(&w, "seconds", (double)took_ms / 1000);
-        json_end_object(&w);
-        buf_putc(&out, '\n');
-    } else {
-        buf_printf(&out, "%" PRId64 " job%s, %" PRId64 " bytes written to ", copy->jobs,
-                   copy->jobs == 1 ? "" : "s", copy->bytes);
-        text_add_clean(&out, str_of(path));
-        buf_printf(&out, " in %s\n", figure_span(took_ms, span));
-    }
-    return cli_print(cli, &out, err);
+    (void)term;
+    buf_printf(out, "%" PRId64 " job%s, %" PRId64 " bytes written to ", b->copy.jobs,
+               b->copy.jobs == 1 ? "" : "s", b->copy.bytes);
+    text_add_clean(out, str_of(b->path));
+    buf_printf(out, " in %s\n", figure_span(b->took_ms, span));
 }
 
 static int run_backup(struct cli *cli, struct redrive_err *err)
 {
     const struct backup_options *options = invocation_options(&cli->invocation);
     const struct store_options as_is = {.as_is = true};
-    const char *path = cli->invocation.args[0];
     const int64_t started_ms = clock_monotonic_ms();
-    struct store_copy copy;
+    struct backup backup = {.path = cli->invocation.args[0]};
     struct store *store = NULL;
     struct session session;
     int rc = session_load(cli, &session, err);
@@ -154,12 +153,11 @@ static int run_backup(struct cli *cli, struct redrive_err *err)
     if (rc == 0)
         rc = store_open(session.config->store, &as_is, &store, err);
     if (rc == 0)
-        rc = copy_store(cli, store, path, options->force, &copy, err);
+        rc = copy_store(cli, store, backup.path, options->force, &backup.copy, err);
     store_close(store);
     session_close(&session);
-    if (rc != 0)
-        return rc;
-    return print_backup(cli, path, &copy, clock_monotonic_ms() - started_ms, err);
+    backup.took_ms = clock_monotonic_ms() - started_ms;
+    return rc < 0 ? rc : cli_show(cli, &backup, backup_as_json, backup_as_text, err);
 }
 
 const struct command cmd_backup = {

@@ -4,20 +4,13 @@
 #include <inttypes.h>
 
 #include "base/err.h"
-#include "base/json/writer.h"
 #include "base/time/clock.h"
 #include "base/time/duration.h"
-#include "cli/frame/cli.h"
-#include "cli/frame/words.h"
 #include "cli/output/figures.h"
-#include "cli/output/listing.h"
-#include "cli/output/table.h"
 #include "cli/output/text.h"
 #include "cli/shared/session.h"
 #include "engine/gates/breakers.h"
 #include "engine/verbs/control.h"
-
-#define OUTPUT_MAX (64u * 1024 * 1024)
 
 struct breakers_options {
     const char *tenant;
@@ -50,13 +43,14 @@ static int read_all(const struct session *session, struct str tenant, struct bre
 
 /* ---- list ------------------------------------------------------------------------------------ */
 
-static void list_as_json(const struct breaker_page *page, struct buf *out)
+struct breaker_list {
+    struct breaker_page page;
+    int64_t now_ms;
+};
+
+static void add_breaker_json(struct json_writer *w, const void *list, size_t i)
 {
-    struct json_writer w;
-    listing_begin(&w, out);
-    for (size_t i = 0; i < page->n; i++)
-        breaker_write_json(&w, &page->breakers[i]);
-    listing_end(&w, NULL);
+    breaker_write_json(w, &((const struct breaker_list *)list)->page.breakers[i]);
 }
 
 /* Below 0: it is not known. */
@@ -68,56 +62,46 @@ static void add_share(struct table *t, double share)
         table_addf(t, "%.0f %%", 100 * share);
 }
 
-static void list_as_table(const struct breaker_page *page, int64_t now_ms, const struct term *term,
-                          struct buf *out)
+static void add_breaker_row(struct table *t, const void *list, size_t i)
+{
+    const struct breaker_list *breakers = list;
+    const struct breaker_info *b = &breakers->page.breakers[i];
+    const struct redrive_breaker_status *s = &b->status;
+    char text[FIGURE_MAX];
+    table_add_styled(t, figure_breaker_style(s->state), redrive_breaker_state_name(s->state));
+    if (s->config.failure_threshold == 0)
+        table_addf(t, "%u/-", s->failure_count);
+    else
+        table_addf(t, "%u/%u", s->failure_count, s->config.failure_threshold);
+    add_share(t, s->rate);
+    add_share(t, s->slow_rate);
+    table_add(t, figure_since(s->opened_at_ms, breakers->now_ms, text));
+    table_add(t, b->is_idle ? "next job" : figure_until(s->next_probe_ms, breakers->now_ms, text));
+    table_addf(t, "%" PRIu64, b->parked);
+    table_add_str(t, b->tenant);
+    table_add_str(t, b->key);
+}
+
+static int run_list(struct cli *cli, struct session *session, struct redrive_err *err)
 {
     static const struct table_column COLUMNS[] = {
         {"STATE", ALIGN_LEFT},   {"FAILURES", ALIGN_RIGHT}, {"RATE", ALIGN_RIGHT},
         {"SLOW", ALIGN_RIGHT},   {"OPENED", ALIGN_RIGHT},   {"PROBE IN", ALIGN_RIGHT},
         {"PARKED", ALIGN_RIGHT}, {"TENANT", ALIGN_LEFT},    {"KEY", ALIGN_LEFT},
     };
-    char text[FIGURE_MAX];
-    struct table t;
-    table_init(&t, COLUMNS, sizeof COLUMNS / sizeof COLUMNS[0]);
-    for (size_t i = 0; i < page->n; i++) {
-        const struct breaker_info *b = &page->breakers[i];
-        table_add_styled(&t, figure_breaker_style(b->status.state),
-                         redrive_breaker_state_name(b->status.state));
-        if (b->status.config.failure_threshold == 0)
-            table_addf(&t, "%u/-", b->status.failure_count);
-        else
-            table_addf(&t, "%u/%u", b->status.failure_count, b->status.config.failure_threshold);
-        add_share(&t, b->status.rate);
-        add_share(&t, b->status.slow_rate);
-        table_add(&t, figure_since(b->status.opened_at_ms, now_ms, text));
-        table_add(&t,
-                  b->is_idle ? "next job" : figure_until(b->status.next_probe_ms, now_ms, text));
-        table_addf(&t, "%" PRIu64, b->parked);
-        figure_add_str(&t, b->tenant);
-        figure_add_str(&t, b->key);
-    }
-    table_render(&t, term->width, term->color, out);
-    table_release(&t);
-}
-
-static int run_list(struct cli *cli, struct redrive_err *err)
-{
-    struct session session;
-    struct breaker_page page = {0};
-    int rc = session_open_existing(cli, &session, err);
+    struct breaker_list breakers = {.now_ms = engine_now_ms(session->engine)};
+    struct listing listing = {
+        .columns = COLUMNS,
+        .n_columns = sizeof COLUMNS / sizeof COLUMNS[0],
+        .item = add_breaker_json,
+        .row = add_breaker_row,
+        .list = &breakers,
+    };
+    int rc = read_all(session, str_of(tenant_of(cli)), &breakers.page, err);
+    listing.n = breakers.page.n;
     if (rc == 0)
-        rc = read_all(&session, str_of(tenant_of(cli)), &page, err);
-    if (rc == 0) {
-        struct buf out;
-        buf_init(&out, OUTPUT_MAX);
-        if (cli->globals->json)
-            list_as_json(&page, &out);
-        else
-            list_as_table(&page, engine_now_ms(session.engine), &cli->out, &out);
-        rc = cli_print(cli, &out, err);
-    }
-    breaker_page_release(&page);
-    session_close(&session);
+        rc = cli_list(cli, &listing, err);
+    breaker_page_release(&breakers.page);
     return rc;
 }
 
@@ -150,14 +134,27 @@ static void show_rates(const struct redrive_breaker_status *s, struct buf *out)
                duration_format(c->slow_call_ms, window), 100 * c->slow_rate);
 }
 
-static void show_as_text(const struct breaker_info *b, int64_t now_ms, bool color, struct buf *out)
+/* One breaker, at a time. */
+struct shown_breaker {
+    const struct breaker_info *info;
+    int64_t now_ms;
+};
+
+static void show_as_json(struct json_writer *w, const void *thing)
 {
+    breaker_write_json(w, ((const struct shown_breaker *)thing)->info);
+}
+
+static void show_as_text(struct buf *out, const struct term *term, const void *thing)
+{
+    const struct breaker_info *b = ((const struct shown_breaker *)thing)->info;
+    const int64_t now_ms = ((const struct shown_breaker *)thing)->now_ms;
     const struct redrive_breaker_status *s = &b->status;
     const struct redrive_breaker_config *c = &s->config;
     char at[CLOCK_TEXT_MAX], text[FIGURE_MAX];
     text_add_clean(out, b->key);
     buf_puts(out, ": ");
-    style_add(out, color, figure_breaker_style(s->state),
+    style_add(out, term->color, figure_breaker_style(s->state),
               str_of(redrive_breaker_state_name(s->state)));
     buf_printf(out, "\n  failures in a row  %u, opens at %u\n", s->failure_count,
                c->failure_threshold);
@@ -198,26 +195,11 @@ static int unknown_key(const struct breaker_page *page, const char *key, struct 
     return rc;
 }
 
-static int print_one(struct cli *cli, const struct session *session, const struct breaker_info *b,
-                     struct redrive_err *err)
-{
-    struct buf out;
-    buf_init(&out, OUTPUT_MAX);
-    if (cli->globals->json) {
-        struct json_writer w;
-        json_writer_init(&w, &out);
-        breaker_write_json(&w, b);
-        buf_putc(&out, '\n');
-    } else {
-        show_as_text(b, engine_now_ms(session->engine), cli->out.color, &out);
-    }
-    return cli_print(cli, &out, err);
-}
-
 /* Finds the breaker, does to it what is asked, and shows it as it then is. */
-static int move(struct cli *cli, const struct session *session, enum breaker_verb verb,
-                struct breaker_page *page, struct redrive_err *err)
+static int move(struct cli *cli, const struct session *session, struct breaker_page *page,
+                struct redrive_err *err)
 {
+    const enum breaker_verb verb = (enum breaker_verb)cli_variant(cli);
     const char *key = cli->invocation.args[0];
     const char *named = tenant_of(cli);
     struct str tenant = str_of(named ? named : ENGINE_TENANT_DEFAULT);
@@ -235,48 +217,23 @@ static int move(struct cli *cli, const struct session *session, enum breaker_ver
     }
     if (rc < 0)
         return rc;
-    const struct breaker_info *b = breakers_find(page, tenant, str_of(key));
-    return b ? print_one(cli, session, b, err) : unknown_key(page, key, err);
+    const struct shown_breaker shown = {
+        .info = breakers_find(page, tenant, str_of(key)),
+        .now_ms = engine_now_ms(session->engine),
+    };
+    return shown.info ? cli_show(cli, &shown, show_as_json, show_as_text, err)
+                      : unknown_key(page, key, err);
 }
 
-static int run_verb(struct cli *cli, enum breaker_verb verb, struct redrive_err *err)
+static int run_verb(struct cli *cli, struct session *session, struct redrive_err *err)
 {
-    struct session session;
     struct breaker_page page = {0};
-    int rc = session_open_existing(cli, &session, err);
     /* The command itself prints what it has done to the breaker. */
-    if (rc == 0 && cli->globals->log_level < 0)
-        session.log.level = LOG_LEVEL_ERROR;
-    if (rc == 0)
-        rc = move(cli, &session, verb, &page, err);
+    if (cli->globals->log_level < 0)
+        session->log.level = LOG_LEVEL_ERROR;
+    int rc = move(cli, session, &page, err);
     breaker_page_release(&page);
-    session_close(&session);
     return rc;
-}
-
-static int run_show(struct cli *cli, struct redrive_err *err)
-{
-    return run_verb(cli, BREAKER_LOOK, err);
-}
-
-static int run_reset(struct cli *cli, struct redrive_err *err)
-{
-    return run_verb(cli, BREAKER_RESET, err);
-}
-
-static int run_trip(struct cli *cli, struct redrive_err *err)
-{
-    return run_verb(cli, BREAKER_TRIP, err);
-}
-
-static int run_disable(struct cli *cli, struct redrive_err *err)
-{
-    return run_verb(cli, BREAKER_DISABLE, err);
-}
-
-static int run_simulate_failure(struct cli *cli, struct redrive_err *err)
-{
-    return run_verb(cli, BREAKER_SIMULATE_FAILURE, err);
 }
 
 static const struct command CMD_LIST = {
@@ -287,7 +244,7 @@ static const struct command CMD_LIST = {
             {"redrive breakers list", "which are open, and how many jobs wait?"},
             {0},
         },
-    .run = run_list,
+    .run_on_store = run_list,
 };
 
 static const struct command CMD_SHOW = {
@@ -299,7 +256,8 @@ static const struct command CMD_SHOW = {
             {"redrive breakers show mail", "the breaker of the task mail"},
             {0},
         },
-    .run = run_show,
+    .run_on_store = run_verb,
+    .variant = BREAKER_LOOK,
 };
 
 static const struct command CMD_RESET = {
@@ -313,7 +271,8 @@ static const struct command CMD_RESET = {
             {"redrive breakers reset mail", "the service is back, do not wait for a probe"},
             {0},
         },
-    .run = run_reset,
+    .run_on_store = run_verb,
+    .variant = BREAKER_RESET,
 };
 
 static const struct command CMD_TRIP = {
@@ -325,7 +284,8 @@ static const struct command CMD_TRIP = {
             {"redrive breakers trip mail", "before the service is taken down"},
             {0},
         },
-    .run = run_trip,
+    .run_on_store = run_verb,
+    .variant = BREAKER_TRIP,
 };
 
 static const struct command CMD_DISABLE = {
@@ -337,7 +297,8 @@ static const struct command CMD_DISABLE = {
             {"redrive breakers disable mail", "its failures are known to mean nothing"},
             {0},
         },
-    .run = run_disable,
+    .run_on_store = run_verb,
+    .variant = BREAKER_DISABLE,
 };
 
 static const struct command CMD_SIMULATE_FAILURE = {
@@ -349,7 +310,8 @@ static const struct command CMD_SIMULATE_FAILURE = {
             {"redrive breakers simulate-failure mail", "try it out: after five it opens"},
             {0},
         },
-    .run = run_simulate_failure,
+    .run_on_store = run_verb,
+    .variant = BREAKER_SIMULATE_FAILURE,
 };
 
 const struct command cmd_breakers = {

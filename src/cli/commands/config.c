@@ -15,8 +15,6 @@
 #include "run/from_config.h"
 #include "server/listen/tls.h"
 
-#define OUTPUT_MAX (16u * 1024 * 1024)
-
 /* ---- Time for all attempts -------------------------------------------------------------------
  *
  * A policy whose time is up before its attempts are is most often an oversight, but may be meant:
@@ -134,26 +132,32 @@ static int64_t check_exposed(struct cli *cli, const struct config *config)
     return (int64_t)n;
 }
 
-static void check_as_json(const struct config *config, int64_t more_warnings, struct buf *out)
+struct checked {
+    const struct config *config;
+    int64_t more_warnings; /* than those of the configuration itself */
+};
+
+static void checked_as_json(struct json_writer *w, const void *thing)
 {
-    struct json_writer w;
-    json_writer_init(&w, out);
-    json_begin_object(&w);
-    json_field_bool(&w, "ok", true);
-    json_field_cstr(&w, "file", config->path);
-    json_field_cstr(&w, "store", config->store_shown);
-    json_field_int(&w, "tasks", (int64_t)config->n_tasks);
-    json_field_int(&w, "classify", (int64_t)config->n_classify);
-    json_field_int(&w, "cron", (int64_t)config->n_cron);
-    json_field_int(&w, "tokens", (int64_t)config->n_tokens);
-    json_field_int(&w, "alerts", (int64_t)config->n_alerts);
-    json_field_int(&w, "warnings", (int64_t)config->n_warnings + more_warnings);
-    json_end_object(&w);
-    buf_putc(out, '\n');
+    const struct config *config = ((const struct checked *)thing)->config;
+    json_begin_object(w);
+    json_field_bool(w, "ok", true);
+    json_field_cstr(w, "file", config->path);
+    json_field_cstr(w, "store", config->store_shown);
+    json_field_int(w, "tasks", (int64_t)config->n_tasks);
+    json_field_int(w, "classify", (int64_t)config->n_classify);
+    json_field_int(w, "cron", (int64_t)config->n_cron);
+    json_field_int(w, "tokens", (int64_t)config->n_tokens);
+    json_field_int(w, "alerts", (int64_t)config->n_alerts);
+    json_field_int(w, "warnings",
+                   (int64_t)config->n_warnings + ((const struct checked *)thing)->more_warnings);
+    json_end_object(w);
 }
 
-static void check_as_text(const struct config *config, struct buf *out)
+static void checked_as_text(struct buf *out, const struct term *term, const void *thing)
 {
+    const struct config *config = ((const struct checked *)thing)->config;
+    (void)term;
     buf_printf(out, "%s: ok\n", config->path ? config->path : "defaults (no file)");
     buf_printf(out, "  %zu task%s, %zu classification row%s, %zu periodic task%s, %zu alert%s\n",
                config->n_tasks, config->n_tasks == 1 ? "" : "s", config->n_classify,
@@ -167,21 +171,13 @@ static int run_check(struct cli *cli, struct redrive_err *err)
     int rc = load_config(cli, &config, err);
     if (rc < 0)
         return rc;
-    struct buf out;
-    int64_t more_warnings =
-        check_time(cli, config) + check_programs(cli, config) + check_exposed(cli, config);
-    rc = check_tls(cli, config, &more_warnings, err);
-    if (rc < 0) {
-        config_free(config);
-        return rc;
-    }
-    buf_init(&out, OUTPUT_MAX);
-    if (cli->globals->json)
-        check_as_json(config, more_warnings, &out);
-    else
-        check_as_text(config, &out);
+    struct checked checked = {config, check_time(cli, config) + check_programs(cli, config) +
+                                          check_exposed(cli, config)};
+    rc = check_tls(cli, config, &checked.more_warnings, err);
+    if (rc == 0)
+        rc = cli_show(cli, &checked, checked_as_json, checked_as_text, err);
     config_free(config);
-    return cli_print(cli, &out, err);
+    return rc;
 }
 
 static int run_show(struct cli *cli, struct redrive_err *err)
@@ -192,13 +188,13 @@ static int run_show(struct cli *cli, struct redrive_err *err)
         return rc;
     struct buf out;
     struct json_writer w;
-    buf_init(&out, OUTPUT_MAX);
+    buf_init(&out, CLI_OUTPUT_MAX);
     json_writer_init(&w, &out);
     config_write(config, &w);
     config_free(config);
     if (cli->out.width > 0) { /* a person looks */
         struct buf laid_out;
-        buf_init(&laid_out, OUTPUT_MAX);
+        buf_init(&laid_out, CLI_OUTPUT_MAX);
         json_indent(buf_str(&out), 0, &laid_out);
         buf_release(&out);
         out = laid_out;

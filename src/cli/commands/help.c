@@ -1,9 +1,14 @@
-/* help.c - `redrive help [COMMAND...]`. */
+/* help.c - `redrive help`, `version` and `completion`, with the hidden `__complete` that the
+ * scripts of the shells call. */
 #include "cli/commands/commands.h"
 
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
 #include "cli/frame/cli.h"
 #include "cli/frame/complete.h"
-#include "cli/frame/describe.h"
 #include "cli/frame/help.h"
 
 static bool is_source_topic(const struct option_source *source, const char *word)
@@ -68,4 +73,181 @@ const struct command cmd_help = {
         },
     .run = run_help,
     .complete = complete_help,
+};
+
+/* ---- Version --------------------------------------------------------------------------------- */
+
+const struct command cmd_version = {
+    .name = "version",
+    .summary = "print the version",
+    .description = "Prints the version, as --version does.",
+    .examples =
+        (const struct example[]){
+            {"redrive version --json", "read the version in a script"},
+            {0},
+        },
+    .run = cli_print_version,
+};
+
+/* ---- Completion ------------------------------------------------------------------------------ */
+
+/* The words come from the program that is being completed, so that `./build/redrive` completes its
+ * own commands. compopt fails outside of a completion, where the script is only being tested. */
+static const char BASH_SCRIPT[] =
+    "# Completion of redrive for bash. Load it with: source <(redrive completion bash)\n"
+    "_redrive()\n"
+    "{\n"
+    "    local line\n"
+    "    COMPREPLY=()\n"
+    "    while IFS= read -r line; do\n"
+    "        if [[ $line == :files ]]; then\n"
+    "            compopt -o default 2>/dev/null\n"
+    "        else\n"
+    "            COMPREPLY+=(\"$line\")\n"
+    "        fi\n"
+    "    done < <(\"${COMP_WORDS[0]/#\\~/$HOME}\" __complete -- \"$COMP_CWORD\" \\\n"
+    "        \"${COMP_WORDS[@]}\" 2>/dev/null)\n"
+    "}\n"
+    "complete -F _redrive redrive\n";
+
+/* The file may be sourced, or found by compinit under the name _redrive and autoloaded. */
+static const char ZSH_SCRIPT[] =
+    "#compdef redrive\n"
+    "# Completion of redrive for zsh. Load it with: source <(redrive completion zsh)\n"
+    "_redrive()\n"
+    "{\n"
+    "    local line has_files\n"
+    "    local -a offered\n"
+    "    while IFS= read -r line; do\n"
+    "        if [[ $line == :files ]]; then\n"
+    "            has_files=1\n"
+    "        else\n"
+    "            offered+=(\"$line\")\n"
+    "        fi\n"
+    "    done < <(\"${words[1]/#\\~/$HOME}\" __complete -- $((CURRENT - 1)) \"${(@)words}\" \\\n"
+    "        2>/dev/null)\n"
+    "    (( ${#offered} )) && compadd -- \"${offered[@]}\"\n"
+    "    [[ -z $has_files ]] || _files\n"
+    "}\n"
+    "if [[ $funcstack[1] == _redrive ]]; then\n"
+    "    _redrive \"$@\"\n"
+    "else\n"
+    "    compdef _redrive redrive\n"
+    "fi\n";
+
+static const char FISH_SCRIPT[] =
+    "# Completion of redrive for fish. Load it with: redrive completion fish | source\n"
+    "function __redrive_complete\n"
+    "    set -l before (commandline -opc)\n"
+    "    set -l current (commandline -ct)\n"
+    "    for line in ($before[1] __complete -- (count $before) $before \"$current\" 2>/dev/null)\n"
+    "        if test \"$line\" = :files\n"
+    "            __fish_complete_path \"$current\"\n"
+    "        else\n"
+    "            echo -- $line\n"
+    "        end\n"
+    "    end\n"
+    "end\n"
+    "complete -c redrive -f -a '(__redrive_complete)'\n";
+
+static const char *const SCRIPTS[] = {BASH_SCRIPT, ZSH_SCRIPT, FISH_SCRIPT};
+
+/* Prints the script of the variant. */
+static int print_script(struct cli *cli, struct redrive_err *err)
+{
+    const char *script = SCRIPTS[cli_variant(cli)];
+    struct buf text;
+    buf_init(&text, strlen(script) + 1);
+    buf_puts(&text, script);
+    return cli_print(cli, &text, err);
+}
+
+#define WHAT_IT_DOES                                                                           \
+    " It completes commands, options and their values, and asks the program itself for them, " \
+    "so it need not be renewed after an upgrade."
+
+static const struct command cmd_completion_bash = {
+    .name = "bash",
+    .summary = "print the script for bash",
+    .description = "Prints a script to be loaded by bash." WHAT_IT_DOES,
+    .examples =
+        (const struct example[]){
+            {"source <(redrive completion bash)", "complete in this shell"},
+            {"redrive completion bash > ~/.local/share/bash-completion/completions/redrive",
+             "complete in every shell of this user"},
+            {0},
+        },
+    .run = print_script,
+    .variant = 0,
+};
+
+static const struct command cmd_completion_zsh = {
+    .name = "zsh",
+    .summary = "print the script for zsh",
+    .description = "Prints a script to be loaded by zsh, after compinit." WHAT_IT_DOES,
+    .examples =
+        (const struct example[]){
+            {"source <(redrive completion zsh)", "complete in this shell"},
+            {"redrive completion zsh > ~/.zfunc/_redrive",
+             "complete in every shell, with ~/.zfunc in fpath before compinit"},
+            {0},
+        },
+    .run = print_script,
+    .variant = 1,
+};
+
+static const struct command cmd_completion_fish = {
+    .name = "fish",
+    .summary = "print the script for fish",
+    .description = "Prints a script to be loaded by fish." WHAT_IT_DOES,
+    .examples =
+        (const struct example[]){
+            {"redrive completion fish | source", "complete in this shell"},
+            {"redrive completion fish > ~/.config/fish/completions/redrive.fish",
+             "complete in every shell of this user"},
+            {0},
+        },
+    .run = print_script,
+    .variant = 2,
+};
+
+const struct command cmd_completion = {
+    .name = "completion",
+    .summary = "print a script that completes the command line in a shell",
+    .commands = (const struct command *const[]){&cmd_completion_bash, &cmd_completion_zsh,
+                                                &cmd_completion_fish, NULL},
+    .examples =
+        (const struct example[]){
+            {"source <(redrive completion bash)", "complete in this shell"},
+            {"redrive completion fish | source", "the same in fish"},
+            {0},
+        },
+};
+
+static int run_complete(struct cli *cli, struct redrive_err *err)
+{
+    const struct invocation *inv = &cli->invocation;
+    struct buf text;
+    char *end;
+
+    errno = 0;
+    unsigned long cursor = strtoul(inv->args[0], &end, 10);
+    if (errno || *end || end == inv->args[0])
+        return err_set(err, REDRIVE_E_USAGE, "'%s' is not the number of a word", inv->args[0]);
+    buf_init(&text, 1024u * 1024);
+    int rc = complete_line(inv->path.at[0], inv->source, inv->args + 1, inv->n_args - 1, cursor,
+                           &text, err);
+    if (rc < 0) {
+        buf_release(&text);
+        return rc;
+    }
+    return cli_print(cli, &text, err);
+}
+
+const struct command cmd_complete = {
+    .name = "__complete",
+    .summary = "print what may stand at a word of a command line",
+    .arguments = "CURSOR WORD...",
+    .hidden = true,
+    .run = run_complete,
 };

@@ -6,8 +6,6 @@
 #include "base/err.h"
 #include "cli/shared/session.h"
 
-#define OUTPUT_MAX 4096
-
 struct migrate_options {
     bool dry_run;
 };
@@ -54,27 +52,33 @@ static int migrate(const char *url, struct store_facts *facts, struct redrive_er
     return rc;
 }
 
-static void put_json(const struct store_facts *facts, bool dry_run, struct buf *out)
+struct migration {
+    struct store_facts facts;
+    bool dry_run;
+};
+
+static void migration_as_json(struct json_writer *w, const void *thing)
 {
-    struct json_writer w;
-    json_writer_init(&w, out);
-    json_begin_object(&w);
-    json_field_int(&w, "from", facts->version_found);
-    json_key(&w, "to");
-    if (facts->version_newest > 0)
-        json_put_int(&w, facts->version_newest);
+    const struct migration *m = thing;
+    const int64_t from = m->facts.version_found, to = m->facts.version_newest;
+    json_begin_object(w);
+    json_field_int(w, "from", from);
+    json_key(w, "to");
+    if (to > 0)
+        json_put_int(w, to);
     else
-        json_put_null(&w);
-    json_field_bool(&w, "changed", !dry_run && facts->version_found < facts->version_newest);
-    json_field_bool(&w, "dry_run", dry_run);
-    json_end_object(&w);
-    buf_putc(out, '\n');
+        json_put_null(w);
+    json_field_bool(w, "changed", !m->dry_run && from < to);
+    json_field_bool(w, "dry_run", m->dry_run);
+    json_end_object(w);
 }
 
-static void put_text(const struct store_facts *facts, bool dry_run, struct buf *out)
+static void migration_as_text(struct buf *out, const struct term *term, const void *thing)
 {
-    const int64_t from = facts->version_found, to = facts->version_newest;
-    if (from == 0 && dry_run)
+    const struct migration *m = thing;
+    const int64_t from = m->facts.version_found, to = m->facts.version_newest;
+    (void)term;
+    if (from == 0 && m->dry_run)
         buf_puts(out, "there is no store yet: it would be set up\n");
     else if (from == 0)
         buf_printf(out, "the store was set up with schema version %" PRId64 "\n", to);
@@ -82,32 +86,25 @@ static void put_text(const struct store_facts *facts, bool dry_run, struct buf *
         buf_printf(out, "the store has schema version %" PRId64 ": nothing to do\n", to);
     else
         buf_printf(out, "%s from schema version %" PRId64 " to %" PRId64 "\n",
-                   dry_run ? "the store would be brought" : "the store was brought", from, to);
+                   m->dry_run ? "the store would be brought" : "the store was brought", from, to);
 }
 
 static int run_migrate(struct cli *cli, struct redrive_err *err)
 {
     const struct migrate_options *options = invocation_options(&cli->invocation);
     struct session session;
-    struct store_facts facts = {0};
-    struct buf out;
+    struct migration m = {.dry_run = options->dry_run};
+    const struct store_facts *facts = &m.facts;
     int rc = session_load(cli, &session, err);
     if (rc == 0)
-        rc = look(session.config->store, &facts, err);
+        rc = look(session.config->store, &m.facts, err);
     /* A newer one is refused by the store itself, which knows what to say. */
-    bool is_newer = rc == 0 && facts.version_found > facts.version_newest;
-    if (rc == 0 && (is_newer || (!options->dry_run && facts.version_found == 0) ||
-                    (!options->dry_run && facts.version_found < facts.version_newest)))
-        rc = migrate(session.config->store, &facts, err);
+    bool is_newer = rc == 0 && facts->version_found > facts->version_newest;
+    bool is_due = facts->version_found == 0 || facts->version_found < facts->version_newest;
+    if (rc == 0 && (is_newer || (!m.dry_run && is_due)))
+        rc = migrate(session.config->store, &m.facts, err);
     session_close(&session);
-    if (rc < 0)
-        return rc;
-    buf_init(&out, OUTPUT_MAX);
-    if (cli->globals->json)
-        put_json(&facts, options->dry_run, &out);
-    else
-        put_text(&facts, options->dry_run, &out);
-    return cli_print(cli, &out, err);
+    return rc < 0 ? rc : cli_show(cli, &m, migration_as_json, migration_as_text, err);
 }
 
 const struct command cmd_migrate = {

@@ -8,15 +8,11 @@
 #include "base/json/writer.h"
 #include "base/time/duration.h"
 #include "cli/frame/cli.h"
-#include "cli/output/listing.h"
-#include "cli/output/table.h"
 #include "cli/shared/load_config.h"
 #include "core/classify/classify.h"
 #include "core/explain.h"
 #include "core/retry/policy.h"
 #include "core/vocabulary.h"
-
-#define OUTPUT_MAX (64u * 1024 * 1024)
 
 /* The class names without `success`, which is never retried. */
 #define XX(name, text, retried, counts, severity) text,
@@ -59,16 +55,6 @@ static const struct option EXPLAIN_OPTIONS[] = {
      .help = "how long each attempt runs before it fails; counts for total_timeout"},
     {0},
 };
-
-static void explain_as_json(struct explain *e, struct buf *out)
-{
-    struct json_writer w;
-    json_writer_init(&w, out);
-    json_begin_object(&w);
-    explain_write_members(e, UINT32_MAX, &w);
-    json_end_object(&w);
-    buf_putc(out, '\n');
-}
 
 static void add_span(struct table *t, int64_t min_ms, int64_t max_ms)
 {
@@ -126,8 +112,7 @@ static void explain_as_table(struct explain *e, const char *class_name, const st
         add_span(&t, e->row.min_ms, e->row.max_ms);
         add_span(&t, e->row.total_min_ms, e->row.total_max_ms);
     }
-    table_render(&t, 0, term->color, out); /* numbers are never cut */
-    table_release(&t);
+    table_finish(&t, 0, term->color, out); /* numbers are never cut */
     put_end(e, class_name, out);
 }
 
@@ -150,9 +135,14 @@ static int print_explanation(struct cli *cli, struct explain *e, const struct co
                              struct redrive_err *err)
 {
     struct buf out;
-    buf_init(&out, OUTPUT_MAX);
+    buf_init(&out, CLI_OUTPUT_MAX);
     if (cli->globals->json) {
-        explain_as_json(e, &out);
+        struct json_writer w;
+        json_writer_init(&w, &out);
+        json_begin_object(&w);
+        explain_write_members(e, UINT32_MAX, &w);
+        json_end_object(&w);
+        buf_putc(&out, '\n');
     } else {
         explain_as_table(e, CLASSES[e->class_], &cli->out, &out);
         if (e->run_ms == 0)
@@ -255,41 +245,29 @@ static const struct command CMD_EXPLAIN = {
     .run = run_explain,
 };
 
-static void list_as_json(struct buf *out)
+static void add_profile_json(struct json_writer *w, const void *list, size_t i)
 {
-    size_t n;
-    const struct policy_profile *profiles = policy_profiles(&n);
-    struct json_writer w;
-    listing_begin(&w, out);
-    for (size_t i = 0; i < n; i++) {
-        json_begin_object(&w);
-        json_field_cstr(&w, "name", profiles[i].name);
-        json_field_cstr(&w, "summary", profiles[i].summary);
-        json_end_object(&w);
-    }
-    listing_end(&w, NULL);
+    const struct policy_profile *profiles = list;
+    json_begin_object(w);
+    json_field_cstr(w, "name", profiles[i].name);
+    json_field_cstr(w, "summary", profiles[i].summary);
+    json_end_object(w);
+}
+
+static void add_profile_row(struct table *t, const void *list, size_t i)
+{
+    const struct policy_profile *profiles = list;
+    table_add(t, profiles[i].name);
+    table_add(t, profiles[i].summary);
 }
 
 static int run_list(struct cli *cli, struct redrive_err *err)
 {
-    struct buf out;
-    buf_init(&out, OUTPUT_MAX);
-    if (cli->globals->json) {
-        list_as_json(&out);
-        return cli_print(cli, &out, err);
-    }
     static const struct table_column COLUMNS[] = {{"PROFILE", ALIGN_LEFT}, {"WHAT", ALIGN_LEFT}};
-    struct table t;
-    size_t n;
-    const struct policy_profile *profiles = policy_profiles(&n);
-    table_init(&t, COLUMNS, 2);
-    for (size_t i = 0; i < n; i++) {
-        table_add(&t, profiles[i].name);
-        table_add(&t, profiles[i].summary);
-    }
-    table_render(&t, cli->out.width, cli->out.color, &out);
-    table_release(&t);
-    return cli_print(cli, &out, err);
+    struct listing listing = {
+        .columns = COLUMNS, .n_columns = 2, .item = add_profile_json, .row = add_profile_row};
+    listing.list = policy_profiles(&listing.n);
+    return cli_list(cli, &listing, err);
 }
 
 static const struct command CMD_LIST = {

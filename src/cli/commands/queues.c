@@ -5,14 +5,10 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "cli/frame/when.h"
-#include "cli/output/listing.h"
-#include "cli/output/table.h"
+#include "cli/output/figures.h"
 #include "cli/shared/session.h"
 #include "engine/verbs/control.h"
 #include "store/job_json.h"
-
-#define OUTPUT_MAX (64u * 1024 * 1024)
 
 struct queue_options {
     const char *tenant;
@@ -35,6 +31,13 @@ static const struct option PAUSE_OPTIONS[] = {
     {0},
 };
 
+static int read_queues(const struct session *session, const struct queue_options *options,
+                       struct count_page *ret, struct redrive_err *err)
+{
+    struct store *store = session->store;
+    return store_ops(store)->counts(store, COUNT_QUEUES, str_of(options->tenant), ret, err);
+}
+
 /* ---- list ------------------------------------------------------------------------------------ */
 
 /* Where each state is in the table. */
@@ -51,24 +54,25 @@ static const struct {
 #define N_STATES (sizeof STATES / sizeof STATES[0])
 _Static_assert(N_STATES == REDRIVE_STATE_COUNT, "every state has a column");
 
-static void put_json(const struct count_page *page, struct buf *out)
+struct queue_list {
+    struct count_page page;
+    unsigned shown; /* which states have a column */
+    int64_t now_ms;
+};
+
+static void add_queue_json(struct json_writer *w, const void *list, size_t i)
 {
-    struct json_writer w;
-    listing_begin(&w, out);
-    for (size_t i = 0; i < page->n; i++) {
-        const struct job_count *q = &page->counts[i];
-        json_begin_object(&w);
-        json_field_string(&w, "queue", q->queue);
-        json_field_string(&w, "tenant", q->tenant);
-        json_field_bool(&w, "paused", q->paused);
-        for (int state = 0; state < REDRIVE_STATE_COUNT; state++)
-            json_field_int(&w, redrive_state_name((enum redrive_state)state),
-                           (int64_t)q->by_state[state]);
-        job_write_time(&w, "oldest_ready", q->oldest_ready_ms);
-        job_write_time(&w, "next_due", q->next_due_ms);
-        json_end_object(&w);
-    }
-    listing_end(&w, NULL);
+    const struct job_count *q = &((const struct queue_list *)list)->page.counts[i];
+    json_begin_object(w);
+    json_field_string(w, "queue", q->queue);
+    json_field_string(w, "tenant", q->tenant);
+    json_field_bool(w, "paused", q->paused);
+    for (int state = 0; state < REDRIVE_STATE_COUNT; state++)
+        json_field_int(w, redrive_state_name((enum redrive_state)state),
+                       (int64_t)q->by_state[state]);
+    job_write_time(w, "oldest_ready", q->oldest_ready_ms);
+    job_write_time(w, "next_due", q->next_due_ms);
+    json_end_object(w);
 }
 
 /* The states that jobs are in, and those that are always shown: a table has to fit. */
@@ -82,68 +86,60 @@ static unsigned states_to_show(const struct count_page *page)
     return shown;
 }
 
-static void add_row(struct table *t, const struct job_count *q, unsigned shown, int64_t now_ms)
+static void add_queue_row(struct table *t, const void *list, size_t i)
 {
+    const struct queue_list *queues = list;
+    const struct job_count *q = &queues->page.counts[i];
     char text[WHEN_TEXT_MAX];
-    table_addf(t, "%.*s", (int)q->queue.len, q->queue.ptr);
-    table_addf(t, "%.*s", (int)q->tenant.len, q->tenant.ptr);
+    table_add_str(t, q->queue);
+    table_add_str(t, q->tenant);
     if (q->paused)
         table_add_styled(t, STYLE_YELLOW, "paused");
     else
         table_add(t, "open");
-    for (size_t i = 0; i < N_STATES; i++)
-        if (shown & 1u << STATES[i].state)
-            table_addf(t, "%" PRIu64, q->by_state[STATES[i].state]);
-    int64_t age_ms = now_ms - q->oldest_ready_ms;
+    for (size_t k = 0; k < N_STATES; k++)
+        if (queues->shown & 1u << STATES[k].state)
+            table_addf(t, "%" PRIu64, q->by_state[STATES[k].state]);
+    int64_t age_ms = queues->now_ms - q->oldest_ready_ms;
     table_add(t, q->oldest_ready_ms ? when_span(age_ms > 0 ? age_ms : 0, text) : "-");
     if (q->next_due_ms == 0)
         table_add(t, "-");
-    else if (q->next_due_ms <= now_ms)
+    else if (q->next_due_ms <= queues->now_ms)
         table_add(t, "now");
     else
-        table_addf(t, "in %s", when_span(q->next_due_ms - now_ms, text));
+        table_addf(t, "in %s", when_span(q->next_due_ms - queues->now_ms, text));
 }
 
-static void put_table(const struct count_page *page, int64_t now_ms, const struct term *term,
-                      struct buf *out)
+static int print_queues(struct cli *cli, const struct queue_list *queues, struct redrive_err *err)
 {
     struct table_column columns[3 + N_STATES + 2] = {
         {"QUEUE", ALIGN_LEFT}, {"TENANT", ALIGN_LEFT}, {"STATE", ALIGN_LEFT}};
-    struct table t;
     size_t n = 3;
-    const unsigned shown = states_to_show(page);
     for (size_t i = 0; i < N_STATES; i++)
-        if (shown & 1u << STATES[i].state)
+        if (queues->shown & 1u << STATES[i].state)
             columns[n++] = (struct table_column){STATES[i].title, ALIGN_RIGHT};
     columns[n++] = (struct table_column){"OLDEST READY", ALIGN_RIGHT};
     columns[n++] = (struct table_column){"NEXT DUE", ALIGN_RIGHT};
-    table_init(&t, columns, n);
-    for (size_t i = 0; i < page->n; i++)
-        add_row(&t, &page->counts[i], shown, now_ms);
-    table_render(&t, term->width, term->color, out);
-    table_release(&t);
+    const struct listing listing = {
+        .columns = columns,
+        .n_columns = n,
+        .n = queues->page.n,
+        .item = add_queue_json,
+        .row = add_queue_row,
+        .list = queues,
+    };
+    return cli_list(cli, &listing, err);
 }
 
-static int run_list(struct cli *cli, struct redrive_err *err)
+static int run_list(struct cli *cli, struct session *session, struct redrive_err *err)
 {
     const struct queue_options *options = invocation_options(&cli->invocation);
-    struct session session;
-    struct count_page page = {0};
-    struct buf out;
-    buf_init(&out, OUTPUT_MAX);
-    int rc = session_open_existing(cli, &session, err);
+    struct queue_list queues = {.now_ms = engine_now_ms(session->engine)};
+    int rc = read_queues(session, options, &queues.page, err);
+    queues.shown = states_to_show(&queues.page);
     if (rc == 0)
-        rc = store_ops(session.store)
-                 ->counts(session.store, COUNT_QUEUES, str_of(options->tenant), &page, err);
-    if (rc == 0 && cli->globals->json)
-        put_json(&page, &out);
-    else if (rc == 0)
-        put_table(&page, engine_now_ms(session.engine), &cli->out, &out);
-    if (rc == 0)
-        rc = cli_print(cli, &out, err);
-    buf_release(&out);
-    count_page_release(&page);
-    session_close(&session);
+        rc = print_queues(cli, &queues, err);
+    count_page_release(&queues.page);
     return rc;
 }
 
@@ -180,36 +176,32 @@ static void note_unused(struct cli *cli, const struct count_page *page, const ch
 static void say(struct cli *cli, const char *name, const struct job_count *before, bool pause)
 {
     bool was_paused = before && before->paused;
-    struct buf text;
-    buf_init(&text, 4096);
     if (was_paused == pause)
-        buf_printf(&text, "queue %s %s\n", name, pause ? "was paused already" : "was not paused");
+        cli_say(cli, "queue %s %s\n", name, pause ? "was paused already" : "was not paused");
     else if (!pause)
-        buf_printf(&text, "queue %s goes on\n", name);
+        cli_say(cli, "queue %s goes on\n", name);
     else
-        buf_printf(&text, "queue %s is paused; jobs that run now go on to their end\n", name);
-    if (!cli->globals->json)
-        term_write(&cli->err, &text);
-    buf_release(&text);
+        cli_say(cli, "queue %s is paused; jobs that run now go on to their end\n", name);
 }
 
-static int set_pause(struct cli *cli, bool pause, struct redrive_err *err)
+static int check_name(struct cli *cli, struct redrive_err *err)
+{
+    return *cli->invocation.args[0] ? 0 : err_set(err, REDRIVE_E_USAGE, "a queue has a name");
+}
+
+/* Pauses the queue, or lets it go on, as the variant says. */
+static int set_pause(struct cli *cli, struct session *session, struct redrive_err *err)
 {
     const struct queue_options *options = invocation_options(&cli->invocation);
     const char *name = cli->invocation.args[0];
-    struct session session;
+    const bool pause = cli_variant(cli);
     struct count_page page = {0};
     struct pause_op op;
-    if (*name == '\0')
-        return err_set(err, REDRIVE_E_USAGE, "a queue has a name");
     pause_op_init(&op, str_of(options->tenant), str_of(name), pause);
-    int rc = session_open_existing(cli, &session, err);
-    if (rc == 0)
-        rc = store_ops(session.store)
-                 ->counts(session.store, COUNT_QUEUES, str_of(options->tenant), &page, err);
+    int rc = read_queues(session, options, &page, err);
     if (rc == 0)
         do
-            rc = engine_apply_one(session.engine, &op.op, err);
+            rc = engine_apply_one(session->engine, &op.op, err);
         while (rc == 0 && pause_op_goes_on(&op));
     if (rc == 0) {
         const struct job_count *before = find_queue(&page, name);
@@ -218,18 +210,7 @@ static int set_pause(struct cli *cli, bool pause, struct redrive_err *err)
         say(cli, name, before, pause);
     }
     count_page_release(&page);
-    session_close(&session);
     return rc;
-}
-
-static int run_pause(struct cli *cli, struct redrive_err *err)
-{
-    return set_pause(cli, true, err);
-}
-
-static int run_resume(struct cli *cli, struct redrive_err *err)
-{
-    return set_pause(cli, false, err);
 }
 
 /* ---- The tables ------------------------------------------------------------------------------ */
@@ -247,7 +228,7 @@ static const struct command CMD_LIST = {
             {"redrive queues list --json", "the same for programs"},
             {0},
         },
-    .run = run_list,
+    .run_on_store = run_list,
 };
 
 static const struct command CMD_PAUSE = {
@@ -260,7 +241,9 @@ static const struct command CMD_PAUSE = {
     .options = PAUSE_OPTIONS,
     .options_size = sizeof(struct queue_options),
     .examples = (const struct example[]){{"redrive queues pause media", "hold it"}, {0}},
-    .run = run_pause,
+    .check = check_name,
+    .run_on_store = set_pause,
+    .variant = true,
 };
 
 static const struct command CMD_RESUME = {
@@ -270,7 +253,8 @@ static const struct command CMD_RESUME = {
     .options = PAUSE_OPTIONS,
     .options_size = sizeof(struct queue_options),
     .examples = (const struct example[]){{"redrive queues resume media", "let it go on"}, {0}},
-    .run = run_resume,
+    .check = check_name,
+    .run_on_store = set_pause,
 };
 
 const struct command cmd_queues = {

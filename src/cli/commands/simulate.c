@@ -10,7 +10,7 @@
 #include "base/err.h"
 #include "base/text/suggest.h"
 #include "cli/frame/cli.h"
-#include "cli/frame/words.h"
+#include "cli/frame/command.h"
 #include "cli/output/progress.h"
 #include "cli/output/table.h"
 #include "cli/shared/load_config.h"

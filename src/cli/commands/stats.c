@@ -1,16 +1,13 @@
-/* stats.c - `redrive stats`: the statistics of the store. */
+/* stats.c - `redrive stats` and `redrive health`: the statistics of the store, and one number for
+ * how well the work goes. */
 #include "cli/commands/commands.h"
 
 #include <inttypes.h>
 
-#include "base/json/writer.h"
-#include "cli/frame/cli.h"
+#include "base/err.h"
 #include "cli/output/figures.h"
-#include "cli/output/table.h"
 #include "cli/shared/session.h"
 #include "engine/report/stats.h"
-
-#define OUTPUT_MAX (64u * 1024 * 1024)
 
 struct stats_options {
     const char *tenant;
@@ -24,12 +21,9 @@ static const struct option OPTIONS[] = {
     {0},
 };
 
-static void put_json(const struct stats *s, struct buf *out)
+static void stats_as_json(struct json_writer *w, const void *thing)
 {
-    struct json_writer w;
-    json_writer_init(&w, out);
-    stats_write_json(&w, s);
-    buf_putc(out, '\n');
+    stats_write_json(w, thing);
 }
 
 /* The score is about work that was done: it says nothing about work that waits. */
@@ -103,12 +97,11 @@ static void put_counters(const struct stats *s, const struct term *term, struct 
     table_add_styled(&t, STYLE_BOLD, "all");
     add_counts(&t, s->counts);
     for (size_t i = 0; i < tasks->n; i++) {
-        figure_add_str(&t, tasks->rows[i].name);
+        table_add_str(&t, tasks->rows[i].name);
         add_counts(&t, tasks->rows[i].counts);
     }
     buf_putc(out, '\n');
-    table_render(&t, 0, term->color, out);
-    table_release(&t);
+    table_finish(&t, 0, term->color, out);
 }
 
 static void put_queues(const struct stats *s, const struct term *term, struct buf *out)
@@ -132,33 +125,25 @@ static void put_queues(const struct stats *s, const struct term *term, struct bu
         table_add(&t, figure_since(q->oldest_ready_ms, s->at_ms, age));
     }
     buf_putc(out, '\n');
-    table_render(&t, 0, term->color, out);
-    table_release(&t);
+    table_finish(&t, 0, term->color, out);
 }
 
-static int run_stats(struct cli *cli, struct redrive_err *err)
+static void stats_as_text(struct buf *out, const struct term *term, const void *thing)
+{
+    put_summary(thing, term->color, out);
+    put_counters(thing, term, out);
+    put_queues(thing, term, out);
+}
+
+static int run_stats(struct cli *cli, struct session *session, struct redrive_err *err)
 {
     const struct stats_options *options = invocation_options(&cli->invocation);
-    struct session session;
     struct stats stats = {0};
-    int rc = session_open_existing(cli, &session, err);
+    int rc = stats_read(session->store, str_of(options->tenant), &session->config->health,
+                        engine_now_ms(session->engine), &stats, err);
     if (rc == 0)
-        rc = stats_read(session.store, str_of(options->tenant), &session.config->health,
-                        engine_now_ms(session.engine), &stats, err);
-    if (rc == 0) {
-        struct buf out;
-        buf_init(&out, OUTPUT_MAX);
-        if (cli->globals->json) {
-            put_json(&stats, &out);
-        } else {
-            put_summary(&stats, cli->out.color, &out);
-            put_counters(&stats, &cli->out, &out);
-            put_queues(&stats, &cli->out, &out);
-        }
-        rc = cli_print(cli, &out, err);
-    }
+        rc = cli_show(cli, &stats, stats_as_json, stats_as_text, err);
     stats_release(&stats);
-    session_close(&session);
     return rc;
 }
 
@@ -176,5 +161,69 @@ const struct command cmd_stats = {
             {"redrive stats --json --tenant acme", "those of one tenant, for a program"},
             {0},
         },
-    .run = run_stats,
+    .run_on_store = run_stats,
+};
+
+/* ---- health ---------------------------------------------------------------------------------- */
+
+struct health_view {
+    struct redrive_health health;
+    struct worker_page workers;
+};
+
+static void health_as_json(struct json_writer *w, const void *thing)
+{
+    const struct health_view *view = thing;
+    health_write_json(w, &view->health, &view->workers);
+}
+
+static void health_as_text(struct buf *out, const struct term *term, const void *thing)
+{
+    const struct redrive_health *h = &((const struct health_view *)thing)->health;
+    const struct worker_page *workers = &((const struct health_view *)thing)->workers;
+    style_add(out, term->color, figure_health_style(h->status), str_of(h->status));
+    buf_printf(out, "\n  score          %.3f\n", h->health_score);
+    if (workers->n == 0) {
+        buf_puts(out, "  success rate   - (no workers)\n");
+    } else {
+        buf_printf(out, "  success rate   %.1f %% of about the last minute\n",
+                   100 * h->success_rate);
+        buf_printf(out, "  latency        %.2f of what is usual\n", h->latency_factor);
+    }
+    buf_printf(out, "  breakers open  %u of %u\n", h->breakers_open, h->breakers);
+    buf_printf(out, "  workers        %zu\n", workers->n);
+}
+
+static int run_health(struct cli *cli, struct session *session, struct redrive_err *err)
+{
+    struct health_view view = {.health = {.status = ""}};
+    int rc = stats_health(session->store, &session->config->health, engine_now_ms(session->engine),
+                          &view.health, &view.workers, err);
+    if (rc == 0)
+        rc = cli_show(cli, &view, health_as_json, health_as_text, err);
+    if (rc == 0 && strcmp(view.health.status, "unhealthy") == 0) {
+        rc = err_set(err, REDRIVE_E_STATE, "the queue is unhealthy");
+        err_detail(err, "health_score is %.3f", view.health.health_score);
+        err_hint(err, view.health.breakers_open ? "see which: redrive breakers list"
+                                                : "see what fails: redrive stats");
+    }
+    worker_page_release(&view.workers);
+    return rc;
+}
+
+const struct command cmd_health = {
+    .name = "health",
+    .summary = "print how well the work goes",
+    .description = "The health score is the success rate of about the last minute, times the share "
+                   "of breakers that are not open, times how usual the run times are. The exit "
+                   "code is 0 when healthy (from 0.8) or degraded (from 0.5), and 1 when "
+                   "unhealthy; `health` in the configuration has the bounds. Without workers "
+                   "and without breakers all is well.",
+    .examples =
+        (const struct example[]){
+            {"redrive health", "for people"},
+            {"redrive health --json", "for a monitoring system"},
+            {0},
+        },
+    .run_on_store = run_health,
 };

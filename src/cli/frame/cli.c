@@ -1,14 +1,15 @@
 /* cli.c - runs a command: options, help, errors, exit code. */
 #include "cli/frame/cli.h"
 
+#include <stdarg.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "base/json/writer.h"
 #include "base/os/log.h"
-#include "cli/frame/describe.h"
 #include "cli/frame/help.h"
-#include "cli/frame/report.h"
+#include "cli/output/term.h"
+#include "cli/output/text.h"
 
 static const char *const LOG_LEVELS[] = {
     [LOG_LEVEL_DEBUG] = "debug", [LOG_LEVEL_INFO] = "info", [LOG_LEVEL_WARNING] = "warning",
@@ -58,6 +59,8 @@ const struct option GLOBAL_OPTIONS[] = {
     {0},
 };
 
+/* ---- Output ---------------------------------------------------------------------------------- */
+
 int cli_print(struct cli *cli, struct buf *text, struct redrive_err *err)
 {
     int rc = buf_failed(text);
@@ -67,6 +70,63 @@ int cli_print(struct cli *cli, struct buf *text, struct redrive_err *err)
         term_write(&cli->out, text);
     buf_release(text);
     return rc;
+}
+
+int cli_show(struct cli *cli, const void *thing, cli_json_fn json, cli_text_fn text,
+             struct redrive_err *err)
+{
+    struct buf out;
+    buf_init(&out, CLI_OUTPUT_MAX);
+    if (cli->globals->json) {
+        struct json_writer w;
+        json_writer_init(&w, &out);
+        json(&w, thing);
+        buf_putc(&out, '\n');
+    } else {
+        text(&out, &cli->out, thing);
+    }
+    return cli_print(cli, &out, err);
+}
+
+static int list_as_json(struct cli *cli, const struct listing *listing, struct redrive_err *err)
+{
+    struct json_writer w;
+    struct buf out;
+    buf_init(&out, CLI_OUTPUT_MAX);
+    listing_begin(&w, &out);
+    for (size_t i = 0; i < listing->n; i++) {
+        listing->item(&w, listing->list, i);
+        if (buf_failed(&out))
+            return cli_print(cli, &out, err);
+        term_write(&cli->out, &out);
+        buf_reset(&out);
+    }
+    listing_end(&w, listing->next);
+    return cli_print(cli, &out, err);
+}
+
+int cli_list(struct cli *cli, const struct listing *listing, struct redrive_err *err)
+{
+    struct table t;
+    struct buf out;
+    if (cli->globals->json)
+        return list_as_json(cli, listing, err);
+    buf_init(&out, CLI_OUTPUT_MAX);
+    table_init(&t, listing->columns, listing->n_columns);
+    for (size_t i = 0; i < listing->n; i++)
+        listing->row(&t, listing->list, i);
+    table_finish(&t, cli->out.width, cli->out.color, &out);
+    return cli_print(cli, &out, err);
+}
+
+void cli_say(struct cli *cli, const char *format, ...)
+{
+    va_list args;
+    if (cli->globals->json)
+        return;
+    va_start(args, format);
+    (void)vfprintf(cli->err.file, format, args);
+    va_end(args);
 }
 
 int cli_print_help(struct cli *cli, const struct command_path *path, struct redrive_err *err)
@@ -80,54 +140,67 @@ int cli_print_help(struct cli *cli, const struct command_path *path, struct redr
     return cli_print(cli, &page, err);
 }
 
+static void version_as_json(struct json_writer *w, const void *version)
+{
+    json_begin_object(w);
+    json_field_cstr(w, "version", version);
+    json_end_object(w);
+}
+
+static void version_as_text(struct buf *out, const struct term *term, const void *version)
+{
+    (void)term;
+    buf_printf(out, "redrive %s\n", (const char *)version);
+}
+
 int cli_print_version(struct cli *cli, struct redrive_err *err)
 {
-    struct buf text;
-    buf_init(&text, 256);
-    if (cli->globals->json) {
-        struct json_writer w;
-        json_writer_init(&w, &text);
-        json_begin_object(&w);
-        json_field_cstr(&w, "version", REDRIVE_VERSION);
-        json_end_object(&w);
-        buf_putc(&text, '\n');
-    } else {
-        buf_puts(&text, "redrive " REDRIVE_VERSION "\n");
+    return cli_show(cli, REDRIVE_VERSION, version_as_json, version_as_text, err);
+}
+
+/* ---- Errors and warnings --------------------------------------------------------------------- */
+
+static const char *message_of(const struct redrive_err *e)
+{
+    return e->message[0] ? e->message : redrive_err_text(e->code);
+}
+
+void report_text(const struct redrive_err *e, enum report_kind kind, bool color, struct buf *out)
+{
+    if (kind == REPORT_ERROR)
+        style_add(out, color, STYLE_RED, STR("redrive:"));
+    else
+        style_add(out, color, STYLE_YELLOW, STR("warning:"));
+    buf_putc(out, ' ');
+    text_add_clean(out, str_of(message_of(e)));
+    buf_putc(out, '\n');
+    if (e->detail[0]) {
+        buf_puts(out, "  ");
+        text_add_clean(out, str_of(e->detail));
+        buf_putc(out, '\n');
     }
-    return cli_print(cli, &text, err);
-}
-
-/* Called without a command: lists the commands. */
-static int print_overview(struct cli *cli, struct redrive_err *err)
-{
-    struct buf text;
-    buf_init(&text, HELP_MAX_BYTES);
-    help_overview(&cli->invocation.path, &cli->out, &text);
-    return cli_print(cli, &text, err);
-}
-
-static int run(struct cli *cli, size_t n_words, struct redrive_err *err)
-{
-    const struct command *command = command_path_last(&cli->invocation.path);
-
-    if (cli->globals->help)
-        return cli_print_help(cli, &cli->invocation.path, err);
-    if (cli->globals->version)
-        return cli_print_version(cli, err);
-    if (n_words == 0)
-        return print_overview(cli, err);
-    int rc = invocation_check(&cli->invocation, err);
-    return rc < 0 ? rc : command->run(cli, err);
-}
-
-/* After an error the rest of the line has not been read, but how to report the error may be
- * written there. */
-static void peek_at_rest(struct globals *g, const char *const *words, size_t n_words)
-{
-    for (size_t i = 0; i < n_words && strcmp(words[i], "--") != 0; i++) {
-        g->json = g->json || strcmp(words[i], "--json") == 0;
-        g->no_color = g->no_color || strcmp(words[i], "--no-color") == 0;
+    if (e->hint[0]) {
+        style_add(out, color, STYLE_YELLOW, STR("hint:"));
+        buf_putc(out, ' ');
+        text_add_clean(out, str_of(e->hint));
+        buf_putc(out, '\n');
     }
+}
+
+void report_json(const struct redrive_err *e, enum report_kind kind, struct buf *out)
+{
+    struct json_writer w;
+    json_writer_init(&w, out);
+    json_begin_object(&w);
+    json_key(&w, kind == REPORT_ERROR ? "error" : "warning");
+    json_begin_object(&w);
+    json_field_cstr(&w, "code", redrive_err_name(e->code));
+    json_field_cstr(&w, "message", message_of(e));
+    json_field_cstr(&w, "detail", e->detail[0] ? e->detail : NULL);
+    json_field_cstr(&w, "hint", e->hint[0] ? e->hint : NULL);
+    json_end_object(&w);
+    json_end_object(&w);
+    buf_putc(out, '\n');
 }
 
 static void report(struct cli *cli, const struct redrive_err *e, enum report_kind kind)
@@ -150,6 +223,51 @@ void cli_report(struct cli *cli, const struct redrive_err *e)
 void cli_warn(struct cli *cli, const struct redrive_err *warning)
 {
     report(cli, warning, REPORT_WARNING);
+}
+
+/* ---- A run ----------------------------------------------------------------------------------- */
+
+int cli_variant(const struct cli *cli)
+{
+    return command_path_last(&cli->invocation.path)->variant;
+}
+
+/* Called without a command: lists the commands. */
+static int print_overview(struct cli *cli, struct redrive_err *err)
+{
+    struct buf text;
+    buf_init(&text, HELP_MAX_BYTES);
+    help_overview(&cli->invocation.path, &cli->out, &text);
+    return cli_print(cli, &text, err);
+}
+
+static int run(struct cli *cli, size_t n_words, struct redrive_err *err)
+{
+    const struct command *command = command_path_last(&cli->invocation.path);
+
+    if (cli->globals->help)
+        return cli_print_help(cli, &cli->invocation.path, err);
+    if (cli->globals->version)
+        return cli_print_version(cli, err);
+    if (n_words == 0)
+        return print_overview(cli, err);
+    int rc = invocation_check(&cli->invocation, err);
+    if (rc == 0 && command->check)
+        rc = command->check(cli, err);
+    if (rc < 0)
+        return rc;
+    return command->run ? command->run(cli, err)
+                        : cli->invocation.path.at[0]->with_store(cli, command->run_on_store, err);
+}
+
+/* After an error the rest of the line has not been read, but how to report the error may be
+ * written there. */
+static void peek_at_rest(struct globals *g, const char *const *words, size_t n_words)
+{
+    for (size_t i = 0; i < n_words && strcmp(words[i], "--") != 0; i++) {
+        g->json = g->json || strcmp(words[i], "--json") == 0;
+        g->no_color = g->no_color || strcmp(words[i], "--no-color") == 0;
+    }
 }
 
 int cli_main(const struct command *root, const struct option_source *source, int argc, char **argv)

@@ -8,7 +8,7 @@
 #define CLI_FRAME_CLI_H
 
 #include "cli/frame/options.h"
-#include "cli/output/term.h"
+#include "cli/output/table.h"
 
 /* The options that every command has. What is not given is NULL, false or -1. */
 struct globals {
@@ -51,5 +51,53 @@ void cli_warn(struct cli *cli, const struct redrive_err *warning);
 /* Writes a finished text to standard output and releases it. Returns the failure of the buffer,
  * if there was one; then nothing is written. */
 int cli_print(struct cli *cli, struct buf *text, struct redrive_err *err);
+
+/* The most that is printed at one time. */
+#define CLI_OUTPUT_MAX (256u * 1024 * 1024)
+
+/* Prints one thing: with --json the value that `json` writes, otherwise what `text` appends. */
+typedef void (*cli_json_fn)(struct json_writer *w, const void *thing);
+typedef void (*cli_text_fn)(struct buf *out, const struct term *term, const void *thing);
+int cli_show(struct cli *cli, const void *thing, cli_json_fn json, cli_text_fn text,
+             struct redrive_err *err);
+
+/* A list: with --json {"items":[…],"next":…} with a value for each item, otherwise a table with a
+ * row for each. */
+struct listing {
+    const struct table_column *columns;
+    size_t n_columns;
+    size_t n; /* items */
+    void (*item)(struct json_writer *w, const void *list, size_t i);
+    void (*row)(struct table *t, const void *list, size_t i);
+    const void *list;
+    const char *next; /* where the next page begins; NULL: there is none */
+};
+/* Prints it; as JSON item by item, so that a page of large payloads is not in memory twice. */
+int cli_list(struct cli *cli, const struct listing *listing, struct redrive_err *err);
+
+/* Says on standard error what was done; nothing with --json. */
+void cli_say(struct cli *cli, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Which of the commands that share a function this is. */
+int cli_variant(const struct cli *cli);
+
+/* ---- Errors and warnings -----------------------------------------------------------------------
+ *
+ *     redrive: unknown option --profil
+ *       in the detail's own line
+ *     hint: did you mean --profile?
+ *
+ * or, for programs, one line: {"error":{"code":"USAGE","message":…,"detail":…,"hint":…}}, where an
+ * absent part is null. A warning has `warning` instead of `redrive` and `error`.
+ */
+enum report_kind {
+    REPORT_ERROR,
+    REPORT_WARNING,
+};
+
+/* Appends the error. Control characters in it (words of the user, answers of a server) are made
+ * harmless. An error without a message gets the text of its code. */
+void report_text(const struct redrive_err *e, enum report_kind kind, bool color, struct buf *out);
+void report_json(const struct redrive_err *e, enum report_kind kind, struct buf *out);
 
 #endif

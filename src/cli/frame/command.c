@@ -3,8 +3,53 @@
 
 #include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/err.h"
+#include "base/text/suggest.h"
+
+/* ---- Words ----------------------------------------------------------------------------------- */
+
+void words_release(struct words *w)
+{
+    for (size_t i = 0; i < w->n; i++)
+        free(w->items[i]);
+    free(w->items);
+    *w = (struct words)WORDS_INIT;
+}
+
+void words_add(struct words *w, const char *prefix, const char *word)
+{
+    if (w->n == w->capacity) {
+        size_t capacity = w->capacity ? 2 * w->capacity : 32;
+        char **items = realloc(w->items, capacity * sizeof *items);
+        if (!items)
+            return;
+        w->items = items;
+        w->capacity = capacity;
+    }
+    char *copy;
+    if (asprintf(&copy, "%s%s", prefix, word) >= 0)
+        w->items[w->n++] = copy;
+}
+
+const char *words_nearest(const struct words *w, struct str given)
+{
+    const char *completed = NULL;
+    size_t n_completed = 0;
+
+    for (size_t i = 0; given.len > 0 && i < w->n; i++) {
+        if (!str_starts_with(str_of(w->items[i]), given))
+            continue;
+        completed = w->items[i];
+        n_completed++;
+    }
+    if (n_completed == 1)
+        return completed;
+    return suggest(given, (const char *const *)w->items, w->n);
+}
+
+/* ---- Options --------------------------------------------------------------------------------- */
 
 const struct option *option_find(const struct option *table, struct str name)
 {
@@ -69,6 +114,8 @@ void option_source_words(const struct option_source *source, struct words *out)
     for (size_t i = 0; source && source->enumerate(source->ctx, i, &o); i++)
         words_add(out, "", o.name);
 }
+
+/* ---- Commands -------------------------------------------------------------------------------- */
 
 const struct command *command_find(const struct command *parent, struct str name)
 {

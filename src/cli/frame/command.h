@@ -1,9 +1,9 @@
 /* command.h - the tables from which the command line is made.
  *
  * A struct command describes a command and a struct option one of its options. From these tables
- * alone come parsing (frame/options.h), help (frame/help.h), the description for machines
- * (frame/describe.h), completion (frame/complete.h) and the nearest word when one is misspelt. A
- * new command is a table and a function; nothing else has to change.
+ * alone come parsing (frame/options.h), help and the description for machines (frame/help.h),
+ * completion (frame/complete.h) and the nearest word when one is misspelt. A new command is a table
+ * and a function; nothing else has to change.
  *
  *     struct next_options {
  *         int64_t count;
@@ -31,11 +31,37 @@
 #include <stdint.h>
 
 #include "base/text/str.h"
-#include "cli/frame/words.h"
 #include "redrive.h"
 
 struct cli;
 struct completion;
+struct session;
+
+/* ---- Words -------------------------------------------------------------------------------------
+ *
+ * A growing list of words, for suggestions and completion.
+ *
+ * The list owns copies. It serves conveniences only, so running out of memory is not an error: a
+ * word that there is no memory for is left out.
+ */
+struct words {
+    char **items;
+    size_t n;
+    size_t capacity;
+};
+
+#define WORDS_INIT \
+    {              \
+        0          \
+    }
+void words_release(struct words *w);
+
+/* Adds `prefix` and `word` as one word. */
+void words_add(struct words *w, const char *prefix, const char *word);
+
+/* What `given` was meant to be: the only word that it is the beginning of, else the nearest by
+ * spelling, else NULL. Belongs to the list. */
+const char *words_nearest(const struct words *w, struct str given);
 
 /* ---- Options --------------------------------------------------------------------------------- */
 
@@ -128,6 +154,9 @@ struct example {
     const char *meaning;
 };
 
+/* A command on a store. */
+typedef int (*store_command_fn)(struct cli *cli, struct session *session, struct redrive_err *err);
+
 struct command {
     const char *name;
     const char *summary; /* one line, lower case, no full stop */
@@ -141,6 +170,14 @@ struct command {
      * returns 0 or a negative code that becomes the exit code of the program. */
     const struct command *const *commands;
     int (*run)(struct cli *cli, struct redrive_err *err);
+    /* In place of `run`, for a command on a store that must be there: the session is opened for it
+     * and closed after it. */
+    store_command_fn run_on_store;
+    /* Looks at options and arguments before anything is opened; NULL: there is nothing to say. */
+    int (*check)(struct cli *cli, struct redrive_err *err);
+    int variant; /* tells commands that share these functions apart */
+    /* Of the root: opens a session, calls the function, closes the session. */
+    int (*with_store)(struct cli *cli, store_command_fn fn, struct redrive_err *err);
     const struct example *examples; /* ends with an empty row */
     bool hidden;                    /* works, but is neither listed nor suggested */
     /* Offers words for the argument under the cursor; NULL: file names if it is called FILE. */

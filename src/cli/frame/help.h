@@ -1,7 +1,8 @@
-/* help.h - the help pages, made from the tables of frame/command.h. */
+/* help.h - help pages and JSON for machines, made from the tables of frame/command.h. */
 #ifndef CLI_FRAME_HELP_H
 #define CLI_FRAME_HELP_H
 
+#include "base/text/buf.h"
 #include "cli/frame/command.h"
 #include "cli/output/term.h"
 
@@ -25,5 +26,20 @@ void help_source(const struct option_source *source, const struct term *term, st
 
 /* The name under which `help` shows that list. */
 #define HELP_SOURCE_TOPIC "config-flags"
+
+/* ---- As JSON -----------------------------------------------------------------------------------
+ *
+ *     {"name":"redrive","usage":…,"summary":…,"options":[{"name":"config","letter":"c",
+ *      "type":"string","placeholder":"FILE","help":…,"default":null,"choices":[]}, …],
+ *      "commands":[…],"examples":[{"line":…,"meaning":…}]}
+ *
+ * Commands nest; hidden ones are left out.
+ */
+
+/* Appends the command that `path` leads to and all below it. */
+void describe_command(const struct command_path *path, struct buf *out);
+
+/* Appends the options of a source: {"options":[…]}. */
+void describe_source(const struct option_source *source, struct buf *out);
 
 #endif

@@ -173,12 +173,7 @@ static int read_foreign(struct reader *r, struct str name, const char *value,
             return rc;
     }
     int rc = source->set(source->ctx, name, value, &why);
-    if (rc < 0) {
-        err_set(err, rc, "%s: %s", label, why.message);
-        err_detail(err, "%s", why.detail);
-        err_hint(err, "%s", why.hint);
-    }
-    return rc;
+    return rc < 0 ? option_error(label, rc, &why, err) : 0;
 }
 
 static int read_long(struct reader *r, const char *word, struct redrive_err *err)

@@ -48,6 +48,10 @@ bool invocation_given(const struct invocation *inv, const char *name);
 int option_store(const struct option *option, void *values, const char *label, const char *text,
                  struct redrive_err *err);
 
+/* What is wrong with the value of an option: `why`, with the option in front. Returns the code. */
+int option_error(const char *label, int code, const struct redrive_err *why,
+                 struct redrive_err *err);
+
 /* Sets a zeroed struct to the defaults of a table. A default that does not parse is a bug. */
 void option_store_defaults(const struct option *table, void *values);
 

@@ -14,6 +14,15 @@
 /* Space for a list of choices in an error. */
 #define LIST_MAX 200
 
+int option_error(const char *label, int code, const struct redrive_err *why,
+                 struct redrive_err *err)
+{
+    err_set(err, code, "%s: %s", label, why->message);
+    err_detail(err, "%s", why->detail);
+    err_hint(err, "%s", why->hint);
+    return code;
+}
+
 /* How a bound is written: a plain number, or a duration. */
 static void add_bound(struct buf *out, const struct option *o, int64_t value)
 {
@@ -90,12 +99,8 @@ static int store_duration(const struct option *o, int64_t *ret, const char *labe
 {
     struct redrive_err why = {0};
     int64_t ms = 0;
-    if (duration_parse(str_of(text), &ms, &why) < 0) {
-        err_set(err, REDRIVE_E_USAGE, "%s: %s", label, why.message);
-        err_detail(err, "%s", why.detail);
-        err_hint(err, "%s", why.hint);
-        return REDRIVE_E_USAGE;
-    }
+    if (duration_parse(str_of(text), &ms, &why) < 0)
+        return option_error(label, REDRIVE_E_USAGE, &why, err);
     if (is_bounded(o) && (ms < o->min || ms > o->max))
         return out_of_range(o, label, text, err);
     *ret = ms;

@@ -1,18 +1,69 @@
-/* change.c - cancel, retry and remove for jobs by id. */
+/* change.c - cancel, retry and remove: for jobs by id, and for many, chunk by chunk. */
 #include "cli/jobs/change.h"
+
+#include <inttypes.h>
+#include <poll.h>
 
 #include "base/err.h"
 #include "base/json/writer.h"
-#include "cli/jobs/find.h"
-#include "cli/output/listing.h"
+#include "base/time/clock.h"
+#include "cli/output/progress.h"
+#include "cli/output/table.h"
 #include "cli/output/text.h"
 #include "core/state.h"
 #include "engine/verbs/change.h"
 
-#define OUTPUT_MAX (16u * 1024 * 1024)
-
 static const char *const VERBS[] = {
     [JOB_CANCEL] = "cancel", [JOB_RETRY] = "retry", [JOB_REMOVE] = "remove"};
+
+/* ---- Jobs by id ------------------------------------------------------------------------------ */
+
+const struct option JOB_BY_ID_OPTIONS[] = {
+    JOB_SELECT_TENANT_ROW(struct job_by_id, select),
+    {0},
+};
+
+static int not_found(const char *tenant, const char *id, struct redrive_err *err)
+{
+    err_set(err, REDRIVE_E_NOT_FOUND, "there is no job %s", id);
+    if (tenant)
+        err_detail(err, "tenant %s", tenant);
+    err_hint(err, "`redrive jobs list` shows what is there; ended jobs go when their time is over");
+    return REDRIVE_E_NOT_FOUND;
+}
+
+static int ambiguous(const char *id, const struct job_page *page, struct redrive_err *err)
+{
+    struct str a = page->jobs[0].spec.tenant, b = page->jobs[1].spec.tenant;
+    err_set(err, REDRIVE_E_USAGE, "several tenants have a job %s", id);
+    err_detail(err, "among them %.*s and %.*s", (int)a.len, a.ptr, (int)b.len, b.ptr);
+    err_hint(err, "say whose it is: --tenant NAME");
+    return REDRIVE_E_USAGE;
+}
+
+int job_find(struct store *store, const char *tenant, const char *id, bool must_be_dead,
+             struct job_page *ret, struct redrive_err *err)
+{
+    const struct job_filter filter = {.tenant = str_of(tenant), .id = str_of(id), .limit = 2};
+    if (id[0] == '\0')
+        return err_set(err, REDRIVE_E_USAGE, "the id of the job is empty");
+    if (tenant && tenant[0] == '\0')
+        return err_set(err, REDRIVE_E_USAGE, "--tenant: the value is empty");
+    int rc = store_ops(store)->list(store, &filter, ret, err);
+    if (rc < 0)
+        return rc;
+    if (ret->n == 0)
+        return not_found(tenant, id, err);
+    if (ret->n > 1)
+        return ambiguous(id, ret, err);
+    enum redrive_state state = ret->jobs[0].status.state;
+    if (!must_be_dead || state == REDRIVE_STATE_DEAD_LETTER)
+        return 0;
+    err_set(err, REDRIVE_E_STATE, "job %s is no dead letter: it is %s", id,
+            redrive_state_name(state));
+    err_hint(err, "see `redrive jobs show %s`", id);
+    return REDRIVE_E_STATE;
+}
 
 /* ---- Refusals -------------------------------------------------------------------------------- */
 
@@ -105,7 +156,7 @@ int job_change_one(struct engine *engine, enum job_verb verb, const struct job *
 
 struct changer {
     struct cli *cli;
-    struct session session;
+    struct session *session;
     enum job_verb verb;
     const char *tenant;
     bool dead_only;
@@ -132,10 +183,9 @@ static int change_id(struct changer *c, const char *id, struct redrive_err *err)
 {
     struct job_page page = {0};
     enum redrive_state state;
-    int rc = c->dead_only ? job_find_dead(c->session.store, c->tenant, id, &page, err)
-                          : job_find(c->session.store, c->tenant, id, &page, err);
+    int rc = job_find(c->session->store, c->tenant, id, c->dead_only, &page, err);
     if (rc == 0)
-        rc = job_change_one(c->session.engine, c->verb, &page.jobs[0], &state, err);
+        rc = job_change_one(c->session->engine, c->verb, &page.jobs[0], &state, err);
     if (rc == 0)
         tell(c, &page.jobs[0], state);
     job_page_release(&page);
@@ -158,22 +208,86 @@ static int change_ids(struct changer *c, struct redrive_err *err)
     return first;
 }
 
-int job_change_args(struct cli *cli, enum job_verb verb, const char *tenant, bool dead_only,
-                    struct redrive_err *err)
+int job_change_args(struct cli *cli, struct session *session, enum job_verb verb,
+                    const char *tenant, bool dead_only, struct redrive_err *err)
 {
-    struct changer c = {.cli = cli, .verb = verb, .tenant = tenant, .dead_only = dead_only};
-    int rc = session_open_existing(cli, &c.session, err);
-    if (rc < 0) {
-        session_close(&c.session);
-        return rc;
-    }
-    buf_init(&c.out, OUTPUT_MAX);
+    struct changer c = {
+        .cli = cli, .session = session, .verb = verb, .tenant = tenant, .dead_only = dead_only};
+    buf_init(&c.out, CLI_OUTPUT_MAX);
     if (cli->globals->json)
         listing_begin(&c.w, &c.out);
-    rc = change_ids(&c, err);
+    int rc = change_ids(&c, err);
     if (cli->globals->json)
         listing_end(&c.w, NULL);
     int printed = cli_print(cli, &c.out, rc < 0 ? NULL : err);
-    session_close(&c.session);
     return rc < 0 ? rc : printed;
+}
+
+int job_change_run(struct cli *cli, struct session *session, struct redrive_err *err)
+{
+    const struct job_by_id *options = invocation_options(&cli->invocation);
+    const enum job_verb verb = (enum job_verb)cli_variant(cli);
+    return job_change_args(cli, session, verb, options->select.tenant, verb == JOB_REMOVE, err);
+}
+
+/* ---- Many jobs ------------------------------------------------------------------------------- */
+
+/* A signal that comes just before the wait does not end it, so waits are short. */
+static void wait_ms(int64_t ms)
+{
+    (void)poll(NULL, 0, ms < 50 ? (int)ms : 50);
+}
+
+static int run_chunks(struct session *session, struct bulk *bulk, struct bulk_run *run,
+                      struct progress *progress, struct redrive_err *err)
+{
+    struct bulk_pace pace;
+    int rc = 0;
+    bulk_pace_init(&pace, &run->rate, clock_monotonic_ms());
+    while (rc == 0 && !bulk->finished && !interrupt_asked()) {
+        struct bulk_op op;
+        int64_t pause_ms;
+        size_t n = bulk_pace_due(&pace, clock_monotonic_ms(), &pause_ms);
+        if (n == 0) {
+            wait_ms(pause_ms);
+            progress_update(progress, bulk->changed + bulk->refused);
+            continue;
+        }
+        bulk_op_init(&op, bulk, n);
+        rc = engine_apply_one(session->engine, &op.op, err);
+        if (rc < 0)
+            break;
+        bulk_add(bulk, &op);
+        bulk_pace_took(&pace, op.changed, clock_monotonic_ms());
+        progress_update(progress, bulk->changed + bulk->refused);
+    }
+    run->changed = bulk->changed;
+    run->refused = bulk->refused;
+    run->interrupted = interrupt_asked() && !bulk->finished;
+    return rc;
+}
+
+int bulk_run(struct cli *cli, struct session *session, struct bulk *bulk, struct bulk_run *run,
+             struct redrive_err *err)
+{
+    struct interrupt interrupt;
+    struct progress progress;
+    int rc = bulk_count(session->store, bulk, &run->changed, &run->refused, err);
+    run->matched = run->changed + run->refused;
+    if (rc < 0 || run->dry_run || run->matched == 0)
+        return rc;
+    progress_init(&progress, &cli->err, run->label, run->matched, NULL);
+    interrupt_catch(&interrupt);
+    rc = run_chunks(session, bulk, run, &progress, err);
+    interrupt_release(&interrupt);
+    progress_clear(&progress);
+    return rc;
+}
+
+int bulk_run_interrupted(const struct bulk_run *run, const char *done, struct redrive_err *err)
+{
+    err_set(err, REDRIVE_E_CANCELLED, "interrupted: %" PRIu64 " of %" PRIu64 " %s", run->changed,
+            run->matched, done);
+    err_hint(err, "the same command goes on with the rest");
+    return REDRIVE_E_CANCELLED;
 }

@@ -1,4 +1,4 @@
-/* change.h - verbs for jobs that are named by their ids.
+/* change.h - verbs for jobs: for those that are named by their ids, and for many at a time.
  *
  * Each id is tried, even if one before it was refused. What was done is data: a line for each job,
  * or {"items":[{"id":…,"tenant":…,"state":…}],"next":null}. What was refused is reported, and the
@@ -7,7 +7,10 @@
 #ifndef CLI_JOBS_CHANGE_H
 #define CLI_JOBS_CHANGE_H
 
+#include "cli/jobs/select.h"
 #include "cli/shared/session.h"
+#include "engine/verbs/bulk.h"
+#include "store/store.h"
 
 enum job_verb {
     JOB_CANCEL, /* any live job */
@@ -15,12 +18,51 @@ enum job_verb {
     JOB_REMOVE, /* an ended job is gone */
 };
 
+/* The options of commands that name jobs by id. */
+struct job_by_id {
+    struct job_select select; /* the tenant only */
+};
+extern const struct option JOB_BY_ID_OPTIONS[];
+
+/* Reads a job into `ret`, which then has one and belongs to the caller. Without a tenant (NULL) it
+ * is looked for in all. REDRIVE_E_NOT_FOUND; REDRIVE_E_USAGE when several tenants have the id;
+ * REDRIVE_E_STATE when it must be dead and is something else. */
+int job_find(struct store *store, const char *tenant, const char *id, bool must_be_dead,
+             struct job_page *ret, struct redrive_err *err);
+
+/* A command that does it to the jobs of its arguments. Its options are JOB_BY_ID_OPTIONS, its
+ * variant is the verb. Only dead letters can be removed. */
+int job_change_run(struct cli *cli, struct session *session, struct redrive_err *err);
+
 /* Does it to the jobs that the arguments name. `dead_only`: to dead letters, and nothing else. */
-int job_change_args(struct cli *cli, enum job_verb verb, const char *tenant, bool dead_only,
-                    struct redrive_err *err);
+int job_change_args(struct cli *cli, struct session *session, enum job_verb verb,
+                    const char *tenant, bool dead_only, struct redrive_err *err);
 
 /* Does it to one job that has been read. */
 int job_change_one(struct engine *engine, enum job_verb verb, const struct job *job,
                    enum redrive_state *ret_state, struct redrive_err *err);
+
+/* ---- Many jobs ------------------------------------------------------------------------------- */
+
+/* A bulk (engine/verbs/bulk.h) that is carried out: counted, paced, with a bar that shows how far
+ * it is, and stopped between two chunks when a signal asks for it. */
+struct bulk_run {
+    const char *label; /* of the progress bar */
+    struct rate rate;  /* count 0: as fast as it goes */
+    bool dry_run;      /* count only */
+
+    /* The answer. */
+    uint64_t matched; /* as counted at the start, refusals included */
+    uint64_t changed; /* or would be */
+    uint64_t refused;
+    bool interrupted; /* by SIGINT or SIGTERM */
+};
+
+/* Runs it to its end, or until it is interrupted, which is no failure here. */
+int bulk_run(struct cli *cli, struct session *session, struct bulk *bulk, struct bulk_run *run,
+             struct redrive_err *err);
+
+/* The failure of a run that was interrupted: how far it came. `done` is "redriven" or "removed". */
+int bulk_run_interrupted(const struct bulk_run *run, const char *done, struct redrive_err *err);
 
 #endif

@@ -2,12 +2,14 @@
 #include "cli/jobs/export.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/csv/writer.h"
 #include "base/err.h"
 #include "base/json/layout.h"
 #include "base/time/clock.h"
+#include "cli/shared/session.h"
 #include "store/job_json.h"
 
 /* Jobs with payloads of the greatest size still fit into memory. */
@@ -158,4 +160,51 @@ int export_jobs(struct store *store, const struct job_filter *filter, enum expor
     buf_release(&x.loose);
     buf_release(&x.line);
     return rc;
+}
+
+/* ---- The command ----------------------------------------------------------------------------- */
+
+static int export_to(struct cli *cli, struct store *store, const struct job_filter *filter,
+                     enum export_format format, FILE *out, uint64_t *ret_n, struct redrive_err *err)
+{
+    struct progress progress;
+    progress_init(&progress, &cli->err, "export", 0, NULL);
+    /* No bar when the export itself goes to a terminal. */
+    bool visible = out != cli->out.file || !cli->out.is_tty;
+    int rc = export_jobs(store, filter, format, out, visible ? &progress : NULL, ret_n, err);
+    progress_clear(&progress);
+    return rc;
+}
+
+static int export_to_file(struct cli *cli, struct store *store, const struct job_filter *filter,
+                          const struct export_options *options, enum export_format format,
+                          struct redrive_err *err)
+{
+    struct export_file file;
+    uint64_t n = 0;
+    int rc = export_file_open(&file, "export", options->output, options->force, err);
+    if (rc == 0)
+        rc = export_to(cli, store, filter, format, file.file, &n, err);
+    if (rc == 0)
+        rc = export_file_finish(&file, err);
+    else
+        export_file_abandon(&file);
+    if (rc == 0)
+        (void)fprintf(cli->err.file, "%" PRIu64 " job%s written to %s\n", n, n == 1 ? "" : "s",
+                      options->output);
+    return rc;
+}
+
+int export_run(struct cli *cli, struct session *session, struct redrive_err *err)
+{
+    const struct export_options *options = invocation_options(&cli->invocation);
+    bool to_file = options->output && strcmp(options->output, "-") != 0;
+    enum export_format format = options->format >= 0 ? (enum export_format)options->format
+                                                     : export_format_of(options->output);
+    struct job_filter filter;
+    job_select_filter(cli, engine_now_ms(session->engine), &filter);
+    filter.limit = (size_t)options->limit;
+    if (to_file)
+        return export_to_file(cli, session->store, &filter, options, format, err);
+    return export_to(cli, session->store, &filter, format, cli->out.file, NULL, err);
 }

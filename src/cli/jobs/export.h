@@ -1,4 +1,5 @@
-/* export.h - jobs as a stream: JSON lines or CSV.
+/* export.h - jobs as a stream, JSON lines or CSV; files that are whole or not there; and the
+ * command `export` of `jobs` and `dlq`.
  *
  * Jobs are read page by page and written as they come, so that memory does not grow with their
  * number. A line of JSON is the job as job_json.h has it, with the white space of payload and
@@ -15,6 +16,8 @@
 
 #include <stdio.h>
 
+#include "cli/frame/cli.h"
+#include "cli/jobs/select.h"
 #include "cli/output/progress.h"
 #include "store/store.h"
 
@@ -56,5 +59,46 @@ int export_file_open(struct export_file *f, const char *what, const char *path, 
 int export_file_finish(struct export_file *f, struct redrive_err *err);
 /* Removes it, unless it is finished or was never opened. */
 void export_file_abandon(struct export_file *f);
+
+/* ---- The commands ---------------------------------------------------------------------------- */
+
+struct export_options {
+    struct job_select select;
+    const char *output;
+    int format; /* enum export_format, or -1 */
+    bool force;
+    int64_t limit;
+};
+
+#define EXPORT_ROWS                                                                            \
+    {.name = "output",                                                                         \
+     .letter = 'o',                                                                            \
+     INTO_STRING(struct export_options, output),                                               \
+     .placeholder = "FILE",                                                                    \
+     .help = "write to FILE, which is whole or not there; - for standard output"},             \
+        {.name = "format",                                                                     \
+         .letter = 'f',                                                                        \
+         INTO_CHOICE(struct export_options, format),                                           \
+         .choices = EXPORT_FORMATS,                                                            \
+         .placeholder = "FORMAT",                                                              \
+         .help = "jsonl, or csv for a file that ends in .csv, unless given"},                  \
+        {.name = "force",                                                                      \
+         INTO_FLAG(struct export_options, force),                                              \
+         .help = "replace FILE if it is there"},                                               \
+    {                                                                                          \
+        .name = "limit", .letter = 'n', INTO_INT(struct export_options, limit), .min = 1,      \
+        .max = INT64_MAX, .placeholder = "N", .help = "write at most N jobs; all unless given" \
+    }
+
+#define EXPORT_DESCRIPTION                                                                        \
+    "Writes every job that matches, oldest first: a line of JSON for each, or CSV with a row of " \
+    "names. Jobs are read while the queue is at work; what changes meanwhile is written as it "   \
+    "was found. In CSV, cells that a spreadsheet takes for a formula are left as they are: "      \
+    "import "                                                                                     \
+    "the columns as text."
+
+/* A command whose options are a struct export_options. Its check is job_select_check, and its
+ * variant as for job_select_filter. */
+int export_run(struct cli *cli, struct session *session, struct redrive_err *err);
 
 #endif

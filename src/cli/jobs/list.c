@@ -1,16 +1,16 @@
-/* list.c - prints a page of jobs. */
+/* list.c - prints a page of jobs, and the facts of a job in a few words. */
 #include "cli/jobs/list.h"
+
+#include <inttypes.h>
+#include <stdio.h>
 
 #include "base/err.h"
 #include "base/json/writer.h"
-#include "cli/jobs/text.h"
-#include "cli/output/listing.h"
 #include "cli/output/table.h"
+#include "cli/output/text.h"
 #include "cli/shared/session.h"
 #include "store/page.h"
 #include "store/job_json.h"
-
-#define TEXT_MAX (256u * 1024 * 1024)
 
 const char *const JOB_LIST_ORDERS[] = {
     [ORDER_OLDEST] = "oldest", [ORDER_NEWEST] = "newest", [ORDER_FINISHED] = "finished", NULL};
@@ -25,27 +25,12 @@ int job_list_read(const struct job_list *list, struct job_filter *filter, struct
     return rc < 0 ? REDRIVE_E_USAGE : 0;
 }
 
-/* Written job by job: a page of large payloads need not be in memory twice. */
-static int print_json(struct cli *cli, const struct job_page *page, const char *next,
-                      struct redrive_err *err)
+int job_list_check(struct cli *cli, struct redrive_err *err)
 {
-    struct json_writer w;
-    struct buf out;
-    int rc = 0;
-    buf_init(&out, TEXT_MAX);
-    listing_begin(&w, &out);
-    for (size_t i = 0; i < page->n && rc == 0; i++) {
-        job_write_json(&w, &page->jobs[i], NULL);
-        rc = buf_failed(&out);
-        term_write(&cli->out, &out);
-        buf_reset(&out);
-    }
-    if (rc < 0) {
-        buf_release(&out);
-        return err_set(err, rc, "cannot print a job: %s", redrive_err_text(rc));
-    }
-    listing_end(&w, next);
-    return cli_print(cli, &out, err);
+    const struct job_list_options *options = invocation_options(&cli->invocation);
+    struct job_filter ignored = {0};
+    int rc = job_select_check(cli, err);
+    return rc < 0 ? rc : job_list_read(&options->list, &ignored, err);
 }
 
 /* Whether the jobs belong to several tenants, so that ids alone do not tell them apart. */
@@ -57,29 +42,45 @@ static bool has_tenants(const struct job_page *page)
     return false;
 }
 
-static void add_row(struct table *t, const struct job *job, bool with_tenant, bool by_end,
-                    int64_t now_ms, struct buf *cell)
+/* A page, and how its table is to be. */
+struct job_table {
+    struct job_page page;
+    int64_t now_ms;
+    bool with_tenant;
+    bool by_end;
+    struct buf *cell;
+};
+
+static void add_job_json(struct json_writer *w, const void *list, size_t i)
 {
-    const struct job_status *s = &job->status;
-    char age[AGE_TEXT_MAX];
-    if (with_tenant)
-        table_addf(t, "%.*s", (int)job->spec.tenant.len, job->spec.tenant.ptr);
-    table_addf(t, "%.*s", (int)job->spec.id.len, job->spec.id.ptr);
-    table_addf(t, "%.*s", (int)job->spec.task.len, job->spec.task.ptr);
-    table_add_styled(t, job_state_style(s->state), redrive_state_name(s->state));
-    table_addf(t, "%u/%u", s->attempts, job_max_attempts(job));
-    int64_t since_ms = by_end ? s->finished_ms : s->created_ms;
-    table_add(t, since_ms == 0 ? "-" : age_text(now_ms - since_ms, age));
-    buf_reset(cell);
-    job_add_next(cell, job, now_ms);
-    table_add(t, buf_cstr(cell));
-    buf_reset(cell);
-    job_add_error(cell, &s->error);
-    table_add(t, buf_cstr(cell));
+    const struct job_table *table = list;
+    job_write_json(w, &table->page.jobs[i], NULL);
 }
 
-static int print_table(struct cli *cli, const struct job_page *page, bool by_end, const char *next,
-                       int64_t now_ms, struct redrive_err *err)
+static void add_job_row(struct table *t, const void *list, size_t i)
+{
+    const struct job_table *table = list;
+    const struct job *job = &table->page.jobs[i];
+    const struct job_status *s = &job->status;
+    char age[AGE_TEXT_MAX];
+    if (table->with_tenant)
+        table_add_str(t, job->spec.tenant);
+    table_add_str(t, job->spec.id);
+    table_add_str(t, job->spec.task);
+    table_add_styled(t, job_state_style(s->state), redrive_state_name(s->state));
+    table_addf(t, "%u/%u", s->attempts, job_max_attempts(job));
+    int64_t since_ms = table->by_end ? s->finished_ms : s->created_ms;
+    table_add(t, since_ms == 0 ? "-" : age_text(table->now_ms - since_ms, age));
+    buf_reset(table->cell);
+    job_add_next(table->cell, job, table->now_ms);
+    table_add_buf(t, table->cell);
+    buf_reset(table->cell);
+    job_add_error(table->cell, &s->error);
+    table_add_buf(t, table->cell);
+}
+
+static int print_page(struct cli *cli, const struct job_table *table, const char *next,
+                      struct redrive_err *err)
 {
     const struct table_column columns[] = {
         {"TENANT", ALIGN_LEFT},
@@ -87,55 +88,130 @@ static int print_table(struct cli *cli, const struct job_page *page, bool by_end
         {"TASK", ALIGN_LEFT},
         {"STATE", ALIGN_LEFT},
         {"ATTEMPTS", ALIGN_RIGHT},
-        {by_end ? "ENDED" : "AGE", ALIGN_RIGHT},
-        {by_end ? "WHY" : "NEXT", ALIGN_LEFT},
+        {table->by_end ? "ENDED" : "AGE", ALIGN_RIGHT},
+        {table->by_end ? "WHY" : "NEXT", ALIGN_LEFT},
         {"LAST ERROR", ALIGN_LEFT},
     };
-    const size_t n_columns = sizeof columns / sizeof columns[0];
-    const bool with_tenant = has_tenants(page);
-    struct table t;
-    struct buf out, cell;
-    table_init(&t, with_tenant ? columns : columns + 1, with_tenant ? n_columns : n_columns - 1);
-    buf_init(&out, TEXT_MAX);
-    buf_init(&cell, TEXT_MAX);
-    for (size_t i = 0; i < page->n; i++)
-        add_row(&t, &page->jobs[i], with_tenant, by_end, now_ms, &cell);
-    int rc = buf_failed(&cell);
-    if (rc == 0)
-        rc = table_render(&t, cli->out.width, cli->out.color, &out);
-    table_release(&t);
-    buf_release(&cell);
-    if (rc < 0) {
-        buf_release(&out);
-        return err_set(err, rc, "cannot print the jobs: %s", redrive_err_text(rc));
-    }
-    rc = cli_print(cli, &out, err);
-    if (rc == 0 && next) {
+    const size_t skipped = table->with_tenant ? 0 : 1;
+    const struct listing listing = {
+        .columns = columns + skipped,
+        .n_columns = sizeof columns / sizeof columns[0] - skipped,
+        .n = table->page.n,
+        .item = add_job_json,
+        .row = add_job_row,
+        .list = table,
+        .next = next,
+    };
+    int rc = cli_list(cli, &listing, err);
+    if (rc == 0 && next && !cli->globals->json) {
         (void)fflush(cli->out.file);
         (void)fprintf(cli->err.file, "there are more: --cursor %s\n", next);
     }
     return rc;
 }
 
-int job_list_run(struct cli *cli, const struct job_select *select, struct job_filter *filter,
-                 struct redrive_err *err)
+int job_list_run(struct cli *cli, struct session *session, struct redrive_err *err)
 {
+    const struct job_list_options *options = invocation_options(&cli->invocation);
+    struct buf cell;
+    struct job_table table = {.now_ms = engine_now_ms(session->engine), .cell = &cell};
     char cursor[JOB_CURSOR_MAX];
     const char *next = NULL;
-    struct job_page page = {0};
-    struct session session;
-    int rc = session_open_existing(cli, &session, err);
-    const int64_t now_ms = rc == 0 ? engine_now_ms(session.engine) : 0;
-    job_select_date(select, now_ms, filter);
+    struct job_filter filter;
+    buf_init(&cell, CLI_OUTPUT_MAX);
+    job_select_filter(cli, table.now_ms, &filter);
+    int rc = job_list_read(&options->list, &filter, err);
     if (rc == 0)
-        rc = store_ops(session.store)->list(session.store, filter, &page, err);
-    if (rc == 0 && page.more)
-        next = job_cursor_write(filter->order, &page.jobs[page.n - 1], cursor);
-    if (rc == 0 && cli->globals->json)
-        rc = print_json(cli, &page, next, err);
-    else if (rc == 0)
-        rc = print_table(cli, &page, filter->order == ORDER_FINISHED, next, now_ms, err);
-    job_page_release(&page);
-    session_close(&session);
+        rc = store_ops(session->store)->list(session->store, &filter, &table.page, err);
+    if (rc == 0 && table.page.more)
+        next = job_cursor_write(filter.order, &table.page.jobs[table.page.n - 1], cursor);
+    table.with_tenant = has_tenants(&table.page);
+    table.by_end = filter.order == ORDER_FINISHED;
+    if (rc == 0)
+        rc = print_page(cli, &table, next, err);
+    buf_release(&cell);
+    job_page_release(&table.page);
     return rc;
+}
+
+/* ---- The facts of a job in a few words ------------------------------------------------------- */
+
+const char *age_text(int64_t ms, char out[AGE_TEXT_MAX])
+{
+    int64_t s = ms > 0 ? ms / 1000 : 0;
+    int64_t n = s < 60 ? s : s < 3600 ? s / 60 : s < 48 * 3600 ? s / 3600 : s / 86400;
+    (void)snprintf(out, AGE_TEXT_MAX, "%" PRId64 "%c", n,
+                   s < 60          ? 's'
+                   : s < 3600      ? 'm'
+                   : s < 48 * 3600 ? 'h'
+                                   : 'd');
+    return out;
+}
+
+void job_add_next(struct buf *out, const struct job *job, int64_t now_ms)
+{
+    const struct job_status *s = &job->status;
+    const char *reason = job_reason_word(s);
+    char text[AGE_TEXT_MAX];
+    if (reason) {
+        buf_puts(out, reason);
+        return;
+    }
+    switch (s->state) {
+    case REDRIVE_STATE_SCHEDULED:
+    case REDRIVE_STATE_RETRYING:
+        if (s->process_after_ms > now_ms)
+            buf_printf(out, "in %s", age_text(s->process_after_ms - now_ms + 999, text));
+        else
+            buf_puts(out, "now");
+        break;
+    case REDRIVE_STATE_QUEUED: buf_puts(out, "now"); break;
+    default: buf_putc(out, '-'); break;
+    }
+}
+
+/* A message may have 64 KiB, and a listing many of them. */
+static void cut(struct buf *out, size_t from)
+{
+    if (buf_failed(out) || out->len == from)
+        return;
+    const struct str all = {out->data + from, out->len - from};
+    const struct str fit = text_fit(all, JOB_ERROR_COLUMNS);
+    if (fit.len == all.len)
+        return;
+    buf_truncate(out, from + text_fit(all, JOB_ERROR_COLUMNS - 1).len);
+    buf_puts(out, "…");
+}
+
+void job_add_error(struct buf *out, const struct job_error *error)
+{
+    const size_t from = out->len;
+    if (error->class_ == REDRIVE_CLASS_SUCCESS)
+        return;
+    /* The last line of a traceback begins with the type. */
+    bool says_type = error->type.len > 0 && str_starts_with(error->message, error->type);
+    if (says_type)
+        buf_add_str(out, error->message);
+    else if (error->type.len > 0)
+        buf_add_str(out, error->type);
+    else
+        buf_puts(out, redrive_class_name(error->class_));
+    if (error->message.len > 0 && !says_type) {
+        buf_puts(out, ": ");
+        buf_add_str(out, error->message);
+    }
+    cut(out, from);
+}
+
+enum style job_state_style(enum redrive_state state)
+{
+    switch (state) {
+    case REDRIVE_STATE_COMPLETED: return STYLE_GREEN;
+    case REDRIVE_STATE_DEAD_LETTER:
+    case REDRIVE_STATE_FAILED: return STYLE_RED;
+    case REDRIVE_STATE_RETRYING:
+    case REDRIVE_STATE_PARKED: return STYLE_YELLOW;
+    case REDRIVE_STATE_RUNNING: return STYLE_CYAN;
+    default: return STYLE_PLAIN;
+    }
 }

@@ -1,13 +1,14 @@
-/* list.h - a page of jobs, for `jobs list` and `dlq list`.
+/* list.h - jobs for people and programs: a page of them, and everything about one.
  *
- * A table for people, {"items":[…],"next":CURSOR|null} for programs. The options of a page come in
- * addition to those that select jobs (jobs/select.h).
+ * A page is a table, or {"items":[…],"next":CURSOR|null}. The options of a page come in addition to
+ * those that select jobs (jobs/select.h).
  */
 #ifndef CLI_JOBS_LIST_H
 #define CLI_JOBS_LIST_H
 
 #include "cli/frame/cli.h"
 #include "cli/jobs/select.h"
+#include "store/store.h"
 
 struct job_list {
     int64_t limit;
@@ -18,31 +19,58 @@ struct job_list {
 /* The names of the orders, in their order; ends with NULL. */
 extern const char *const JOB_LIST_ORDERS[];
 
-#define JOB_LIST_ROWS(S, m, default_order)                                          \
-    {.name = "limit",                                                               \
-     .letter = 'n',                                                                 \
-     INTO_INT(S, m.limit),                                                          \
-     .min = 1,                                                                      \
-     .max = STORE_PAGE_MAX,                                                         \
-     .placeholder = "N",                                                            \
-     .default_text = "50",                                                          \
-     .help = "how many jobs a page has"},                                           \
-        {.name = "cursor",                                                          \
-         INTO_STRING(S, m.cursor),                                                  \
-         .placeholder = "CURSOR",                                                   \
-         .help = "the page that follows, by what the page before it gave as next"}, \
-    {                                                                               \
-        .name = "order", INTO_CHOICE(S, m.order), .choices = JOB_LIST_ORDERS,       \
-        .placeholder = "ORDER", .default_text = (default_order),                    \
-        .help = "which come first, finished meaning those that ended last"          \
+#define JOB_LIST_ROWS(default_order)                                                         \
+    {.name = "limit",                                                                        \
+     .letter = 'n',                                                                          \
+     INTO_INT(struct job_list_options, list.limit),                                          \
+     .min = 1,                                                                               \
+     .max = STORE_PAGE_MAX,                                                                  \
+     .placeholder = "N",                                                                     \
+     .default_text = "50",                                                                   \
+     .help = "how many jobs a page has"},                                                    \
+        {.name = "cursor",                                                                   \
+         INTO_STRING(struct job_list_options, list.cursor),                                  \
+         .placeholder = "CURSOR",                                                            \
+         .help = "the page that follows, by what the page before it gave as next"},          \
+    {                                                                                        \
+        .name = "order", INTO_CHOICE(struct job_list_options, list.order),                   \
+        .choices = JOB_LIST_ORDERS, .placeholder = "ORDER", .default_text = (default_order), \
+        .help = "which come first, finished meaning those that ended last"                   \
     }
 
 /* Adds order, keyset and limit to a filter. */
 int job_list_read(const struct job_list *list, struct job_filter *filter, struct redrive_err *err);
 
-/* Reads the page that the filter asks for from the store that the command line names, and prints
- * it. The filter was made from `select`, whose ages go by the clock of that store. */
-int job_list_run(struct cli *cli, const struct job_select *select, struct job_filter *filter,
-                 struct redrive_err *err);
+/* A command that prints a page: its options, its check and what it does. The variant is as for
+ * job_select_filter. */
+struct job_list_options {
+    struct job_select select;
+    struct job_list list;
+};
+int job_list_check(struct cli *cli, struct redrive_err *err);
+int job_list_run(struct cli *cli, struct session *session, struct redrive_err *err);
+
+/* ---- The facts of a job in a few words ------------------------------------------------------- */
+
+/* A span in its largest unit: 45s, 3m, 2h, 12d. */
+#define AGE_TEXT_MAX 24
+const char *age_text(int64_t ms, char out[AGE_TEXT_MAX]);
+
+/* What it waits for, or why it is where it is: `in 40s`, `now`, `breaker`, `exhausted`. */
+void job_add_next(struct buf *out, const struct job *job, int64_t now_ms);
+
+/* The error in one line: its type, or its class, and the message; of at most JOB_ERROR_COLUMNS,
+ * with `…` at the end if there is more. Nothing when there was none. */
+#define JOB_ERROR_COLUMNS 200
+void job_add_error(struct buf *out, const struct job_error *error);
+
+/* How a state is coloured. */
+enum style job_state_style(enum redrive_state state);
+
+/* ---- One job (jobs/show.c) ------------------------------------------------------------------- */
+
+/* A command that prints the job of its argument, with its history: as text or as JSON. Its options
+ * are JOB_BY_ID_OPTIONS (jobs/change.h), and its variant says whether it must be a dead letter. */
+int job_show_run(struct cli *cli, struct session *session, struct redrive_err *err);
 
 #endif

@@ -123,10 +123,7 @@ static int read_age(const char *option, const char *text, int64_t *ret_ms, struc
     struct redrive_err wrong = {0};
     if (duration_parse(str_of(text), ret_ms, &wrong) == 0)
         return 0;
-    err_set(err, REDRIVE_E_USAGE, "--%s: %s", option, wrong.message);
-    err_detail(err, "%s", wrong.detail);
-    err_hint(err, "%s", wrong.hint);
-    return REDRIVE_E_USAGE;
+    return option_error(option, REDRIVE_E_USAGE, &wrong, err);
 }
 
 /* Before 1970 nothing has ended, and a bound of 0 would be none. */
@@ -140,9 +137,9 @@ static int check_ages(const struct job_select *select, struct redrive_err *err)
     int64_t older_ms = 0, newer_ms = 0;
     int rc = 0;
     if (select->older_than)
-        rc = read_age("older-than", select->older_than, &older_ms, err);
+        rc = read_age("--older-than", select->older_than, &older_ms, err);
     if (rc == 0 && select->newer_than)
-        rc = read_age("newer-than", select->newer_than, &newer_ms, err);
+        rc = read_age("--newer-than", select->newer_than, &newer_ms, err);
     if (rc == 0 && select->older_than && select->newer_than && newer_ms < older_ms)
         return err_set(err, REDRIVE_E_USAGE, "no job is both --older-than %s and --newer-than %s",
                        select->older_than, select->newer_than);
@@ -153,9 +150,9 @@ static int check_ages(const struct job_select *select, struct redrive_err *err)
 void job_select_date(const struct job_select *select, int64_t now_ms, struct job_filter *filter)
 {
     int64_t age_ms;
-    if (select->older_than && read_age("older-than", select->older_than, &age_ms, NULL) == 0)
+    if (select->older_than && read_age("--older-than", select->older_than, &age_ms, NULL) == 0)
         filter->finished_before_ms = bound(now_ms - age_ms + 1);
-    if (select->newer_than && read_age("newer-than", select->newer_than, &age_ms, NULL) == 0)
+    if (select->newer_than && read_age("--newer-than", select->newer_than, &age_ms, NULL) == 0)
         filter->finished_after_ms = bound(now_ms - age_ms);
 }
 
@@ -171,6 +168,22 @@ int job_select_read(const struct job_select *select, struct job_filter *ret,
     if (rc == 0)
         rc = check_ages(select, err);
     return rc;
+}
+
+int job_select_check(struct cli *cli, struct redrive_err *err)
+{
+    struct job_filter ignored;
+    return job_select_read(invocation_options(&cli->invocation), &ignored, err);
+}
+
+void job_select_filter(const struct cli *cli, int64_t now_ms, struct job_filter *ret)
+{
+    const struct job_select *select = invocation_options(&cli->invocation);
+    const uint32_t states = (uint32_t)cli_variant(cli);
+    (void)job_select_read(select, ret, NULL);
+    job_select_date(select, now_ms, ret);
+    if (states != 0)
+        ret->states = states;
 }
 
 bool job_select_is_empty(const struct job_select *s)

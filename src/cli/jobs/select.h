@@ -15,7 +15,7 @@
 #ifndef CLI_JOBS_SELECT_H
 #define CLI_JOBS_SELECT_H
 
-#include "cli/frame/command.h"
+#include "cli/frame/cli.h"
 #include "store/store.h"
 
 /* What is not given is NULL, or a list without items. */
@@ -108,6 +108,12 @@ int job_select_read(const struct job_select *select, struct job_filter *ret,
 /* Once the store is open, and with it the time by which its jobs ended: the ages, as bounds of a
  * filter that job_select_read has made. */
 void job_select_date(const struct job_select *select, int64_t now_ms, struct job_filter *filter);
+
+/* For commands whose options begin with a struct job_select: its check, before the store is opened,
+ * and then the filter. A variant other than 0 is the mask of the states that the command is about,
+ * whatever --state says. */
+int job_select_check(struct cli *cli, struct redrive_err *err);
+void job_select_filter(const struct cli *cli, int64_t now_ms, struct job_filter *ret);
 
 /* Whether none of the options was given. */
 bool job_select_is_empty(const struct job_select *select);

@@ -1,5 +1,5 @@
 /* show.c - prints everything about a job. */
-#include "cli/jobs/show.h"
+#include "cli/jobs/list.h"
 
 #include <stdio.h>
 
@@ -9,23 +9,28 @@
 #include "base/json/writer.h"
 #include "base/time/clock.h"
 #include "base/time/duration.h"
-#include "cli/jobs/select.h"
-#include "cli/jobs/text.h"
+#include "cli/jobs/change.h"
 #include "cli/output/table.h"
 #include "cli/output/text.h"
 #include "core/state.h"
 #include "engine/gates/holder.h"
 #include "store/job_json.h"
 
-#define OUTPUT_MAX (256u * 1024 * 1024)
 #define INDENT     2
 #define NAME_WIDTH 12
 
-struct shower {
-    const struct term *term;
+/* A job with all that is read about it. */
+struct shown_job {
+    const struct job *job;
     int64_t now_ms;
     bool is_paused; /* the queue of a job that waits in it */
-    const struct gate_info *gate;
+    struct gate_info gate;
+    struct attempt_page history;
+};
+
+struct shower {
+    const struct shown_job *shown;
+    const struct term *term;
     struct buf *out;
 };
 
@@ -54,10 +59,10 @@ static void put_time(struct shower *s, const char *name, int64_t at_ms)
         return;
     put_name(s, name);
     buf_puts(s->out, clock_format(at_ms, text));
-    if (at_ms > s->now_ms)
-        buf_printf(s->out, "  (in %s)\n", age_text(at_ms - s->now_ms + 999, age));
+    if (at_ms > s->shown->now_ms)
+        buf_printf(s->out, "  (in %s)\n", age_text(at_ms - s->shown->now_ms + 999, age));
     else
-        buf_printf(s->out, "  (%s ago)\n", age_text(s->now_ms - at_ms, age));
+        buf_printf(s->out, "  (%s ago)\n", age_text(s->shown->now_ms - at_ms, age));
 }
 
 static void put_state(struct shower *s, const struct job *job)
@@ -68,7 +73,7 @@ static void put_state(struct shower *s, const struct job *job)
     style_add(s->out, s->term->color, job_state_style(status->state), str_of(state));
     if (reason)
         buf_printf(s->out, " (%s)", reason);
-    if (s->is_paused)
+    if (s->shown->is_paused)
         buf_puts(s->out, ", and its queue is paused: it starts after `redrive queues resume`");
     buf_putc(s->out, '\n');
     put_name(s, "Attempts");
@@ -84,19 +89,19 @@ static void put_state(struct shower *s, const struct job *job)
 /* What a parked job waits for, and until when at the least. */
 static void put_gate(struct shower *s)
 {
-    const struct gate_info *gate = s->gate;
+    const struct gate_info *gate = &s->shown->gate;
     struct buf name;
     if (!gate->is_held)
         return;
-    buf_init(&name, OUTPUT_MAX);
+    buf_init(&name, CLI_OUTPUT_MAX);
     gate_write_text(&name, gate);
     put_fact(s, "Held by", buf_str(&name));
     buf_release(&name);
     put_name(s, "May go");
-    if (gate->may_go_ms > s->now_ms) {
+    if (gate->may_go_ms > s->shown->now_ms) {
         char text[CLOCK_TEXT_MAX], age[AGE_TEXT_MAX];
         buf_printf(s->out, "%s  (in %s), ", clock_format(gate->may_go_ms, text),
-                   age_text(gate->may_go_ms - s->now_ms + 999, age));
+                   age_text(gate->may_go_ms - s->shown->now_ms + 999, age));
     } else if (gate->may_go_ms != 0) {
         buf_puts(s->out, "now, ");
     }
@@ -150,7 +155,7 @@ static void put_value(struct shower *s, const char *name, struct str value)
     if (value.len == 0)
         return;
     put_heading(s, name);
-    buf_init(&pretty, OUTPUT_MAX);
+    buf_init(&pretty, CLI_OUTPUT_MAX);
     if (json_check(value, NULL, NULL) == 0)
         json_indent(value, 0, &pretty);
     else
@@ -217,16 +222,16 @@ static void add_attempt(struct table *t, const struct job_attempt *a, bool epoch
         table_addf(t, "%u", a->number);
     table_add(t, clock_format(a->started_ms, text));
     table_add(t, a->ended_ms == 0 ? "-" : duration_format(a->ended_ms - a->started_ms, span));
-    table_addf(t, "%.*s", (int)a->worker.len, a->worker.ptr ? a->worker.ptr : "");
+    table_add_str(t, a->worker);
     table_add_styled(t, job_state_style(a->outcome), redrive_state_name(a->outcome));
     table_add(t, a->next_ms == 0 ? "-" : duration_format(a->delay_ms, span));
-    table_addf(t, "%.*s", (int)a->why.len, a->why.ptr ? a->why.ptr : "");
+    table_add_str(t, a->why);
     buf_reset(cell);
     job_add_error(cell, &a->error);
-    table_add(t, buf_cstr(cell));
+    table_add_buf(t, cell);
 }
 
-static int put_history(struct shower *s, const struct attempt_page *history)
+static void put_history(struct shower *s, const struct attempt_page *history)
 {
     static const struct table_column COLUMNS[] = {
         {"EPOCH", ALIGN_RIGHT}, {"ATTEMPT", ALIGN_RIGHT}, {"STARTED", ALIGN_LEFT},
@@ -238,18 +243,16 @@ static int put_history(struct shower *s, const struct attempt_page *history)
     struct buf cell;
     bool epochs = false;
     if (history->n == 0)
-        return 0;
+        return;
     for (size_t i = 0; i < history->n; i++)
         epochs = epochs || history->attempts[i].epoch > 0;
     put_heading(s, "Attempts");
     table_init(&t, epochs ? COLUMNS : COLUMNS + 1, epochs ? n_columns : n_columns - 1);
-    buf_init(&cell, OUTPUT_MAX);
+    buf_init(&cell, CLI_OUTPUT_MAX);
     for (size_t i = 0; i < history->n; i++)
         add_attempt(&t, &history->attempts[i], epochs, &cell);
-    int rc = table_render(&t, s->term->width, s->term->color, s->out);
+    table_finish(&t, s->term->width, s->term->color, s->out);
     buf_release(&cell);
-    table_release(&t);
-    return rc;
 }
 
 /* Whether the job waits in a queue that is paused. */
@@ -267,44 +270,49 @@ static int look_for_pause(struct store *store, const struct job *job, bool *ret,
     return rc;
 }
 
-int job_show(struct cli *cli, struct store *store, const struct job *job, int64_t now_ms,
-             struct redrive_err *err)
+static void show_as_json(struct json_writer *w, const void *thing)
 {
-    struct attempt_page history = {0};
-    struct buf out;
-    struct gate_info gate;
-    bool is_paused;
-    int rc = look_for_pause(store, job, &is_paused, err);
+    const struct shown_job *shown = thing;
+    json_begin_object(w);
+    job_write_members(w, shown->job, &shown->history);
+    gate_write_json(w, &shown->gate);
+    json_end_object(w);
+}
+
+static void show_as_text(struct buf *out, const struct term *term, const void *thing)
+{
+    const struct shown_job *shown = thing;
+    struct shower s = {.shown = shown, .term = term, .out = out};
+    put_facts(&s, shown->job);
+    put_value(&s, "Payload", shown->job->spec.payload);
+    put_value(&s, "Result", shown->job->status.result);
+    put_history(&s, &shown->history);
+    put_error(&s, shown->job, &shown->history);
+}
+
+static int show_job(struct cli *cli, struct store *store, const struct job *job, int64_t now_ms,
+                    struct redrive_err *err)
+{
+    struct shown_job shown = {.job = job, .now_ms = now_ms};
+    int rc = look_for_pause(store, job, &shown.is_paused, err);
     if (rc == 0)
-        rc = gate_read(store, job, now_ms, &gate, err);
+        rc = gate_read(store, job, now_ms, &shown.gate, err);
     if (rc == 0)
-        rc = store_ops(store)->history(store, &job->status.seq, 1, &history, err);
-    if (rc != 0)
-        return rc;
-    buf_init(&out, OUTPUT_MAX);
-    if (cli->globals->json) {
-        struct json_writer w;
-        json_writer_init(&w, &out);
-        json_begin_object(&w);
-        job_write_members(&w, job, &history);
-        gate_write_json(&w, &gate);
-        json_end_object(&w);
-        buf_putc(&out, '\n');
-    } else {
-        struct shower s = {.term = &cli->out,
-                           .now_ms = now_ms,
-                           .is_paused = is_paused,
-                           .gate = &gate,
-                           .out = &out};
-        put_facts(&s, job);
-        put_value(&s, "Payload", job->spec.payload);
-        put_value(&s, "Result", job->status.result);
-        rc = put_history(&s, &history);
-        put_error(&s, job, &history);
-    }
-    attempt_page_release(&history);
+        rc = store_ops(store)->history(store, &job->status.seq, 1, &shown.history, err);
     if (rc == 0)
-        return cli_print(cli, &out, err);
-    buf_release(&out);
-    return err_set(err, rc, "cannot print the job: %s", redrive_err_text(rc));
+        rc = cli_show(cli, &shown, show_as_json, show_as_text, err);
+    attempt_page_release(&shown.history);
+    return rc;
+}
+
+int job_show_run(struct cli *cli, struct session *session, struct redrive_err *err)
+{
+    const struct job_by_id *options = invocation_options(&cli->invocation);
+    struct job_page page = {0};
+    int rc = job_find(session->store, options->select.tenant, cli->invocation.args[0],
+                      cli_variant(cli), &page, err);
+    if (rc == 0)
+        rc = show_job(cli, session->store, &page.jobs[0], engine_now_ms(session->engine), err);
+    job_page_release(&page);
+    return rc;
 }

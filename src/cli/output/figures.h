@@ -1,11 +1,12 @@
-/* figures.h - spans, ages and shares as people read them at a glance. */
+/* figures.h - spans, ages, rates and points in time as people read and write them. */
 #ifndef CLI_OUTPUT_FIGURES_H
 #define CLI_OUTPUT_FIGURES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
-#include "base/text/str.h"
-#include "cli/output/table.h"
+#include "cli/output/term.h"
+#include "core/time/tz.h"
 #include "redrive.h"
 
 #define FIGURE_MAX 48
@@ -26,7 +27,28 @@ const char *figure_rate(double per_second, char out[FIGURE_MAX]);
 enum style figure_health_style(const char *status);
 enum style figure_breaker_style(enum redrive_breaker_state state);
 
-/* A cell with a slice. */
-void figure_add_str(struct table *t, struct str s);
+/* ---- Points in time ----------------------------------------------------------------------------
+ *
+ *     2026-03-28               a date: its first minute
+ *     2026-03-28T12:00         local time; seconds and fractions of them may follow, and a space
+ *                              may replace the T
+ *     2026-03-28T12:00Z        UTC, as in all output
+ *     2026-03-28T12:00+02:00   this far from UTC
+ */
+
+/* `label` is how the user wrote the option. Local times are those of `tz`; NULL: of the machine, as
+ * TZ says. REDRIVE_E_USAGE for what is no time. */
+int when_parse(const char *label, const char *text, const struct tz *tz, int64_t *ret_ms,
+               struct redrive_err *err);
+
+/* Whether the text begins as a date does, and not as a duration. */
+bool when_looks_like_date(const char *text);
+
+/* A time on the clocks of a zone, with its distance from UTC: 2026-03-28T12:00:00+01:00. */
+#define WHEN_TEXT_MAX 48
+const char *when_format(const struct tz *tz, int64_t at_ms, char out[WHEN_TEXT_MAX]);
+
+/* A span for people, to the second unless it is shorter: 1h2m5s. */
+const char *when_span(int64_t ms, char out[WHEN_TEXT_MAX]);
 
 #endif

@@ -1,4 +1,4 @@
-/* progress.h - a bar that shows how far long work has come.
+/* progress.h - for long work: a bar that shows how far it has come, and signals that stop it.
  *
  *     simulate  [=========>          ]  45 %  450/1000  12s left
  *
@@ -8,6 +8,7 @@
 #ifndef CLI_OUTPUT_PROGRESS_H
 #define CLI_OUTPUT_PROGRESS_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -45,5 +46,24 @@ void progress_clear(struct progress *p);
 
 /* Appends the bar as it is drawn `elapsed_ms` after the start, in at most `width` columns. */
 void progress_render(const struct progress *p, int64_t elapsed_ms, unsigned width, struct buf *out);
+
+/* ---- Interruption ------------------------------------------------------------------------------
+ *
+ *     struct interrupt interrupt;
+ *     interrupt_catch(&interrupt);
+ *     while (… && !interrupt_asked()) …
+ *     interrupt_release(&interrupt);
+ *
+ * SIGINT and SIGTERM are remembered; the second one of a kind ends the program as usual. What the
+ * parent has had ignored stays ignored. One at a time in a program.
+ */
+
+struct interrupt {
+    struct sigaction before[2];
+};
+
+void interrupt_catch(struct interrupt *interrupt);
+void interrupt_release(const struct interrupt *interrupt);
+bool interrupt_asked(void);
 
 #endif

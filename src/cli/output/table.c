@@ -1,4 +1,4 @@
-/* table.c - measures columns and prints rows. */
+/* table.c - measures columns and prints rows; opens and closes the JSON of a list. */
 #include "cli/output/table.h"
 
 #include <assert.h>
@@ -75,10 +75,22 @@ void table_addf(struct table *t, const char *format, ...)
     va_start(args, format);
     buf_vprintf(&text, format, args);
     va_end(args);
-    if (buf_failed(&text) < 0 && !t->failed)
-        t->failed = buf_failed(&text);
-    table_add(t, buf_cstr(&text));
+    table_add_buf(t, &text);
     buf_release(&text);
+}
+
+void table_add_str(struct table *t, struct str text)
+{
+    size_t start = t->text.len;
+    text_add_clean(&t->text, text);
+    end_cell(t, start, STYLE_PLAIN);
+}
+
+void table_add_buf(struct table *t, const struct buf *text)
+{
+    if (!t->failed)
+        t->failed = buf_failed(text);
+    table_add_str(t, buf_str(text));
 }
 
 static void measure(const struct table *t, unsigned width, size_t *widths)
@@ -133,7 +145,7 @@ int table_render(const struct table *t, unsigned width, bool color, struct buf *
 {
     size_t *widths = calloc(t->n_columns, sizeof *widths);
     if (!widths)
-        return REDRIVE_E_NOMEM;
+        return out->failed = REDRIVE_E_NOMEM;
     measure(t, width, widths);
     for (size_t c = 0; c < t->n_columns; c++)
         put_cell(t, c, widths, str_of(t->columns[c].title), STYLE_BOLD, color, out);
@@ -145,5 +157,31 @@ int table_render(const struct table *t, unsigned width, bool color, struct buf *
     for (size_t c = t->n_cells % t->n_columns; c > 0 && c < t->n_columns; c++)
         put_cell(t, c, widths, STR(""), STYLE_PLAIN, color, out);
     free(widths);
-    return t->failed ? t->failed : buf_failed(out);
+    if (t->failed)
+        out->failed = t->failed;
+    return buf_failed(out);
+}
+
+void table_finish(struct table *t, unsigned width, bool color, struct buf *out)
+{
+    (void)table_render(t, width, color, out);
+    table_release(t);
+}
+
+/* ---- Lists as JSON --------------------------------------------------------------------------- */
+
+void listing_begin(struct json_writer *w, struct buf *out)
+{
+    json_writer_init(w, out);
+    json_begin_object(w);
+    json_key(w, "items");
+    json_begin_array(w);
+}
+
+void listing_end(struct json_writer *w, const char *next)
+{
+    json_end_array(w);
+    json_field_cstr(w, "next", next);
+    json_end_object(w);
+    (void)buf_putc(w->out, '\n');
 }

@@ -1,4 +1,4 @@
-/* table.h - rows in aligned columns, for people.
+/* table.h - rows in aligned columns for people, and lists as JSON for programs.
  *
  *     static const struct table_column COLUMNS[] = {{"ATTEMPT", ALIGN_RIGHT}, {"DELAY"}};
  *     struct table t;
@@ -6,13 +6,11 @@
  *     table_addf(&t, "%u", attempt);
  *     table_add(&t, delay);
  *     …
- *     table_render(&t, term->width, term->color, &text);
- *     table_release(&t);
+ *     table_finish(&t, term->width, term->color, &text);
  *
  * Cells are added from left to right, row after row. Columns are as wide as their widest cell and
  * two spaces apart; on a terminal the last one is cut with `…` so that a row stays on its line.
- * Cells are made harmless: no line breaks, no control characters. Programs are given JSON
- * instead.
+ * Cells are made harmless: no line breaks, no control characters.
  */
 #ifndef CLI_OUTPUT_TABLE_H
 #define CLI_OUTPUT_TABLE_H
@@ -20,6 +18,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/json/writer.h"
 #include "base/text/buf.h"
 #include "cli/output/term.h"
 
@@ -54,8 +53,28 @@ void table_addf(struct table *t, const char *format, ...) __attribute__((format(
 /* The same in a style. */
 void table_add_styled(struct table *t, enum style style, const char *text);
 
+/* The same with a slice, which may be absent, and with a buffer, whose failure is the table's. */
+void table_add_str(struct table *t, struct str text);
+void table_add_buf(struct table *t, const struct buf *text);
+
 /* Appends the heading and all rows; an unfinished last row is filled with empty cells. `width` 0
- * cuts nothing. Returns 0 or the first failure of the table or of `out`. */
+ * cuts nothing. Returns 0 or the first failure of the table or of `out`; a failure of the table is
+ * then one of `out` as well. */
 int table_render(const struct table *t, unsigned width, bool color, struct buf *out);
+/* The same, and releases the table: a failure is in `out`. */
+void table_finish(struct table *t, unsigned width, bool color, struct buf *out);
+
+/* ---- Lists as JSON -----------------------------------------------------------------------------
+ *
+ * The form of every list is {"items":[…],"next":CURSOR|null}.
+ *
+ *     listing_begin(&w, &out);
+ *     …one value for each item…
+ *     listing_end(&w, NULL);
+ */
+void listing_begin(struct json_writer *w, struct buf *out);
+
+/* `next` is where the next page begins; NULL: there is none. Ends the line. */
+void listing_end(struct json_writer *w, const char *next);
 
 #endif

@@ -1,6 +1,7 @@
 /* session.c - opens configuration, store and engine for a command. */
 #include "cli/shared/session.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -82,6 +83,16 @@ int session_open_existing(struct cli *cli, struct session *ret, struct redrive_e
     return connect_to(ret, ret->config->store, false, &options, err);
 }
 
+int session_run(struct cli *cli, store_command_fn fn, struct redrive_err *err)
+{
+    struct session session;
+    int rc = session_open_existing(cli, &session, err);
+    if (rc == 0)
+        rc = fn(cli, &session, err);
+    session_close(&session);
+    return rc;
+}
+
 int session_go_without(struct session *session, struct redrive_err *err)
 {
     const struct engine_options options = {0};
@@ -135,4 +146,17 @@ void session_log_listening(const struct session *session, const char *interface,
     log_event(&session->log, LOG_LEVEL_INFO, clock_wall_ms(), "listening",
               LOG_S("interface", interface), LOG_S("address", text),
               LOG_I("pid", (int64_t)getpid()));
+}
+
+/* ---- Workers --------------------------------------------------------------------------------- */
+
+void worker_name(const char *given, char out[WORKER_NAME_MAX])
+{
+    char host[256] = "";
+    if (given) {
+        (void)str_copy(out, WORKER_NAME_MAX, str_of(given));
+        return;
+    }
+    bool is_known = gethostname(host, sizeof host - 1) == 0 && *host != '\0';
+    (void)snprintf(out, WORKER_NAME_MAX, "%s:%ld", is_known ? host : "localhost", (long)getpid());
 }

@@ -1,15 +1,10 @@
 /* session.h - what every command on a store needs: its configuration, its store, an engine.
  *
- *     struct session session;
- *     int rc = session_open_existing(cli, &session, err);
- *     if (rc == 0)
- *         rc = engine_apply_one(session.engine, &op.op, err);
- *     session_close(&session);
- *
- * A command that puts something in sets up a store that is not there, once it has checked all that
- * can be checked without one: session_load, its checks, session_connect. One command is one
- * session; it uses the engine itself, on its own thread, unless it hands it to a committer
- * (session_committer).
+ * A command that looks at what is there, or needs something that is, names a function on a store
+ * (struct command, `run_on_store`); session_run opens the session for it. A command that puts
+ * something in sets up a store that is not there, once it has checked all that can be checked
+ * without one: session_load, its checks, session_connect. One command is one session; it uses the
+ * engine itself, on its own thread, unless it hands it to a committer (session_committer).
  */
 #ifndef CLI_SHARED_SESSION_H
 #define CLI_SHARED_SESSION_H
@@ -28,9 +23,12 @@ struct session {
     uint64_t origin;       /* of all handles on its store */
 };
 
-/* For a command that looks at what is there, or needs something that is: where there is no store it
- * makes none, and fails with REDRIVE_E_NOT_FOUND. It logs nothing below a warning, unless
- * --log-level asks for it. Zeroes `ret` first, so that it can be closed whatever happened. */
+/* Opens a session on a store that is there, calls the function, and closes the session. Where there
+ * is no store it makes none, and fails with REDRIVE_E_NOT_FOUND. The session logs nothing below a
+ * warning, unless --log-level asks for it. */
+int session_run(struct cli *cli, store_command_fn fn, struct redrive_err *err);
+
+/* The two halves of it. Zeroes `ret` first, so that it can be closed whatever happened. */
 int session_open_existing(struct cli *cli, struct session *ret, struct redrive_err *err);
 void session_close(struct session *session);
 
@@ -63,5 +61,36 @@ void session_log_exposed(const struct session *session, const struct config *con
 /* Says where clients can connect now, with the port, also when the address left it open. */
 void session_log_listening(const struct session *session, const char *interface,
                            const char *address, uint16_t port);
+
+/* ---- Workers --------------------------------------------------------------------------------- */
+
+/* How a process that works is called in leases, in the history and in statistics: as `given` says,
+ * or HOST:PID where that is NULL. */
+#define WORKER_NAME_MAX 320
+void worker_name(const char *given, char out[WORKER_NAME_MAX]);
+
+/* What a command that runs jobs is told, and the rows of its options. */
+struct worker_options {
+    int64_t concurrency;
+    int64_t grace_ms;
+    const char *name;
+};
+
+#define WORKER_ROWS(S, m)                                                                 \
+    {.name = "concurrency",                                                               \
+     INTO_INT(S, m.concurrency),                                                          \
+     .min = 1,                                                                            \
+     .max = 100000,                                                                       \
+     .placeholder = "N",                                                                  \
+     .help = "run at most N jobs at one time, of all tasks together"},                    \
+        {.name = "grace",                                                                 \
+         INTO_DURATION(S, m.grace_ms),                                                    \
+         .placeholder = "SPAN",                                                           \
+         .default_text = "30s",                                                           \
+         .help = "how long jobs may go on after the first signal"},                       \
+    {                                                                                     \
+        .name = "worker", INTO_STRING(S, m.name), .placeholder = "NAME",                  \
+        .help = "name of this worker in leases and in the history; HOST:PID unless given" \
+    }
 
 #endif

@@ -18,10 +18,8 @@
 #include "cli/shared/alerting.h"
 #include "cli/shared/load_config.h"
 #include "cli/shared/session.h"
-#include "cli/shared/worker_name.h"
 #include "run/pool/pool.h"
 
-#define OUTPUT_MAX    4096
 #define REPORTS_MAX   20
 #define PATH_TEXT_MAX 4096
 
@@ -311,7 +309,6 @@ static int print_summary(struct batch *b, struct batch_summary *ret, struct redr
     struct redrive_err why;
     struct batch_left left;
     struct store *store = NULL;
-    struct buf out;
     *ret = (struct batch_summary){
         .task = b->task.ptr,
         .has_input = b->input != NULL,
@@ -328,13 +325,9 @@ static int print_summary(struct batch *b, struct batch_summary *ret, struct redr
         ret->left = NULL;
     }
     store_close(store);
-    buf_init(&out, OUTPUT_MAX);
-    if (b->cli->globals->json)
-        batch_summary_json(ret, &out);
-    else
-        batch_summary_text(ret, &out);
+    int rc = cli_show(b->cli, ret, batch_summary_json, batch_summary_text, err);
     ret->left = NULL;
-    return cli_print(b->cli, &out, err);
+    return rc;
 }
 
 /* What the run as a whole came to; the gravest thing first. */
@@ -503,7 +496,7 @@ static int run_batch(struct cli *cli, struct redrive_err *err)
     alerting_init(&b->alerting);
     pthread_mutex_init(&b->mutex, NULL);
     progress_init(&b->progress, &cli->err, "batch", 0, NULL);
-    worker_name(b->worker);
+    worker_name(NULL, b->worker);
     int rc = uv_loop_init(&b->loop);
     if (rc < 0) {
         alerting_release(&b->alerting);
@@ -553,21 +546,20 @@ const struct command cmd_batch = {
     .summary = "process records of a file, each once, and what is due",
     .arguments = "TASK [FILE]",
     .description =
-        "Reads records from a file of JSON lines or CSV, or from standard input for -, and submits "
-        "each of them once: a record whose id the store knows for this task is never taken again. "
-        "Then runs all new records, and those of earlier runs whose time has come, and stops. "
-        "Without FILE only the latter. It does not wait for records that are due later or parked: "
-        "run it again, from cron for instance.\n"
+        "Reads records from a file of JSON lines or CSV, or from standard input for -, and "
+        "submits each of them once: a record whose id the store knows for this task is never "
+        "taken again. Then runs all new records, and those of earlier runs whose time has come, "
+        "and stops. Without FILE only the latter. It does not wait for records that are due "
+        "later or parked: run it again, from cron for instance.\n"
         "\n"
         "It may be killed at any time: the next run neither loses a record nor repeats one that "
         "is finished. SIGINT or SIGTERM lets running records end; the second one gives them "
         "back, and no attempt is used.\n"
         "\n"
-        "Records that are refused are counted and the first 20 are reported; the others go on. The "
-        "exit "
-        "code is 0 when none died in this run, 3 when one did, and 1 when the input had records "
-        "that were refused, or the run could not be finished. A handler that cannot run at all "
-        "(a missing program or module) ends the run with 1, and every record still waits.",
+        "Records that are refused are counted and the first 20 are reported; the others go on. "
+        "The exit code is 0 when none died in this run, 3 when one did, and 1 when the input had "
+        "records that were refused, or the run could not be finished. A handler that cannot run "
+        "at all (a missing program or module) ends the run with 1, and every record still waits.",
     .options = OPTIONS,
     .options_size = sizeof(struct batch_options),
     .examples =

@@ -97,9 +97,11 @@ int batch_left(struct store *store, struct str task, struct batch_left *ret,
 
 /* ---- The summary ----------------------------------------------------------------------------- */
 
-void batch_summary_text(const struct batch_summary *s, struct buf *out)
+void batch_summary_text(struct buf *out, const struct term *term, const void *thing)
 {
+    const struct batch_summary *s = thing;
     char at[CLOCK_TEXT_MAX];
+    (void)term;
     if (s->has_input)
         buf_printf(out,
                    "records     %" PRIu64 " read: %" PRIu64 " new, %" PRIu64
@@ -119,26 +121,24 @@ void batch_summary_text(const struct batch_summary *s, struct buf *out)
     buf_printf(out, "took        %.1f s\n", (double)s->took_ms / 1000);
 }
 
-void batch_summary_json(const struct batch_summary *s, struct buf *out)
+void batch_summary_json(struct json_writer *w, const void *thing)
 {
-    struct json_writer w;
-    json_writer_init(&w, out);
-    json_begin_object(&w);
-    json_field_cstr(&w, "task", s->task);
-    json_field_int(&w, "records", (int64_t)s->feed.read);
-    json_field_int(&w, "new", (int64_t)s->feed.added);
-    json_field_int(&w, "known", (int64_t)s->feed.known);
-    json_field_int(&w, "invalid", (int64_t)s->feed.invalid);
-    json_field_int(&w, "successful", (int64_t)s->successful);
-    json_field_int(&w, "retried", (int64_t)s->retried);
-    json_field_int(&w, "dead", (int64_t)s->dead);
+    const struct batch_summary *s = thing;
+    json_begin_object(w);
+    json_field_cstr(w, "task", s->task);
+    json_field_int(w, "records", (int64_t)s->feed.read);
+    json_field_int(w, "new", (int64_t)s->feed.added);
+    json_field_int(w, "known", (int64_t)s->feed.known);
+    json_field_int(w, "invalid", (int64_t)s->feed.invalid);
+    json_field_int(w, "successful", (int64_t)s->successful);
+    json_field_int(w, "retried", (int64_t)s->retried);
+    json_field_int(w, "dead", (int64_t)s->dead);
     if (s->left) {
-        json_field_int(&w, "waiting", (int64_t)s->left->waiting);
-        json_field_int(&w, "parked", (int64_t)s->left->parked);
-        json_field_int(&w, "running", (int64_t)s->left->running);
-        job_write_time(&w, "next_ready_time", s->left->next_ready_ms);
+        json_field_int(w, "waiting", (int64_t)s->left->waiting);
+        json_field_int(w, "parked", (int64_t)s->left->parked);
+        json_field_int(w, "running", (int64_t)s->left->running);
+        job_write_time(w, "next_ready_time", s->left->next_ready_ms);
     }
-    json_field_double(&w, "seconds", (double)s->took_ms / 1000);
-    json_end_object(&w);
-    buf_putc(out, '\n');
+    json_field_double(w, "seconds", (double)s->took_ms / 1000);
+    json_end_object(w);
 }

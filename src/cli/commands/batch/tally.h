@@ -4,8 +4,8 @@
 
 #include <stdatomic.h>
 
-#include "base/text/buf.h"
 #include "cli/commands/batch/feed.h"
+#include "cli/frame/cli.h"
 #include "engine/engine.h"
 #include "engine/report/events.h"
 
@@ -47,7 +47,8 @@ struct batch_summary {
     int64_t took_ms;
 };
 
-void batch_summary_text(const struct batch_summary *s, struct buf *out);
-void batch_summary_json(const struct batch_summary *s, struct buf *out);
+/* For cli_show; the thing is a struct batch_summary. */
+void batch_summary_text(struct buf *out, const struct term *term, const void *thing);
+void batch_summary_json(struct json_writer *w, const void *thing);
 
 #endif

@@ -2,18 +2,16 @@
 #include "cli/commands/commands.h"
 
 #include "base/err.h"
-#include "base/json/writer.h"
 #include "base/time/clock.h"
 #include "base/time/duration.h"
 #include "cli/frame/cli.h"
-#include "cli/frame/when.h"
-#include "cli/output/listing.h"
-#include "cli/output/table.h"
+#include "cli/output/figures.h"
 #include "config/schema/zone.h"
 #include "core/cron/cron.h"
 #include "core/time/tz.h"
 
-#define OUTPUT_MAX (1024 * 1024)
+/* The most ticks that are printed. */
+#define COUNT_MAX 1000
 
 struct next_options {
     int64_t count;
@@ -26,7 +24,7 @@ static const struct option NEXT_OPTIONS[] = {
      .letter = 'n',
      INTO_INT(struct next_options, count),
      .min = 1,
-     .max = 1000,
+     .max = COUNT_MAX,
      .placeholder = "N",
      .default_text = "5",
      .help = "how many ticks to print"},
@@ -44,82 +42,67 @@ static const struct option NEXT_OPTIONS[] = {
 };
 
 struct ticks {
-    const struct cron *cron;
     const struct tz *tz;
-    int64_t after_ms;
-    int64_t count;
+    int64_t at_ms[COUNT_MAX];
 };
 
-static int put_json(const struct ticks *ticks, struct buf *out)
+static void add_tick_json(struct json_writer *w, const void *list, size_t i)
 {
-    struct json_writer w;
+    const struct ticks *ticks = list;
     char text[WHEN_TEXT_MAX];
-    int64_t at_ms = ticks->after_ms;
-    listing_begin(&w, out);
-    for (int64_t i = 0; i < ticks->count; i++) {
-        int rc = cron_next(ticks->cron, ticks->tz, at_ms, &at_ms);
-        if (rc < 0)
-            return rc;
-        json_begin_object(&w);
-        json_field_cstr(&w, "local", when_format(ticks->tz, at_ms, text));
-        json_field_cstr(&w, "utc", when_format(tz_utc(), at_ms, text));
-        json_field_int(&w, "at_ms", at_ms);
-        json_end_object(&w);
-    }
-    listing_end(&w, NULL);
-    return buf_failed(out);
+    json_begin_object(w);
+    json_field_cstr(w, "local", when_format(ticks->tz, ticks->at_ms[i], text));
+    json_field_cstr(w, "utc", when_format(tz_utc(), ticks->at_ms[i], text));
+    json_field_int(w, "at_ms", ticks->at_ms[i]);
+    json_end_object(w);
 }
 
-static int put_table(const struct ticks *ticks, const struct term *term, struct buf *out)
+static void add_tick_row(struct table *t, const void *list, size_t i)
+{
+    const struct ticks *ticks = list;
+    const int64_t at_ms = ticks->at_ms[i];
+    char text[WHEN_TEXT_MAX], span[DURATION_TEXT_MAX];
+    table_add(t, when_format(ticks->tz, at_ms, text));
+    table_add(t, when_format(tz_utc(), at_ms, text));
+    table_add(t, i == 0 ? "-" : duration_format(at_ms - ticks->at_ms[i - 1], span));
+}
+
+static int print_ticks(struct cli *cli, const struct cron *cron, const struct tz *tz,
+                       int64_t after_ms, struct redrive_err *err)
 {
     static const struct table_column COLUMNS[] = {
         {"LOCAL", ALIGN_LEFT}, {"UTC", ALIGN_LEFT}, {"AFTER THE LAST", ALIGN_RIGHT}};
-    struct table t;
-    int64_t at_ms = ticks->after_ms;
-    int rc = 0;
-    table_init(&t, COLUMNS, 3);
-    for (int64_t i = 0; i < ticks->count && rc == 0; i++) {
-        char text[WHEN_TEXT_MAX], span[DURATION_TEXT_MAX];
-        int64_t last_ms = at_ms;
-        rc = cron_next(ticks->cron, ticks->tz, at_ms, &at_ms);
+    const struct next_options *options = invocation_options(&cli->invocation);
+    struct ticks ticks = {.tz = tz};
+    const struct listing listing = {
+        .columns = COLUMNS,
+        .n_columns = sizeof COLUMNS / sizeof COLUMNS[0],
+        .n = (size_t)options->count,
+        .item = add_tick_json,
+        .row = add_tick_row,
+        .list = &ticks,
+    };
+    for (size_t i = 0; i < listing.n; i++) {
+        int rc = cron_next(cron, tz, i == 0 ? after_ms : ticks.at_ms[i - 1], &ticks.at_ms[i]);
         if (rc < 0)
-            break;
-        table_add(&t, when_format(ticks->tz, at_ms, text));
-        table_add(&t, when_format(tz_utc(), at_ms, text));
-        table_add(&t, i == 0 ? "-" : duration_format(at_ms - last_ms, span));
+            return err_set(err, rc, "the schedule has no further tick");
     }
-    if (rc == 0)
-        rc = table_render(&t, term->width, term->color, out);
-    table_release(&t);
-    return rc;
-}
-
-static int print_ticks(struct cli *cli, const struct ticks *ticks, struct redrive_err *err)
-{
-    struct buf out;
-    buf_init(&out, OUTPUT_MAX);
-    int rc = cli->globals->json ? put_json(ticks, &out) : put_table(ticks, &cli->out, &out);
-    if (rc < 0) {
-        buf_release(&out);
-        return err_set(err, rc, "the schedule has no further tick");
-    }
-    return cli_print(cli, &out, err);
+    return cli_list(cli, &listing, err);
 }
 
 static int run_next(struct cli *cli, struct redrive_err *err)
 {
     const struct next_options *options = invocation_options(&cli->invocation);
+    int64_t after_ms = clock_wall_ms();
     struct cron cron;
     struct tz tz = {0};
     int rc = cron_parse(str_of(cli->invocation.args[0]), &cron, err);
     if (rc == 0)
         rc = zone_read(NULL, str_of(options->timezone), &tz, err);
-
-    struct ticks ticks = {&cron, &tz, clock_wall_ms(), options->count};
     if (rc == 0 && options->after)
-        rc = when_parse("--after", options->after, &tz, &ticks.after_ms, err);
+        rc = when_parse("--after", options->after, &tz, &after_ms, err);
     if (rc == 0)
-        rc = print_ticks(cli, &ticks, err);
+        rc = print_ticks(cli, &cron, &tz, after_ms, err);
     tz_release(&tz);
     return rc;
 }

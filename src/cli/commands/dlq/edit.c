@@ -1,7 +1,13 @@
 /* edit.c - `redrive dlq edit`: another payload for a dead letter. */
-#include "cli/commands/dlq/private.h"
+#include "cli/commands/commands.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -9,12 +15,11 @@
 #include "base/json/layout.h"
 #include "base/json/writer.h"
 #include "base/os/file.h"
-#include "cli/commands/dlq/edit_text.h"
 #include "cli/jobs/change.h"
-#include "cli/jobs/find.h"
-#include "cli/jobs/select.h"
 #include "cli/output/text.h"
 #include "engine/verbs/change.h"
+
+#define EDIT_PATH_MAX 512
 
 struct edit_options {
     struct job_select select;
@@ -33,6 +38,92 @@ static const struct option OPTIONS[] = {
     JOB_SELECT_TENANT_ROW(struct edit_options, select),
     {0},
 };
+
+/* ---- The editor ------------------------------------------------------------------------------ */
+
+static const char *editor_name(void)
+{
+    const char *name = getenv("VISUAL");
+    if (!name || name[0] == '\0')
+        name = getenv("EDITOR");
+    return name && name[0] != '\0' ? name : "vi";
+}
+
+/* $EDITOR may be a command with arguments, so a shell reads it; the path is never part of it. */
+static _Noreturn void become_editor(const char *editor, const char *path)
+{
+    char command[EDIT_PATH_MAX];
+    if (snprintf(command, sizeof command, "%s \"$@\"", editor) < (int)sizeof command)
+        (void)execlp("sh", "sh", "-c", command, editor, path, (char *)NULL);
+    _exit(127);
+}
+
+/* Ctrl-C on the terminal is the editor's while it runs. */
+static int run_editor(const char *path, struct redrive_err *err)
+{
+    const struct sigaction ignore = {.sa_handler = SIG_IGN};
+    struct sigaction before;
+    int status = 0;
+    (void)sigaction(SIGINT, &ignore, &before);
+    pid_t child = fork();
+    if (child == 0) {
+        (void)sigaction(SIGINT, &before, NULL);
+        become_editor(editor_name(), path);
+    }
+    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
+        continue;
+    (void)sigaction(SIGINT, &before, NULL);
+    if (child < 0)
+        return err_set(err, REDRIVE_E_IO, "cannot start an editor: %s", strerror(errno));
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        return 0;
+    err_set(err, REDRIVE_E_CANCELLED, "the editor failed, nothing was changed");
+    err_detail(err, "editor %s", editor_name());
+    err_hint(err, "set EDITOR to one that is installed, or give the new text");
+    return REDRIVE_E_CANCELLED;
+}
+
+static int write_all(int fd, struct str text)
+{
+    while (text.len > 0) {
+        ssize_t n = write(fd, text.ptr, text.len);
+        if (n < 0 && errno != EINTR)
+            return -1;
+        if (n > 0)
+            text = (struct str){text.ptr + n, text.len - (size_t)n};
+    }
+    return 0;
+}
+
+/* Opens `text` in $VISUAL, $EDITOR or vi, as a file whose name ends in `suffix`, and waits. `ret`
+ * (which buf_init has seen) gets what was written; its maximum holds. On success the file is still
+ * there, for the caller to remove once the text is stored. REDRIVE_E_CANCELLED when the editor
+ * fails. */
+static int edit_text(struct str text, const char *suffix, struct buf *ret,
+                     char ret_path[EDIT_PATH_MAX], struct redrive_err *err)
+{
+    const char *dir = getenv("TMPDIR");
+    int len = snprintf(ret_path, EDIT_PATH_MAX, "%s/redrive-XXXXXX%s", dir ? dir : "/tmp", suffix);
+    if (len >= EDIT_PATH_MAX)
+        return err_set(err, REDRIVE_E_TOO_BIG, "the path in TMPDIR is too long");
+    int fd = mkostemps(ret_path, (int)strlen(suffix), O_CLOEXEC);
+    if (fd < 0)
+        return err_set(err, REDRIVE_E_IO, "cannot make a temporary file: %s", strerror(errno));
+    int rc = 0;
+    if (write_all(fd, text) < 0)
+        rc = err_set(err, REDRIVE_E_IO, "cannot write a temporary file: %s", strerror(errno));
+    (void)close(fd);
+    if (rc == 0)
+        rc = run_editor(ret_path, err);
+    if (rc < 0) {
+        (void)unlink(ret_path);
+        return rc;
+    }
+    rc = file_read(ret_path, ret->max, ret, err);
+    if (rc < 0)
+        err_hint(err, "your text is kept in %s", ret_path);
+    return rc;
+}
 
 /* ---- The new payload ------------------------------------------------------------------------- */
 
@@ -139,33 +230,36 @@ static int put_payload(struct engine *engine, const struct job *job, struct str 
     return item.ret.code;
 }
 
-static int print_result(struct cli *cli, const struct job *job, enum redrive_state state,
-                        struct redrive_err *err)
+/* A job that was edited, and the state that it is in now. */
+struct edited {
+    const struct job *job;
+    enum redrive_state state;
+};
+
+static void edited_as_json(struct json_writer *w, const void *thing)
 {
-    struct buf out;
-    buf_init(&out, 4096);
-    if (cli->globals->json) {
-        struct json_writer w;
-        json_writer_init(&w, &out);
-        json_begin_object(&w);
-        json_field_string(&w, "id", job->spec.id);
-        json_field_string(&w, "tenant", job->spec.tenant);
-        json_field_cstr(&w, "state", redrive_state_name(state));
-        json_field_bool(&w, "edited", true);
-        json_end_object(&w);
-        buf_putc(&out, '\n');
-    } else {
-        text_add_clean(&out, job->spec.id);
-        buf_printf(&out, "  edited, %s\n", redrive_state_name(state));
-    }
-    return cli_print(cli, &out, err);
+    const struct edited *edited = thing;
+    json_begin_object(w);
+    json_field_string(w, "id", edited->job->spec.id);
+    json_field_string(w, "tenant", edited->job->spec.tenant);
+    json_field_cstr(w, "state", redrive_state_name(edited->state));
+    json_field_bool(w, "edited", true);
+    json_end_object(w);
+}
+
+static void edited_as_text(struct buf *out, const struct term *term, const void *thing)
+{
+    const struct edited *edited = thing;
+    (void)term;
+    text_add_clean(out, edited->job->spec.id);
+    buf_printf(out, "  edited, %s\n", redrive_state_name(edited->state));
 }
 
 static int edit_job(struct cli *cli, struct engine *engine, const struct job *job,
                     struct redrive_err *err)
 {
     const struct edit_options *options = invocation_options(&cli->invocation);
-    enum redrive_state state = REDRIVE_STATE_DEAD_LETTER;
+    struct edited edited = {job, REDRIVE_STATE_DEAD_LETTER};
     struct buf payload;
     buf_init(&payload, 2u * ENGINE_PAYLOAD_MAX_BYTES);
     int rc = read_payload(cli, options, job, &payload, err);
@@ -175,32 +269,28 @@ static int edit_job(struct cli *cli, struct engine *engine, const struct job *jo
         rc = check_payload(trimmed, err);
     if (rc == 0)
         rc = put_payload(engine, job, trimmed, err);
-    bool edited = rc == 0;
+    bool is_kept = rc == 0;
     if (rc == 0 && options->retry)
-        rc = job_change_one(engine, JOB_RETRY, job, &state, err);
-    if (rc < 0 && edited)
+        rc = job_change_one(engine, JOB_RETRY, job, &edited.state, err);
+    if (rc < 0 && is_kept)
         err_hint(err, "the new payload is kept: `redrive dlq retry` redrives the job later");
     buf_release(&payload);
-    return rc < 0 ? rc : print_result(cli, job, state, err);
+    return rc < 0 ? rc : cli_show(cli, &edited, edited_as_json, edited_as_text, err);
 }
 
-static int run_edit(struct cli *cli, struct redrive_err *err)
+static int run_edit(struct cli *cli, struct session *session, struct redrive_err *err)
 {
     const struct edit_options *options = invocation_options(&cli->invocation);
-    struct session session;
     struct job_page page = {0};
-    int rc = session_open_existing(cli, &session, err);
+    int rc =
+        job_find(session->store, options->select.tenant, cli->invocation.args[0], true, &page, err);
     if (rc == 0)
-        rc = job_find_dead(session.store, options->select.tenant, cli->invocation.args[0], &page,
-                           err);
-    if (rc == 0)
-        rc = edit_job(cli, session.engine, &page.jobs[0], err);
+        rc = edit_job(cli, session->engine, &page.jobs[0], err);
     job_page_release(&page);
-    session_close(&session);
     return rc;
 }
 
-const struct command dlq_edit = {
+const struct command cmd_dlq_edit = {
     .name = "edit",
     .summary = "give a dead letter another payload",
     .arguments = "ID [PAYLOAD]",
@@ -216,5 +306,5 @@ const struct command dlq_edit = {
             {"redrive dlq edit invoice-17 --from fixed.json", "from a file"},
             {0},
         },
-    .run = run_edit,
+    .run_on_store = run_edit,
 };

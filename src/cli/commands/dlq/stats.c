@@ -1,20 +1,84 @@
 /* stats.c - `redrive dlq stats` and `redrive dlq groups`: what died, and of what? */
-#include "cli/commands/dlq/private.h"
+#include "cli/commands/commands.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "base/json/writer.h"
-#include "cli/jobs/select.h"
-#include "cli/jobs/text.h"
-#include "cli/output/listing.h"
-#include "cli/output/table.h"
-#include "cli/output/tally.h"
+#include "base/mem/map.h"
+#include "cli/jobs/list.h"
 #include "cli/shared/session.h"
 #include "store/job_json.h"
 
-#define OUTPUT_MAX (64u * 1024 * 1024)
+/* ---- How often each name came ---------------------------------------------------------------- */
+
+struct tally_row {
+    const char *name;
+    uint64_t count;
+};
+
+/* Running out of memory sticks and is returned by tally_sort. */
+struct tally {
+    struct map counts; /* name → uint64_t */
+    struct tally_row *rows;
+    size_t n;
+    bool failed;
+};
+
+static void tally_init(struct tally *t)
+{
+    *t = (struct tally){0};
+    map_init(&t->counts, 1);
+}
+
+static void tally_release(struct tally *t)
+{
+    MAP_FOREACH (&t->counts, slot)
+        free(slot->value);
+    map_release(&t->counts);
+    free(t->rows);
+    *t = (struct tally){0};
+}
+
+/* It came n times more. */
+static void tally_add(struct tally *t, struct str name, uint64_t n)
+{
+    uint64_t *count = map_get(&t->counts, name);
+    if (count) {
+        *count += n;
+        return;
+    }
+    count = malloc(sizeof *count);
+    if (!count || map_put(&t->counts, name, count) < 0) {
+        free(count);
+        t->failed = true;
+        return;
+    }
+    *count = n;
+}
+
+static int by_count(const void *left, const void *right)
+{
+    const struct tally_row *a = left, *b = right;
+    if (a->count != b->count)
+        return a->count > b->count ? -1 : 1;
+    return strcmp(a->name, b->name);
+}
+
+/* Makes the rows, the most frequent first, then by name; 0 or REDRIVE_E_NOMEM. They are valid until
+ * release; nothing may be added meanwhile. */
+static int tally_sort(struct tally *t)
+{
+    free(t->rows);
+    t->n = 0;
+    t->rows = calloc(t->counts.count + 1, sizeof *t->rows);
+    if (!t->rows || t->failed)
+        return REDRIVE_E_NOMEM;
+    MAP_FOREACH (&t->counts, slot)
+        t->rows[t->n++] = (struct tally_row){slot->key, *(uint64_t *)slot->value};
+    qsort(t->rows, t->n, sizeof *t->rows, by_count);
+    return 0;
+}
 
 /* ---- stats ----------------------------------------------------------------------------------- */
 
@@ -72,31 +136,29 @@ static int count_jobs(struct store *store, const struct job_filter *filter, stru
     return rc;
 }
 
-static void put_json(const struct stats *stats, struct buf *out)
+static void stats_as_json(struct json_writer *w, const void *thing)
 {
-    struct json_writer w;
-    json_writer_init(&w, out);
-    json_begin_object(&w);
-    json_field_int(&w, "total_jobs", (int64_t)stats->total);
+    const struct stats *stats = thing;
+    json_begin_object(w);
+    json_field_int(w, "total_jobs", (int64_t)stats->total);
     for (size_t i = 0; i < N_COUNTS; i++) {
         const struct tally *tally = &stats->counts[i];
-        json_key(&w, KEYS[i]);
-        json_begin_object(&w);
+        json_key(w, KEYS[i]);
+        json_begin_object(w);
         for (size_t k = 0; k < tally->n; k++) {
-            json_key_str(&w, str_of(tally->rows[k].name));
-            json_put_uint(&w, tally->rows[k].count);
+            json_key_str(w, str_of(tally->rows[k].name));
+            json_put_uint(w, tally->rows[k].count);
         }
-        json_end_object(&w);
+        json_end_object(w);
     }
-    json_end_object(&w);
-    buf_putc(out, '\n');
+    json_end_object(w);
 }
 
-static int put_tables(const struct stats *stats, const struct term *term, struct buf *out)
+static void stats_as_text(struct buf *out, const struct term *term, const void *thing)
 {
-    int rc = 0;
+    const struct stats *stats = thing;
     buf_printf(out, "%" PRIu64 " dead letter%s\n", stats->total, stats->total == 1 ? "" : "s");
-    for (size_t i = 0; i < N_COUNTS && stats->total > 0 && rc == 0; i++) {
+    for (size_t i = 0; i < N_COUNTS && stats->total > 0; i++) {
         const struct tally *tally = &stats->counts[i];
         const struct table_column columns[] = {{"JOBS", ALIGN_RIGHT}, {TITLES[i], ALIGN_LEFT}};
         struct table t;
@@ -106,53 +168,26 @@ static int put_tables(const struct stats *stats, const struct term *term, struct
             table_add(&t, tally->rows[k].name);
         }
         buf_putc(out, '\n');
-        rc = table_render(&t, term->width, term->color, out);
-        table_release(&t);
+        table_finish(&t, term->width, term->color, out);
     }
-    return rc;
 }
 
-static int print_stats(struct cli *cli, const struct stats *stats, struct redrive_err *err)
+static int run_stats(struct cli *cli, struct session *session, struct redrive_err *err)
 {
-    struct buf out;
-    int rc = 0;
-    buf_init(&out, OUTPUT_MAX);
-    if (cli->globals->json)
-        put_json(stats, &out);
-    else
-        rc = put_tables(stats, &cli->out, &out);
-    if (rc == 0)
-        return cli_print(cli, &out, err);
-    buf_release(&out);
-    return err_set(err, rc, "cannot print the statistics: %s", redrive_err_text(rc));
-}
-
-static int run_stats(struct cli *cli, struct redrive_err *err)
-{
-    const struct stats_options *options = invocation_options(&cli->invocation);
-    struct session session;
     struct job_filter filter;
     struct stats stats = {0};
-    int rc = job_select_read(&options->select, &filter, err);
-    if (rc < 0)
-        return rc;
-    filter.states = DLQ_STATES;
     for (size_t i = 0; i < N_COUNTS; i++)
         tally_init(&stats.counts[i]);
-    rc = session_open_existing(cli, &session, err);
-    if (rc == 0) {
-        job_select_date(&options->select, engine_now_ms(session.engine), &filter);
-        rc = count_jobs(session.store, &filter, &stats, err);
-    }
+    job_select_filter(cli, engine_now_ms(session->engine), &filter);
+    int rc = count_jobs(session->store, &filter, &stats, err);
     if (rc == 0)
-        rc = print_stats(cli, &stats, err);
+        rc = cli_show(cli, &stats, stats_as_json, stats_as_text, err);
     for (size_t i = 0; i < N_COUNTS; i++)
         tally_release(&stats.counts[i]);
-    session_close(&session);
     return rc;
 }
 
-const struct command dlq_stats = {
+const struct command cmd_dlq_stats = {
     .name = "stats",
     .summary = "count dead letters by class, reason, task and type",
     .description = "They are counted where they are kept; no payload is read.",
@@ -163,7 +198,9 @@ const struct command dlq_stats = {
             {"redrive dlq stats --newer-than 24h", "what died since yesterday?"},
             {0},
         },
-    .run = run_stats,
+    .check = job_select_check,
+    .run_on_store = run_stats,
+    .variant = DLQ_STATES,
 };
 
 /* ---- groups ---------------------------------------------------------------------------------- */
@@ -186,89 +223,75 @@ static const struct option GROUPS_OPTIONS[] = {
     {0},
 };
 
-static void put_groups_json(const struct group_page *page, struct buf *out)
+struct groups {
+    struct group_page page;
+    int64_t now_ms;
+    struct buf *cell;
+};
+
+static void add_group_json(struct json_writer *w, const void *list, size_t i)
 {
+    const struct group_count *g = &((const struct groups *)list)->page.groups[i];
     char text[FINGERPRINT_TEXT_MAX];
-    struct json_writer w;
-    listing_begin(&w, out);
-    for (size_t i = 0; i < page->n; i++) {
-        const struct group_count *g = &page->groups[i];
-        json_begin_object(&w);
-        json_field_cstr(&w, "fingerprint", fingerprint_format(g->fingerprint, text));
-        json_field_int(&w, "count", (int64_t)g->count);
-        job_write_time(&w, "first_seen", g->first_ms);
-        job_write_time(&w, "last_seen", g->last_ms);
-        json_field_string(&w, "task", g->example.spec.task);
-        json_field_string(&w, "example_id", g->example.spec.id);
-        job_write_error(&w, "example", &g->example.status.error);
-        json_end_object(&w);
-    }
-    listing_end(&w, NULL);
+    json_begin_object(w);
+    json_field_cstr(w, "fingerprint", fingerprint_format(g->fingerprint, text));
+    json_field_int(w, "count", (int64_t)g->count);
+    job_write_time(w, "first_seen", g->first_ms);
+    job_write_time(w, "last_seen", g->last_ms);
+    json_field_string(w, "task", g->example.spec.task);
+    json_field_string(w, "example_id", g->example.spec.id);
+    job_write_error(w, "example", &g->example.status.error);
+    json_end_object(w);
 }
 
-static int put_groups_table(const struct group_page *page, const struct term *term, int64_t now_ms,
-                            struct buf *out)
+static void add_group_row(struct table *t, const void *list, size_t i)
+{
+    const struct groups *groups = list;
+    const struct group_count *g = &groups->page.groups[i];
+    char text[FINGERPRINT_TEXT_MAX], age[AGE_TEXT_MAX];
+    table_add(t, fingerprint_format(g->fingerprint, text));
+    table_addf(t, "%" PRIu64, g->count);
+    table_add(t, age_text(groups->now_ms - g->first_ms, age));
+    table_add(t, age_text(groups->now_ms - g->last_ms, age));
+    table_add_str(t, g->example.spec.task);
+    table_add_str(t, g->example.spec.id);
+    buf_reset(groups->cell);
+    job_add_error(groups->cell, &g->example.status.error);
+    table_add_buf(t, groups->cell);
+}
+
+static int run_groups(struct cli *cli, struct session *session, struct redrive_err *err)
 {
     static const struct table_column COLUMNS[] = {
         {"GROUP", ALIGN_LEFT}, {"JOBS", ALIGN_RIGHT}, {"FIRST", ALIGN_RIGHT},
         {"LAST", ALIGN_RIGHT}, {"TASK", ALIGN_LEFT},  {"EXAMPLE", ALIGN_LEFT},
         {"ERROR", ALIGN_LEFT},
     };
-    struct table t;
-    struct buf cell;
-    table_init(&t, COLUMNS, sizeof COLUMNS / sizeof COLUMNS[0]);
-    buf_init(&cell, OUTPUT_MAX);
-    for (size_t i = 0; i < page->n; i++) {
-        const struct group_count *g = &page->groups[i];
-        const struct job_spec *spec = &g->example.spec;
-        char text[FINGERPRINT_TEXT_MAX], age[AGE_TEXT_MAX];
-        table_add(&t, fingerprint_format(g->fingerprint, text));
-        table_addf(&t, "%" PRIu64, g->count);
-        table_add(&t, age_text(now_ms - g->first_ms, age));
-        table_add(&t, age_text(now_ms - g->last_ms, age));
-        table_addf(&t, "%.*s", (int)spec->task.len, spec->task.ptr);
-        table_addf(&t, "%.*s", (int)spec->id.len, spec->id.ptr);
-        buf_reset(&cell);
-        job_add_error(&cell, &g->example.status.error);
-        table_add(&t, buf_cstr(&cell));
-    }
-    int rc = table_render(&t, term->width, term->color, out);
-    buf_release(&cell);
-    table_release(&t);
-    return rc;
-}
-
-static int run_groups(struct cli *cli, struct redrive_err *err)
-{
     const struct groups_options *options = invocation_options(&cli->invocation);
-    struct session session;
+    struct groups groups = {.now_ms = engine_now_ms(session->engine)};
+    struct listing listing = {
+        .columns = COLUMNS,
+        .n_columns = sizeof COLUMNS / sizeof COLUMNS[0],
+        .item = add_group_json,
+        .row = add_group_row,
+        .list = &groups,
+    };
     struct job_filter filter;
-    struct group_page page = {0};
-    struct buf out;
-    int rc = job_select_read(&options->select, &filter, err);
-    if (rc < 0)
-        return rc;
-    filter.states = DLQ_STATES;
+    struct buf cell;
+    job_select_filter(cli, groups.now_ms, &filter);
     filter.limit = (size_t)options->limit;
-    buf_init(&out, OUTPUT_MAX);
-    rc = session_open_existing(cli, &session, err);
-    const int64_t now_ms = rc == 0 ? engine_now_ms(session.engine) : 0;
-    job_select_date(&options->select, now_ms, &filter);
+    buf_init(&cell, CLI_OUTPUT_MAX);
+    groups.cell = &cell;
+    int rc = store_ops(session->store)->groups(session->store, &filter, &groups.page, err);
+    listing.n = groups.page.n;
     if (rc == 0)
-        rc = store_ops(session.store)->groups(session.store, &filter, &page, err);
-    if (rc == 0 && cli->globals->json)
-        put_groups_json(&page, &out);
-    else if (rc == 0 && put_groups_table(&page, &cli->out, now_ms, &out) < 0)
-        rc = err_nomem(err);
-    if (rc == 0)
-        rc = cli_print(cli, &out, err);
-    buf_release(&out);
-    group_page_release(&page);
-    session_close(&session);
+        rc = cli_list(cli, &listing, err);
+    buf_release(&cell);
+    group_page_release(&groups.page);
     return rc;
 }
 
-const struct command dlq_groups = {
+const struct command cmd_dlq_groups = {
     .name = "groups",
     .summary = "group dead letters whose errors look alike",
     .description = "Errors look alike when they have type, class and message in common once "
@@ -282,5 +305,7 @@ const struct command dlq_groups = {
             {"redrive dlq retry --group 9f86d081884c7d65 --rate 10/s", "redrive one group"},
             {0},
         },
-    .run = run_groups,
+    .check = job_select_check,
+    .run_on_store = run_groups,
+    .variant = DLQ_STATES,
 };

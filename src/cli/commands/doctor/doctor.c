@@ -7,7 +7,7 @@
 
 #include "base/err.h"
 #include "cli/commands/doctor/private.h"
-#include "cli/output/listing.h"
+#include "cli/output/table.h"
 #include "cli/output/text.h"
 #include "cli/shared/load_config.h"
 
@@ -159,12 +159,11 @@ const struct command cmd_doctor = {
         "One line for each check: ok, warn or fail, with a hint where there is something to do. "
         "The exit code is 1 when a check fails. Looked at are the configuration, the schema of the "
         "store and whether it is whole, what would survive a crash, how long its disk takes to "
-        "make "
-        "a write durable, free space, which users can read the file and "
+        "make a write durable, free space, which users can read the file and "
         "other files with secrets, the length of its log, programs of "
         "tasks, open files, time zones, running jobs whose lease has ended, queued jobs of "
-        "undeclared tasks, and the "
-        "clock. Nothing in the store is changed, whichever version it has.",
+        "undeclared tasks, and the clock. Nothing in the store is changed, whichever version it "
+        "has.",
     .examples =
         (const struct example[]){
             {"redrive doctor", "before it matters"},

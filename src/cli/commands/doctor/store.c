@@ -7,7 +7,7 @@
 
 #include "base/err.h"
 #include "base/time/clock.h"
-#include "cli/frame/when.h"
+#include "cli/output/figures.h"
 #include "cli/output/progress.h"
 #include "core/vocabulary.h"
 #include "engine/store_time.h"

@@ -12,12 +12,10 @@
 #include "base/time/clock.h"
 #include "base/time/duration.h"
 #include "cli/commands/enqueue/private.h"
-#include "cli/frame/when.h"
+#include "cli/output/figures.h"
 #include "core/vocabulary.h"
-#include "store/job_json.h"
 
 #define POLICY_MAX_BYTES (64u * 1024)
-#define OUTPUT_MAX_BYTES (64u * 1024)
 /* Above the limit of a payload, so that one that is too big is measured and not cut. */
 #define INPUT_MAX_BYTES (64u * 1024 * 1024)
 
@@ -247,53 +245,59 @@ static int check_spec(const struct session *session, struct job_spec *spec, cons
     return rc;
 }
 
-/* ---- One job --------------------------------------------------------------------------------- */
+/* ---- Undeclared tasks ------------------------------------------------------------------------ */
 
-static void write_answer(struct json_writer *w, const struct submit_answer *a)
+/* Longer names are no task's. */
+#define NAME_MAX_BYTES 256
+
+/* Adds the tasks that processes have published; whether this one is among them. A store that cannot
+ * be read says so when the job is submitted. */
+static bool add_published(struct store *store, struct str name, struct words *words)
 {
-    json_field_string(w, "id", a->id);
-    json_field_cstr(w, "state", redrive_state_name(a->state));
-    json_field_bool(w, "existed", a->existed);
+    struct shared_page page = {0};
+    char text[NAME_MAX_BYTES];
+    bool is_there = false;
+    if (store_ops(store)->shared_list(store, SHARED_TASK, (struct str){0}, &page, NULL) == 0)
+        for (size_t i = 0; i < page.n; i++) {
+            is_there |= str_eq(page.rows[i].key, name);
+            if (str_copy(text, sizeof text, page.rows[i].key))
+                words_add(words, "", text);
+        }
+    shared_page_release(&page);
+    return is_there;
 }
 
-void enqueue_put_answer(const struct cli *cli, const struct submit_answer *a, uint64_t line,
-                        struct buf *out)
+static void warn_of_task(struct cli *cli, const struct words *known, struct str name)
 {
-    if (!cli->globals->json) {
-        buf_add_str(out, a->id);
-        buf_putc(out, '\n');
+    struct redrive_err warning = {0};
+    const char *nearest = words_nearest(known, name);
+    (void)err_set(&warning, REDRIVE_E_UNKNOWN, "no task '%.*s' is declared", (int)name.len,
+                  name.ptr);
+    err_detail(&warning, "the job waits until a worker runs this task");
+    if (nearest)
+        err_hint(&warning, "did you mean '%s'? strict_tasks refuses others", nearest);
+    else
+        err_hint(&warning, "declare it under `tasks:`; strict_tasks refuses others");
+    cli_warn(cli, &warning);
+}
+
+/* Warns of a task that is neither declared in the configuration nor published in the store, with
+ * the nearest one: its jobs wait until a worker runs it, and its name is more likely a slip. Where
+ * no task is known at all, there is no warning. */
+static void warn_if_undeclared(struct cli *cli, const struct session *session, struct str name)
+{
+    const struct config *config = session->config;
+    struct words known = WORDS_INIT;
+    if (*config_task(config, name)->name != '\0')
         return;
-    }
-    struct json_writer w;
-    json_writer_init(&w, out);
-    json_begin_object(&w);
-    write_answer(&w, a);
-    if (line > 0)
-        json_field_int(&w, "line", (int64_t)line);
-    json_end_object(&w);
-    buf_putc(out, '\n');
+    for (size_t i = 0; i < config->n_tasks; i++)
+        words_add(&known, "", config->tasks[i].name);
+    if (!add_published(session->store, name, &known) && known.n > 0)
+        warn_of_task(cli, &known, name);
+    words_release(&known);
 }
 
-void enqueue_put_end(const struct submit_answer *a, struct str result, struct buf *out)
-{
-    struct json_writer w;
-    json_writer_init(&w, out);
-    json_begin_object(&w);
-    write_answer(&w, a);
-    job_write_value(&w, "result", result);
-    json_end_object(&w);
-    buf_putc(out, '\n');
-}
-
-int enqueue_print_answer(struct cli *cli, const struct submit_answer *a, struct redrive_err *err)
-{
-    struct buf out;
-    buf_init(&out, OUTPUT_MAX_BYTES);
-    enqueue_put_answer(cli, a, 0, &out);
-    int rc = cli_print(cli, &out, err);
-    (void)fflush(cli->out.file);
-    return rc;
-}
+/* ---- One job --------------------------------------------------------------------------------- */
 
 static int submit_one(struct cli *cli, struct session *session, const struct job_spec *spec,
                       int64_t wait_ms, struct redrive_err *err)
@@ -309,8 +313,8 @@ static int submit_one(struct cli *cli, struct session *session, const struct job
         rc = a->code;
     }
     if (rc == 0) {
-        if (a->existed && !cli->globals->json)
-            fprintf(cli->err.file, "note: this job existed already; it is %s\n",
+        if (a->existed)
+            cli_say(cli, "note: this job existed already; it is %s\n",
                     redrive_state_name(a->state));
         rc = wait_ms > 0 ? enqueue_wait(cli, session->store, spec, a, wait_ms, err)
                          : enqueue_print_answer(cli, a, err);
@@ -319,11 +323,23 @@ static int submit_one(struct cli *cli, struct session *session, const struct job
     return rc;
 }
 
+/* Opens the store for jobs like this one. */
+static int connect_for(struct cli *cli, struct session *session, struct job_spec *spec,
+                       struct redrive_err *err)
+{
+    const struct engine_options options = {0};
+    int rc = session_connect(session, &options, err);
+    if (rc < 0)
+        return rc;
+    warn_if_undeclared(cli, session, spec->task);
+    go_by_store(cli, session, spec);
+    return 0;
+}
+
 static int run_one(struct cli *cli, struct session *session, struct job_spec *spec,
                    const char *argument, struct redrive_err *err)
 {
     const struct enqueue_options *o = invocation_options(&cli->invocation);
-    const struct engine_options options = {0};
     struct buf text;
     int rc = 0;
     buf_init(&text, INPUT_MAX_BYTES + 1);
@@ -335,11 +351,7 @@ static int run_one(struct cli *cli, struct session *session, struct job_spec *sp
     if (rc == 0)
         rc = check_spec(session, spec, path ? NULL : argument, err);
     if (rc == 0)
-        rc = session_connect(session, &options, err);
-    if (rc == 0) {
-        enqueue_check_task(cli, session, spec->task);
-        go_by_store(cli, session, spec);
-    }
+        rc = connect_for(cli, session, spec, err);
     if (rc == 0)
         rc = submit_one(cli, session, spec, o->wait_ms, err);
     buf_release(&text);
@@ -365,7 +377,6 @@ static int open_input(const char *from, FILE **ret, struct redrive_err *err)
 static int run_lines(struct cli *cli, struct session *session, struct job_spec *spec,
                      const char *from, struct redrive_err *err)
 {
-    const struct engine_options options = {0};
     struct job_spec any = *spec;
     FILE *input;
     int rc = open_input(from, &input, err);
@@ -375,11 +386,7 @@ static int run_lines(struct cli *cli, struct session *session, struct job_spec *
     any.payload = STR("0");
     rc = check_spec(session, &any, NULL, err);
     if (rc == 0)
-        rc = session_connect(session, &options, err);
-    if (rc == 0) {
-        enqueue_check_task(cli, session, spec->task);
-        go_by_store(cli, session, spec);
-    }
+        rc = connect_for(cli, session, spec, err);
     if (rc == 0)
         rc = enqueue_lines(cli, session, spec, input, err);
     if (input != stdin)

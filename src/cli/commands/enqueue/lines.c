@@ -157,9 +157,9 @@ static int finish(const struct feed *f, struct redrive_err *err)
         err_hint(err, "mend those lines and submit them alone");
         return REDRIVE_E_STATE;
     }
-    if (!f->cli->globals->json && f->cli->err.is_tty)
-        fprintf(f->cli->err.file, "%" PRIu64 " submitted, %" PRIu64 " existed already\n",
-                f->submitted, f->existed);
+    if (f->cli->err.is_tty)
+        cli_say(f->cli, "%" PRIu64 " submitted, %" PRIu64 " existed already\n", f->submitted,
+                f->existed);
     return 0;
 }
 

@@ -1,4 +1,5 @@
-/* private.h - what the two ways of `redrive enqueue` share: one payload, or one in each line. */
+/* private.h - the parts of `redrive enqueue`: answers (answer.c), and a job for each line
+ * (lines.c). */
 #ifndef CLI_COMMANDS_ENQUEUE_PRIVATE_H
 #define CLI_COMMANDS_ENQUEUE_PRIVATE_H
 
@@ -12,11 +13,15 @@
 /* Appends the id or, with --json, {"id":…,"state":…,"existed":…}; `line` 0: there is none. */
 void enqueue_put_answer(const struct cli *cli, const struct submit_answer *answer, uint64_t line,
                         struct buf *out);
+/* Prints the same at once. */
+int enqueue_print_answer(struct cli *cli, const struct submit_answer *answer,
+                         struct redrive_err *err);
 
-/* Warns of a task that is neither declared in the configuration nor published in the store, with
- * the nearest one: its jobs wait until a worker runs it, and its name is more likely a slip. Where
- * no task is known at all, there is no warning. */
-void enqueue_check_task(struct cli *cli, const struct session *session, struct str name);
+/* Waits until the job that was submitted as `spec` has ended, and prints the answer, its state and,
+ * when it has completed, its result.
+ * REDRIVE_E_STATE: not within the time; REDRIVE_E_JOB_FAILED or _CANCELLED: it ended so. */
+int enqueue_wait(struct cli *cli, struct store *store, const struct job_spec *spec,
+                 struct submit_answer *answer, int64_t timeout_ms, struct redrive_err *err);
 
 /* Submits each line of `input` as a payload of a job like `pattern`, ENQUEUE_BATCH of them in one
  * transaction; empty lines are passed over. Every good line becomes a job, whatever the others are:
@@ -26,18 +31,5 @@ void enqueue_check_task(struct cli *cli, const struct session *session, struct s
 #define ENQUEUE_REPORTS 20
 int enqueue_lines(struct cli *cli, struct session *session, const struct job_spec *pattern,
                   FILE *input, struct redrive_err *err);
-
-/* Prints the same at once. */
-int enqueue_print_answer(struct cli *cli, const struct submit_answer *answer,
-                         struct redrive_err *err);
-
-/* Appends that object with the result of a job that has ended. */
-void enqueue_put_end(const struct submit_answer *answer, struct str result, struct buf *out);
-
-/* Waits until the job that was submitted as `spec` has ended, and prints the answer, its state and,
- * when it has completed, its result.
- * REDRIVE_E_STATE: not within the time; REDRIVE_E_JOB_FAILED or _CANCELLED: it ended so. */
-int enqueue_wait(struct cli *cli, struct store *store, const struct job_spec *spec,
-                 struct submit_answer *answer, int64_t timeout_ms, struct redrive_err *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* private.h - the parts of a server, for commands/serve/serve.c and serve_*.c.
+/* private.h - the parts of a server, for the files of commands/serve/.
  *
  *     HTTP server's thread ─┐                        ┌─► event hub, run times (on_event)
  *     loop: Faktory, pool, ─┼─► committer ──► store  ├─► notifier (on_alert)
@@ -19,7 +19,6 @@
 
 #include "base/mem/list.h"
 #include "cli/shared/session.h"
-#include "cli/shared/worker_name.h"
 #include "engine/reload.h"
 #include "engine/report/worker_row.h"
 #include "run/notify.h"
@@ -43,9 +42,7 @@ struct serve_options {
     const char *faktory;
     const char *faktory_passwords; /* a file */
     bool no_work;
-    int64_t concurrency;
-    int64_t grace_ms;
-    const char *worker;
+    struct worker_options worker;
 };
 
 /* An operation of the server's own, answered on the loop. */
@@ -102,7 +99,7 @@ struct serve {
     struct serve_pool *pool; /* at work; NULL: none */
     struct list kept;        /* struct serve_kept */
 
-    /* commands/serve/drain.c */
+    /* commands/serve/listen.c */
     struct {
         uv_timer_t timer; /* looks whether HTTP can be closed */
         bool is_under_way;
@@ -115,7 +112,7 @@ struct serve {
         bool is_asking;
     } drain;
 
-    /* commands/serve/worker_row.c */
+    /* commands/serve/workers.c */
     struct {
         uv_timer_t timer;
         struct serve_call call;
@@ -150,18 +147,15 @@ struct serve {
     struct list answers;   /* struct serve_call */
 };
 
-/* ---- The committer (commands/serve/call.c) --------------------------------------------------- */
+/* ---- The server (commands/serve/serve.c) ----------------------------------------------------- */
 
-int serve_calls_init(struct serve *serve, struct redrive_err *err);
 /* Hands the operation in; call->answered is called on the loop. */
 void serve_send(struct serve_call *call, struct op *op);
 
-/* Callbacks of engine_options and committer_options. The context is the struct serve. */
-void serve_on_event(const struct engine_event *event, void *ctx);
-void serve_on_alert(const struct alert_event *event, void *ctx);
-void serve_on_ready(void *ctx);
+/* Something has ended: goes on with stopping, if that has begun. */
+void serve_advance(struct serve *serve);
 
-/* ---- Pools and notifiers (commands/serve/worker_pools.c) ------------------------------------- */
+/* ---- Pools and notifiers (commands/serve/workers.c) ------------------------------------------ */
 
 /* Whether this server runs any job by this configuration. */
 bool serve_has_work(const struct serve *serve, const struct config *config);
@@ -182,14 +176,12 @@ void serve_stop_notifiers(struct serve *serve, const struct config *but);
 /* Every pool, within the grace. */
 void serve_stop_pools(struct serve *serve, int64_t grace_ms);
 
-/* ---- Rows: of a server that runs nothing itself, and of remote workers
- * (commands/serve/worker_row.c) --------- */
-
+/* Rows in the store: of a server that runs nothing itself, and of remote workers. */
 void serve_row_init(struct serve *serve);
 /* Removes the rows; true when they are gone, or could not be removed. To be called until then. */
 bool serve_row_leave(struct serve *serve);
 
-/* ---- The end of HTTP (commands/serve/drain.c) ------------------------------------------------ */
+/* ---- HTTP (commands/serve/listen.c) ---------------------------------------------------------- */
 
 /* Closes HTTP when `listen.drain` is over and no job that a worker with a name claimed here is
  * still held, as this process or the store knows, or when the grace is over; then serve_advance is
@@ -198,20 +190,16 @@ void serve_drain_http(struct serve *serve, int64_t grace_ms);
 /* When no operation is under way any more. */
 void serve_drain_release(struct serve *serve);
 
-/* ---- Listening (commands/serve/listen.c) ----------------------------------------------------- */
+/* ---- Both servers (commands/serve/listen.c) -------------------------------------------------- */
 
 int serve_open_servers(struct serve *serve, struct redrive_err *err);
 /* Reads the certificate that the configuration names into serve->tls, or NULL. */
 int serve_load_tls(struct serve *serve, struct redrive_err *err);
 /* Hands out no more work, and says so to /ready and to workers. Clients can still connect. */
 void serve_quiet_servers(struct serve *serve);
-/* How many clients each server may accept at one time: as many as the configuration says, and the
- * limit on open files allows. */
-uint32_t serve_clients_allowed(const struct config *config);
 
-/* ---- The Faktory server (commands/serve/faktory.c) ------------------------------------------- */
+/* ---- The Faktory server (commands/serve/listen.c) -------------------------------------------- */
 
-int serve_open_faktory(struct serve *serve, struct redrive_err *err);
 /* Asks Faktory workers to exit; they may settle until they have gone or the grace is over. */
 void serve_drain_faktory(struct serve *serve, int64_t grace_ms);
 /* Once it has drained, ends what Faktory clients have under way; true when it is over. To be called
@@ -231,10 +219,5 @@ void serve_reload(struct serve *serve);
 void serve_keep_config(struct serve *serve, struct config *config);
 /* After the loop: releases all of them. */
 void serve_release_kept(struct serve *serve);
-
-/* ---- The end (commands/serve/serve.c) -------------------------------------------------------- */
-
-/* Something has ended: goes on with stopping, if that has begun. */
-void serve_advance(struct serve *serve);
 
 #endif

@@ -12,7 +12,7 @@
 #include "base/err.h"
 #include "base/time/clock.h"
 #include "cli/shared/load_config.h"
-#include "cli/shared/supervisor.h"
+#include "cli/commands/serve/process.h"
 #include "server/faktory/passwords.h"
 #include "server/faktory/server.h"
 #include "server/listen/endpoint.h"

@@ -1,4 +1,4 @@
-/* serve.c - `redrive serve`: the queue as a server. */
+/* serve.c - `redrive serve`: the queue as a server; its start, its loop, its end. */
 #include "cli/commands/commands.h"
 
 #include <signal.h>
@@ -6,14 +6,115 @@
 
 #include "base/err.h"
 #include "base/time/clock.h"
-#include "cli/commands/serve/lock.h"
 #include "cli/commands/serve/private.h"
+#include "cli/commands/serve/process.h"
 #include "cli/shared/load_config.h"
-#include "cli/shared/open_files.h"
-#include "cli/shared/supervisor.h"
+#include "server/faktory/server.h"
 
 static const int SIGNALS[] = {SIGINT, SIGTERM, SIGHUP};
 #define N_SIGNALS (sizeof SIGNALS / sizeof SIGNALS[0])
+
+/* ---- Between the committer's thread and the loop's ------------------------------------------- */
+
+/* On the committer's thread. */
+static void on_answer(struct op *op, void *ctx)
+{
+    struct serve_call *call = ctx;
+    struct serve *serve = call->serve;
+    (void)op;
+    pthread_mutex_lock(&serve->mutex);
+    list_insert(&serve->answers, &call->link);
+    (void)uv_async_send(&serve->async);
+    pthread_mutex_unlock(&serve->mutex);
+}
+
+void serve_send(struct serve_call *call, struct op *op)
+{
+    op->done = on_answer;
+    op->done_ctx = call;
+    committer_submit(call->serve->committer, op);
+}
+
+static struct serve_call *next_answer(struct serve *serve)
+{
+    struct serve_call *call = NULL;
+    pthread_mutex_lock(&serve->mutex);
+    if (!list_empty(&serve->answers)) {
+        call = LIST_ENTRY(serve->answers.next, struct serve_call, link);
+        list_remove(&call->link);
+    }
+    pthread_mutex_unlock(&serve->mutex);
+    return call;
+}
+
+static void on_async(uv_async_t *async)
+{
+    struct serve *serve = async->data;
+    struct serve_call *call;
+    while ((call = next_answer(serve)))
+        call->answered(call);
+    serve_advance(serve);
+}
+
+static int init_calls(struct serve *serve, struct redrive_err *err)
+{
+    int rc = uv_async_init(&serve->loop, &serve->async, on_async);
+    serve->async.data = serve;
+    return rc == 0 ? 0 : err_set(err, REDRIVE_E_IO, "cannot start serving: %s", uv_strerror(rc));
+}
+
+/* ---- Notifications --------------------------------------------------------------------------- */
+
+/* The job was cancelled in this process: its run need not wait for a heartbeat. */
+static void end_runs(struct serve *serve, int64_t seq)
+{
+    pthread_mutex_lock(&serve->mutex);
+    LIST_FOREACH (&serve->pools, link)
+        pool_cancelled(LIST_ENTRY(link, struct serve_pool, link)->pool, seq);
+    pthread_mutex_unlock(&serve->mutex);
+}
+
+static void on_event(const struct engine_event *event, void *ctx)
+{
+    struct serve *serve = ctx;
+    run_times_event(serve->run_times, event);
+    event_hub_event(event, serve->hub);
+    remote_workers_event(event, serve->remote);
+    held_jobs_event(event, serve->held);
+    if (event->kind == ENGINE_EVENT_CANCELLED && !event->ran)
+        end_runs(serve, event->seq);
+}
+
+static bool is_alert_of(const struct config *config, const struct config_alert *alert)
+{
+    return alert >= config->alerts && alert < config->alerts + config->n_alerts;
+}
+
+/* During a reload the engine may be a step ahead of the notifiers, or behind. */
+static void on_alert(const struct alert_event *event, void *ctx)
+{
+    struct serve *serve = ctx;
+    pthread_mutex_lock(&serve->mutex);
+    LIST_FOREACH (&serve->notifiers, link) {
+        struct serve_notifier *one = LIST_ENTRY(link, struct serve_notifier, link);
+        if (is_alert_of(one->config, event->alert))
+            notifier_on_alert(event, one->notifier);
+    }
+    pthread_mutex_unlock(&serve->mutex);
+}
+
+static void on_ready(void *ctx)
+{
+    struct serve *serve = ctx;
+    pthread_mutex_lock(&serve->mutex);
+    LIST_FOREACH (&serve->pools, link)
+        pool_wake(LIST_ENTRY(link, struct serve_pool, link)->pool);
+    if (serve->rest)
+        rest_jobs_ready(serve->rest);
+    if (serve->faktory)
+        faktory_server_wake(serve->faktory);
+    pthread_mutex_unlock(&serve->mutex);
+}
 
 /* ---- Stopping -------------------------------------------------------------------------------- */
 
@@ -75,7 +176,7 @@ static void on_signal(uv_signal_t *handle, int number)
         serve_reload(serve);
         return;
     }
-    int64_t grace_ms = serve->n_signals++ == 0 ? serve->options->grace_ms : 0;
+    int64_t grace_ms = serve->n_signals++ == 0 ? serve->options->worker.grace_ms : 0;
     size_t running = serve->pool ? pool_status(serve->pool->pool).running : 0;
     log_event(&serve->session.log, LOG_LEVEL_INFO, clock_wall_ms(), "stopping",
               LOG_S("signal", number == SIGINT ? "SIGINT" : "SIGTERM"),
@@ -138,9 +239,9 @@ static void warn_of_loss(const struct session *session)
 static int open_store(struct serve *serve, struct redrive_err *err)
 {
     const struct engine_options engine = {
-        .on_event = serve_on_event,
+        .on_event = on_event,
         .event_ctx = serve,
-        .on_alert = serve_on_alert,
+        .on_alert = on_alert,
         .alert_ctx = serve,
     };
     const struct event_hub_options hub = {.now_ms = clock_wall_ms()};
@@ -158,13 +259,13 @@ static int open_store(struct serve *serve, struct redrive_err *err)
     if (rc == 0)
         rc = serve_start_notifier(serve, serve->config, err);
     if (rc == 0)
-        rc = session_committer(&serve->session, serve_on_ready, serve, &serve->committer, err);
+        rc = session_committer(&serve->session, on_ready, serve, &serve->committer, err);
     return rc;
 }
 
 static int serve_on(struct serve *serve, struct redrive_err *err)
 {
-    int rc = serve_calls_init(serve, err);
+    int rc = init_calls(serve, err);
     if (rc < 0)
         return rc;
     /* From here on there are handles, so that a failure has to be stopped like a success. */
@@ -184,14 +285,6 @@ static int serve_on(struct serve *serve, struct redrive_err *err)
 }
 
 /* ---- The command ----------------------------------------------------------------------------- */
-
-static void name_worker(struct serve *serve)
-{
-    if (serve->options->worker)
-        (void)str_copy(serve->name, sizeof serve->name, str_of(serve->options->worker));
-    else
-        worker_name(serve->name);
-}
 
 static int load(struct cli *cli, struct serve *serve, struct redrive_err *err)
 {
@@ -239,7 +332,7 @@ static int run_serve(struct cli *cli, struct redrive_err *err)
     list_init(&serve.pools);
     list_init(&serve.notifiers);
     list_init(&serve.answers);
-    name_worker(&serve);
+    worker_name(serve.options->worker.name, serve.name);
     int rc = load(cli, &serve, err);
     int failed = rc == 0 ? uv_loop_init(&serve.loop) : 0;
     if (failed < 0) {
@@ -271,21 +364,7 @@ static const struct option OPTIONS[] = {
     {.name = "no-work",
      INTO_FLAG(struct serve_options, no_work),
      .help = "run no jobs in this process, whatever the tasks say"},
-    {.name = "concurrency",
-     INTO_INT(struct serve_options, concurrency),
-     .min = 1,
-     .max = 100000,
-     .placeholder = "N",
-     .help = "run at most N jobs at one time, of all tasks together"},
-    {.name = "grace",
-     INTO_DURATION(struct serve_options, grace_ms),
-     .placeholder = "SPAN",
-     .default_text = "30s",
-     .help = "how long jobs may go on after the first signal"},
-    {.name = "worker",
-     INTO_STRING(struct serve_options, worker),
-     .placeholder = "NAME",
-     .help = "name of this worker in leases and in the history; HOST:PID unless given"},
+    WORKER_ROWS(struct serve_options, worker),
     {0},
 };
 
@@ -293,26 +372,24 @@ const struct command cmd_serve = {
     .name = "serve",
     .summary = "serve a store over HTTP and Faktory, and run its jobs",
     .description =
-        "Opens the store to other processes: the HTTP API with metrics and a stream of events, and "
-        "the Faktory protocol for its clients and workers. Jobs of tasks whose configuration says "
-        "how they are run are run here as well; all others wait for remote workers.\n"
+        "Opens the store to other processes: the HTTP API with metrics and a stream of events, "
+        "and the Faktory protocol for its clients and workers. Jobs of tasks whose "
+        "configuration says how they are run are run here as well; all others wait for remote "
+        "workers.\n"
         "\n"
         "Without tokens in the configuration only loopback addresses are served, and other "
-        "addresses need listen.tls (a certificate and its key) or listen.insecure. One server has "
-        "a "
-        "SQLite store; workers and commands may use the file beside it.\n"
+        "addresses need listen.tls (a certificate and its key) or listen.insecure. One server "
+        "has a SQLite store; workers and commands may use the file beside it.\n"
         "\n"
         "SIGHUP reads the configuration again: policies, classification, limits, breakers, "
-        "periodic "
-        "tasks, tokens, Faktory passwords, the certificate, alerts, and how tasks are run. A file "
-        "with errors is refused, and the log says why. The store, the addresses and the log need a "
-        "restart.\n"
+        "periodic tasks, tokens, Faktory passwords, the certificate, alerts, and how tasks are "
+        "run. A file with errors is refused, and the log says why. The store, the addresses and "
+        "the log need a restart.\n"
         "\n"
         "SIGINT or SIGTERM hands out no more work and lets running jobs end, those of remote "
         "workers too, for as long as --grace says; /ready answers 503 meanwhile, for listen.drain "
-        "at least. The second "
-        "one stops them at once. A job that was stopped is released, and has not used an "
-        "attempt.",
+        "at least. The second one stops them at once. A job that was stopped is released, and has "
+        "not used an attempt.",
     .options = OPTIONS,
     .options_size = sizeof(struct serve_options),
     .examples =

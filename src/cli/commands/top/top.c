@@ -45,7 +45,7 @@ static const struct option OPTIONS[] = {
 struct top {
     struct cli *cli;
     const struct top_options *options;
-    struct session session;
+    struct session *session;
     struct top_look *look;
     int64_t parked_ms; /* when parked jobs may be counted again, monotonic */
     struct redrive_err problem;
@@ -57,8 +57,8 @@ static int64_t look(struct top *top)
     int64_t began_ms = clock_monotonic_ms();
     bool count = began_ms >= top->parked_ms;
     top->problem = (struct redrive_err){0};
-    (void)top_look(top->look, top->session.store, str_of(top->options->tenant),
-                   &top->session.config->health, count, engine_now_ms(top->session.engine),
+    (void)top_look(top->look, top->session->store, str_of(top->options->tenant),
+                   &top->session->config->health, count, engine_now_ms(top->session->engine),
                    &top->problem);
     int64_t ended_ms = clock_monotonic_ms();
     int64_t rest_ms = (ended_ms - began_ms) * LOOK_SHARE;
@@ -72,7 +72,7 @@ static int64_t look(struct top *top)
 static void draw(const struct top *top, unsigned width, struct buf *out)
 {
     buf_reset(out);
-    top_draw(top->look, top->session.config->store_shown,
+    top_draw(top->look, top->session->config->store_shown,
              top->problem.message[0] ? top->problem.message : NULL, width, top->cli->out.color,
              out);
 }
@@ -135,27 +135,25 @@ static int run_live(struct top *top, struct redrive_err *err)
 }
 
 /* A program that asked for JSON gets an error rather than a drawing. */
-static int refuse_json(struct redrive_err *err)
+static int refuse_json(struct cli *cli, struct redrive_err *err)
 {
+    if (!cli->globals->json)
+        return 0;
     (void)err_set(err, REDRIVE_E_USAGE, "top draws for people and has no --json");
     err_hint(err, "`redrive stats --json` has the numbers");
     return REDRIVE_E_USAGE;
 }
 
-static int run_top(struct cli *cli, struct redrive_err *err)
+static int run_top(struct cli *cli, struct session *session, struct redrive_err *err)
 {
-    struct top top = {.cli = cli, .options = invocation_options(&cli->invocation)};
-    if (cli->globals->json)
-        return refuse_json(err);
-    int rc = session_open_existing(cli, &top.session, err);
-    if (rc == 0 && !(top.look = calloc(1, sizeof *top.look)))
-        rc = err_nomem(err);
-    if (rc == 0)
-        rc = top.options->once || !cli->out.is_tty ? print_once(&top, err) : run_live(&top, err);
-    if (top.look)
-        top_look_release(top.look);
+    struct top top = {
+        .cli = cli, .options = invocation_options(&cli->invocation), .session = session};
+    top.look = calloc(1, sizeof *top.look);
+    if (!top.look)
+        return err_nomem(err);
+    int rc = top.options->once || !cli->out.is_tty ? print_once(&top, err) : run_live(&top, err);
+    top_look_release(top.look);
     free(top.look);
-    session_close(&top.session);
     return rc;
 }
 
@@ -175,5 +173,6 @@ const struct command cmd_top = {
             {"redrive top --once", "one frame, for a script or a mail"},
             {0},
         },
-    .run = run_top,
+    .check = refuse_json,
+    .run_on_store = run_top,
 };

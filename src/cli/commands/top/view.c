@@ -1,4 +1,4 @@
-/* view.c - reads a store and draws it as tables. */
+/* view.c - reads a store, keeps the pace of its numbers, and draws it as tables. */
 #include "cli/commands/top/view.h"
 
 #include <inttypes.h>
@@ -8,6 +8,81 @@
 #include "cli/output/figures.h"
 #include "cli/output/table.h"
 #include "cli/output/text.h"
+
+/* ---- Pace ------------------------------------------------------------------------------------ */
+
+#define SECOND_MS 1000
+
+static unsigned slot(const struct pace *p, unsigned i)
+{
+    return (p->first + i) % PACE_LOOKS;
+}
+
+void pace_add(struct pace *p, int64_t at_ms, double value)
+{
+    if (p->n > 0) {
+        unsigned last = slot(p, p->n - 1);
+        if (value < p->looks[last].value)
+            p->n = 0;
+        else if (at_ms <= p->looks[last].at_ms)
+            return;
+    }
+    if (p->n == PACE_LOOKS) {
+        p->first = slot(p, 1);
+        p->n--;
+    }
+    unsigned at = slot(p, p->n++);
+    p->looks[at].at_ms = at_ms;
+    p->looks[at].value = value;
+}
+
+/* The number at a time between the first look and the last. */
+static double value_at(const struct pace *p, int64_t at_ms)
+{
+    unsigned i = 1;
+    while (i + 1 < p->n && p->looks[slot(p, i)].at_ms < at_ms)
+        i++;
+    unsigned a = slot(p, i - 1), b = slot(p, i);
+    double share =
+        (double)(at_ms - p->looks[a].at_ms) / (double)(p->looks[b].at_ms - p->looks[a].at_ms);
+    return p->looks[a].value + share * (p->looks[b].value - p->looks[a].value);
+}
+
+double pace_between(const struct pace *p, int64_t from_ms, int64_t to_ms)
+{
+    if (p->n < 2 || from_ms >= to_ms || from_ms < p->looks[p->first].at_ms ||
+        to_ms > p->looks[slot(p, p->n - 1)].at_ms)
+        return -1;
+    return (value_at(p, to_ms) - value_at(p, from_ms)) * SECOND_MS / (double)(to_ms - from_ms);
+}
+
+double pace_recent(const struct pace *p, int64_t span_ms)
+{
+    if (p->n < 2)
+        return 0;
+    int64_t first_ms = p->looks[p->first].at_ms;
+    int64_t last_ms = p->looks[slot(p, p->n - 1)].at_ms;
+    return pace_between(p, last_ms - span_ms > first_ms ? last_ms - span_ms : first_ms, last_ms);
+}
+
+void pace_draw(const struct pace *p, unsigned seconds, struct buf *out)
+{
+    static const char *const SIGNS[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+    const int highest = (int)(sizeof SIGNS / sizeof SIGNS[0]) - 1;
+    int64_t last_ms = p->n ? p->looks[slot(p, p->n - 1)].at_ms : 0;
+    double most = 0;
+    for (unsigned back = seconds; back > 0; back--) {
+        double rate = pace_between(p, last_ms - back * SECOND_MS, last_ms - (back - 1) * SECOND_MS);
+        most = rate > most ? rate : most;
+    }
+    for (unsigned back = seconds; back > 0; back--) {
+        double rate = pace_between(p, last_ms - back * SECOND_MS, last_ms - (back - 1) * SECOND_MS);
+        if (rate < 0)
+            buf_putc(out, ' ');
+        else
+            buf_puts(out, SIGNS[most > 0 ? (int)(rate / most * highest + 0.5) : 0]);
+    }
+}
 
 /* ---- Looking --------------------------------------------------------------------------------- */
 
@@ -181,8 +256,7 @@ static void draw_queues(const struct top_look *look, unsigned width, bool color,
         i = j;
     }
     buf_putc(out, '\n');
-    (void)table_render(&t, width, color, out);
-    table_release(&t);
+    table_finish(&t, width, color, out);
 }
 
 static uint64_t parked_of(const struct count_page *parked, const struct breaker_info *b)
@@ -213,7 +287,7 @@ static void draw_breakers(const struct top_look *look, unsigned width, bool colo
         table_add(&t, b->is_idle ? "next job"
                                  : figure_until(b->status.next_probe_ms, look->at_ms, text));
         table_add(&t, figure_since(b->status.opened_at_ms, look->at_ms, text));
-        figure_add_str(&t, b->key);
+        table_add_str(&t, b->key);
     }
     if (t.n_cells > 0) {
         buf_putc(out, '\n');
@@ -247,8 +321,7 @@ static void draw_workers(const struct top_look *look, unsigned width, bool color
                    w->host.ptr, w->pid);
     }
     buf_putc(out, '\n');
-    (void)table_render(&t, width, color, out);
-    table_release(&t);
+    table_finish(&t, width, color, out);
 }
 
 static void draw_dead(const struct top_look *look, unsigned width, bool color, struct buf *out)
@@ -266,14 +339,13 @@ static void draw_dead(const struct top_look *look, unsigned width, bool color, s
         const struct job *job = &look->dead.jobs[i];
         const struct job_error *e = &job->status.error;
         table_addf(&t, "%s ago", figure_since(job->status.finished_ms, look->at_ms, text));
-        figure_add_str(&t, job->spec.task);
+        table_add_str(&t, job->spec.task);
         table_add(&t, redrive_reason_name(job->status.reason));
         table_add(&t, e->class_ == REDRIVE_CLASS_SUCCESS ? "-" : redrive_class_name(e->class_));
-        figure_add_str(&t, e->message);
+        table_add_str(&t, e->message);
     }
     buf_putc(out, '\n');
-    (void)table_render(&t, width, color, out);
-    table_release(&t);
+    table_finish(&t, width, color, out);
 }
 
 void top_draw(const struct top_look *look, const char *title, const char *problem, unsigned width,

@@ -1,31 +1,183 @@
-/* work.c - `redrive work`: claims jobs and runs them. */
+/* work.c - `redrive work`: claims jobs and runs them, and says what was done and what is left. */
 #include "cli/commands/commands.h"
 
 #include <inttypes.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/json/writer.h"
 #include "base/time/clock.h"
-#include "cli/commands/work/tally.h"
+#include "base/time/duration.h"
 #include "cli/shared/alerting.h"
 #include "cli/shared/load_config.h"
 #include "cli/shared/session.h"
-#include "cli/shared/worker_name.h"
+#include "engine/report/events.h"
 #include "run/pool/pool.h"
 #include "server/metrics/server.h"
+#include "store/job_json.h"
+#include "store/store.h"
 
-#define OUTPUT_MAX 4096
+/* ---- What was done --------------------------------------------------------------------------- */
+
+struct work_counts {
+    uint64_t ran; /* runs that have ended; released ones have not */
+    uint64_t completed;
+    uint64_t retried;
+    uint64_t dead;
+    uint64_t failed;
+    uint64_t released;
+};
+
+struct work_tally {
+    struct str worker; /* whose runs count; borrowed */
+    pthread_mutex_t mutex;
+    struct work_counts counts;
+};
+
+static void work_tally_init(struct work_tally *tally, struct str worker)
+{
+    *tally = (struct work_tally){.worker = worker};
+    pthread_mutex_init(&tally->mutex, NULL);
+}
+
+static void work_tally_release(struct work_tally *tally)
+{
+    pthread_mutex_destroy(&tally->mutex);
+}
+
+static void count(struct work_counts *counts, const struct engine_event *event, bool is_own)
+{
+    counts->ran += is_own && event->ran && event->kind != ENGINE_EVENT_RELEASED;
+    counts->completed += event->kind == ENGINE_EVENT_COMPLETED;
+    counts->retried += event->kind == ENGINE_EVENT_RETRYING;
+    counts->dead += event->kind == ENGINE_EVENT_DEAD;
+    counts->failed += event->kind == ENGINE_EVENT_FAILED;
+    counts->released += event->kind == ENGINE_EVENT_RELEASED;
+}
+
+/* A run that another worker has lost counts as retried or dead, but not as one of ours. */
+static void work_tally_event(const struct engine_event *event, void *ctx)
+{
+    struct work_tally *tally = ctx;
+    pthread_mutex_lock(&tally->mutex);
+    count(&tally->counts, event, str_eq(event->worker, tally->worker));
+    pthread_mutex_unlock(&tally->mutex);
+}
+
+static struct work_counts work_tally_counts(struct work_tally *tally)
+{
+    pthread_mutex_lock(&tally->mutex);
+    struct work_counts counts = tally->counts;
+    pthread_mutex_unlock(&tally->mutex);
+    return counts;
+}
+
+/* ---- What is left ---------------------------------------------------------------------------- */
+
+/* What is left in the store. */
+struct work_left {
+    uint64_t waiting; /* for their time */
+    uint64_t parked;
+    uint64_t ready;        /* that this worker does not take: no task of its own runs them */
+    int64_t next_ready_ms; /* when the first of those waiting is due; 0: none is */
+};
+
+static bool is_meant(const struct job_count *queue, const struct str *queues, size_t n_queues)
+{
+    for (size_t i = 0; i < n_queues; i++)
+        if (str_eq(queue->queue, queues[i]))
+            return true;
+    return n_queues == 0;
+}
+
+/* Reads outside of a transaction, so that it delays no other process: the store is a handle of its
+ * own. An absent tenant means all, no queues mean all. */
+static int read_left(struct store *store, struct str tenant, const struct str *queues,
+                     size_t n_queues, struct work_left *ret, struct redrive_err *err)
+{
+    struct count_page page = {0};
+    *ret = (struct work_left){0};
+    int rc = store_ops(store)->counts(store, COUNT_QUEUES, tenant, &page, err);
+    for (size_t i = 0; i < page.n && rc == 0; i++) {
+        const struct job_count *queue = &page.counts[i];
+        if (!is_meant(queue, queues, n_queues))
+            continue;
+        ret->waiting += queue->by_state[REDRIVE_STATE_SCHEDULED];
+        ret->waiting += queue->by_state[REDRIVE_STATE_RETRYING];
+        ret->parked += queue->by_state[REDRIVE_STATE_PARKED];
+        ret->ready += queue->by_state[REDRIVE_STATE_QUEUED];
+        if (queue->next_due_ms != 0 &&
+            (ret->next_ready_ms == 0 || queue->next_due_ms < ret->next_ready_ms))
+            ret->next_ready_ms = queue->next_due_ms;
+    }
+    count_page_release(&page);
+    return rc;
+}
+
+/* ---- The summary ----------------------------------------------------------------------------- */
+
+struct work_summary {
+    struct work_counts counts;
+    const struct work_left *left; /* NULL: it could not be read */
+    int64_t took_ms;
+};
+
+static void summary_as_text(struct buf *out, const struct term *term, const void *thing)
+{
+    const struct work_summary *s = thing;
+    const struct work_counts *c = &s->counts;
+    const struct work_left *left = s->left;
+    char took[DURATION_TEXT_MAX], at[CLOCK_TEXT_MAX];
+    (void)term;
+    buf_printf(out,
+               "ran %" PRIu64 " in %s: %" PRIu64 " completed, %" PRIu64 " retried, %" PRIu64
+               " dead, %" PRIu64 " failed, %" PRIu64 " released\n",
+               c->ran, duration_format(s->took_ms, took), c->completed, c->retried, c->dead,
+               c->failed, c->released);
+    if (!left)
+        return;
+    buf_printf(out, "left: %" PRIu64 " waiting for their time, %" PRIu64 " parked", left->waiting,
+               left->parked);
+    if (left->ready > 0)
+        buf_printf(out, ", %" PRIu64 " ready that nothing here takes", left->ready);
+    buf_putc(out, '\n');
+    if (left->next_ready_ms != 0)
+        buf_printf(out, "the next one is ready at %s\n", clock_format(left->next_ready_ms, at));
+}
+
+static void summary_as_json(struct json_writer *w, const void *thing)
+{
+    const struct work_summary *s = thing;
+    const struct work_counts *c = &s->counts;
+    const struct work_left *left = s->left;
+    json_begin_object(w);
+    json_field_int(w, "ran", (int64_t)c->ran);
+    json_field_int(w, "completed", (int64_t)c->completed);
+    json_field_int(w, "retried", (int64_t)c->retried);
+    json_field_int(w, "dead", (int64_t)c->dead);
+    json_field_int(w, "failed", (int64_t)c->failed);
+    json_field_int(w, "released", (int64_t)c->released);
+    if (left) {
+        json_field_int(w, "waiting", (int64_t)left->waiting);
+        json_field_int(w, "parked", (int64_t)left->parked);
+        json_field_int(w, "ready", (int64_t)left->ready);
+        job_write_time(w, "next_ready_time", left->next_ready_ms);
+    }
+    json_field_double(w, "seconds", (double)s->took_ms / 1000);
+    json_end_object(w);
+}
+
+/* ---- The worker ------------------------------------------------------------------------------ */
 
 struct work_options {
     bool until_idle;
     struct option_strings queues;
     struct option_strings tasks;
-    int64_t concurrency;
-    int64_t grace_ms;
-    const char *worker;
+    struct worker_options worker;
     const char *tenant;
     const char *metrics;
 };
@@ -84,7 +236,7 @@ static void set_pool(struct work *work, struct pool *pool)
 static void on_signal(uv_signal_t *handle, int number)
 {
     struct work *work = handle->data;
-    int64_t grace_ms = work->n_signals++ == 0 ? work->options->grace_ms : 0;
+    int64_t grace_ms = work->n_signals++ == 0 ? work->options->worker.grace_ms : 0;
     struct pool_status status = pool_status(work->pool);
     log_event(&work->session.log, LOG_LEVEL_INFO, clock_wall_ms(), "worker_stopping",
               LOG_S("worker", work->name), LOG_S("signal", number == SIGINT ? "SIGINT" : "SIGTERM"),
@@ -136,7 +288,7 @@ static struct pool_options describe_pool(struct work *work)
         .n_queues = o->queues.n,
         .tasks = work->tasks,
         .n_tasks = o->tasks.n,
-        .max_jobs = (uint32_t)o->concurrency,
+        .max_jobs = (uint32_t)o->worker.concurrency,
         .until_idle = o->until_idle,
         .stopped = on_stopped,
         .stopped_ctx = work,
@@ -159,27 +311,26 @@ static int start_pool(struct work *work, struct redrive_err *err)
 
 static int summarize(struct cli *cli, struct work *work, struct redrive_err *err)
 {
-    const struct work_counts counts = work_tally_counts(&work->tally);
-    const int64_t took_ms = clock_monotonic_ms() - work->started_ms;
     struct work_left left;
+    struct work_summary summary = {
+        .counts = work_tally_counts(&work->tally),
+        .left = &left,
+        .took_ms = clock_monotonic_ms() - work->started_ms,
+    };
     struct redrive_err why;
     struct store *store = NULL;
-    struct buf out;
     int rc = session_another_store(&work->session, &store, &why);
     if (rc == 0)
-        rc = work_left(store, str_of(work->options->tenant), work->queues, work->options->queues.n,
+        rc = read_left(store, str_of(work->options->tenant), work->queues, work->options->queues.n,
                        &left, &why);
     store_close(store);
-    if (rc < 0)
+    if (rc < 0) {
         cli_warn(cli, &why);
-    buf_init(&out, OUTPUT_MAX);
-    if (cli->globals->json)
-        work_summary_json(&counts, rc < 0 ? NULL : &left, took_ms, &out);
-    else
-        work_summary_text(&counts, rc < 0 ? NULL : &left, took_ms, &out);
-    rc = cli_print(cli, &out, err);
+        summary.left = NULL;
+    }
+    rc = cli_show(cli, &summary, summary_as_json, summary_as_text, err);
     const uint64_t stuck = pool_status(work->pool).left;
-    uint64_t lost = counts.dead + counts.failed;
+    uint64_t lost = summary.counts.dead + summary.counts.failed;
     if (rc == 0)
         rc = pool_fault(work->pool, err);
     if (rc == 0 && stuck > 0) {
@@ -215,14 +366,6 @@ static int work_on(struct cli *cli, struct work *work, struct redrive_err *err)
 }
 
 /* ---- The command ----------------------------------------------------------------------------- */
-
-static void name_worker(struct work *work)
-{
-    if (work->options->worker)
-        (void)str_copy(work->name, sizeof work->name, str_of(work->options->worker));
-    else
-        worker_name(work->name);
-}
 
 static struct str *as_strs(const struct option_strings *strings)
 {
@@ -316,7 +459,7 @@ static int run_work(struct cli *cli, struct redrive_err *err)
     };
     /* A closed pipe of the log must not end the worker. */
     signal(SIGPIPE, SIG_IGN);
-    name_worker(&work);
+    worker_name(work.options->worker.name, work.name);
     work_tally_init(&work.tally, str_of(work.name));
     alerting_init(&work.alerting);
     pthread_mutex_init(&work.mutex, NULL);
@@ -353,21 +496,7 @@ static const struct option OPTIONS[] = {
      INTO_STRINGS(struct work_options, tasks),
      .placeholder = "NAME",
      .help = "run this task only"},
-    {.name = "concurrency",
-     INTO_INT(struct work_options, concurrency),
-     .min = 1,
-     .max = 100000,
-     .placeholder = "N",
-     .help = "run at most N jobs at one time, of all tasks together"},
-    {.name = "grace",
-     INTO_DURATION(struct work_options, grace_ms),
-     .placeholder = "SPAN",
-     .default_text = "30s",
-     .help = "how long jobs may go on after the first signal"},
-    {.name = "worker",
-     INTO_STRING(struct work_options, worker),
-     .placeholder = "NAME",
-     .help = "name of this worker in leases and in the history; HOST:PID unless given"},
+    WORKER_ROWS(struct work_options, worker),
     {.name = "tenant",
      INTO_STRING(struct work_options, tenant),
      .placeholder = "NAME",

@@ -1,5 +1,5 @@
-/* worker_pools.c - pools that run jobs and notifiers that send alerts, one for each configuration.
- */
+/* workers.c - pools that run jobs and notifiers that send alerts, one for each configuration; rows
+ * of workers in the store. */
 #include "cli/commands/serve/private.h"
 
 #include <stdlib.h>
@@ -117,7 +117,7 @@ int serve_start_pool(struct serve *serve, struct config *config, struct redrive_
         .log = &serve->session.log,
         .environ = environ,
         .worker = str_of(serve->name),
-        .max_jobs = (uint32_t)serve->options->concurrency,
+        .max_jobs = (uint32_t)serve->options->worker.concurrency,
         .stopped = on_pool_stopped,
         .stopped_ctx = one,
     };
@@ -192,4 +192,78 @@ void serve_stop_notifiers(struct serve *serve, const struct config *but)
         take_out(serve, &one->link);
         notifier_stop(one->notifier, SERVE_NOTIFY_GRACE_MS, on_notifier_stopped, one);
     }
+}
+
+/* ---- Rows of workers ---------------------------------------------------------------------------
+ *
+ * A server that runs no jobs itself writes its own row, because it settles jobs of remote workers;
+ * where it has a pool, the pool does. It also writes the rows of remote workers, which have no
+ * access to the store.
+ */
+
+static void on_told(struct serve_call *call)
+{
+    /* A row that could not be written is no reason to stop: the next one will do. */
+    call->serve->row.is_under_way = false;
+}
+
+static void tell(struct serve *serve)
+{
+    if (serve->row.is_under_way || serve->row.has_left)
+        return;
+    worker_op_init(&serve->row.op, str_of(serve->name), (struct str){0});
+    serve->row.op.leaving = serve->row.has_left = serve->row.is_leaving;
+    serve->row.call = (struct serve_call){.serve = serve, .answered = on_told};
+    serve->row.is_under_way = true;
+    serve_send(&serve->row.call, &serve->row.op.op);
+}
+
+static void on_remote_told(struct serve_call *call)
+{
+    struct serve *serve = call->serve;
+    arena_release(&serve->row.remote_arena);
+    serve->row.is_remote_under_way = false;
+}
+
+/* One batch at a time; true when there was nothing to write. */
+static bool tell_of_remote(struct serve *serve)
+{
+    struct remote_worker *workers;
+    if (serve->row.is_remote_under_way)
+        return false;
+    arena_init(&serve->row.remote_arena);
+    const size_t n =
+        remote_workers_collect(serve->remote, engine_now_ms(committer_engine(serve->committer)),
+                               serve->row.is_leaving, &serve->row.remote_arena, &workers);
+    if (n == 0) {
+        arena_release(&serve->row.remote_arena);
+        return true;
+    }
+    remote_workers_op_init(&serve->row.remote_op, workers, n);
+    serve->row.remote_call = (struct serve_call){.serve = serve, .answered = on_remote_told};
+    serve->row.is_remote_under_way = true;
+    serve_send(&serve->row.remote_call, &serve->row.remote_op.op);
+    return false;
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct serve *serve = timer->data;
+    if (!serve->pool)
+        tell(serve);
+    (void)tell_of_remote(serve);
+}
+
+void serve_row_init(struct serve *serve)
+{
+    uv_timer_init(&serve->loop, &serve->row.timer);
+    serve->row.timer.data = serve;
+    uv_timer_start(&serve->row.timer, on_timer, 0, WORKER_EVERY_MS);
+}
+
+bool serve_row_leave(struct serve *serve)
+{
+    serve->row.is_leaving = true;
+    tell(serve);
+    return tell_of_remote(serve) && serve->row.has_left && !serve->row.is_under_way;
 }

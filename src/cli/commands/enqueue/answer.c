@@ -1,11 +1,13 @@
-/* wait.c - waits for the end of a job and prints its result. */
+/* answer.c - prints what became of a submit, and waits for the end of a job. */
 #include "cli/commands/enqueue/private.h"
 
 #include "base/err.h"
 #include "base/time/clock.h"
 #include "base/time/duration.h"
-#include "cli/jobs/text.h"
+#include "cli/jobs/list.h"
 #include "cli/output/text.h"
+#include "core/state.h"
+#include "store/job_json.h"
 
 /* How long a look at the store lasts at most; a store that notifies answers sooner. */
 #define LOOK_MS 500
@@ -13,11 +15,56 @@
 /* Above any result, though every byte of it were escaped. */
 #define OUTPUT_MAX_BYTES (16u * 1024 * 1024)
 
-static bool has_ended(enum redrive_state state)
+/* ---- Answers --------------------------------------------------------------------------------- */
+
+static void write_answer(struct json_writer *w, const struct submit_answer *a)
 {
-    return state == REDRIVE_STATE_COMPLETED || state == REDRIVE_STATE_FAILED ||
-           state == REDRIVE_STATE_DEAD_LETTER || state == REDRIVE_STATE_CANCELLED;
+    json_field_string(w, "id", a->id);
+    json_field_cstr(w, "state", redrive_state_name(a->state));
+    json_field_bool(w, "existed", a->existed);
 }
+
+void enqueue_put_answer(const struct cli *cli, const struct submit_answer *a, uint64_t line,
+                        struct buf *out)
+{
+    if (!cli->globals->json) {
+        buf_add_str(out, a->id);
+        buf_putc(out, '\n');
+        return;
+    }
+    struct json_writer w;
+    json_writer_init(&w, out);
+    json_begin_object(&w);
+    write_answer(&w, a);
+    if (line > 0)
+        json_field_int(&w, "line", (int64_t)line);
+    json_end_object(&w);
+    buf_putc(out, '\n');
+}
+
+/* That object with the result of a job that has ended. */
+static void put_end(const struct submit_answer *a, struct str result, struct buf *out)
+{
+    struct json_writer w;
+    json_writer_init(&w, out);
+    json_begin_object(&w);
+    write_answer(&w, a);
+    job_write_value(&w, "result", result);
+    json_end_object(&w);
+    buf_putc(out, '\n');
+}
+
+int enqueue_print_answer(struct cli *cli, const struct submit_answer *a, struct redrive_err *err)
+{
+    struct buf out;
+    buf_init(&out, OUTPUT_MAX_BYTES);
+    enqueue_put_answer(cli, a, 0, &out);
+    int rc = cli_print(cli, &out, err);
+    (void)fflush(cli->out.file);
+    return rc;
+}
+
+/* ---- Waiting --------------------------------------------------------------------------------- */
 
 static int read_job(struct store *store, const struct job_spec *job, struct job_page *ret,
                     struct redrive_err *err)
@@ -45,7 +92,7 @@ static int wait_for_end(struct store *store, const struct job_spec *job, int64_t
     const int64_t until_ms = clock_monotonic_ms() + timeout_ms;
     for (;;) {
         int rc = read_job(store, job, ret, err);
-        if (rc < 0 || has_ended(ret->jobs[0].status.state))
+        if (rc < 0 || state_has_ended(ret->jobs[0].status.state))
             return rc;
         const int64_t left_ms = until_ms - clock_monotonic_ms();
         if (left_ms <= 0)
@@ -63,7 +110,7 @@ static int print_end(struct cli *cli, const struct submit_answer *a, struct str 
     struct buf out;
     buf_init(&out, OUTPUT_MAX_BYTES);
     if (cli->globals->json) {
-        enqueue_put_end(a, result, &out);
+        put_end(a, result, &out);
     } else {
         buf_printf(&out, "%s\n", redrive_state_name(a->state));
         if (cli->out.is_tty) {

@@ -1,0 +1,352 @@
+/* entries.c - `redrive cron list`, `run`, `set` and `remove`: the cron entries. */
+#include "cli/commands/commands.h"
+
+#include "base/err.h"
+#include "base/json/json.h"
+#include "cli/output/figures.h"
+#include "cli/shared/session.h"
+#include "engine/clock/cron.h"
+#include "engine/clock/cron_edit.h"
+
+#define TENANT_ROW(S, text)                                                \
+    {                                                                      \
+        .name = "tenant", INTO_STRING(S, tenant), .placeholder = "TENANT", \
+        .default_text = ENGINE_TENANT_DEFAULT, .help = (text)              \
+    }
+
+struct entries_options {
+    const char *tenant;
+};
+
+static const struct option OPTIONS[] = {
+    TENANT_ROW(struct entries_options, "whose cron entries they are"),
+    {0},
+};
+
+/* ---- list, run ------------------------------------------------------------------------------- */
+
+static int read_page(const struct session *session, const char *tenant, struct cron_page *ret,
+                     struct redrive_err *err)
+{
+    return cron_page_read(session->store, session->config, str_of(tenant),
+                          engine_now_ms(session->engine), ret, err);
+}
+
+/* Where there is no store, the entries of the configuration are all there is. */
+static int open_for_list(struct cli *cli, struct session *ret, struct redrive_err *err)
+{
+    struct redrive_err why = {0};
+    int rc = session_open_existing(cli, ret, &why);
+    if (rc == REDRIVE_E_NOT_FOUND && ret->config && ret->config->n_cron > 0)
+        return session_go_without(ret, err);
+    if (rc < 0 && err)
+        *err = why;
+    return rc;
+}
+
+static void add_entry_json(struct json_writer *w, const void *list, size_t i)
+{
+    cron_item_write_json(w, &((const struct cron_page *)list)->items[i]);
+}
+
+static void add_entry_row(struct table *t, const void *list, size_t i)
+{
+    const struct cron_item *item = &((const struct cron_page *)list)->items[i];
+    const struct config_cron *entry = item->entry;
+    char text[WHEN_TEXT_MAX];
+    table_add(t, entry->name);
+    table_add(t, entry->task);
+    table_add(t, entry->schedule);
+    table_add(t, entry->timezone);
+    table_add(t, config_overlap_name(entry->overlap));
+    table_add(t, item->is_stored ? "stored" : "configuration");
+    table_add(t, item->last_ms ? when_format(entry->tz, item->last_ms, text) : "-");
+    table_add(t, item->next_ms ? when_format(entry->tz, item->next_ms, text) : "never");
+}
+
+static int run_list(struct cli *cli, struct redrive_err *err)
+{
+    static const struct table_column COLUMNS[] = {
+        {"NAME", ALIGN_LEFT},      {"TASK", ALIGN_LEFT},      {"SCHEDULE", ALIGN_LEFT},
+        {"TIME ZONE", ALIGN_LEFT}, {"OVERLAP", ALIGN_LEFT},   {"SOURCE", ALIGN_LEFT},
+        {"LAST TICK", ALIGN_LEFT}, {"NEXT TICK", ALIGN_LEFT},
+    };
+    const struct entries_options *options = invocation_options(&cli->invocation);
+    struct session session;
+    struct cron_page page = {0};
+    struct listing listing = {
+        .columns = COLUMNS,
+        .n_columns = sizeof COLUMNS / sizeof COLUMNS[0],
+        .item = add_entry_json,
+        .row = add_entry_row,
+        .list = &page,
+    };
+    int rc = open_for_list(cli, &session, err);
+    if (rc == 0)
+        rc = read_page(&session, options->tenant, &page, err);
+    listing.n = page.n;
+    if (rc == 0)
+        rc = cli_list(cli, &listing, err);
+    cron_page_release(&page);
+    session_close(&session);
+    return rc;
+}
+
+static void add_hint(const struct session *session, const char *tenant, const char *name,
+                     struct redrive_err *err)
+{
+    struct words names = WORDS_INIT;
+    struct cron_page page = {0};
+    (void)read_page(session, tenant, &page, NULL);
+    for (size_t i = 0; i < page.n; i++)
+        words_add(&names, "", page.items[i].entry->name);
+    const char *nearest = words_nearest(&names, str_of(name));
+    if (nearest)
+        err_hint(err, "did you mean '%s'?", nearest);
+    else
+        err_hint(err, "`redrive cron list` names them");
+    words_release(&names);
+    cron_page_release(&page);
+}
+
+static void run_as_json(struct json_writer *w, const void *thing)
+{
+    const struct cron_op *op = thing;
+    json_begin_object(w);
+    json_field_cstr(w, "id", op->id);
+    json_field_cstr(w, "state", redrive_state_name(op->state));
+    json_end_object(w);
+}
+
+static void run_as_text(struct buf *out, const struct term *term, const void *thing)
+{
+    (void)term;
+    buf_printf(out, "%s\n", ((const struct cron_op *)thing)->id);
+}
+
+static int run_by_hand(struct cli *cli, struct session *session, struct redrive_err *err)
+{
+    const struct entries_options *options = invocation_options(&cli->invocation);
+    const char *name = cli->invocation.args[0];
+    struct cron_op op;
+    cron_op_init(&op, str_of(options->tenant), str_of(name));
+    int rc = engine_apply_one(session->engine, &op.op, err);
+    if (rc == REDRIVE_E_NOT_FOUND)
+        add_hint(session, options->tenant, name, err);
+    else if (rc == REDRIVE_E_STATE)
+        err_hint(err, "`overlap: allow` in its entry would make a second one");
+    return rc < 0 ? rc : cli_show(cli, &op, run_as_json, run_as_text, err);
+}
+
+const struct command cmd_cron_list = {
+    .name = "list",
+    .summary = "show the periodic tasks",
+    .description = "Those of the configuration and those that were stored with `redrive cron set` "
+                   "or over HTTP, each with the last tick that any process has made, as the store "
+                   "remembers it, and the next one, both on the clocks of its time zone.",
+    .options = OPTIONS,
+    .options_size = sizeof(struct entries_options),
+    .examples =
+        (const struct example[]){
+            {"redrive cron list", "what runs when"},
+            {"redrive cron list --json", "the same for programs"},
+            {0},
+        },
+    .run = run_list,
+};
+
+const struct command cmd_cron_run = {
+    .name = "run",
+    .summary = "submit the job of a periodic task now",
+    .arguments = "NAME",
+    .description = "A tick by hand: prints the id of the new job, and leaves the cron entry as it "
+                   "is. The entry's rule of overlap holds: where it allows no further job, none is "
+                   "made, and the exit code is 1.",
+    .options = OPTIONS,
+    .options_size = sizeof(struct entries_options),
+    .examples =
+        (const struct example[]){
+            {"redrive cron run fetch-joke", "do not wait for the next tick"},
+            {0},
+        },
+    .run_on_store = run_by_hand,
+};
+
+/* ---- set ------------------------------------------------------------------------------------- */
+
+/* Above the limit of an entry, so that one that is too big is measured and not cut. */
+#define TEXT_MAX (4u * 1024 * 1024)
+
+static const char *const OVERLAPS[] = {"allow", "skip", "queue_one", NULL};
+
+struct set_options {
+    const char *task;
+    const char *schedule;
+    const char *timezone;
+    const char *payload;
+    int overlap;
+    const char *tenant;
+};
+
+static const struct option SET_OPTIONS[] = {
+    {.name = "task",
+     .letter = 't',
+     INTO_STRING(struct set_options, task),
+     .placeholder = "TASK",
+     .help = "the task of the jobs it makes; required"},
+    {.name = "schedule",
+     .letter = 's',
+     INTO_STRING(struct set_options, schedule),
+     .placeholder = "SCHEDULE",
+     .help = "when, such as '*/15 * * * *' or @daily; required"},
+    {.name = "timezone",
+     .letter = 'z',
+     INTO_STRING(struct set_options, timezone),
+     .placeholder = "ZONE",
+     .default_text = "UTC",
+     .help = "the time zone of the schedule, such as Europe/Berlin"},
+    {.name = "payload",
+     INTO_STRING(struct set_options, payload),
+     .placeholder = "JSON",
+     .default_text = "null",
+     .help = "the payload of its jobs"},
+    {.name = "overlap",
+     INTO_CHOICE(struct set_options, overlap),
+     .choices = OVERLAPS,
+     .placeholder = "RULE",
+     .default_text = "skip",
+     .help = "when its last job has not ended: start one all the same, skip the tick, or keep one "
+             "waiting"},
+    TENANT_ROW(struct set_options, "whose entry it is"),
+    {0},
+};
+
+/* The entry in the form of the configuration, which is where its rules are. */
+static int write_definition(const struct set_options *options, struct buf *out,
+                            struct redrive_err *err)
+{
+    struct json_writer w;
+    int rc = json_check(str_of(options->payload), NULL, err);
+    if (rc < 0) {
+        err_hint(err, "quote --payload for the shell, and a string once more: '{\"a\": 1}', "
+                      "'\"text\"'");
+        return rc;
+    }
+    json_writer_init(&w, out);
+    json_begin_object(&w);
+    if (options->task)
+        json_field_cstr(&w, "task", options->task);
+    if (options->schedule)
+        json_field_cstr(&w, "schedule", options->schedule);
+    json_field_cstr(&w, "timezone", options->timezone);
+    json_field_cstr(&w, "overlap", OVERLAPS[options->overlap]);
+    json_key(&w, "payload");
+    json_put_raw(&w, str_of(options->payload));
+    json_end_object(&w);
+    return buf_failed(out) ? err_full(err, buf_failed(out), "the entry is too long") : 0;
+}
+
+static void item_as_json(struct json_writer *w, const void *thing)
+{
+    cron_item_write_json(w, thing);
+}
+
+static int say_set(struct cli *cli, const struct cron_put_op *op, struct redrive_err *err)
+{
+    const struct cron_item *item = &op->shown;
+    char text[WHEN_TEXT_MAX];
+    cli_say(cli, "%s is %s; next tick %s\n", item->entry->name, op->created ? "set" : "replaced",
+            item->next_ms ? when_format(item->entry->tz, item->next_ms, text) : "never");
+    return cli->globals->json ? cli_show(cli, item, item_as_json, NULL, err) : 0;
+}
+
+/* What cannot be an entry makes no store where there is none. */
+static int check_definition(const struct config *config, const char *name, struct str definition,
+                            struct redrive_err *err)
+{
+    struct parsed_cron *box = NULL;
+    int rc = cron_parse_json(config, true, str_of(name), definition, &box, NULL, err);
+    parsed_cron_free(box);
+    return rc;
+}
+
+static int run_set(struct cli *cli, struct redrive_err *err)
+{
+    const struct set_options *options = invocation_options(&cli->invocation);
+    const struct engine_options plain = {0};
+    struct session session = {0};
+    struct cron_put_op op = {0};
+    struct buf definition;
+    buf_init(&definition, TEXT_MAX);
+    int rc = write_definition(options, &definition, err);
+    if (rc == 0)
+        rc = session_load(cli, &session, err);
+    if (rc == 0) {
+        session_hush(cli, &session);
+        rc = check_definition(session.config, cli->invocation.args[0], buf_str(&definition), err);
+    }
+    if (rc == 0)
+        rc = session_connect(&session, &plain, err);
+    if (rc == 0)
+        rc = cron_put_op_init(&op, session.engine, str_of(options->tenant),
+                              str_of(cli->invocation.args[0]), buf_str(&definition), err);
+    if (rc == 0)
+        rc = engine_apply_one(session.engine, &op.op, err);
+    if (rc == 0)
+        rc = say_set(cli, &op, err);
+    cron_put_op_release(&op);
+    buf_release(&definition);
+    session_close(&session);
+    return rc;
+}
+
+const struct command cmd_cron_set = {
+    .name = "set",
+    .summary = "store a periodic task, or replace one",
+    .arguments = "NAME",
+    .description =
+        "The entry is kept in the store: every process that works on it makes its ticks, "
+        "each exactly once, from the next one on. An entry of the configuration with "
+        "the same name cannot be set here. Options that are not given have their "
+        "defaults, also when an entry is replaced.",
+    .options = SET_OPTIONS,
+    .options_size = sizeof(struct set_options),
+    .examples =
+        (const struct example[]){
+            {"redrive cron set tidy --task cleanup --schedule @daily", "every day at midnight"},
+            {"redrive cron set wake -t call -s '30 7 * * mon-fri' -z Europe/Berlin",
+             "half past seven on working days"},
+            {0},
+        },
+    .run = run_set,
+};
+
+/* ---- remove ---------------------------------------------------------------------------------- */
+
+static const struct option REMOVE_OPTIONS[] = {
+    TENANT_ROW(struct entries_options, "whose entry it is"),
+    {0},
+};
+
+static int run_remove(struct cli *cli, struct session *session, struct redrive_err *err)
+{
+    const struct entries_options *options = invocation_options(&cli->invocation);
+    const char *name = cli->invocation.args[0];
+    struct cron_remove_op op;
+    cron_remove_op_init(&op, str_of(options->tenant), str_of(name));
+    int rc = engine_apply_one(session->engine, &op.op, err);
+    if (rc == 0)
+        cli_say(cli, "%s is removed; jobs that it has made stay\n", name);
+    return rc;
+}
+
+const struct command cmd_cron_remove = {
+    .name = "remove",
+    .summary = "remove a stored periodic task",
+    .arguments = "NAME",
+    .description = "Jobs that it has made stay. What the configuration has is removed there.",
+    .options = REMOVE_OPTIONS,
+    .options_size = sizeof(struct entries_options),
+    .examples = (const struct example[]){{"redrive cron remove tidy", "no more of it"}, {0}},
+    .run_on_store = run_remove,
+};

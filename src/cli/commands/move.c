@@ -1,0 +1,438 @@
+/* move.c - `redrive move`: everything of one store into another. */
+#include "cli/commands/commands.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/err.h"
+#include "base/text/url_mask.h"
+#include "base/time/clock.h"
+#include "cli/frame/cli.h"
+#include "cli/output/figures.h"
+#include "cli/output/progress.h"
+#include "cli/output/text.h"
+#include "engine/copy/copy.h"
+#include "store/store.h"
+
+struct move_options {
+    const char *from;
+    const char *to;
+    bool dry_run;
+    bool force;
+    bool into_existing;
+};
+
+static const struct option OPTIONS[] = {
+    {.name = "from",
+     INTO_STRING(struct move_options, from),
+     .placeholder = "URL",
+     .help = "the store to copy; it is only read"},
+    {.name = "to",
+     INTO_STRING(struct move_options, to),
+     .placeholder = "URL",
+     .help = "the store to copy into; it is set up if it is not there"},
+    {.name = "dry-run",
+     .letter = 'n',
+     INTO_FLAG(struct move_options, dry_run),
+     .help = "say what would be moved, and write nothing"},
+    {.name = "force",
+     INTO_FLAG(struct move_options, force),
+     .help = "go on although workers are alive on one of them"},
+    {.name = "into-existing",
+     INTO_FLAG(struct move_options, into_existing),
+     .help = "add to a store that has jobs of its own"},
+    {0},
+};
+
+/* ---- The two stores -------------------------------------------------------------------------- */
+
+#define NAME_MAX_BYTES 4096
+
+/* One of both stores. Its name is its URL without secrets; that of a file is the same however it
+ * was written. */
+struct move_end {
+    const char *url;
+    const char *side; /* "source", "destination" */
+    struct store *store;
+    struct store_facts facts;
+    bool is_there;
+    dev_t device; /* of its file, if it has one */
+    ino_t inode;
+    struct buf name;
+};
+
+/* The strings are borrowed. */
+static void move_end_init(struct move_end *end, const char *url, const char *side)
+{
+    *end = (struct move_end){.url = url, .side = side};
+    buf_init(&end->name, NAME_MAX_BYTES);
+}
+
+static void move_end_release(struct move_end *end)
+{
+    store_close(end->store);
+    buf_release(&end->name);
+}
+
+/* What tells stores of one Redis server apart: prefix=NAME, or nothing. Nothing before an at sign
+ * is looked at: it may be a password. */
+static struct str prefix_of(const char *url)
+{
+    const char *login = strrchr(url, '@'), *at = strchr(login ? login : url, '?');
+    while (at && !str_starts_with(str_of(at + 1), STR("prefix=")))
+        at = strchr(at + 1, '&');
+    return at ? (struct str){at + 1, strcspn(at + 1, "&#")} : (struct str){0};
+}
+
+/* KIND://USER:PASSWORD@HOST/PLACE?QUERY loses what may be secret, and the user's name. */
+static void name_url(struct move_end *end)
+{
+    struct buf shown;
+    buf_init(&shown, NAME_MAX_BYTES);
+    url_mask(&shown, str_of(end->url));
+    const char *text = buf_cstr(&shown), *start = strstr(text, "://"), *at = strrchr(text, '@');
+    const size_t len = strcspn(text, "?");
+    if (start && at && at > start && at < text + len) {
+        buf_add(&end->name, text, (size_t)(start + 3 - text));
+        buf_add(&end->name, at + 1, (size_t)(text + len - at - 1));
+    } else {
+        buf_add(&end->name, text, len);
+    }
+    const struct str prefix = prefix_of(end->url);
+    if (prefix.len > 0)
+        buf_printf(&end->name, "?%.*s", (int)prefix.len, prefix.ptr);
+    buf_release(&shown);
+}
+
+static void name_file(struct move_end *end, const struct store *store)
+{
+    struct stat st;
+    char *path = realpath(end->facts.path, NULL);
+    if (stat(end->facts.path, &st) == 0) {
+        end->device = st.st_dev;
+        end->inode = st.st_ino;
+    }
+    buf_printf(&end->name, "%s:%s", store_ops(store)->scheme, path ? path : end->facts.path);
+    free(path);
+}
+
+/* What is of no use at either end. */
+static int check_kind(const struct move_end *end, const struct store *store,
+                      struct redrive_err *err)
+{
+    if (!(store_ops(store)->capabilities & STORE_SHARED)) {
+        err_set(err, REDRIVE_E_INVALID, "the %s would be gone with this process", end->side);
+        err_detail(err, "%s is memory", buf_cstr(&end->name));
+        err_hint(err, "name a store that lasts, such as sqlite:redrive.db");
+        return REDRIVE_E_INVALID;
+    }
+    if (end->facts.version_found != 0 && end->facts.version_found < end->facts.version_newest) {
+        err_set(err, REDRIVE_E_STATE,
+                "the %s has schema version %" PRId64 ", this program needs version %" PRId64,
+                end->side, end->facts.version_found, end->facts.version_newest);
+        err_hint(err, "bring it up to date first: redrive migrate --store %s",
+                 buf_cstr(&end->name));
+        return REDRIVE_E_STATE;
+    }
+    return 0;
+}
+
+/* Looks at a store without a change to it. One that is not there is no error here. */
+static int end_look(struct move_end *end, struct redrive_err *ret_absence, struct redrive_err *err)
+{
+    const struct store_options options = {.as_is = true};
+    struct redrive_err why = {0};
+    struct store *store = NULL;
+    int rc = store_open(end->url, &options, &store, &why);
+    if (rc == REDRIVE_E_NOT_FOUND) {
+        *ret_absence = why;
+        name_url(end);
+        return 0;
+    }
+    if (rc == 0)
+        rc = store_ops(store)->facts(store, &end->facts, &why);
+    if (rc < 0) {
+        store_close(store);
+        *err = why;
+        return rc;
+    }
+    if (end->facts.path)
+        name_file(end, store);
+    else
+        name_url(end);
+    end->is_there = end->facts.version_found != 0;
+    rc = check_kind(end, store, err);
+    store_close(store);
+    end->facts.path = NULL; /* the store's own */
+    return rc;
+}
+
+static int same_store(const struct move_end *from, const struct move_end *to,
+                      struct redrive_err *err)
+{
+    err_set(err, REDRIVE_E_USAGE, "both ends are the same store");
+    if (str_eq(buf_str(&from->name), buf_str(&to->name)))
+        err_detail(err, "%s", buf_cstr(&from->name));
+    else
+        err_detail(err, "%s is also called %s", buf_cstr(&from->name), buf_cstr(&to->name));
+    return REDRIVE_E_USAGE;
+}
+
+/* Looks at both without a change to either. REDRIVE_E_NOT_FOUND: there is no source;
+ * REDRIVE_E_USAGE: they are the same file, or were given the same name. A destination that is not
+ * there is no error. */
+static int move_ends_look(struct move_end *from, struct move_end *to, struct redrive_err *err)
+{
+    struct redrive_err absence = {0};
+    int rc = end_look(from, &absence, err);
+    if (rc < 0)
+        return rc;
+    if (!from->is_there) {
+        if (absence.code == 0) {
+            err_set(&absence, REDRIVE_E_NOT_FOUND, "the source is empty");
+            err_detail(&absence, "%s", buf_cstr(&from->name));
+        }
+        *err = absence;
+        return REDRIVE_E_NOT_FOUND;
+    }
+    rc = end_look(to, &absence, err);
+    const bool is_same_file =
+        from->inode != 0 && from->inode == to->inode && from->device == to->device;
+    return rc == 0 && (is_same_file || strcmp(from->url, to->url) == 0) ? same_store(from, to, err)
+                                                                        : rc;
+}
+
+/* A server has many names, so that it is asked; files have been compared. */
+static int check_servers(const struct move_end *from, const struct move_end *to,
+                         struct redrive_err *err)
+{
+    bool is_same = false;
+    if (from->inode != 0 || !to->is_there)
+        return 0;
+    int rc = copy_is_same_store(from->store, to->store, clock_wall_ms(), &is_same, err);
+    return is_same ? same_store(from, to, err) : rc;
+}
+
+/* A file that has just been made has a full path that can be shown. */
+static int name_made(struct move_end *end, struct redrive_err *err)
+{
+    int rc = store_ops(end->store)->facts(end->store, &end->facts, err);
+    if (rc == 0 && end->facts.path) {
+        buf_reset(&end->name);
+        name_file(end, end->store);
+    }
+    end->facts.path = NULL; /* the store's own */
+    return rc;
+}
+
+/* Opens both. Neither a dry run nor one that is refused sets the destination up. REDRIVE_E_STATE:
+ * workers are alive on the source, unless forced; REDRIVE_E_USAGE: they are the same store under
+ * two names, which a dry run does not find out. */
+static int move_ends_open(struct move_end *from, struct move_end *to, bool dry_run, bool force,
+                          struct redrive_err *err)
+{
+    const struct store_options as_it_is = {0}, set_up = {.create = true};
+    int rc = store_open(from->url, &as_it_is, &from->store, err);
+    if (rc == 0 && !force)
+        rc = copy_check_idle(from->store, from->side, clock_wall_ms(), err);
+    if (rc == 0 && (to->is_there || !dry_run))
+        rc = store_open(to->url, dry_run ? &as_it_is : &set_up, &to->store, err);
+    if (rc == 0 && !to->is_there && !dry_run)
+        rc = name_made(to, err);
+    /* A dry run writes nothing, not even for a moment. */
+    return rc < 0 || dry_run ? rc : check_servers(from, to, err);
+}
+
+/* ---- Output ---------------------------------------------------------------------------------- */
+
+struct store_move {
+    const struct move_options *options;
+    const struct move_end *from;
+    const struct move_end *to;
+    struct copy_report report;
+    int64_t took_ms;
+};
+
+static const struct {
+    enum shared_kind kind;
+    const char *key;
+    const char *text;
+} ROWS[] = {
+    {SHARED_BREAKER, "breakers", "breakers"}, {SHARED_BUCKET, "limits", "limits"},
+    {SHARED_PAUSE, "pauses", "pauses"},       {SHARED_TASK, "tasks", "task definitions"},
+    {SHARED_CRON, "cron", "cron entries"},    {SHARED_ALERT, "alerts", "alerts"},
+    {SHARED_CANCEL, "cancels", "cancels"},
+};
+#define N_ROWS (sizeof ROWS / sizeof ROWS[0])
+
+static void put_number(struct json_writer *w, const char *name, uint64_t value)
+{
+    json_field_int(w, name, (int64_t)value);
+}
+
+static void move_as_json(struct json_writer *w, const void *thing)
+{
+    const struct store_move *o = thing;
+    const struct copy_report *r = &o->report;
+    char hash[CONTENT_TEXT_MAX];
+    json_begin_object(w);
+    json_field_cstr(w, "from", buf_cstr(&o->from->name));
+    json_field_cstr(w, "to", buf_cstr(&o->to->name));
+    json_field_bool(w, "dry_run", o->options->dry_run);
+    put_number(w, "jobs", r->jobs);
+    put_number(w, "copied", r->copied);
+    put_number(w, "attempts", r->attempts);
+    put_number(w, "dead_letters", r->by_state[REDRIVE_STATE_DEAD_LETTER]);
+    json_key(w, "by_state");
+    json_begin_object(w);
+    for (int state = 0; state < REDRIVE_STATE_COUNT; state++)
+        put_number(w, redrive_state_name((enum redrive_state)state), r->by_state[state]);
+    json_end_object(w);
+    for (size_t i = 0; i < N_ROWS; i++)
+        put_number(w, ROWS[i].key, r->rows[ROWS[i].kind]);
+    put_number(w, "counters", r->counters);
+    put_number(w, "remembered_keys", r->remembered_keys);
+    put_number(w, "differing", r->differing);
+    put_number(w, "missing", r->missing);
+    put_number(w, "other_differences", r->others);
+    json_field_cstr(w, "difference", r->difference[0] ? r->difference : NULL);
+    json_field_cstr(w, "hash_from", content_text(&r->from, hash));
+    json_field_cstr(w, "hash_to", o->options->dry_run ? NULL : content_text(&r->to, hash));
+    json_field_double(w, "seconds", (double)o->took_ms / 1000);
+    json_end_object(w);
+}
+
+static void move_as_text(struct buf *out, const struct term *term, const void *thing)
+{
+    const struct store_move *o = thing;
+    const struct copy_report *r = &o->report;
+    char span[FIGURE_MAX], hash[CONTENT_TEXT_MAX];
+    const bool dry_run = o->options->dry_run;
+    (void)term;
+    buf_printf(out, "%s %" PRIu64 " job%s", dry_run ? "would move" : "moved",
+               dry_run ? r->jobs : r->copied, (dry_run ? r->jobs : r->copied) == 1 ? "" : "s");
+    if (!dry_run && r->copied + r->missing < r->jobs)
+        buf_printf(out, ", %" PRIu64 " were there already,", r->jobs - r->copied - r->missing);
+    buf_puts(out, " from ");
+    text_add_clean(out, buf_str(&o->from->name));
+    buf_puts(out, " to ");
+    text_add_clean(out, buf_str(&o->to->name));
+    if (!dry_run)
+        buf_printf(out, " in %s", figure_span(o->took_ms, span));
+    buf_printf(out, "\n  jobs %" PRIu64 ", attempts %" PRIu64 ", dead letters %" PRIu64 "\n ",
+               r->jobs, r->attempts, r->by_state[REDRIVE_STATE_DEAD_LETTER]);
+    for (size_t i = 0; i < N_ROWS; i++)
+        buf_printf(out, " %s %" PRIu64 ",", ROWS[i].text, r->rows[ROWS[i].kind]);
+    buf_printf(out, " counters %" PRIu64 ", remembered keys %" PRIu64 "\n", r->counters,
+               r->remembered_keys);
+    buf_printf(out, "  hash %s", content_text(&r->from, hash));
+    if (!dry_run)
+        buf_puts(out, copy_is_same(r) ? ", checked in both" : ", not the same in both");
+    buf_putc(out, '\n');
+}
+
+static int print_move(struct cli *cli, const struct store_move *o, struct redrive_err *err)
+{
+    const struct copy_report *r = &o->report;
+    int rc = cli_show(cli, o, move_as_json, move_as_text, err);
+    if (rc < 0 || copy_is_same(r))
+        return rc;
+    err_set(err, REDRIVE_E_STATE,
+            "the destination is not as the source: %" PRIu64 " jobs differ, %" PRIu64
+            " are missing, %" PRIu64 " other differences",
+            r->differing, r->missing, r->others);
+    err_detail(err, "the first: %s", r->difference);
+    err_hint(err, "did a process use one of the stores meanwhile? Nothing was overwritten");
+    return REDRIVE_E_STATE;
+}
+
+/* ---- The command ----------------------------------------------------------------------------- */
+
+struct bar {
+    struct cli *cli;
+    struct progress progress;
+};
+
+static bool show(void *ctx, const char *phase, uint64_t done, uint64_t total)
+{
+    struct bar *bar = ctx;
+    progress_phase(&bar->progress, &bar->cli->err, phase, done, total);
+    return !interrupt_asked();
+}
+
+static int transfer(struct cli *cli, struct store_move *o, struct redrive_err *err)
+{
+    struct bar bar = {.cli = cli};
+    struct interrupt interrupt;
+    const int64_t started_ms = clock_monotonic_ms();
+    const struct copy_options options = {
+        .from = o->from->store,
+        .to = o->to->store,
+        .name = buf_cstr(&o->from->name),
+        .now_ms = clock_wall_ms(),
+        .dry_run = o->options->dry_run,
+        .despite_workers = o->options->force,
+        .into_existing = o->options->into_existing,
+        .progress = show,
+        .ctx = &bar,
+    };
+    interrupt_catch(&interrupt);
+    int rc = copy_run(&options, &o->report, err);
+    interrupt_release(&interrupt);
+    progress_clear(&bar.progress);
+    o->took_ms = clock_monotonic_ms() - started_ms;
+    return rc;
+}
+
+static int run_move(struct cli *cli, struct redrive_err *err)
+{
+    const struct move_options *options = invocation_options(&cli->invocation);
+    if (!options->from || !options->to) {
+        err_set(err, REDRIVE_E_USAGE, "%s is missing", options->from ? "--to" : "--from");
+        err_hint(err, "redrive move --from sqlite:old.db --to sqlite:new.db");
+        return REDRIVE_E_USAGE;
+    }
+    struct move_end from, to;
+    struct store_move move = {.options = options, .from = &from, .to = &to};
+    move_end_init(&from, options->from, "source");
+    move_end_init(&to, options->to, "destination");
+    int rc = move_ends_look(&from, &to, err);
+    if (rc == 0)
+        rc = move_ends_open(&from, &to, options->dry_run, options->force, err);
+    if (rc == 0)
+        rc = transfer(cli, &move, err);
+    if (rc == 0)
+        rc = print_move(cli, &move, err);
+    move_end_release(&from);
+    move_end_release(&to);
+    return rc;
+}
+
+const struct command cmd_move = {
+    .name = "move",
+    .summary = "copy everything from one store into another, and check it",
+    .description =
+        "Copies every job with its history, dead letters, breakers, limits, pauses, definitions "
+        "of tasks, the cron entries, counters and the keys that are unique for ever. The source is "
+        "only read: remove it when the new store is in use.\n"
+        "\n"
+        "Stop every process that uses one of the two stores first: a worker that is alive is a "
+        "reason to refuse. The copy goes in whole transactions, so that it may be interrupted "
+        "in any way; the same command then goes on with the rest. What the destination has is "
+        "never overwritten. At the end both stores are read again and compared, by counts and by "
+        "a hash over everything; the exit code is 1 when they differ, and what differs first is "
+        "named.",
+    .options = OPTIONS,
+    .options_size = sizeof(struct move_options),
+    .examples =
+        (const struct example[]){
+            {"redrive move --from sqlite:old.db --to sqlite:new.db --dry-run", "what is there?"},
+            {"redrive move --from sqlite:old.db --to sqlite:new.db", "copy and check"},
+            {"redrive move --from sqlite:a.db --to sqlite:all.db --into-existing",
+             "add to a store that has jobs already"},
+            {0},
+        },
+    .run = run_move,
+};
