@@ -93,6 +93,28 @@ example-spark: wheel
 install: $(BUILD)/build.ninja
 	@tools/install $(BUILD) "$(PREFIX)" "$(DESTDIR)"
 
+.PHONY: dist sbom deb test-packages
+# The committed sources as a tarball: the same commit gives the same bytes.
+dist:
+	@tools/dist $(BUILD)
+
+# The bill of materials of what is installed.
+sbom: all
+	@tools/sbom $(BUILD)/redrive.spdx.json $(BUILD)/redrive $(BUILD)/libredrive.so $(BUILD)/libredrive-queue.so
+	@echo $(BUILD)/redrive.spdx.json
+
+# Debian packages; packaging/README.md says how they are made.
+deb: $(BUILD)/build.ninja
+	@tools/bootstrap build packages
+	@tools/deb $(BUILD)
+
+# Build them, install them in a throw-away root, start the service, and purge them.
+test-packages: all deb
+	@REDRIVE_BUILD=$(CURDIR)/$(BUILD) REDRIVE_BIN=$(CURDIR)/$(BUILD)/redrive PYTHONDONTWRITEBYTECODE=1 \
+		/usr/bin/python3 -m pytest -q -rs -p no:cacheprovider tests/deb
+	@REDRIVE_BUILD=$(CURDIR)/$(BUILD) REDRIVE_BIN=$(CURDIR)/$(BUILD)/redrive PYTHONDONTWRITEBYTECODE=1 \
+		/usr/bin/python3 -m pytest -q -rs -p no:cacheprovider tests/packaging
+
 bench:
 	@tools/bootstrap build bench
 	@tools/bench $(BUILD) $(if $(QUICK),--quick)
@@ -165,6 +187,11 @@ help:
 	@echo '                tests of redrive.spark on Spark and Delta, from PyPI and Maven'
 	@echo 'make example-spark'
 	@echo '                a pipeline of records on Spark under a moving clock, drawn as SVG'
+	@echo 'make dist       the committed sources as build/dist/redrive-VERSION.tar.xz'
+	@echo 'make deb        Debian packages, in build/deb/'
+	@echo 'make sbom       the bill of materials (SPDX), as build/redrive.spdx.json'
+	@echo 'make test-packages'
+	@echo '                build the Debian packages, install, start and purge them in a throw-away root'
 	@echo 'make format     apply the house format'
 	@echo 'make coverage   line and branch coverage of base and core; ALL=1: of all; writes build-coverage/'
 	@echo 'make asan tsan  the unit suite under sanitizers'
