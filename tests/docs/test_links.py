@@ -8,7 +8,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")]
-for folder in ("docs", "examples", "src", "tests", "bench", "tools", "web"):
+for folder in ("docs", "examples", "src", "tests", "bench", "tools", "web", "packaging"):
     PAGES += sorted((ROOT / folder).rglob("*.md"))
 
 
