@@ -1,3 +1,4 @@
+/* committer.c - one thread that owns an engine, and many that hand it operations. */
 #include "engine/committer.h"
 
 #include <pthread.h>
@@ -7,15 +8,13 @@
 #include "base/err.h"
 #include "base/os/thread.h"
 #include "base/time/clock.h"
-#include "engine/clock/tick.h"
-#include "engine/linger.h"
 #include "engine/watcher.h"
 
 /* The longest sleep, so that a wall clock that was set is noticed. */
 #define SLEEP_MAX_MS 60000
 
-/* A committer that has been at the same work for so long hangs, it seems: time is not for it to
- * keep. */
+/* A committer that has been at the same work for so long hangs, it seems, and must not stay the
+ * leader. */
 #define HANGS_MS 3000
 
 /* A committer that has had nothing to do for so long is idle. */
@@ -23,7 +22,7 @@
 
 struct committer {
     struct engine *engine;
-    struct watcher *watcher; /* NULL: nobody else uses the store */
+    struct watcher *watcher; /* NULL: no other process uses the store */
     void (*on_ready)(void *ctx);
     void *ready_ctx;
     pthread_t thread;
@@ -38,9 +37,48 @@ struct committer {
     bool is_leader;        /* for all processes */
     int64_t busy_since_ms; /* monotonic: with operations or a tick; 0: it is not */
 
-    struct linger linger; /* the thread's own */
-    int64_t used_ms;      /* likewise, monotonic: when the store last had something to do */
+    struct batch_wait wait; /* the thread's own */
+    int64_t used_ms;        /* likewise, monotonic: when the store last had something to do */
 };
+
+/* ---- Waiting for more operations ------------------------------------------------------------- */
+
+/* A transaction that takes so long waits for a network or a disk, whatever is in it. */
+#define FAR_US 300
+
+/* The part of a transaction's time that may be waited. */
+#define PART   4
+#define MAX_US 1000
+
+/* So often it is tried whether more come back than is known. */
+#define TRY_EVERY 16
+
+void batch_wait_answered(struct batch_wait *w, size_t n_left, size_t n_answered, int64_t took_us,
+                         int64_t now_us)
+{
+    const int64_t part_us = took_us / PART;
+    w->n_left = n_left;
+    w->n_answered = n_answered;
+    w->until_us = took_us < FAR_US ? 0 : now_us + (part_us < MAX_US ? part_us : MAX_US);
+    if (w->until_us == 0)
+        w->n_back = 0;
+}
+
+size_t batch_wait_enough(struct batch_wait *w, int64_t now_us)
+{
+    if (now_us >= w->until_us) { /* they have stayed away */
+        w->n_back = 0;
+        return 0;
+    }
+    const bool tries = w->n_asked++ % TRY_EVERY == 0;
+    const size_t n_back = tries || w->n_back > w->n_answered ? w->n_answered : w->n_back;
+    return n_back == 0 ? 0 : w->n_left + n_back;
+}
+
+void batch_wait_learn(struct batch_wait *w, size_t n_waiting)
+{
+    w->n_back = n_waiting > w->n_left ? n_waiting - w->n_left : 0;
+}
 
 /* ---- The thread ------------------------------------------------------------------------------ */
 
@@ -62,17 +100,17 @@ static void sleep_for_ms(struct committer *c, int64_t wait_ms)
     sleep_until_us(c, monotonic_us() + (wait_ms < SLEEP_MAX_MS ? wait_ms : SLEEP_MAX_MS) * 1000);
 }
 
-/* Waits for others to go along. The mutex is held. */
-static void linger(struct committer *c)
+/* Waits for operations that are about to come. The mutex is held. */
+static void wait_for_more(struct committer *c)
 {
-    const size_t enough = linger_for(&c->linger, monotonic_us());
+    const size_t enough = batch_wait_enough(&c->wait, monotonic_us());
     if (c->n_waiting == 0 || enough == 0)
         return;
     c->enough = enough;
-    while (c->n_waiting < enough && !c->stopping && monotonic_us() < c->linger.until_us)
-        sleep_until_us(c, c->linger.until_us);
+    while (c->n_waiting < enough && !c->stopping && monotonic_us() < c->wait.until_us)
+        sleep_until_us(c, c->wait.until_us);
     c->enough = 1;
-    linger_learn(&c->linger, c->n_waiting);
+    batch_wait_learn(&c->wait, c->n_waiting);
 }
 
 /* Takes what has gathered, up to a transaction's worth. The mutex is held. */
@@ -92,8 +130,8 @@ static void take(struct committer *c, struct op_batch *batch)
     }
 }
 
-/* On a store with one writer a transaction may have waited for others, and what has come meanwhile
- * need not wait for them again. */
+/* On a store with one writer a transaction may have waited for other processes; operations that
+ * have come meanwhile join it. */
 static void gather(struct op_batch *batch)
 {
     struct committer *c = batch->ctx;
@@ -108,7 +146,7 @@ static void answer(struct op *const *ops, size_t n)
         ops[i]->done(ops[i], ops[i]->done_ctx);
 }
 
-/* A tick is due by the clock, or because others may have something for it. */
+/* A tick is due by the clock, or because other processes have notified of something. */
 static bool wants_tick(const struct committer *c)
 {
     return c->notification & STORE_NOTIFY_TIME ||
@@ -129,9 +167,9 @@ static int64_t next_ms(const struct committer *c)
 static void tick(struct committer *c)
 {
     int64_t next_ms;
-    /* A failure has been logged, and it is tried again soon, here or elsewhere. */
+    /* A failure has been logged; this process or another tries again soon. */
     if (engine_tick(c->engine, &next_ms, NULL) < 0)
-        watcher_give_time_back(c->watcher);
+        watcher_give_up_lead(c->watcher);
 }
 
 /* The mutex is held. True when there is something to do. */
@@ -167,7 +205,8 @@ static void rest(struct committer *c, int64_t wait_ms)
     }
 }
 
-/* What a store does when it is idle and others wait for: at the end there is no idle time. */
+/* Upkeep that a store does when idle, and that other processes wait for: there is no idle time at
+ * the end. */
 static void last_upkeep(const struct committer *c)
 {
     struct store *store = engine_store(c->engine);
@@ -180,11 +219,11 @@ static void apply(struct committer *c, struct op_batch *batch)
     const int64_t since_us = monotonic_us();
     if (batch->n == 0)
         return;
-    engine_expect(c->engine, c->linger.n_back > 0);
+    engine_expect(c->engine, c->wait.n_back > 0);
     engine_apply_batch(c->engine, batch);
     const int64_t now_us = monotonic_us();
     pthread_mutex_lock(&c->mutex);
-    linger_answered(&c->linger, c->n_waiting, batch->n, now_us - since_us, now_us);
+    batch_wait_answered(&c->wait, c->n_waiting, batch->n, now_us - since_us, now_us);
     pthread_mutex_unlock(&c->mutex);
 }
 
@@ -195,12 +234,12 @@ static void *run(void *arg)
     pthread_mutex_lock(&c->mutex);
     while (!c->stopping || !list_empty(&c->waiting)) {
         engine_set_leader(c->engine, c->is_leader);
-        /* Whoever stops has no time for what time asks for. */
+        /* One that stops makes no more ticks. */
         bool is_time = wants_tick(c) && !c->stopping;
         bool outside = c->notification & (STORE_NOTIFY_READY | STORE_NOTIFY_TIME);
         c->notification = 0;
         struct op_batch batch = {.ops = ops, .gather = gather, .ctx = c};
-        linger(c);
+        wait_for_more(c);
         take(c, &batch);
         c->busy_since_ms = clock_monotonic_ms();
         pthread_mutex_unlock(&c->mutex);
@@ -242,8 +281,8 @@ static void hear(void *ctx, uint32_t notification, bool is_leader)
     pthread_mutex_unlock(&c->mutex);
 }
 
-/* Likewise. One that stops ticks no more; one whose connection hangs cannot, for as long as the
- * time-out of its store. Another process must be free to. */
+/* Likewise. A committer that stops makes no more ticks; one whose connection hangs can make none
+ * until its store times out. Then another process must be able to lead. */
 static bool can_lead(void *ctx)
 {
     struct committer *c = ctx;

@@ -1,3 +1,4 @@
+/* running.c - what an engine remembers of the jobs that it has started. */
 #include "engine/running.h"
 
 #include <stdlib.h>

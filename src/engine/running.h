@@ -2,7 +2,7 @@
  *
  * While a job runs under a token nothing changes in its row that a settlement looks at, so the row
  * need not be read again: the store refuses a token that no longer holds. Payloads are not kept.
- * This is a help and no more: what is not here is read from the store.
+ * This only saves reads: what is not here is read from the store.
  */
 #ifndef ENGINE_RUNNING_H
 #define ENGINE_RUNNING_H
@@ -10,7 +10,7 @@
 #include "base/mem/map.h"
 #include "store/job.h"
 
-/* When there are more, all are forgotten: most of them have been settled by others. */
+/* When there are more, all are forgotten: most of them have been settled by other processes. */
 #define RUNNING_MAX 65536
 
 struct running_job;
@@ -32,8 +32,7 @@ void running_drop(struct running *running, int64_t seq);
  * running_rollback. */
 const struct job *running_take(struct running *running, int64_t seq, uint64_t token);
 
-/* The transaction has ended: it has come to something, or to nothing, and is perhaps tried again.
- */
+/* The transaction has ended: it was committed, or rolled back and is perhaps tried again. */
 void running_commit(struct running *running);
 void running_rollback(struct running *running);
 

@@ -1,8 +1,10 @@
+/* store_status.c - how the store is doing, and when a transaction that failed is tried again. */
 #include "engine/store_status.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "base/err.h"
 #include "base/time/clock.h"
@@ -145,4 +147,41 @@ const char *store_status_kind_name(int code, char out[32])
         if (*c >= 'A' && *c <= 'Z')
             *c = (char)(*c + ('a' - 'A'));
     return out;
+}
+
+/* ---- Trying again ---------------------------------------------------------------------------- */
+
+#define MOST_TRIES      50
+#define MOST_MS         5000
+#define SLEEP_MAX_MS    32
+#define NANOS_IN_MILLIS 1000000
+
+static void sleep_before_try(const struct conflict *c)
+{
+    if (c->tries < 2)
+        return;
+    const uint64_t most_ms = c->tries < 5 ? UINT64_C(1) << c->tries : SLEEP_MAX_MS;
+    const struct timespec sleep = {.tv_nsec = (long)rng_below(c->rng, most_ms * NANOS_IN_MILLIS)};
+    nanosleep(&sleep, NULL);
+}
+
+void conflict_init(struct conflict *c, struct rng *rng)
+{
+    *c = (struct conflict){.rng = rng, .started_ms = clock_monotonic_ms()};
+}
+
+bool conflict_try(struct conflict *c)
+{
+    if (c->tries == MOST_TRIES || (c->tries > 0 && clock_monotonic_ms() - c->started_ms >= MOST_MS))
+        return false;
+    sleep_before_try(c);
+    c->tries++;
+    return true;
+}
+
+int64_t store_wait_after_ms(int64_t last_ms)
+{
+    if (last_ms >= STORE_WAIT_MAX_MS / 2)
+        return STORE_WAIT_MAX_MS;
+    return last_ms * 2 > STORE_WAIT_MIN_MS ? last_ms * 2 : STORE_WAIT_MIN_MS;
 }

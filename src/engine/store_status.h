@@ -1,13 +1,13 @@
-/* store_status.h - how the store is doing, as far as transactions have shown.
+/* store_status.h - how the store is doing, and when a transaction that failed is tried again.
  *
- * The thread that owns the engine tells of each transaction; any thread may look, and never waits
- * for the store. The log is told when transactions begin to fail, now and then while they do, and
- * when they work again; each failure is counted by the kind of its error.
+ * The thread that owns the engine tells of each transaction; any thread may ask, and never waits
+ * for the store. A log line is written when transactions begin to fail, now and then while they do,
+ * and when they work again; each failure is counted by the kind of its error.
  *
- * A transaction that only looks proves that a store answers, and not that it can be written to:
- * after a failure in writing it takes a commit, or STORE_STATUS_QUIET_MS without another failure,
- * to be well again. What is the fault of whoever asked (too big, out of range) is counted, and no
- * more.
+ * A transaction that only reads proves that a store answers, and not that it can be written to:
+ * after a failed write the store counts as failing until a commit has worked, or
+ * STORE_STATUS_QUIET_MS have passed without another failure. Errors of the caller (too big, out of
+ * range) are counted and nothing more.
  */
 #ifndef ENGINE_STORE_STATUS_H
 #define ENGINE_STORE_STATUS_H
@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "base/os/log.h"
+#include "base/rng.h"
 #include "redrive.h"
 
 #define STORE_STATUS_QUIET_MS 60000
@@ -27,7 +28,7 @@ struct store_status;
 /* What is known of the store. */
 struct store_status_view {
     bool is_failing;
-    bool is_away;     /* a server that no transaction can reach: who needs it waits in vain */
+    bool is_away;     /* a server that no transaction can reach */
     int64_t since_ms; /* wall time of the first failure in a row; 0: it is not failing */
     int64_t heard_ms; /* wall time of the last transaction that went well; 0: there was none */
     int64_t busy_ms;  /* how long the transaction in hand has taken so far; 0: there is none */
@@ -35,8 +36,8 @@ struct store_status_view {
     uint64_t errors[STORE_STATUS_KINDS]; /* by code: errors[-code] */
 };
 
-/* NULL when there is no memory. `log` is borrowed and may be NULL. Only of a store behind a server
- * is it said that it is away: one that others lock can still be read. */
+/* NULL when there is no memory. `log` is borrowed and may be NULL. Only a store behind a server can
+ * be away: a file that other processes lock can still be read. */
 struct store_status *store_status_new(const struct log *log, bool has_server);
 void store_status_free(struct store_status *store_status);
 
@@ -49,7 +50,7 @@ void store_status_worked(struct store_status *store_status, bool wrote);
 void store_status_failed(struct store_status *store_status, bool began,
                          const struct redrive_err *err);
 
-/* ---- For everybody --------------------------------------------------------------------------- */
+/* ---- For any thread -------------------------------------------------------------------------- */
 
 void store_status_read(struct store_status *store_status, struct store_status_view *ret);
 /* Whether the store is known to be away; then `err` says why. */
@@ -57,5 +58,36 @@ bool store_status_is_away(struct store_status *store_status, struct redrive_err 
 
 /* "io", "denied": a short word for an error code, as metrics have it. */
 const char *store_status_kind_name(int code, char out[32]);
+
+/* ---- Trying again ---------------------------------------------------------------------------- */
+
+/* How often a transaction is tried that other processes get in the way of.
+ *
+ *     struct conflict conflict;
+ *     conflict_init(&conflict, rng);
+ *     while (conflict_try(&conflict))
+ *         … make the transaction; return unless it met another …
+ *     … it is given up …
+ *
+ * A few processes that all change the same row need a few tries; from the third try on they also
+ * sleep for a random moment, so that one of them gets through. A try may last as long as a store
+ * waits for a lock, and all callers wait with it: then a transaction is given up after about one
+ * such wait.
+ */
+struct conflict {
+    struct rng *rng; /* borrowed */
+    int tries;
+    int64_t started_ms; /* monotonic */
+};
+
+void conflict_init(struct conflict *conflict, struct rng *rng);
+/* Whether to try, at first or again; sleeps before a later try. */
+bool conflict_try(struct conflict *conflict);
+
+/* How long to leave a failing store alone before it is tried again, after a wait of `last_ms` (0:
+ * there was none): twice as long, within these bounds. */
+#define STORE_WAIT_MIN_MS 100
+#define STORE_WAIT_MAX_MS 5000
+int64_t store_wait_after_ms(int64_t last_ms);
 
 #endif

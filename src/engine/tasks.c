@@ -1,10 +1,11 @@
+/* tasks.c - the definitions of tasks that processes share. */
 #include "engine/tasks.h"
 
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "engine/clock/retention.h"
-#include "engine/private.h"
+#include "engine/rows.h"
+#include "engine/state.h"
 
 #define ROW_MAX_BYTES (1024u * 1024)
 
@@ -25,16 +26,17 @@ static void task_free(struct published_task *task)
     free(task);
 }
 
-void published_init(struct published_tasks *tasks, uint64_t seed)
+void tasks_release(struct engine *e)
 {
-    map_init(&tasks->by_name, seed);
+    MAP_FOREACH (&e->published, slot)
+        task_free(slot->value);
+    map_release(&e->published);
 }
 
-void published_release(struct published_tasks *tasks)
+/* Which dead letters are removed when depends on the tasks: the sweep starts anew. */
+static void restart_sweep(struct engine *e)
 {
-    MAP_FOREACH (&tasks->by_name, slot)
-        task_free(slot->value);
-    map_release(&tasks->by_name);
+    e->n_sweep_marks = 0;
 }
 
 static bool is_declared(const struct engine *e, struct str name)
@@ -45,10 +47,10 @@ static bool is_declared(const struct engine *e, struct str name)
 /* A row that cannot be read was written by a version that knows more: the defaults hold then. */
 static int take_row(struct engine *e, const struct shared_row *row, struct redrive_err *err)
 {
-    struct published_task *task = map_get(&e->published.by_name, row->key);
+    struct published_task *task = map_get(&e->published, row->key);
     if (!task) {
         task = calloc(1, sizeof *task);
-        if (!task || map_put(&e->published.by_name, row->key, task) < 0) {
+        if (!task || map_put(&e->published, row->key, task) < 0) {
             free(task);
             return err_nomem(err);
         }
@@ -57,7 +59,7 @@ static int take_row(struct engine *e, const struct shared_row *row, struct redri
     if (task->version == row->version)
         return 0;
     struct redrive_err why = {0};
-    retention_forget(e);
+    restart_sweep(e);
     parsed_task_free(task->box);
     task->box = NULL;
     task->version = row->version;
@@ -67,14 +69,15 @@ static int take_row(struct engine *e, const struct shared_row *row, struct redri
     return 0;
 }
 
-/* A map allows no change while one walks over it: what is gone is kept, but holds no more. */
+/* A map must not change during a walk: a task whose row is gone stays in it without a definition.
+ */
 static void forget_unseen(struct engine *e)
 {
-    MAP_FOREACH (&e->published.by_name, slot) {
+    MAP_FOREACH (&e->published, slot) {
         struct published_task *task = slot->value;
         if (!task->seen) {
             if (task->box)
-                retention_forget(e);
+                restart_sweep(e);
             parsed_task_free(task->box);
             *task = (struct published_task){0};
         }
@@ -82,7 +85,7 @@ static void forget_unseen(struct engine *e)
     }
 }
 
-int published_load(struct engine *e, struct redrive_err *err)
+int tasks_load(struct engine *e, struct redrive_err *err)
 {
     struct shared_page page = {0};
     int rc = e->ops->shared_list(e->store, SHARED_TASK, TASK_TENANT, &page, err);
@@ -98,9 +101,9 @@ int published_load(struct engine *e, struct redrive_err *err)
 const struct config_task *task_in_force(const struct engine *e, struct str name)
 {
     const struct config_task *own = engine_task(e, name);
-    if (*own->name || e->published.by_name.count == 0)
+    if (*own->name || e->published.count == 0)
         return own;
-    const struct published_task *task = map_get(&e->published.by_name, name);
+    const struct published_task *task = map_get(&e->published, name);
     return task && task->box ? parsed_task_get(task->box) : own;
 }
 
@@ -108,12 +111,12 @@ const struct config_task **tasks_in_force(struct engine *e, size_t *ret_n)
 {
     const struct config *config = e->options.config;
     const size_t n_own = config ? config->n_tasks : 0;
-    const struct config_task **tasks = arena_array(
-        &e->arena, n_own + e->published.by_name.count + 1, sizeof(const struct config_task *));
+    const struct config_task **tasks =
+        arena_array(&e->arena, n_own + e->published.count + 1, sizeof(const struct config_task *));
     size_t n = 0;
     for (size_t i = 0; tasks && i < n_own; i++)
         tasks[n++] = &config->tasks[i];
-    MAP_FOREACH (&e->published.by_name, slot) {
+    MAP_FOREACH (&e->published, slot) {
         const struct published_task *task = slot->value;
         if (tasks && task->box)
             tasks[n++] = parsed_task_get(task->box);
@@ -124,22 +127,14 @@ const struct config_task **tasks_in_force(struct engine *e, size_t *ret_n)
 
 /* ---- Publishing ------------------------------------------------------------------------------ */
 
-static const struct shared_row *find_row(const struct shared_page *page, const char *name)
-{
-    for (size_t i = 0; i < page->n; i++)
-        if (str_is(page->rows[i].key, name))
-            return &page->rows[i];
-    return NULL;
-}
-
 static int publish_one(struct engine *e, const struct config_task *task,
                        const struct shared_page *page, struct publish_op *op,
                        struct redrive_err *err)
 {
-    const struct shared_row *there = find_row(page, task->name);
-    struct move_result result = {0};
+    const struct shared_row *there = shared_row_find(page, str_of(task->name));
     struct json_writer w;
     struct buf value;
+    bool won = false;
     int rc = 0;
     buf_init(&value, ROW_MAX_BYTES);
     json_writer_init(&w, &value);
@@ -155,12 +150,8 @@ static int publish_one(struct engine *e, const struct config_task *task,
             .value = buf_str(&value),
             .version = there ? there->version : 0,
         };
-        rc = e->ops->shared_put(e->store, &row, 1, &result, err);
-        if (rc == 0 && result.code == 0) {
-            op->n_changed++;
-            e->puts++;
-            e->touched = true;
-        }
+        rc = shared_row_put(e, &row, &won, err);
+        op->n_changed += won;
     }
     buf_release(&value);
     return rc;

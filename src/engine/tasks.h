@@ -3,29 +3,22 @@
  * A process that works publishes the tasks of its configuration as shared rows, one a task, when it
  * starts. A process whose configuration does not have a task goes by what was published: its jobs
  * get the queue, policy, breaker and limits that their task has elsewhere. Its own configuration
- * always comes first. Of processes that disagree the one that started last is heard; a task that
- * nobody declares any more stays as it was.
+ * always comes first. Where processes publish different definitions the one that started last wins;
+ * a task that no process declares any more stays as it was.
  *
- * How a task is run is not published: that concerns only whoever runs it.
+ * How a task is run is not published: only the process that runs it needs to know.
  */
 #ifndef ENGINE_TASKS_H
 #define ENGINE_TASKS_H
 
-#include "base/mem/map.h"
 #include "config/config.h"
-#include "engine/transaction.h"
+#include "engine/op.h"
 
 struct engine;
 
-struct published_tasks {
-    struct map by_name; /* of struct published_task */
-};
-
-void published_init(struct published_tasks *tasks, uint64_t seed);
-void published_release(struct published_tasks *tasks);
-
 /* Reads the rows that have changed. */
-int published_load(struct engine *e, struct redrive_err *err);
+int tasks_load(struct engine *e, struct redrive_err *err);
+void tasks_release(struct engine *e);
 
 /* The definition that holds: the configuration's, the published one, or the defaults. For the
  * thread that owns the engine; it holds until the transaction ends. */

@@ -1,13 +1,19 @@
-#include "engine/transaction.h"
+/* transaction.c - runs operations as one transaction of the store; again, or one by one, after a
+ * failure. */
+#include "engine/engine.h"
 
 #include "base/err.h"
 #include "base/time/clock.h"
 #include "engine/clock/retention.h"
-#include "engine/conflict.h"
-#include "engine/private.h"
+#include "engine/clock/alert.h"
+#include "engine/clock/cron_entries.h"
+#include "engine/gates/gates.h"
+#include "engine/state.h"
+#include "engine/tasks.h"
 
-/* A transaction that others get in the way of is given up after some seconds (conflict.h), and
- * everybody waits with it: operations are no longer tried one by one after a few of these. */
+/* A transaction that conflicts with other processes is given up after some seconds
+ * (store_status.h), and all callers wait for it: after a few of these, operations are no longer
+ * tried one by one. */
 #define ALONE_MS 20000
 
 /* When to try again after no transaction could be begun. */
@@ -34,7 +40,7 @@ static void start_clean(struct engine *e)
     e->n_ahead = 0;
 }
 
-/* Lets the store look for the jobs that those will ask for who are served by this transaction. */
+/* Lets the store look for the jobs that callers served by this transaction will ask for next. */
 static void look_ahead(struct engine *e)
 {
     if (!e->ahead || !e->ops->look_ahead)
@@ -45,7 +51,7 @@ static void look_ahead(struct engine *e)
     e->ops->look_ahead(e->store, &filter);
 }
 
-/* Operations that may all be made together with others of their kind. */
+/* Operations that all have a kind: those of one kind are made together. */
 static int make_together(struct engine *e, struct op *const *ops, size_t n, struct redrive_err *err)
 {
     struct op **alike = arena_array(&e->arena, n, sizeof(struct op *));
@@ -101,18 +107,18 @@ static uint32_t notification_of(const struct engine *e)
 
 static bool asks(const struct op_batch *batch)
 {
+    bool asks = false;
     for (size_t i = 0; i < batch->n; i++)
-        if (batch->ops[i]->asks)
-            return true;
-    return false;
+        asks |= batch->ops[i]->asks;
+    return asks;
 }
 
 static bool looks(const struct op_batch *batch)
 {
+    bool looks = false;
     for (size_t i = 0; i < batch->n; i++)
-        if (batch->ops[i]->looks)
-            return true;
-    return false;
+        looks |= batch->ops[i]->looks;
+    return looks;
 }
 
 static int begin(struct engine *e, bool asks_server, int64_t *ret_version, struct redrive_err *err)
@@ -155,6 +161,39 @@ static void tell_committed(const struct engine *e, const struct op_batch *batch)
     }
 }
 
+/* Reads what processes share again if it has changed. */
+static int refresh(struct engine *e, int64_t shared_version, struct redrive_err *err)
+{
+    if (shared_version == STORE_VERSION_UNKNOWN)
+        gates_distrust(&e->gates);
+    else if (e->shared_seen == shared_version)
+        return gates_count_slots(e, err);
+    e->shared_seen = -1;
+    int rc = gates_load(e, err);
+    if (rc == 0)
+        rc = cron_entries_load(e, err);
+    if (rc == 0)
+        rc = tasks_load(e, err);
+    if (rc == 0)
+        e->shared_seen = shared_version;
+    return rc < 0 ? rc : gates_count_slots(e, err);
+}
+
+/* The transaction is lost: forgets everything that can be read again. */
+static void forget(struct engine *e)
+{
+    gates_rollback(&e->gates);
+    cron_entries_forget(&e->cron_entries);
+    retention_undo(e);
+    e->shared_seen = -1;
+    e->n_events = 0;
+    e->cancels_ms = 0;
+    /* The times that were found may be wrong. A process that is not the leader need not find them
+     * again. */
+    if (e->is_leader)
+        e->wake_ms = 0;
+}
+
 static int run_transaction(struct engine *e, struct op_batch *batch, enum stage *ret_stage,
                            struct redrive_err *err)
 {
@@ -165,7 +204,7 @@ static int run_transaction(struct engine *e, struct op_batch *batch, enum stage 
     if (rc < 0)
         return rc;
     *ret_stage = STAGE_MOVES;
-    rc = engine_refresh(e, version, err);
+    rc = refresh(e, version, err);
     if (rc == 0)
         rc = make_moves(e, batch->ops, batch->n, err);
     if (rc == 0 && e->touched) {
@@ -180,7 +219,7 @@ static int run_transaction(struct engine *e, struct op_batch *batch, enum stage 
         *ret_stage = STAGE_CONFLICT;
     if (rc < 0) {
         running_rollback(&e->running);
-        engine_forget(e);
+        forget(e);
         return rc;
     }
     running_commit(&e->running);
@@ -194,7 +233,7 @@ static int run_transaction(struct engine *e, struct op_batch *batch, enum stage 
     return 0;
 }
 
-/* What was in the way the last time says the most. */
+/* The error of the last try says the most. */
 static int given_up(const struct conflict *conflict, struct redrive_err *err)
 {
     const struct redrive_err last = *err;
@@ -203,8 +242,8 @@ static int given_up(const struct conflict *conflict, struct redrive_err *err)
     return REDRIVE_E_IO;
 }
 
-static int run_until_alone(struct engine *e, struct op_batch *batch, enum stage *ret_stage,
-                           struct redrive_err *err)
+static int run_despite_conflicts(struct engine *e, struct op_batch *batch, enum stage *ret_stage,
+                                 struct redrive_err *err)
 {
     struct conflict conflict;
     int rc = 0;
@@ -227,8 +266,8 @@ static void fail_all(struct op *const *ops, size_t n, const struct redrive_err *
     }
 }
 
-/* Nobody else's turn would go better. */
-static bool nobody_can(enum stage stage, int code)
+/* Every other operation would fail in the same way. */
+static bool fails_for_all(enum stage stage, int code)
 {
     return stage == STAGE_BEGIN || (stage == STAGE_COMMIT && code == REDRIVE_E_IO);
 }
@@ -237,7 +276,7 @@ static int run_or_tell(struct engine *e, struct op_batch *batch, enum stage *ret
                        struct redrive_err *err)
 {
     store_status_begins(e->store_status);
-    int rc = run_until_alone(e, batch, ret_stage, err);
+    int rc = run_despite_conflicts(e, batch, ret_stage, err);
     if (rc == 0) {
         store_status_worked(e->store_status, e->touched);
         return 0;
@@ -245,7 +284,7 @@ static int run_or_tell(struct engine *e, struct op_batch *batch, enum stage *ret
     err->code = rc;
     if (*ret_stage == STAGE_COMMIT && rc == REDRIVE_E_IO && !store_base(e->store)->is_rolled_back)
         err_hint(err, "it may or may not have happened: look before you repeat it");
-    if (batch->n <= 1 || nobody_can(*ret_stage, rc)) {
+    if (batch->n <= 1 || fails_for_all(*ret_stage, rc)) {
         store_status_failed(e->store_status, *ret_stage != STAGE_BEGIN, err);
         fail_all(batch->ops, batch->n, err);
     }
@@ -273,7 +312,7 @@ void engine_apply_batch(struct engine *e, struct op_batch *batch)
     struct redrive_err err = {0};
     enum stage stage;
     int rc = run_or_tell(e, batch, &stage, &err);
-    if (rc < 0 && batch->n > 1 && !nobody_can(stage, rc))
+    if (rc < 0 && batch->n > 1 && !fails_for_all(stage, rc))
         apply_one_by_one(e, batch->ops, batch->n);
 }
 

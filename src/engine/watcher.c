@@ -1,3 +1,4 @@
+/* watcher.c - a thread that hears what other processes do to the store. */
 #include "engine/watcher.h"
 
 #include <pthread.h>
@@ -15,12 +16,12 @@
 #define WATCH_MS 50
 #define AGAIN_MS 250
 
-/* How often to look, and how long one stays the leader who no longer does. */
+/* How often to look, and how long a process stays the leader that no longer looks. */
 #define LOOK_MS 1000
 #define KEEP_MS 3000
 
-/* More than so many follow at different moments: each has about so long for itself, which is what
- * it takes to ask for the store and find nothing, and nobody waits longer than the last. */
+/* When more than AT_ONCE processes claim, they follow at different moments: APART_US each, which is
+ * about what a claim without jobs takes, and none waits longer than PAUSE_MAX_US. */
 #define AT_ONCE      2
 #define APART_US     1000
 #define PAUSE_MAX_US 100000
@@ -33,7 +34,7 @@ struct watcher {
     struct store_election election; /* as of the last look */
     int64_t look_at_ms;             /* monotonic; INT64_MAX: never */
     atomic_bool stopping;
-    atomic_bool gives_back;
+    atomic_bool gives_up;
     atomic_bool claims;
 };
 
@@ -50,7 +51,7 @@ static void tell(struct watcher *w, uint32_t notification)
 static int look(struct watcher *w)
 {
     const bool is_able = !w->options.can_lead || w->options.can_lead(w->options.ctx);
-    const int64_t keep_ms = atomic_exchange(&w->gives_back, false) || !is_able ? 0 : KEEP_MS;
+    const int64_t keep_ms = atomic_exchange(&w->gives_up, false) || !is_able ? 0 : KEEP_MS;
     return w->ops->elect(w->options.store, keep_ms, atomic_load(&w->claims), &w->election, NULL);
 }
 
@@ -60,8 +61,8 @@ static void pause_us(int64_t us)
     nanosleep(&t, NULL);
 }
 
-/* Everybody has heard it, unless the store wakes few. What is left of it is looked for when it is
- * this one's turn. */
+/* All processes have heard it, unless the store wakes few. Each looks, at its own moment, whether
+ * jobs are left. */
 static uint32_t ready_in_turn(struct watcher *w)
 {
     const size_t n = w->election.claimers;
@@ -144,8 +145,8 @@ void watcher_claims(struct watcher *w)
         atomic_store(&w->claims, true);
 }
 
-void watcher_give_time_back(struct watcher *w)
+void watcher_give_up_lead(struct watcher *w)
 {
     if (w)
-        atomic_store(&w->gives_back, true);
+        atomic_store(&w->gives_up, true);
 }

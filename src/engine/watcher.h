@@ -1,5 +1,5 @@
-/* watcher.h - a thread that hears what other processes do to the store, and passes on what concerns
- * this one.
+/* watcher.h - a thread that hears what other processes do to the store, and passes on what
+ * concerns this one.
  *
  * On a store that many processes share most notifications concern one of them, and all hear them.
  * If each asked for the store at once, a hundred idle workers would be a hundred times the load of
@@ -7,15 +7,15 @@
  *
  *   - of all processes one is the leader (store_ops.elect), and only that one is told that
  *     something waits for its time, or has been changed. Once a second it is told so in any case:
- *     others may have died with jobs in hand, whose leases nobody else has heard of;
- *   - that jobs are ready is told to few who wait for jobs, where the store can do that
+ *     a process may have died with jobs in hand, and no other has heard of their leases;
+ *   - that jobs are ready is told to few of the processes that wait, where the store can do that
  *     (STORE_WAKES_FEW). Elsewhere all hear it, and follow at different moments, the further apart
  *     the more claim, and only if the jobs are still there then. All of them together ask as often
  *     as a few would;
- *   - once a second everybody looks, so that notifications that were lost cost no more than that.
+ *   - once a second each process looks, so that a lost notification costs no more than that.
  *
- * Two processes need none of this, and follow at once. Where a store cannot be asked who is there,
- * all notifications are passed on, and each process is the leader.
+ * Two processes need none of this, and follow at once. Where a store cannot tell which processes
+ * there are, all notifications are passed on, and each process is the leader.
  */
 #ifndef ENGINE_WATCHER_H
 #define ENGINE_WATCHER_H
@@ -47,9 +47,8 @@ void watcher_stop(struct watcher *watcher);
 
 /* This process has begun to claim jobs. Any thread. */
 void watcher_claims(struct watcher *watcher);
-/* This process cannot be the leader, it seems: somebody else may try, if there is one. Any thread.
- */
-void watcher_give_time_back(struct watcher *watcher);
+/* This process cannot lead, it seems: another one may, if there is one. Any thread. */
+void watcher_give_up_lead(struct watcher *watcher);
 
 /* Whether a process on this store is the leader before it has looked. */
 bool watcher_leads_at_first(const struct store *store);

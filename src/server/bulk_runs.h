@@ -1,8 +1,9 @@
 /* bulk_runs.h - dead letters that are redriven at a rate, long after the request was answered.
  *
- * A run is a bulk (engine/verbs/bulk.h) whose chunks a timer paces. It holds no thread. When it is
- * stopped between two chunks nothing is half done: a job that was not redriven is still dead. Each
- * has a number; numbers go on rising when the process is restarted, so that none means two runs.
+ * A run is a bulk (engine/verbs/change.h) whose chunks a timer paces. It holds no thread. When it
+ * is stopped between two chunks nothing is half done: a job that was not redriven is still dead.
+ * Each has a number; numbers go on rising when the process is restarted, so that none means two
+ * runs.
  */
 #ifndef SERVER_BULK_RUNS_H
 #define SERVER_BULK_RUNS_H
@@ -10,7 +11,7 @@
 #include "base/json/writer.h"
 #include "base/os/log.h"
 #include "engine/committer.h"
-#include "engine/verbs/bulk.h"
+#include "engine/verbs/change.h"
 #include "server/timer.h"
 
 /* More at one time are refused. */

@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 #include "base/text/str.h"
-#include "engine/report/events.h"
+#include "engine/event.h"
 #include "redrive.h"
 
 #define EVENT_HUB_CAPACITY      10000

@@ -3,15 +3,15 @@
  *
  * A job is held from its claim on until it is settled, cancelled or taken back in this process, or
  * until its lease ends. It may have been settled at another server: what the store says of the
- * lease (engine/clock/leases.h) is put in with held_jobs_answer. Times are those of the engine. Any
+ * lease (engine/verbs/settle.h) is put in with held_jobs_answer. Times are those of the engine. Any
  * thread may call anything; NULL does nothing and holds nothing.
  */
 #ifndef SERVER_HELD_JOBS_H
 #define SERVER_HELD_JOBS_H
 
 #include "base/mem/arena.h"
-#include "engine/clock/leases.h"
-#include "engine/report/events.h"
+#include "engine/event.h"
+#include "engine/verbs/settle.h"
 
 /* Asked for at once: jobs are read with their payloads. */
 #define HELD_ASK_MAX 100

@@ -13,7 +13,7 @@
 #define SERVER_REMOTE_WORKERS_H
 
 #include "base/mem/arena.h"
-#include "engine/report/events.h"
+#include "engine/event.h"
 #include "engine/report/worker_row.h"
 
 #define REMOTE_WORKERS_MAX 1000

@@ -31,7 +31,7 @@ enum shared_kind {
     SHARED_CRON,  /* a cron entry, as JSON, and its last tick */
     SHARED_WORKER, /* a worker that is alive, as JSON */
     SHARED_ALERT,  /* the state of an alert, as JSON */
-    SHARED_CANCEL, /* a job that is to be cancelled, as JSON; see engine/verbs/cancels.h */
+    SHARED_CANCEL, /* a job that is to be cancelled, as JSON; see engine/verbs/change.h */
 };
 #define SHARED_KIND_COUNT (SHARED_CANCEL + 1)
 

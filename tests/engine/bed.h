@@ -6,7 +6,6 @@
 
 #include "check.h"
 
-#include "engine/clock/tick.h"
 #include "engine/engine.h"
 #include "engine/verbs/change.h"
 #include "engine/verbs/claim.h"

@@ -1,7 +1,7 @@
 /* When the store is asked to look for the next jobs together with a commit, and for how many. */
 #include "engine/bed.h"
 
-#include "engine/private.h"
+#include "engine/state.h"
 
 static struct {
     unsigned n;

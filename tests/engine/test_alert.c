@@ -3,7 +3,7 @@
 #include "base/json/json.h"
 #include "engine/clock/alert.h"
 #include "engine/report/worker_row.h"
-#include "engine/verbs/bulk.h"
+#include "engine/verbs/change.h"
 
 #define YAML                                                                                \
     "tasks:\n"                                                                              \

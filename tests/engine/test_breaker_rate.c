@@ -4,7 +4,7 @@
 
 #include "base/err.h"
 #include "base/rng.h"
-#include "engine/transaction.h"
+#include "engine/op.h"
 
 /* All calls fall into one window. */
 #define CALLS   1200

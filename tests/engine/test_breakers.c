@@ -2,8 +2,8 @@
 #include "engine/bed.h"
 
 #include "base/text/buf.h"
-#include "engine/gates/breakers.h"
-#include "engine/private.h"
+#include "engine/gates/view.h"
+#include "engine/state.h"
 
 #define CALL                                                                                      \
     "tasks:\n  call:\n    retry: {strategy: fixed, initial_delay: 1s, max_attempts: 20, jitter: " \

@@ -1,7 +1,7 @@
 /* One verb over all dead letters that match. */
 #include "engine/bed.h"
 
-#include "engine/verbs/bulk.h"
+#include "engine/verbs/change.h"
 
 /* Submits a job and ends it. */
 static int64_t make_dead(struct bed *bed, const char *task)

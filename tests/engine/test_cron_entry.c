@@ -5,9 +5,8 @@
 #include <stdio.h>
 
 #include "engine/clock/cron.h"
-#include "engine/clock/cron_edit.h"
 #include "engine/clock/cron_entries.h"
-#include "engine/reload.h"
+#include "engine/engine.h"
 
 #define BEAT   "{\"task\":\"store_status\",\"schedule\":\"* * * * *\",\"overlap\":\"allow\"}"
 #define HOURLY "{\"task\":\"store_status\",\"schedule\":\"0 * * * *\",\"overlap\":\"allow\"}"

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "engine/gates/gates.h"
-#include "engine/private.h"
+#include "engine/state.h"
 
 static void breaker_row_reads_back_as_it_was(void **state)
 {

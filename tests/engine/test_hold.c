@@ -1,7 +1,7 @@
 /* What holds jobs back: breakers, limits, pauses. */
 #include "engine/bed.h"
 
-#include "engine/private.h"
+#include "engine/state.h"
 
 #define BREAKER                                                                                   \
     "tasks:\n  call:\n    retry: {strategy: fixed, initial_delay: 1s, max_attempts: 20, jitter: " \

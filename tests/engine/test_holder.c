@@ -2,8 +2,7 @@
 #include "engine/bed.h"
 
 #include "base/text/buf.h"
-#include "engine/gates/breakers.h"
-#include "engine/gates/holder.h"
+#include "engine/gates/view.h"
 
 static const char YAML[] =
     "tasks:\n"

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "engine/private.h"
+#include "engine/state.h"
 
 #define ENGINES 2
 #define MOST    16 /* jobs that an engine holds */

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "engine/committer.h"
-#include "engine/reload.h"
+#include "engine/engine.h"
 #include "engine/tasks.h"
 
 #define QUICK "tasks: {call: {retry: {max_attempts: 2, strategy: fixed, initial_delay: 1s}}}\n"

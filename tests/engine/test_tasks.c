@@ -3,7 +3,7 @@
 
 #include "base/err.h"
 
-#include "engine/private.h"
+#include "engine/state.h"
 #include "engine/tasks.h"
 
 #define CALL                                                                                 \
@@ -283,6 +283,13 @@ static void dead_letters_of_0_days_are_kept_for_ever(void **state)
     bed_release(&bed);
 }
 
+static int apply_failure(struct engine *e, struct op *op, struct redrive_err *err)
+{
+    (void)e;
+    (void)op;
+    return err_set(err, REDRIVE_E_NOMEM, "the transaction fails");
+}
+
 /* More than a sweep looks at in one transaction, and a transaction that fails in between. */
 static void own_policies_are_heard_though_many_stand_before_them(void **state)
 {
@@ -296,7 +303,8 @@ static void own_policies_are_heard_though_many_stand_before_them(void **state)
     bed_pass(&bed, day_ms + 1000);
     assert_int_equal(bed_count(&bed, REDRIVE_STATE_DEAD_LETTER), 1101);
     for (int i = 0; i < 3; i++) {
-        engine_forget(bed.engine);
+        struct op failing = {.apply = apply_failure};
+        assert_int_equal(engine_apply_one(bed.engine, &failing, NULL), REDRIVE_E_NOMEM);
         bed_pass(&bed, 61000);
         bed_pass(&bed, 61000);
     }

@@ -1,7 +1,7 @@
 /* Operations of one transaction: what the store is asked at once, and in which order. */
 #include "engine/bed.h"
 
-#include "engine/private.h"
+#include "engine/state.h"
 
 static const struct store_ops *real;
 static struct {

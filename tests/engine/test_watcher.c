@@ -157,7 +157,7 @@ static void one_that_fails_gives_time_back(void **state)
     start(&told, STORE_NOTIFIES | STORE_ELECTS);
     await_looks(&told, 1);
     assert_true(told.is_leader);
-    watcher_give_time_back(told.watcher);
+    watcher_give_up_lead(told.watcher);
     await_looks(&told, 1);
     assert_int_equal(told.fake.given_back, 1);
     assert_false(told.is_leader);

@@ -6,10 +6,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "engine/clock/cron_edit.h"
-#include "engine/clock/tick.h"
+#include "engine/clock/cron.h"
 #include "engine/engine.h"
-#include "engine/gates/breakers.h"
+#include "engine/gates/view.h"
 #include "engine/report/stats.h"
 #include "engine/report/worker_row.h"
 #include "engine/verbs/claim.h"

@@ -2,7 +2,6 @@
 
 #include <stdio.h>
 
-#include "engine/clock/tick.h"
 #include "engine/engine.h"
 #include "engine/verbs/claim.h"
 #include "engine/verbs/settle.h"

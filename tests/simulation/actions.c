@@ -1,7 +1,7 @@
 /* actions.c - what clients, workers, operators and time do in a step. */
 #include <stdio.h>
 
-#include "engine/clock/tick.h"
+#include "engine/engine.h"
 #include "engine/verbs/change.h"
 #include "engine/verbs/claim.h"
 #include "engine/verbs/control.h"

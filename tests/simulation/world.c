@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 #include "config/config.h"
-#include "engine/clock/tick.h"
+#include "engine/engine.h"
 
 static void give_up(const char *what, const struct redrive_err *err)
 {

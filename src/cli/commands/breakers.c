@@ -9,7 +9,7 @@
 #include "cli/output/figures.h"
 #include "cli/output/text.h"
 #include "cli/shared/session.h"
-#include "engine/gates/breakers.h"
+#include "engine/gates/view.h"
 #include "engine/verbs/control.h"
 
 struct breakers_options {

@@ -15,7 +15,7 @@
 #include "cli/shared/alerting.h"
 #include "cli/shared/load_config.h"
 #include "cli/shared/session.h"
-#include "engine/report/events.h"
+#include "engine/event.h"
 #include "run/pool/pool.h"
 #include "server/metrics/server.h"
 #include "store/job_json.h"

@@ -9,7 +9,7 @@
 
 #include "cli/jobs/select.h"
 #include "cli/shared/session.h"
-#include "engine/verbs/bulk.h"
+#include "engine/verbs/change.h"
 #include "store/store.h"
 
 enum job_verb {
@@ -44,7 +44,7 @@ int job_change_one(struct engine *engine, enum job_verb verb, const struct job *
 
 /* ---- Many jobs ------------------------------------------------------------------------------- */
 
-/* A bulk (engine/verbs/bulk.h) that is carried out: counted, paced, with a bar that shows how far
+/* A bulk (engine/verbs/change.h) that is carried out: counted, paced, with a bar that shows how far
  * it is, and stopped between two chunks when a signal asks for it. */
 struct bulk_run {
     const char *label; /* of the progress bar */

@@ -13,7 +13,7 @@
 #include "cli/output/table.h"
 #include "cli/output/text.h"
 #include "core/state.h"
-#include "engine/gates/holder.h"
+#include "engine/gates/view.h"
 #include "store/job_json.h"
 
 #define INDENT     2

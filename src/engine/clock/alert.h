@@ -1,17 +1,19 @@
-/* alert.h - telling somebody when a figure has gone where it should not be, once.
+/* alert.h - alert rules: reported once when a figure goes where it should not be, and once when
+ * that is over.
  *
  * The rules are those of the configuration. An episode begins when a condition holds and is over
  * when it has not held for ALERT_CLEAR_MS, so that a figure on the edge does not send a message at
- * every look; both are told once. What is known of an episode is a row of the store that is
- * compared and set: of several processes one tells, and a restart does not tell again. It is told
- * after the row has been committed: a process that dies in that moment has told nobody.
+ * every look; both are reported once. What is known of an episode is a row of the store that is
+ * compared and set: of several processes one reports, and a restart does not report again. The
+ * report follows the commit of the row: if the process ends in that moment, there is no report.
  *
  *   dead_letters    jobs in the dead letters
  *   retry_backlog   jobs that wait for another attempt
  *   error_rate      share of runs that failed: of about the last minute, of all workers that are
  *                   alive (report/worker_row.h); of a task, of the last whole minute by its
- * counters health_score    report/stats.h; of a task, its share of successes, and 0 while its
- * breaker is open
+ *                   counters
+ *   health_score    report/stats.h; of a task, its share of successes, and 0 while its breaker is
+ *                   open
  *
  * Runs count for a rate from the rule's min_runs on; fewer are taken for successes, as if nothing
  * had run. Rates are told with three digits.
@@ -28,7 +30,7 @@
 
 #include "base/text/str.h"
 #include "config/config.h"
-#include "engine/transaction.h"
+#include "engine/op.h"
 
 struct engine;
 
@@ -38,14 +40,6 @@ struct engine;
 
 /* ---- The decision ---------------------------------------------------------------------------- */
 
-struct alert_facts {
-    double dead_letters;
-    double retry_backlog;
-    double error_rate;
-    double health_score;
-};
-
-double alert_value(const struct config_condition *when, const struct alert_facts *facts);
 bool alert_holds(const struct config_condition *when, double value);
 
 /* Of an episode; zeroed: there is none. */
@@ -90,9 +84,6 @@ struct alert_event {
     struct str json;  /* {"status":"firing"|"recovered","condition":…,"task":…,"value":…,
                        * "since":…,"at":…}; until the callback returns */
 };
-
-/* After the commit, on the thread that applies. It must not wait. */
-typedef void (*engine_alert_fn)(const struct alert_event *event, void *ctx);
 
 /* ---- The last look --------------------------------------------------------------------------- */
 

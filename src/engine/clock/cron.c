@@ -1,11 +1,16 @@
+/* cron.c - periodic tasks: makes their jobs, and sets, removes and lists them. */
 #include "engine/clock/cron.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/err.h"
+#include "base/text/suggest.h"
 #include "core/cron/cron.h"
-#include "engine/private.h"
+#include "engine/clock/cron_entries.h"
+#include "engine/state.h"
 #include "engine/verbs/submit.h"
+#include "store/job_json.h"
 
 /* ---- The job --------------------------------------------------------------------------------- */
 
@@ -118,7 +123,7 @@ static int64_t last_tick(const struct config_cron *entry, int64_t after_ms, int6
     return found;
 }
 
-/* Nobody waits for an answer: that a tick was for nothing is told in the log. */
+/* No caller waits for an answer: a tick that made no job is logged. */
 static void log_refusal(const struct engine *e, const struct cron_entry *slot,
                         const struct redrive_err *why)
 {
@@ -141,7 +146,7 @@ static int tick_slot(struct engine *e, struct cron_entry *slot, struct redrive_e
         if (rc == 0 && made.refusal.code < 0)
             log_refusal(e, slot, &made.refusal);
     }
-    /* Whoever was faster has moved the mark; the next transaction sees it. */
+    /* Another process was faster and has moved the mark; the next transaction sees it. */
     if (rc == 0 && !won && cron_next(&entry->cron, entry->tz, e->now_ms, &at_ms) == 0)
         engine_want_own(e, at_ms);
     return rc;
@@ -165,14 +170,29 @@ int cron_ticks(struct engine *e, struct redrive_err *err)
 
 /* ---- By hand --------------------------------------------------------------------------------- */
 
+static void answer_unknown(const struct engine *e, struct op *op, struct str tenant,
+                           struct str name)
+{
+    const char **names = calloc(e->cron_entries.n + 1, sizeof *names);
+    size_t n = 0;
+    op->code = err_set(&op->err, REDRIVE_E_NOT_FOUND, "there is no periodic task '%.*s'",
+                       (int)(name.len < 128 ? name.len : 128), name.ptr);
+    for (size_t i = 0; names && i < e->cron_entries.n; i++)
+        if (str_is(tenant, e->cron_entries.slots[i].tenant))
+            names[n++] = e->cron_entries.slots[i].name;
+    const char *nearest = names ? suggest(name, names, n) : NULL;
+    if (nearest)
+        err_hint(&op->err, "did you mean '%s'?", nearest);
+    free(names);
+}
+
 static int apply_by_hand(struct engine *e, struct op *base, struct redrive_err *err)
 {
     struct cron_op *op = (struct cron_op *)base;
     const struct cron_entry *slot = cron_entries_find(&e->cron_entries, op->tenant, op->name);
     struct made made;
     if (!slot || !cron_entry_config(slot)) {
-        base->code = err_set(&base->err, REDRIVE_E_NOT_FOUND, "there is no periodic task '%.*s'",
-                             (int)op->name.len, op->name.ptr);
+        answer_unknown(e, base, op->tenant, op->name);
         return 0;
     }
     int rc = make_job(e, slot, &made, err);
@@ -197,4 +217,275 @@ void cron_op_init(struct cron_op *op, struct str tenant, struct str name)
 {
     *op = (struct cron_op){
         .op = {.apply = apply_by_hand, .weight = 1}, .tenant = tenant, .name = name};
+}
+
+/* ---- Looking --------------------------------------------------------------------------------- */
+
+/* The mark of an entry that has not ticked is when it was first seen, which is no time of its
+ * schedule. */
+static int64_t shown_tick(const struct config_cron *entry, int64_t mark_ms)
+{
+    int64_t at_ms;
+    bool is_tick = cron_next(&entry->cron, entry->tz, mark_ms - 1, &at_ms) == 0 && at_ms == mark_ms;
+    return is_tick ? mark_ms : 0;
+}
+
+static struct cron_item item_of(const struct config_cron *entry, bool is_stored, int64_t mark_ms,
+                                int64_t now_ms)
+{
+    struct cron_item item = {.entry = entry, .is_stored = is_stored};
+    if (mark_ms != 0)
+        item.last_ms = shown_tick(entry, mark_ms);
+    if (cron_next(&entry->cron, entry->tz, now_ms, &item.next_ms) < 0)
+        item.next_ms = 0;
+    return item;
+}
+
+static void add_own(const struct config *config, const struct shared_page *rows, int64_t now_ms,
+                    struct cron_page *page)
+{
+    for (size_t i = 0; i < config->n_cron; i++) {
+        const struct config_cron *entry = &config->cron[i];
+        struct cron_entry_row says = {0};
+        for (size_t j = 0; j < rows->n; j++)
+            if (str_is(rows->rows[j].key, entry->name) &&
+                !cron_entry_row_read(rows->rows[j].value, &says))
+                says.last_ms = 0;
+        page->items[page->n++] = item_of(entry, false, says.last_ms, now_ms);
+    }
+}
+
+static int add_stored(const struct config *config, const struct shared_row *row, int64_t now_ms,
+                      struct cron_page *page, struct redrive_err *err)
+{
+    struct cron_entry_row says;
+    struct parsed_cron *box = NULL;
+    if (cron_entries_own(config, row->tenant, row->key) ||
+        !cron_entry_row_read(row->value, &says) || says.definition.len == 0)
+        return 0;
+    int rc = cron_parse_json(config, false, row->key, says.definition, &box, NULL, NULL);
+    if (rc < 0)
+        return rc == REDRIVE_E_NOMEM ? err_nomem(err) : 0;
+    page->boxes[page->n_boxes++] = box;
+    page->items[page->n++] = item_of(parsed_cron_get(box), true, says.last_ms, now_ms);
+    return 0;
+}
+
+int cron_page_read(struct store *store, const struct config *config, struct str tenant,
+                   int64_t now_ms, struct cron_page *ret, struct redrive_err *err)
+{
+    const bool has_own = config && str_is(tenant, ENGINE_TENANT_DEFAULT);
+    struct shared_page rows = {0};
+    *ret = (struct cron_page){0};
+    int rc = store_ops(store)->shared_list(store, SHARED_CRON, tenant, &rows, err);
+    if (rc < 0)
+        return rc;
+    ret->items = calloc(rows.n + (has_own ? config->n_cron : 0) + 1, sizeof *ret->items);
+    ret->boxes = calloc(rows.n + 1, sizeof(struct parsed_cron *));
+    if (!ret->items || !ret->boxes) {
+        shared_page_release(&rows);
+        cron_page_release(ret);
+        return err_nomem(err);
+    }
+    if (has_own)
+        add_own(config, &rows, now_ms, ret);
+    for (size_t i = 0; i < rows.n && rc == 0; i++)
+        rc = add_stored(config, &rows.rows[i], now_ms, ret, err);
+    shared_page_release(&rows);
+    if (rc < 0)
+        cron_page_release(ret);
+    return rc;
+}
+
+void cron_page_release(struct cron_page *page)
+{
+    for (size_t i = 0; page->boxes && i < page->n_boxes; i++)
+        parsed_cron_free(page->boxes[i]);
+    free(page->boxes);
+    free(page->items);
+    *page = (struct cron_page){0};
+}
+
+void cron_item_write_json(struct json_writer *w, const struct cron_item *item)
+{
+    json_begin_object(w);
+    json_field_cstr(w, "name", item->entry->name);
+    json_field_cstr(w, "task", item->entry->task);
+    json_field_cstr(w, "schedule", item->entry->schedule);
+    json_field_cstr(w, "timezone", item->entry->timezone);
+    json_field_cstr(w, "overlap", config_overlap_name(item->entry->overlap));
+    job_write_value(w, "payload", str_of(item->entry->payload));
+    json_field_cstr(w, "source", item->is_stored ? "stored" : "configuration");
+    job_write_time(w, "last_tick", item->last_ms);
+    job_write_time(w, "next_tick", item->next_ms);
+    json_end_object(w);
+}
+
+/* ---- What both changes ask first ------------------------------------------------------------- */
+
+/* The row of an entry, and what it says. */
+struct found {
+    const struct shared_row *row; /* NULL: there is none */
+    struct cron_entry_row says;   /* without a definition: no entry is stored */
+    size_t n_stored;              /* entries of the tenant */
+};
+
+static void find_row(const struct shared_page *page, struct str name, struct found *ret)
+{
+    *ret = (struct found){0};
+    for (size_t i = 0; i < page->n; i++) {
+        struct cron_entry_row says;
+        if (!cron_entry_row_read(page->rows[i].value, &says))
+            says = (struct cron_entry_row){0};
+        ret->n_stored += says.definition.len > 0;
+        if (str_eq(page->rows[i].key, name)) {
+            ret->row = &page->rows[i];
+            ret->says = says;
+        }
+    }
+}
+
+/* True: it has been answered. */
+static bool is_configured(const struct engine *e, struct op *op, struct str tenant, struct str name)
+{
+    const struct config *config = e->options.config;
+    if (!cron_entries_own(config, tenant, name))
+        return false;
+    op->code = err_set(&op->err, REDRIVE_E_STATE, "'%.*s' is an entry of the configuration",
+                       (int)name.len, name.ptr);
+    err_hint(&op->err, "change it in %s", config->path ? config->path : "the configuration");
+    return true;
+}
+
+static void answer_beaten(struct op *op)
+{
+    op->code = err_set(&op->err, REDRIVE_E_STATE, "another process has changed it meanwhile");
+    err_hint(&op->err, "try again");
+}
+
+/* ---- Setting --------------------------------------------------------------------------------- */
+
+/* Which tick is the last one that need not be made. */
+static int64_t first_mark(const struct engine *e, const struct cron_put_op *op,
+                          const struct cron_entry_row *before)
+{
+    const struct config_cron *entry = parsed_cron_get(op->box);
+    struct parsed_cron *box = NULL;
+    int64_t mark_ms = e->now_ms;
+    if (before->definition.len > 0 &&
+        cron_parse_json(op->config, false, op->name, before->definition, &box, NULL, NULL) == 0) {
+        const struct config_cron *former = parsed_cron_get(box);
+        if (strcmp(former->schedule, entry->schedule) == 0 &&
+            strcmp(former->timezone, entry->timezone) == 0)
+            mark_ms = before->last_ms;
+    }
+    parsed_cron_free(box);
+    return mark_ms;
+}
+
+static int put(struct engine *e, struct cron_put_op *op, const struct found *found,
+               struct redrive_err *err)
+{
+    const struct str definition = buf_str(&op->definition);
+    struct cron_entry_row row = found->says;
+    bool won = true;
+    int rc = 0;
+    op->created = row.definition.len == 0;
+    if (op->created && found->n_stored >= CRON_STORED_MAX) {
+        op->op.code =
+            err_set(&op->op.err, REDRIVE_E_STATE, "there are %d entries already", CRON_STORED_MAX);
+        err_hint(&op->op.err, "remove some of them");
+        return 0;
+    }
+    if (!str_eq(row.definition, definition)) {
+        row = (struct cron_entry_row){first_mark(e, op, &row), definition};
+        rc = cron_entry_row_put(e, op->tenant, op->name, found->row ? found->row->version : 0, &row,
+                                NULL, &won, err);
+        if (rc == 0)
+            rc = cron_entries_load(e, err);
+    }
+    if (rc == 0 && !won)
+        answer_beaten(&op->op);
+    op->shown = item_of(parsed_cron_get(op->box), true, row.last_ms, e->now_ms);
+    return rc;
+}
+
+static int apply_put(struct engine *e, struct op *base, struct redrive_err *err)
+{
+    struct cron_put_op *op = (struct cron_put_op *)base;
+    struct shared_page page = {0};
+    struct found found;
+    if (is_configured(e, base, op->tenant, op->name))
+        return 0;
+    int rc = e->ops->shared_list(e->store, SHARED_CRON, op->tenant, &page, err);
+    if (rc == 0) {
+        find_row(&page, op->name, &found);
+        rc = put(e, op, &found, err);
+    }
+    shared_page_release(&page);
+    return rc;
+}
+
+int cron_put_op_init(struct cron_put_op *op, const struct engine *e, struct str tenant,
+                     struct str name, struct str json, struct redrive_err *err)
+{
+    *op = (struct cron_put_op){
+        .op = {.apply = apply_put, .weight = 1}, .tenant = tenant, .name = name};
+    buf_init(&op->definition, CRON_ENTRY_MAX_BYTES);
+    op->config = engine_config(e);
+    int rc = cron_parse_json(op->config, true, name, json, &op->box, op->field, err);
+    if (rc < 0)
+        return rc;
+    struct json_writer w;
+    json_writer_init(&w, &op->definition);
+    cron_write_json(parsed_cron_get(op->box), &w);
+    rc = buf_failed(&op->definition);
+    if (rc == REDRIVE_E_TOO_BIG) {
+        (void)str_copy(op->field, sizeof op->field, STR("payload"));
+        (void)err_set(err, rc, "payload: it is too long");
+        err_detail(err, "expected an entry of at most %u bytes", CRON_ENTRY_MAX_BYTES);
+        err_hint(err, "keep large data elsewhere and say where it is");
+    }
+    return rc == REDRIVE_E_NOMEM ? err_nomem(err) : rc;
+}
+
+void cron_put_op_release(struct cron_put_op *op)
+{
+    parsed_cron_free(op->box);
+    buf_release(&op->definition);
+    config_free(op->config);
+    op->box = NULL;
+    op->config = NULL;
+}
+
+/* ---- Removing -------------------------------------------------------------------------------- */
+
+static int apply_remove(struct engine *e, struct op *base, struct redrive_err *err)
+{
+    struct cron_remove_op *op = (struct cron_remove_op *)base;
+    struct shared_page page = {0};
+    struct found found;
+    bool won = false;
+    if (is_configured(e, base, op->tenant, op->name))
+        return 0;
+    int rc = e->ops->shared_list(e->store, SHARED_CRON, op->tenant, &page, err);
+    if (rc == 0)
+        find_row(&page, op->name, &found);
+    if (rc == 0 && found.says.definition.len == 0) {
+        answer_unknown(e, base, op->tenant, op->name);
+    } else if (rc == 0) {
+        rc = cron_entry_row_put(e, op->tenant, op->name, found.row->version, NULL, NULL, &won, err);
+        if (rc == 0 && !won)
+            answer_beaten(base);
+        else if (rc == 0)
+            rc = cron_entries_load(e, err);
+    }
+    shared_page_release(&page);
+    return rc;
+}
+
+void cron_remove_op_init(struct cron_remove_op *op, struct str tenant, struct str name)
+{
+    *op = (struct cron_remove_op){
+        .op = {.apply = apply_remove, .weight = 1}, .tenant = tenant, .name = name};
 }

@@ -1,3 +1,4 @@
+/* cron_entries.c - the periodic tasks as an engine knows them. */
 #include "engine/clock/cron_entries.h"
 
 #include <stdlib.h>
@@ -5,7 +6,8 @@
 #include "base/err.h"
 #include "base/json/json.h"
 #include "base/text/buf.h"
-#include "engine/private.h"
+#include "engine/rows.h"
+#include "engine/state.h"
 
 #define ROW_MAX_BYTES (2 * CRON_ENTRY_MAX_BYTES)
 
@@ -55,7 +57,6 @@ int cron_entry_row_put(struct engine *e, struct str tenant, struct str name, int
                        const struct cron_entry_row *row, const struct config_cron *own,
                        bool *ret_won, struct redrive_err *err)
 {
-    struct move_result result = {0};
     struct buf value;
     buf_init(&value, ROW_MAX_BYTES);
     if (row)
@@ -68,14 +69,9 @@ int cron_entry_row_put(struct engine *e, struct str tenant, struct str name, int
         .version = version,
         .removed = !row,
     };
-    int rc =
-        buf_failed(&value) ? err_nomem(err) : e->ops->shared_put(e->store, &put, 1, &result, err);
+    *ret_won = false;
+    int rc = buf_failed(&value) ? err_nomem(err) : shared_row_put(e, &put, ret_won, err);
     buf_release(&value);
-    *ret_won = rc == 0 && result.code == 0;
-    if (*ret_won) {
-        e->puts++;
-        e->touched = true;
-    }
     return rc;
 }
 
@@ -112,24 +108,25 @@ static int compare_slots(const void *a, const void *b)
     return order ? order : str_compare(str_of(left->name), str_of(right->name));
 }
 
+struct entry_name {
+    struct str tenant, name;
+};
+
+static int compare_name(const void *key, const void *slot)
+{
+    const struct entry_name *wanted = key;
+    const struct cron_entry *entry = slot;
+    const int order = str_compare(wanted->tenant, str_of(entry->tenant));
+    return order != 0 ? order : str_compare(wanted->name, str_of(entry->name));
+}
+
 struct cron_entry *cron_entries_find(const struct cron_entries *table, struct str tenant,
                                      struct str name)
 {
-    size_t from = 0, to = table->n;
-    while (from < to) {
-        const size_t at = from + (to - from) / 2;
-        struct cron_entry *slot = &table->slots[at];
-        int order = str_compare(tenant, str_of(slot->tenant));
-        if (order == 0)
-            order = str_compare(name, str_of(slot->name));
-        if (order == 0)
-            return slot;
-        if (order < 0)
-            to = at;
-        else
-            from = at + 1;
-    }
-    return NULL;
+    const struct entry_name wanted = {tenant, name};
+    return table->n == 0
+               ? NULL
+               : bsearch(&wanted, table->slots, table->n, sizeof *table->slots, compare_name);
 }
 
 const struct config_cron *cron_entry_config(const struct cron_entry *slot)
@@ -175,7 +172,8 @@ int cron_entries_mark(struct engine *e, struct cron_entry *slot, int64_t last_ms
 
 /* ---- Loading --------------------------------------------------------------------------------- */
 
-/* A zone that this machine lacks, or keys of a later version: others may know them. */
+/* It may need a time zone that this machine lacks, or have keys of a later version: other processes
+ * may understand it. */
 static void read_definition(struct engine *e, struct cron_entry *slot)
 {
     struct redrive_err why = {0};
@@ -201,7 +199,7 @@ static bool is_as_known(const struct cron_entry *known, const struct shared_row 
            str_eq(str_of(known->definition), says->definition);
 }
 
-/* One entry at the end of `table`, or none if the row is a mark that nobody needs. */
+/* One entry at the end of `table`, or none if the row is a mark without an entry. */
 static int take_row(struct engine *e, struct cron_entries *table, const struct shared_row *row,
                     struct redrive_err *err)
 {

@@ -17,6 +17,7 @@
 #include "config/config.h"
 #include "store/store.h"
 
+struct cron_entries; /* state.h */
 struct engine;
 
 #define CRON_ENTRY_MAX_BYTES (64u * 1024) /* of a stored definition */
@@ -32,11 +33,6 @@ struct cron_entry {
     int64_t last_ms; /* the last tick that was made, or when the entry was first seen */
     int64_t next_ms; /* the first tick after that; 0: the entry has not been seen yet */
     bool has_moved;  /* while a table is loaded: into the new one */
-};
-
-struct cron_entries {
-    struct cron_entry *slots; /* by tenant, then name, as bytes */
-    size_t n;
 };
 
 void cron_entries_release(struct cron_entries *table);

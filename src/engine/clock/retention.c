@@ -1,11 +1,13 @@
+/* retention.c - ended jobs are kept for a while and then removed, in small batches. */
 #include "engine/clock/retention.h"
 
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "engine/private.h"
+#include "engine/gates/gates.h"
 #include "engine/report/worker_row.h"
-#include "engine/scans.h"
+#include "engine/rows.h"
+#include "engine/state.h"
 #include "engine/tasks.h"
 
 #define BATCH 500
@@ -50,11 +52,6 @@ struct sweep_mark {
     int64_t before_ms; /* where it was when the last transaction was committed */
     int64_t before_seq;
 };
-
-void retention_forget(struct engine *e)
-{
-    e->n_sweep_marks = 0;
-}
 
 void retention_undo(struct engine *e)
 {
@@ -131,7 +128,7 @@ struct task_names {
     size_t n;
 };
 
-/* A policy of its own may say how long a job is kept: others see to these. */
+/* Jobs with a policy of their own are left to sweep_own. */
 static bool is_of_tasks(void *ctx, const struct job *job)
 {
     const struct task_names *tasks = ctx;

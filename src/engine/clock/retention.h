@@ -2,14 +2,15 @@
  *
  * Completed and cancelled jobs by the configuration's retention; dead and failed ones by the
  * dlq_retention_days of their own policy if that has it, else of their task, declared here or
- * published by another process. Those of tasks that nobody has declared go with the longest of all
- * tasks, so that a task is never swept before its time. 0 days are for ever, and longer than any
- * other. Rows of workers that are gone go too, and breakers and limits that say nothing any more.
+ * published by another process. Jobs of tasks that no process has declared are kept as long as the
+ * longest of all tasks says, so that none is removed before its time. 0 days are for ever, and
+ * longer than any other. Rows of workers that are gone go too, and breakers and limits that are
+ * spent (gates/gate.h).
  *
  * The dead of all tasks stand in one order, that of their end. For each length of time that tasks
  * have there is a mark in it, up to which nothing of those tasks is left; a sweep goes on from
- * there, so that it looks at each dead job once for each length, however long others keep theirs.
- * Marks start anew once a day, and when a task is published.
+ * there, so that it looks at each dead job once for each length, however long other tasks keep
+ * theirs. Marks start anew once a day, and when a task is published.
  *
  * Jobs with a policy of their own are passed over by all of these. One further mark is theirs: it
  * goes over all dead jobs of more than a day, a page a sweep while there is nothing to remove, and
@@ -23,8 +24,6 @@
 
 struct engine;
 
-/* The marks start anew. */
-void retention_forget(struct engine *e);
 /* The transaction is lost, or it has come to its end: the marks go back to where they were before
  * it, or stay where they are. */
 void retention_undo(struct engine *e);

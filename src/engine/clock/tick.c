@@ -1,13 +1,15 @@
-#include "engine/clock/tick.h"
+/* tick.c - everything that is due now, and when to look again. */
+#include "engine/engine.h"
 
 #include "base/err.h"
 #include "engine/clock/alert.h"
 #include "engine/clock/cron.h"
 #include "engine/clock/retention.h"
-#include "engine/gates/parked.h"
-#include "engine/private.h"
-#include "engine/scans.h"
-#include "engine/verbs/cancels.h"
+#include "engine/gates/gates.h"
+#include "engine/rows.h"
+#include "engine/state.h"
+#include "engine/verbs/change.h"
+#include "engine/verbs/ending.h"
 #include "engine/verbs/settle.h"
 
 #define DUE_BATCH     1000
@@ -17,11 +19,10 @@
 /* After a failure, or when nothing can be done. */
 #define AGAIN_MS 1000
 
-static int apply_due(struct engine *e, struct op *op, struct redrive_err *err)
+static int promote_due(struct engine *e, struct redrive_err *err)
 {
     struct scan due = {.index = SCAN_DUE, .limit = DUE_BATCH};
     struct scan_outcome outcome;
-    (void)op;
     int rc = scan_and_move(e, &due, (struct move_list){MOVE_PROMOTE}, &outcome, err);
     if (rc == 0 && outcome.moved > 0)
         engine_made_some_ready(e);
@@ -48,17 +49,10 @@ static int rescue(struct engine *e, const struct job_page *page, struct settleme
     return rc == 0 ? settle_batch_flush(e, &batch, err) : rc;
 }
 
-static int apply_cancels(struct engine *e, struct op *op, struct redrive_err *err)
-{
-    (void)op;
-    return cancels_carry_out(e, err);
-}
-
-static int apply_rescue(struct engine *e, struct op *op, struct redrive_err *err)
+static int rescue_lost(struct engine *e, struct redrive_err *err)
 {
     struct scan ended = {.index = SCAN_LEASES, .limit = RESCUE_BATCH};
     struct job_page page = {0};
-    (void)op;
     int rc = e->ops->scan(e->store, &ended, &page, err);
     struct settlement *lost = arena_array(&e->arena, page.n, sizeof *lost);
     if (rc == 0 && page.n > 0)
@@ -69,72 +63,57 @@ static int apply_rescue(struct engine *e, struct op *op, struct redrive_err *err
 }
 
 /* Jobs that wait where no claim would find them in time: locked, parked, in a paused queue. */
-static int apply_overdue(struct engine *e, struct op *op, struct redrive_err *err)
+static int end_overdue(struct engine *e, struct redrive_err *err)
 {
     struct scan overdue = {.index = SCAN_DEADLINES, .limit = OVERDUE_BATCH};
     struct job_page page = {0};
-    (void)op;
     int rc = e->ops->scan(e->store, &overdue, &page, err);
     for (size_t i = 0; i < page.n && rc == 0; i++)
-        rc = engine_end_waiting(e, &page.jobs[i], ENDING_DEADLINE, NULL, err);
+        rc = end_waiting(e, &page.jobs[i], ENDING_DEADLINE, NULL, err);
     e->touched |= page.n > 0 || (overdue.next_ms != 0 && overdue.next_ms <= e->now_ms);
     engine_want(e, overdue.next_ms);
     job_page_release(&page);
     return rc;
 }
 
-static int apply_parked(struct engine *e, struct op *op, struct redrive_err *err)
+/* Each is an operation of its own, so that one that fails does not stop the others. Cancels and
+ * rescue come first: what they give back may be let go at once. What is overdue is not let go. */
+static int (*const PARTS[])(struct engine *e, struct redrive_err *err) = {
+    cancels_carry_out, rescue_lost, end_overdue,     promote_due,
+    parked_release,    cron_ticks,  retention_sweep, alerts_look,
+};
+#define N_PARTS (sizeof PARTS / sizeof PARTS[0])
+
+struct tick_op {
+    struct op op;
+    size_t part;
+};
+
+static int apply_part(struct engine *e, struct op *op, struct redrive_err *err)
 {
-    (void)op;
-    return parked_release(e, err);
+    return PARTS[((const struct tick_op *)op)->part](e, err);
 }
 
-static int apply_cron(struct engine *e, struct op *op, struct redrive_err *err)
-{
-    (void)op;
-    return cron_ticks(e, err);
-}
-
-static int apply_retention(struct engine *e, struct op *op, struct redrive_err *err)
-{
-    (void)op;
-    return retention_sweep(e, err);
-}
-
-static int apply_alerts(struct engine *e, struct op *op, struct redrive_err *err)
-{
-    (void)op;
-    return alerts_look(e, err);
-}
-
-/* Cancels and rescue come first: what they give back may be let go at once. What is overdue is not
- * let go. */
 int engine_tick(struct engine *e, int64_t *ret_next_ms, struct redrive_err *err)
 {
-    struct op parts[] = {{.apply = apply_cancels},   {.apply = apply_rescue},
-                         {.apply = apply_overdue},   {.apply = apply_due},
-                         {.apply = apply_parked},    {.apply = apply_cron},
-                         {.apply = apply_retention}, {.apply = apply_alerts}};
-    enum {
-        N = sizeof parts / sizeof parts[0]
-    };
-    struct op *ops[N];
+    struct tick_op parts[N_PARTS];
+    struct op *ops[N_PARTS];
     int rc = 0;
-    for (int i = 0; i < N; i++)
-        ops[i] = &parts[i];
+    for (size_t i = 0; i < N_PARTS; i++) {
+        parts[i] = (struct tick_op){.op = {.apply = apply_part}, .part = i};
+        ops[i] = &parts[i].op;
+    }
     e->wake_ms = e->own_ms = INT64_MAX;
-    engine_apply(e, ops, N);
+    engine_apply(e, ops, N_PARTS);
     if (!e->is_leader)
         e->wake_ms = INT64_MAX;
-    for (int i = 0; i < N && rc == 0; i++) {
-        rc = parts[i].code;
-        if (rc == 0)
-            continue;
-        if (err)
-            *err = parts[i].err;
+    for (size_t i = 0; i < N_PARTS && rc == 0; i++) {
+        rc = ops[i]->code;
+        if (rc < 0 && err)
+            *err = ops[i]->err;
     }
     if (rc < 0)
-        e->wake_ms = engine_now_ms(e) + AGAIN_MS; /* the log has been told (store_status.h) */
+        e->wake_ms = engine_now_ms(e) + AGAIN_MS; /* store_status has logged it */
     *ret_next_ms = engine_next_ms(e);
     return rc;
 }
@@ -145,18 +124,6 @@ void engine_flush(struct engine *e)
         return;
     e->gates.flush_ms = 0;
     engine_apply(e, NULL, 0);
-    if (e->gates.flush_ms == 0) /* it has failed, and the log has been told (store_status.h) */
+    if (e->gates.flush_ms == 0) /* it has failed; store_status has logged it */
         e->gates.flush_ms = engine_now_ms(e) + AGAIN_MS;
-}
-
-int64_t engine_flush_ms(const struct engine *e)
-{
-    return e->gates.flush_ms;
-}
-
-void engine_set_leader(struct engine *e, bool keeps)
-{
-    if (keeps && !e->is_leader)
-        e->wake_ms = 0;
-    e->is_leader = keeps;
 }

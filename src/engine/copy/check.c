@@ -1,9 +1,11 @@
+/* check.c - whether everything of one store has arrived in another. */
+#include "engine/copy/copy.h"
+
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 
 #include "base/err.h"
-#include "engine/copy/private.h"
 
 /* Keeps the first. */
 static void differ(struct transfer *t, const char *format, ...)
@@ -98,8 +100,8 @@ static int compare_page(struct transfer *t, const struct job_set *here, const st
     return rc;
 }
 
-/* Slower, but knows which, and what else the destination has is no matter. `is_first`: the jobs
- * have not been counted. */
+/* Compares job by job: slower, but it knows which differ, and ignores other jobs of the
+ * destination. `is_first`: the jobs have not been counted. */
 static int compare_jobs(struct transfer *t, bool is_first, struct content_sum *from,
                         struct content_sum *to, struct redrive_err *err)
 {
@@ -123,7 +125,7 @@ static int compare_jobs(struct transfer *t, bool is_first, struct content_sum *f
     return rc;
 }
 
-/* Both have the same jobs, and no others: their sums tell. */
+/* Both should have the same jobs, and no others: their sums tell. */
 static int compare_all(struct transfer *t, struct content_sum *from, struct content_sum *to,
                        struct redrive_err *err)
 {
@@ -183,7 +185,7 @@ static void compare_partition(struct transfer *t, const struct job_count *here,
     }
 }
 
-/* The counts that a store keeps are its own work: equal jobs must be counted alike. */
+/* Each store keeps its own counts: equal jobs must give equal counts. */
 static int check_counts(struct transfer *t, struct redrive_err *err)
 {
     const struct copy_options *o = t->options;
@@ -206,27 +208,24 @@ static int check_counts(struct transfer *t, struct redrive_err *err)
 /* ---- What is small enough to be listed ------------------------------------------------------- */
 
 static const char *const KINDS[] = {
-    [SHARED_BREAKER] = "breaker",         [SHARED_BUCKET] = "limit",
-    [SHARED_PAUSE] = "pause of queue",    [SHARED_TASK] = "definition of task",
-    [SHARED_CRON] = "cron_entries entry", [SHARED_WORKER] = "worker",
-    [SHARED_ALERT] = "episode of alert",  [SHARED_CANCEL] = "cancel of job",
+    [SHARED_BREAKER] = "breaker",        [SHARED_BUCKET] = "limit",
+    [SHARED_PAUSE] = "pause of queue",   [SHARED_TASK] = "definition of task",
+    [SHARED_CRON] = "cron entry",        [SHARED_WORKER] = "worker",
+    [SHARED_ALERT] = "episode of alert", [SHARED_CANCEL] = "cancel of job",
 };
 
-/* A destination with rows of its own keeps them: theirs are not ours to compare. */
-static void compare_row(struct transfer *t, const struct shared_row *row,
-                        const struct shared_row *there, struct content_sum *to)
+/* Adds t->a, a content of the source, and t->b, what the destination has of it (empty: nothing), to
+ * the sums. False: they differ, and the destination did not have it before. */
+static bool is_as_here(struct transfer *t)
 {
-    content_of_row(row, &t->a);
-    buf_reset(&t->b);
-    if (there) {
-        content_of_row(there, &t->b);
-        content_add(to, buf_str(&t->b));
-    }
-    if (str_eq(buf_str(&t->a), buf_str(&t->b)) || (there && t->options->into_existing))
-        return;
+    const struct str here = buf_str(&t->a), there = buf_str(&t->b);
+    content_add(&t->report->from, here);
+    if (there.len > 0)
+        content_add(&t->report->to, there);
+    if (!is_checked(t) || str_eq(here, there) || (there.len > 0 && t->options->into_existing))
+        return true;
     t->report->others++;
-    differ(t, "%s %.*s of tenant %.*s %s", KINDS[row->kind], SHOWN(row->key), SHOWN(row->tenant),
-           there ? "is another" : "is not there");
+    return false;
 }
 
 static int check_kind(struct transfer *t, enum shared_kind kind, struct redrive_err *err)
@@ -237,11 +236,14 @@ static int check_kind(struct transfer *t, enum shared_kind kind, struct redrive_
     if (rc == 0 && is_checked(t))
         rc = store_ops(o->to)->shared_list(o->to, kind, (struct str){0}, &there, err);
     for (size_t i = 0, at = 0; rc == 0 && i < here.n; i++) {
-        const struct shared_row *row = &here.rows[i];
+        const struct shared_row *row = &here.rows[i], *found = copy_find_row(&there, row, &at);
         content_of_row(row, &t->a);
-        content_add(&t->report->from, buf_str(&t->a));
-        if (is_checked(t))
-            compare_row(t, row, copy_find_row(&there, row, &at), &t->report->to);
+        buf_reset(&t->b);
+        if (found)
+            content_of_row(found, &t->b);
+        if (!is_as_here(t))
+            differ(t, "%s %.*s of tenant %.*s %s", KINDS[kind], SHOWN(row->key), SHOWN(row->tenant),
+                   found ? "is another" : "is not there");
     }
     t->report->rows[kind] = here.n;
     shared_page_release(&here);
@@ -254,7 +256,7 @@ static int check_counters(struct transfer *t, struct redrive_err *err)
     const struct copy_options *o = t->options;
     struct counter_page here = {0}, there = {0};
     int rc = store_ops(o->from)->counters_list(o->from, (struct str){0}, &here, err);
-    /* Those of a destination that has its own are sums of both. */
+    /* Counters of a destination that had its own are sums of both. */
     const bool is_compared = is_checked(t) && !o->into_existing;
     if (rc == 0 && is_compared)
         rc = store_ops(o->to)->counters_list(o->to, (struct str){0}, &there, err);
@@ -293,21 +295,14 @@ static int check_counters(struct transfer *t, struct redrive_err *err)
 static void compare_key(struct transfer *t, const struct remembered_key *key,
                         const struct remembered_key *there)
 {
-    content_of_key(key, &t->a);
-    content_add(&t->report->from, buf_str(&t->a));
     t->report->remembered_keys++;
-    if (!is_checked(t))
-        return;
+    content_of_key(key, &t->a);
     buf_reset(&t->b);
-    if (there) {
+    if (there)
         content_of_key(there, &t->b);
-        content_add(&t->report->to, buf_str(&t->b));
-    }
-    if (str_eq(buf_str(&t->a), buf_str(&t->b)) || (there && t->options->into_existing))
-        return;
-    t->report->others++;
-    differ(t, "unique key %.*s of tenant %.*s is held %s", SHOWN(key->key), SHOWN(key->tenant),
-           there ? "by another job" : "no more");
+    if (!is_as_here(t))
+        differ(t, "unique key %.*s of tenant %.*s is held %s", SHOWN(key->key), SHOWN(key->tenant),
+               there ? "by another job" : "no more");
 }
 
 static int check_keys(struct transfer *t, struct redrive_err *err)

@@ -18,16 +18,13 @@
  *     its label, says that it has been done. Such marks go along when the store is moved on, and
  *     are no part of its content: neither counted nor compared
  *
- * Nobody should work on either store meanwhile; that is looked at, and refused unless forced.
+ * No worker should use either store meanwhile; that is checked, and refused unless forced.
  */
 #ifndef ENGINE_COPY_COPY_H
 #define ENGINE_COPY_COPY_H
 
 #include "engine/copy/content.h"
 #include "store/store.h"
-
-/* The most jobs in a transaction. */
-#define COPY_CHUNK_MAX 500
 
 #define COPY_COUNTER "moved_from"
 
@@ -71,19 +68,46 @@ static inline bool copy_is_same(const struct copy_report *report)
     return report->difference[0] == '\0';
 }
 
-/* Nobody should change anything under a transfer: REDRIVE_E_STATE when workers are alive on a
- * store, which is called the `side` in the error. */
+/* REDRIVE_E_STATE when workers are alive on a store, which is called the `side` in the error: the
+ * store must not change during a transfer. */
 int copy_check_idle(struct store *store, const char *side, int64_t now_ms, struct redrive_err *err);
 
 /* Whether both are the same store, whatever they are called: a row is put through `b`, looked for
  * through `a`, and taken away again. Should a crash leave it behind: it is that of a worker that
- * has gone, which whoever ticks removes. */
+ * has gone, which the next tick of a process removes. */
 int copy_is_same_store(struct store *a, struct store *b, int64_t now_ms, bool *ret,
                        struct redrive_err *err);
 
-/* Looks, copies and checks; a transaction that others were in the way of is tried again for a
+/* Looks, copies and checks; a transaction that conflicts with another process is tried again for a
  * while. 0 when it came to an end, whether the stores are then the same or not; REDRIVE_E_STATE
  * when it was refused before anything was written. */
 int copy_run(const struct copy_options *options, struct copy_report *ret, struct redrive_err *err);
+
+/* ---- Between transfer.c and check.c ---------------------------------------------------------- */
+
+struct transfer {
+    const struct copy_options *options;
+    struct copy_report *report;
+    uint64_t total;    /* jobs of the source */
+    bool starts_empty; /* the destination had no job */
+    struct buf a, b;   /* contents that are compared */
+};
+
+/* A counter that says what has been moved: no part of the content of a store. */
+static inline bool is_mark(const struct counter *counter)
+{
+    return str_eq(counter->name, STR(COPY_COUNTER));
+}
+
+/* How many jobs a store counts. */
+int copy_count(struct store *store, uint64_t *ret, struct redrive_err *err);
+
+/* REDRIVE_E_CANCELLED when the caller wants no more. */
+int copy_progress(const struct transfer *t, const char *phase, uint64_t done, uint64_t total,
+                  struct redrive_err *err);
+
+/* check.c: fills in all that the report says of the source, and, unless it is a dry run, of the
+ * comparison. */
+int copy_check(struct transfer *t, struct redrive_err *err);
 
 #endif

@@ -1,131 +1,21 @@
-/* gates.h - what jobs may have to wait for: breakers and limits, cached and kept in the store.
- *
- * A breaker or a limit has a key; jobs with the same key in the same tenant share it, and so do all
- * processes, through a row that is compared and set. This file keeps the copies: a gate is changed
- * in memory while a transaction is open, marked, and written once at the transaction's end.
- *
- * Of a limit, slots in use and candidates are sums that the store keeps (struct gate_sums), and
- * that a transaction adds to: processes that start and settle jobs under the same limit do not
- * meet, and the store refuses a transaction that would start one too many. The copy here may be
- * behind: it is renewed by every commit that adds, by every look for jobs of the limit, and while
- * jobs are parked every GATE_LOOK_MS. One that is behind sends a candidate too many or too few
- * ahead, no more.
- *
- * Whether jobs are parked under a limit is not written with every job that is parked: such a
- * transaction only compares the version of the row. So a process that finds none parked writes that
- * it seems so, which raises the version; one that parks a job from then on writes that as well; and
- * when still none is found the limit has none. A process that dies in between leaves that to the
- * others.
- *
- * Jobs parked in a gate go back to the queue as candidates: as many as could be started now. A
- * candidate is counted until a claim has met it, so that a gate is not emptied while nobody claims;
- * one that never arrives (cancelled, its queue paused) is given up after a while.
- *
- * A gate that says no more than a new one would is spent, and goes with its row: keys are often
- * made of payloads, and there is no end of those.
- *
- * A breaker's window may be behind in the store: a process that writes a row for every job would be
- * in the way of all others. Successes are written after a second at the latest; failures and slow
- * calls after a tenth of one, as long as there are less than half as many as would open the breaker
- * and a success has ended the row of failures again. Everything else (state, generation, probes,
- * failures in a row) is written in the transaction of the job that it comes from. Calls that are
- * not written yet are kept apart, and added to whatever is read from the store: neither a row that
- * another process has changed nor a transaction that has failed makes a breaker forget them.
- */
+/* gates.h - the breakers and limits of an engine: read from the store, met by jobs, and written
+ * once a transaction. What a single one does is in gate.h. */
 #ifndef ENGINE_GATES_GATES_H
 #define ENGINE_GATES_GATES_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "base/mem/map.h"
-#include "base/text/buf.h"
-#include "core/breaker/breaker.h"
-#include "core/breaker/release.h"
-#include "core/limit/limit.h"
+#include "base/mem/arena.h"
+#include "config/config.h"
+#include "engine/gates/gate.h"
 #include "store/store.h"
 
 struct engine;
 
-#define GATE_CANDIDATE_MS 30000
-#define GATE_LOOK_MS      5000
-
-/* What the row of a limit says, beside its sums. */
-struct limit_row {
-    bool has_parked;
-    bool seems_empty;
-    int64_t candidates_until_ms;
-    struct bucket bucket;
-    struct rate rate;
-    uint32_t max;
-};
-
-struct gate {
-    enum shared_kind kind; /* SHARED_BREAKER or SHARED_BUCKET */
-    char *tenant;
-    char *key;
-    int64_t version;
-    bool marked;
-    bool may_go;         /* if it is spent at the transaction's end, it goes */
-    bool is_urgent;      /* it must be written at the transaction's end */
-    bool is_written;     /* it was, and the transaction is not committed yet */
-    uint32_t load;       /* the latest gates_load that has found it in the store */
-    bool has_parked;     /* jobs may be parked here */
-    uint32_t candidates; /* of a limit also in the store's sums, as are the slots */
-    int64_t candidates_until_ms;
-    union {
-        struct {
-            struct breaker breaker;
-            struct redrive_breaker_config breaker_config;
-            struct release release; /* rate 0: nothing is being let go */
-            struct breaker saved;   /* as the store has it */
-            bool saved_holds;       /* by that, jobs are parked here or are being let go */
-            int64_t saved_ms;       /* when this process has written or first read it */
-
-            /* Calls of committed transactions that are not in the store's row. */
-            struct breaker_window unsaved;
-            uint64_t unsaved_generation;
-            bool has_unsaved;
-            struct breaker_counts
-                transaction; /* calls of the open transaction that count in the window */
-        };
-        struct {
-            struct bucket bucket;
-            struct rate rate; /* count 0: none */
-            struct slots slots;
-            bool seems_empty;          /* has_parked, but none were found */
-            bool parks;                /* jobs of the open transaction */
-            bool starts;               /* likewise */
-            struct gate_sums add;      /* by the open transaction */
-            struct merged_gate merged; /* after its commit */
-            struct limit_row kept_row; /* as the store has it */
-        };
-    };
-};
-
-struct gates {
-    struct map breakers; /* tenant, zero byte, key → struct gate */
-    struct map limits;
-    struct gate **marked;
-    size_t n_marked;
-    size_t capacity;
-    uint32_t loads;
-    bool wants_count;  /* slots in use are to be counted when the next transaction begins */
-    bool are_counted;  /* they have been since the connection was made … */
-    bool were_counted; /* … or in the open transaction */
-    int64_t flush_ms;  /* when unsaved calls are to be written; INT64_MAX: there are none */
-    int64_t seen_ms;   /* when the sums of all limits were last read */
-    bool are_unknown;  /* the copies are known to be old: everything is to be read again */
-    bool are_fresh;    /* they were read in the open transaction */
-};
-
-void gates_init(struct gates *gates, uint64_t seed);
-void gates_release(struct gates *gates);
+/* ---- In a transaction ------------------------------------------------------------------------ */
 
 /* Reads all gates from the store, and adds what it does not have yet. What an open transaction has
  * changed is forgotten. */
 int gates_load(struct engine *e, struct redrive_err *err);
-/* Writes the marked ones. REDRIVE_E_CANCELLED: another process was faster, as store.h has it. */
+/* Writes the marked ones. REDRIVE_E_CANCELLED: another process was faster, see store.h. */
 int gates_save(struct engine *e, struct redrive_err *err);
 /* What was seen of the store may not be so any more: STORE_VERSION_UNKNOWN. */
 void gates_distrust(struct gates *gates);
@@ -134,17 +24,7 @@ void gates_commit(struct engine *e);
 /* Or it has failed. Nothing here may be used until gates_load has read it again. */
 void gates_rollback(struct gates *gates);
 
-/* A gate that is to be written at the transaction's end. */
-int gate_mark(struct engine *e, struct gate *gate, struct redrive_err *err);
-
-/* Whether it can be taken away: nothing is parked or under way, and
- *   - a closed breaker has heard of no run for an hour (a day if it has ever been open, or if the
- *     last run failed) and longer than its window;
- *   - an open one could have let a probe go for a week, and nobody came;
- *   - a limit has been full for an hour.
- * What was done by hand stays. */
-bool gate_is_spent(const struct gate *gate, int64_t now_ms);
-/* Marks up to `limit` that are spent, to be taken away at the transaction's end, and tells how
+/* Marks up to `limit` gates that are spent, to be removed at the transaction's end, and tells how
  * many. */
 int gates_sweep(struct engine *e, size_t limit, size_t *ret_n, struct redrive_err *err);
 
@@ -155,63 +35,51 @@ int gate_breaker(struct engine *e, struct str tenant, struct str key,
 int gate_limit(struct engine *e, struct str tenant, struct str key, const struct rate *rate,
                uint32_t max, struct gate **ret, struct redrive_err *err);
 
-/* For gates/store.c: a gate that is in its map, and out of it again. */
-int gate_new(struct engine *e, enum shared_kind kind, struct str tenant, struct str key,
-             struct gate **ret, struct redrive_err *err);
-void gate_drop(struct engine *e, struct gate *gate);
-
-/* For gates/store.c, of limits: whether there is nothing to put; what a put adds and asks; that it
- * is committed; that its row was read. */
-bool limit_says_nothing(const struct gate *gate);
-void limit_fill_row(struct gate *gate, struct shared_row *row);
-void limit_is_saved(struct engine *e, struct gate *gate);
-void limit_is_loaded(struct gate *gate, struct gate_sums sums);
+/* ---- The sums of limits: limit.c ------------------------------------------------------------- */
 
 /* Makes sure that the slots in use of all limits have been counted, by the jobs that run, since the
- * store was opened or connected to. What a limit's row says is the sum of all that ever started and
- * ended under it: a single transaction that was lost in part would be wrong for good. What is wrong
- * is added, so that what others add meanwhile is not lost; the row's version is compared, so that
+ * store was opened or connected to. A limit's row has the sum of all starts and ends under it: a
+ * single transaction that was lost in part would make it wrong for good. The difference is added,
+ * so that what other processes add meanwhile is not lost; the row's version is compared, so that
  * two processes do not both add it. It can only be done before a transaction has moved a job: else
  * REDRIVE_E_CANCELLED, and the transaction is made again. */
 int gates_need_slots(struct engine *e, struct redrive_err *err);
 /* When a transaction begins: counts them if they are needed. */
 int gates_count_slots(struct engine *e, struct redrive_err *err);
 
-/* The gate if there is one. */
-struct gate *gate_find(const struct map *map, struct str tenant, struct str key);
-
-/* How many more jobs of the gate may be sent ahead, of `room` that could start. */
-uint32_t gate_wants(const struct gate *gate, uint32_t room, int64_t now_ms);
-/* `n` were sent, or one has arrived. */
-void gate_sent(struct gate *gate, uint32_t n, int64_t now_ms);
-void gate_arrived(struct gate *gate);
-
-/* A job has been parked; or parked jobs were looked for, and some are left or none. */
-void gate_parked(struct gate *gate);
-void gate_looked(struct engine *e, struct gate *gate, bool some_left);
-
-/* A job starts under the limit, or one that has started has ended. */
-void gate_take_slot(struct gate *gate);
-void gate_give_slot(struct gate *gate);
-/* Whether parked jobs of the limit could start, as far as slots go. */
-bool gate_has_slots(const struct gate *gate);
-
 /* Takes over the sums of limits as the store has them now. */
 void gates_see(struct engine *e, const struct limit_sums *limits, size_t n);
 /* Reads those of all limits, if jobs are parked under some and that was a while ago. */
 int gates_look(struct engine *e, struct redrive_err *err);
 
-/* Reports how a permitted run went and how long it took, and starts or slows the release. */
-void gate_record(struct gate *gate, struct breaker_permit permit, enum breaker_result result,
-                 int64_t run_ms, int64_t now_ms);
+/* For gates.c: whether there is nothing to put; what a put adds and asks; that it is committed;
+ * that its row was read. */
+bool limit_says_nothing(const struct gate *gate);
+void limit_fill_row(struct gate *gate, struct shared_row *row);
+void limit_is_saved(struct engine *e, struct gate *gate);
+void limit_is_loaded(struct gate *gate, struct gate_sums sums);
 
-/* Whether a breaker that is open or half open has nobody to ask: its time for a probe has come, no
- * probe is out, and no job waits for it. The next job that comes goes as the probe, whenever that
- * is, so that such a breaker says nothing about how things are now. */
-bool gate_is_idle(const struct gate *gate, int64_t now_ms);
+/* ---- How parked jobs come back to the queue: parked.c ---------------------------------------- */
 
-/* A gate's row, both ways, without its sums; gate_decode is false when the bytes are damaged. */
-void gate_encode(const struct gate *gate, struct buf *out);
-bool gate_decode(struct gate *gate, struct str bytes);
+/* Does what is due and asks to be woken for the rest.
+ *
+ * An open breaker whose time has come gets as many candidates for its probes as it lets through,
+ * chosen by core/breaker/probe.h. One that has closed lets its jobs go at the pace of
+ * core/breaker/release.h, the oldest first; while the latest of them have failed, from both ends in
+ * turn, so that a run of jobs that are bad themselves does not open it again before a good one was
+ * tried. A limit that has room again gets as many as it has room for. */
+int parked_release(struct engine *e, struct redrive_err *err);
+
+/* ---- Which breaker and which limit a job falls under: keys.c --------------------------------- */
+
+/* A key is a template of the configuration with the job's own names filled in. What a job does not
+ * have is empty. Control characters become `_`, so that a key is always one line of text. It is
+ * absent when the task has no breaker or no limits, and lives in the arena. REDRIVE_E_NOMEM, or
+ * REDRIVE_E_TOO_BIG when a key would be longer than KEY_MAX_LEN. */
+#define KEY_MAX_LEN 512
+int key_of_breaker(const struct config_task *task, const struct job_spec *spec, struct arena *arena,
+                   struct str *ret, struct redrive_err *err);
+int key_of_limit(const struct config_task *task, const struct job_spec *spec, struct arena *arena,
+                 struct str *ret, struct redrive_err *err);
 
 #endif

@@ -1,10 +1,12 @@
-#include "engine/gates/keys.h"
+/* keys.c - which breaker and which limit a job falls under. */
+#include "engine/gates/gates.h"
 
 #include "base/err.h"
 #include "base/json/json.h"
 #include "base/text/buf.h"
 
-/* Adds a value of the payload as text: strings as they read, others as they are written. */
+/* Adds a value of the payload as text: strings without their quotes, other values as they are
+ * written. */
 static void add_value(struct json_reader *r, struct buf *out)
 {
     struct json_string s;
@@ -111,7 +113,7 @@ int key_of_breaker(const struct config_task *task, const struct job_spec *spec, 
     return finish(&out, arena, ret, err);
 }
 
-/* A job that does not say whose it is belongs to no user or project, and shares with no other. */
+/* A job without a user or project is not under their limits. */
 static bool is_limited(const struct config_limits *limits, const struct job_spec *spec)
 {
     if (limits->rate.count == 0 && limits->concurrency == 0)

@@ -1,6 +1,8 @@
 /* limit.c - what is special about limits: their sums are added to, and read more often. */
+#include "engine/gates/gates.h"
+
 #include "base/err.h"
-#include "engine/private.h"
+#include "engine/state.h"
 
 /* ---- Rows of limits -------------------------------------------------------------------------- */
 
@@ -65,8 +67,8 @@ static void see_sums(struct gate *gate, struct gate_sums sums)
     gate->candidates = sum_of(sent > 0 ? sent : 0);
 }
 
-/* Whoever has freed slots, or sees that others have, lets parked jobs go. Where others have put the
- * row meanwhile it may say that there are some. */
+/* A process that has freed slots, or sees that others have, lets parked jobs go. If another process
+ * has put the row meanwhile it may say that there are some. */
 void limit_is_saved(struct engine *e, struct gate *gate)
 {
     const bool gives = gate->add.used < 0, is_known = gate->merged.version == gate->version;
@@ -126,11 +128,12 @@ int gates_look(struct engine *e, struct redrive_err *err)
 
 /* ---- Slots ----------------------------------------------------------------------------------- */
 
-/* Of a limit that has no row it is not known yet how many may run. */
+/* A limit may have no row yet: then it is not known how many may run. */
 static int count_running(struct engine *e, const struct job_count *running, struct redrive_err *err)
 {
     struct gate *gate = gate_find(&e->gates.limits, running->tenant, running->gate);
-    int rc = gate ? 0 : gate_new(e, SHARED_BUCKET, running->tenant, running->gate, &gate, err);
+    int rc =
+        gate ? 0 : gate_new(&e->gates, SHARED_BUCKET, running->tenant, running->gate, &gate, err);
     if (rc < 0)
         return rc;
     gate->slots.used = sum_of((int64_t)running->jobs);
@@ -140,7 +143,7 @@ static int count_running(struct engine *e, const struct job_count *running, stru
     gate->is_urgent = true;
     if (gate->has_parked)
         engine_want(e, e->now_ms);
-    return gate_mark(e, gate, err);
+    return gate_mark(&e->gates, gate, err);
 }
 
 int gates_need_slots(struct engine *e, struct redrive_err *err)

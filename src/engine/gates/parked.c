@@ -1,9 +1,9 @@
-#include "engine/gates/parked.h"
+/* parked.c - how parked jobs come back to the queue. */
+#include "engine/gates/gates.h"
 
-#include "base/err.h"
 #include "core/breaker/probe.h"
-#include "engine/private.h"
-#include "engine/scans.h"
+#include "engine/rows.h"
+#include "engine/state.h"
 
 /* At most so many of a gate in one transaction. */
 #define BATCH 256
@@ -32,10 +32,10 @@ static int let_go(struct engine *e, struct gate *gate, struct redrive_err *err)
     struct release look = gate->release;
     uint32_t earned = release_take(&look, &gate->breaker_config, e->now_ms, BATCH);
     if (earned == 0) {
-        /* To have looked concerns no other process: others would look as well, and tell this one of
-         * it. */
+        /* A look alone is not written: other processes would then look as well, and notify this
+         * one. */
         engine_want(e, release_next_ms(&look));
-        return starts ? gate_mark(e, gate, err) : 0;
+        return starts ? gate_mark(&e->gates, gate, err) : 0;
     }
     const bool takes_newest = probe_takes_newest(gate->breaker.consecutive);
     int rc = unpark(e, gate, takes_newest ? SCAN_PARKED_NEWEST : SCAN_PARKED_OLDEST, earned,
@@ -48,7 +48,19 @@ static int let_go(struct engine *e, struct gate *gate, struct redrive_err *err)
         engine_want(e, release_next_ms(&gate->release));
     else
         gate->release = (struct release){0};
-    return gate_mark(e, gate, err);
+    return gate_mark(&e->gates, gate, err);
+}
+
+/* Parked jobs were looked for, and some are left or none. */
+static void note_left(struct engine *e, struct gate *gate, bool some_left)
+{
+    const bool is_limit = gate->kind == SHARED_BUCKET;
+    const bool seems_empty = is_limit && !some_left && !gate->seems_empty;
+    gate->has_parked = some_left || seems_empty;
+    if (is_limit)
+        gate->seems_empty = seems_empty;
+    if (seems_empty)
+        engine_want(e, e->now_ms);
 }
 
 static int send(struct engine *e, struct gate *gate, enum scan_index order, uint32_t room,
@@ -64,19 +76,19 @@ static int send(struct engine *e, struct gate *gate, enum scan_index order, uint
     int rc = unpark(e, gate, order, n, &outcome, err);
     if (rc < 0)
         return rc;
-    gate_looked(e, gate, outcome.more);
+    note_left(e, gate, outcome.more);
     if (outcome.moved > 0)
         gate_sent(gate, (uint32_t)outcome.moved, e->now_ms);
     if (outcome.more && gate->candidates > 0)
         engine_want(e, gate->candidates_until_ms);
-    return gate_mark(e, gate, err);
+    return gate_mark(&e->gates, gate, err);
 }
 
 static int release_breaker(struct engine *e, struct gate *gate, struct redrive_err *err)
 {
     struct breaker *b = &gate->breaker;
     if (breaker_tick(b, &gate->breaker_config, e->now_ms)) {
-        int rc = gate_mark(e, gate, err);
+        int rc = gate_mark(&e->gates, gate, err);
         if (rc < 0)
             return rc;
     }

@@ -1,10 +1,11 @@
-#include "engine/report/events.h"
+/* events.c - the events of a transaction: kept, counted in the store, and told after the commit. */
+#include "engine/event.h"
 
 #include <stdlib.h>
 
 #include "base/err.h"
 #include "base/text/buf.h"
-#include "engine/private.h"
+#include "engine/state.h"
 
 static const struct {
     const char *name;

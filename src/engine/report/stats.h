@@ -12,8 +12,8 @@
 #include "base/json/writer.h"
 #include "base/mem/arena.h"
 #include "core/breaker/health.h"
-#include "engine/gates/breakers.h"
-#include "engine/report/events.h"
+#include "engine/gates/view.h"
+#include "engine/event.h"
 #include "engine/report/worker_row.h"
 #include "store/store.h"
 

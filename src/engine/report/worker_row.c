@@ -1,12 +1,15 @@
+/* worker_row.c - workers that are alive, as every process can see them. */
 #include "engine/report/worker_row.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/json/json.h"
 #include "base/text/buf.h"
-#include "engine/private.h"
+#include "engine/rows.h"
+#include "engine/state.h"
 #include "store/job_json.h"
 
 #define ROW_MAX_BYTES (64u * 1024)
@@ -59,18 +62,22 @@ static void write_row(const struct engine *e, const struct worker_op *op, struct
     json_end_object(&w);
 }
 
-/* The version of the worker's row, 0 when there is none. */
-static int version_of(struct engine *e, const struct worker_op *op, int64_t *ret,
-                      struct redrive_err *err)
+static int by_tenant_and_name(const void *left, const void *right)
 {
-    struct shared_page page = {0};
-    *ret = 0;
-    int rc = e->ops->shared_list(e->store, SHARED_WORKER, op->tenant, &page, err);
-    for (size_t i = 0; i < page.n && rc == 0; i++)
-        if (str_eq(page.rows[i].key, op->name) && str_eq(page.rows[i].tenant, op->tenant))
-            *ret = page.rows[i].version;
-    shared_page_release(&page);
-    return rc;
+    const struct shared_row *a = left, *b = right;
+    const int order = str_compare(a->tenant, b->tenant);
+    return order != 0 ? order : str_compare(a->key, b->key);
+}
+
+/* The version of a worker's row, 0 when there is none; the rows are in the order of tenant and
+ * name. */
+static int64_t version_among(const struct shared_page *page, struct str tenant, struct str name)
+{
+    const struct shared_row wanted = {.tenant = tenant, .key = name};
+    const struct shared_row *row = NULL;
+    if (page->n > 0)
+        row = bsearch(&wanted, page->rows, page->n, sizeof wanted, by_tenant_and_name);
+    return row ? row->version : 0;
 }
 
 static int apply_worker(struct engine *e, struct op *base, struct redrive_err *err)
@@ -78,17 +85,18 @@ static int apply_worker(struct engine *e, struct op *base, struct redrive_err *e
     const struct worker_op *op = (const struct worker_op *)base;
     struct shared_row row = {
         .kind = SHARED_WORKER, .tenant = op->tenant, .key = op->name, .removed = op->leaving};
-    struct move_result result = {0};
+    struct shared_page page = {0};
     struct buf value;
-    int rc = version_of(e, op, &row.version, err);
+    int rc = e->ops->shared_list(e->store, SHARED_WORKER, op->tenant, &page, err);
+    row.version = rc == 0 ? version_among(&page, op->tenant, op->name) : 0;
+    shared_page_release(&page);
     if (rc < 0 || (op->leaving && row.version == 0))
         return rc;
     buf_init(&value, ROW_MAX_BYTES);
     if (!op->leaving)
         write_row(e, op, &value);
     row.value = buf_str(&value);
-    rc = buf_failed(&value) ? err_nomem(err) : e->ops->shared_put(e->store, &row, 1, &result, err);
-    e->touched |= rc == 0 && result.code == 0;
+    rc = buf_failed(&value) ? err_nomem(err) : shared_row_put(e, &row, NULL, err);
     buf_release(&value);
     return rc;
 }
@@ -99,27 +107,7 @@ void worker_op_init(struct worker_op *op, struct str name, struct str tenant)
         .op = {.apply = apply_worker, .weight = 1}, .name = name, .tenant = tenant};
 }
 
-/* ---- On behalf of others --------------------------------------------------------------------- */
-
-/* The row's version, 0 when there is none; the rows are in the order of tenant and name. */
-static int64_t version_among(const struct shared_page *page, const struct remote_worker *worker)
-{
-    size_t from = 0, to = page->n;
-    while (from < to) {
-        const size_t middle = from + (to - from) / 2;
-        const struct shared_row *row = &page->rows[middle];
-        int order = str_compare(row->tenant, worker->tenant);
-        if (order == 0)
-            order = str_compare(row->key, worker->name);
-        if (order == 0)
-            return row->version;
-        if (order < 0)
-            from = middle + 1;
-        else
-            to = middle;
-    }
-    return 0;
-}
+/* ---- Workers that work through a server ------------------------------------------------------ */
 
 static void write_remote(const struct engine *e, const struct remote_worker *worker,
                          struct buf *out)
@@ -145,16 +133,13 @@ static int put_remote(struct engine *e, const struct remote_worker *worker, int6
                              .key = worker->name,
                              .version = version,
                              .removed = worker->gone};
-    struct move_result result = {0};
     if (worker->gone && version == 0)
         return 0;
     write_remote(e, worker, value);
     row.value = buf_str(value);
     if (buf_failed(value))
         return err_nomem(err);
-    int rc = e->ops->shared_put(e->store, &row, 1, &result, err);
-    e->touched |= rc == 0 && result.code == 0;
-    return rc;
+    return shared_row_put(e, &row, NULL, err);
 }
 
 static int apply_remote(struct engine *e, struct op *base, struct redrive_err *err)
@@ -166,7 +151,7 @@ static int apply_remote(struct engine *e, struct op *base, struct redrive_err *e
     int rc = e->ops->shared_list(e->store, SHARED_WORKER, (struct str){0}, &page, err);
     for (size_t i = 0; i < op->n && rc == 0; i++) {
         const struct remote_worker *worker = &op->workers[i];
-        rc = put_remote(e, worker, version_among(&page, worker), &value, err);
+        rc = put_remote(e, worker, version_among(&page, worker->tenant, worker->name), &value, err);
     }
     shared_page_release(&page);
     buf_release(&value);
@@ -378,12 +363,10 @@ int workers_sweep(struct engine *e, struct redrive_err *err)
     int rc = e->ops->shared_list(e->store, SHARED_WORKER, (struct str){0}, &rows, err);
     for (size_t i = 0; i < rows.n && rc == 0; i++) {
         struct shared_row row = rows.rows[i];
-        struct move_result result = {0};
         if (parse_row(&row, e->now_ms, &arena, &parsed) && is_alive(&parsed.info, e->now_ms))
             continue;
         row.removed = true;
-        rc = e->ops->shared_put(e->store, &row, 1, &result, err);
-        e->touched |= rc == 0 && result.code == 0;
+        rc = shared_row_put(e, &row, NULL, err);
     }
     arena_release(&arena);
     shared_page_release(&rows);

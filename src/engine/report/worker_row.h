@@ -1,12 +1,13 @@
 /* worker_row.h - workers that are alive, as every process can see them.
  *
- * A process that runs jobs tells of itself every few seconds: who and where it is, how much it has
+ * A process that runs jobs tells of itself every few seconds: its name and host, how much it has
  * in hand, and what the engine knows of its work (runs, failures, run times, health). It is a row
- * of the store, so that statistics and health can be read by anybody and outlive nobody: a worker
- * that stops takes its row away, and one that has not been heard of for WORKER_GONE_MS counts as
- * gone and is removed by whoever ticks.
+ * of the store, so that every process can read statistics and health. A worker that stops takes its
+ * row away; one that has not written for WORKER_GONE_MS counts as gone, and the next tick of any
+ * process removes its row.
  *
- * For whoever runs jobs, on a timer of WORKER_EVERY_MS, and once more with `leaving` at the end:
+ * For a process that runs jobs, on a timer of WORKER_EVERY_MS, and once more with `leaving` at the
+ * end:
  *
  *     worker_op_init(&w->op, name, tenant);
  *     w->op.running = n_running;
@@ -25,7 +26,7 @@
 #include "base/json/writer.h"
 #include "core/breaker/health.h"
 #include "core/quantile.h"
-#include "engine/transaction.h"
+#include "engine/op.h"
 #include "store/store.h"
 
 #define WORKER_EVERY_MS 5000

@@ -1,48 +1,16 @@
+/* admission.c - which of a page of ready jobs may start, and what becomes of the others. */
 #include "engine/verbs/admission.h"
 
-#include <stdlib.h>
-
 #include "base/err.h"
-#include "core/classify/fingerprint.h"
-#include "engine/facts.h"
-#include "engine/private.h"
+#include "engine/gates/gates.h"
+#include "engine/state.h"
+#include "engine/tasks.h"
+#include "engine/verbs/ending.h"
 #include "store/job_json.h"
 #include "store/transition.h"
 
 /* A job that ticks of cron entries may not run twice at a time has a limit of its own. */
 static const struct str CRON_GATE = {"limit:cron:", 11};
-
-int engine_end_waiting(struct engine *e, const struct job *job, int ending,
-                       enum redrive_state *ret_state, struct redrive_err *err)
-{
-    const struct outcome outcome = {.ending = (enum ending)ending};
-    struct decision d = facts_decide(e, job, &outcome);
-    const struct job_error error = facts_error(&outcome, &d);
-    const struct change_move move = {
-        .seq = job->status.seq,
-        .kind = MOVE_END,
-        .to = d.state,
-        .reason = d.reason,
-        .error = error,
-        .fingerprint = error.class_ == REDRIVE_CLASS_SUCCESS
-                           ? 0
-                           : fingerprint(error.type, error.class_, error.message),
-    };
-    struct move_result result = {0};
-    int rc = e->ops->move(e->store, CHANGES(&move, 1), &result, err);
-    if (rc < 0 || result.code < 0)
-        return rc;
-    if (ret_state)
-        *ret_state = result.state;
-    struct engine_event event =
-        event_of(e, d.state == REDRIVE_STATE_FAILED ? ENGINE_EVENT_FAILED : ENGINE_EVENT_DEAD, job);
-    event.reason = d.reason;
-    event.class_ = d.class_;
-    event.severity = d.severity;
-    event.message = error.message;
-    event_add(e, &event);
-    return 0;
-}
 
 /* ---- May it run? ----------------------------------------------------------------------------- */
 
@@ -90,28 +58,28 @@ static int meet_breaker(struct engine *e, const struct job *job, struct gate **r
     if (!*ret_passes)
         engine_want(e, breaker_next_ms(&gate->breaker, &gate->breaker_config));
     bool changed = gate->breaker.generation != generation || ret->probe != 0;
-    return changed ? gate_mark(e, gate, err) : 0;
+    return changed ? gate_mark(&e->gates, gate, err) : 0;
 }
 
 /* ---- What is to be done ---------------------------------------------------------------------- */
 
-int admission_init(struct admission *admission, struct engine *e, size_t n, struct redrive_err *err)
+int admission_init(struct admission *a, struct engine *e, size_t n, struct redrive_err *err)
 {
-    *admission = (struct admission){
+    *a = (struct admission){
         .e = e,
-        .moves = arena_array(&e->arena, n, sizeof *admission->moves),
-        .starts = arena_array(&e->arena, n, sizeof *admission->starts),
-        .parks = {arena_array(&e->arena, n, sizeof **admission->parks),
-                  arena_array(&e->arena, n, sizeof **admission->parks)},
-        .results = arena_array(&e->arena, n, sizeof *admission->results),
+        .moves = arena_array(&e->arena, n, sizeof *a->moves),
+        .starts = arena_array(&e->arena, n, sizeof *a->starts),
+        .parks = {arena_array(&e->arena, n, sizeof **a->parks),
+                  arena_array(&e->arena, n, sizeof **a->parks)},
+        .results = arena_array(&e->arena, n, sizeof *a->results),
     };
     return e->arena.failed ? err_nomem(err) : 0;
 }
 
-static void park(struct admission *admission, const struct job *job, struct gate *gate)
+static void park(struct admission *a, const struct job *job, struct gate *gate)
 {
     int by_limit = gate->kind == SHARED_BUCKET;
-    admission->parks[by_limit][admission->n_parks[by_limit]++] = (struct parking){job, gate};
+    a->parks[by_limit][a->n_parks[by_limit]++] = (struct parking){job, gate};
 }
 
 static uint64_t new_token(struct engine *e)
@@ -128,7 +96,7 @@ static int take_gates(struct engine *e, struct gate *limit, struct gate *breaker
 {
     if (breaker && breaker->candidates > 0) {
         gate_arrived(breaker);
-        int rc = gate_mark(e, breaker, err);
+        int rc = gate_mark(&e->gates, breaker, err);
         if (rc < 0)
             return rc;
     }
@@ -138,71 +106,71 @@ static int take_gates(struct engine *e, struct gate *limit, struct gate *breaker
     gate_take_slot(limit);
     if (limit->rate.count)
         (void)bucket_take(&limit->bucket, &limit->rate, e->now_ms, 1);
-    return gate_mark(e, limit, err);
+    return gate_mark(&e->gates, limit, err);
 }
 
-static int start(struct admission *admission, struct claim_op *op, struct job *job,
+static int start(struct admission *a, const struct admission_request *request, struct job *job,
                  struct gate *limit, struct gate *breaker, struct breaker_permit permit,
                  struct redrive_err *err)
 {
-    struct engine *e = admission->e;
-    int64_t lease_ms = op->lease_of ? op->lease_of(job) : 0;
-    if (lease_ms <= 0)
-        lease_ms = op->lease_ms > 0 ? op->lease_ms : task_in_force(e, job->spec.task)->lease_ms;
-    admission->moves[admission->n_starts] = (struct start_move){
+    struct engine *e = a->e;
+    const int64_t lease_ms =
+        request->lease_ms > 0 ? request->lease_ms : task_in_force(e, job->spec.task)->lease_ms;
+    a->moves[a->n_starts] = (struct start_move){
         .seq = job->status.seq,
         .token = new_token(e),
         .lease_until_ms = engine_lease_until(e, lease_ms),
-        .worker = op->worker,
+        .worker = request->worker,
         .permit = permit,
     };
-    admission->starts[admission->n_starts++] = (struct starting){op, job, limit, breaker};
+    a->starts[a->n_starts++] =
+        (struct admitted){.owner = request->owner, .job = job, .limit = limit, .breaker = breaker};
     return take_gates(e, limit, breaker, err);
 }
 
-int admission_consider(struct admission *admission, struct claim_op *op, struct job *job,
-                       struct redrive_err *err)
+int admission_consider(struct admission *a, const struct admission_request *request,
+                       struct job *job, struct redrive_err *err)
 {
-    struct engine *e = admission->e;
+    struct engine *e = a->e;
     struct gate *limit, *breaker;
     struct breaker_permit permit;
     bool passes;
     if (job_is_damaged(job))
-        return engine_end_waiting(e, job, ENDING_DAMAGED, NULL, err);
+        return end_waiting(e, job, ENDING_DAMAGED, NULL, err);
     if (job->spec.deadline_ms != 0 && job->spec.deadline_ms <= e->now_ms)
-        return engine_end_waiting(e, job, ENDING_DEADLINE, NULL, err);
+        return end_waiting(e, job, ENDING_DEADLINE, NULL, err);
     int rc = limit_of(e, job, &limit, err);
     if (rc < 0)
         return rc;
     if (limit && !has_room(e, limit)) {
-        park(admission, job, limit);
+        park(a, job, limit);
         return 0;
     }
     rc = meet_breaker(e, job, &breaker, &permit, &passes, err);
     if (rc < 0)
         return rc;
     if (passes)
-        return start(admission, op, job, limit, breaker, permit, err);
-    /* It has arrived at its limit, if that had sent it ahead, and found another closed door. */
+        return start(a, request, job, limit, breaker, permit, err);
+    /* It has arrived at its limit, if that had sent it ahead, and is held by its breaker. */
     if (limit && limit->candidates > 0) {
         gate_arrived(limit);
-        rc = gate_mark(e, limit, err);
+        rc = gate_mark(&e->gates, limit, err);
     }
     if (rc < 0)
         return rc;
     if (breaker->breaker_config.on_open == REDRIVE_ON_OPEN_DEAD_LETTER)
-        return engine_end_waiting(e, job, ENDING_BREAKER_OPEN, NULL, err);
-    park(admission, job, breaker);
+        return end_waiting(e, job, ENDING_BREAKER_OPEN, NULL, err);
+    park(a, job, breaker);
     return 0;
 }
 
 /* ---- Carrying it out ------------------------------------------------------------------------- */
 
-static int park_all(struct admission *admission, bool by_limit, struct redrive_err *err)
+static int park_all(struct admission *a, bool by_limit, struct redrive_err *err)
 {
-    struct engine *e = admission->e;
-    const struct parking *parks = admission->parks[by_limit];
-    const size_t n = admission->n_parks[by_limit];
+    struct engine *e = a->e;
+    const struct parking *parks = a->parks[by_limit];
+    const size_t n = a->n_parks[by_limit];
     int64_t *seqs = arena_array(&e->arena, n, sizeof *seqs);
     if (n == 0)
         return 0;
@@ -210,20 +178,20 @@ static int park_all(struct admission *admission, bool by_limit, struct redrive_e
         return err_nomem(err);
     for (size_t i = 0; i < n; i++)
         seqs[i] = parks[i].job->status.seq;
-    int rc = e->ops->move(e->store, PARKS(seqs, n, by_limit), admission->results, err);
+    int rc = e->ops->move(e->store, PARKS(seqs, n, by_limit), a->results, err);
     for (size_t i = 0; i < n && rc == 0; i++) {
-        if (admission->results[i].code < 0)
+        if (a->results[i].code < 0)
             continue;
         gate_parked(parks[i].gate);
         const struct engine_event event = event_of(e, ENGINE_EVENT_PARKED, parks[i].job);
         event_add(e, &event);
-        rc = gate_mark(e, parks[i].gate, err);
+        rc = gate_mark(&e->gates, parks[i].gate, err);
     }
     return rc;
 }
 
 /* The store would not start it after all. */
-static void give_gates_back(struct engine *e, const struct starting *s,
+static void give_gates_back(struct engine *e, const struct admitted *s,
                             struct breaker_permit permit)
 {
     if (s->breaker)
@@ -243,24 +211,6 @@ static void become_running(const struct engine *e, struct job *job, const struct
     transition(&job->status, &move, e->now_ms, &ignored);
 }
 
-static bool keep(struct claim_op *op, const struct job *job, struct claim_page *page)
-{
-    if (op->n == op->capacity) {
-        size_t capacity = op->capacity ? op->capacity * 2 : 16;
-        struct job *grown = realloc(op->jobs, capacity * sizeof *grown);
-        if (!grown)
-            return false;
-        op->jobs = grown;
-        op->capacity = capacity;
-    }
-    op->jobs[op->n++] = *job;
-    if (op->n_pages == 0 || op->pages[op->n_pages - 1] != page) {
-        atomic_fetch_add(&page->holders, 1);
-        op->pages[op->n_pages++] = page;
-    }
-    return true;
-}
-
 static void add_start(struct engine *e, const struct job *job)
 {
     const struct job_status *s = &job->status;
@@ -271,16 +221,15 @@ static void add_start(struct engine *e, const struct job *job)
     event_add(e, &event);
 }
 
-static int start_all(struct admission *admission, struct claim_page *page, struct redrive_err *err)
+static int start_all(struct admission *a, struct redrive_err *err)
 {
-    struct engine *e = admission->e;
-    const size_t n = admission->n_starts;
-    int rc =
-        n == 0 ? 0 : e->ops->move(e->store, STARTS(admission->moves, n), admission->results, err);
+    struct engine *e = a->e;
+    const size_t n = a->n_starts;
+    int rc = n == 0 ? 0 : e->ops->move(e->store, STARTS(a->moves, n), a->results, err);
     for (size_t i = 0; i < n && rc == 0; i++) {
-        const struct starting *s = &admission->starts[i];
-        const struct start_move *move = &admission->moves[i];
-        if (admission->results[i].code < 0) {
+        struct admitted *s = &a->starts[i];
+        const struct start_move *move = &a->moves[i];
+        if (a->results[i].code < 0) {
             give_gates_back(e, s, move->permit);
             continue;
         }
@@ -289,33 +238,15 @@ static int start_all(struct admission *admission, struct claim_page *page, struc
         engine_want(e, move->lease_until_ms);
         running_add(&e->running, s->job);
         add_start(e, s->job);
-        rc = keep(s->op, s->job, page) ? 0 : err_nomem(err);
+        s->has_started = true;
     }
     return rc;
 }
 
-int admission_finish(struct admission *admission, struct claim_page *page, struct redrive_err *err)
+int admission_finish(struct admission *a, struct redrive_err *err)
 {
-    int rc = start_all(admission, page, err);
+    int rc = start_all(a, err);
     if (rc == 0)
-        rc = park_all(admission, false, err);
-    return rc == 0 ? park_all(admission, true, err) : rc;
-}
-
-/* ---- Pages ----------------------------------------------------------------------------------- */
-
-struct claim_page *claim_page_new(void)
-{
-    struct claim_page *page = calloc(1, sizeof *page);
-    if (page)
-        atomic_init(&page->holders, 1);
-    return page;
-}
-
-void claim_page_drop(struct claim_page *page)
-{
-    if (atomic_fetch_sub(&page->holders, 1) > 1)
-        return;
-    job_page_release(&page->page);
-    free(page);
+        rc = park_all(a, false, err);
+    return rc == 0 ? park_all(a, true, err) : rc;
 }

@@ -1,4 +1,4 @@
-/* admission.h - what a claim makes of a page of ready jobs, for verbs/claim.c only.
+/* admission.h - which of a page of ready jobs may start, and what becomes of the others.
  *
  * The jobs of a page are looked at one after the other, because each changes what the next one
  * meets: a probe is gone, a limit is full. What was found is then told to the store all at once:
@@ -7,27 +7,24 @@
 #ifndef ENGINE_VERBS_ADMISSION_H
 #define ENGINE_VERBS_ADMISSION_H
 
-#include <stdatomic.h>
+#include "engine/gates/gate.h"
+#include "store/store.h"
 
-#include "engine/gates/gates.h"
-#include "engine/verbs/claim.h"
+struct engine;
 
-/* A page of ready jobs, which lives as long as one of its holders. */
-struct claim_page {
-    struct job_page page;
-    atomic_uint holders;
+/* For which worker a job would start. */
+struct admission_request {
+    struct str worker;
+    int64_t lease_ms; /* 0: as the task says */
+    void *owner;      /* the caller's own */
 };
 
-/* Held once, by the caller; NULL without memory. */
-struct claim_page *claim_page_new(void);
-/* One holder less. Any thread may do that. */
-void claim_page_drop(struct claim_page *page);
-
-struct starting {
-    struct claim_op *op; /* whose job it will be */
+struct admitted {
+    void *owner; /* the request's */
     struct job *job;
     struct gate *limit;
     struct gate *breaker;
+    bool has_started; /* the store has not refused it */
 };
 
 struct parking {
@@ -38,7 +35,7 @@ struct parking {
 struct admission {
     struct engine *e;
     struct start_move *moves;
-    struct starting *starts;
+    struct admitted *starts;
     size_t n_starts;
     struct parking *parks[2]; /* by a breaker; by a limit */
     size_t n_parks[2];
@@ -46,15 +43,13 @@ struct admission {
 };
 
 /* For up to `n` jobs; its memory is the transaction's. */
-int admission_init(struct admission *admission, struct engine *e, size_t n,
-                   struct redrive_err *err);
+int admission_init(struct admission *a, struct engine *e, size_t n, struct redrive_err *err);
 
-/* Decides about a job: n_starts has grown if it is to start, for this claim. */
-int admission_consider(struct admission *admission, struct claim_op *op, struct job *job,
-                       struct redrive_err *err);
+/* Decides about a job: n_starts has grown if it is to start for this request. */
+int admission_consider(struct admission *a, const struct admission_request *request,
+                       struct job *job, struct redrive_err *err);
 
-/* Carries everything out. Jobs that have started are in the answers of their claims, which hold
- * the page. */
-int admission_finish(struct admission *admission, struct claim_page *page, struct redrive_err *err);
+/* Carries everything out. Jobs that have started are then as the store has them. */
+int admission_finish(struct admission *a, struct redrive_err *err);
 
 #endif

@@ -1,20 +1,70 @@
+/* claim.c - ready jobs for a worker. */
 #include "engine/verbs/claim.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
-#include "engine/private.h"
+#include "engine/gates/gates.h"
+#include "engine/state.h"
 #include "engine/verbs/admission.h"
+#include "store/job_json.h"
 
-/* After the first look it is known that some are blocked: then they are parked by the chunk. */
+/* When jobs of the first look could not start, others are likely blocked too: so many are read at
+ * a time then, to be parked together. */
 #define PARK_CHUNK 64
+
+/* A page of ready jobs, which lives as long as one of its holders. */
+struct claim_page {
+    struct job_page page;
+    atomic_uint holders;
+};
+
+/* Held once, by the caller; NULL without memory. */
+static struct claim_page *page_new(void)
+{
+    struct claim_page *page = calloc(1, sizeof *page);
+    if (page)
+        atomic_init(&page->holders, 1);
+    return page;
+}
+
+/* One holder less. Any thread may do that. */
+static void page_drop(struct claim_page *page)
+{
+    if (atomic_fetch_sub(&page->holders, 1) > 1)
+        return;
+    job_page_release(&page->page);
+    free(page);
+}
+
+/* Adds a job that has started to the answer of its claim, which holds the page from then on. */
+static bool keep(struct claim_op *op, const struct job *job, struct claim_page *page)
+{
+    if (op->n == op->capacity) {
+        size_t capacity = op->capacity ? op->capacity * 2 : 16;
+        struct job *grown = realloc(op->jobs, capacity * sizeof *grown);
+        if (!grown)
+            return false;
+        op->jobs = grown;
+        op->capacity = capacity;
+    }
+    op->jobs[op->n++] = *job;
+    if (op->n_pages == 0 || op->pages[op->n_pages - 1] != page) {
+        atomic_fetch_add(&page->holders, 1);
+        op->pages[op->n_pages++] = page;
+    }
+    return true;
+}
+
+/* ---- Which claim is served ------------------------------------------------------------------- */
 
 struct claims {
     struct claim_op *const *ops;
     size_t n;
-    size_t at;             /* who is served next */
-    size_t promised;       /* to that one, in this look */
+    size_t at;             /* the claim that is served next */
+    size_t promised;       /* to that claim, in this look */
     size_t promised_bytes; /* of these */
     size_t *room;          /* how many of each task there may still be; NULL: any number */
 };
@@ -35,7 +85,7 @@ static bool is_served(const struct claim_op *op, size_t n, size_t bytes)
     return n >= filter->limit || (filter->max_bytes > 0 && n > 0 && bytes >= filter->max_bytes);
 }
 
-/* Who gets the next job; NULL: all have what they want. */
+/* The claim that gets the next job; NULL: all have what they want. */
 static struct claim_op *next_claim(struct claims *c)
 {
     for (; c->at < c->n; c->at++, c->promised = c->promised_bytes = 0) {
@@ -103,6 +153,13 @@ static int still_wanted(struct engine *e, struct claims *c, bool is_first, struc
 
 /* ---- Looking --------------------------------------------------------------------------------- */
 
+/* 0: as the task says. */
+static int64_t lease_of(const struct claim_op *op, const struct job *job)
+{
+    const int64_t own_ms = op->lease_of ? op->lease_of(job) : 0;
+    return own_ms > 0 ? own_ms : op->lease_ms;
+}
+
 static int consider(struct admission *admission, struct claims *c, struct claim_op *op,
                     struct job *job, struct redrive_err *err)
 {
@@ -111,8 +168,10 @@ static int consider(struct admission *admission, struct claims *c, struct claim_
         room += claim_find(op->filter.tasks, op->filter.n_tasks, job->spec.task);
     if (room && *room == 0)
         return 0;
+    const struct admission_request request = {
+        .worker = op->worker, .lease_ms = lease_of(op, job), .owner = op};
     const size_t before = admission->n_starts;
-    int rc = admission_consider(admission, op, job, err);
+    int rc = admission_consider(admission, &request, job, err);
     if (admission->n_starts == before)
         return rc;
     c->promised++;
@@ -134,11 +193,17 @@ static int consider_page(struct engine *e, struct claims *c, struct claim_page *
     for (; i < page->page.n && rc == 0 && (op = next_claim(c)) != NULL; i++)
         rc = consider(&admission, c, op, &page->page.jobs[i], err);
     *ret_more |= i < page->page.n;
-    return rc == 0 ? admission_finish(&admission, page, err) : rc;
+    if (rc == 0)
+        rc = admission_finish(&admission, err);
+    for (i = 0; i < admission.n_starts && rc == 0; i++)
+        if (admission.starts[i].has_started &&
+            !keep(admission.starts[i].owner, admission.starts[i].job, page))
+            rc = err_nomem(err);
+    return rc;
 }
 
-/* Those who were served will look for as many again. When there are others in the transaction who
- * look for something else, it is not known who comes back. */
+/* Callers that were served will look for as many again. When other claims of the transaction look
+ * for something else, it is not known which caller comes back. */
 static void expect_more(struct engine *e, const struct claims *c, bool more)
 {
     const bool is_first = e->n_ahead == 0;
@@ -158,7 +223,7 @@ static int claim_alike(struct engine *e, struct claims *c, struct redrive_err *e
         rc = still_wanted(e, c, round == 0, &filter, err);
         if (rc < 0 || filter.limit == 0)
             break;
-        struct claim_page *page = claim_page_new();
+        struct claim_page *page = page_new();
         if (!page)
             return err_nomem(err);
         rc = e->ops->ready(e->store, &filter, &page->page, err);
@@ -167,9 +232,10 @@ static int claim_alike(struct engine *e, struct claims *c, struct redrive_err *e
         const size_t before = c->ops[0]->n;
         if (rc == 0 && !is_empty)
             rc = consider_page(e, c, page, &more, err);
-        /* To the store a task was full of jobs that have not started after all. */
+        /* The store left jobs out because their task seemed full, and some of those before them
+         * have not started after all. */
         more |= filter.task_limits && c->ops[0]->n - before < page->page.n;
-        claim_page_drop(page);
+        page_drop(page);
         if (is_empty)
             break;
     }
@@ -206,7 +272,7 @@ static void clear(struct claim_op *op)
     op->n = 0;
     op->more = false;
     for (size_t i = 0; i < op->n_pages; i++)
-        claim_page_drop(op->pages[i]);
+        page_drop(op->pages[i]);
     op->n_pages = 0;
 }
 

@@ -5,14 +5,14 @@
  * start, each under a token and a lease. A job whose lease is over by the time that the commit has
  * been answered is not handed out: it is taken back like that of a worker that died.
  *
- * Claims of one transaction that look for the same are made as one, so that many workers who ask
- * for a job each cost the store little more than one who asks for many; who came first is served
- * first.
+ * Claims of one transaction that look for the same are made as one, so that many workers which
+ * ask for a job each cost the store little more than one that asks for many; the first to come is
+ * served first.
  */
 #ifndef ENGINE_VERBS_CLAIM_H
 #define ENGINE_VERBS_CLAIM_H
 
-#include "engine/transaction.h"
+#include "engine/op.h"
 #include "store/store.h"
 
 /* Pages of ready jobs that one claim looks at. */

@@ -1,13 +1,15 @@
+/* control.c - breakers and queues by hand. */
 #include "engine/verbs/control.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "base/err.h"
-#include "base/json/json.h"
-#include "engine/gates/breakers.h"
-#include "engine/private.h"
-#include "engine/scans.h"
+#include "engine/gates/gates.h"
+#include "engine/gates/view.h"
+#include "engine/rows.h"
+#include "engine/state.h"
+#include "engine/tasks.h"
 
 /* How many jobs a transaction gives the time of a pause back to. */
 #define CREDIT_BATCH 1000
@@ -18,6 +20,8 @@ static struct str tenant_or_default(struct str tenant)
 {
     return tenant.len > 0 ? tenant : STR(ENGINE_TENANT_DEFAULT);
 }
+
+/* ---- Breakers -------------------------------------------------------------------------------- */
 
 static void carry_out(struct engine *e, struct gate *gate, enum breaker_verb verb)
 {
@@ -74,7 +78,7 @@ static int apply_breaker(struct engine *e, struct op *base, struct redrive_err *
     }
     if (rc == 0 && op->verb != BREAKER_LOOK) {
         carry_out(e, gate, op->verb);
-        rc = gate_mark(e, gate, err);
+        rc = gate_mark(&e->gates, gate, err);
     }
     if (rc == 0)
         breaker_status(&gate->breaker, &gate->breaker_config, e->now_ms, &op->status);
@@ -90,34 +94,20 @@ void breaker_op_init(struct breaker_op *op, struct str tenant, struct str key,
                               .verb = verb};
 }
 
-static int64_t read_since(struct str json)
-{
-    struct json_reader r;
-    struct json_string key;
-    int64_t since_ms = 0;
-    json_reader_init(&r, json, NULL);
-    if (json_enter_object(&r) == 0)
-        while (json_next_key(&r, &key) > 0)
-            if (json_string_is(key, "since_ms") ? json_read_int(&r, &since_ms) < 0
-                                                : json_skip(&r, NULL) < 0)
-                break;
-    json_reader_release(&r);
-    return since_ms < 0 ? 0 : since_ms;
-}
+/* ---- Queues ---------------------------------------------------------------------------------- */
 
 /* The version of the row that says so, 0 when the queue is not paused, and since when it is. */
 static int find_pause(struct engine *e, struct str tenant, struct str queue, int64_t *ret,
                       int64_t *ret_since_ms, struct redrive_err *err)
 {
     struct shared_page page = {0};
-    *ret = 0;
     *ret_since_ms = 0;
     int rc = e->ops->shared_list(e->store, SHARED_PAUSE, tenant, &page, err);
-    for (size_t i = 0; i < page.n && rc == 0; i++)
-        if (str_eq(page.rows[i].key, queue)) {
-            *ret = page.rows[i].version;
-            *ret_since_ms = read_since(page.rows[i].value);
-        }
+    const struct shared_row *row = rc == 0 ? shared_row_find(&page, queue) : NULL;
+    *ret = row ? row->version : 0;
+    const struct row_field since = {"since_ms", ROW_INT, ret_since_ms};
+    if (row && (!shared_value_read(row->value, &since, 1) || *ret_since_ms < 0))
+        *ret_since_ms = 0;
     shared_page_release(&page);
     return rc;
 }
@@ -135,17 +125,14 @@ static int put_pause(struct engine *e, struct pause_op *op, struct str tenant, i
         .version = version,
         .removed = !op->pause,
     };
-    struct move_result result = {0};
-    int rc = e->ops->shared_put(e->store, &row, 1, &result, err);
+    bool won;
+    int rc = shared_row_put(e, &row, &won, err);
     if (rc < 0)
         return rc;
-    e->touched = true;
-    if (!op->pause)
+    if (won && !op->pause)
         engine_made_some_ready(e);
-    e->puts += result.code == 0;
-    op->op.code = result.code;
-    if (result.code < 0)
-        (void)err_set(&op->op.err, REDRIVE_E_STATE, "%s", IN_THE_WAY);
+    if (!won)
+        op->op.code = err_set(&op->op.err, REDRIVE_E_STATE, "%s", IN_THE_WAY);
     return 0;
 }
 

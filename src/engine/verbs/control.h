@@ -3,7 +3,7 @@
 #define ENGINE_VERBS_CONTROL_H
 
 #include "base/text/str.h"
-#include "engine/transaction.h"
+#include "engine/op.h"
 #include "store/store.h"
 
 enum breaker_verb {
@@ -41,8 +41,8 @@ struct pause_progress {
  * queue is resumed, its queued jobs that have started before are held to have been parked since the
  * pause began or they came into the queue, whichever was later, until the first transaction of the
  * resumption. They are gone through some at a time, a transaction each, and the queue stays paused
- * until all are done, so that none starts before its time is put right. Who is stopped on the way
- * leaves a paused queue, which can be resumed again:
+ * until all are done, so that none starts before its time is put right. A process that stops on the
+ * way leaves a paused queue, which can be resumed again:
  *
  *     do
  *         rc = engine_apply_one(engine, &op.op, err);

@@ -1,10 +1,13 @@
+/* settle.c - how runs ended, and leases while they last. */
 #include "engine/verbs/settle.h"
 
 #include "base/err.h"
-#include "core/classify/fingerprint.h"
 #include "core/state.h"
-#include "engine/facts.h"
-#include "engine/private.h"
+#include "engine/gates/gates.h"
+#include "engine/rows.h"
+#include "engine/state.h"
+#include "engine/tasks.h"
+#include "engine/verbs/ending.h"
 
 int settle_gates(struct engine *e, const struct job *job, enum breaker_result result,
                  struct redrive_err *err)
@@ -19,7 +22,7 @@ int settle_gates(struct engine *e, const struct job *job, enum breaker_result re
             gate_give_slot(gate);
             if (gate->has_parked && gate_has_slots(gate))
                 engine_want(e, e->now_ms);
-            rc = gate_mark(e, gate, err);
+            rc = gate_mark(&e->gates, gate, err);
         }
     }
     if (rc < 0 || spec->breaker_key.len == 0)
@@ -32,7 +35,7 @@ int settle_gates(struct engine *e, const struct job *job, enum breaker_result re
     gate_record(gate, job->status.permit, result, e->now_ms - job->status.started_ms, e->now_ms);
     if (gate->has_parked)
         engine_want(e, e->now_ms);
-    return gate_mark(e, gate, err);
+    return gate_mark(&e->gates, gate, err);
 }
 
 static enum engine_event_kind kind_of(const struct decision *d)
@@ -73,13 +76,11 @@ static void tell(struct engine *e, const struct job *job, const struct settlemen
 int settle_batch_add(struct engine *e, struct settle_batch *batch, const struct job *job,
                      struct settlement *s, struct redrive_err *err)
 {
-    s->decision = facts_decide(e, job, &s->outcome);
+    s->decision = ending_decide(e, job, &s->outcome);
     s->ret = (struct move_result){0};
-    struct job_error error = facts_error(&s->outcome, &s->decision);
-    const uint64_t group = error.class_ == REDRIVE_CLASS_SUCCESS
-                               ? 0
-                               : fingerprint(error.type, error.class_, error.message);
-    error.message = facts_message(e, error.message, &s->decision);
+    struct job_error error = ending_error(&s->outcome, &s->decision);
+    const uint64_t group = ending_group(&error);
+    error.message = ending_message(e, error.message, &s->decision);
     const bool is_done = s->decision.state == REDRIVE_STATE_COMPLETED;
     batch->moves[batch->n] = (struct settle_move){
         .seq = job->status.seq,
@@ -103,7 +104,7 @@ static int settled(struct engine *e, const struct job *job, const struct settlem
     tell(e, job, s, error);
     if (d->state == REDRIVE_STATE_RETRYING || d->state == REDRIVE_STATE_SCHEDULED)
         engine_waits_until(e, e->now_ms + d->delay_ms);
-    /* While it ran its deadline asked for nothing. */
+    /* While it ran, no tick was asked for at its deadline. */
     if (!state_has_ended(d->state))
         engine_waits_until(e, job->spec.deadline_ms);
     if (d->state == REDRIVE_STATE_QUEUED)
@@ -127,17 +128,22 @@ int settle_batch_flush(struct engine *e, struct settle_batch *batch, struct redr
     return rc;
 }
 
-/* ---- By those who ran them ------------------------------------------------------------------- */
+/* ---- By the workers that ran them ------------------------------------------------------------ */
+
+static bool holds_token(const struct job_status *job, uint64_t token)
+{
+    return job->state == REDRIVE_STATE_RUNNING && job->token == token;
+}
 
 static bool holds_lease(const struct settlement *s, const struct job_status *job)
 {
-    if (job->state != REDRIVE_STATE_RUNNING)
-        return false;
-    return s->token != 0 ? s->token == job->token
-                         : s->worker.len > 0 && str_eq(s->worker, job->worker);
+    if (s->token != 0)
+        return holds_token(job, s->token);
+    return job->state == REDRIVE_STATE_RUNNING && s->worker.len > 0 &&
+           str_eq(s->worker, job->worker);
 }
 
-/* The row has to be read, which must show what the batch has done. */
+/* The row has to be read, after the moves of the batch have been made. */
 static int settle_unknown(struct engine *e, struct settle_batch *batch, struct settlement *s,
                           struct redrive_err *err)
 {
@@ -222,7 +228,7 @@ static int find_extended(struct engine *e, struct extension *x, int64_t *ret_seq
     x->ret = (struct move_result){.code = REDRIVE_E_NOT_FOUND};
     if (rc > 0) {
         const struct job *job = &page.jobs[0];
-        bool holds = job->status.state == REDRIVE_STATE_RUNNING && job->status.token == x->token;
+        const bool holds = holds_token(&job->status, x->token);
         x->ret =
             (struct move_result){.code = holds ? 0 : REDRIVE_E_STATE, .state = job->status.state};
         *ret_seq = job->status.seq;
@@ -292,4 +298,39 @@ void extend_op_init(struct extend_op *op, struct extension *items, size_t n)
 {
     *op = (struct extend_op){
         .op = {.apply = apply_extend, .kind = &EXTEND, .weight = n}, .items = items, .n = n};
+}
+
+/* ---- Whether leases are held ----------------------------------------------------------------- */
+
+static bool is_of(const struct job *job, const struct job_name *name)
+{
+    return str_eq(job->spec.id, name->id) && str_eq(job->spec.tenant, name->tenant);
+}
+
+static int apply_leases(struct engine *e, struct op *base, struct redrive_err *err)
+{
+    struct leases_op *op = (struct leases_op *)base;
+    struct job_page page = {0};
+    struct job_name *names = arena_array(&e->arena, op->n, sizeof *names);
+    if (!names)
+        return err_nomem(err);
+    for (size_t i = 0; i < op->n; i++)
+        names[i] = op->leases[i].job;
+    int rc = e->ops->lookup(e->store, names, op->n, &page, err);
+    /* The page is in the order of the names, and lacks those that are gone. */
+    for (size_t i = 0, found = 0; i < op->n && rc == 0; i++) {
+        struct lease *lease = &op->leases[i];
+        lease->until_ms = 0;
+        if (found == page.n || !is_of(&page.jobs[found], &lease->job))
+            continue;
+        const struct job *job = &page.jobs[found++];
+        lease->until_ms = holds_token(&job->status, lease->token) ? job->status.lease_until_ms : 0;
+    }
+    job_page_release(&page);
+    return rc;
+}
+
+void leases_op_init(struct leases_op *op, struct lease *leases, size_t n)
+{
+    *op = (struct leases_op){.op = {.apply = apply_leases, .weight = n}, .leases = leases, .n = n};
 }

@@ -1,16 +1,15 @@
-/* settle.h - how runs ended.
+/* settle.h - how runs ended, and leases while they last.
  *
- * A settlement is made by the holder of the lease's token, and by nobody else: one that comes too
- * late is refused with REDRIVE_E_STATE and changes nothing. An interface whose protocol has no
- * tokens names the worker instead, and the token is that of the lease which this worker now holds.
- * What becomes of the job is decide()'s word; its breaker, its limit and the counters hear of it in
- * the same transaction.
+ * Only the holder of the lease's token can settle a job: a settlement that comes too late is
+ * refused with REDRIVE_E_STATE and changes nothing. An interface whose protocol has no tokens names
+ * the worker instead, and the token is that of the lease which this worker now holds. decide() says
+ * what becomes of the job; its breaker, its limit and the counters change in the same transaction.
  */
 #ifndef ENGINE_VERBS_SETTLE_H
 #define ENGINE_VERBS_SETTLE_H
 
 #include "core/decide.h"
-#include "engine/transaction.h"
+#include "engine/op.h"
 #include "store/store.h"
 
 struct settlement {
@@ -51,6 +50,24 @@ struct extend_op {
     size_t n;
 };
 void extend_op_init(struct extend_op *op, struct extension *items, size_t n);
+
+/* Whether leases that were handed out are still held. A job that was claimed in this process may be
+ * settled, extended or taken back by another one, which does not tell this one: the store is asked.
+ */
+struct lease {
+    struct job_name job;
+    uint64_t token;
+    int64_t until_ms; /* the answer: when it ends; 0: it is not held any more */
+};
+
+struct leases_op {
+    struct op op;
+    struct lease *leases; /* borrowed */
+    size_t n;
+};
+
+/* Up to STORE_PAGE_MAX of them. Nothing is changed. */
+void leases_op_init(struct leases_op *op, struct lease *leases, size_t n);
 
 /* ---- Within the engine ----------------------------------------------------------------------- */
 

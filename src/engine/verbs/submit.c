@@ -1,141 +1,17 @@
+/* submit.c - new jobs. */
 #include "engine/verbs/submit.h"
 
+#include <stdio.h>
+
 #include "base/err.h"
-#include "base/json/json.h"
 #include "core/name.h"
-#include "core/retry/policy.h"
-#include "engine/gates/keys.h"
-#include "engine/private.h"
-#include "engine/verbs/repetition.h"
+#include "engine/gates/gates.h"
+#include "engine/rows.h"
+#include "engine/state.h"
+#include "engine/tasks.h"
+#include "engine/verbs/ending.h"
 
-#define PRIORITY_MAX 100
-
-static int check_name(const char *what, struct str s, bool required, struct redrive_err *err)
-{
-    if (s.len == 0)
-        return required ? err_set(err, REDRIVE_E_INVALID, "a job needs a %s", what) : 0;
-    return name_check(what, s, err);
-}
-
-static int check_names(const struct job_spec *spec, struct redrive_err *err)
-{
-    const struct {
-        const char *what;
-        struct str s;
-        bool required;
-    } names[] = {
-        {"task", spec->task, true},
-        {"id", spec->id, false},
-        {"tenant", spec->tenant, false},
-        {"user", spec->user, false},
-        {"project", spec->project, false},
-        {"service", spec->service, false},
-        {"unique key", spec->unique_key, false},
-    };
-    int rc = 0;
-    for (size_t i = 0; i < sizeof names / sizeof names[0] && rc == 0; i++)
-        rc = check_name(names[i].what, names[i].s, names[i].required, err);
-    return rc < 0 || spec->queue.len == 0 ? rc : name_check_queue(spec->queue, err);
-}
-
-static int check_payload(size_t max_bytes, struct str payload, struct redrive_err *err)
-{
-    const struct json_limits limits = {.max_bytes = max_bytes};
-    struct redrive_err why = {0};
-    if (payload.len > max_bytes) {
-        int rc = err_set(err, REDRIVE_E_TOO_BIG, "the payload is over %zu bytes", max_bytes);
-        err_detail(err, "it has %zu bytes", payload.len);
-        err_hint(err, "keep large data elsewhere and submit where it is");
-        return rc;
-    }
-    int rc = payload.len == 0 ? 0 : json_check(payload, &limits, &why);
-    if (rc < 0) {
-        (void)err_set(err, rc, "the payload is not JSON");
-        err_detail(err, "%s", why.message);
-        err_hint(err, "%s", why.hint);
-    }
-    return rc;
-}
-
-static int check_there(const struct config_task *task, struct str payload, struct redrive_err *err)
-{
-    bool absent = payload.len == 0 || str_is(str_trim(payload), "null");
-    if (!absent || task->payload != CONFIG_PAYLOAD_REQUIRED)
-        return 0;
-    int rc = err_set(err, REDRIVE_E_INVALID, "the payload is missing");
-    err_detail(err, "task '%s' says payload: required", task->name);
-    return rc;
-}
-
-static int check_numbers(const struct job_spec *spec, struct redrive_err *err)
-{
-    if (spec->priority < -PRIORITY_MAX || spec->priority > PRIORITY_MAX)
-        return err_set(err, REDRIVE_E_RANGE, "priority %d is not between -%d and %d",
-                       spec->priority, PRIORITY_MAX, PRIORITY_MAX);
-    if (spec->process_after_ms < 0 || spec->deadline_ms < 0)
-        return err_set(err, REDRIVE_E_RANGE, "a time is before 1970");
-    return 0;
-}
-
-/* The job's own policy may change how many attempts there are. */
-static int read_policy(const struct config_task *task, struct job_spec *spec,
-                       struct redrive_err *err)
-{
-    struct parsed_policy *box = NULL;
-    struct redrive_err why = {0};
-    const struct redrive_policy *policy = &task->retry;
-    if (spec->policy.len > 0) {
-        int rc = policy_parse_json(spec->policy, &task->retry, &box, &why);
-        if (rc < 0) {
-            (void)err_set(err, rc, "the job's retry policy: %s", why.message);
-            err_detail(err, "%s", why.detail);
-            err_hint(err, "%s", why.hint);
-            return rc;
-        }
-        policy = parsed_policy_get(box);
-    }
-    spec->max_attempts = (int32_t)policy_max_attempts(policy);
-    parsed_policy_free(box);
-    return 0;
-}
-
-static int refuse_unknown(const struct config *config, struct str name, struct redrive_err *err)
-{
-    const char *nearest = config_task_nearest(config, name);
-    (void)err_set(err, REDRIVE_E_UNKNOWN, "there is no task '%.*s'", (int)name.len, name.ptr);
-    err_detail(err, "strict_tasks allows declared tasks only");
-    if (nearest)
-        err_hint(err, "did you mean '%s'?", nearest);
-    return REDRIVE_E_UNKNOWN;
-}
-
-/* All but its names, its policy, and whether there is a payload. The names have been checked: they
- * are looked up here. */
-static int check_form(const struct config *config, size_t payload_max_bytes,
-                      const struct job_spec *spec, struct redrive_err *err)
-{
-    int rc = 0;
-    if (config && config->strict_tasks && !*config_task(config, spec->task)->name)
-        rc = refuse_unknown(config, spec->task, err);
-    if (rc == 0)
-        rc = check_payload(payload_max_bytes, spec->payload, err);
-    if (rc == 0)
-        rc = check_numbers(spec, err);
-    return rc;
-}
-
-int submit_check(const struct config *config, const struct config_task *task,
-                 size_t payload_max_bytes, struct job_spec *spec, struct redrive_err *err)
-{
-    int rc = check_names(spec, err);
-    if (rc == 0)
-        rc = check_form(config, payload_max_bytes, spec, err);
-    if (rc == 0)
-        rc = read_policy(task, spec, err);
-    return rc == 0 ? check_there(task, spec->payload, err) : rc;
-}
-
-/* What the defaults will fill in although another process may know better. */
+/* What the defaults fill in now, and a definition that another process has published may change. */
 static unsigned open_parts(const struct config_task *task, const struct job_spec *spec)
 {
     if (*task->name)
@@ -154,7 +30,7 @@ static int read_policy_once(const struct engine *e, const struct submit_op *op, 
     const struct job_spec *before = i > 0 ? spec - 1 : NULL;
     if (!before || before->max_attempts == 0 || !str_eq(before->policy, spec->policy) ||
         engine_task_by(e, op->config, before->task) != task)
-        return read_policy(task, spec, err);
+        return submit_read_policy(task, spec, err);
     spec->max_attempts = before->max_attempts;
     return 0;
 }
@@ -163,7 +39,7 @@ static int complete(const struct engine *e, struct submit_op *op, size_t i,
                     const struct config_task *task, struct redrive_err *err)
 {
     struct job_spec *spec = &op->specs[i];
-    int rc = check_form(op->config, e->options.payload_max_bytes, spec, err);
+    int rc = submit_check_form(op->config, e->options.payload_max_bytes, spec, err);
     if (rc == 0)
         rc = read_policy_once(e, op, i, task, err);
     if (rc < 0)
@@ -198,7 +74,7 @@ int submit_refuse(struct submit_op *op, size_t i, const struct redrive_err *why)
     return refuse_in(&op->arena, &op->answers[i], why);
 }
 
-int submit_refuse_now(struct submit_op *op, size_t i, const struct redrive_err *why)
+static int refuse_now(struct submit_op *op, size_t i, const struct redrive_err *why)
 {
     return refuse_in(&op->result, &op->answers[i], why);
 }
@@ -209,7 +85,7 @@ static int check_all(const struct engine *e, struct submit_op *op, size_t i,
     struct job_spec *spec = &op->specs[i];
     struct submit_answer *a = &op->answers[i];
     spec->max_attempts = 0;
-    int rc = check_names(spec, err);
+    int rc = submit_check_names(spec, err);
     if (rc < 0)
         return rc;
     const struct config_task *task = engine_task_by(e, op->config, spec->task);
@@ -217,7 +93,7 @@ static int check_all(const struct engine *e, struct submit_op *op, size_t i,
     rc = complete(e, op, i, task, err);
     if (rc < 0)
         return rc;
-    rc = check_there(task, spec->payload, err);
+    rc = submit_check_there(task, spec->payload, err);
     a->lacks_payload = rc < 0;
     return rc;
 }
@@ -262,7 +138,7 @@ static int fill_in(const struct engine *e, struct submit_op *op, size_t i, struc
         return rc;
     /* A policy of its own may be wrong on top of the published one. */
     struct redrive_err why;
-    if (read_policy(task, spec, &why) < 0)
+    if (submit_read_policy(task, spec, &why) < 0)
         (void)submit_refuse(op, i, &why);
     return 0;
 }
@@ -280,7 +156,7 @@ static size_t refuse_some(const struct engine *e, struct submit_op *op)
             struct redrive_err why;
             (void)err_set(&why, REDRIVE_E_BREAKER_OPEN, "circuit breaker '%.*s' is open",
                           (int)key.len, key.ptr);
-            (void)submit_refuse_now(op, i, &why);
+            (void)refuse_now(op, i, &why);
         }
         refused += a->code < 0;
     }
@@ -325,7 +201,7 @@ static int arrive(struct engine *e, const struct job_spec *spec, struct submit_a
     const struct engine_event event = event_of(e, ENGINE_EVENT_SUBMITTED, &job);
     event_add(e, &event);
     if (a->lacks_payload)
-        return engine_end_waiting(e, &job, ENDING_INVALID, &a->state, err);
+        return end_waiting(e, &job, ENDING_INVALID, &a->state, err);
     engine_waits_until(e, spec->deadline_ms);
     if (a->state == REDRIVE_STATE_SCHEDULED)
         engine_waits_until(e, spec->process_after_ms);
@@ -344,12 +220,136 @@ static int note_result(struct engine *e, const struct job_spec *spec, struct sub
     a->code = 0;
     if (result->code < 0 && !a->existed) {
         (void)err_set(&why, result->code, "the store refused the job");
-        (void)submit_refuse_now(op, i, &why);
+        (void)refuse_now(op, i, &why);
     }
     a->seq = result->seq;
     a->id = result->id;
     a->state = result->state;
     return a->code < 0 || a->existed ? 0 : arrive(e, spec, a, err);
+}
+
+/* ---- Repetitions -----------------------------------------------------------------------------
+ *
+ * Whether a request that comes again under the key of its client is the same one. The jobs of such
+ * a request have the key for an id, or KEY/0, KEY/1 … in an array. What is compared is what a job
+ * keeps as it was sent: task, payload, priority, user, project, service, unique key and policy. Its
+ * queue may have come from a configuration that has changed since, and times may have been spans
+ * from then, so that these are not compared.
+ */
+
+/* Whether the request is an array: the form of its ids says so. */
+static bool is_array_request(const struct submit_op *op)
+{
+    return op->key.len > 0 && !(op->n == 1 && str_eq(op->specs[0].id, op->key));
+}
+
+/* Jobs of the request may have ids of their own, which the key has nothing to do with. */
+static bool is_of_key(struct str id, struct str key)
+{
+    return str_starts_with(id, key) && (id.len == key.len || id.ptr[key.len] == '/');
+}
+
+static struct str as_json(struct str payload)
+{
+    return payload.len > 0 ? payload : STR("null");
+}
+
+/* The name of the first part in which two jobs differ; NULL: they are the same. */
+static const char *difference(const struct job_spec *a, const struct job_spec *b)
+{
+    const struct {
+        const char *name;
+        struct str a, b;
+    } parts[] = {
+        {"task", a->task, b->task},
+        {"payload", as_json(a->payload), as_json(b->payload)},
+        {"user", a->user, b->user},
+        {"project", a->project, b->project},
+        {"service", a->service, b->service},
+        {"unique key", a->unique_key, b->unique_key},
+        {"retry policy", a->policy, b->policy},
+    };
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        if (!str_eq(parts[i].a, parts[i].b))
+            return parts[i].name;
+    return a->priority == b->priority ? NULL : "priority";
+}
+
+static void refuse_repetition(struct submit_op *op, size_t i, const char *detail)
+{
+    const struct str key = op->key;
+    struct redrive_err why;
+    (void)err_set(&why, REDRIVE_E_EXISTS, "the key '%.*s' was used for another request",
+                  (int)(key.len < 100 ? key.len : 100), key.ptr);
+    err_detail(&why, "%s", detail);
+    err_hint(&why, "use a new key for a new request");
+    (void)refuse_now(op, i, &why);
+}
+
+static void refuse_difference(struct submit_op *op, size_t i, const char *part)
+{
+    const struct str id = op->specs[i].id;
+    char detail[200];
+    (void)snprintf(detail, sizeof detail, "job '%.*s' has another %s",
+                   (int)(id.len < 100 ? id.len : 100), id.ptr, part);
+    refuse_repetition(op, i, detail);
+}
+
+/* 1: the job is there, and has been compared; 0: it is not. */
+static int compare_repeated(struct engine *e, struct submit_op *op, size_t i,
+                            struct redrive_err *err)
+{
+    const struct job_spec *spec = &op->specs[i];
+    struct job_page page = {0};
+    int rc = engine_find(e, spec->tenant, spec->id, 0, &page, err);
+    const char *part = rc > 0 ? difference(spec, &page.jobs[0].spec) : NULL;
+    if (part)
+        refuse_difference(op, i, part);
+    job_page_release(&page);
+    return rc;
+}
+
+/* Looks for the job that stands for number `i`, and refuses it with REDRIVE_E_EXISTS in its answer
+ * if the two differ. A job that is gone is no difference. Below 0: the store failed. */
+static int check_repetition(struct engine *e, struct submit_op *op, size_t i,
+                            struct redrive_err *err)
+{
+    const int rc = compare_repeated(e, op, i, err);
+    return rc < 0 ? rc : 0;
+}
+
+/* Whether the request before went on after the last job of this one. */
+static int was_longer(struct engine *e, const struct submit_op *op, struct redrive_err *err)
+{
+    char id[NAME_MAX_BYTES + 32];
+    struct job_page page = {0};
+    (void)snprintf(id, sizeof id, "%.*s/%zu", (int)op->key.len, op->key.ptr, op->n);
+    int rc = engine_find(e, op->specs[0].tenant, str_of(id), 0, &page, err);
+    job_page_release(&page);
+    return rc;
+}
+
+/* The same for an array, before any of it is put into the store: all of its jobs are there and
+ * the same and there is no further one, or the first is not there and the request is new. */
+static int check_repeated_array(struct engine *e, struct submit_op *op, struct redrive_err *err)
+{
+    bool is_repeated = false;
+    for (size_t i = 0; i < op->n; i++) {
+        if (op->answers[i].code < 0 || !is_of_key(op->specs[i].id, op->key))
+            continue;
+        const int rc = compare_repeated(e, op, i, err);
+        if (rc < 0 || (rc == 0 && !is_repeated))
+            return rc;
+        if (rc == 0)
+            refuse_repetition(op, i, "that one had fewer jobs");
+        if (op->answers[i].code < 0)
+            return 0;
+        is_repeated = true;
+    }
+    const int rc = is_repeated ? was_longer(e, op, err) : 0;
+    if (rc > 0)
+        refuse_repetition(op, op->n - 1, "that one had more jobs");
+    return rc < 0 ? rc : 0;
 }
 
 /* ---- Together -------------------------------------------------------------------------------- */
@@ -380,7 +380,7 @@ static int batch_note(struct engine *e, struct submit_batch *batch, size_t at,
         return err_nomem(err);
     int rc = note_result(e, &batch->specs[at], op, i, result, err);
     if (rc == 0 && a->existed && op->key.len > 0 && str_eq(a->id, op->key))
-        rc = repetition_check(e, op, i, err);
+        rc = check_repetition(e, op, i, err);
     return rc;
 }
 
@@ -430,7 +430,7 @@ static int check_array(struct engine *e, struct submit_batch *batch, struct subm
 {
     int rc = batch_flush(e, batch, err);
     if (rc == 0)
-        rc = repetition_check_array(e, op, err);
+        rc = check_repeated_array(e, op, err);
     for (size_t i = 0; i < op->n; i++)
         *refused += op->answers[i].code < 0;
     return rc;
@@ -447,12 +447,12 @@ static int submit_one(struct engine *e, struct submit_batch *batch, struct submi
     for (size_t i = 0; i < op->n && rc == 0; i++)
         rc = fill_in(e, op, i, err);
     size_t refused = rc == 0 ? refuse_some(e, op) : 0;
-    if (rc == 0 && refused == 0 && repetition_is_array(op))
+    if (rc == 0 && refused == 0 && is_array_request(op))
         rc = check_array(e, batch, op, &refused, err);
     for (size_t i = 0; i < op->n && rc == 0; i++) {
         struct submit_answer *a = &op->answers[i];
         if (a->code == 0 && op->whole && refused > 0)
-            (void)submit_refuse_now(op, i, &other);
+            (void)refuse_now(op, i, &other);
         if (a->code < 0)
             continue;
         if (op->records) {

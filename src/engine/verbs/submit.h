@@ -16,7 +16,7 @@
  * before the operation is applied, a repetition that says something else than the job that is there
  * is refused with REDRIVE_E_EXISTS.
  *
- * Records of a batch are nobody's request, so there is nobody to refuse them to. With `records` set
+ * Records of a batch come from a file, so there is no client to refuse them to. With `records` set
  * before the operation is applied, one whose payload is missing where it is required becomes a dead
  * letter at once, without an attempt; and an id that a job with another unique key has taken is no
  * repetition: the record gets its unique key for an id.
@@ -26,7 +26,7 @@
 
 #include "base/mem/arena.h"
 #include "config/config.h"
-#include "engine/transaction.h"
+#include "engine/op.h"
 #include "store/store.h"
 
 /* What can be said about a job without a store: names, payload, numbers and policy are right, and
@@ -57,9 +57,9 @@ struct submit_answer {
 
 struct submit_op {
     struct op op;
-    bool whole;     /* one refusal refuses all: the others get REDRIVE_E_CANCELLED */
-    bool records;   /* see above */
-    struct str key; /* of the client for its request, absent: none; see verbs/repetition.h */
+    bool whole;             /* one refusal refuses all: the others get REDRIVE_E_CANCELLED */
+    bool records;           /* see above */
+    struct str key;         /* of the client for its request, absent: none; see above */
     struct job_spec *specs; /* complete: queue, keys */
     struct submit_answer *answers;
     size_t n;
@@ -78,7 +78,17 @@ void submit_op_release(struct submit_op *op);
 
 /* Refuses a job before the operation is applied; `why` is copied. Returns its code. */
 int submit_refuse(struct submit_op *op, size_t i, const struct redrive_err *why);
-/* The same while it is applied. */
-int submit_refuse_now(struct submit_op *op, size_t i, const struct redrive_err *why);
+
+/* ---- Within the engine, in submit_check.c ---------------------------------------------------- */
+
+/* The parts of submit_check. The form is all but the names, the policy, and whether there is a
+ * payload; the names must have been checked, as they are looked up. */
+int submit_check_names(const struct job_spec *spec, struct redrive_err *err);
+int submit_check_form(const struct config *config, size_t payload_max_bytes,
+                      const struct job_spec *spec, struct redrive_err *err);
+int submit_check_there(const struct config_task *task, struct str payload, struct redrive_err *err);
+/* Fills in max_attempts, which the job's own policy may change. */
+int submit_read_policy(const struct config_task *task, struct job_spec *spec,
+                       struct redrive_err *err);
 
 #endif

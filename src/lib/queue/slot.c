@@ -6,7 +6,7 @@
 
 #include "base/err.h"
 #include "base/time/clock.h"
-#include "engine/pause.h"
+#include "engine/store_status.h"
 #include "engine/verbs/claim.h"
 
 /* ---- Handing in ------------------------------------------------------------------------------ */
@@ -54,7 +54,7 @@ static void pause_slot(struct queue_slot *slot, const char *what, const struct r
 {
     struct redrive_queue *q = slot->handler->queue;
     struct timespec until;
-    slot->pause_ms = pause_after_ms(slot->pause_ms);
+    slot->pause_ms = store_wait_after_ms(slot->pause_ms);
     log_event(&q->log, LOG_LEVEL_ERROR, clock_wall_ms(), what, LOG_S("task", slot->handler->task),
               LOG_S("error", err->message), LOG_S("detail", err->detail),
               LOG_I("delay_ms", slot->pause_ms));

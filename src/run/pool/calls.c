@@ -3,7 +3,7 @@
 #include "run/pool/private.h"
 
 #include "base/time/clock.h"
-#include "engine/pause.h"
+#include "engine/store_status.h"
 
 /* On the committer's thread. */
 static void on_answer(struct op *op, void *ctx)
@@ -59,7 +59,7 @@ void pool_pause(struct pool *pool, const char *what, const struct redrive_err *e
 {
     if (pool_is_pausing(pool) || pool->is_closing)
         return;
-    pool->pause_ms = pause_after_ms(pool->pause_ms);
+    pool->pause_ms = store_wait_after_ms(pool->pause_ms);
     log_event(pool->options.log, LOG_LEVEL_ERROR, clock_wall_ms(), what,
               LOG_S("error", err->message), LOG_S("detail", err->detail),
               LOG_I("delay_ms", pool->pause_ms));

@@ -7,7 +7,7 @@
 #include "base/err.h"
 #include "base/mem/map.h"
 #include "base/time/clock.h"
-#include "engine/report/events.h"
+#include "engine/event.h"
 #include "store/job_json.h"
 #include "store/store.h"
 

@@ -19,7 +19,7 @@
 #include "base/os/log_pace.h"
 #include "base/text/buf.h"
 #include "core/name.h"
-#include "engine/transaction.h"
+#include "engine/op.h"
 #include "server/faktory/format/request.h"
 #include "server/faktory/passwords.h"
 #include "server/faktory/server.h"

@@ -13,7 +13,7 @@
 
 #include "base/mem/arena.h"
 #include "base/text/str.h"
-#include "engine/report/events.h"
+#include "engine/event.h"
 
 /* Upper bounds in seconds; the last bucket has none. */
 #define RUN_TIMES_BOUNDS(XX) \

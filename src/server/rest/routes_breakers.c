@@ -2,7 +2,7 @@
 #include "server/rest/routes.h"
 
 #include "base/err.h"
-#include "engine/gates/breakers.h"
+#include "engine/gates/view.h"
 #include "engine/verbs/control.h"
 #include "server/rest/body/body.h"
 #include "server/rest/body/views.h"

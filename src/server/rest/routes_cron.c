@@ -1,7 +1,7 @@
 /* routes_cron.c - cron entries: list them, set one, remove one. */
 #include "server/rest/routes.h"
 
-#include "engine/clock/cron_edit.h"
+#include "engine/clock/cron.h"
 #include "server/rest/resource.h"
 
 static void get_cron(struct rest_call *call)

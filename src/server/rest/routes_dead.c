@@ -2,7 +2,7 @@
 #include "server/rest/routes.h"
 
 #include "base/err.h"
-#include "engine/verbs/bulk.h"
+#include "engine/verbs/change.h"
 #include "server/rest/body/body.h"
 #include "server/rest/body/dead_counts.h"
 #include "server/rest/body/views.h"

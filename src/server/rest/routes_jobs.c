@@ -1,7 +1,7 @@
 /* routes_jobs.c - jobs one by one and in pages: show, list, cancel, run now. */
 #include "server/rest/routes.h"
 
-#include "engine/gates/holder.h"
+#include "engine/gates/view.h"
 #include "engine/verbs/change.h"
 #include "server/rest/body/views.h"
 #include "server/rest/resource.h"

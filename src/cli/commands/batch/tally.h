@@ -7,7 +7,7 @@
 #include "cli/commands/batch/feed.h"
 #include "cli/frame/cli.h"
 #include "engine/engine.h"
-#include "engine/report/events.h"
+#include "engine/event.h"
 
 /* Counted from the events of one task, on the committer's thread; read on any. */
 struct batch_tally {

@@ -6,7 +6,6 @@
 #include "cli/output/figures.h"
 #include "cli/shared/session.h"
 #include "engine/clock/cron.h"
-#include "engine/clock/cron_edit.h"
 
 #define TENANT_ROW(S, text)                                                \
     {                                                                      \

@@ -10,7 +10,7 @@
 #include "cli/output/figures.h"
 #include "cli/output/progress.h"
 #include "core/vocabulary.h"
-#include "engine/store_time.h"
+#include "engine/engine.h"
 #include "store/job_json.h"
 
 /* Jobs that are read at a time, whose payloads may be long. */

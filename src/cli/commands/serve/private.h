@@ -19,7 +19,7 @@
 
 #include "base/mem/list.h"
 #include "cli/shared/session.h"
-#include "engine/reload.h"
+#include "engine/engine.h"
 #include "engine/report/worker_row.h"
 #include "run/notify.h"
 #include "run/pool/pool.h"

@@ -15,7 +15,7 @@
 
 #include "base/mem/arena.h"
 #include "base/text/buf.h"
-#include "engine/transaction.h"
+#include "engine/op.h"
 #include "server/faktory/format/request.h"
 #include "store/store.h"
 

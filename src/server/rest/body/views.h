@@ -4,7 +4,7 @@
 
 #include "base/json/writer.h"
 #include "config/config.h"
-#include "engine/gates/holder.h"
+#include "engine/gates/view.h"
 #include "engine/verbs/settle.h"
 #include "engine/verbs/submit.h"
 #include "store/store.h"

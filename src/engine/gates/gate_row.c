@@ -1,6 +1,6 @@
-/* row.c - how a breaker or a limit is written down: JSON, so that
- * administrators of the database can read it. One list of fields serves both ways. */
-#include "engine/gates/gates.h"
+/* gate_row.c - the row of a breaker or a limit: JSON, so that administrators of the database can
+ * read it. One list of fields serves both ways. */
+#include "engine/gates/gate.h"
 
 #include <stddef.h>
 

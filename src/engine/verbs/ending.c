@@ -1,12 +1,15 @@
-#include "engine/facts.h"
+/* ending.c - how a job ends: from its row to what decide() says, and how that is kept. */
+#include "engine/verbs/ending.h"
 
 #include <stdio.h>
 
 #include "base/text/buf.h"
 #include "base/time/duration.h"
 #include "core/classify/failure.h"
+#include "core/classify/fingerprint.h"
 #include "core/retry/backoff.h"
-#include "engine/private.h"
+#include "engine/state.h"
+#include "engine/tasks.h"
 
 static int64_t elapsed_ms(const struct engine *e, const struct job_status *s)
 {
@@ -17,7 +20,8 @@ static int64_t elapsed_ms(const struct engine *e, const struct job_status *s)
     return elapsed > 0 ? elapsed : 0;
 }
 
-struct decision facts_decide(struct engine *e, const struct job *job, const struct outcome *outcome)
+struct decision ending_decide(struct engine *e, const struct job *job,
+                              const struct outcome *outcome)
 {
     const struct job_spec *spec = &job->spec;
     const struct config_task *task = task_in_force(e, spec->task);
@@ -38,7 +42,7 @@ struct decision facts_decide(struct engine *e, const struct job *job, const stru
     /* A success is one under any policy, and most runs are. */
     if (spec->policy.len == 0 || decision.state == REDRIVE_STATE_COMPLETED)
         return decision;
-    /* It was checked when the job came in; if the rules have changed since, the task's hold. */
+    /* It was checked when the job came in; if it is not valid any more, the task's policy holds. */
     const int rc = policy_parse_json(spec->policy, &task->retry, &box, NULL);
     if (rc == 0)
         decision = decide(&facts, outcome, parsed_policy_get(box), e->classifier);
@@ -48,7 +52,7 @@ struct decision facts_decide(struct engine *e, const struct job *job, const stru
     return decision;
 }
 
-struct str facts_message(struct engine *e, struct str message, const struct decision *decision)
+struct str ending_message(struct engine *e, struct str message, const struct decision *decision)
 {
     char why[256], delay[DURATION_TEXT_MAX], timeout[DURATION_TEXT_MAX];
     const struct too_late *late = &decision->too_late;
@@ -85,28 +89,28 @@ static int32_t code_of(const struct redrive_failure *f)
     return 0;
 }
 
-struct job_error facts_error(const struct outcome *outcome, const struct decision *decision)
+/* Endings that are no failure of a handler. */
+static const struct {
+    const char *type;
+    const char *message;
+} WITHOUT_RUN[] = {
+    [ENDING_LEASE_LOST] = {"LeaseExpired", "the worker was not heard of before its lease ended"},
+    [ENDING_INVALID] = {"MissingPayload", "the payload is missing, and the task requires one"},
+    [ENDING_DAMAGED] = {"DamagedJob", "the store does not have what was submitted any more"},
+};
+#define N_WITHOUT_RUN (sizeof WITHOUT_RUN / sizeof WITHOUT_RUN[0])
+
+struct job_error ending_error(const struct outcome *outcome, const struct decision *decision)
 {
     const struct redrive_failure *f = &outcome->failure;
+    const size_t ending = (size_t)outcome->ending;
     if (decision->class_ == REDRIVE_CLASS_SUCCESS)
         return (struct job_error){.class_ = REDRIVE_CLASS_SUCCESS};
-    if (outcome->ending == ENDING_LEASE_LOST)
+    if (ending < N_WITHOUT_RUN && WITHOUT_RUN[ending].type)
         return (struct job_error){
             .class_ = decision->class_,
-            .type = STR("LeaseExpired"),
-            .message = STR("the worker was not heard of before its lease ended"),
-        };
-    if (outcome->ending == ENDING_INVALID)
-        return (struct job_error){
-            .class_ = decision->class_,
-            .type = STR("MissingPayload"),
-            .message = STR("the payload is missing, and the task requires one"),
-        };
-    if (outcome->ending == ENDING_DAMAGED)
-        return (struct job_error){
-            .class_ = decision->class_,
-            .type = STR("DamagedJob"),
-            .message = STR("the store does not have what was submitted any more"),
+            .type = str_of(WITHOUT_RUN[ending].type),
+            .message = str_of(WITHOUT_RUN[ending].message),
         };
     return (struct job_error){
         .class_ = decision->class_,
@@ -115,4 +119,41 @@ struct job_error facts_error(const struct outcome *outcome, const struct decisio
         .stacktrace = str_of(f->stacktrace),
         .code = code_of(f),
     };
+}
+
+uint64_t ending_group(const struct job_error *error)
+{
+    return error->class_ == REDRIVE_CLASS_SUCCESS
+               ? 0
+               : fingerprint(error->type, error->class_, error->message);
+}
+
+int end_waiting(struct engine *e, const struct job *job, enum ending ending,
+                enum redrive_state *ret_state, struct redrive_err *err)
+{
+    const struct outcome outcome = {.ending = ending};
+    struct decision d = ending_decide(e, job, &outcome);
+    const struct job_error error = ending_error(&outcome, &d);
+    const struct change_move move = {
+        .seq = job->status.seq,
+        .kind = MOVE_END,
+        .to = d.state,
+        .reason = d.reason,
+        .error = error,
+        .fingerprint = ending_group(&error),
+    };
+    struct move_result result = {0};
+    int rc = e->ops->move(e->store, CHANGES(&move, 1), &result, err);
+    if (rc < 0 || result.code < 0)
+        return rc;
+    if (ret_state)
+        *ret_state = result.state;
+    struct engine_event event =
+        event_of(e, d.state == REDRIVE_STATE_FAILED ? ENGINE_EVENT_FAILED : ENGINE_EVENT_DEAD, job);
+    event.reason = d.reason;
+    event.class_ = d.class_;
+    event.severity = d.severity;
+    event.message = error.message;
+    event_add(e, &event);
+    return 0;
 }

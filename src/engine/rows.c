@@ -1,8 +1,28 @@
-#include "engine/scans.h"
+/* rows.c - the rows of a store as operations read and change them. */
+#include "engine/rows.h"
 
 #include "base/err.h"
-#include "engine/private.h"
+#include "base/json/json.h"
+#include "engine/state.h"
 #include "store/transition.h"
+
+int engine_find(struct engine *e, struct str tenant, struct str id, int64_t seq,
+                struct job_page *ret, struct redrive_err *err)
+{
+    struct job_filter filter = {.tenant = tenant, .limit = 1};
+    if (seq != 0)
+        filter.after_seq = seq - 1;
+    else
+        filter.id = id;
+    if (seq == 0 && id.len == 0)
+        return 0;
+    int rc = e->ops->list(e->store, &filter, ret, err);
+    if (rc < 0)
+        return rc;
+    return ret->n == 1 && (seq == 0 || ret->jobs[0].status.seq == seq);
+}
+
+/* ---- Scans ----------------------------------------------------------------------------------- */
 
 /* Hands a list to the store, and counts what was made of it. */
 static int make_moves(struct engine *e, const struct move_list *list, size_t *ret_moved,
@@ -87,4 +107,57 @@ int scan_and_remove(struct engine *e, struct scan *scan,
     ret->more = page.more;
     job_page_release(&page);
     return rc;
+}
+
+/* ---- Shared rows ----------------------------------------------------------------------------- */
+
+int shared_row_put(struct engine *e, const struct shared_row *row, bool *ret_won,
+                   struct redrive_err *err)
+{
+    struct move_result result = {0};
+    int rc = e->ops->shared_put(e->store, row, 1, &result, err);
+    const bool won = rc == 0 && result.code == 0;
+    e->touched |= won;
+    e->puts += won && shared_put_is_notified(row);
+    if (ret_won)
+        *ret_won = won;
+    return rc;
+}
+
+const struct shared_row *shared_row_find(const struct shared_page *page, struct str key)
+{
+    for (size_t i = 0; i < page->n; i++)
+        if (str_eq(page->rows[i].key, key))
+            return &page->rows[i];
+    return NULL;
+}
+
+static void read_field(struct json_reader *r, enum row_type type, void *ret)
+{
+    switch (type) {
+    case ROW_BOOL: (void)json_read_bool(r, ret); break;
+    case ROW_DOUBLE: (void)json_read_double(r, ret); break;
+    case ROW_INT:
+    default: (void)json_read_int(r, ret); break;
+    }
+}
+
+bool shared_value_read(struct str json, const struct row_field *fields, size_t n)
+{
+    struct json_reader r;
+    struct json_string key;
+    json_reader_init(&r, json, NULL);
+    (void)json_enter_object(&r);
+    while (json_next_key(&r, &key) > 0) {
+        size_t i = 0;
+        while (i < n && !json_string_is(key, fields[i].name))
+            i++;
+        if (i < n)
+            read_field(&r, fields[i].type, fields[i].ret);
+        else
+            (void)json_skip(&r, NULL);
+    }
+    const bool is_sound = json_end(&r) == 0;
+    json_reader_release(&r);
+    return is_sound;
 }

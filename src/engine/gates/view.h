@@ -1,19 +1,22 @@
-/* breakers.h - every breaker of a store as people want to see it.
+/* view.h - breakers and limits as they are shown: every breaker of a store, and what holds a parked
+ * job.
  *
  * Reads what processes share, through any store handle and outside of a transaction: no engine is
  * needed, and nothing is changed. What is shown is what the store has: the sums over a breaker's
  * window may lag by a second, and an open breaker whose recovery time has passed stays open until a
- * job asks; without a job to ask, it is idle.
+ * job comes; without a job it is idle.
  */
-#ifndef ENGINE_GATES_BREAKERS_H
-#define ENGINE_GATES_BREAKERS_H
+#ifndef ENGINE_GATES_VIEW_H
+#define ENGINE_GATES_VIEW_H
 
 #include <stdint.h>
 
 #include "base/json/writer.h"
 #include "base/mem/arena.h"
+#include "base/text/buf.h"
 #include "base/text/str.h"
 #include "config/config.h"
+#include "core/limit/limit.h"
 #include "redrive.h"
 #include "store/store.h"
 
@@ -61,5 +64,35 @@ uint32_t breakers_open(const struct breaker_page *page);
 
 /* One object; times are text. */
 void breaker_write_json(struct json_writer *w, const struct breaker_info *info);
+
+/* ---- What holds a parked job ----------------------------------------------------------------- */
+
+/* A breaker or a limit, and when it may let the job go. The time is the earliest one: other jobs
+ * may be before it, and what happens until then may move it. */
+struct gate_info {
+    bool is_held; /* the job is parked, and the row of what holds it was found */
+    bool is_limit;
+    struct str key;                   /* the job's own */
+    enum redrive_breaker_state state; /* of a breaker */
+    struct rate rate;                 /* of a limit; count 0: none */
+    struct slots slots;               /* likewise; max 0: none */
+    int64_t may_go_ms;                /* 0: not known beforehand; gate_wait_text says why */
+};
+
+/* A job that is not parked is held by nothing. REDRIVE_E_CORRUPT names a row that cannot be read.
+ */
+int gate_read(struct store *store, const struct job *job, int64_t now_ms, struct gate_info *ret,
+              struct redrive_err *err);
+
+/* What must happen before the job may go, for people: `it closes`, `a probe`, `a running job ends`.
+ */
+const char *gate_wait_text(const struct gate_info *gate);
+
+/* The member "held_by": {"kind":"breaker","key":…,"state":…,"may_go_at":…}, or "kind":"limit" with
+ * rate, concurrency and running; null when nothing holds the job. */
+void gate_write_json(struct json_writer *w, const struct gate_info *gate);
+
+/* The same in words: `breaker mail (open)`. */
+void gate_write_text(struct buf *out, const struct gate_info *gate);
 
 #endif

@@ -1,12 +1,16 @@
+/* transfer.c - copies everything from one store into another. */
 #include "engine/copy/copy.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/err.h"
-#include "engine/copy/private.h"
+#include "base/rng.h"
+#include "engine/engine.h"
 #include "engine/report/worker_row.h"
-#include "engine/store_time.h"
+#include "engine/rows.h"
 
 #define CONTENT_MAX        ((size_t)1 << 30)
 #define KEYS_A_TRANSACTION 500
@@ -15,6 +19,91 @@
 /* Workers that a refusal names, and the most that it says of them. */
 #define WORKERS_NAMED 3
 #define NAMES_MAX     4096
+
+/* What an error says when transactions have been made. */
+#define COPY_GOES_ON "what was copied is whole: the same command goes on with the rest"
+
+/* ---- A transaction --------------------------------------------------------------------------- */
+
+typedef int (*copy_moves_fn)(void *ctx, struct redrive_err *err);
+
+static int try_once(struct store *store, int64_t now_ms, copy_moves_fn moves, void *ctx,
+                    struct redrive_err *err)
+{
+    int64_t transaction_ms, version;
+    int rc = store_ops(store)->begin(store, now_ms, &transaction_ms, &version, err);
+    if (rc == 0)
+        rc = moves(ctx, err);
+    if (rc == 0)
+        rc = store_ops(store)->commit(store, err);
+    if (rc < 0)
+        store_ops(store)->rollback(store);
+    return rc;
+}
+
+/* Makes a transaction in a store; again for a while when it conflicts with another process: `moves`
+ * starts from the beginning each time. */
+static int copy_transaction(struct store *store, int64_t now_ms, copy_moves_fn moves, void *ctx,
+                            struct redrive_err *err)
+{
+    struct conflict conflict;
+    struct rng rng;
+    rng_seed(&rng, rng_system_seed());
+    conflict_init(&conflict, &rng);
+    while (conflict_try(&conflict)) {
+        int rc = try_once(store, now_ms, moves, ctx, err);
+        if (rc != REDRIVE_E_CANCELLED)
+            return rc;
+    }
+    err_set(err, REDRIVE_E_IO, "other processes are in the way all the time");
+    err_hint(err, COPY_GOES_ON);
+    return REDRIVE_E_IO;
+}
+
+/* ---- Whether two URLs mean one store --------------------------------------------------------- */
+
+/* A row with a name that no other row has. */
+struct probe {
+    struct store *store;
+    char name[32];
+    struct shared_row row;
+};
+
+static int put_probe(void *ctx, struct redrive_err *err)
+{
+    struct probe *probe = ctx;
+    struct move_result result = {0};
+    return store_ops(probe->store)->shared_put(probe->store, &probe->row, 1, &result, err);
+}
+
+static int look_for_probe(struct store *store, struct str name, bool *ret, struct redrive_err *err)
+{
+    struct shared_page page = {0};
+    int rc = store_ops(store)->shared_list(store, SHARED_WORKER, (struct str){0}, &page, err);
+    *ret = rc == 0 && shared_row_find(&page, name);
+    shared_page_release(&page);
+    return rc;
+}
+
+int copy_is_same_store(struct store *a, struct store *b, int64_t now_ms, bool *ret,
+                       struct redrive_err *err)
+{
+    struct probe probe = {.store = b};
+    *ret = false;
+    if (strcmp(store_ops(a)->scheme, store_ops(b)->scheme) != 0)
+        return 0;
+    (void)snprintf(probe.name, sizeof probe.name, "move-%016" PRIx64, rng_system_seed());
+    probe.row =
+        (struct shared_row){.kind = SHARED_WORKER, .key = str_of(probe.name), .value = STR("{}")};
+    int rc = copy_transaction(b, now_ms, put_probe, &probe, err);
+    if (rc < 0)
+        return rc;
+    rc = look_for_probe(a, probe.row.key, ret, err);
+    probe.row.version = 1;
+    probe.row.removed = true;
+    int removed = copy_transaction(b, now_ms, put_probe, &probe, rc < 0 ? NULL : err);
+    return rc < 0 ? rc : removed;
+}
 
 /* ---- Before ---------------------------------------------------------------------------------- */
 
@@ -111,7 +200,8 @@ static int find_foreign(const struct transfer *t, const struct job_page *page,
     return rc;
 }
 
-/* A destination that is not empty must be one that a transfer of this source was interrupted on. */
+/* A destination that is not empty must come from an earlier, interrupted transfer of this source.
+ */
 static int check_all_ours(const struct transfer *t, uint64_t total, struct redrive_err *err)
 {
     struct store *to = t->options->to;
@@ -361,7 +451,7 @@ static int copy(struct transfer *t, struct redrive_err *err)
         rc = copy_keys(t, err);
     if (rc == 0)
         rc = copy_transaction(t->options->to, t->options->now_ms, add_counters, t, err);
-    /* What a store says of the transaction that failed is not all: earlier ones stay. */
+    /* The error is about the transaction that failed; earlier ones stay. */
     if (rc < 0 && err && (t->report->copied > 0 || err->hint[0] == '\0'))
         err_hint(err, COPY_GOES_ON);
     return rc;

@@ -1,10 +1,13 @@
-#include "engine/gates/breakers.h"
+/* view.c - breakers and limits as they are shown. */
+#include "engine/gates/view.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/err.h"
 #include "engine/engine.h"
-#include "engine/gates/gates.h"
+#include "engine/gates/gate.h"
+#include "engine/rows.h"
 #include "store/job_json.h"
 
 void breaker_page_release(struct breaker_page *page)
@@ -13,21 +16,26 @@ void breaker_page_release(struct breaker_page *page)
     *page = (struct breaker_page){0};
 }
 
-static struct str keep(struct arena *arena, struct str s)
+static int decode(const struct shared_row *row, struct gate *ret, struct redrive_err *err)
 {
-    return arena_str(arena, s);
+    *ret = (struct gate){.kind = row->kind};
+    if (gate_decode(ret, row->value))
+        return 0;
+    return err_set(err, REDRIVE_E_CORRUPT, "the row of %s '%.*s' is damaged",
+                   row->kind == SHARED_BREAKER ? "breaker" : "limit", (int)row->key.len,
+                   row->key.ptr);
 }
 
-static int read_row(const struct shared_row *row, int64_t now_ms, struct arena *arena,
-                    struct breaker_info *ret, struct redrive_err *err)
+static int read_breaker(const struct shared_row *row, int64_t now_ms, struct arena *arena,
+                        struct breaker_info *ret, struct redrive_err *err)
 {
-    struct gate gate = {.kind = SHARED_BREAKER};
-    if (!gate_decode(&gate, row->value))
-        return err_set(err, REDRIVE_E_CORRUPT, "the row of breaker '%.*s' is damaged",
-                       (int)row->key.len, row->key.ptr);
+    struct gate gate;
+    int rc = decode(row, &gate, err);
+    if (rc < 0)
+        return rc;
     *ret = (struct breaker_info){
-        .tenant = keep(arena, row->tenant),
-        .key = keep(arena, row->key),
+        .tenant = arena_str(arena, row->tenant),
+        .key = arena_str(arena, row->key),
         .release_rate = gate.release.rate,
         .is_idle = gate_is_idle(&gate, now_ms),
     };
@@ -71,7 +79,7 @@ int breakers_add_declared(const struct config *config, struct str tenant, int64_
                           struct breaker_page *page, struct redrive_err *err)
 {
     const size_t n_tasks = config ? config->n_tasks : 0;
-    const struct str whose = tenant.len > 0 ? tenant : STR(ENGINE_TENANT_DEFAULT);
+    const struct str owner = tenant.len > 0 ? tenant : STR(ENGINE_TENANT_DEFAULT);
     struct breaker_info *all = arena_array(&page->arena, page->n + n_tasks, sizeof *all);
     if (n_tasks == 0)
         return 0;
@@ -83,11 +91,11 @@ int breakers_add_declared(const struct config *config, struct str tenant, int64_
     for (size_t i = 0; i < n_tasks; i++) {
         const struct str key = only_key(&config->tasks[i]);
         struct breaker fresh;
-        if (key.len == 0 || is_in(page, whose, key))
+        if (key.len == 0 || is_in(page, owner, key))
             continue;
         struct breaker_info *info = &all[page->n++];
-        *info = (struct breaker_info){.tenant = keep(&page->arena, whose),
-                                      .key = keep(&page->arena, key)};
+        *info = (struct breaker_info){.tenant = arena_str(&page->arena, owner),
+                                      .key = arena_str(&page->arena, key)};
         breaker_init(&fresh, 0);
         breaker_status(&fresh, &config->tasks[i].breaker.config, now_ms, &info->status);
     }
@@ -116,7 +124,7 @@ static int fill(const struct shared_page *rows, int64_t now_ms, struct breaker_p
     int rc = 0;
     ret->breakers = arena_array(&ret->arena, rows->n, sizeof *ret->breakers);
     for (size_t i = 0; i < rows->n && rc == 0 && ret->breakers; i++) {
-        rc = read_row(&rows->rows[i], now_ms, &ret->arena, &ret->breakers[i], err);
+        rc = read_breaker(&rows->rows[i], now_ms, &ret->arena, &ret->breakers[i], err);
         ret->n = i + 1;
     }
     return rc == 0 && ret->arena.failed ? err_nomem(err) : rc;
@@ -152,21 +160,10 @@ int breakers_count_parked(struct store *store, struct str tenant, struct breaker
 const struct breaker_info *breakers_find(const struct breaker_page *page, struct str tenant,
                                          struct str key)
 {
-    size_t low = 0, high = page->n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        const struct breaker_info *info = &page->breakers[middle];
-        int order = str_compare(info->tenant, tenant);
-        if (order == 0)
-            order = str_compare(info->key, key);
-        if (order == 0)
-            return info;
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return NULL;
+    const struct breaker_info wanted = {.tenant = tenant, .key = key};
+    return page->n == 0
+               ? NULL
+               : bsearch(&wanted, page->breakers, page->n, sizeof *page->breakers, by_name);
 }
 
 uint32_t breakers_open(const struct breaker_page *page)
@@ -225,4 +222,134 @@ void breaker_write_json(struct json_writer *w, const struct breaker_info *info)
     json_field_double(w, "release_rate", info->release_rate);
     write_config(w, &s->config);
     json_end_object(w);
+}
+
+/* ---- What holds a parked job ----------------------------------------------------------------- */
+
+static int64_t later_ms(int64_t at_ms, int64_t now_ms)
+{
+    return at_ms > now_ms ? at_ms : now_ms;
+}
+
+static int64_t breaker_lets_go_ms(const struct gate *gate, int64_t now_ms)
+{
+    const struct breaker *b = &gate->breaker;
+    switch (b->state) {
+    case REDRIVE_BREAKER_OPEN: return later_ms(b->retry_at_ms, now_ms);
+    case REDRIVE_BREAKER_HALF_OPEN: {
+        const int64_t then_ms = later_ms(b->retry_at_ms, now_ms);
+        return breaker_probe_room(b, &gate->breaker_config, then_ms) > 0 ? then_ms : 0;
+    }
+    case REDRIVE_BREAKER_CLOSED:
+    case REDRIVE_BREAKER_DISABLED:
+        return gate->release.rate > 0 ? later_ms(release_next_ms(&gate->release), now_ms) : now_ms;
+    case REDRIVE_BREAKER_FORCED_OPEN:
+    case REDRIVE_BREAKER_STATE_COUNT:
+    default: return 0;
+    }
+}
+
+static int64_t limit_lets_go_ms(const struct gate *gate, int64_t now_ms)
+{
+    if (!gate_has_slots(gate))
+        return 0;
+    return now_ms + (gate->rate.count ? bucket_wait_ms(&gate->bucket, &gate->rate, now_ms) : 0);
+}
+
+static int read_holder(const struct shared_row *row, int64_t now_ms, struct gate_info *ret,
+                       struct redrive_err *err)
+{
+    struct gate gate;
+    int rc = decode(row, &gate, err);
+    if (rc < 0)
+        return rc;
+    ret->is_held = true;
+    if (ret->is_limit) {
+        gate.slots.used = (uint32_t)row->sums.used;
+        ret->rate = gate.rate;
+        ret->slots = gate.slots;
+        ret->may_go_ms = limit_lets_go_ms(&gate, now_ms);
+    } else {
+        ret->state = gate.breaker.state;
+        ret->may_go_ms = breaker_lets_go_ms(&gate, now_ms);
+    }
+    return 0;
+}
+
+int gate_read(struct store *store, const struct job *job, int64_t now_ms, struct gate_info *ret,
+              struct redrive_err *err)
+{
+    const bool is_limit = job->status.parked_by_limit;
+    struct shared_page page = {0};
+    *ret = (struct gate_info){.is_limit = is_limit,
+                              .key = is_limit ? job->spec.limit_key : job->spec.breaker_key};
+    if (job->status.state != REDRIVE_STATE_PARKED)
+        return 0;
+    int rc = store_ops(store)->shared_list(store, is_limit ? SHARED_BUCKET : SHARED_BREAKER,
+                                           job->spec.tenant, &page, err);
+    const struct shared_row *row = rc == 0 ? shared_row_find(&page, ret->key) : NULL;
+    if (row)
+        rc = read_holder(row, now_ms, ret, err);
+    shared_page_release(&page);
+    return rc;
+}
+
+const char *gate_wait_text(const struct gate_info *gate)
+{
+    if (gate->is_limit)
+        return gate->may_go_ms == 0 ? "when a running job ends" : "when the rate allows it";
+    switch (gate->state) {
+    case REDRIVE_BREAKER_OPEN: return "the next probe";
+    case REDRIVE_BREAKER_HALF_OPEN:
+        return gate->may_go_ms == 0 ? "when the probes that are out have succeeded"
+                                    : "the next probe";
+    case REDRIVE_BREAKER_FORCED_OPEN: return "when it is reset by hand";
+    case REDRIVE_BREAKER_CLOSED:
+    case REDRIVE_BREAKER_DISABLED:
+    case REDRIVE_BREAKER_STATE_COUNT:
+    default: return "parked jobs are let go one after another";
+    }
+}
+
+static void write_limit(struct json_writer *w, const struct gate_info *gate)
+{
+    char rate[32];
+    (void)snprintf(rate, sizeof rate, "%u/%s", (unsigned)gate->rate.count, rate_unit(&gate->rate));
+    json_field_cstr(w, "rate", gate->rate.count > 0 ? rate : NULL);
+    json_key(w, "concurrency");
+    if (gate->slots.max == 0)
+        json_put_null(w);
+    else
+        json_put_int(w, gate->slots.max);
+    json_field_int(w, "running", gate->slots.used);
+}
+
+void gate_write_json(struct json_writer *w, const struct gate_info *gate)
+{
+    json_key(w, "held_by");
+    if (!gate->is_held) {
+        json_put_null(w);
+        return;
+    }
+    json_begin_object(w);
+    json_field_cstr(w, "kind", gate->is_limit ? "limit" : "breaker");
+    json_field_string(w, "key", gate->key);
+    if (gate->is_limit)
+        write_limit(w, gate);
+    else
+        json_field_cstr(w, "state", redrive_breaker_state_name(gate->state));
+    job_write_time(w, "may_go_at", gate->may_go_ms);
+    json_end_object(w);
+}
+
+void gate_write_text(struct buf *out, const struct gate_info *gate)
+{
+    buf_printf(out, "%s ", gate->is_limit ? "limit" : "breaker");
+    (void)buf_add_str(out, gate->key);
+    if (!gate->is_limit)
+        buf_printf(out, " (%s)", redrive_breaker_state_name(gate->state));
+    else if (gate->slots.max > 0)
+        buf_printf(out, " (%u of %u run)", gate->slots.used, gate->slots.max);
+    else
+        buf_printf(out, " (%u/%s)", (unsigned)gate->rate.count, rate_unit(&gate->rate));
 }

@@ -1,5 +1,5 @@
 /* Whether a transaction waits for operations that are about to come, on a clock of its own. */
-#include "engine/linger.h"
+#include "engine/committer.h"
 
 #include "check.h"
 
@@ -8,32 +8,32 @@
 /* Callers of a store behind a network: two groups that take turns, as they are when it begins. Each
  * caller comes back so long after its answer. */
 struct world {
-    struct linger linger;
+    struct batch_wait wait;
     int64_t now_us;
     int64_t back_us;
     size_t n_waiting;
     size_t n_running;
 };
 
-/* One transaction of all that wait, with what linger says before it. How many went along. */
+/* One transaction of all that wait, with the wait before it. How many went along. */
 static size_t transaction(struct world *w)
 {
-    const size_t enough = linger_for(&w->linger, w->now_us);
+    const size_t enough = batch_wait_enough(&w->wait, w->now_us);
     if (enough > w->n_waiting) {
         const int64_t back_at_us = w->now_us + w->back_us;
-        const bool in_time = back_at_us <= w->linger.until_us;
+        const bool in_time = back_at_us <= w->wait.until_us;
         if (in_time && w->n_waiting + w->n_running >= enough) {
             w->n_waiting += w->n_running;
             w->n_running = 0;
         }
-        w->now_us = in_time ? back_at_us : w->linger.until_us;
+        w->now_us = in_time ? back_at_us : w->wait.until_us;
     }
     if (enough > 0)
-        linger_learn(&w->linger, w->n_waiting);
+        batch_wait_learn(&w->wait, w->n_waiting);
     const size_t n = w->n_waiting;
     w->now_us += FAR_US;
     w->n_waiting = w->back_us < FAR_US ? w->n_running : 0;
-    linger_answered(&w->linger, w->n_waiting, n, FAR_US, w->now_us);
+    batch_wait_answered(&w->wait, w->n_waiting, n, FAR_US, w->now_us);
     w->n_running = n;
     return n;
 }
@@ -63,31 +63,31 @@ static void those_that_stay_away_are_not_waited_for(void **state)
 static void a_store_nearby_is_not_waited_for(void **state)
 {
     (void)state;
-    struct linger l = {.n_back = 10};
-    linger_answered(&l, 1, 10, 100, 1000);
-    assert_int_equal(linger_for(&l, 1000), 0);
+    struct batch_wait l = {.n_back = 10};
+    batch_wait_answered(&l, 1, 10, 100, 1000);
+    assert_int_equal(batch_wait_enough(&l, 1000), 0);
     assert_int_equal(l.n_back, 0);
 }
 
 static void what_comes_long_after_begins_at_once(void **state)
 {
     (void)state;
-    struct linger l = {.n_back = 10};
-    linger_answered(&l, 0, 10, FAR_US, 1000);
-    assert_int_equal(linger_for(&l, 1000), 10);
-    assert_int_equal(linger_for(&l, 1000 + FAR_US), 0);
+    struct batch_wait l = {.n_back = 10};
+    batch_wait_answered(&l, 0, 10, FAR_US, 1000);
+    assert_int_equal(batch_wait_enough(&l, 1000), 10);
+    assert_int_equal(batch_wait_enough(&l, 1000 + FAR_US), 0);
     assert_int_equal(l.n_back, 0); /* nor are these expected any more */
 }
 
 static void no_more_are_expected_than_were_answered(void **state)
 {
     (void)state;
-    struct linger l = {.n_back = 30};
-    linger_answered(&l, 2, 5, FAR_US, 1000);
-    assert_int_equal(linger_for(&l, 1000), 7);
-    assert_int_equal(linger_for(&l, 1000), 7);
-    linger_learn(&l, 1);
-    assert_int_equal(linger_for(&l, 1000), 0);
+    struct batch_wait l = {.n_back = 30};
+    batch_wait_answered(&l, 2, 5, FAR_US, 1000);
+    assert_int_equal(batch_wait_enough(&l, 1000), 7);
+    assert_int_equal(batch_wait_enough(&l, 1000), 7);
+    batch_wait_learn(&l, 1);
+    assert_int_equal(batch_wait_enough(&l, 1000), 0);
 }
 
 int main(void)

@@ -1,12 +1,11 @@
-/* events.h - what has happened to a job or a breaker, told once it has been committed.
+/* event.h - what has happened to a job or a breaker, told once it has been committed.
  *
- * Each move that people care about is one event; a breaker that stands otherwise at the end of a
- * transaction than before is one as well, told by the process whose transaction it was and by no
- * other. Counters, the log, health and live views are all made from events, so that they cannot
- * disagree.
+ * Each move of a job that is of interest outside is one event. A breaker whose state a transaction
+ * has changed is one as well, told only by the process whose transaction it was. Counters, the log,
+ * health and live views are all made from events, so that they cannot disagree.
  */
-#ifndef ENGINE_REPORT_EVENTS_H
-#define ENGINE_REPORT_EVENTS_H
+#ifndef ENGINE_EVENT_H
+#define ENGINE_EVENT_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,8 +17,9 @@ struct engine;
 struct job;
 struct gate;
 
-/* Name in the log, in streams and in metrics, name of its counter ("": none). An event that ends an
- * attempt is called as the state that the job is in then, as in the history and in SQL. */
+/* Name in the log, in streams and in metrics, and name of its counter ("": none). An event that
+ * ends an attempt has the name of the state that the job is in then, as in the history and in SQL.
+ */
 #define ENGINE_EVENT_MAP(XX)                     \
     XX(SUBMITTED, "submitted", "jobs_received")  \
     XX(STARTED, "started", "jobs_started")       \
@@ -84,7 +84,7 @@ const char *engine_event_counter(enum engine_event_kind kind);
 /* Takes the label of a partition apart; false: it is another one. A queue's name has no slash. */
 bool counter_partition(struct str label, struct str *ret_queue, struct str *ret_task);
 
-/* ---- Within the engine ----------------------------------------------------------------------- */
+/* ---- Within the engine, in report/events.c --------------------------------------------------- */
 
 /* An event about a job, with the names of the job and the transaction's time filled in. */
 struct engine_event event_of(const struct engine *engine, enum engine_event_kind kind,

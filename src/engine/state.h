@@ -1,6 +1,7 @@
-/* private.h - the inside of an engine, for the files of this module only. */
-#ifndef ENGINE_PRIVATE_H
-#define ENGINE_PRIVATE_H
+/* state.h - the inside of an engine: its fields, and the small functions that every file of this
+ * module uses. For the files of this module only. */
+#ifndef ENGINE_STATE_H
+#define ENGINE_STATE_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -10,13 +11,15 @@
 #include "base/mem/map.h"
 #include "base/rng.h"
 #include "core/quantile.h"
-#include "engine/clock/cron_entries.h"
 #include "engine/engine.h"
-#include "engine/gates/gates.h"
+#include "engine/gates/gate.h"
 #include "engine/running.h"
-#include "engine/store_status.h"
-#include "engine/tasks.h"
-#include "engine/transaction.h"
+
+/* See clock/cron_entries.h. */
+struct cron_entries {
+    struct cron_entry *slots; /* by tenant, then name, as bytes */
+    size_t n;
+};
 
 struct engine {
     struct engine_options options;
@@ -37,7 +40,7 @@ struct engine {
     bool touched;          /* it has something to commit */
     bool made_ready;       /* jobs have come into the queue, in this transaction or a former one */
     uint32_t notification; /* what it is to other processes; see store_notify */
-    int64_t puts;          /* of shared rows */
+    int64_t puts;          /* of shared rows that raise the shared version */
     struct arena arena;
     struct engine_event *events;
     size_t n_events;
@@ -47,13 +50,13 @@ struct engine {
     int64_t shared_seen;
     struct gates gates;
     struct cron_entries cron_entries;
-    struct published_tasks published;
+    struct map published; /* by task: struct published_task, see tasks.c */
 
-    uint64_t conflicts; /* transactions that were made again because others were in the way */
+    uint64_t conflicts; /* transactions that were made again because of other processes */
     struct running running;
     bool has_claimed;
     bool come_back; /* callers whose claims are served come back at once, as it seems */
-    const struct claim_filter *ahead; /* what they will look for then; NULL: nobody knows */
+    const struct claim_filter *ahead; /* what they will look for then; NULL: not known */
     size_t n_ahead;                   /* and how many of these, */
     size_t n_ahead_claims;            /* in so many claims */
     bool is_leader;                   /* for all processes that use the store */
@@ -62,7 +65,7 @@ struct engine {
     int64_t sweep_ms;
     int64_t sweep_kept_ms;          /* as of the last transaction that has come to its end */
     struct sweep_mark *sweep_marks; /* see clock/retention.h */
-    size_t n_sweep_marks;
+    size_t n_sweep_marks;           /* 0: they start anew, as after a change of tasks */
     int64_t alert_ms;
     int64_t cancels_ms;        /* when cancels in the store were last looked for; 0: never */
     struct alert_event *fired; /* by this transaction, in its arena */
@@ -95,8 +98,8 @@ static inline void engine_made_some_ready(struct engine *e)
     e->notification |= STORE_NOTIFY_READY;
 }
 
-/* A job of the transaction waits for that time: others must know, for this process may not live so
- * long. 0: for none. */
+/* A job of the transaction waits for that time: other processes must know, as this one may end
+ * before. 0: for none. */
 static inline void engine_waits_until(struct engine *e, int64_t at_ms)
 {
     engine_want(e, at_ms);
@@ -110,25 +113,9 @@ int64_t engine_lease_until(const struct engine *e, int64_t lease_ms);
 /* This process's own clock, or the one that it was given. */
 int64_t engine_clock_ms(const struct engine *e);
 
-/* How far that one is off, from what a transaction was asked with and what it has answered. Waiting
- * for the transaction must not look like a clock that is off; a store without a clock gives back
- * what it was asked with. */
+/* Notes how far that clock is off, from the time with which a transaction was begun and the time
+ * that the store has answered. The wait for the transaction must not count as a difference of the
+ * clocks; a store without a clock gives back what it was asked with. */
 void engine_note_time(struct engine *e, int64_t asked_ms, int64_t now_ms);
-
-/* Reads one job, by its number or, when that is 0, by tenant and id: 1, 0 when there is none, or a
- * negative code. The page is the caller's to release. */
-int engine_find(struct engine *e, struct str tenant, struct str id, int64_t seq,
-                struct job_page *ret, struct redrive_err *err);
-
-/* Reads what is shared again if it is no longer what it was. */
-int engine_refresh(struct engine *e, int64_t shared_version, struct redrive_err *err);
-
-/* Forgets everything that can be read again. */
-void engine_forget(struct engine *e);
-
-/* Ends a waiting job by what decide() makes of the ending (deadline, open breaker, no payload); its
- * state then goes to `ret_state`, which may be NULL. */
-int engine_end_waiting(struct engine *e, const struct job *job, int ending,
-                       enum redrive_state *ret_state, struct redrive_err *err);
 
 #endif
