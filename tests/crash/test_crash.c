@@ -66,7 +66,7 @@ static struct findings planted(const char *name, enum plant plant)
 {
     struct rig_options o = options();
     struct findings f;
-    o.points = 16;
+    o.points = 24;
     o.cuts = 4;
     rig_run(&WORKLOAD_SHORT, plant, &o, &f);
     print_findings(name, &f);
