@@ -1,4 +1,4 @@
-/* bench_http - clients of the HTTP door that no ready-made load generator is.
+/* bench_http - clients of the HTTP interface that no ready-made load generator is.
  *
  *     bench_http paced NAME --port P --rate R --seconds S --connections N
  *     bench_http slow       --port P --connections N [--every S]

@@ -1,5 +1,5 @@
-"""Commands on a PostgreSQL store: a server that restarts, applications that submit in SQL, doors
-that stay shut."""
+"""Commands on a PostgreSQL store: a server that restarts, applications that submit in SQL, programs
+that cannot connect."""
 
 import json
 import pathlib

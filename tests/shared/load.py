@@ -7,7 +7,7 @@ from waiting import look_again
 
 def settled(rig):
     load = counts(rig.testimony())
-    return min(load[door, "settled"] for door in ("http", "faktory"))
+    return min(load[interface, "settled"] for interface in ("http", "faktory"))
 
 
 def endure(rig, *faults, judge=True):

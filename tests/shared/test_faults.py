@@ -179,9 +179,9 @@ def test_redis_without_memory_refuses_clearly_and_recovers(make_server, make_rig
     rig.begin()
     goes_on(rig)
     server.call("CONFIG", "SET", "maxmemory", 1)
-    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", rig.doors[0][0], timeout=30)) as door:
-        door.request("POST", "/jobs", json.dumps({"task": "remote", "payload": {}}), {"Content-Type": "application/json"})
-        answer = door.getresponse()
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", rig.ports[0][0], timeout=30)) as connection:
+        connection.request("POST", "/jobs", json.dumps({"task": "remote", "payload": {}}), {"Content-Type": "application/json"})
+        answer = connection.getresponse()
         problem = json.loads(answer.read())
     assert answer.status == 503, problem
     assert int(answer.headers["Retry-After"]) >= 1

@@ -49,7 +49,7 @@ def redis(connection):
 
 
 @contextlib.contextmanager
-def door(greet):
+def server_that_greets(greet):
     """A port behind which connections are greeted so."""
     def accept():
         while True:
@@ -76,7 +76,7 @@ def door(greet):
                                                   (redis, "Redis 6.2.14", "Redrive needs Redis 7")])
 def test_server_that_is_too_old_is_refused(greet, found, needed, command, tmp_path):
     (tmp_path / "redrive.yaml").write_text("tasks: {mail: {run: {exec: [cat]}}}\n")
-    with door(greet) as port:
+    with server_that_greets(greet) as port:
         done = subprocess.run([BINARY, "--store", f"{greet.__name__}://someone@127.0.0.1:{port}/", *command], cwd=tmp_path,
                               env=environment(), capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert done.returncode != 0

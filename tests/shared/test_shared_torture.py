@@ -48,9 +48,9 @@ def test_killed_servers_and_workers_keep_their_promises(killed):
 
 def test_all_were_at_it(killed):
     load = counts(killed.testimony())
-    for door in ("http", "faktory"):
+    for interface in ("http", "faktory"):
         for event in ("acknowledged", "start", "settled"):
-            assert load[door, event] >= KILLS, load
+            assert load[interface, event] >= KILLS, load
     assert load[None, "start"] > 0, "servers and workers run jobs themselves"
 
 

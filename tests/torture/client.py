@@ -30,7 +30,7 @@ class Gone(Exception):
     """The server went away, or cannot do it now: nobody knows what has become of the question."""
 
 
-class HttpDoor:
+class HttpLink:
     def __init__(self, ports):
         self.ports = ports
         self.connection = None
@@ -56,7 +56,7 @@ class HttpDoor:
         return answer.status, json.loads(text)
 
 
-class FaktoryDoor:
+class FaktoryLink:
     def __init__(self, ports, wid=None):
         self.ports = ports
         self.hello = {"v": 2, **({"wid": wid, "pid": os.getpid(), "labels": [], "hostname": "rig"} if wid else {})}
@@ -112,9 +112,9 @@ class FaktoryDoor:
 
 
 class Client:
-    """What the two have in common; `door` is the word for it in the log."""
+    """What the two have in common; `interface` is the word for it in the log."""
 
-    door = None
+    interface = None
 
     def __init__(self, name, log):
         self.name = name
@@ -123,7 +123,7 @@ class Client:
         self.n = 0
 
     def note(self, event, job_id, **facts):
-        self.log.note(event, job_id, door=self.door, by=self.name, **facts)
+        self.log.note(event, job_id, interface=self.interface, by=self.name, **facts)
 
     def new_job(self):
         """Id and payload, written down as about to be submitted."""
@@ -159,12 +159,12 @@ class Client:
 
 
 class HttpClient(Client):
-    door = "http"
+    interface = "http"
 
     def __init__(self, name, log, ports):
         super().__init__(name, log)
-        self.producer = HttpDoor(ports)
-        self.worker = HttpDoor(ports)
+        self.producer = HttpLink(ports)
+        self.worker = HttpLink(ports)
 
     def submit_some(self):
         many = self.random.random() < 0.2
@@ -214,18 +214,18 @@ class HttpClient(Client):
 
     @staticmethod
     def payload_of(job):
-        """One that came in through the other door has its payload in its arguments."""
+        """One that came in through the other interface has its payload in its arguments."""
         payload = job["payload"]
         return digest(payload["args"][0] if "jid" in payload else payload)
 
 
 class FaktoryClient(Client):
-    door = "faktory"
+    interface = "faktory"
 
     def __init__(self, name, log, ports):
         super().__init__(name, log)
-        self.producer = FaktoryDoor(ports)
-        self.worker = FaktoryDoor(ports, wid=name)
+        self.producer = FaktoryLink(ports)
+        self.worker = FaktoryLink(ports, wid=name)
 
     def submit_some(self):
         job_id, payload = self.new_job()

@@ -113,7 +113,7 @@ def wrong_attempts(evidence, stops):
         taken_back = collections.Counter(entry["attempt"] for entry in evidence.events["gone"].get(job_id, []))
         if any(n - taken_back[number] > 1 for number, n in collections.Counter(numbers).items()):
             yield f"{job_id}: an attempt was started twice: {numbers}"
-        if numbers != sorted(numbers) and stops == 0 and not any("door" in entry for entry in starts):
+        if numbers != sorted(numbers) and stops == 0 and not any("interface" in entry for entry in starts):
             yield f"{job_id}: attempts out of order: {numbers}"
         for row in evidence.rows.get(job_id, []):
             if row["attempts"] < max(numbers):
@@ -172,8 +172,8 @@ def complaints(evidence, stops=0):
 
 
 def counts(log):
-    """How often each event was written down, by door where there is one: the load that there was."""
-    return collections.Counter((entry.get("door"), entry["event"]) for entry in log)
+    """How often each event was written down, by interface where there is one: the load that there was."""
+    return collections.Counter((entry.get("interface"), entry["event"]) for entry in log)
 
 
 class Remains:

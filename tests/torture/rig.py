@@ -68,7 +68,7 @@ class Member:
 
     def __init__(self, *words, port=None):
         self.words = words
-        self.port = port  # of a server's HTTP door
+        self.port = port  # of a server's HTTP interface
         self.process = None
 
     def is_reached(self):
@@ -88,11 +88,11 @@ class Rig(Remains):
         self.logs.mkdir()
         self.log = testimony.Log(self.logs / "rig.log")
         self.config = self.place / "redrive.yaml"
-        self.doors = [(lasting_port(), lasting_port()) for _ in range(servers)]  # of HTTP and Faktory
+        self.ports = [(lasting_port(), lasting_port()) for _ in range(servers)]  # of HTTP and Faktory
         self.keep_in(store or f"sqlite:{self.place}/jobs.db")
         self.members = [Member("work") for _ in range(workers)]
         self.members += [Member("serve", "--listen", f"127.0.0.1:{http}", "--faktory", f"127.0.0.1:{faktory}", port=http)
-                         for http, faktory in self.doors]
+                         for http, faktory in self.ports]
         self.clients = {}  # name -> process
         self.hold = self.place / "hold"
         self.processes = []
@@ -103,7 +103,7 @@ class Rig(Remains):
         """Jobs are kept in this store."""
         # The jobs of a server that is killed fail together; its breaker should not always be open.
         self.config.write_text(CONFIG.format(store=url, logs=self.logs, python=sys.executable, handler=HERE / "handler.py",
-                                             threshold=20 if self.doors else 8))
+                                             threshold=20 if self.ports else 8))
         self.store = open_store(url, self.command())
 
     def close(self):
@@ -205,7 +205,7 @@ class Rig(Remains):
     def start_clients(self):
         for index, kind in enumerate(("http", "faktory")):
             name = f"client-{kind}"
-            ports = [str(door[index]) for door in self.doors]
+            ports = [str(pair[index]) for pair in self.ports]
             self.clients[name] = self.start_process([sys.executable, str(HERE / "client.py"), kind, name,
                                                      str(self.logs / f"{name}.log"), str(self.hold), *ports])
 
@@ -224,7 +224,7 @@ class Rig(Remains):
     def begin(self):
         for member in self.members:
             member.process = self.start(*member.words)
-        if self.doors:
+        if self.ports:
             self.start_clients()
 
     def torture(self, kills, sabotage=None, limit_s=1800):
@@ -250,10 +250,10 @@ class Rig(Remains):
         """Tells whether there was anything to spoil. Servers will be killed again; workers are given new
         jobs until there is something."""
         end = time.monotonic() + 30
-        while not self.doors and not sabotage.attempt(self):
+        while not self.ports and not sabotage.attempt(self):
             assert time.monotonic() < end, "found nothing to sabotage"
             self.submit_lines(50)
-        return not self.doors or sabotage.attempt(self)
+        return not self.ports or sabotage.attempt(self)
 
     def let_it_begin(self, member):
         """Until clients are served again, but for a few servers that are killed on their way to that; then
@@ -326,7 +326,7 @@ class Rig(Remains):
         for job in self.store.live():
             name = self.faktory_client(job)
             if job["state"] == "running" and name:
-                client = FaktoryClient(name, self.logs / f"{name}.log", [door[1] for door in self.doors])
+                client = FaktoryClient(name, self.logs / f"{name}.log", [pair[1] for pair in self.ports])
                 client.end(job["id"], job["attempts"], "SUCCESS")
                 client.worker.close()
                 client.log.close()

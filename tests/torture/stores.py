@@ -64,7 +64,7 @@ class AnyStore:
         return self.jobs(LIVE)
 
     def attempts(self, ids):
-        """For each job what its history says of its attempts, oldest first; through the HTTP door of
+        """For each job what its history says of its attempts, oldest first; through the HTTP interface of
         a server that does nothing else, because there may be thousands."""
         server = subprocess.Popen([*self.command, "serve", "--no-work", "--listen", "127.0.0.1:0", "--faktory", "off",
                                    "--log-level", "info"], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)

@@ -45,10 +45,10 @@ def test_killed_server_keeps_its_promises(killed):
 
 def test_clients_were_at_it_all_the_time(killed):
     load = counts(killed.testimony())
-    for door in ("http", "faktory"):
+    for interface in ("http", "faktory"):
         for event in ("acknowledged", "start", "settled"):
-            assert load[door, event] >= KILLS, load
-        assert load[door, "end:TRANSIENT_FAIL"] > 0
+            assert load[interface, event] >= KILLS, load
+        assert load[interface, "end:TRANSIENT_FAIL"] > 0
     assert load[None, "start"] > 0, "the server runs jobs itself"
 
 
