@@ -418,7 +418,7 @@ def test_a_claim_waits_for_a_job(api):
 def test_a_claim_does_not_wait_for_ever(api):
     begin = time.monotonic()
     assert api.claim(wait="300ms") == []
-    assert time.monotonic() - begin >= 0.3
+    assert time.monotonic() - begin >= 0.29  # times are whole milliseconds
 
 
 def test_a_claim_hears_of_jobs_whose_time_has_come(api):
