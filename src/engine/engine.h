@@ -21,7 +21,6 @@
 
 #include "base/os/log.h"
 #include "config/config.h"
-#include "core/breaker/health.h"
 #include "engine/event.h"
 #include "engine/op.h"
 #include "engine/store_status.h"
@@ -112,18 +111,12 @@ int64_t engine_now_ms(const struct engine *engine);
  * store has no clock or does not answer. */
 int64_t store_time_ms(struct store *store, int64_t now_ms);
 
-/* ---- The store, and how the work goes -------------------------------------------------------- */
+/* ---- The store ------------------------------------------------------------------------------- */
 
 /* The store, for reads between transactions, by the thread that owns the engine. */
 struct store *engine_store(struct engine *engine);
 /* How the store is doing (store_status.h). Any thread. */
 struct store_status *engine_store_status(const struct engine *engine);
-
-/* Of the work that this engine has settled; fills in all of `ret`. */
-void engine_health(const struct engine *engine, const struct health_thresholds *thresholds,
-                   struct redrive_health *ret);
-/* How long runs took; p as in quantile_get, in ms. */
-double engine_run_time_ms(const struct engine *engine, double p);
 
 /* ---- Configuration --------------------------------------------------------------------------- */
 

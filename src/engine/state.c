@@ -1,4 +1,4 @@
-/* state.c - what an engine answers about itself: time, store, configuration, health. */
+/* state.c - what an engine answers about itself: time, store, configuration. */
 #include "engine/state.h"
 
 #include "base/time/clock.h"
@@ -106,23 +106,4 @@ const struct config_task *engine_task_by(const struct engine *e, const struct co
                                          struct str name)
 {
     return config ? config_task(config, name) : &e->builtin;
-}
-
-/* ---- How the work goes ----------------------------------------------------------------------- */
-
-void engine_health(const struct engine *e, const struct health_thresholds *thresholds,
-                   struct redrive_health *ret)
-{
-    uint32_t breakers = 0, open = 0;
-    MAP_FOREACH (&e->gates.breakers, slot) {
-        const struct gate *gate = slot->value;
-        breakers++;
-        open += breaker_is_open(gate->breaker.state);
-    }
-    health_read(&e->health, thresholds, breakers, open, engine_now_ms(e), ret);
-}
-
-double engine_run_time_ms(const struct engine *e, double p)
-{
-    return quantile_get(&e->run_time, p);
 }

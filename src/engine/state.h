@@ -10,6 +10,7 @@
 #include "base/mem/arena.h"
 #include "base/mem/map.h"
 #include "base/rng.h"
+#include "core/breaker/health.h"
 #include "core/quantile.h"
 #include "engine/engine.h"
 #include "engine/gates/gate.h"

@@ -9,7 +9,6 @@
 #include "engine/gates/gates.h"
 #include "engine/state.h"
 #include "engine/verbs/admission.h"
-#include "store/job_json.h"
 
 /* When jobs of the first look could not start, others are likely blocked too: so many are read at
  * a time then, to be parked together. */
