@@ -1,6 +1,6 @@
 /* rows.h - the rows of a store as operations read and change them.
  *
- * Reads first, writes last: a scan (store/scan.h) gives jobs as they are, and the move is made of
+ * Reads first, writes last: a scan (store/page.h) gives jobs as they are, and the move is made of
  * those that may make it. A job that the store refuses all the same, because it has moved since, is
  * left out.
  */

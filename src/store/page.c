@@ -66,7 +66,7 @@ void *page_grow(struct arena *arena, void *rows, size_t n, size_t size)
     if (rows && (n & (n - 1)) != 0)
         return rows;
     void *grown = arena_array(arena, n ? 2 * n : 1, size);
-    if (grown && n > 0)
+    if (grown && rows)
         memcpy(grown, rows, n * size);
     return grown;
 }

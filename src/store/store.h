@@ -329,6 +329,40 @@ struct store_ops {
                  struct redrive_err *err);
 };
 
+/* For stores: the slots that every store has. Its functions have the names of its scheme and the
+ * slot: sqlite_begin. STORE_SLOT_DECLARE declares such a function, STORE_SLOTS gives the scheme and
+ * the entries of a struct store_ops. */
+#define STORE_SLOT_MAP(XX, store) \
+    XX(store, open)               \
+    XX(store, close)              \
+    XX(store, begin)              \
+    XX(store, commit)             \
+    XX(store, rollback)           \
+    XX(store, submit)             \
+    XX(store, ready)              \
+    XX(store, scan)               \
+    XX(store, move)               \
+    XX(store, import)             \
+    XX(store, import_keys)        \
+    XX(store, shared_put)         \
+    XX(store, counters_add)       \
+    XX(store, list)               \
+    XX(store, lookup)             \
+    XX(store, history)            \
+    XX(store, counts)             \
+    XX(store, groups)             \
+    XX(store, causes)             \
+    XX(store, shared_list)        \
+    XX(store, remembered_keys)    \
+    XX(store, counters_list)      \
+    XX(store, facts)              \
+    XX(store, verify)             \
+    XX(store, wait)
+#define STORE_SLOT_DECLARE(store, slot) \
+    __typeof__(*((const struct store_ops *)NULL)->slot) store##_##slot;
+#define STORE_SLOT_ENTRY(store, slot) .slot = store##_##slot,
+#define STORE_SLOTS(store)            STORE_SLOT_MAP(STORE_SLOT_ENTRY, store).scheme = #store
+
 /* ---- Handles --------------------------------------------------------------------------------- */
 
 /* What every handle begins with. */

@@ -158,53 +158,15 @@ void memory_unlook(struct memory *m);
  * rule 4 of store.h allows: so tests of the engine meet the hardest case. */
 bool memory_is_moved(const struct memory *m, const struct job *job);
 
-/* ---- The slots ------------------------------------------------------------------------------- */
+/* ---- shared.c -------------------------------------------------------------------------------- */
 
-/* scan.c */
-int memory_scan(struct store *store, struct scan *scan, struct job_page *ret,
-                struct redrive_err *err);
-int memory_ready(struct store *store, const struct claim_filter *filter, struct job_page *ret,
-                 struct redrive_err *err);
-
-/* move.c */
-int memory_submit(struct store *store, const struct job_spec *specs, size_t n,
-                  struct submit_result *ret, struct arena *arena, struct redrive_err *err);
-int memory_move(struct store *store, const struct move_list *list, struct move_result *ret,
-                struct redrive_err *err);
-int memory_import(struct store *store, const struct imported_job *jobs, size_t n,
-                  struct move_result *ret, struct redrive_err *err);
-int memory_import_keys(struct store *store, const struct remembered_key *keys, size_t n,
-                       struct redrive_err *err);
-int memory_remembered_keys(struct store *store, struct str after_tenant, struct str after_key,
-                           size_t limit, struct remembered_key_page *ret, struct redrive_err *err);
-
-/* shared.c */
-int memory_shared_put(struct store *store, const struct shared_row *rows, size_t n,
-                      struct move_result *ret, struct redrive_err *err);
-int memory_shared_list(struct store *store, enum shared_kind kind, struct str tenant,
-                       struct shared_page *ret, struct redrive_err *err);
-int memory_counters_add(struct store *store, const struct counter *counters, size_t n,
-                        struct redrive_err *err);
-int memory_counters_list(struct store *store, struct str tenant, struct counter_page *ret,
-                         struct redrive_err *err);
 bool memory_is_paused(const struct mem_state *state, struct str tenant, struct str queue);
 /* False: there is no such limit. */
 bool memory_limit_sums(const struct mem_state *state, struct str tenant, struct str key,
                        struct gate_sums *ret);
 
-/* list.c */
-int memory_list(struct store *store, const struct job_filter *filter, struct job_page *ret,
-                struct redrive_err *err);
-int memory_lookup(struct store *store, const struct job_name *names, size_t n, struct job_page *ret,
-                  struct redrive_err *err);
-int memory_history(struct store *store, const int64_t *seqs, size_t n, struct attempt_page *ret,
-                   struct redrive_err *err);
-int memory_counts(struct store *store, enum count_kind kind, struct str tenant,
-                  struct count_page *ret, struct redrive_err *err);
-int memory_causes(struct store *store, const struct job_filter *filter,
-                  void (*add)(void *ctx, const struct cause_count *cause), void *ctx,
-                  struct redrive_err *err);
-int memory_groups(struct store *store, const struct job_filter *filter, struct group_page *ret,
-                  struct redrive_err *err);
+/* ---- The slots ------------------------------------------------------------------------------- */
+
+STORE_SLOT_MAP(STORE_SLOT_DECLARE, memory)
 
 #endif

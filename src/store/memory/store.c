@@ -71,8 +71,8 @@ static void end_transaction(struct memory *m)
     pthread_cond_broadcast(&m->place->changed);
 }
 
-static int memory_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
-                        int64_t *ret_shared_version, struct redrive_err *err)
+int memory_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
+                 int64_t *ret_shared_version, struct redrive_err *err)
 {
     struct memory *m = memory_of(store);
     if (m->in_transaction)
@@ -98,7 +98,7 @@ static int memory_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms
     return rc;
 }
 
-static int memory_commit(struct store *store, struct redrive_err *err)
+int memory_commit(struct store *store, struct redrive_err *err)
 {
     struct memory *m = memory_of(store);
     int rc = memory_need_transaction(m, err);
@@ -113,7 +113,7 @@ static int memory_commit(struct store *store, struct redrive_err *err)
     return 0;
 }
 
-static void memory_rollback(struct store *store)
+void memory_rollback(struct store *store)
 {
     struct memory *m = memory_of(store);
     if (!m->in_transaction)
@@ -124,8 +124,8 @@ static void memory_rollback(struct store *store)
     pthread_mutex_unlock(&m->place->mutex);
 }
 
-static int memory_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_notification,
-                       struct redrive_err *err)
+int memory_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_notification,
+                struct redrive_err *err)
 {
     struct memory *m = memory_of(store);
     if (m->in_transaction)
@@ -260,8 +260,8 @@ static void place_leave(struct mem_place *place)
         place_free(place);
 }
 
-static int memory_open(struct str place, const struct store_options *options, struct store **ret,
-                       struct redrive_err *err)
+int memory_open(struct str place, const struct store_options *options, struct store **ret,
+                struct redrive_err *err)
 {
     struct memory *m = calloc(1, sizeof *m);
     if (!m)
@@ -279,7 +279,7 @@ static int memory_open(struct str place, const struct store_options *options, st
     return 0;
 }
 
-static void memory_close(struct store *store)
+void memory_close(struct store *store)
 {
     if (!store)
         return;
@@ -290,7 +290,7 @@ static void memory_close(struct store *store)
     free(m);
 }
 
-static int memory_facts(struct store *store, struct store_facts *ret, struct redrive_err *err)
+int memory_facts(struct store *store, struct store_facts *ret, struct redrive_err *err)
 {
     (void)store;
     (void)err;
@@ -298,8 +298,8 @@ static int memory_facts(struct store *store, struct store_facts *ret, struct red
     return 0;
 }
 
-static int memory_verify(struct store *store, void (*progress)(void *ctx), void *ctx,
-                         struct redrive_err *err)
+int memory_verify(struct store *store, void (*progress)(void *ctx), void *ctx,
+                  struct redrive_err *err)
 {
     (void)store;
     (void)err;
@@ -309,32 +309,8 @@ static int memory_verify(struct store *store, void (*progress)(void *ctx), void 
 }
 
 const struct store_ops STORE_MEMORY = {
-    .scheme = "memory",
+    STORE_SLOTS(memory),
+
     .capabilities = STORE_NOTIFIES,
-    .open = memory_open,
-    .close = memory_close,
-    .begin = memory_begin,
-    .commit = memory_commit,
-    .rollback = memory_rollback,
-    .submit = memory_submit,
-    .ready = memory_ready,
-    .move = memory_move,
-    .scan = memory_scan,
-    .import = memory_import,
-    .import_keys = memory_import_keys,
-    .shared_put = memory_shared_put,
-    .counters_add = memory_counters_add,
-    .list = memory_list,
-    .lookup = memory_lookup,
-    .history = memory_history,
-    .counts = memory_counts,
-    .groups = memory_groups,
-    .causes = memory_causes,
-    .shared_list = memory_shared_list,
-    .remembered_keys = memory_remembered_keys,
-    .counters_list = memory_counters_list,
-    .facts = memory_facts,
-    .verify = memory_verify,
     .backup_hint = "it ends with its process; a store that is to last is a file: sqlite:FILE",
-    .wait = memory_wait,
 };

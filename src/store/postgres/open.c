@@ -378,37 +378,13 @@ void postgres_close(struct store *store)
 }
 
 const struct store_ops STORE_POSTGRES = {
-    .scheme = "postgres",
+    STORE_SLOTS(postgres),
+
     .capabilities =
         STORE_SHARED | STORE_SQL | STORE_SERVER_TIME | STORE_NOTIFIES | STORE_TELLS | STORE_ELECTS,
-    .open = postgres_open,
-    .close = postgres_close,
-    .begin = postgres_begin,
-    .commit = postgres_commit,
-    .rollback = postgres_rollback,
-    .submit = postgres_submit,
-    .ready = postgres_ready,
     .look_ahead = postgres_look_ahead,
-    .move = postgres_move,
-    .scan = postgres_scan,
-    .import = postgres_import,
-    .import_keys = postgres_import_keys,
-    .shared_put = postgres_shared_put,
-    .counters_add = postgres_counters_add,
-    .list = postgres_list,
-    .lookup = postgres_lookup,
-    .history = postgres_history,
-    .counts = postgres_counts,
-    .groups = postgres_groups,
-    .causes = postgres_causes,
-    .shared_list = postgres_shared_list,
-    .remembered_keys = postgres_remembered_keys,
-    .counters_list = postgres_counters_list,
-    .facts = postgres_facts,
-    .verify = postgres_verify,
     .backup_hint = "use PostgreSQL's own: pg_dump --format=custom --schema=redrive --file=FILE "
                    "URL; it may run beside workers",
     .upkeep = postgres_upkeep,
-    .wait = postgres_wait,
     .elect = postgres_elect,
 };

@@ -222,7 +222,7 @@ int pg_damaged(struct store *store, int64_t seq, const char *what, struct redriv
  * wait was in vain. */
 int pg_connect(struct store *store, bool patiently, struct redrive_err *err);
 void pg_disconnect(struct store *store);
-/* Whether the connection stands. */
+/* Whether there is a connection, as far as is known. */
 bool pg_is_connected(const struct store *store);
 
 /* Prepared statements, settings and LISTEN belong to a session. */
@@ -415,64 +415,16 @@ void pg_ahead_forget(struct store *store);
 
 /* ---- wait.c ---------------------------------------------------------------------------------- */
 
+/* Before the connection is closed: gives up the leadership, so that others need not wait. */
+void pg_resign(struct store *store);
 /* Sends the notification of the transaction that was just committed, without waiting. */
 void pg_notify_commit(struct store *store);
 
-/* ---- the slots ------------------------------------------------------------------------------- */
+/* ---- The slots ------------------------------------------------------------------------------- */
 
-int postgres_open(struct str place, const struct store_options *options, struct store **ret,
-                  struct redrive_err *err);
-void postgres_close(struct store *store);
-int postgres_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
-                   int64_t *ret_shared_version, struct redrive_err *err);
-int postgres_commit(struct store *store, struct redrive_err *err);
-void postgres_rollback(struct store *store);
-int postgres_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_notification,
-                  struct redrive_err *err);
-int postgres_elect(struct store *store, int64_t keep_ms, bool claims, struct store_election *ret,
-                   struct redrive_err *err);
-/* Before the connection is closed: gives up the leadership, so that others need not wait. */
-void pg_resign(struct store *store);
-int postgres_submit(struct store *store, const struct job_spec *specs, size_t n,
-                    struct submit_result *ret, struct arena *arena, struct redrive_err *err);
-int postgres_import(struct store *store, const struct imported_job *jobs, size_t n,
-                    struct move_result *ret, struct redrive_err *err);
-int postgres_import_keys(struct store *store, const struct remembered_key *keys, size_t n,
-                         struct redrive_err *err);
-int postgres_remembered_keys(struct store *store, struct str after_tenant, struct str after_key,
-                             size_t limit, struct remembered_key_page *ret,
-                             struct redrive_err *err);
-int postgres_ready(struct store *store, const struct claim_filter *filter, struct job_page *ret,
-                   struct redrive_err *err);
-void postgres_look_ahead(struct store *store, const struct claim_filter *filter);
-void postgres_upkeep(struct store *store);
-int postgres_scan(struct store *store, struct scan *scan, struct job_page *ret,
-                  struct redrive_err *err);
-int postgres_move(struct store *store, const struct move_list *list, struct move_result *ret,
-                  struct redrive_err *err);
-int postgres_shared_put(struct store *store, const struct shared_row *rows, size_t n,
-                        struct move_result *ret, struct redrive_err *err);
-int postgres_counters_add(struct store *store, const struct counter *counters, size_t n,
-                          struct redrive_err *err);
-int postgres_list(struct store *store, const struct job_filter *filter, struct job_page *ret,
-                  struct redrive_err *err);
-int postgres_lookup(struct store *store, const struct job_name *names, size_t n,
-                    struct job_page *ret, struct redrive_err *err);
-int postgres_history(struct store *store, const int64_t *seqs, size_t n, struct attempt_page *ret,
-                     struct redrive_err *err);
-int postgres_counts(struct store *store, enum count_kind kind, struct str tenant,
-                    struct count_page *ret, struct redrive_err *err);
-int postgres_causes(struct store *store, const struct job_filter *filter,
-                    void (*add)(void *ctx, const struct cause_count *cause), void *ctx,
-                    struct redrive_err *err);
-int postgres_groups(struct store *store, const struct job_filter *filter, struct group_page *ret,
-                    struct redrive_err *err);
-int postgres_shared_list(struct store *store, enum shared_kind kind, struct str tenant,
-                         struct shared_page *ret, struct redrive_err *err);
-int postgres_counters_list(struct store *store, struct str tenant, struct counter_page *ret,
-                           struct redrive_err *err);
-int postgres_facts(struct store *store, struct store_facts *ret, struct redrive_err *err);
-int postgres_verify(struct store *store, void (*progress)(void *ctx), void *ctx,
-                    struct redrive_err *err);
+STORE_SLOT_MAP(STORE_SLOT_DECLARE, postgres)
+STORE_SLOT_DECLARE(postgres, look_ahead)
+STORE_SLOT_DECLARE(postgres, upkeep)
+STORE_SLOT_DECLARE(postgres, elect)
 
 #endif

@@ -286,8 +286,7 @@ static int ask_for_ready(struct page_maker *maker, const struct claim_filter *fi
         store->last_tenant = (uint32_t)rd_reply_int(reply, 1);
     if (rc == 0)
         rc = read_ready(maker, reply, limit, err);
-    if (reply)
-        freeReplyObject(reply);
+    freeReplyObject(reply);
     return rc;
 }
 

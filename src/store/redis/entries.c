@@ -202,8 +202,7 @@ int rd_entries_get(struct store *store, const int64_t *seqs, size_t n, struct en
         if (ret[i] && !ret[i]->is_there)
             ret[i] = NULL;
     }
-    if (reply)
-        freeReplyObject(reply);
+    freeReplyObject(reply);
     return rc;
 }
 
@@ -263,8 +262,7 @@ int rd_cells_get(struct store *store, const struct str *names, size_t n, struct 
             rc = err_nomem(err);
         at++;
     }
-    if (reply)
-        freeReplyObject(reply);
+    freeReplyObject(reply);
     return rc;
 }
 

@@ -161,8 +161,7 @@ static int fill_remembered(struct store *store, const redisReply *places, size_t
         if (rd_remembered_unpack(rd_reply_str(reply, i), &ret->arena, &ret->keys[ret->n], &ignored))
             ret->n++;
     }
-    if (reply)
-        freeReplyObject(reply);
+    freeReplyObject(reply);
     return rc == 0 && ret->arena.failed ? err_nomem(err) : rc;
 }
 

@@ -76,8 +76,7 @@ static int list_walk(struct listing *l, struct walk *walk, struct redrive_err *e
             if (rc == 0 && !is_moved)
                 rc = offer(l, &row, big, err);
         }
-        if (reply)
-            freeReplyObject(reply);
+        freeReplyObject(reply);
     }
     return rc;
 }
@@ -189,8 +188,7 @@ static int list_ended(struct listing *l, uint32_t states, struct redrive_err *er
             rc = source_next(l, best, err);
     }
     for (size_t i = 0; i < n; i++)
-        if (sources[i].reply)
-            freeReplyObject(sources[i].reply);
+        freeReplyObject(sources[i].reply);
     return rc;
 }
 
@@ -344,8 +342,7 @@ static int gather_ends(struct listing *l, struct walk *walk, struct job_ends *re
             if (!add_end(ret, s))
                 rc = err_nomem(err);
         }
-        if (reply)
-            freeReplyObject(reply);
+        freeReplyObject(reply);
     }
     return rc;
 }

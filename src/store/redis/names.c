@@ -179,8 +179,7 @@ static int partitions_read(struct store *store, uint32_t first, uint32_t n, stru
     for (uint32_t i = 0; rc == 0 && i < n && i < reply->elements; i++)
         if (rd_reply_str(reply, i).len > 0)
             rc = partition_keep(store, first + i, rd_reply_str(reply, i), err);
-    if (reply)
-        freeReplyObject(reply);
+    freeReplyObject(reply);
     return rc;
 }
 
@@ -250,8 +249,7 @@ static int partitions_intern(struct store *store, const struct job_spec *specs, 
         rd_ask_str(store, buf_str(&store->row));
     }
     int rc = rd_link_read(store, &reply, err);
-    if (reply)
-        freeReplyObject(reply);
+    freeReplyObject(reply);
     return rc == 0 ? rd_partitions_refresh(store, err) : rc;
 }
 

@@ -116,8 +116,7 @@ static int call(struct store *store, struct redrive_err *err)
 {
     redisReply *reply = NULL;
     int rc = rd_link_call(store, &reply, err);
-    if (reply)
-        freeReplyObject(reply);
+    freeReplyObject(reply);
     return rc;
 }
 
@@ -274,7 +273,7 @@ static const char *describe_server(struct store *store)
     return store->seat;
 }
 
-static int redis_facts(struct store *store, struct store_facts *ret, struct redrive_err *err)
+int redis_facts(struct store *store, struct store_facts *ret, struct redrive_err *err)
 {
     (void)err;
     *ret = (struct store_facts){
@@ -291,7 +290,7 @@ static int redis_facts(struct store *store, struct store_facts *ret, struct redr
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-static void redis_close(struct store *store)
+void redis_close(struct store *store)
 {
     if (!store)
         return;
@@ -353,8 +352,8 @@ static void init(struct store *store, const struct store_options *options)
     buf_init(&store->ahead.words, (size_t)1 << 24);
 }
 
-static int redis_open(struct str place, const struct store_options *options, struct store **ret,
-                      struct redrive_err *err)
+int redis_open(struct str place, const struct store_options *options, struct store **ret,
+               struct redrive_err *err)
 {
     struct store *store = calloc(1, sizeof *store);
     if (!store)
@@ -383,37 +382,13 @@ static int redis_open(struct str place, const struct store_options *options, str
     "use the server's own persistence: redis-cli --rdb FILE takes a snapshot beside workers"
 
 const struct store_ops STORE_REDIS = {
-    .scheme = "redis",
+    STORE_SLOTS(redis),
+
     .capabilities = STORE_SHARED | STORE_SERVER_TIME | STORE_NOTIFIES | STORE_TELLS | STORE_ELECTS |
                     STORE_WAKES_FEW,
-    .open = redis_open,
-    .close = redis_close,
-    .begin = redis_begin,
-    .commit = redis_commit,
-    .rollback = redis_rollback,
-    .submit = redis_submit,
-    .ready = redis_ready,
     .look_ahead = redis_look_ahead,
-    .move = redis_move,
-    .scan = redis_scan,
-    .import = redis_import,
-    .import_keys = redis_import_keys,
-    .shared_put = redis_shared_put,
-    .counters_add = redis_counters_add,
-    .list = redis_list,
-    .lookup = redis_lookup,
-    .history = redis_history,
-    .counts = redis_counts,
-    .groups = redis_groups,
-    .causes = redis_causes,
-    .shared_list = redis_shared_list,
-    .remembered_keys = redis_remembered_keys,
-    .counters_list = redis_counters_list,
-    .facts = redis_facts,
-    .verify = redis_verify,
     .backup_hint = REDIS_BACKUP_HINT,
     .upkeep = redis_upkeep,
-    .wait = redis_wait,
     .elect = redis_elect,
 };
 

@@ -175,7 +175,7 @@ void rd_ops_ask(struct store *store, const struct ops *ops)
         }
 }
 
-/* ---- Where a job stands ---------------------------------------------------------------------- */
+/* ---- The keys of a job ----------------------------------------------------------------------- */
 
 /* The keys of a job in the server, and the operations that lead from one image of it to another:
  *

@@ -128,8 +128,7 @@ int rd_rows_each(struct store *store, const int64_t *seqs, size_t n,
         if (rc == 0)
             rc = each(ctx, &row, big, err);
     }
-    if (reply)
-        freeReplyObject(reply);
+    freeReplyObject(reply);
     return rc;
 }
 
@@ -157,8 +156,7 @@ static int seqs_of(struct store *store, const struct job_name *names, size_t n, 
         if (seq > 0)
             ret[(*ret_n)++] = seq;
     }
-    if (reply)
-        freeReplyObject(reply);
+    freeReplyObject(reply);
     return rc;
 }
 
@@ -185,6 +183,8 @@ int redis_lookup(struct store *store, const struct job_name *names, size_t n, st
 static void add_attempt(struct attempt_page *page, struct job_attempt attempt)
 {
     struct arena *arena = &page->arena;
+    if (!page->attempts) /* there is no such job */
+        return;
     attempt.worker = rd_page_dup(arena, attempt.worker);
     attempt.why = rd_page_dup(arena, attempt.why);
     attempt.error.type = rd_page_dup(arena, attempt.error.type);
@@ -268,8 +268,7 @@ static int read_attempts(struct store *store, const struct question *questions, 
         rc = rd_link_read(store, &reply, err);
     for (size_t i = 0; rc == 0 && i < n; i++)
         rc = take_attempts(store, &questions[i], reply, &at, err);
-    if (reply)
-        freeReplyObject(reply);
+    freeReplyObject(reply);
     return rc;
 }
 
@@ -313,8 +312,7 @@ int redis_history(struct store *store, const int64_t *seqs, size_t n, struct att
     rc = read_questions(store, seqs, n, questions, &reply, err);
     if (rc == 0)
         rc = fill_histories(store, questions, n, err);
-    if (reply)
-        freeReplyObject(reply);
+    freeReplyObject(reply);
     free(questions);
     if (rc != 0)
         attempt_pages_release(ret, n);

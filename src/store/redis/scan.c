@@ -57,8 +57,7 @@ static int scan_times(struct page_maker *maker, struct scan *scan, size_t limit,
         if (!is_moved && !is_left)
             rc = rd_page_add(maker, &row, NULL, err);
     }
-    if (reply)
-        freeReplyObject(reply);
+    freeReplyObject(reply);
     /* One of them was moved, so that the extra one, which has the next time, was given as well. */
     if (n_read > limit && scan->next_ms == 0) {
         scan->next_ms = at_ms;
@@ -109,8 +108,7 @@ static int scan_parked(struct page_maker *maker, struct scan *scan, size_t limit
         page->more = reply->element[0]->integer > (long long)page->n;
     else if (rc == 0) /* some of them may have been moved by the transaction: then others follow */
         page->more |= reply->elements >= 2 * (limit + 1);
-    if (reply)
-        freeReplyObject(reply);
+    freeReplyObject(reply);
     return rc;
 }
 
@@ -141,8 +139,7 @@ static int scan_partition(struct page_maker *maker, struct scan *scan,
         scan->after.seq = rd_reply_int(reply, at);
         rc = rd_page_add_reply(maker, reply, &at, false, err);
     }
-    if (reply)
-        freeReplyObject(reply);
+    freeReplyObject(reply);
     return rc;
 }
 
@@ -207,8 +204,7 @@ static int add_ended(struct store *store, const struct scan *scan, int state, si
         rc = ret->entries[ret->n++] ? 0 : REDRIVE_E_CORRUPT;
     }
     ret->are_all &= rc == 0 && reply->elements < 2 * limit;
-    if (reply)
-        freeReplyObject(reply);
+    freeReplyObject(reply);
     return rc;
 }
 

@@ -279,8 +279,7 @@ int redis_submit(struct store *store, const struct job_spec *specs, size_t n,
     rc = prepare(store, specs, n, partitions, questions, &reply, err);
     for (size_t i = 0; rc == 0 && i < n; i++)
         rc = submit_one(store, &specs[i], partitions[i], &questions[i], &ret[i], arena, err);
-    if (reply)
-        freeReplyObject(reply);
+    freeReplyObject(reply);
     free(partitions);
     free(questions);
     return rc;
@@ -345,8 +344,7 @@ int redis_import(struct store *store, const struct imported_job *jobs, size_t n,
              : err_nomem(err);
     for (size_t i = 0; rc == 0 && partitions && questions && i < n; i++)
         rc = import_one(store, &jobs[i], partitions[i], &questions[i], &ret[i], err);
-    if (reply)
-        freeReplyObject(reply);
+    freeReplyObject(reply);
     free(specs);
     free(partitions);
     free(questions);

@@ -73,8 +73,7 @@ static int read_sums(struct store *store, struct str tenant, struct partition_su
             rc = read_sum(store, reply, at, &(*ret)[*ret_n], err);
             *ret_n += rc == 0;
         }
-        if (reply)
-            freeReplyObject(reply);
+        freeReplyObject(reply);
     }
     return rc;
 }
@@ -340,8 +339,7 @@ static int walk_rows(struct store *store, const struct job_filter *filter, unsig
             if (rc == 0 && job_filter_matches(filter, &row.job))
                 rc = each(ctx, &row, err);
         }
-        if (reply)
-            freeReplyObject(reply);
+        freeReplyObject(reply);
     }
     rd_walk_release(&walk);
     buf_release(&partitions);

@@ -122,8 +122,7 @@ static int say_hello(struct store *store, struct redrive_err *err)
     redisReply *reply = NULL;
     rd_ask(store, "hello");
     int rc = rd_link_told(store, &reply, err);
-    if (reply)
-        freeReplyObject(reply);
+    freeReplyObject(reply);
     return rc;
 }
 
@@ -255,8 +254,7 @@ static int ask_outcome(struct store *store, long long *ret)
     const int rc = rd_link_call(store, &reply, NULL);
     store->in_transaction = true;
     *ret = reply && reply->type == REDIS_REPLY_INTEGER ? reply->integer : -1;
-    if (reply)
-        freeReplyObject(reply);
+    freeReplyObject(reply);
     return rc;
 }
 

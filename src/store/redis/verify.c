@@ -48,8 +48,7 @@ static int check_ids(struct store *store, const struct job_page *page, struct re
         if (rd_member_seq(rd_reply_str(reply, i)) != page->jobs[i].status.seq)
             rc = err_set(err, REDRIVE_E_CORRUPT, "job %lld is not found by its id",
                          (long long)page->jobs[i].status.seq);
-    if (reply)
-        freeReplyObject(reply);
+    freeReplyObject(reply);
     return rc;
 }
 
@@ -104,8 +103,7 @@ static int try_some(struct store *store, struct round *round, struct redrive_err
         round->walk = walk;
         round->met += page.n;
     }
-    if (reply)
-        freeReplyObject(reply);
+    freeReplyObject(reply);
     job_page_release(&page);
     return rc;
 }

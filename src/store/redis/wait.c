@@ -39,8 +39,7 @@ static int check_place(struct store *store, struct redrive_err *err)
     rd_ask_command(store, "EXISTS");
     rd_ask_text(store, store->root);
     int rc = rd_link_call(store, &reply, err);
-    if (reply)
-        freeReplyObject(reply);
+    freeReplyObject(reply);
     store->check_at_ms = clock_monotonic_ms() + CHECK_PLACE_MS;
     return rc;
 }

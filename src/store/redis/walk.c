@@ -131,8 +131,7 @@ int rd_walk_count(struct store *store, uint32_t states, int64_t *ret, struct red
     int rc = rd_link_read(store, &reply, err);
     for (size_t i = 0; rc == 0 && i < n; i++)
         *ret += rd_reply_int(reply, i);
-    if (reply)
-        freeReplyObject(reply);
+    freeReplyObject(reply);
     return rc;
 }
 
@@ -190,8 +189,7 @@ int rd_walk_plan(struct store *store, struct walk *walk, struct redrive_err *err
     const int64_t total = rc == 0 ? rd_reply_int(reply, 0) : 0;
     if (rc == 0 && total <= most)
         rc = take_seqs(walk, reply, (size_t)total, err);
-    if (reply)
-        freeReplyObject(reply);
+    freeReplyObject(reply);
     return rc;
 }
 

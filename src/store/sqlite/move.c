@@ -2,15 +2,13 @@
 #include "base/err.h"
 #include "store/sqlite/private.h"
 
-/* Adds a row of the history; the job's row points to it if it has the job's error. */
-static int add_attempt(struct store *store, const struct transition *t, struct row *row,
-                       struct redrive_err *err)
+int history_add(struct store *store, enum statement which, int64_t seq, const struct job_attempt *a,
+                struct redrive_err *err)
 {
-    const struct job_attempt *a = &t->attempt;
-    sqlite3_stmt *st = sql_use(store, STATEMENT_HISTORY_ADD, err);
+    sqlite3_stmt *st = sql_use(store, which, err);
     if (!st)
         return store->last_error;
-    bind_int(st, 1, row->seq);
+    bind_int(st, 1, seq);
     bind_int(st, 2, a->epoch);
     bind_int(st, 3, a->number);
     bind_int(st, 4, a->started_ms);
@@ -20,14 +18,13 @@ static int add_attempt(struct store *store, const struct transition *t, struct r
     bind_int(st, 8, a->next_ms);
     bind_int(st, 9, (int64_t)a->error.class_);
     bind_int(st, 10, a->error.code);
-    bind_str(st, 11, a->why);
+    bind_key(st, 11, a->why);
     bind_str(st, 12, a->error.type);
     bind_str(st, 13, a->error.message);
     bind_str(st, 14, a->error.stacktrace);
-    int rc = sql_run(store, st, err);
-    if (rc == 0 && t->replaces_error)
-        row->error_at = sqlite3_last_insert_rowid(store->db);
-    return rc;
+    if (which == STATEMENT_HISTORY_IMPORT)
+        bind_str(st, 15, a->worker);
+    return sql_run(store, st, err);
 }
 
 int result_write(struct store *store, int64_t seq, struct str result, struct redrive_err *err)
@@ -89,7 +86,9 @@ static int write_down(struct store *store, const struct move *move, const struct
 {
     int rc = 0;
     if (t->adds_attempt)
-        rc = add_attempt(store, t, row, err);
+        rc = history_add(store, STATEMENT_HISTORY_ADD, row->seq, &t->attempt, err);
+    if (rc == 0 && t->replaces_error) /* errors are kept in the history */
+        row->error_at = sqlite3_last_insert_rowid(store->db);
     if (rc == 0 && t->replaces_result)
         rc = result_write(store, row->seq, row->s.result, err);
     if (rc == 0 && t->replaces_payload)

@@ -106,13 +106,6 @@ int partitions_flush(struct store *store, struct redrive_err *err);
 
 /* ---- transaction.c --------------------------------------------------------------------------- */
 
-int sqlite_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
-                 int64_t *ret_shared_version, struct redrive_err *err);
-int sqlite_commit(struct store *store, struct redrive_err *err);
-void sqlite_rollback(struct store *store);
-int sqlite_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_notification,
-                struct redrive_err *err);
-void sqlite_upkeep(struct store *store);
 /* REDRIVE_E_STATE unless a transaction is open. */
 int transaction_needed(struct store *store, struct redrive_err *err);
 /* One snapshot for a read of several statements; within a transaction that of the transaction. */
@@ -173,6 +166,9 @@ int row_import(struct store *store, const struct row *row, struct redrive_err *e
 
 /* ---- move.c ---------------------------------------------------------------------------------- */
 
+/* HISTORY_ADD takes the worker from the job's row, HISTORY_IMPORT from the attempt. */
+int history_add(struct store *store, enum statement which, int64_t seq, const struct job_attempt *a,
+                struct redrive_err *err);
 int result_write(struct store *store, int64_t seq, struct str result, struct redrive_err *err);
 
 /* ---- read.c: whole jobs ---------------------------------------------------------------------- */
@@ -224,53 +220,15 @@ int turns_take(struct page_maker *maker, const struct claim_filter *filter, size
                struct partition **partitions, size_t n_partitions, struct claim_totals *totals,
                struct redrive_err *err);
 
-/* ---- the slots ------------------------------------------------------------------------------- */
+/* ---- shared.c -------------------------------------------------------------------------------- */
 
-int sqlite_open(struct str place, const struct store_options *options, struct store **ret,
-                struct redrive_err *err);
-void sqlite_close(struct store *store);
-int sqlite_submit(struct store *store, const struct job_spec *specs, size_t n,
-                  struct submit_result *ret, struct arena *arena, struct redrive_err *err);
-int sqlite_ready(struct store *store, const struct claim_filter *filter, struct job_page *ret,
-                 struct redrive_err *err);
-int sqlite_scan(struct store *store, struct scan *scan, struct job_page *ret,
-                struct redrive_err *err);
-int sqlite_move(struct store *store, const struct move_list *list, struct move_result *ret,
-                struct redrive_err *err);
-int sqlite_facts(struct store *store, struct store_facts *ret, struct redrive_err *err);
-int sqlite_verify(struct store *store, void (*progress)(void *ctx), void *ctx,
-                  struct redrive_err *err);
-int sqlite_backup(struct store *store, const char *path,
-                  void (*progress)(void *ctx, const char *phase, uint64_t done, uint64_t total),
-                  void *ctx, struct store_copy *ret, struct redrive_err *err);
-int sqlite_import(struct store *store, const struct imported_job *jobs, size_t n,
-                  struct move_result *ret, struct redrive_err *err);
-int sqlite_import_keys(struct store *store, const struct remembered_key *keys, size_t n,
-                       struct redrive_err *err);
-int sqlite_remembered_keys(struct store *store, struct str after_tenant, struct str after_key,
-                           size_t limit, struct remembered_key_page *ret, struct redrive_err *err);
 /* Adds the limits of its jobs to a page of ready ones. */
 int sqlite_page_add_limits(struct store *store, struct job_page *page, struct redrive_err *err);
-int sqlite_shared_put(struct store *store, const struct shared_row *rows, size_t n,
-                      struct move_result *ret, struct redrive_err *err);
-int sqlite_counters_add(struct store *store, const struct counter *counters, size_t n,
-                        struct redrive_err *err);
-int sqlite_list(struct store *store, const struct job_filter *filter, struct job_page *ret,
-                struct redrive_err *err);
-int sqlite_lookup(struct store *store, const struct job_name *names, size_t n, struct job_page *ret,
-                  struct redrive_err *err);
-int sqlite_history(struct store *store, const int64_t *seqs, size_t n, struct attempt_page *ret,
-                   struct redrive_err *err);
-int sqlite_counts(struct store *store, enum count_kind kind, struct str tenant,
-                  struct count_page *ret, struct redrive_err *err);
-int sqlite_causes(struct store *store, const struct job_filter *filter,
-                  void (*add)(void *ctx, const struct cause_count *cause), void *ctx,
-                  struct redrive_err *err);
-int sqlite_groups(struct store *store, const struct job_filter *filter, struct group_page *ret,
-                  struct redrive_err *err);
-int sqlite_shared_list(struct store *store, enum shared_kind kind, struct str tenant,
-                       struct shared_page *ret, struct redrive_err *err);
-int sqlite_counters_list(struct store *store, struct str tenant, struct counter_page *ret,
-                         struct redrive_err *err);
+
+/* ---- The slots ------------------------------------------------------------------------------- */
+
+STORE_SLOT_MAP(STORE_SLOT_DECLARE, sqlite)
+STORE_SLOT_DECLARE(sqlite, backup)
+STORE_SLOT_DECLARE(sqlite, upkeep)
 
 #endif

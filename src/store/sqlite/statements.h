@@ -158,7 +158,7 @@ enum job_column {
        "INSERT INTO history SELECT NULL, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, "           \
        "worker, ?12, ?13, ?14 FROM job_states WHERE seq = ?1")                                     \
     XX(HISTORY_IMPORT, "INSERT INTO history VALUES "                                               \
-                       "(NULL, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)") \
+                       "(NULL, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?15, ?12, ?13, ?14)") \
     XX(JOB_IMPORT, "INSERT INTO job_states VALUES "                                                \
                    "(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?16, ?15)")      \
     XX(REMEMBERED_KEY_ADD,                                                                         \

@@ -349,30 +349,6 @@ static bool find_error(const struct imported_job *imported, size_t *ret_i)
     return false;
 }
 
-static int add_attempt(struct store *store, int64_t seq, const struct job_attempt *a,
-                       struct redrive_err *err)
-{
-    sqlite3_stmt *st = sql_use(store, STATEMENT_HISTORY_IMPORT, err);
-    if (!st)
-        return store->last_error;
-    bind_int(st, 1, seq);
-    bind_int(st, 2, a->epoch);
-    bind_int(st, 3, a->number);
-    bind_int(st, 4, a->started_ms);
-    bind_int(st, 5, a->ended_ms);
-    bind_int(st, 6, (int64_t)a->outcome);
-    bind_int(st, 7, a->delay_ms);
-    bind_int(st, 8, a->next_ms);
-    bind_int(st, 9, (int64_t)a->error.class_);
-    bind_int(st, 10, a->error.code);
-    bind_key(st, 11, a->why);
-    bind_str(st, 12, a->worker);
-    bind_str(st, 13, a->error.type);
-    bind_str(st, 14, a->error.message);
-    bind_str(st, 15, a->error.stacktrace);
-    return sql_run(store, st, err);
-}
-
 /* Adds the history; *ret_error_at is the row of the attempt numbered `error_i`. */
 static int add_attempts(struct store *store, int64_t seq, const struct imported_job *imported,
                         size_t error_i, int64_t *ret_error_at, struct redrive_err *err)
@@ -380,7 +356,7 @@ static int add_attempts(struct store *store, int64_t seq, const struct imported_
     const size_t rows = imported_rows(imported);
     int rc = 0;
     for (size_t i = 0; i < rows && rc == 0; i++) {
-        rc = add_attempt(store, seq, &imported->attempts[i], err);
+        rc = history_add(store, STATEMENT_HISTORY_IMPORT, seq, &imported->attempts[i], err);
         if (i == error_i)
             *ret_error_at = sqlite3_last_insert_rowid(store->db);
     }
