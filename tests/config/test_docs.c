@@ -42,7 +42,7 @@ static void row_of(const struct table *table, const struct field *field, struct 
                            : field->required          ? "required"
                                                       : "";
     snprintf(row, sizeof row, "| `%s` | %s | %s | %s |\n", field->name,
-             field->type->expects(field, expects), standard, field->help);
+             field_expects(field, expects), standard, field->help);
     buf_reset(out);
     for (const char *p = row; *p; p++) {
         if (*p == '*')

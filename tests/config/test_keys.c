@@ -117,7 +117,7 @@ static void every_key_can_be_given_in_a_file(void **state)
         /* Numbers and truth values stand without quotes. */
         const struct field *field = key_field(key_find(str_of(SAMPLES[i].key)));
         char expects[EXPECTS_MAX];
-        const char *form = field->type->expects(field, expects);
+        const char *form = field_expects(field, expects);
         if (strstr(form, "number") || strcmp(form, "true or false") == 0) {
             char *quote;
             while ((quote = strchr(text, '"')))

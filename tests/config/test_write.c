@@ -142,7 +142,7 @@ static void tables_are_complete(void **state)
             const struct field *field = &table->fields[j];
             char expects[EXPECTS_MAX];
             assert_true(strlen(field->help) > 3);
-            assert_true(strlen(field->type->expects(field, expects)) < EXPECTS_MAX - 1);
+            assert_true(strlen(field_expects(field, expects)) < EXPECTS_MAX - 1);
             assert_ptr_equal(table_find(table, str_of(field->name)), field);
             if (field->instead_of)
                 assert_non_null(table_find(table, str_of(field->instead_of)));

@@ -10,7 +10,7 @@
 #include "base/time/duration.h"
 #include "cli/frame/cli.h"
 #include "cli/shared/load_config.h"
-#include "config/load/exposed.h"
+#include "config/config.h"
 #include "core/explain.h"
 #include "run/from_config.h"
 #include "server/listen/tls.h"

@@ -8,7 +8,7 @@
 #include "base/rng.h"
 #include "base/time/clock.h"
 #include "cli/shared/load_config.h"
-#include "config/load/exposed.h"
+#include "config/config.h"
 #include "engine/tasks.h"
 #include "server/listen/unix_socket.h"
 

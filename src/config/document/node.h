@@ -22,6 +22,7 @@
 #define NODE_MAX_BYTES (1024u * 1024)
 #define NODE_MAX_DEPTH 32
 #define NODE_MAX_COUNT 100000
+#define NODE_TEXT_MAX  4096 /* bytes; longer text is no setting */
 
 enum node_type {
     NODE_SCALAR,
@@ -89,6 +90,9 @@ bool node_is_null(const struct node *node);
 int node_truth(const struct node *node);
 /* Whether it can be a number: a scalar that is not quoted. */
 bool node_is_number(const struct node *node);
+
+/* Reads a number as JSON writes it; false when it is none. */
+bool node_parse_number(struct str text, double *ret);
 
 /* "a map", "a list", "nothing", or "text" … for messages about what was found. */
 const char *node_kind(const struct node *node);

@@ -1,7 +1,7 @@
 /* env.h - settings from variables: of the environment and of a `.env` file.
  *
  * Variables are gathered first, so that an error in the `.env` file is reported once, and applied
- * afterwards: REDRIVE_* here, those of other programs in load/env_compat.h.
+ * afterwards: first REDRIVE_*, then those of other programs.
  */
 #ifndef CONFIG_LOAD_ENV_H
 #define CONFIG_LOAD_ENV_H
@@ -30,7 +30,21 @@ void env_gather_dotenv(struct layers *layers, struct str text, const char *name,
 /* Puts REDRIVE_* into the document. */
 void env_apply(struct layers *layers, const struct variables *variables);
 
-/* The variable of that name from the last source that has one, or NULL. */
-const struct variable *env_find(const struct variables *variables, const char *name);
+/* ---- Variables of other retry systems -------------------------------------------------------- */
+
+/* Variables that other retry systems use are defaults where nothing else sets the key.
+ *
+ *     MAX_RETRIES, MAX_RETRY_ATTEMPTS   runs in all
+ *     RETRY_BASE_DELAY                  seconds, doubled with each retry
+ *     RETRY_DELAY_SECONDS               seconds, always the same
+ *     RETRY_MAX_DELAY                   seconds
+ *     DATABASE_URL, REDIS_URL           the store
+ *
+ * Before the last two the key `paths.retry_queue` is asked: the store is a file in that directory.
+ *
+ * A value that makes no sense here is left alone, with a warning: it was meant for another program.
+ */
+/* After all other settings are in the document. */
+void env_compat_apply(struct layers *layers, const struct variables *variables);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include "base/text/suggest.h"
 #include "config/config.h"
-#include "config/schema/root.h"
+#include "config/schema/schema.h"
 #include "config/schema/types.h"
 
 #define MAX_KEYS 64
@@ -68,7 +68,7 @@ static void add_key(const struct field *const *steps, size_t n_steps)
     key->n_steps = n_steps;
     name_key(key);
     const struct field *field = steps[n_steps - 1];
-    const char *expects = field->type->expects(field, key->expects);
+    const char *expects = field_expects(field, key->expects);
     if (expects != key->expects)
         str_copy(key->expects, sizeof key->expects, str_of(expects));
     list_choices(key, field);

@@ -8,11 +8,9 @@
 #include "base/text/suggest.h"
 #include "config/document/dotenv.h"
 #include "config/load/env.h"
-#include "config/load/env_compat.h"
-#include "config/owned.h"
+#include "config/load/load.h"
 #include "config/schema/bind.h"
-#include "config/schema/reference.h"
-#include "config/schema/root.h"
+#include "config/schema/schema.h"
 #include "config/schema/zone.h"
 
 #define DEFAULT_PATH "redrive.yaml"
@@ -191,6 +189,7 @@ static int load(struct loading *l)
     apply_settings(l);
     config_init(&l->binder);
     bind_table(&l->binder, &TABLE_ROOT, l->layers.root, l->binder.config);
+    check_whole(&l->binder, l->layers.root);
     if (l->binder.arena->failed || l->document.failed)
         return REDRIVE_E_NOMEM;
     if (l->binder.n_errors)

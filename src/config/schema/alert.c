@@ -1,7 +1,8 @@
 /* alert.c - the keys of `alerts`, and conditions such as "dead_letters > 100". */
-#include "config/schema/alert.h"
+#include "config/schema/schema.h"
 
 #include "base/err.h"
+#include "config/schema/bind.h"
 #include "config/schema/types.h"
 
 /* ---- Conditions: "metric op number" ---------------------------------------------------------- */
@@ -77,7 +78,7 @@ static void bind_condition(struct binder *b, const struct field *field, const st
 
     int metric = find_metric(word);
     int compare = take_sign(&rest);
-    if (compare < 0 || !type_parse_number(str_trim(rest), &number) || number < 0) {
+    if (compare < 0 || !node_parse_number(str_trim(rest), &number) || number < 0) {
         bind_expected(b, field, node);
     } else if (metric < 0) {
         unknown_metric(b, node, word);
@@ -115,49 +116,27 @@ static void write_condition(const struct field *field, const void *member, struc
     json_field_cstr(w, field->name, config_condition_text(member, text));
 }
 
-static const char *expects_condition(const struct field *field, char out[EXPECTS_MAX])
-{
-    (void)field, (void)out;
-    return "a condition such as \"dead_letters > 100\"";
-}
-
 static const struct field_type TYPE_CONDITION = {FIELD_SCALAR, bind_condition, write_condition,
-                                                 expects_condition};
+                                                 .expects =
+                                                     "a condition such as \"dead_letters > 100\""};
 
 /* ---- The table ------------------------------------------------------------------------------- */
 
-#define AT(member) .offset = offsetof(struct config_alert, member)
+#define AT(member) offsetof(struct config_alert, member)
 
 #define MIN_RUNS 10
 
 static const struct field ALERT_FIELDS[] = {
-    {.name = "when",
-     .type = &TYPE_CONDITION,
-     AT(when),
-     .required = true,
-     .help = "dead_letters, retry_backlog, error_rate or health_score, one of > >= < <=, and a "
-             "number"},
-    {.name = "task",
-     .type = &TYPE_NAME,
-     AT(task),
-     .default_text = "all together",
-     .help = "the task whose numbers are compared"},
-    {.name = "min_runs",
-     .type = &TYPE_INT,
-     AT(min_runs),
-     .min = 1,
-     .max = 1e9,
-     .default_text = "10",
-     .help = "fewer runs in about a minute prove nothing about error_rate and health_score"},
-    {.name = "webhook",
-     .type = &TYPE_SECRET_URL,
-     AT(webhook),
-     .secret = true,
-     .help = "a URL that gets a POST when the alert begins and when it is over"},
-    {.name = "command",
-     .type = &TYPE_STRINGS,
-     AT(command),
-     .help = "program and arguments, run at the same times"},
+    ROW("when", CONDITION, AT(when),
+        "dead_letters, retry_backlog, error_rate or health_score, one of > >= < <=, and a number",
+        .required = true),
+    ROW("task", NAME, AT(task), "the task whose numbers are compared", DEFAULT("all together")),
+    ROW("min_runs", INT, AT(min_runs),
+        "fewer runs in about a minute prove nothing about error_rate and health_score",
+        RANGE(1, 1e9), DEFAULT("10")),
+    ROW("webhook", SECRET_URL, AT(webhook),
+        "a URL that gets a POST when the alert begins and when it is over", .secret = true),
+    ROW("command", STRINGS, AT(command), "program and arguments, run at the same times"),
 };
 
 static void init(struct binder *b, void *object)

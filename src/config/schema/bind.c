@@ -1,4 +1,4 @@
-/* bind.c - binds documents to structs, reports errors, writes structs. */
+/* bind.c - binds documents to structs, reports errors, writes structs, replaces `${NAME}`. */
 #include "config/schema/bind.h"
 
 #include <stdarg.h>
@@ -6,7 +6,7 @@
 
 #include "base/err.h"
 #include "base/text/suggest.h"
-#include "config/schema/types.h"
+#include "config/document/dotenv.h"
 
 /* ---- Reporting ------------------------------------------------------------------------------- */
 
@@ -157,6 +157,19 @@ void bind_suggest(struct redrive_err *err, struct str given, const char *const *
 
 /* ---- What is usually wrong with a value ------------------------------------------------------ */
 
+const char *field_expects(const struct field *field, char out[EXPECTS_MAX])
+{
+    if (field->expects)
+        return field->expects;
+    return field->type->describe ? field->type->describe(field, out) : field->type->expects;
+}
+
+void bind_detail(struct redrive_err *err, const struct field *field)
+{
+    char expects[EXPECTS_MAX];
+    err_detail(err, "expected %s", field_expects(field, expects));
+}
+
 /* A number or a truth value that is text only because of its quotes. */
 static bool is_plain_in_quotes(const struct node *node)
 {
@@ -164,13 +177,13 @@ static bool is_plain_in_quotes(const struct node *node)
     if (node->type != NODE_SCALAR || node->style != NODE_QUOTED)
         return false;
     const struct node plain = {.type = NODE_SCALAR, .style = NODE_PLAIN, .text = node->text};
-    return node_truth(&plain) >= 0 || type_parse_number(node->text, &number);
+    return node_truth(&plain) >= 0 || node_parse_number(node->text, &number);
 }
 
 struct redrive_err *bind_expected(struct binder *b, const struct field *field,
                                   const struct node *node)
 {
-    char expects[EXPECTS_MAX], shown[NODE_SHOW_MAX];
+    char shown[NODE_SHOW_MAX];
     struct redrive_err *err;
 
     if (node->type != NODE_SCALAR || node_is_null(node))
@@ -180,7 +193,7 @@ struct redrive_err *bind_expected(struct binder *b, const struct field *field,
     else
         err = bind_error(b, node, "%s%s is not understood", node_show(node->text, shown),
                          is_plain_in_quotes(node) ? ", in quotes," : "");
-    err_detail(err, "expected %s", field->type->expects(field, expects));
+    bind_detail(err, field);
     if (is_plain_in_quotes(node) && !field->secret)
         err_hint(err, "write %.*s, without quotes", (int)node->text.len, node->text.ptr);
     return err;
@@ -205,10 +218,8 @@ void bind_expected_list(struct binder *b, const struct field *field, const struc
 
 void bind_out_of_range(struct binder *b, const struct field *field, const struct node *node)
 {
-    char expects[EXPECTS_MAX], shown[NODE_SHOW_MAX];
-    struct redrive_err *err =
-        bind_error(b, node, "%s is out of range", node_show(node->text, shown));
-    err_detail(err, "expected %s", field->type->expects(field, expects));
+    char shown[NODE_SHOW_MAX];
+    bind_detail(bind_error(b, node, "%s is out of range", node_show(node->text, shown)), field);
 }
 
 /* ---- Tables ---------------------------------------------------------------------------------- */
@@ -284,9 +295,7 @@ static void check_alternative(struct binder *b, const struct field *field, const
 void bind_field(struct binder *b, const struct field *field, const struct node *node, void *object)
 {
     if (field->type->form == FIELD_SCALAR && node_is_null(node)) {
-        char expects[EXPECTS_MAX];
-        struct redrive_err *err = bind_error(b, node, "has no value");
-        err_detail(err, "expected %s", field->type->expects(field, expects));
+        bind_detail(bind_error(b, node, "has no value"), field);
         return;
     }
     field->type->bind(b, field, node, (char *)object + field->offset);
@@ -320,10 +329,7 @@ static void check_required(struct binder *b, const struct table *table, const st
         const struct field *field = &table->fields[i];
         if (!field->required || node_find(map, str_of(field->name)))
             continue;
-        char expects[EXPECTS_MAX];
-        struct redrive_err *err =
-            bind_lack(b, map, field->name, "key '%s' is missing", field->name);
-        err_detail(err, "expected %s", field->type->expects(field, expects));
+        bind_detail(bind_lack(b, map, field->name, "key '%s' is missing", field->name), field);
     }
 }
 
@@ -356,4 +362,114 @@ void table_write(const struct table *table, const void *object, struct json_writ
         if (field->type->write)
             field->type->write(field, (const char *)object + field->offset, w);
     }
+}
+
+/* ---- References ------------------------------------------------------------------------------ */
+
+#define NAME_MAX_BYTES 128
+
+bool reference_in(struct str text)
+{
+    for (size_t i = 0; i + 1 < text.len; i++)
+        if (text.ptr[i] == '$' && text.ptr[i + 1] == '{')
+            return true;
+    return false;
+}
+
+/* The last of its name counts. A line that cannot be read has been reported already. */
+static bool find_in_dotenv(struct str text, const char *name, struct buf *out)
+{
+    struct dotenv reader;
+    struct dotenv_entry entry;
+    bool is_found = false;
+    int rc;
+    dotenv_init(&reader, text);
+    while ((rc = dotenv_next(&reader, &entry, NULL)) != 0) {
+        if (rc < 0 || !str_is(entry.name, name) || entry.value.len == 0)
+            continue;
+        buf_reset(out);
+        is_found = buf_add(out, entry.value.ptr, entry.value.len) == 0;
+    }
+    dotenv_release(&reader);
+    return is_found;
+}
+
+static void note_missing(struct binder *b, const struct node *node, const char *name,
+                         const char **ret_missing)
+{
+    const char *place = bind_place(b, node);
+    if (place && !*ret_missing)
+        *ret_missing = arena_printf(b->arena, "%sthe variable %s is not set", place, name);
+}
+
+static bool add_value(struct binder *b, const char *name, struct buf *out)
+{
+    const struct references *from = b->references;
+    const char *value = from ? env_get(from->environ, name) : NULL;
+    struct buf found;
+    buf_init(&found, NODE_TEXT_MAX);
+    const bool is_in_file =
+        !value && from && from->dotenv.ptr && find_in_dotenv(from->dotenv, name, &found);
+    if (value)
+        buf_puts(out, value);
+    else if (is_in_file)
+        buf_add(out, found.data, found.len);
+    if (is_in_file && from->is_dotenv_used)
+        *from->is_dotenv_used = true;
+    buf_release(&found);
+    return value || is_in_file;
+}
+
+/* The name between `${` and `}` at `at`; 0 when there is none. */
+static size_t read_name(struct str text, size_t at, char name[NAME_MAX_BYTES])
+{
+    size_t n = 0;
+    for (at += 2; at < text.len && text.ptr[at] != '}' && n + 1 < NAME_MAX_BYTES; at++)
+        name[n++] = text.ptr[at];
+    name[n] = '\0';
+    const bool is_name = n > 0 && strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx"
+                                               "yz0123456789_") == n;
+    return is_name && at < text.len && text.ptr[at] == '}' ? n : 0;
+}
+
+static int expand_into(struct binder *b, const struct node *node, struct buf *out,
+                       const char **ret_missing)
+{
+    const struct str text = node->text;
+    for (size_t i = 0; i < text.len; i++) {
+        char name[NAME_MAX_BYTES];
+        if (text.ptr[i] != '$' || i + 1 == text.len || text.ptr[i + 1] != '{') {
+            buf_putc(out, text.ptr[i]);
+            continue;
+        }
+        const size_t n = read_name(text, i, name);
+        if (n == 0) {
+            err_detail(bind_error(b, node, "'${' does not begin a reference"),
+                       "expected ${NAME}, a variable of the environment");
+            return -1;
+        }
+        if (!add_value(b, name, out)) {
+            note_missing(b, node, name, ret_missing);
+            return -1;
+        }
+        i += n + 2;
+    }
+    return 0;
+}
+
+const char *reference_expand(struct binder *b, const struct node *node, const char **ret_missing)
+{
+    struct buf out;
+    const char *expanded = NULL;
+    buf_init(&out, NODE_TEXT_MAX);
+    if (expand_into(b, node, &out, ret_missing) == 0) {
+        if (buf_failed(&out) == REDRIVE_E_NOMEM)
+            b->arena->failed = true;
+        else if (buf_failed(&out))
+            bind_error(b, node, "is over %d bytes", NODE_TEXT_MAX);
+        else
+            expanded = arena_dup(b->arena, buf_str(&out));
+    }
+    buf_release(&out);
+    return expanded;
 }

@@ -55,6 +55,8 @@ void bind_error_from(struct binder *b, const struct node *at, const struct redri
  * there is too much or too little of it. */
 struct redrive_err *bind_expected(struct binder *b, const struct field *field,
                                   const struct node *node);
+/* "expected …", as the detail of an error about the field. */
+void bind_detail(struct redrive_err *err, const struct field *field);
 void bind_expected_list(struct binder *b, const struct field *field, const struct node *node);
 void bind_out_of_range(struct binder *b, const struct field *field, const struct node *node);
 
@@ -65,5 +67,28 @@ void bind_suggest(struct redrive_err *err, struct str given, const char *const *
 /* A warning in config->warnings; NULL when there is no configuration or the list is full. */
 struct redrive_err *bind_warning(struct binder *b, const struct node *at, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* ---- References ------------------------------------------------------------------------------ */
+
+/* `${NAME}` in a value stands for what a variable holds, so that the file holds no secret.
+ *
+ * NAME is looked for in the environment, then in the `.env` file beside the configuration. A `$`
+ * that no `{` follows is a `$`. A variable that is not set, or empty, matters only where the value
+ * is used: `redrive jobs` must not need the secrets of the workers.
+ */
+/* Where variables are looked for; the binder has it while a file is read. */
+struct references {
+    char *const *environ;
+    struct str dotenv;    /* the text of the file; absent: there is none */
+    bool *is_dotenv_used; /* set when a value was found there */
+};
+
+/* The text with its references replaced, in the binder's arena. NULL after an error, which is
+ * reported and never repeats the value, and when a variable is not set: then *ret_missing, unless
+ * it says something already, says so and where. */
+const char *reference_expand(struct binder *b, const struct node *node, const char **ret_missing);
+
+/* Whether the text has a reference, so that it can be shown. */
+bool reference_in(struct str text);
 
 #endif

@@ -1,8 +1,6 @@
 /* classify.c - the keys of `classify`. */
 #include "config/schema/schema.h"
 
-#include <stdio.h>
-
 #include "base/err.h"
 #include "config/schema/bind.h"
 #include "config/schema/types.h"
@@ -25,64 +23,33 @@ static void write_pattern(const struct field *field, const void *member, struct 
         json_field_cstr(w, field->name, row->pattern);
 }
 
-static const char *expects_pattern(const struct field *field, char out[EXPECTS_MAX])
-{
-    static const char *const FORMS[REDRIVE_SOURCE_COUNT] = {
-        [REDRIVE_SOURCE_STATUS] = "a word",
-        [REDRIVE_SOURCE_ERROR_TYPE] = "a type, its last component, or a glob such as Quota*",
-        [REDRIVE_SOURCE_HTTP_STATUS] = "a number or a range such as 500-599",
-        [REDRIVE_SOURCE_SQLSTATE] = "a prefix such as 40",
-        [REDRIVE_SOURCE_CURL] = "a number or a range",
-        [REDRIVE_SOURCE_ERRNO] = "a name such as ECONNRESET, or a number",
-        [REDRIVE_SOURCE_SIGNAL] = "a name such as SIGKILL, or a number",
-        [REDRIVE_SOURCE_EXIT_CODE] = "a number or a range",
-        [REDRIVE_SOURCE_MESSAGE] = "a POSIX extended regular expression",
-    };
-    (void)out;
-    return FORMS[vocabulary_find(VOCABULARY_SOURCE, str_of(field->name))];
-}
-
-static const struct field_type TYPE_PATTERN = {FIELD_SCALAR, bind_pattern, write_pattern,
-                                               expects_pattern};
+static const struct field_type TYPE_PATTERN = {FIELD_SCALAR, bind_pattern, write_pattern};
 
 /* ---- The table ------------------------------------------------------------------------------- */
 
-#define PATTERN(source, text)                                            \
-    {                                                                    \
-        .name = source, .type = &TYPE_PATTERN, .offset = 0, .help = text \
-    }
-#define AT(member) .offset = offsetof(struct redrive_classify_row, member)
-#define ONLY(limit, kind, text)                                  \
-    {                                                            \
-        .name = #limit, .type = &(kind), AT(limit), .help = text \
-    }
+#define AT(member)                  offsetof(struct redrive_classify_row, member)
+#define PATTERN(source, text, form) ROW(source, PATTERN, 0, text, .expects = (form))
 
 static const struct field CLASSIFY_FIELDS[] = {
-    PATTERN("status", "the status that the handler gave"),
-    PATTERN("error_type", "the type of the error"),
-    PATTERN("http_status", "the status of an HTTP answer"),
-    PATTERN("sqlstate", "the state that a database gave"),
-    PATTERN("curl", "the code of a failed transfer"),
-    PATTERN("errno", "the error of a system call"),
-    PATTERN("signal", "the signal that ended a process"),
-    PATTERN("exit_code", "the exit code of a process"),
-    PATTERN("message", "found anywhere in the message, case ignored"),
-    {.name = "class",
-     .type = &TYPE_VOCABULARY,
-     AT(class_),
-     .vocabulary = VOCABULARY_CLASS,
-     .required = true,
-     .help = "what such a failure is"},
-    {.name = "severity",
-     .type = &TYPE_VOCABULARY,
-     AT(severity),
-     .vocabulary = VOCABULARY_SEVERITY,
-     .default_text = "that of the class",
-     .help = "what logs and alerts call it"},
-    ONLY(task, TYPE_NAME, "only for jobs of this task"),
-    ONLY(queue, TYPE_NAME, "only for jobs of this queue"),
-    ONLY(service, TYPE_STRING, "only for jobs of this service"),
-    ONLY(user, TYPE_STRING, "only for jobs of this user"),
+    PATTERN("status", "the status that the handler gave", "a word"),
+    PATTERN("error_type", "the type of the error",
+            "a type, its last component, or a glob such as Quota*"),
+    PATTERN("http_status", "the status of an HTTP answer", "a number or a range such as 500-599"),
+    PATTERN("sqlstate", "the state that a database gave", "a prefix such as 40"),
+    PATTERN("curl", "the code of a failed transfer", "a number or a range"),
+    PATTERN("errno", "the error of a system call", "a name such as ECONNRESET, or a number"),
+    PATTERN("signal", "the signal that ended a process", "a name such as SIGKILL, or a number"),
+    PATTERN("exit_code", "the exit code of a process", "a number or a range"),
+    PATTERN("message", "found anywhere in the message, case ignored",
+            "a POSIX extended regular expression"),
+    ROW("class", VOCABULARY, AT(class_), "what such a failure is", .vocabulary = VOCABULARY_CLASS,
+        .required = true),
+    ROW("severity", VOCABULARY, AT(severity), "what logs and alerts call it",
+        .vocabulary = VOCABULARY_SEVERITY, DEFAULT("that of the class")),
+    ROW("task", NAME, AT(task), "only for jobs of this task"),
+    ROW("queue", NAME, AT(queue), "only for jobs of this queue"),
+    ROW("service", STRING, AT(service), "only for jobs of this service"),
+    ROW("user", STRING, AT(user), "only for jobs of this user"),
 };
 
 static void init(struct binder *b, void *object)

@@ -29,14 +29,9 @@ static void write_schedule(const struct field *field, const void *member, struct
     json_field_cstr(w, field->name, entry->schedule);
 }
 
-static const char *expects_schedule(const struct field *field, char out[EXPECTS_MAX])
-{
-    (void)field, (void)out;
-    return "a cron expression such as \"*/15 * * * *\" or @daily";
-}
-
-static const struct field_type TYPE_SCHEDULE = {FIELD_SCALAR, bind_schedule, write_schedule,
-                                                expects_schedule};
+static const struct field_type TYPE_SCHEDULE = {
+    FIELD_SCALAR, bind_schedule, write_schedule,
+    .expects = "a cron expression such as \"*/15 * * * *\" or @daily"};
 
 static void bind_zone(struct binder *b, const struct field *field, const struct node *node,
                       void *member)
@@ -59,13 +54,8 @@ static void write_zone(const struct field *field, const void *member, struct jso
     json_field_cstr(w, field->name, entry->timezone);
 }
 
-static const char *expects_zone(const struct field *field, char out[EXPECTS_MAX])
-{
-    (void)field, (void)out;
-    return "a time zone such as UTC or Europe/Berlin";
-}
-
-static const struct field_type TYPE_ZONE = {FIELD_SCALAR, bind_zone, write_zone, expects_zone};
+static const struct field_type TYPE_ZONE = {FIELD_SCALAR, bind_zone, write_zone,
+                                            .expects = "a time zone such as UTC or Europe/Berlin"};
 
 /* Any value at all, null included, kept as JSON. */
 static void bind_payload(struct binder *b, const struct field *field, const struct node *node,
@@ -98,49 +88,26 @@ static void write_payload(const struct field *field, const void *member, struct 
     json_put_raw(w, str_of(*(const char *const *)member));
 }
 
-static const char *expects_payload(const struct field *field, char out[EXPECTS_MAX])
-{
-    (void)field, (void)out;
-    return "any value";
-}
-
 static const struct field_type TYPE_PAYLOAD = {FIELD_PART, bind_payload, write_payload,
-                                               expects_payload};
+                                               .expects = "any value"};
 
 /* ---- The table ------------------------------------------------------------------------------- */
 
 static const char *const OVERLAPS[] = {"allow", "skip", "queue_one", NULL};
 
-#define AT(member) .offset = offsetof(struct config_cron, member)
+#define AT(member) offsetof(struct config_cron, member)
 
 static const struct field CRON_FIELDS[] = {
-    {.name = "task",
-     .type = &TYPE_NAME,
-     AT(task),
-     .required = true,
-     .help = "the task of the jobs it makes"},
-    {.name = "schedule",
-     .type = &TYPE_SCHEDULE,
-     .offset = 0,
-     .required = true,
-     .help = "when: minute, hour, day of the month, month, day of the week"},
-    {.name = "timezone",
-     .type = &TYPE_ZONE,
-     .offset = 0,
-     .default_text = "UTC",
-     .help = "the time zone of the schedule"},
-    {.name = "payload",
-     .type = &TYPE_PAYLOAD,
-     AT(payload),
-     .default_text = "null",
-     .help = "the payload of its jobs; numbers and truth values are those of JSON"},
-    {.name = "overlap",
-     .type = &TYPE_WORD,
-     AT(overlap),
-     .words = OVERLAPS,
-     .default_text = "skip",
-     .help = "when the last job has not ended: start one all the same, skip this tick, or keep "
-             "one waiting"},
+    ROW("task", NAME, AT(task), "the task of the jobs it makes", .required = true),
+    ROW("schedule", SCHEDULE, 0, "when: minute, hour, day of the month, month, day of the week",
+        .required = true),
+    ROW("timezone", ZONE, 0, "the time zone of the schedule", DEFAULT("UTC")),
+    ROW("payload", PAYLOAD, AT(payload),
+        "the payload of its jobs; numbers and truth values are those of JSON", DEFAULT("null")),
+    ROW("overlap", WORD, AT(overlap),
+        "when the last job has not ended: start one all the same, skip this tick, or keep one "
+        "waiting",
+        .words = OVERLAPS, DEFAULT("skip")),
 };
 
 const char *config_overlap_name(enum config_overlap overlap)

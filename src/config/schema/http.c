@@ -1,11 +1,10 @@
 /* http.c - the keys of `run.http`: URL, signing secrets, fixed headers. */
-#include "config/schema/http.h"
+#include "config/schema/schema.h"
 
 #include "base/err.h"
 #include "base/text/base64.h"
 #include "config/config.h"
 #include "config/schema/bind.h"
-#include "config/schema/reference.h"
 #include "config/schema/types.h"
 
 #define SECRET_PREFIX "whsec_"
@@ -59,8 +58,7 @@ static bool bind_one_secret(struct binder *b, const struct field *field, const s
 static void bind_secrets(struct binder *b, const struct field *field, const struct node *node,
                          void *member)
 {
-    struct config_http *http =
-        (struct config_http *)(void *)((char *)member - offsetof(struct config_http, secrets));
+    struct config_http *http = member;
     const size_t n = node->type == NODE_LIST ? node->n_children : 1;
     if (n == 0 || n > SECRETS_MAX) {
         bind_expected(b, field, node);
@@ -82,9 +80,7 @@ static void bind_secrets(struct binder *b, const struct field *field, const stru
 
 static void write_secrets(const struct field *field, const void *member, struct json_writer *w)
 {
-    const struct config_http *http =
-        (const struct config_http *)(const void *)((const char *)member -
-                                                   offsetof(struct config_http, secrets));
+    const struct config_http *http = member;
     if (http->n_secrets == 0)
         return;
     json_key(w, field->name);
@@ -94,14 +90,9 @@ static void write_secrets(const struct field *field, const void *member, struct 
     json_end_array(w);
 }
 
-static const char *expects_secrets(const struct field *field, char out[EXPECTS_MAX])
-{
-    (void)field, (void)out;
-    return "a secret such as whsec_MfKQ9r8G…, or a list of up to 8";
-}
-
-static const struct field_type TYPE_SECRETS = {FIELD_PART, bind_secrets, write_secrets,
-                                               expects_secrets};
+static const struct field_type TYPE_SECRETS = {
+    FIELD_PART, bind_secrets, write_secrets,
+    .expects = "a secret such as whsec_MfKQ9r8G…, or a list of up to 8"};
 
 /* ---- Headers --------------------------------------------------------------------------------- */
 
@@ -169,8 +160,7 @@ static bool bind_header(struct binder *b, const struct node *node, struct config
 static void bind_headers(struct binder *b, const struct field *field, const struct node *node,
                          void *member)
 {
-    struct config_http *http =
-        (struct config_http *)(void *)((char *)member - offsetof(struct config_http, headers));
+    struct config_http *http = member;
     if (node->type != NODE_MAP || node->n_children > HEADERS_MAX) {
         bind_expected(b, field, node);
         return;
@@ -187,9 +177,7 @@ static void bind_headers(struct binder *b, const struct field *field, const stru
 
 static void write_headers(const struct field *field, const void *member, struct json_writer *w)
 {
-    const struct config_http *http =
-        (const struct config_http *)(const void *)((const char *)member -
-                                                   offsetof(struct config_http, headers));
+    const struct config_http *http = member;
     if (http->n_headers == 0)
         return;
     json_key(w, field->name);
@@ -199,36 +187,18 @@ static void write_headers(const struct field *field, const void *member, struct 
     json_end_object(w);
 }
 
-static const char *expects_headers(const struct field *field, char out[EXPECTS_MAX])
-{
-    (void)field, (void)out;
-    return "a map of up to 64 headers";
-}
-
 static const struct field_type TYPE_HEADERS = {FIELD_PART, bind_headers, write_headers,
-                                               expects_headers};
+                                               .expects = "a map of up to 64 headers"};
 
 /* ---- The whole ------------------------------------------------------------------------------- */
 
-#define AT(member) .offset = offsetof(struct config_http, member)
-
 static const struct field HTTP_FIELDS[] = {
-    {.name = "url",
-     .type = &TYPE_URL,
-     AT(url),
-     .required = true,
-     .secret = true,
-     .help = "where the payload is POSTed to"},
-    {.name = "secret",
-     .type = &TYPE_SECRETS,
-     AT(secrets),
-     .secret = true,
-     .help = "requests are signed with it; of several, with each, while one replaces the other"},
-    {.name = "headers",
-     .type = &TYPE_HEADERS,
-     AT(headers),
-     .secret = true,
-     .help = "sent with every request"},
+    ROW("url", URL, offsetof(struct config_http, url), "where the payload is POSTed to",
+        .required = true, .secret = true),
+    ROW("secret", SECRETS, 0,
+        "requests are signed with it; of several, with each, while one replaces the other",
+        .secret = true),
+    ROW("headers", HEADERS, 0, "sent with every request", .secret = true),
 };
 
 const struct table TABLE_HTTP = {
@@ -259,10 +229,6 @@ static void write_http(const struct field *field, const void *member, struct jso
     json_end_object(w);
 }
 
-static const char *expects_http(const struct field *field, char out[EXPECTS_MAX])
-{
-    (void)field, (void)out;
-    return "a URL that begins with http:// or https://, or a map";
-}
-
-const struct field_type TYPE_HTTP = {FIELD_PART, bind_http, write_http, expects_http};
+const struct field_type TYPE_HTTP = {FIELD_PART, bind_http, write_http,
+                                     .expects =
+                                         "a URL that begins with http:// or https://, or a map"};

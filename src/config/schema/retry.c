@@ -1,12 +1,13 @@
-/* retry.c - the keys of `retry` and of class rules. */
-#include "config/schema/retry.h"
+/* retry.c - the keys of `retry`, of class rules, and of `breaker`. */
+#include "config/schema/schema.h"
 
-#include <stdio.h>
+#include <assert.h>
 
 #include "base/err.h"
 #include "base/time/duration.h"
 #include "config/schema/bind.h"
 #include "config/schema/types.h"
+#include "core/breaker/breaker.h"
 #include "core/retry/policy.h"
 
 /* ---- Kinds of values that only policies have ------------------------------------------------- */
@@ -21,13 +22,8 @@ static void bind_attempts(struct binder *b, const struct field *field, const str
         *(int32_t *)member = attempts - 1;
 }
 
-static const char *expects_attempts(const struct field *field, char out[EXPECTS_MAX])
-{
-    return TYPE_INT.expects(field, out);
-}
-
 static const struct field_type TYPE_ATTEMPTS = {FIELD_SCALAR, bind_attempts, NULL,
-                                                expects_attempts};
+                                                .describe = type_int_describe};
 
 /* A profile is a schedule only: dead letters, and which errors are retried, are not part of it. */
 static void bind_profile(struct binder *b, const struct field *field, const struct node *node,
@@ -41,10 +37,10 @@ static void bind_profile(struct binder *b, const struct field *field, const stru
         return;
     }
     if (redrive_policy_profile(&found, node->text.ptr, &why) < 0) {
-        char shown[NODE_SHOW_MAX], expects[EXPECTS_MAX];
+        char shown[NODE_SHOW_MAX];
         struct redrive_err *err =
             bind_error(b, node, "unknown profile %s", node_show(node->text, shown));
-        err_detail(err, "expected %s", field->type->expects(field, expects));
+        bind_detail(err, field);
         err_hint(err, "%s", why.hint);
         return;
     }
@@ -53,21 +49,23 @@ static void bind_profile(struct binder *b, const struct field *field, const stru
     policy->total_timeout_ms = found.total_timeout_ms;
 }
 
-static const char *expects_profile(const struct field *field, char out[EXPECTS_MAX])
+static const char *describe_profile(const struct field *field, char out[EXPECTS_MAX])
 {
-    size_t n, used = 0;
+    enum {
+        NAMES_MAX = 16
+    };
+    const char *names[NAMES_MAX];
+    size_t n;
     const struct policy_profile *profiles = policy_profiles(&n);
     (void)field;
-    for (size_t i = 0; i < n && used < EXPECTS_MAX; i++)
-        used += (size_t)snprintf(out + used, EXPECTS_MAX - used, "%s%s",
-                                 i == 0       ? ""
-                                 : i + 1 == n ? " or "
-                                              : ", ",
-                                 profiles[i].name);
-    return out;
+    assert(n <= NAMES_MAX);
+    for (size_t i = 0; i < n; i++)
+        names[i] = profiles[i].name;
+    return type_join(names, n, out);
 }
 
-static const struct field_type TYPE_PROFILE = {FIELD_SCALAR, bind_profile, NULL, expects_profile};
+static const struct field_type TYPE_PROFILE = {FIELD_SCALAR, bind_profile, NULL,
+                                               .describe = describe_profile};
 
 /* wait = base · 2^(retries so far), exactly and for as long as it takes. */
 static void bind_base_minutes(struct binder *b, const struct field *field, const struct node *node,
@@ -87,13 +85,8 @@ static void bind_base_minutes(struct binder *b, const struct field *field, const
     policy->total_timeout_ms = 0;
 }
 
-static const char *expects_minutes(const struct field *field, char out[EXPECTS_MAX])
-{
-    return TYPE_DOUBLE.expects(field, out);
-}
-
 static const struct field_type TYPE_BASE_MINUTES = {FIELD_SCALAR, bind_base_minutes, NULL,
-                                                    expects_minutes};
+                                                    .describe = type_double_describe};
 
 /* ---- The table ------------------------------------------------------------------------------- */
 
@@ -128,7 +121,7 @@ static const char *const DOUBLING[] = {"strategy", "multiplier",    "max_delay",
 /* A strategy given by a flag overrides a list of the file. */
 static const char *const LIST[] = {"delays", NULL};
 
-#define AT(member) .offset = offsetof(struct redrive_policy, member)
+#define AT(member) offsetof(struct redrive_policy, member)
 
 /* A policy and a class rule begin alike, and share the rows of what they begin with. */
 _Static_assert(offsetof(struct redrive_policy, backoff) ==
@@ -142,118 +135,48 @@ _Static_assert(offsetof(struct redrive_policy, max_retries) ==
 #define N_IN_FILE 18
 
 static const struct field RETRY_FIELDS[] = {
-    {.name = "strategy",
-     .type = &TYPE_WORD,
-     AT(backoff.strategy),
-     .words = STRATEGIES,
-     .replaces = LIST,
-     .default_text = "exponential",
-     .help = "how the delay grows from retry to retry"},
-    {.name = "initial_delay",
-     .type = &TYPE_DURATION,
-     AT(backoff.initial_delay_ms),
-     .default_text = "1s",
-     .help = "the delay before the first retry"},
-    {.name = "max_delay",
-     .type = &TYPE_DURATION,
-     AT(backoff.max_delay_ms),
-     .default_text = "1m",
-     .help = "no delay is longer, unless the failing side asks for it"},
-    {.name = "min_delay",
-     .type = &TYPE_DURATION,
-     AT(backoff.min_delay_ms),
-     .default_text = "100ms",
-     .help = "no delay is shorter, unless the strategy is immediate"},
-    {.name = "multiplier",
-     .type = &TYPE_DOUBLE,
-     AT(backoff.multiplier),
-     .min = 1,
-     .max = 1000,
-     .default_text = "3",
-     .help = "exponential: growth from one delay to the next"},
-    {.name = "backoff_factor",
-     .type = &TYPE_DOUBLE,
-     AT(backoff.backoff_factor),
-     .min = 0,
-     .max = 1e9,
-     .default_text = "1.5",
-     .help = "linear: seconds added with each retry"},
-    {.name = "exponent",
-     .type = &TYPE_DOUBLE,
-     AT(backoff.exponent),
-     .min = 0,
-     .max = 10,
-     .default_text = "4",
-     .help = "polynomial: the power of the retries so far, in seconds"},
-    {.name = "jitter",
-     .type = &TYPE_JITTER,
-     AT(backoff.jitter),
-     .default_text = "auto",
-     .help = "scatters delays, so that jobs which failed together do not return together; `true` "
-             "means `full`, and `auto` the same for exponential and polynomial alone"},
-    {.name = "delays",
-     .type = &TYPE_DELAYS,
-     AT(backoff),
-     .help = "each delay by itself, the last one repeated; chooses the strategy `delays`, and "
-             "`max_delay` and `min_delay` do not hold for it"},
-    {.name = "max_retries",
-     .type = &TYPE_INT,
-     AT(max_retries),
-     .min = 0,
-     .max = REDRIVE_MAX_RETRIES,
-     .default_text = "5",
-     .help = "retries after the first run"},
-    {.name = "max_attempts",
-     .type = &TYPE_ATTEMPTS,
-     AT(max_retries),
-     .min = 1,
-     .max = REDRIVE_MAX_RETRIES + 1,
-     .instead_of = "max_retries",
-     .help = "runs in all, in place of `max_retries`, which is one less"},
-    {.name = "total_timeout",
-     .type = &TYPE_DURATION,
-     AT(total_timeout_ms),
-     .default_text = "0s",
-     .help = "no retry begins later than this after the first start; 0 switches it off"},
-    {.name = "enable_dlq",
-     .type = &TYPE_BOOL,
-     AT(enable_dlq),
-     .default_text = "true",
-     .help = "whether a job that could not be done is kept as a dead letter"},
-    {.name = "dlq_retention_days",
-     .type = &TYPE_INT,
-     AT(dlq_retention_days),
-     .min = 0,
-     .max = 36500,
-     .default_text = "30",
-     .help = "how many days a dead letter is kept; 0: until it is removed by hand"},
-    {.name = "retry_on",
-     .type = &TYPE_MATCH,
-     AT(retry_on),
-     .help = "only these failures are retried, even those whose class is not"},
-    {.name = "give_up_on",
-     .type = &TYPE_MATCH,
-     AT(give_up_on),
-     .help = "these failures are never retried; beats `retry_on`"},
-    {.name = "profile",
-     .type = &TYPE_PROFILE,
-     .offset = 0,
-     .first = true,
-     .replaces = SCHEDULE,
-     .help = "a named schedule to start from; the other keys change it"},
-    {.name = "base_backoff_minutes",
-     .type = &TYPE_BASE_MINUTES,
-     .offset = 0,
-     .min = 0,
-     .max = 1e6,
-     .first = true,
-     .instead_of = "initial_delay",
-     .replaces = DOUBLING,
-     .help = "this many minutes, doubled with each retry, with no jitter, cap or total timeout"},
-    {.name = "on",
-     .type = &TYPE_CLASS_RULES,
-     .offset = 0,
-     .help = "what differs for a failure class"},
+    ROW("strategy", WORD, AT(backoff.strategy), "how the delay grows from retry to retry",
+        .words = STRATEGIES, .replaces = LIST, DEFAULT("exponential")),
+    ROW("initial_delay", DURATION, AT(backoff.initial_delay_ms), "the delay before the first retry",
+        DEFAULT("1s")),
+    ROW("max_delay", DURATION, AT(backoff.max_delay_ms),
+        "no delay is longer, unless the failing side asks for it", DEFAULT("1m")),
+    ROW("min_delay", DURATION, AT(backoff.min_delay_ms),
+        "no delay is shorter, unless the strategy is immediate", DEFAULT("100ms")),
+    ROW("multiplier", DOUBLE, AT(backoff.multiplier),
+        "exponential: growth from one delay to the next", RANGE(1, 1000), DEFAULT("3")),
+    ROW("backoff_factor", DOUBLE, AT(backoff.backoff_factor),
+        "linear: seconds added with each retry", RANGE(0, 1e9), DEFAULT("1.5")),
+    ROW("exponent", DOUBLE, AT(backoff.exponent),
+        "polynomial: the power of the retries so far, in seconds", RANGE(0, 10), DEFAULT("4")),
+    ROW("jitter", JITTER, AT(backoff.jitter),
+        "scatters delays, so that jobs which failed together do not return together; `true` means "
+        "`full`, and `auto` the same for exponential and polynomial alone",
+        DEFAULT("auto")),
+    ROW("delays", DELAYS, AT(backoff),
+        "each delay by itself, the last one repeated; chooses the strategy `delays`, and "
+        "`max_delay` and `min_delay` do not hold for it"),
+    ROW("max_retries", INT, AT(max_retries), "retries after the first run",
+        RANGE(0, REDRIVE_MAX_RETRIES), DEFAULT("5")),
+    ROW("max_attempts", ATTEMPTS, AT(max_retries),
+        "runs in all, in place of `max_retries`, which is one less",
+        RANGE(1, REDRIVE_MAX_RETRIES + 1), .instead_of = "max_retries"),
+    ROW("total_timeout", DURATION, AT(total_timeout_ms),
+        "no retry begins later than this after the first start; 0 switches it off", DEFAULT("0s")),
+    ROW("enable_dlq", BOOL, AT(enable_dlq),
+        "whether a job that could not be done is kept as a dead letter", DEFAULT("true")),
+    ROW("dlq_retention_days", INT, AT(dlq_retention_days),
+        "how many days a dead letter is kept; 0: until it is removed by hand", RANGE(0, 36500),
+        DEFAULT("30")),
+    ROW("retry_on", MATCH, AT(retry_on),
+        "only these failures are retried, even those whose class is not"),
+    ROW("give_up_on", MATCH, AT(give_up_on), "these failures are never retried; beats `retry_on`"),
+    ROW("profile", PROFILE, 0, "a named schedule to start from; the other keys change it",
+        .first = true, .replaces = SCHEDULE),
+    ROW("base_backoff_minutes", BASE_MINUTES, 0,
+        "this many minutes, doubled with each retry, with no jitter, cap or total timeout",
+        RANGE(0, 1e6), .first = true, .instead_of = "initial_delay", .replaces = DOUBLING),
+    ROW("on", CLASS_RULES, 0, "what differs for a failure class"),
 };
 
 _Static_assert(sizeof RETRY_FIELDS / sizeof RETRY_FIELDS[0] == N_IN_FILE + 1, "`on` is the last");
@@ -341,3 +264,182 @@ const struct table TABLE_POLICY_JSON = {.name = "policy",
                                         FIELDS(RETRY_FIELDS),
                                         .size = sizeof(struct redrive_policy),
                                         .finish = finish_policy};
+
+/* ---- Class rules ----------------------------------------------------------------------------- */
+
+/* Class rules start from a backoff that is known only when all other keys are bound, so binding
+ * is left to policy_bind_rules. */
+static void bind_rules_later(struct binder *b, const struct field *field, const struct node *node,
+                             void *member)
+{
+    (void)b, (void)field, (void)node, (void)member;
+}
+
+static void write_rules(const struct field *field, const void *member, struct json_writer *w)
+{
+    const struct redrive_policy *policy = member;
+    bool any = false;
+
+    for (int class_ = 0; class_ < REDRIVE_CLASS_COUNT; class_++) {
+        if (!policy->on[class_])
+            continue;
+        if (!any) {
+            json_key(w, field->name);
+            json_begin_object(w);
+        }
+        any = true;
+        json_key(w, vocabulary_word(VOCABULARY_CLASS, class_));
+        json_begin_object(w);
+        table_write(&TABLE_CLASS_RULE, policy->on[class_], w);
+        json_end_object(w);
+    }
+    if (any)
+        json_end_object(w);
+}
+
+const struct field_type TYPE_CLASS_RULES = {FIELD_PART, bind_rules_later, write_rules,
+                                            .expects = "a map of failure classes"};
+
+static void check_classes(struct binder *b, const struct node *rules)
+{
+    size_t n;
+    const char *const *classes = type_failure_classes(&n);
+    char shown[NODE_SHOW_MAX], path[NODE_PATH_MAX];
+
+    NODE_FOREACH (rules, child) {
+        if (vocabulary_find(VOCABULARY_CLASS, child->key) > 0)
+            continue;
+        struct redrive_err *err =
+            bind_key_error(b, child, "unknown class %s in %s", node_show(child->key, shown),
+                           node_path(rules, path));
+        err_detail(err, "expected transient, rate_limited, network, system, database, permanent, "
+                        "validation or authentication");
+        bind_suggest(err, child->key, classes, n);
+    }
+}
+
+static void bind_rule(struct binder *b, struct redrive_policy *policy, int class_,
+                      const struct node *inherited, const struct node *own)
+{
+    struct redrive_class_rule *rule = arena_alloc(b->arena, sizeof *rule);
+    if (!rule)
+        return;
+    if (policy->on[class_])
+        *rule = *policy->on[class_];
+    else
+        *rule = (struct redrive_class_rule){policy->backoff, -1};
+    if (inherited) {
+        /* What is wrong with it has been said where it was written. */
+        struct binder quiet = *b;
+        quiet.report = NULL;
+        bind_table(&quiet, &TABLE_CLASS_RULE, inherited, rule);
+    }
+    if (own)
+        bind_table(b, &TABLE_CLASS_RULE, own, rule);
+    policy->on[class_] = rule;
+}
+
+void policy_bind_rules(struct binder *b, const struct node *inherited, const struct node *own,
+                       struct redrive_policy *policy)
+{
+    if (own && own->type == NODE_MAP)
+        check_classes(b, own);
+    else if (own && !node_is_null(own))
+        err_detail(bind_error(b, own, "found %s", node_kind(own)),
+                   "expected a map of failure classes");
+
+    for (int class_ = 1; class_ < REDRIVE_CLASS_COUNT; class_++) {
+        struct str word = str_of(vocabulary_word(VOCABULARY_CLASS, class_));
+        const struct node *inherited_rule = inherited ? node_find(inherited, word) : NULL;
+        const struct node *own_rule = own ? node_find(own, word) : NULL;
+        if (inherited_rule || own_rule)
+            bind_rule(b, policy, class_, inherited_rule, own_rule);
+    }
+}
+
+/* ---- breaker --------------------------------------------------------------------------------- */
+
+#undef AT
+#define AT(member) offsetof(struct config_breaker, config.member)
+
+/* The rows serve struct redrive_breaker_config as well, which is what config_breaker begins with.
+ */
+_Static_assert(offsetof(struct config_breaker, config) == 0, "a breaker begins with its numbers");
+#define N_WITHOUT_KEY 18
+
+static const struct field BREAKER_FIELDS[] = {
+    ROW("failure_threshold", INT, AT(failure_threshold),
+        "so many counted failures in a row open it; 0: rule off", RANGE(0, 1e9), DEFAULT("5")),
+    ROW("failure_rate", DOUBLE, AT(failure_rate),
+        "this share of failures in the window opens it; 0: rule off", RANGE(0, 1), DEFAULT("0.5")),
+    ROW("min_calls", INT, AT(min_calls), "fewer calls in the window prove nothing", RANGE(1, 1e9),
+        DEFAULT("20")),
+    ROW("window", DURATION, AT(window_ms), "how far `failure_rate` and `slow_rate` look back",
+        .min = BREAKER_BUCKETS, DEFAULT("10s")),
+    ROW("window_calls", INT, AT(window_calls),
+        "look back on the last so many calls instead; 0: on `window`",
+        RANGE(0, REDRIVE_MAX_WINDOW_CALLS), DEFAULT("0")),
+    ROW("slow_call", DURATION, AT(slow_call_ms), "a call that takes longer is slow; 0: rule off",
+        .min = 0, DEFAULT("0s")),
+    ROW("slow_rate", DOUBLE, AT(slow_rate),
+        "this share of slow calls in the window opens it; 0: rule off", RANGE(0, 1),
+        DEFAULT("0.5")),
+    ROW("recovery_timeout", DURATION, AT(recovery_timeout_ms),
+        "it stays open this long before a probe may go", .min = 1, DEFAULT("30s")),
+    ROW("recovery_multiplier", DOUBLE, AT(recovery_multiplier),
+        "growth of that time with each failed probe", RANGE(1, 1000), DEFAULT("1")),
+    ROW("recovery_max", DURATION, AT(recovery_max_ms), "where that growth ends", .min = 1,
+        DEFAULT("5m")),
+    ROW("recovery_jitter", DOUBLE, AT(recovery_jitter), "0.1 scatters that time by 10 % both ways",
+        RANGE(0, 1), DEFAULT("0.1")),
+    ROW("half_open_max", INT, AT(half_open_max), "probes that are out at one time",
+        RANGE(1, REDRIVE_MAX_PROBES), DEFAULT("1")),
+    ROW("success_threshold", INT, AT(success_threshold), "so many successful probes close it",
+        RANGE(1, 1e9), DEFAULT("1")),
+    ROW("half_open_rate", DOUBLE, AT(half_open_rate),
+        "judge `half_open_max` probes together: this share of failures opens it again, less closes "
+        "it; 0: rule off",
+        RANGE(0, 1), DEFAULT("0")),
+    ROW("probe_lease", DURATION, AT(probe_lease_ms),
+        "a probe without a result for this long has failed", .min = 1, DEFAULT("30s")),
+    ROW("on_open", VOCABULARY, AT(on_open),
+        "jobs wait and use no attempt, end as dead letters, or are refused at submit",
+        .vocabulary = VOCABULARY_ON_OPEN, DEFAULT("park")),
+    ROW("release_rate", DOUBLE, AT(release_rate),
+        "jobs a second that are let go once it has closed", RANGE(1, 1e9), DEFAULT("10")),
+    ROW("release_growth", DOUBLE, AT(release_growth),
+        "added to that with each second without failures", RANGE(0, 1e9), DEFAULT("10")),
+    ROW("key", TEMPLATE, offsetof(struct config_breaker, key),
+        "jobs with the same key share a breaker", DEFAULT("{task}")),
+};
+
+_Static_assert(sizeof BREAKER_FIELDS / sizeof BREAKER_FIELDS[0] == N_WITHOUT_KEY + 1,
+               "`key` is the last");
+
+static void finish_breaker(struct binder *b, const struct node *map, void *object)
+{
+    const struct redrive_breaker_config *breaker = object;
+    const struct node *longest = node_find(map, STR("recovery_max"));
+    char one[DURATION_TEXT_MAX], other[DURATION_TEXT_MAX];
+    struct redrive_err why;
+
+    if (longest && breaker->recovery_max_ms < breaker->recovery_timeout_ms) {
+        struct redrive_err *err = bind_error(b, longest, "recovery_max is below recovery_timeout");
+        err_detail(err, "recovery_max is %s, recovery_timeout is %s",
+                   duration_format(breaker->recovery_max_ms, one),
+                   duration_format(breaker->recovery_timeout_ms, other));
+    } else if (redrive_breaker_config_check(breaker, &why) < 0) {
+        bind_error_from(b, map, &why);
+    }
+}
+
+const struct table TABLE_BREAKER = {.name = "breaker",
+                                    FIELDS(BREAKER_FIELDS),
+                                    .size = sizeof(struct config_breaker),
+                                    .finish = finish_breaker};
+
+const struct table TABLE_BREAKER_JSON = {.name = "breaker",
+                                         .fields = BREAKER_FIELDS,
+                                         .n_fields = N_WITHOUT_KEY,
+                                         .size = sizeof(struct redrive_breaker_config),
+                                         .finish = finish_breaker};

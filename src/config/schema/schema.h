@@ -35,8 +35,9 @@ struct field_type {
     /* Writes key and value, or nothing where there is nothing to say. NULL: another key's row
      * writes the same member. */
     void (*write)(const struct field *field, const void *member, struct json_writer *w);
-    /* Completes "expected …". */
-    const char *(*expects)(const struct field *field, char out[EXPECTS_MAX]);
+    /* Completes "expected …"; where it depends on the field, `describe` gives it instead. */
+    const char *expects;
+    const char *(*describe)(const struct field *field, char out[EXPECTS_MAX]);
 };
 
 struct field {
@@ -53,7 +54,9 @@ struct field {
     const char *const *replaces; /* keys that this one removes when it comes from a later source */
     bool first;                  /* bound before the other keys, which may then overrule it */
     bool required;
-    bool secret; /* never repeated in messages */
+    bool secret;         /* never repeated in messages */
+    bool sparse;         /* a number, duration or flag that is not written while it is zero */
+    const char *expects; /* in place of the type's */
     const char *default_text;
     const char *help; /* lower case, no full stop */
 };
@@ -69,7 +72,18 @@ struct table {
     void (*finish)(struct binder *b, const struct node *map, void *object);
 };
 
+/* A row: name, kind of value (TYPE_ is put in front), offset, help, and what else there is. */
+#define ROW(key, kind, at, text, ...)                                                      \
+    {                                                                                      \
+        .name = (key), .type = &TYPE_##kind, .offset = (at), .help = (text), ##__VA_ARGS__ \
+    }
+#define RANGE(least, most) .min = (least), .max = (most)
+#define DEFAULT(text)      .default_text = (text)
+
 #define FIELDS(array) .fields = (array), .n_fields = sizeof(array) / sizeof((array)[0])
+
+/* Completes "expected …": static text, or `out`. */
+const char *field_expects(const struct field *field, char out[EXPECTS_MAX]);
 
 const struct field *table_find(const struct table *table, struct str name);
 
@@ -100,5 +114,27 @@ extern const struct table TABLE_CRON;
 extern const struct table TABLE_TOKEN;
 extern const struct table TABLE_FAKTORY_PASSWORD;
 extern const struct table TABLE_ALERT;
+
+/* ---- What tables use of each other, and what loading uses of them ---------------------------- */
+
+/* A policy together with its class rules, as a request has it. */
+extern const struct table TABLE_POLICY_JSON;
+/* [struct redrive_breaker_config] A breaker without the key that tells breakers apart. */
+extern const struct table TABLE_BREAKER_JSON;
+
+extern const struct field_type TYPE_HTTP;        /* [struct config_http] `run.http` */
+extern const struct field_type TYPE_CLASS_RULES; /* [struct redrive_policy] the key `on` */
+extern const struct field_type TYPE_SHORT_FORM;  /* `retry` and `breaker` at the top level */
+
+/* Makes the class rules of a policy whose own keys are bound. A rule starts from the policy's own
+ * backoff, takes the keys of the `inherited` one, then those of its `own`; both are the values of
+ * an `on` key, or NULL. */
+void policy_bind_rules(struct binder *b, const struct node *inherited, const struct node *own,
+                       struct redrive_policy *policy);
+
+/* Fill in defaults: all of b->config, its alerts, and a task that says nothing. */
+void config_init(struct binder *b);
+void alerts_init(struct binder *b);
+void task_init(struct binder *b, void *object); /* [struct config_task] */
 
 #endif

@@ -1,13 +1,11 @@
 /* task.c - the keys of `tasks`: run, limits, leases. */
-#include "config/schema/task.h"
+#include "config/schema/schema.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "config/schema/bind.h"
-#include "config/schema/http.h"
-#include "config/schema/retry.h"
 #include "config/schema/types.h"
 
 #define DEFAULT_QUEUE       "default"
@@ -20,111 +18,32 @@
 
 /* ---- run ------------------------------------------------------------------------------------- */
 
-/* Durations and flags that belong to one kind of run only: what is not set is not written, so that
- * what is written can be read again. */
-static void bind_span(struct binder *b, const struct field *field, const struct node *node,
-                      void *member)
-{
-    TYPE_DURATION.bind(b, field, node, member);
-}
+#define AT(member) offsetof(struct config_run, member)
 
-static void write_span(const struct field *field, const void *member, struct json_writer *w)
-{
-    if (*(const int64_t *)member != 0)
-        TYPE_DURATION.write(field, member, w);
-}
-
-static const char *expects_span(const struct field *field, char out[EXPECTS_MAX])
-{
-    return TYPE_DURATION.expects(field, out);
-}
-
-static const struct field_type TYPE_SPAN = {FIELD_SCALAR, bind_span, write_span, expects_span};
-
-static void bind_flag(struct binder *b, const struct field *field, const struct node *node,
-                      void *member)
-{
-    TYPE_BOOL.bind(b, field, node, member);
-}
-
-static void write_flag(const struct field *field, const void *member, struct json_writer *w)
-{
-    if (*(const bool *)member)
-        TYPE_BOOL.write(field, member, w);
-}
-
-static const char *expects_flag(const struct field *field, char out[EXPECTS_MAX])
-{
-    return TYPE_BOOL.expects(field, out);
-}
-
-static const struct field_type TYPE_FLAG = {FIELD_SCALAR, bind_flag, write_flag, expects_flag};
-
-#define AT(member) .offset = offsetof(struct config_run, member)
-
+/* What belongs to one kind of run only is sparse, so that what is written can be read again. */
 static const struct field RUN_FIELDS[] = {
-    {.name = "exec",
-     .type = &TYPE_STRINGS,
-     AT(exec),
-     .help = "program and arguments, a process for each job; no shell"},
-    {.name = "stream",
-     .type = &TYPE_STRINGS,
-     AT(stream),
-     .help = "program and arguments of long-lived processes: a JSON line in, a JSON line out"},
-    {.name = "http",
-     .type = &TYPE_HTTP,
-     AT(http),
-     .secret = true,
-     .help = "where the payload is POSTed to"},
-    {.name = "processes",
-     .type = &TYPE_COUNT,
-     AT(processes),
-     .min = 1,
-     .max = 1024,
-     .default_text = "1",
-     .help = "stream: how many processes"},
-    {.name = "in_flight",
-     .type = &TYPE_COUNT,
-     AT(in_flight),
-     .min = 1,
-     .max = 10000,
-     .default_text = "1",
-     .help = "stream: jobs that each process has at one time"},
-    {.name = "concurrency",
-     .type = &TYPE_COUNT,
-     AT(concurrency),
-     .min = 1,
-     .max = MAX_CONCURRENCY,
-     .default_text = "4; stream: `processes` times `in_flight`",
-     .help = "jobs that run at one time"},
-    {.name = "timeout",
-     .type = &TYPE_DURATION,
-     AT(timeout_ms),
-     .default_text = "5m",
-     .help = "a run is ended after this time; 0: never"},
-    {.name = "kill_grace",
-     .type = &TYPE_SPAN,
-     AT(kill_grace_ms),
-     .min = 1,
-     .max = 3600e3,
-     .default_text = "5s",
-     .help = "exec, stream: from SIGTERM to SIGKILL"},
-    {.name = "pass_env",
-     .type = &TYPE_STRINGS,
-     AT(pass_env),
-     .help = "exec, stream: environment variables that the program is given besides the usual"},
-    {.name = "allow_private",
-     .type = &TYPE_FLAG,
-     AT(allow_private),
-     .default_text = "false",
-     .help = "http: a host made of placeholders may have a private address"},
-    {.name = "connect_timeout",
-     .type = &TYPE_SPAN,
-     AT(connect_timeout_ms),
-     .min = 1,
-     .max = 3600e3,
-     .default_text = "10s",
-     .help = "http: how long to wait for a connection"},
+    ROW("exec", STRINGS, AT(exec), "program and arguments, a process for each job; no shell"),
+    ROW("stream", STRINGS, AT(stream),
+        "program and arguments of long-lived processes: a JSON line in, a JSON line out"),
+    ROW("http", HTTP, AT(http), "where the payload is POSTed to", .secret = true),
+    ROW("processes", INT, AT(processes), "stream: how many processes", RANGE(1, 1024), DEFAULT("1"),
+        .sparse = true),
+    ROW("in_flight", INT, AT(in_flight), "stream: jobs that each process has at one time",
+        RANGE(1, 10000), DEFAULT("1"), .sparse = true),
+    ROW("concurrency", INT, AT(concurrency), "jobs that run at one time", RANGE(1, MAX_CONCURRENCY),
+        DEFAULT("4; stream: `processes` times `in_flight`"), .sparse = true),
+    ROW("timeout", DURATION, AT(timeout_ms), "a run is ended after this time; 0: never",
+        DEFAULT("5m")),
+    ROW("kill_grace", DURATION, AT(kill_grace_ms), "exec, stream: from SIGTERM to SIGKILL",
+        RANGE(1, 3600e3), DEFAULT("5s"), .sparse = true),
+    ROW("pass_env", STRINGS, AT(pass_env),
+        "exec, stream: environment variables that the program is given besides the usual"),
+    ROW("allow_private", BOOL, AT(allow_private),
+        "http: a host made of placeholders may have a private address", DEFAULT("false"),
+        .sparse = true),
+    ROW("connect_timeout", DURATION, AT(connect_timeout_ms),
+        "http: how long to wait for a connection", RANGE(1, 3600e3), DEFAULT("10s"),
+        .sparse = true),
 };
 
 enum {
@@ -227,7 +146,7 @@ static void write_run(const struct field *field, const void *member, struct json
 }
 
 static const struct field_type TYPE_RUN = {FIELD_NESTED, type_table_bind, write_run,
-                                           type_table_expects};
+                                           .expects = "a map"};
 
 /* ---- limits ---------------------------------------------------------------------------------- */
 
@@ -257,44 +176,24 @@ static void write_rate(const struct field *field, const void *member, struct jso
     json_field_cstr(w, field->name, text);
 }
 
-static const char *expects_rate(const struct field *field, char out[EXPECTS_MAX])
-{
-    (void)field, (void)out;
-    return "a rate such as 10/s, 60/min, 1000/h or 5000/d";
-}
-
-static const struct field_type TYPE_RATE = {FIELD_SCALAR, bind_rate, write_rate, expects_rate};
+static const struct field_type TYPE_RATE = {FIELD_SCALAR, bind_rate, write_rate,
+                                            .expects =
+                                                "a rate such as 10/s, 60/min, 1000/h or 5000/d"};
 
 static const char *const PER[] = {"task", "user", "project", "key", NULL};
 
 #undef AT
-#define AT(member) .offset = offsetof(struct config_limits, member)
+#define AT(member) offsetof(struct config_limits, member)
 
 static const struct field LIMITS_FIELDS[] = {
-    {.name = "rate", .type = &TYPE_RATE, AT(rate), .first = true, .help = "starts over time"},
-    {.name = "burst",
-     .type = &TYPE_COUNT,
-     AT(rate.burst),
-     .min = 1,
-     .max = RATE_MAX_COUNT,
-     .default_text = "the number of `rate`",
-     .help = "starts that can be saved up"},
-    {.name = "concurrency",
-     .type = &TYPE_COUNT,
-     AT(concurrency),
-     .min = 1,
-     .max = 1e6,
-     .help = "jobs that run at one time, over all processes; not set: no limit"},
-    {.name = "per",
-     .type = &TYPE_WORD,
-     AT(per),
-     .words = PER,
-     .default_text = "task",
-     .help = "what each limit is counted for"},
-    {.name = "key",
-     .type = &TYPE_TEMPLATE,
-     AT(key),
-     .help = "with `per: key`: jobs with the same key share the limits"},
+    ROW("rate", RATE, AT(rate), "starts over time", .first = true),
+    ROW("burst", INT, AT(rate.burst), "starts that can be saved up", RANGE(1, RATE_MAX_COUNT),
+        DEFAULT("the number of `rate`"), .sparse = true),
+    ROW("concurrency", INT, AT(concurrency),
+        "jobs that run at one time, over all processes; not set: no limit", RANGE(1, 1e6),
+        .sparse = true),
+    ROW("per", WORD, AT(per), "what each limit is counted for", .words = PER, DEFAULT("task")),
+    ROW("key", TEMPLATE, AT(key), "with `per: key`: jobs with the same key share the limits"),
 };
 
 static void finish_limits(struct binder *b, const struct node *map, void *object)
@@ -321,63 +220,26 @@ const struct table TABLE_LIMITS = {.name = "limits",
 static const char *const PAYLOADS[] = {"optional", "required", NULL};
 
 #undef AT
-#define AT(member) .offset = offsetof(struct config_task, member)
+#define AT(member) offsetof(struct config_task, member)
 
 static const struct field TASK_FIELDS[] = {
-    {.name = "queue",
-     .type = &TYPE_QUEUE,
-     AT(queue),
-     .default_text = DEFAULT_QUEUE,
-     .help = "where its jobs wait"},
-    {.name = "client_retries",
-     .type = &TYPE_BOOL,
-     AT(client_retries),
-     .default_text = "true",
-     .help = "whether the `retry` that a Faktory client gives with a job counts"},
-    {.name = "payload",
-     .type = &TYPE_WORD,
-     AT(payload),
-     .words = PAYLOADS,
-     .default_text = "optional",
-     .help = "whether a job without a payload is refused"},
-    {.name = "run",
-     .type = &TYPE_RUN,
-     AT(run),
-     .table = &TABLE_RUN,
-     .help = "how a job is carried out; not set: by remote workers"},
-    {.name = "retry",
-     .type = &TYPE_TABLE,
-     AT(retry),
-     .table = &TABLE_RETRY,
-     .help = "what differs from `defaults.retry`"},
-    {.name = "on",
-     .type = &TYPE_CLASS_RULES,
-     AT(retry),
-     .help = "what differs for a failure class"},
-    {.name = "breaker",
-     .type = &TYPE_TABLE,
-     AT(breaker),
-     .table = &TABLE_BREAKER,
-     .help = "what differs from `defaults.breaker`"},
-    {.name = "limits",
-     .type = &TYPE_TABLE,
-     AT(limits),
-     .table = &TABLE_LIMITS,
-     .help = "how much of it may run"},
-    {.name = "lease",
-     .type = &TYPE_DURATION,
-     AT(lease_ms),
-     .min = 1000,
-     .max = 7 * 24 * 3600e3,
-     .default_text = "30s",
-     .help = "a worker that does not report for this long loses the job"},
-    {.name = "heartbeat",
-     .type = &TYPE_DURATION,
-     AT(heartbeat_ms),
-     .min = 100,
-     .max = 24 * 3600e3,
-     .default_text = "a third of `lease`",
-     .help = "how often a worker extends its lease"},
+    ROW("queue", QUEUE, AT(queue), "where its jobs wait", DEFAULT(DEFAULT_QUEUE)),
+    ROW("client_retries", BOOL, AT(client_retries),
+        "whether the `retry` that a Faktory client gives with a job counts", DEFAULT("true")),
+    ROW("payload", WORD, AT(payload), "whether a job without a payload is refused",
+        .words = PAYLOADS, DEFAULT("optional")),
+    ROW("run", RUN, AT(run), "how a job is carried out; not set: by remote workers",
+        .table = &TABLE_RUN),
+    ROW("retry", TABLE, AT(retry), "what differs from `defaults.retry`", .table = &TABLE_RETRY),
+    ROW("on", CLASS_RULES, AT(retry), "what differs for a failure class"),
+    ROW("breaker", TABLE, AT(breaker), "what differs from `defaults.breaker`",
+        .table = &TABLE_BREAKER),
+    ROW("limits", TABLE, AT(limits), "how much of it may run", .table = &TABLE_LIMITS),
+    ROW("lease", DURATION, AT(lease_ms),
+        "a worker that does not report for this long loses the job", RANGE(1000, 7 * 24 * 3600e3),
+        DEFAULT("30s")),
+    ROW("heartbeat", DURATION, AT(heartbeat_ms), "how often a worker extends its lease",
+        RANGE(100, 24 * 3600e3), DEFAULT("a third of `lease`")),
 };
 
 void task_init(struct binder *b, void *object)

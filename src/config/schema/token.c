@@ -52,13 +52,9 @@ static void write_hash(const struct field *field, const void *member, struct jso
     json_field_cstr(w, field->name, "sha256:***");
 }
 
-static const char *expects_hash(const struct field *field, char out[EXPECTS_MAX])
-{
-    (void)field, (void)out;
-    return "sha256: and the 64 hexadecimal digits of the token's hash";
-}
-
-static const struct field_type TYPE_HASH = {FIELD_SCALAR, bind_hash, write_hash, expects_hash};
+static const struct field_type TYPE_HASH = {
+    FIELD_SCALAR, bind_hash, write_hash,
+    .expects = "sha256: and the 64 hexadecimal digits of the token's hash"};
 
 static const char *const SCOPES[] = {"enqueue", "work", "read", "admin"};
 #define N_SCOPES (sizeof SCOPES / sizeof SCOPES[0])
@@ -66,7 +62,7 @@ static const char *const SCOPES[] = {"enqueue", "work", "read", "admin"};
 static void bind_scope(struct binder *b, const struct field *field, const struct node *node,
                        uint32_t *scopes)
 {
-    char shown[NODE_SHOW_MAX], expects[EXPECTS_MAX];
+    char shown[NODE_SHOW_MAX];
     if (node->type != NODE_SCALAR) {
         bind_expected(b, field, node);
         return;
@@ -78,7 +74,7 @@ static void bind_scope(struct binder *b, const struct field *field, const struct
         }
     }
     struct redrive_err *err = bind_error(b, node, "unknown scope %s", node_show(node->text, shown));
-    err_detail(err, "expected %s", field->type->expects(field, expects));
+    bind_detail(err, field);
     bind_suggest(err, node->text, SCOPES, N_SCOPES);
 }
 
@@ -103,42 +99,20 @@ static void write_scopes(const struct field *field, const void *member, struct j
     json_end_array(w);
 }
 
-static const char *expects_scopes(const struct field *field, char out[EXPECTS_MAX])
-{
-    (void)field, (void)out;
-    return "a list of enqueue, work, read and admin";
-}
-
 static const struct field_type TYPE_SCOPES = {FIELD_PART, bind_scopes, write_scopes,
-                                              expects_scopes};
+                                              .expects = "a list of enqueue, work, read and admin"};
 
 /* ---- The table ------------------------------------------------------------------------------- */
 
-#define AT(member)      .offset = offsetof(struct config_token, member)
-#define FAKTORY(member) .offset = offsetof(struct config_faktory_password, member)
+#define AT(member)      offsetof(struct config_token, member)
+#define FAKTORY(member) offsetof(struct config_faktory_password, member)
 
 static const struct field TOKEN_FIELDS[] = {
-    {.name = "name",
-     .type = &TYPE_NAME,
-     AT(name),
-     .required = true,
-     .help = "the name of its holder in logs"},
-    {.name = "hash",
-     .type = &TYPE_HASH,
-     AT(hash),
-     .required = true,
-     .secret = true,
-     .help = "of the token; the token itself is not stored"},
-    {.name = "scopes",
-     .type = &TYPE_SCOPES,
-     AT(scopes),
-     .required = true,
-     .help = "what its holder may do"},
-    {.name = "tenant",
-     .type = &TYPE_NAME,
-     AT(tenant),
-     .default_text = "default",
-     .help = "whose jobs its holder sees"},
+    ROW("name", NAME, AT(name), "the name of its holder in logs", .required = true),
+    ROW("hash", HASH, AT(hash), "of the token; the token itself is not stored", .required = true,
+        .secret = true),
+    ROW("scopes", SCOPES, AT(scopes), "what its holder may do", .required = true),
+    ROW("tenant", NAME, AT(tenant), "whose jobs its holder sees", DEFAULT("default")),
 };
 
 static void init(struct binder *b, void *object)
@@ -152,30 +126,13 @@ const struct table TABLE_TOKEN = {
     .name = "tokens", FIELDS(TOKEN_FIELDS), .size = sizeof(struct config_token), .init = init};
 
 static const struct field FAKTORY_PASSWORD_FIELDS[] = {
-    {.name = "name",
-     .type = &TYPE_NAME,
-     FAKTORY(name),
-     .required = true,
-     .help = "the name of its holder in logs"},
-    {.name = "password_file",
-     .type = &TYPE_STRING,
-     FAKTORY(password_file),
-     .help = "the file that holds it; read at start and reload"},
-    {.name = "password_env",
-     .type = &TYPE_STRING,
-     FAKTORY(password_env),
-     .instead_of = "password_file",
-     .help = "the variable of the server's environment that holds it"},
-    {.name = "scopes",
-     .type = &TYPE_SCOPES,
-     FAKTORY(scopes),
-     .required = true,
-     .help = "what its holder may do"},
-    {.name = "tenant",
-     .type = &TYPE_NAME,
-     FAKTORY(tenant),
-     .default_text = "default",
-     .help = "whose jobs its holder sees"},
+    ROW("name", NAME, FAKTORY(name), "the name of its holder in logs", .required = true),
+    ROW("password_file", STRING, FAKTORY(password_file),
+        "the file that holds it; read at start and reload"),
+    ROW("password_env", STRING, FAKTORY(password_env),
+        "the variable of the server's environment that holds it", .instead_of = "password_file"),
+    ROW("scopes", SCOPES, FAKTORY(scopes), "what its holder may do", .required = true),
+    ROW("tenant", NAME, FAKTORY(tenant), "whose jobs its holder sees", DEFAULT("default")),
 };
 
 static void init_faktory_password(struct binder *b, void *object)

@@ -1,4 +1,4 @@
-/* types.c - text, numbers, durations and words. */
+/* types.c - text, numbers, durations, words, lists, and maps of tables. */
 #include "config/schema/types.h"
 
 #include <float.h>
@@ -10,6 +10,9 @@
 #include "base/time/duration.h"
 #include "config/schema/bind.h"
 #include "core/name.h"
+
+#define DIGITS_OF(number) #number
+#define DIGITS(number)    DIGITS_OF(number)
 
 /* ---- Text ------------------------------------------------------------------------------------ */
 
@@ -24,27 +27,22 @@ static void bind_string(struct binder *b, const struct field *field, const struc
         err_hint(bind_expected(b, field, node), "put it in quotes");
         return;
     }
-    if (node->text.len > TYPE_TEXT_MAX) {
-        err_detail(bind_error(b, node, "text is too long"), "at most %d bytes", TYPE_TEXT_MAX);
+    if (node->text.len > NODE_TEXT_MAX) {
+        err_detail(bind_error(b, node, "text is too long"), "at most %d bytes", NODE_TEXT_MAX);
         return;
     }
     *(const char **)member = arena_dup(b->arena, node->text);
 }
 
-static void write_string(const struct field *field, const void *member, struct json_writer *w)
+void type_string_write(const struct field *field, const void *member, struct json_writer *w)
 {
     const char *text = *(const char *const *)member;
     if (text)
         json_field_cstr(w, field->name, text);
 }
 
-static const char *expects_string(const struct field *field, char out[EXPECTS_MAX])
-{
-    (void)field, (void)out;
-    return "some text";
-}
-
-const struct field_type TYPE_STRING = {FIELD_SCALAR, bind_string, write_string, expects_string};
+const struct field_type TYPE_STRING = {FIELD_SCALAR, bind_string, type_string_write,
+                                       .expects = "some text"};
 
 bool type_name_valid(struct str name)
 {
@@ -65,13 +63,6 @@ static void bind_name(struct binder *b, const struct field *field, const struct 
         bind_string(b, field, node, member);
 }
 
-static const char *expects_name(const struct field *field, char out[EXPECTS_MAX])
-{
-    (void)field;
-    snprintf(out, EXPECTS_MAX, "a name of at most %d bytes without spaces", TYPE_NAME_MAX);
-    return out;
-}
-
 static void bind_queue(struct binder *b, const struct field *field, const struct node *node,
                        void *member)
 {
@@ -82,16 +73,12 @@ static void bind_queue(struct binder *b, const struct field *field, const struct
         bind_string(b, field, node, member);
 }
 
-static const char *expects_queue(const struct field *field, char out[EXPECTS_MAX])
-{
-    (void)field;
-    snprintf(out, EXPECTS_MAX, "a name of at most %d letters, digits, '.', '_' and '-'",
-             TYPE_NAME_MAX);
-    return out;
-}
-
-const struct field_type TYPE_QUEUE = {FIELD_SCALAR, bind_queue, write_string, expects_queue};
-const struct field_type TYPE_NAME = {FIELD_SCALAR, bind_name, write_string, expects_name};
+const struct field_type TYPE_QUEUE = {
+    FIELD_SCALAR, bind_queue, type_string_write,
+    .expects = "a name of at most " DIGITS(TYPE_NAME_MAX) " letters, digits, '.', '_' and '-'"};
+const struct field_type TYPE_NAME = {
+    FIELD_SCALAR, bind_name, type_string_write,
+    .expects = "a name of at most " DIGITS(TYPE_NAME_MAX) " bytes without spaces"};
 
 /* ---- Truth values and numbers ---------------------------------------------------------------- */
 
@@ -112,25 +99,12 @@ static void bind_bool(struct binder *b, const struct field *field, const struct 
 
 static void write_bool(const struct field *field, const void *member, struct json_writer *w)
 {
-    json_field_bool(w, field->name, *(const bool *)member);
+    if (*(const bool *)member || !field->sparse)
+        json_field_bool(w, field->name, *(const bool *)member);
 }
 
-static const char *expects_bool(const struct field *field, char out[EXPECTS_MAX])
-{
-    (void)field, (void)out;
-    return "true or false";
-}
-
-const struct field_type TYPE_BOOL = {FIELD_SCALAR, bind_bool, write_bool, expects_bool};
-
-bool type_parse_number(struct str text, double *ret)
-{
-    struct json_reader reader;
-    json_reader_init(&reader, text, NULL);
-    bool ok = json_read_double(&reader, ret) == 0 && json_end(&reader) == 0;
-    json_reader_release(&reader);
-    return ok;
-}
+const struct field_type TYPE_BOOL = {FIELD_SCALAR, bind_bool, write_bool,
+                                     .expects = "true or false"};
 
 /* Only digits, perhaps after a minus: 1e3 and 5.0 are no way to write a count. */
 static bool is_whole(struct str text)
@@ -148,7 +122,7 @@ static void bind_int(struct binder *b, const struct field *field, const struct n
                      void *member)
 {
     double value;
-    if (!node_is_number(node) || !is_whole(node->text) || !type_parse_number(node->text, &value)) {
+    if (!node_is_number(node) || !is_whole(node->text) || !node_parse_number(node->text, &value)) {
         bind_expected(b, field, node);
     } else if (value < field->min || value > field->max) {
         bind_out_of_range(b, field, node);
@@ -161,31 +135,24 @@ static void bind_int(struct binder *b, const struct field *field, const struct n
 static void write_int(const struct field *field, const void *member, struct json_writer *w)
 {
     int32_t value = *(const int32_t *)member;
-    if (value >= 0)
+    if (value > 0 || (value == 0 && !field->sparse))
         json_field_int(w, field->name, value);
 }
 
-static const char *expects_int(const struct field *field, char out[EXPECTS_MAX])
+const char *type_int_describe(const struct field *field, char out[EXPECTS_MAX])
 {
     snprintf(out, EXPECTS_MAX, "a whole number from %.0f to %.0f", field->min, field->max);
     return out;
 }
 
-const struct field_type TYPE_INT = {FIELD_SCALAR, bind_int, write_int, expects_int};
-
-static void write_count(const struct field *field, const void *member, struct json_writer *w)
-{
-    if (*(const int32_t *)member > 0)
-        write_int(field, member, w);
-}
-
-const struct field_type TYPE_COUNT = {FIELD_SCALAR, bind_int, write_count, expects_int};
+const struct field_type TYPE_INT = {FIELD_SCALAR, bind_int, write_int,
+                                    .describe = type_int_describe};
 
 static void bind_double(struct binder *b, const struct field *field, const struct node *node,
                         void *member)
 {
     double value;
-    if (!node_is_number(node) || !type_parse_number(node->text, &value))
+    if (!node_is_number(node) || !node_parse_number(node->text, &value))
         bind_expected(b, field, node);
     else if (!(value >= field->min && value <= field->max))
         bind_out_of_range(b, field, node);
@@ -198,14 +165,15 @@ static void write_double(const struct field *field, const void *member, struct j
     json_field_double(w, field->name, *(const double *)member);
 }
 
-static const char *expects_double(const struct field *field, char out[EXPECTS_MAX])
+const char *type_double_describe(const struct field *field, char out[EXPECTS_MAX])
 {
     snprintf(out, EXPECTS_MAX, "a number from %g to %.*g", field->min,
              field->max < 1e9 ? 9 : DBL_DIG, field->max);
     return out;
 }
 
-const struct field_type TYPE_DOUBLE = {FIELD_SCALAR, bind_double, write_double, expects_double};
+const struct field_type TYPE_DOUBLE = {FIELD_SCALAR, bind_double, write_double,
+                                       .describe = type_double_describe};
 
 /* ---- Durations ------------------------------------------------------------------------------- */
 
@@ -217,17 +185,17 @@ static double longest_ms(const struct field *field)
 static void bad_duration(struct binder *b, const struct field *field, const struct node *node,
                          const struct redrive_err *why)
 {
-    char shown[NODE_SHOW_MAX], expects[EXPECTS_MAX];
+    char shown[NODE_SHOW_MAX];
     double number;
 
     node_show(node->text, shown);
-    bool bare = type_parse_number(node->text, &number) && number >= 0;
+    bool bare = node_parse_number(node->text, &number) && number >= 0;
     bool negative = node->text.len && node->text.ptr[0] == '-';
     struct redrive_err *err = bind_error(b, node, "%s %s", shown,
                                          bare       ? "has no unit"
                                          : negative ? "is negative"
                                                     : "is not a duration");
-    err_detail(err, "expected %s", field->type->expects(field, expects));
+    bind_detail(err, field);
     if (bare)
         err_hint(err, "add a unit, for instance %.20ss", node->text.ptr);
     else if (!negative)
@@ -257,10 +225,11 @@ static void bind_duration(struct binder *b, const struct field *field, const str
 static void write_duration(const struct field *field, const void *member, struct json_writer *w)
 {
     char text[DURATION_TEXT_MAX];
-    json_field_cstr(w, field->name, duration_format(*(const int64_t *)member, text));
+    if (*(const int64_t *)member != 0 || !field->sparse)
+        json_field_cstr(w, field->name, duration_format(*(const int64_t *)member, text));
 }
 
-static const char *expects_duration(const struct field *field, char out[EXPECTS_MAX])
+static const char *describe_duration(const struct field *field, char out[EXPECTS_MAX])
 {
     char least[DURATION_TEXT_MAX], most[DURATION_TEXT_MAX];
     size_t used = (size_t)snprintf(out, EXPECTS_MAX, "a duration such as 500ms, 2m or 1h30m");
@@ -274,7 +243,7 @@ static const char *expects_duration(const struct field *field, char out[EXPECTS_
 }
 
 const struct field_type TYPE_DURATION = {FIELD_SCALAR, bind_duration, write_duration,
-                                         expects_duration};
+                                         .describe = describe_duration};
 
 /* ---- Words ----------------------------------------------------------------------------------- */
 
@@ -286,6 +255,16 @@ static const char *const *words_of(const struct field *field, size_t *ret_n)
     while (field->words[*ret_n])
         ++*ret_n;
     return field->words;
+}
+
+const char *type_join(const char *const *words, size_t n, char out[EXPECTS_MAX])
+{
+    size_t used = 0;
+    for (size_t i = 0; i < n && used < EXPECTS_MAX; i++) {
+        const char *joint = i == 0 ? "" : i + 1 == n ? " or " : ", ";
+        used += (size_t)snprintf(out + used, EXPECTS_MAX - used, "%s%s", joint, words[i]);
+    }
+    return out;
 }
 
 /* Of the words; those of a vocabulary have their own. */
@@ -302,7 +281,7 @@ static void bind_word(struct binder *b, const struct field *field, const struct 
 {
     size_t n;
     const char *const *words = words_of(field, &n);
-    char shown[NODE_SHOW_MAX], expects[EXPECTS_MAX];
+    char shown[NODE_SHOW_MAX];
 
     if (node->type != NODE_SCALAR) {
         bind_expected(b, field, node);
@@ -315,7 +294,7 @@ static void bind_word(struct binder *b, const struct field *field, const struct 
         }
     }
     struct redrive_err *err = bind_error(b, node, "unknown word %s", node_show(node->text, shown));
-    err_detail(err, "expected %s", field->type->expects(field, expects));
+    bind_detail(err, field);
     bind_suggest(err, node->text, words, n);
 }
 
@@ -328,18 +307,172 @@ static void write_word(const struct field *field, const void *member, struct jso
         json_field_cstr(w, field->name, words[number]);
 }
 
-static const char *expects_word(const struct field *field, char out[EXPECTS_MAX])
+static const char *describe_word(const struct field *field, char out[EXPECTS_MAX])
 {
-    size_t n, used = 0;
+    size_t n;
     const char *const *words = words_of(field, &n);
-    for (size_t i = 0; i < n && used < EXPECTS_MAX; i++)
-        used += (size_t)snprintf(out + used, EXPECTS_MAX - used, "%s%s",
-                                 i == 0       ? ""
-                                 : i + 1 == n ? " or "
-                                              : ", ",
-                                 words[i]);
-    return out;
+    return type_join(words, n, out);
 }
 
-const struct field_type TYPE_WORD = {FIELD_SCALAR, bind_word, write_word, expects_word};
-const struct field_type TYPE_VOCABULARY = {FIELD_SCALAR, bind_word, write_word, expects_word};
+const struct field_type TYPE_WORD = {FIELD_SCALAR, bind_word, write_word,
+                                     .describe = describe_word};
+const struct field_type TYPE_VOCABULARY = {FIELD_SCALAR, bind_word, write_word,
+                                           .describe = describe_word};
+
+/* ---- Lists of text --------------------------------------------------------------------------- */
+
+static void bind_strings(struct binder *b, const struct field *field, const struct node *node,
+                         void *member)
+{
+    struct config_strings *strings = member;
+    size_t n = 0;
+
+    if (node->type != NODE_LIST || node->n_children == 0) {
+        bind_expected_list(b, field, node);
+        return;
+    }
+    const char **items = arena_array(b->arena, node->n_children + 1, sizeof *items);
+    if (!items)
+        return;
+    NODE_FOREACH (node, child) {
+        if (child->type != NODE_SCALAR || node_is_null(child) || child->text.len > NODE_TEXT_MAX) {
+            err_detail(bind_error(b, child, "found %s", node_kind(child)), "expected some text");
+            return;
+        }
+        items[n++] = arena_dup(b->arena, child->text);
+    }
+    *strings = (struct config_strings){items, n};
+}
+
+static void write_strings(const struct field *field, const void *member, struct json_writer *w)
+{
+    const struct config_strings *strings = member;
+    if (strings->n == 0)
+        return;
+    json_key(w, field->name);
+    json_begin_array(w);
+    for (size_t i = 0; i < strings->n; i++)
+        json_put_cstr(w, strings->items[i]);
+    json_end_array(w);
+}
+
+const struct field_type TYPE_STRINGS = {FIELD_PART, bind_strings, write_strings,
+                                        .expects = "a list of text"};
+
+/* ---- Tables ---------------------------------------------------------------------------------- */
+
+void type_table_bind(struct binder *b, const struct field *field, const struct node *node,
+                     void *member)
+{
+    bind_table(b, field->table, node, member);
+}
+
+void type_table_write(const struct field *field, const void *member, struct json_writer *w)
+{
+    json_key(w, field->name);
+    json_begin_object(w);
+    table_write(field->table, member, w);
+    json_end_object(w);
+}
+
+const struct field_type TYPE_TABLE = {FIELD_NESTED, type_table_bind, type_table_write,
+                                      .expects = "a map"};
+
+/* The member that counts the elements lies at a fixed distance from the one that points. */
+static size_t count_of(const struct field *field, const void *member)
+{
+    const char *object = (const char *)member - field->offset;
+    return *(const size_t *)(const void *)(object + field->count_offset);
+}
+
+static void set_count(const struct field *field, void *member, size_t n)
+{
+    char *object = (char *)member - field->offset;
+    *(size_t *)(void *)(object + field->count_offset) = n;
+}
+
+static void *new_elements(struct binder *b, const struct field *field, const struct node *node,
+                          void *member)
+{
+    char *elements = arena_array(b->arena, node->n_children, field->table->size);
+    if (!elements)
+        return NULL;
+    *(void **)member = elements;
+    set_count(field, member, node->n_children);
+    for (size_t i = 0; i < node->n_children && field->table->init; i++)
+        field->table->init(b, elements + i * field->table->size);
+    return elements;
+}
+
+static void bind_list(struct binder *b, const struct field *field, const struct node *node,
+                      void *member)
+{
+    if (node->type != NODE_LIST && !node_is_null(node)) {
+        bind_expected(b, field, node);
+        return;
+    }
+    char *element = new_elements(b, field, node, member);
+    if (!element)
+        return;
+    NODE_FOREACH (node, child) {
+        bind_table(b, field->table, child, element);
+        element += field->table->size;
+    }
+}
+
+static void write_list(const struct field *field, const void *member, struct json_writer *w)
+{
+    const char *element = *(const char *const *)member;
+    json_key(w, field->name);
+    json_begin_array(w);
+    for (size_t n = count_of(field, member); n > 0; n--) {
+        json_begin_object(w);
+        table_write(field->table, element, w);
+        json_end_object(w);
+        element += field->table->size;
+    }
+    json_end_array(w);
+}
+
+const struct field_type TYPE_LIST = {FIELD_PART, bind_list, write_list,
+                                     .expects = "a list of maps"};
+
+static void bind_map(struct binder *b, const struct field *field, const struct node *node,
+                     void *member)
+{
+    if (node->type != NODE_MAP && !node_is_null(node)) {
+        bind_expected(b, field, node);
+        return;
+    }
+    char *element = new_elements(b, field, node, member);
+    if (!element)
+        return;
+    NODE_FOREACH (node, child) {
+        char shown[NODE_SHOW_MAX];
+        if (!type_name_valid(child->key))
+            err_detail(bind_key_error(b, child, "%s cannot be a name in %s",
+                                      node_show(child->key, shown), field->name),
+                       "expected 1 to %d bytes without spaces", TYPE_NAME_MAX);
+        *(const char **)(void *)element = arena_dup(b->arena, child->key);
+        bind_table(b, field->table, child, element);
+        element += field->table->size;
+    }
+}
+
+static void write_map(const struct field *field, const void *member, struct json_writer *w)
+{
+    const char *element = *(const char *const *)member;
+    json_key(w, field->name);
+    json_begin_object(w);
+    for (size_t n = count_of(field, member); n > 0; n--) {
+        json_key(w, *(const char *const *)(const void *)element);
+        json_begin_object(w);
+        table_write(field->table, element, w);
+        json_end_object(w);
+        element += field->table->size;
+    }
+    json_end_object(w);
+}
+
+const struct field_type TYPE_MAP = {FIELD_PART, bind_map, write_map,
+                                    .expects = "a map by name, such as NAME: {...}"};

@@ -10,13 +10,11 @@ extern const struct field_type TYPE_NAME;       /* [const char *] of a task, que
 extern const struct field_type TYPE_QUEUE;      /* [const char *] a queue's name */
 extern const struct field_type TYPE_BOOL;       /* [bool] */
 extern const struct field_type TYPE_INT;        /* [int32_t or uint32_t] min and max are needed */
-extern const struct field_type TYPE_COUNT;      /* the same; 0: not set */
 extern const struct field_type TYPE_DOUBLE;     /* [double] */
 extern const struct field_type TYPE_DURATION;   /* [int64_t] ms; max 0: DURATION_MAX_MS */
 extern const struct field_type TYPE_WORD;       /* [int or enum] one of `words` */
 extern const struct field_type TYPE_VOCABULARY; /* [int or enum] one of `vocabulary` */
 extern const struct field_type TYPE_STRINGS;    /* [struct config_strings] */
-extern const struct field_type TYPE_DELAYS;
 extern const struct field_type TYPE_DELAYS;     /* [struct redrive_backoff] a list of delays */
 extern const struct field_type TYPE_MATCH;      /* [struct redrive_match] classes and types */
 extern const struct field_type TYPE_JITTER;     /* [struct redrive_jitter] */
@@ -36,18 +34,18 @@ extern const struct field_type TYPE_HTTP_ADDRESS;
 void type_table_bind(struct binder *b, const struct field *field, const struct node *node,
                      void *member);
 void type_table_write(const struct field *field, const void *member, struct json_writer *w);
-const char *type_table_expects(const struct field *field, char out[EXPECTS_MAX]);
+/* Those of TYPE_STRING, TYPE_INT and TYPE_DOUBLE. */
+void type_string_write(const struct field *field, const void *member, struct json_writer *w);
+const char *type_int_describe(const struct field *field, char out[EXPECTS_MAX]);
+const char *type_double_describe(const struct field *field, char out[EXPECTS_MAX]);
+/* "exec, stream or http", in `out`. */
+const char *type_join(const char *const *words, size_t n, char out[EXPECTS_MAX]);
 
-/* Longer text than this is no setting. */
-#define TYPE_TEXT_MAX 4096
 #define TYPE_NAME_MAX 128
 
 /* Whether a name may be that of a task or queue: 1 to TYPE_NAME_MAX bytes, no space, no control
  * characters. */
 bool type_name_valid(struct str name);
-
-/* Reads a number as JSON writes it; false when it is none. */
-bool type_parse_number(struct str text, double *ret);
 
 /* Whether TYPE_ADDRESS text names this machine only. */
 bool type_address_is_loopback(struct str address);

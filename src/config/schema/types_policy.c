@@ -33,38 +33,21 @@ static void bind_node(struct binder *b, const struct field *field, const struct 
     *(const struct node **)member = node;
 }
 
-static const char *expects_min(const struct field *field, char out[EXPECTS_MAX])
-{
-    (void)field, (void)out;
-    return "a number from 0 to 10";
-}
+/* A number, which is bound when the mode is known. */
+static const struct field_type TYPE_LATER = {FIELD_SCALAR, bind_node, NULL};
 
-static const char *expects_max(const struct field *field, char out[EXPECTS_MAX])
-{
-    (void)field, (void)out;
-    return "a number for add (to 10) and spread (to 1), a duration for step";
-}
-
-static const struct field_type TYPE_JITTER_MIN = {FIELD_SCALAR, bind_node, NULL, expects_min};
-static const struct field_type TYPE_JITTER_MAX = {FIELD_SCALAR, bind_node, NULL, expects_max};
+#define AT(member) offsetof(struct jitter_keys, member)
 
 static const struct field JITTER_FIELDS[] = {
-    {.name = "mode",
-     .type = &TYPE_VOCABULARY,
-     .offset = offsetof(struct jitter_keys, mode),
-     .vocabulary = VOCABULARY_JITTER,
-     .required = true,
-     .help = "how the delay is scattered; a mode alone may replace the map"},
-    {.name = "min",
-     .type = &TYPE_JITTER_MIN,
-     .offset = offsetof(struct jitter_keys, min),
-     .default_text = "0.1",
-     .help = "the least that `add` adds, as a share of the delay"},
-    {.name = "max",
-     .type = &TYPE_JITTER_MAX,
-     .offset = offsetof(struct jitter_keys, max),
-     .default_text = "0.3, 0.1, 1s",
-     .help = "the most that `add`, `spread` or, for each retry so far, `step` puts on"},
+    ROW("mode", VOCABULARY, AT(mode),
+        "how the delay is scattered; a mode alone may replace the map",
+        .vocabulary = VOCABULARY_JITTER, .required = true),
+    ROW("min", LATER, AT(min), "the least that `add` adds, as a share of the delay", DEFAULT("0.1"),
+        .expects = "a number from 0 to 10"),
+    ROW("max", LATER, AT(max),
+        "the most that `add`, `spread` or, for each retry so far, `step` puts on",
+        DEFAULT("0.3, 0.1, 1s"),
+        .expects = "a number for add (to 10) and spread (to 1), a duration for step"),
 };
 
 const struct table TABLE_JITTER = {
@@ -172,14 +155,10 @@ static void write_jitter(const struct field *field, const void *member, struct j
     json_end_object(w);
 }
 
-static const char *expects_jitter(const struct field *field, char out[EXPECTS_MAX])
-{
-    (void)field, (void)out;
-    return "true, false, auto, none, full, equal, add, spread, step, decorrelated, "
-           "or a map of mode, min and max";
-}
-
-const struct field_type TYPE_JITTER = {FIELD_SCALAR, bind_jitter, write_jitter, expects_jitter};
+const struct field_type TYPE_JITTER = {FIELD_SCALAR, bind_jitter, write_jitter,
+                                       .expects =
+                                           "true, false, auto, none, full, equal, add, spread, "
+                                           "step, decorrelated, or a map of mode, min and max"};
 
 /* ---- An explicit list of delays -------------------------------------------------------------- */
 
@@ -223,13 +202,8 @@ static void write_delays(const struct field *field, const void *member, struct j
     json_end_array(w);
 }
 
-static const char *expects_delays(const struct field *field, char out[EXPECTS_MAX])
-{
-    (void)field, (void)out;
-    return "a list of durations such as [5s, 30s, 2m, 10m]";
-}
-
-const struct field_type TYPE_DELAYS = {FIELD_PART, bind_delays, write_delays, expects_delays};
+const struct field_type TYPE_DELAYS = {FIELD_PART, bind_delays, write_delays,
+                                       .expects = "a list of durations such as [5s, 30s, 2m, 10m]"};
 
 /* ---- What a failure may be ------------------------------------------------------------------- */
 
@@ -340,10 +314,6 @@ static void write_match(const struct field *field, const void *member, struct js
     json_end_array(w);
 }
 
-static const char *expects_match(const struct field *field, char out[EXPECTS_MAX])
-{
-    (void)field, (void)out;
-    return "all, or a list of failure classes and error types";
-}
-
-const struct field_type TYPE_MATCH = {FIELD_PART, bind_match, write_match, expects_match};
+const struct field_type TYPE_MATCH = {FIELD_PART, bind_match, write_match,
+                                      .expects =
+                                          "all, or a list of failure classes and error types"};

@@ -35,21 +35,19 @@ static bool placeholder_known(struct str name)
 
 static bool template_ok(struct binder *b, const struct field *field, const struct node *node)
 {
-    char expects[EXPECTS_MAX], shown[NODE_SHOW_MAX];
+    char shown[NODE_SHOW_MAX];
     const char *end = node->text.ptr + node->text.len;
 
     for (const char *p = node->text.ptr; p < end; p++) {
         if (*p == '}') {
-            err_detail(bind_error(b, node, "'}' without '{'"), "expected %s",
-                       field->type->expects(field, expects));
+            bind_detail(bind_error(b, node, "'}' without '{'"), field);
             return false;
         }
         if (*p != '{')
             continue;
         const char *close = memchr(p, '}', (size_t)(end - p));
         if (!close) {
-            err_detail(bind_error(b, node, "'{' without '}'"), "expected %s",
-                       field->type->expects(field, expects));
+            bind_detail(bind_error(b, node, "'{' without '}'"), field);
             return false;
         }
         struct str name = {p + 1, (size_t)(close - p - 1)};
@@ -74,18 +72,9 @@ static void bind_template(struct binder *b, const struct field *field, const str
     TYPE_STRING.bind(b, field, node, member);
 }
 
-static void write_text(const struct field *field, const void *member, struct json_writer *w)
-{
-    TYPE_STRING.write(field, member, w);
-}
-
-static const char *expects_template(const struct field *field, char out[EXPECTS_MAX])
-{
-    (void)field, (void)out;
-    return "text with placeholders such as {task} or {payload.host}";
-}
-
-const struct field_type TYPE_TEMPLATE = {FIELD_SCALAR, bind_template, write_text, expects_template};
+const struct field_type TYPE_TEMPLATE = {
+    FIELD_SCALAR, bind_template, type_string_write,
+    .expects = "text with placeholders such as {task} or {payload.host}"};
 
 /* ---- URLs and their secrets ------------------------------------------------------------------ */
 
@@ -106,7 +95,7 @@ static void write_masked(struct json_writer *w, const char *name, struct str url
                          void (*mask)(struct buf *out, struct str url))
 {
     struct buf out;
-    buf_init(&out, TYPE_TEXT_MAX + 16);
+    buf_init(&out, NODE_TEXT_MAX + 16);
     mask(&out, url);
     json_field_string(w, name, buf_str(&out));
     buf_release(&out);
@@ -142,14 +131,10 @@ static void write_url(const struct field *field, const void *member, struct json
                      field->type == &TYPE_SECRET_URL ? url_mask_path : url_mask);
 }
 
-static const char *expects_url(const struct field *field, char out[EXPECTS_MAX])
-{
-    (void)field, (void)out;
-    return "a URL that begins with http:// or https://";
-}
-
-const struct field_type TYPE_URL = {FIELD_SCALAR, bind_url, write_url, expects_url};
-const struct field_type TYPE_SECRET_URL = {FIELD_SCALAR, bind_url, write_url, expects_url};
+const struct field_type TYPE_URL = {FIELD_SCALAR, bind_url, write_url,
+                                    .expects = "a URL that begins with http:// or https://"};
+const struct field_type TYPE_SECRET_URL = {FIELD_SCALAR, bind_url, write_url,
+                                           .expects = "a URL that begins with http:// or https://"};
 
 /* ---- Stores ---------------------------------------------------------------------------------- */
 
@@ -191,7 +176,6 @@ bool type_store_valid(struct str text, struct str *ret_scheme)
 static void bind_store(struct binder *b, const struct field *field, const struct node *node,
                        void *member)
 {
-    char expects[EXPECTS_MAX];
     struct str scheme;
 
     if (node->type != NODE_SCALAR) {
@@ -208,7 +192,7 @@ static void bind_store(struct binder *b, const struct field *field, const struct
         return;
     }
     struct redrive_err *err = bind_error(b, node, "is not a store");
-    err_detail(err, "expected %s", field->type->expects(field, expects));
+    bind_detail(err, field);
     if (!scheme.ptr)
         err_hint(err, "put 'sqlite:' in front of a file's path");
     else if (!is_scheme(scheme))
@@ -220,13 +204,9 @@ static void write_store(const struct field *field, const void *member, struct js
     write_masked(w, field->name, str_of(*(const char *const *)member), url_mask);
 }
 
-static const char *expects_store(const struct field *field, char out[EXPECTS_MAX])
-{
-    (void)field, (void)out;
-    return "sqlite:PATH, postgres://..., redis://... or memory:";
-}
-
-const struct field_type TYPE_STORE = {FIELD_SCALAR, bind_store, write_store, expects_store};
+const struct field_type TYPE_STORE = {FIELD_SCALAR, bind_store, write_store,
+                                      .expects =
+                                          "sqlite:PATH, postgres://..., redis://... or memory:"};
 
 /* ---- Addresses ------------------------------------------------------------------------------- */
 
@@ -312,13 +292,9 @@ static void write_address(const struct field *field, const void *member, struct 
     json_field_cstr(w, field->name, address ? address : "off");
 }
 
-static const char *expects_address(const struct field *field, char out[EXPECTS_MAX])
-{
-    (void)field, (void)out;
-    return "an address such as 127.0.0.1:7070 or [::1]:7070, or off";
-}
-
-const struct field_type TYPE_ADDRESS = {FIELD_SCALAR, bind_address, write_address, expects_address};
+const struct field_type TYPE_ADDRESS = {
+    FIELD_SCALAR, bind_address, write_address,
+    .expects = "an address such as 127.0.0.1:7070 or [::1]:7070, or off"};
 
 static void bind_http_address(struct binder *b, const struct field *field, const struct node *node,
                               void *member)
@@ -329,12 +305,7 @@ static void bind_http_address(struct binder *b, const struct field *field, const
         bind_address(b, field, node, member);
 }
 
-static const char *expects_http_address(const struct field *field, char out[EXPECTS_MAX])
-{
-    (void)field, (void)out;
-    return "an address such as 127.0.0.1:7070 or [::1]:7070, unix: and the path of a socket, or "
-           "off";
-}
-
-const struct field_type TYPE_HTTP_ADDRESS = {FIELD_SCALAR, bind_http_address, write_address,
-                                             expects_http_address};
+const struct field_type TYPE_HTTP_ADDRESS = {
+    FIELD_SCALAR, bind_http_address, write_address,
+    .expects =
+        "an address such as 127.0.0.1:7070 or [::1]:7070, unix: and the path of a socket, or off"};

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "base/time/clock.h"
-#include "config/load/exposed.h"
+#include "config/config.h"
 #include "config/schema/zone.h"
 #include "run/from_config.h"
 #include "server/listen/tls.h"

@@ -1,10 +1,13 @@
-/* check.c - tasks that are named but not declared, and servers that other machines can reach. */
-#include "config/check.h"
-
+/* check.c - checks of the whole: tasks that are named but not declared, servers that other machines
+ * can reach, files that other users can read. */
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/err.h"
-#include "config/schema/task.h"
+#include "config/config.h"
+#include "config/load/load.h"
+#include "config/schema/schema.h"
 #include "config/schema/types.h"
 
 /* ---- Tasks by name --------------------------------------------------------------------------- */
@@ -89,8 +92,7 @@ static void check_cron_entries(struct binder *b, const struct node *section)
         check_cron(b, b->config, child, &b->config->cron[i]);
 }
 
-/* ---- Tokens and listen
- * addresses------------------------------------------------------------------- */
+/* ---- Tokens and listen addresses ------------------------------------------------------------- */
 
 struct named {
     const char *name;
@@ -136,8 +138,8 @@ static const char *name_of_faktory_password(const struct config *config, size_t 
 
 /* Without tokens every client that reaches the port may do everything; without TLS every machine on
  * the way can read the tokens. */
-static void check_door(struct binder *b, const struct node *root, const char *name,
-                       const char *address, bool has_secrets)
+static void check_address(struct binder *b, const struct node *root, const char *name,
+                          const char *address, bool has_secrets)
 {
     const struct node *listen = node_find(root, STR("listen"));
     const struct node *node = listen ? node_find(listen, str_of(name)) : NULL;
@@ -176,8 +178,52 @@ void check_whole(struct binder *b, const struct node *root)
     check_names_of(b, node_find(root, STR("tokens")), config->n_tokens, name_of_token, "token");
     check_names_of(b, node_find(root, STR("faktory_passwords")), config->n_faktory_passwords,
                    name_of_faktory_password, "password");
-    check_door(b, root, "http", config->listen.http, config->n_tokens > 0);
-    check_door(b, root, "faktory", config->listen.faktory,
-               config->n_tokens > 0 || config->n_faktory_passwords > 0);
-    check_door(b, root, "metrics", config->listen.metrics, config->n_tokens > 0);
+    check_address(b, root, "http", config->listen.http, config->n_tokens > 0);
+    check_address(b, root, "faktory", config->listen.faktory,
+                  config->n_tokens > 0 || config->n_faktory_passwords > 0);
+    check_address(b, root, "metrics", config->listen.metrics, config->n_tokens > 0);
+}
+
+/* ---- Files with secrets that other users can read -------------------------------------------- */
+
+#define OF_GROUP  (S_IRGRP | S_IWGRP)
+#define OF_OTHERS (S_IROTH | S_IWOTH)
+
+struct search {
+    struct exposed *found;
+    size_t n;
+};
+
+/* A pipe or a device, as of `<(command)`, is not looked at. */
+static void look_at(struct search *search, const char *path, const char *holds)
+{
+    struct stat st;
+    const uid_t user = geteuid();
+    if (!path || !holds || search->n == EXPOSED_MAX || stat(path, &st) != 0 || !S_ISREG(st.st_mode))
+        return;
+    const bool is_own = st.st_uid == user && user != 0;
+    if (st.st_mode & (is_own ? OF_GROUP | OF_OTHERS : OF_OTHERS))
+        search->found[search->n++] =
+            (struct exposed){.path = path, .holds = holds, .mode = st.st_mode & 0777};
+}
+
+size_t exposed_find(const struct config *config, const char *password_file,
+                    struct exposed ret[EXPOSED_MAX])
+{
+    struct search search = {.found = ret};
+    look_at(&search, config->path, config->owned->file_secrets);
+    look_at(&search, config->owned->dotenv_path, config->owned->dotenv_secrets);
+    look_at(&search, config->listen.tls.key, "the private key of TLS");
+    look_at(&search, password_file, "a password");
+    for (size_t i = 0; i < config->n_faktory_passwords; i++)
+        look_at(&search, config->faktory_passwords[i].password_file, "a password");
+    return search.n;
+}
+
+void exposed_warning(const struct exposed *file, struct redrive_err *ret)
+{
+    err_set(ret, REDRIVE_E_CONFIG, "other users can read %.150s, which holds %s", file->path,
+            file->holds);
+    err_detail(ret, "mode %04o", file->mode);
+    err_hint(ret, "chmod 600 %s", file->path);
 }
