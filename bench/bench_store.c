@@ -18,7 +18,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/id.h"
 #include "base/rng.h"
 #include "base/time/clock.h"
 #include "store/store.h"

@@ -50,6 +50,23 @@ int vocabulary_find(enum vocabulary which, struct str word)
     return -1;
 }
 
+bool vocabulary_mask(enum vocabulary which, size_t skip, struct str text, uint32_t *mask,
+                     struct str *ret_unknown)
+{
+    for (;;) {
+        const char *comma = text.len > 0 ? memchr(text.ptr, ',', text.len) : NULL;
+        const struct str word = {text.ptr, comma ? (size_t)(comma - text.ptr) : text.len};
+        const int number = vocabulary_find(which, word);
+        *ret_unknown = word;
+        if (number < (int)skip)
+            return false;
+        *mask |= 1u << number;
+        if (!comma)
+            return true;
+        text = (struct str){comma + 1, text.len - word.len - 1};
+    }
+}
+
 const char *vocabulary_word(enum vocabulary which, int number)
 {
     const int first = VOCABULARIES[which].first;

@@ -31,6 +31,11 @@ const char *const *vocabulary_words(enum vocabulary which, size_t *ret_n);
 /* The number of a word, or -1. */
 int vocabulary_find(enum vocabulary which, struct str word);
 
+/* The bits of words with commas between them, added to `mask`; the first `skip` words do not count.
+ * False: one is unknown, and `ret_unknown` is it. */
+bool vocabulary_mask(enum vocabulary which, size_t skip, struct str text, uint32_t *mask,
+                     struct str *ret_unknown);
+
 /* The word of a number, or "unknown". */
 const char *vocabulary_word(enum vocabulary which, int number);
 

@@ -6,10 +6,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "base/id.h"
+#include "base/rng.h"
 #include "base/mem/arena.h"
 #include "base/mem/map.h"
-#include "base/rng.h"
 #include "core/breaker/health.h"
 #include "core/quantile.h"
 #include "engine/engine.h"

@@ -11,6 +11,7 @@
 #include "base/mem/list.h"
 #include "base/text/buf.h"
 #include "base/text/suggest.h"
+#include "base/os/thread.h"
 #include "base/time/clock.h"
 #include "store/job_json.h"
 
@@ -432,7 +433,6 @@ static void release(struct event_hub *hub)
 int event_hub_new(const struct event_hub_options *options, struct event_hub **ret,
                   struct redrive_err *err)
 {
-    pthread_condattr_t monotonic;
     struct event_hub *hub = calloc(1, sizeof *hub);
     *ret = NULL;
     if (!hub)
@@ -445,10 +445,7 @@ int event_hub_new(const struct event_hub_options *options, struct event_hub **re
     list_init(&hub->clients);
     buf_init(&hub->out, CHUNK_MAX_BYTES);
     pthread_mutex_init(&hub->mutex, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&hub->wake, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    thread_cond_init(&hub->wake);
     if (!hub->ring || pthread_create(&hub->thread, NULL, run, hub) != 0) {
         release(hub);
         return err_nomem(err);

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/err.h"
+#include "base/os/thread.h"
 #include "base/time/clock.h"
 
 struct timers {
@@ -84,17 +85,13 @@ static void destroy(struct timers *t)
 
 int timers_new(struct timers **ret, struct redrive_err *err)
 {
-    pthread_condattr_t monotonic;
     struct timers *t = calloc(1, sizeof *t);
     *ret = NULL;
     if (!t)
         return err_nomem(err);
     list_init(&t->set);
     pthread_mutex_init(&t->mutex, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&t->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    thread_cond_init(&t->changed);
     pthread_cond_init(&t->idle, NULL);
     if (pthread_create(&t->thread, NULL, run, t) != 0) {
         destroy(t);

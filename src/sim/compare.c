@@ -2,7 +2,7 @@
 #include "sim/compare.h"
 
 #include "base/err.h"
-#include "core/range.h"
+#include "core/check.h"
 #include "core/retry/policy.h"
 
 /* ---- Strategies ------------------------------------------------------------------------------ */

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/breaker/probe.h"
+#include "core/breaker/breaker.h"
 #include "core/retry/backoff.h"
 #include "core/state.h"
 

@@ -13,7 +13,7 @@
 #ifndef SIM_WORLD_H
 #define SIM_WORLD_H
 
-#include "core/breaker/release.h"
+#include "core/breaker/breaker.h"
 #include "sim/heap.h"
 #include "sim/sim.h"
 

@@ -1,6 +1,6 @@
 #include "check.h"
 
-#include "base/text/base64.h"
+#include "base/text/encode.h"
 
 /* The examples of RFC 4648. */
 static const char *const ROWS[][2] = {

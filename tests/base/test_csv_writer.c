@@ -1,6 +1,6 @@
 #include "check.h"
 
-#include "base/csv/writer.h"
+#include "base/csv/csv.h"
 
 static struct buf out;
 static struct csv_writer w;

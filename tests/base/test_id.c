@@ -1,4 +1,4 @@
-#include "base/id.h"
+#include "base/rng.h"
 
 #include "check.h"
 

@@ -1,7 +1,7 @@
 #include "check.h"
 
 #include "base/json/json.h"
-#include "base/json/layout.h"
+#include "base/json/writer.h"
 
 static void check_compact(const char *text, const char *expected)
 {

@@ -3,7 +3,7 @@
 
 #include <ctype.h>
 
-#include "config/load/keys.h"
+#include "config/load/layers.h"
 
 /* Every key with a value that is not its default, and what the dump then says. NULL: the value. */
 static const struct sample {

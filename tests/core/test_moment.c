@@ -1,6 +1,6 @@
 #include "check.h"
 
-#include "core/time/moment.h"
+#include "core/time/civil.h"
 
 #define NOON_MS INT64_C(1777636800000) /* 2026-05-01T12:00:00Z */
 

@@ -1,6 +1,6 @@
 #include "check.h"
 
-#include "core/name.h"
+#include "core/check.h"
 
 static void a_name_is_text_without_control_characters(void **state)
 {

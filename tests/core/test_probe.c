@@ -1,6 +1,6 @@
 #include "check.h"
 
-#include "core/breaker/probe.h"
+#include "core/breaker/breaker.h"
 
 static struct probe_candidate job(uint32_t attempts, uint32_t max_attempts, uint64_t age_order)
 {

@@ -1,4 +1,4 @@
-#include "core/breaker/release.h"
+#include "core/breaker/breaker.h"
 
 #include "check.h"
 

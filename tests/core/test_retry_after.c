@@ -1,6 +1,6 @@
 #include "check.h"
 
-#include "core/retry/retry_after.h"
+#include "core/retry/policy.h"
 
 #include "redrive.h"
 

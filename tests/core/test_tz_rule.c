@@ -1,4 +1,4 @@
-#include "core/time/tz_rule.h"
+#include "core/time/tz.h"
 
 #include "core/time/civil.h"
 #include "zones.h"

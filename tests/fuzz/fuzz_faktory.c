@@ -10,7 +10,6 @@
 #include "base/json/json.h"
 #include "config/config.h"
 #include "server/faktory/format/job.h"
-#include "server/faktory/format/line.h"
 #include "server/faktory/format/request.h"
 
 #define LINE_MAX_BYTES 4096

@@ -4,7 +4,7 @@
 #include "config/config.h"
 #include "core/limit/limit.h"
 #include "core/retry/backoff.h"
-#include "core/retry/retry_after.h"
+#include "core/retry/policy.h"
 
 static void try_policy(struct str text)
 {

@@ -4,7 +4,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
-#include "server/listen/address_counts.h"
+#include "server/listen/endpoint.h"
 
 static struct sockaddr_storage address_of(const char *text)
 {

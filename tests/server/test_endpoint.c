@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "server/listen/endpoint.h"
-#include "server/listen/unix_socket.h"
 
 static void loopback_is_told_from_the_rest(void **state)
 {

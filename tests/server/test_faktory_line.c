@@ -1,7 +1,7 @@
 #include "check.h"
 
 #include "redrive.h"
-#include "server/faktory/format/line.h"
+#include "server/faktory/format/request.h"
 
 static int next(const char *text, struct faktory_line *line, size_t *used)
 {

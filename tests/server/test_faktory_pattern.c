@@ -2,8 +2,8 @@
 
 #include "base/json/json.h"
 #include "base/rng.h"
-#include "server/faktory/admin/match.h"
-#include "server/faktory/format/pattern.h"
+#include "server/faktory/admin/admin.h"
+#include "server/faktory/format/request.h"
 
 static bool fits(const char *pattern, struct str text)
 {

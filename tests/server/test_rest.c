@@ -9,8 +9,7 @@
 
 #include "base/err.h"
 #include "engine/report/stats.h"
-#include "server/rest/openapi.h"
-#include "server/rest/routes.h"
+#include "server/rest/private.h"
 #include "store/store.h"
 
 /* ---- A few resources of the test's own ------------------------------------------------------- */

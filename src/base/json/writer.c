@@ -1,4 +1,4 @@
-/* writer.c - commas, strings and numbers of the JSON writer. */
+/* writer.c - commas, strings and numbers of the JSON writer; copies with another layout. */
 #include "base/json/writer.h"
 
 #include <assert.h>
@@ -260,6 +260,18 @@ void json_put_raw(struct json_writer *w, struct str value)
 
 /* ---- Fields ---------------------------------------------------------------------------------- */
 
+void json_open_object(struct json_writer *w, const char *key)
+{
+    json_key(w, key);
+    json_begin_object(w);
+}
+
+void json_open_array(struct json_writer *w, const char *key)
+{
+    json_key(w, key);
+    json_begin_array(w);
+}
+
 void json_field_cstr(struct json_writer *w, const char *key, const char *value)
 {
     json_key(w, key);
@@ -288,4 +300,73 @@ void json_field_bool(struct json_writer *w, const char *key, bool value)
 {
     json_key(w, key);
     json_put_bool(w, value);
+}
+
+/* ---- Layout ---------------------------------------------------------------------------------- */
+
+/* Copies JSON token by token, with or without the white space between. */
+static bool is_space(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+static bool is_mark(char c)
+{
+    return c == '{' || c == '}' || c == '[' || c == ']' || c == ':' || c == ',';
+}
+
+/* The next token at `at`, spaces passed over: a string with its quotes, one mark, or a run of other
+ * bytes (a number, true, false, null). Empty at the end. */
+static struct str next_token(struct str text, size_t *at)
+{
+    size_t i = *at;
+    while (i < text.len && is_space(text.ptr[i]))
+        i++;
+    size_t start = i;
+    if (i < text.len && text.ptr[i] == '"') {
+        for (i++; i < text.len && text.ptr[i] != '"'; i++)
+            i += text.ptr[i] == '\\';
+        i++;
+    } else if (i < text.len && is_mark(text.ptr[i])) {
+        i++;
+    } else {
+        while (i < text.len && !is_space(text.ptr[i]) && !is_mark(text.ptr[i]))
+            i++;
+    }
+    *at = i < text.len ? i : text.len;
+    return (struct str){text.ptr + start, *at - start};
+}
+
+void json_compact(struct str text, struct buf *out)
+{
+    size_t at = 0;
+    for (struct str t = next_token(text, &at); t.len > 0; t = next_token(text, &at))
+        buf_add_str(out, t);
+}
+
+static void new_line(struct buf *out, size_t spaces)
+{
+    buf_putc(out, '\n');
+    for (size_t i = 0; i < spaces; i++)
+        buf_putc(out, ' ');
+}
+
+void json_indent(struct str text, size_t indent, struct buf *out)
+{
+    size_t at = 0, depth = 0;
+    char before = 0;
+    for (struct str t = next_token(text, &at); t.len > 0; t = next_token(text, &at)) {
+        char mark = t.ptr[0];
+        bool closes = mark == '}' || mark == ']';
+        bool after_open = before == '{' || before == '[';
+        depth -= closes;
+        /* There is nothing between the brackets of an empty container. */
+        if (before == ',' || closes != after_open)
+            new_line(out, indent + 2 * depth);
+        buf_add_str(out, t);
+        if (mark == ':')
+            buf_putc(out, ' ');
+        depth += mark == '{' || mark == '[';
+        before = mark;
+    }
 }

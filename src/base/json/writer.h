@@ -31,6 +31,9 @@ void json_end_array(struct json_writer *w);
 
 void json_key(struct json_writer *w, const char *key);
 void json_key_str(struct json_writer *w, struct str key);
+/* A key, and the beginning of its value. */
+void json_open_object(struct json_writer *w, const char *key);
+void json_open_array(struct json_writer *w, const char *key);
 
 /* Bytes that are not UTF-8 are written as U+FFFD, so that the output is always valid. */
 void json_put_string(struct json_writer *w, struct str s);
@@ -50,5 +53,20 @@ void json_field_string(struct json_writer *w, const char *key, struct str value)
 void json_field_int(struct json_writer *w, const char *key, int64_t value);
 void json_field_double(struct json_writer *w, const char *key, double value);
 void json_field_bool(struct json_writer *w, const char *key, bool value);
+
+/* ---- Layout ---------------------------------------------------------------------------------- */
+
+/* The white space of JSON, taken out or put in.
+ *
+ * Both read text that json_check has accepted and change nothing but the space between its tokens:
+ * numbers and strings stay byte for byte, the order of keys too. Failures are the buffer's.
+ */
+
+/* Appends it without any space, so on one line. */
+void json_compact(struct str text, struct buf *out);
+
+/* Appends it for people: a line for each key and item, two spaces a level, after `indent` spaces in
+ * all lines but the first. */
+void json_indent(struct str text, size_t indent, struct buf *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* map.h - a hash table from text to a pointer that the caller owns.
+/* map.h - a hash table from text to a pointer that the caller owns; counts by name.
  *
  * Keys are copied. Open addressing, at most three quarters full; the hash is seeded per table so
  * that keys from outside cannot be chosen to collide. Iteration is in no particular order and
@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/mem/arena.h"
 #include "base/text/str.h"
 
 struct map_slot {
@@ -44,5 +45,27 @@ void *map_remove(struct map *map, struct str key);
 /* A map of numbers instead of pointers, as many bits as these have; 0: there is none. */
 int map_put_number(struct map *map, struct str key, int64_t number);
 int64_t map_get_number(const struct map *map, struct str key);
+
+/* ---- Counts by name -------------------------------------------------------------------------- */
+
+struct name_count {
+    struct str name;
+    uint64_t n;
+};
+
+struct name_counts {
+    struct map map;      /* name → struct name_count, in the arena */
+    struct arena *arena; /* borrowed */
+    bool failed;         /* there was no memory for a name */
+};
+
+/* `seed` is that of the map. */
+void name_counts_init(struct name_counts *counts, struct arena *arena, uint64_t seed);
+void name_counts_release(struct name_counts *counts);
+
+void name_counts_add(struct name_counts *counts, struct str name, uint64_t n);
+
+/* All of them, the largest first, then by name; in the arena. NULL when there was no memory. */
+struct name_count *name_counts_sorted(struct name_counts *counts, size_t *ret_n);
 
 #endif

@@ -1,8 +1,9 @@
-/* thread.c - starts threads that block signals. */
+/* thread.c - starts threads that block signals, makes conditions with time-outs. */
 #include "base/os/thread.h"
 
 #include <signal.h>
 #include <stddef.h>
+#include <time.h>
 
 bool thread_start(pthread_t *ret, void *(*run)(void *arg), void *arg)
 {
@@ -16,4 +17,13 @@ bool thread_start(pthread_t *ret, void *(*run)(void *arg), void *arg)
     const int error = pthread_create(ret, NULL, run, arg);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return error == 0;
+}
+
+void thread_cond_init(pthread_cond_t *ret)
+{
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(ret, &monotonic);
+    pthread_condattr_destroy(&monotonic);
 }

@@ -18,4 +18,7 @@
  * can be started. */
 bool thread_start(pthread_t *ret, void *(*run)(void *arg), void *arg);
 
+/* A condition whose time-outs are times of clock_monotonic_ms. */
+void thread_cond_init(pthread_cond_t *ret);
+
 #endif

@@ -47,6 +47,27 @@ struct str str_trim(struct str s)
     return s;
 }
 
+int str_hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+bool str_read_hex(struct str text, uint64_t *ret)
+{
+    *ret = 0;
+    for (size_t i = 0; i < text.len; i++) {
+        const int digit = str_hex_digit(text.ptr[i]);
+        if (digit < 0)
+            return false;
+        *ret = *ret << 4 | (uint64_t)digit;
+    }
+    return text.len > 0 && text.len <= 16;
+}
+
 char *str_dup(struct str s)
 {
     char *copy = malloc(s.len + 1);

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 
 struct str {
@@ -47,6 +48,11 @@ bool str_eq_nocase(struct str a, struct str b);
 bool str_starts_with(struct str s, struct str prefix);
 bool str_contains(struct str haystack, struct str needle);
 struct str str_trim(struct str s);
+
+/* The value of a hexadecimal digit, or -1. */
+int str_hex_digit(char c);
+/* Reads 1 to 16 hexadecimal digits and nothing else; false: it is something else. */
+bool str_read_hex(struct str text, uint64_t *ret);
 
 /* Copies as a terminated string into malloc'ed memory, or NULL when there is none left. */
 char *str_dup(struct str s);

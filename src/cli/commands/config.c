@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "base/json/layout.h"
 #include "base/json/writer.h"
 #include "base/time/duration.h"
 #include "cli/frame/cli.h"

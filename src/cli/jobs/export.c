@@ -5,9 +5,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/csv/writer.h"
+#include "base/csv/csv.h"
 #include "base/err.h"
-#include "base/json/layout.h"
+#include "base/json/writer.h"
 #include "base/time/clock.h"
 #include "cli/shared/session.h"
 #include "store/job_json.h"

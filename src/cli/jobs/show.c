@@ -5,7 +5,6 @@
 
 #include "base/err.h"
 #include "base/json/json.h"
-#include "base/json/layout.h"
 #include "base/json/writer.h"
 #include "base/time/clock.h"
 #include "base/time/duration.h"

@@ -9,7 +9,7 @@
 
 #include "base/err.h"
 #include "base/time/duration.h"
-#include "core/time/moment.h"
+#include "core/time/civil.h"
 
 const char *figure_span(int64_t ms, char out[FIGURE_MAX])
 {

@@ -10,7 +10,7 @@
 #include "cli/shared/load_config.h"
 #include "config/config.h"
 #include "engine/tasks.h"
-#include "server/listen/unix_socket.h"
+#include "server/listen/endpoint.h"
 
 static int open_store(const struct session *session, const char *url, bool create,
                       struct store **ret, struct redrive_err *err)

@@ -271,6 +271,7 @@ void env_apply(struct layers *layers, const struct variables *variables)
     }
 }
 
+/* The variable of that name from the last source that has one, or NULL. */
 static const struct variable *env_find(const struct variables *variables, const char *name)
 {
     const struct variable *best = NULL;

@@ -11,7 +11,6 @@
 #include "config/load/load.h"
 #include "config/schema/bind.h"
 #include "config/schema/schema.h"
-#include "config/schema/zone.h"
 
 #define DEFAULT_PATH "redrive.yaml"
 

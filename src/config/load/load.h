@@ -7,7 +7,6 @@
 
 #include "base/mem/arena.h"
 #include "config/schema/bind.h"
-#include "config/schema/zone.h"
 
 /* What a configuration frees with itself. */
 struct config_owned {

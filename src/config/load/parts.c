@@ -6,11 +6,9 @@
 #include "base/err.h"
 #include "base/text/utf8.h"
 #include "config/load/load.h"
-#include "config/load/load.h"
 #include "config/schema/bind.h"
 #include "config/schema/schema.h"
 #include "config/schema/types.h"
-#include "config/schema/zone.h"
 #include "core/retry/policy.h"
 
 typedef void finish_fn(struct binder *b, const struct node *root, void *object);

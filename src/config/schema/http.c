@@ -2,7 +2,7 @@
 #include "config/schema/schema.h"
 
 #include "base/err.h"
-#include "base/text/base64.h"
+#include "base/text/encode.h"
 #include "config/config.h"
 #include "config/schema/bind.h"
 #include "config/schema/types.h"
@@ -83,8 +83,7 @@ static void write_secrets(const struct field *field, const void *member, struct 
     const struct config_http *http = member;
     if (http->n_secrets == 0)
         return;
-    json_key(w, field->name);
-    json_begin_array(w);
+    json_open_array(w, field->name);
     for (size_t i = 0; i < http->n_secrets; i++)
         json_put_cstr(w, http->secrets[i].shown);
     json_end_array(w);
@@ -180,8 +179,7 @@ static void write_headers(const struct field *field, const void *member, struct 
     const struct config_http *http = member;
     if (http->n_headers == 0)
         return;
-    json_key(w, field->name);
-    json_begin_object(w);
+    json_open_object(w, field->name);
     for (size_t i = 0; i < http->n_headers; i++)
         json_field_cstr(w, http->headers[i].name, http->headers[i].shown);
     json_end_object(w);
@@ -223,8 +221,7 @@ static void write_http(const struct field *field, const void *member, struct jso
         TYPE_URL.write(field, &http->url, w);
         return;
     }
-    json_key(w, field->name);
-    json_begin_object(w);
+    json_open_object(w, field->name);
     table_write(&TABLE_HTTP, http, w);
     json_end_object(w);
 }

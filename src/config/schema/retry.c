@@ -102,20 +102,22 @@ static const char *const STRATEGIES[] = {
 };
 
 /* A profile given by a flag overrides the keys of the file that it covers. */
-static const char *const SCHEDULE[] = {"strategy",
-                                       "initial_delay",
-                                       "max_delay",
-                                       "min_delay",
-                                       "multiplier",
-                                       "backoff_factor",
-                                       "exponent",
-                                       "jitter",
-                                       "max_retries",
-                                       "max_attempts",
-                                       "delays",
-                                       "total_timeout",
-                                       "base_backoff_minutes",
-                                       NULL};
+static const char *const SCHEDULE[] = {
+    "strategy",
+    "initial_delay",
+    "max_delay",
+    "min_delay",
+    "multiplier",
+    "backoff_factor",
+    "exponent",
+    "jitter",
+    "max_retries",
+    "max_attempts",
+    "delays",
+    "total_timeout",
+    "base_backoff_minutes",
+    NULL,
+};
 static const char *const DOUBLING[] = {"strategy", "multiplier",    "max_delay", "jitter",
                                        "delays",   "total_timeout", NULL};
 /* A strategy given by a flag overrides a list of the file. */
@@ -284,12 +286,10 @@ static void write_rules(const struct field *field, const void *member, struct js
         if (!policy->on[class_])
             continue;
         if (!any) {
-            json_key(w, field->name);
-            json_begin_object(w);
+            json_open_object(w, field->name);
         }
         any = true;
-        json_key(w, vocabulary_word(VOCABULARY_CLASS, class_));
-        json_begin_object(w);
+        json_open_object(w, vocabulary_word(VOCABULARY_CLASS, class_));
         table_write(&TABLE_CLASS_RULE, policy->on[class_], w);
         json_end_object(w);
     }

@@ -1,8 +1,8 @@
 /* schema.h - the keys of the configuration, as data.
  *
  * Each struct of config.h has a table with a row for each of its keys. From these tables alone come
- * the binding of files (schema/bind.h), the names of variables and flags (load/keys.h), the nearest
- * name for a misspelt key, the dump of what is in force (config_write) and the reference in
+ * the binding of files (schema/bind.h), the names of variables and flags (load/layers.h), the
+ * nearest name for a misspelt key, the dump of what is in force (config_write) and the reference in
  * docs/configuration.md, which a test holds against them. A new key needs a member and a row.
  */
 #ifndef CONFIG_SCHEMA_SCHEMA_H

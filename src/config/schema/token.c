@@ -7,17 +7,6 @@
 
 /* ---- Kinds of values ------------------------------------------------------------------------- */
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
-
 static bool parse_hash(struct str text, uint8_t hash[CONFIG_TOKEN_HASH_BYTES])
 {
     static const struct str PREFIX = {"sha256:", 7};
@@ -25,7 +14,7 @@ static bool parse_hash(struct str text, uint8_t hash[CONFIG_TOKEN_HASH_BYTES])
         return false;
     const char *p = text.ptr + PREFIX.len;
     for (size_t i = 0; i < CONFIG_TOKEN_HASH_BYTES; i++, p += 2) {
-        int high = hex_digit(p[0]), low = hex_digit(p[1]);
+        int high = str_hex_digit(p[0]), low = str_hex_digit(p[1]);
         if (high < 0 || low < 0)
             return false;
         hash[i] = (uint8_t)(high << 4 | low);
@@ -59,6 +48,14 @@ static const struct field_type TYPE_HASH = {
 static const char *const SCOPES[] = {"enqueue", "work", "read", "admin"};
 #define N_SCOPES (sizeof SCOPES / sizeof SCOPES[0])
 
+const char *config_scope_name(enum config_scope scope)
+{
+    for (size_t i = 0; i < N_SCOPES; i++)
+        if (scope == 1u << i)
+            return SCOPES[i];
+    return "";
+}
+
 static void bind_scope(struct binder *b, const struct field *field, const struct node *node,
                        uint32_t *scopes)
 {
@@ -91,8 +88,7 @@ static void bind_scopes(struct binder *b, const struct field *field, const struc
 
 static void write_scopes(const struct field *field, const void *member, struct json_writer *w)
 {
-    json_key(w, field->name);
-    json_begin_array(w);
+    json_open_array(w, field->name);
     for (size_t i = 0; i < N_SCOPES; i++)
         if (*(const uint32_t *)member >> i & 1)
             json_put_cstr(w, SCOPES[i]);

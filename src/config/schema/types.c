@@ -9,7 +9,7 @@
 #include "base/text/suggest.h"
 #include "base/time/duration.h"
 #include "config/schema/bind.h"
-#include "core/name.h"
+#include "core/check.h"
 
 #define DIGITS_OF(number) #number
 #define DIGITS(number)    DIGITS_OF(number)
@@ -349,8 +349,7 @@ static void write_strings(const struct field *field, const void *member, struct 
     const struct config_strings *strings = member;
     if (strings->n == 0)
         return;
-    json_key(w, field->name);
-    json_begin_array(w);
+    json_open_array(w, field->name);
     for (size_t i = 0; i < strings->n; i++)
         json_put_cstr(w, strings->items[i]);
     json_end_array(w);
@@ -369,8 +368,7 @@ void type_table_bind(struct binder *b, const struct field *field, const struct n
 
 void type_table_write(const struct field *field, const void *member, struct json_writer *w)
 {
-    json_key(w, field->name);
-    json_begin_object(w);
+    json_open_object(w, field->name);
     table_write(field->table, member, w);
     json_end_object(w);
 }
@@ -423,8 +421,7 @@ static void bind_list(struct binder *b, const struct field *field, const struct 
 static void write_list(const struct field *field, const void *member, struct json_writer *w)
 {
     const char *element = *(const char *const *)member;
-    json_key(w, field->name);
-    json_begin_array(w);
+    json_open_array(w, field->name);
     for (size_t n = count_of(field, member); n > 0; n--) {
         json_begin_object(w);
         table_write(field->table, element, w);
@@ -462,11 +459,9 @@ static void bind_map(struct binder *b, const struct field *field, const struct n
 static void write_map(const struct field *field, const void *member, struct json_writer *w)
 {
     const char *element = *(const char *const *)member;
-    json_key(w, field->name);
-    json_begin_object(w);
+    json_open_object(w, field->name);
     for (size_t n = count_of(field, member); n > 0; n--) {
-        json_key(w, *(const char *const *)(const void *)element);
-        json_begin_object(w);
+        json_open_object(w, *(const char *const *)(const void *)element);
         table_write(field->table, element, w);
         json_end_object(w);
         element += field->table->size;

@@ -143,8 +143,7 @@ static void write_jitter(const struct field *field, const void *member, struct j
         json_field_cstr(w, field->name, redrive_jitter_name(jitter->mode));
         return;
     }
-    json_key(w, field->name);
-    json_begin_object(w);
+    json_open_object(w, field->name);
     json_field_cstr(w, "mode", redrive_jitter_name(jitter->mode));
     if (jitter->mode == REDRIVE_JITTER_ADD)
         json_field_double(w, "min", jitter->min);
@@ -195,8 +194,7 @@ static void write_delays(const struct field *field, const void *member, struct j
     char text[DURATION_TEXT_MAX];
     if (backoff->strategy != REDRIVE_STRATEGY_DELAYS)
         return;
-    json_key(w, field->name);
-    json_begin_array(w);
+    json_open_array(w, field->name);
     for (size_t i = 0; i < backoff->n_delays; i++)
         json_put_cstr(w, duration_format(backoff->delays_ms[i], text));
     json_end_array(w);
@@ -304,8 +302,7 @@ static void write_match(const struct field *field, const void *member, struct js
         json_field_cstr(w, field->name, ALL);
         return;
     }
-    json_key(w, field->name);
-    json_begin_array(w);
+    json_open_array(w, field->name);
     for (int class_ = 0; class_ < REDRIVE_CLASS_COUNT; class_++)
         if (match->classes >> class_ & 1)
             json_put_cstr(w, vocabulary_word(VOCABULARY_CLASS, class_));

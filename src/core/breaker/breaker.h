@@ -28,6 +28,7 @@
 #ifndef CORE_BREAKER_BREAKER_H
 #define CORE_BREAKER_BREAKER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/breaker/window.h"
@@ -128,5 +129,80 @@ void breaker_simulate_failure(struct breaker *b, const struct redrive_breaker_co
 /* Everything a person may ask, but for name and parked, which the owner knows. */
 void breaker_status(const struct breaker *b, const struct redrive_breaker_config *config,
                     int64_t now_ms, struct redrive_breaker_status *ret);
+
+/* ---- Releasing parked jobs ------------------------------------------------------------------- */
+
+/* How fast parked jobs are let go after a breaker has closed.
+ *
+ * A service that has just come back falls over again if everything that waited runs at once. So
+ * the pace starts at release_rate jobs/s, grows by release_growth with each whole second without
+ * a counted failure, and is halved by a failure (never below one job a second). Growth is
+ * additive on purpose: doubling overshoots by as much as it has gained.
+ */
+
+struct release {
+    double rate;       /* jobs/s */
+    double credit;     /* jobs that may go now; at most one second's worth, or two */
+    int64_t credit_ms; /* up to when credit has been given */
+    int64_t grown_ms;  /* up to when growth has been given */
+};
+
+/* The breaker has closed. */
+void release_start(struct release *r, const struct redrive_breaker_config *config, int64_t now_ms);
+
+/* How many of `waiting` may go now; they are taken as gone. */
+uint32_t release_take(struct release *r, const struct redrive_breaker_config *config,
+                      int64_t now_ms, uint32_t waiting);
+
+/* A counted failure while jobs are being let go. */
+void release_failed(struct release *r, const struct redrive_breaker_config *config, int64_t now_ms);
+
+/* When the next one may go. */
+int64_t release_next_ms(const struct release *r);
+
+/* ---- Which job is the next probe ------------------------------------------------------------- */
+
+/* Which of the waiting jobs is sent ahead to see whether a service is back.
+ *
+ * A parked job uses no attempt, but a probe is a real run: when it fails, its job has one attempt
+ * less. If the oldest job were sent each time, an outage of eight recovery times would kill a job
+ * that has eight attempts, while thousands beside it have used none. So the job with the most
+ * attempts left goes, the oldest of these first: failed probes spread over all that wait, and a
+ * job dies of them only when every other one is as close to its end.
+ *
+ * Jobs may be to blame themselves: a run of bad ones in front of the good ones would be probed to
+ * its last job before the first good one is, at one recovery time each. So after a probe that has
+ * failed the next one comes from the other end: among those with the most attempts left the oldest
+ * and the newest go in turn. Whichever end the good ones are at, the second probe reaches one; and
+ * whatever order is taken, a job is not sent twice before all others have been once.
+ */
+
+struct probe_candidate {
+    uint32_t attempts; /* used in this epoch */
+    uint32_t max_attempts;
+    uint64_t age_order; /* the lower, the older; see probe_age */
+};
+
+/* The age order of the nth job: turned round where the newest goes first. */
+static inline uint64_t probe_age(uint64_t n, bool takes_newest)
+{
+    return takes_newest ? UINT64_MAX - n : n;
+}
+
+/* Whether the newest is to be sent rather than the oldest, of those with the most attempts left,
+ * after so many recoveries in a row have failed. */
+static inline bool probe_takes_newest(uint32_t failed_recoveries)
+{
+    return failed_recoveries % 2 == 1;
+}
+
+/* Whether `a` is to be sent rather than `b`: a strict order, so that the best of any number can
+ * be found in one walk or kept in an index. */
+static inline bool probe_precedes(struct probe_candidate a, struct probe_candidate b)
+{
+    int64_t left_a = (int64_t)a.max_attempts - a.attempts;
+    int64_t left_b = (int64_t)b.max_attempts - b.attempts;
+    return left_a != left_b ? left_a > left_b : a.age_order < b.age_order;
+}
 
 #endif

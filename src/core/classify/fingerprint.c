@@ -1,6 +1,8 @@
 /* fingerprint.c - the normal form of a message, and its hash. */
 #include "core/classify/fingerprint.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/vocabulary.h"
@@ -213,4 +215,16 @@ uint64_t fingerprint(struct str error_type, enum redrive_class class_, struct st
     hash = fnv1a(hash, name, strlen(name) + 1);
     hash = fnv1a(hash, form, len);
     return hash ? hash : 1;
+}
+
+const char *fingerprint_text(uint64_t fingerprint_, char out[FINGERPRINT_TEXT_MAX])
+{
+    (void)snprintf(out, FINGERPRINT_TEXT_MAX, "%016" PRIx64, fingerprint_);
+    return out;
+}
+
+bool fingerprint_parse(struct str text, uint64_t *ret)
+{
+    *ret = 0;
+    return text.len == FINGERPRINT_TEXT_MAX - 1 && str_read_hex(text, ret) && *ret != 0;
 }

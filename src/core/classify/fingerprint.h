@@ -51,4 +51,10 @@ uint64_t fingerprint(struct str error_type, enum redrive_class class_, struct st
 /* The normal form of a message, into `out`, not terminated; returns its length. */
 size_t fingerprint_form(struct str message, char out[FINGERPRINT_FORM_MAX]);
 
+/* As text: 16 hexadecimal digits. */
+#define FINGERPRINT_TEXT_MAX 17
+const char *fingerprint_text(uint64_t fingerprint, char out[FINGERPRINT_TEXT_MAX]);
+/* The other way round; false: it is none. No error has the fingerprint 0. */
+bool fingerprint_parse(struct str text, uint64_t *ret);
+
 #endif

@@ -6,7 +6,9 @@
 #ifndef CORE_RETRY_POLICY_H
 #define CORE_RETRY_POLICY_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/text/str.h"
 #include "redrive.h"
@@ -45,5 +47,12 @@ const struct redrive_backoff *policy_backoff(const struct redrive_policy *policy
 /* Whether a list names the class, or one of the types of the failure. */
 bool policy_matches(const struct redrive_match *match, enum redrive_class class_,
                     const struct redrive_failure *failure);
+
+/* ---- Retry-After ----------------------------------------------------------------------------- */
+
+/* How long to wait from now on; false for anything that RFC 9110 does not allow. Dates are read in
+ * all three forms that it asks a recipient to read; one in the past gives 0. Seconds beyond a
+ * hundred years are taken as that. */
+bool retry_after_parse(struct str value, int64_t now_ms, int64_t *ret_ms);
 
 #endif

@@ -1,5 +1,5 @@
 /* retry_after.c - parses the Retry-After header. */
-#include "core/retry/retry_after.h"
+#include "core/retry/policy.h"
 
 #include "core/time/civil.h"
 #include "redrive.h"

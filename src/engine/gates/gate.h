@@ -42,7 +42,6 @@
 #include "base/mem/map.h"
 #include "base/text/buf.h"
 #include "core/breaker/breaker.h"
-#include "core/breaker/release.h"
 #include "core/limit/limit.h"
 #include "store/store.h"
 

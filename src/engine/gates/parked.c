@@ -1,7 +1,7 @@
 /* parked.c - how parked jobs come back to the queue. */
 #include "engine/gates/gates.h"
 
-#include "core/breaker/probe.h"
+#include "core/breaker/breaker.h"
 #include "engine/rows.h"
 #include "engine/state.h"
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "base/err.h"
-#include "core/name.h"
+#include "core/check.h"
 #include "engine/gates/gates.h"
 #include "engine/rows.h"
 #include "engine/state.h"

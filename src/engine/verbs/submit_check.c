@@ -3,7 +3,7 @@
 
 #include "base/err.h"
 #include "base/json/json.h"
-#include "core/name.h"
+#include "core/check.h"
 #include "core/retry/policy.h"
 
 #define PRIORITY_MAX 100

@@ -20,12 +20,11 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "base/id.h"
+#include "base/rng.h"
 #include "base/mem/list.h"
 #include "base/mem/map.h"
 #include "core/breaker/breaker.h"
 #include "core/breaker/health.h"
-#include "core/breaker/release.h"
 #include "core/classify/classify.h"
 #include "core/decide.h"
 #include "core/quantile.h"

@@ -13,7 +13,7 @@
 #include "base/err.h"
 #include "base/rng.h"
 #include "base/text/str.h"
-#include "core/breaker/probe.h"
+#include "core/breaker/breaker.h"
 
 static struct redrive_run *run_of(struct list *link)
 {

@@ -8,11 +8,11 @@
 
 #include "base/err.h"
 #include "base/sha256.h"
-#include "base/text/base64.h"
+#include "base/text/encode.h"
 #include "base/text/buf.h"
 #include "base/time/clock.h"
 #include "config/config.h"
-#include "core/retry/retry_after.h"
+#include "core/retry/policy.h"
 #include "run/http/multi.h"
 #include "run/http/url.h"
 

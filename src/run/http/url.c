@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 #include "base/json/json.h"
-#include "base/text/percent.h"
+#include "base/text/encode.h"
 
 #define VALUE_MAX_BYTES 2048
 

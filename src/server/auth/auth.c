@@ -1,15 +1,72 @@
-/* auth.c - compares tokens; without tokens, looks where a request comes from. */
+/* auth.c - compares tokens or looks where a request comes from, reads and writes the cookie of a
+ * login, and logs what administrators did. */
 #include "server/auth/auth.h"
 
 #include <arpa/inet.h>
 #include <assert.h>
 
 #include "base/sha256.h"
+#include "base/text/encode.h"
+#include "base/time/clock.h"
 #include "engine/engine.h"
-#include "server/auth/session.h"
 
 #define ALL_SCOPES \
     (CONFIG_SCOPE_ENQUEUE | CONFIG_SCOPE_WORK | CONFIG_SCOPE_READ | CONFIG_SCOPE_ADMIN)
+
+/* ---- The cookie that comes ------------------------------------------------------------------- */
+
+/* The value of a cookie in a header like `a=1; b=2`. */
+static struct str find_cookie(struct str header, struct str name)
+{
+    while (header.len > 0) {
+        const char *end = memchr(header.ptr, ';', header.len);
+        const size_t len = end ? (size_t)(end - header.ptr) : header.len;
+        const struct str pair = str_trim((struct str){header.ptr, len});
+        if (pair.len > name.len && pair.ptr[name.len] == '=' && str_starts_with(pair, name))
+            return (struct str){pair.ptr + name.len + 1, pair.len - name.len - 1};
+        header.ptr += len + (end != NULL);
+        header.len -= len + (end != NULL);
+    }
+    return (struct str){NULL, 0};
+}
+
+/* The token of the request's cookie, in `out`; {NULL, 0}: it has none, or one that is none. */
+static struct str session_token(const struct http_request *request, uint8_t out[SESSION_TOKEN_MAX])
+{
+    const struct str value = find_cookie(http_header(request, "Cookie"), STR(SESSION_COOKIE));
+    const ptrdiff_t len = value.len > 0 ? base64_decode(value, out, SESSION_TOKEN_MAX) : -1;
+    return len > 0 ? (struct str){(const char *)out, (size_t)len} : (struct str){NULL, 0};
+}
+
+/* ---- Which page sent it ---------------------------------------------------------------------- */
+
+/* Whether an Origin is that of the Host, if there is one: with either scheme, since a proxy may end
+ * TLS. */
+static bool session_is_origin_of(struct str origin, struct str host)
+{
+    static const struct str SCHEMES[] = {{"http://", 7}, {"https://", 8}};
+    for (size_t i = 0; i < 2 && host.len > 0; i++)
+        if (str_starts_with(origin, SCHEMES[i]) &&
+            str_eq_nocase((struct str){origin.ptr + SCHEMES[i].len, origin.len - SCHEMES[i].len},
+                          host))
+            return true;
+    return false;
+}
+
+/* Whether a page of this server had the browser send it, as far as the headers say. */
+static bool session_is_own_page(const struct http_request *request)
+{
+    const enum http_method method = http_method(request);
+    const bool only_reads = method == HTTP_GET || method == HTTP_HEAD;
+    const struct str site = http_header(request, "Sec-Fetch-Site");
+    const struct str origin = http_header(request, "Origin");
+    if (site.ptr)
+        return str_eq_nocase(site, STR("same-origin")) ||
+               (only_reads && str_eq_nocase(site, STR("none")));
+    if (origin.ptr)
+        return session_is_origin_of(origin, http_header(request, "Host"));
+    return only_reads;
+}
 
 /* ---- With tokens ----------------------------------------------------------------------------- */
 
@@ -140,13 +197,51 @@ bool auth_still_holds(const struct config *in_force, const struct principal *pri
     return false;
 }
 
-const char *auth_scope_name(enum config_scope scope)
+/* Reads and writes the cookie of a login. */
+#define LASTS_S "43200"
+
+/* ---- The cookie that goes -------------------------------------------------------------------- */
+
+/* Behind a proxy that ends TLS the browser uses TLS as well. */
+static bool is_secure(const struct http_request *request)
 {
-    switch (scope) {
-    case CONFIG_SCOPE_ENQUEUE: return "enqueue";
-    case CONFIG_SCOPE_WORK: return "work";
-    case CONFIG_SCOPE_READ: return "read";
-    case CONFIG_SCOPE_ADMIN: return "admin";
-    }
-    return "";
+    return http_is_tls(request) ||
+           str_eq_nocase(http_header(request, "X-Forwarded-Proto"), STR("https"));
+}
+
+const char *session_cookie(struct http_request *request, struct str token)
+{
+    char text[BASE64_TEXT_SIZE(SESSION_TOKEN_MAX)] = "";
+    if (token.len > SESSION_TOKEN_MAX)
+        return NULL;
+    if (token.len > 0)
+        base64_encode(token.ptr, token.len, text);
+    return arena_printf(http_arena(request),
+                        SESSION_COOKIE "=%s; Path=/; Max-Age=%s; HttpOnly; SameSite=Strict%s", text,
+                        token.len > 0 ? LASTS_S : "0", is_secure(request) ? "; Secure" : "");
+}
+
+/* ---- The audit log --------------------------------------------------------------------------- */
+
+#define REFUSAL_EVERY_MS 1000
+
+void audit_action(const struct log *log, const struct audit *what, const char *result)
+{
+    log_event(log, LOG_LEVEL_INFO, clock_wall_ms(), "admin_action",
+              LOG_S("interface", what->interface), LOG_S("token", what->token ? what->token : ""),
+              LOG_STR("tenant", what->tenant), LOG_S("client", what->client),
+              LOG_S("action", what->action), LOG_STR("target", what->target),
+              LOG_S("result", result));
+}
+
+void audit_refusal(const struct log *log, struct log_pace *pace, const struct audit *what,
+                   const char *why)
+{
+    int64_t held_back;
+    if (!log_pace_allows(pace, clock_monotonic_ms(), REFUSAL_EVERY_MS, &held_back))
+        return;
+    log_event(log, LOG_LEVEL_WARNING, clock_wall_ms(), "access_refused",
+              LOG_S("interface", what->interface), LOG_S("token", what->token ? what->token : ""),
+              LOG_S("client", what->client), LOG_S("action", what->action), LOG_S("error", why),
+              LOG_I("more", held_back));
 }

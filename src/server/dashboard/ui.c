@@ -2,7 +2,7 @@
 #include "server/dashboard/ui.h"
 
 #include "base/err.h"
-#include "server/http/problem.h"
+#include "server/http/server.h"
 
 #define PREFIX "/ui/"
 
@@ -92,14 +92,8 @@ static void refuse_asset(struct http_request *request, int status, int code, con
 {
     static const struct http_header ALLOW[] = {{"Allow", "GET, HEAD"}};
     struct redrive_err err;
-    struct buf body;
-    struct json_writer w;
     err_set(&err, code, "%s", why);
-    buf_init(&body, 4096);
-    json_writer_init(&w, &body);
-    problem_write(&w, status, &err, NULL);
-    http_reply(request, status, PROBLEM_CONTENT_TYPE, buf_str(&body), ALLOW, status == 405);
-    buf_release(&body);
+    http_reply_problem(request, status, &err, ALLOW, status == 405);
 }
 
 static void redirect(struct http_request *request)

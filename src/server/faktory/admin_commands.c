@@ -8,7 +8,7 @@
 
 #include "base/time/clock.h"
 #include "server/faktory/admin/admin.h"
-#include "server/faktory/format/line.h"
+#include "server/faktory/format/request.h"
 
 #define NAMES_MAX 100
 

@@ -11,7 +11,7 @@
 #include "engine/verbs/claim.h"
 #include "engine/verbs/settle.h"
 #include "server/faktory/format/job.h"
-#include "server/faktory/format/line.h"
+#include "server/faktory/format/request.h"
 
 #define QUEUES_MAX 100
 #define RUN_MAX    64
@@ -160,14 +160,15 @@ static int64_t now_ms(const struct faktory_server *server)
     return (int64_t)uv_now(server->options.loop);
 }
 
+static void on_timer(uv_timer_t *timer);
+
 static void start_timer(struct faktory_server *server)
 {
     if (list_empty(&server->fetches) || uv_is_active((const uv_handle_t *)&server->fetch_timer))
         return;
     const struct fetch_call *first = LIST_ENTRY(server->fetches.next, struct fetch_call, wait_link);
     int64_t in_ms = first->deadline_ms - now_ms(server);
-    (void)uv_timer_start(&server->fetch_timer, faktory_fetch_on_timer,
-                         in_ms > 0 ? (uint64_t)in_ms : 0, 0);
+    (void)uv_timer_start(&server->fetch_timer, on_timer, in_ms > 0 ? (uint64_t)in_ms : 0, 0);
 }
 
 /* All of them wait for the same time, so that the last to come is nearly always the last to go. */
@@ -205,7 +206,7 @@ static void wait_for_jobs(struct fetch_call *f)
     start_timer(server);
 }
 
-void faktory_fetch_on_timer(uv_timer_t *timer)
+static void on_timer(uv_timer_t *timer)
 {
     struct faktory_server *server = timer->data;
     LIST_FOREACH (&server->fetches, link) {

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "base/sha256.h"
 #include "base/os/file.h"
+#include "base/sha256.h"
 #include "config/document/dotenv.h"
 #include "engine/engine.h"
 #include "server/faktory/format/request.h"

@@ -16,15 +16,15 @@
 #include "base/mem/list.h"
 #include "base/mem/map.h"
 #include "base/rng.h"
-#include "base/os/log_pace.h"
+#include "base/os/log.h"
 #include "base/text/buf.h"
-#include "core/name.h"
+#include "core/check.h"
 #include "engine/op.h"
 #include "server/faktory/format/request.h"
 #include "server/faktory/passwords.h"
 #include "server/faktory/server.h"
 #include "server/faktory/tls.h"
-#include "server/listen/address_counts.h"
+#include "server/listen/endpoint.h"
 #include "store/job.h"
 
 /* How much a connection may have under way: commands count 1, a FETCH counts more, because a line
@@ -211,51 +211,6 @@ void faktory_server_handle_closed(uv_handle_t *handle);
 void faktory_server_settle_down(struct faktory_server *server);
 /* A key of several parts for the server's maps, in its `text`. */
 struct str faktory_key(struct faktory_server *server, struct str a, struct str b);
-
-/* ---- faktory/access.c ------------------------------------------------------------------------ */
-
-/* The server's copy of a tenant's name, kept as long as the server; {NULL, 0} without memory. */
-struct str faktory_tenant(struct faktory_server *server, const char *name);
-void faktory_tenants_release(struct faktory_server *server);
-/* Accepts the client by this password of `set`, or (NULL) without one. */
-void faktory_conn_let_in(struct faktory_conn *conn, struct faktory_passwords *set,
-                         const struct faktory_password *password);
-/* Whether the client may do what needs the scope; otherwise it has its answer, and the log a line.
- */
-bool faktory_conn_may(struct faktory_conn *conn, enum config_scope scope, struct str verb);
-/* Logs that a client was refused. */
-void faktory_audit_refusal(struct faktory_conn *conn, struct str verb, const char *why);
-
-/* ---- faktory/accept.c ------------------------------------------------------------------------ */
-
-void faktory_conn_accept(struct faktory_server *server);
-
-/* ---- faktory/input.c ------------------------------------------------------------------------- */
-
-/* Takes bytes that have come; ends a connection if the budget is used up. */
-void faktory_input_append(struct faktory_conn *conn, const char *bytes, size_t n);
-/* Ends the connection with this error, and drops what it has sent of a command. Not while a line
- * is being looked at. */
-void faktory_input_refuse(struct faktory_conn *conn, const char *why);
-/* More than half of the budget is used. */
-bool faktory_input_is_scarce(const struct faktory_server *server);
-void faktory_block_unref(struct faktory_block *block);
-
-/* ---- faktory/conn.c -------------------------------------------------------------------------- */
-
-/* To be looked at before the loop waits again. */
-void faktory_conn_touch(struct faktory_conn *conn);
-/* Takes finished calls, reads on, sends; may free it. */
-void faktory_conn_advance(struct faktory_conn *conn);
-void faktory_conn_end(struct faktory_conn *conn);
-void faktory_conn_close(struct faktory_conn *conn);
-/* Time-outs. */
-void faktory_conn_check(struct faktory_conn *conn, int64_t now_ms);
-/* Takes the first line. */
-void faktory_conn_hello(struct faktory_conn *conn, struct str verb, struct str args);
-
-/* ---- faktory/call.c -------------------------------------------------------------------------- */
-
 /* A zeroed struct of `size` bytes that begins with a struct faktory_call, at the end of the
  * connection's; NULL without memory. */
 void *faktory_call_new(struct faktory_conn *conn, const struct faktory_call_kind *kind,
@@ -273,6 +228,28 @@ struct buf *faktory_conn_reply(struct faktory_conn *conn);
 /* Takes it out of its connection's list. */
 void faktory_call_free(struct faktory_call *call);
 
+/* ---- faktory/access.c ------------------------------------------------------------------------ */
+
+void faktory_tenants_release(struct faktory_server *server);
+/* Whether the client may do what needs the scope; otherwise it has its answer, and the log a line.
+ */
+bool faktory_conn_may(struct faktory_conn *conn, enum config_scope scope, struct str verb);
+void faktory_conn_accept(struct faktory_server *server);
+
+/* ---- faktory/conn.c -------------------------------------------------------------------------- */
+
+void faktory_block_unref(struct faktory_block *block);
+/* To be looked at before the loop waits again. */
+void faktory_conn_touch(struct faktory_conn *conn);
+/* Takes finished calls, reads on, sends; may free it. */
+void faktory_conn_advance(struct faktory_conn *conn);
+void faktory_conn_end(struct faktory_conn *conn);
+void faktory_conn_close(struct faktory_conn *conn);
+/* Time-outs. */
+void faktory_conn_check(struct faktory_conn *conn, int64_t now_ms);
+/* Takes the first line. */
+void faktory_conn_hello(struct faktory_conn *conn, struct str verb, struct str args);
+
 /* ---- The commands ---------------------------------------------------------------------------- */
 
 struct faktory_line;
@@ -281,8 +258,6 @@ void faktory_verb(struct faktory_conn *conn, const struct faktory_line *line);
 /* Each takes its arguments, and answers in its turn. */
 void faktory_push(struct faktory_conn *conn, struct str args);
 void faktory_push_bulk(struct faktory_conn *conn, struct str args);
-void faktory_ack(struct faktory_conn *conn, struct str args);
-void faktory_fail(struct faktory_conn *conn, struct str args);
 void faktory_fetch(struct faktory_conn *conn, struct str args);
 void faktory_info(struct faktory_conn *conn, struct str args);
 void faktory_flush(struct faktory_conn *conn, struct str args);
@@ -294,22 +269,11 @@ void faktory_put_failure(struct buf *out, const struct redrive_err *err);
 /* Space for one more in an array that doubles; false without memory. */
 bool faktory_make_room(void **items, size_t n, size_t *capacity, size_t size);
 
-/* ---- faktory/drain.c ------------------------------------------------------------------------- */
+/* ---- faktory/worker.c ------------------------------------------------------------------------ */
 
-/* A worker has left. */
-void faktory_drain_look(struct faktory_server *server);
 /* What BEAT answers the worker: its own state or the server's, whichever is further. */
 enum faktory_state faktory_drain_state(const struct faktory_server *server,
                                        struct faktory_worker *worker);
-
-/* ---- faktory/fetch.c ------------------------------------------------------------------------- */
-
-/* Those that wait are asked for again. */
-void faktory_fetch_wake(struct faktory_server *server);
-void faktory_fetch_on_timer(uv_timer_t *timer);
-
-/* ---- faktory/leases.c ------------------------------------------------------------------------ */
-
 /* Keeps the lease of a job that is handed out. */
 void faktory_held_add(struct faktory_server *server, const struct job *job);
 /* What is known of a job that was handed out here: true and the lease, once. Otherwise the store
@@ -317,11 +281,6 @@ void faktory_held_add(struct faktory_server *server, const struct job *job);
 bool faktory_held_take(struct faktory_server *server, struct str tenant, struct str jid,
                        struct str worker, int64_t *ret_seq, uint64_t *ret_token);
 void faktory_held_release(struct faktory_server *server);
-
-/* ---- faktory/worker.c ------------------------------------------------------------------------ */
-
-/* What the worker with this wid is called in leases. */
-void faktory_name_worker(char out[FAKTORY_WORKER_NAME], struct str wid);
 /* The worker, which has one connection more; NULL without memory. */
 struct faktory_worker *faktory_worker_enter(struct faktory_server *server, struct str tenant,
                                             struct str wid);
@@ -337,5 +296,10 @@ void faktory_workers_reap(struct faktory_server *server, int64_t now_ms);
 enum faktory_state faktory_state_of(const struct faktory_conn *conn);
 /* By which name the connection claims and settles. */
 struct str faktory_worker_name(const struct faktory_conn *conn);
+
+/* ---- faktory/fetch.c ------------------------------------------------------------------------- */
+
+/* Those that wait are asked for again. */
+void faktory_fetch_wake(struct faktory_server *server);
 
 #endif

@@ -7,7 +7,7 @@
 #include "base/time/clock.h"
 #include "engine/verbs/submit.h"
 #include "server/faktory/format/job.h"
-#include "server/faktory/format/line.h"
+#include "server/faktory/format/request.h"
 
 /* Of one PUSHB. A thousand is what Faktory recommends. */
 #define BULK_MAX 20000

@@ -1,4 +1,4 @@
-/* worker.c - workers by wid: their connections, beats and states. */
+/* worker.c - workers by wid: connections, beats, states, the drain, and the leases of jobs. */
 #include "server/faktory/private.h"
 
 #include <stdio.h>
@@ -6,6 +6,56 @@
 
 #include "base/time/clock.h"
 #include "server/remote_workers.h"
+
+/* ---- Draining -------------------------------------------------------------------------------- */
+
+/* Workers are asked to exit, and may settle until then.
+ *
+ * BEAT answers `quiet` first and `terminate` the next time. The server has drained when no worker
+ * is connected any more, or when the time is over.
+ */
+
+/* On the loop, never within the call of one that asks. */
+static void on_drained(uv_timer_t *timer)
+{
+    struct faktory_server *server = timer->data;
+    void (*drained)(void *ctx) = server->drained;
+    server->drained = NULL;
+    if (drained)
+        drained(server->drained_ctx);
+}
+
+void faktory_server_drain(struct faktory_server *server, int64_t grace_ms,
+                          void (*drained)(void *ctx), void *ctx)
+{
+    faktory_server_quiet(server);
+    server->is_draining = true;
+    server->drained = drained;
+    server->drained_ctx = ctx;
+    const bool waits = grace_ms > 0 && !list_empty(&server->worker_list);
+    (void)uv_timer_start(&server->drain_timer, on_drained, waits ? (uint64_t)grace_ms : 0, 0);
+}
+
+/* A worker has left. */
+static void faktory_drain_look(struct faktory_server *server)
+{
+    if (server->drained && list_empty(&server->worker_list) && !server->is_closing_handles)
+        (void)uv_timer_start(&server->drain_timer, on_drained, 0, 0);
+}
+
+enum faktory_state faktory_drain_state(const struct faktory_server *server,
+                                       struct faktory_worker *worker)
+{
+    enum faktory_state state = worker->state > server->state ? worker->state : server->state;
+    if (!server->is_draining || state != FAKTORY_QUIET)
+        return state;
+    if (worker->has_heard_quiet)
+        return FAKTORY_TERMINATE;
+    worker->has_heard_quiet = true;
+    return FAKTORY_QUIET;
+}
+
+/* ---- Workers --------------------------------------------------------------------------------- */
 
 /* The clock of jobs and of workers' rows. */
 static int64_t jobs_now_ms(const struct faktory_server *server)
@@ -19,7 +69,8 @@ struct faktory_worker *faktory_worker_find(struct faktory_server *server, struct
     return map_get(&server->workers, faktory_key(server, tenant, wid));
 }
 
-void faktory_name_worker(char out[FAKTORY_WORKER_NAME], struct str wid)
+/* What the worker with this wid is called in leases. */
+static void faktory_name_worker(char out[FAKTORY_WORKER_NAME], struct str wid)
 {
     (void)snprintf(out, FAKTORY_WORKER_NAME, NAME_FAKTORY_WORKER "%.*s", (int)wid.len, wid.ptr);
 }
@@ -106,4 +157,61 @@ enum faktory_state faktory_state_of(const struct faktory_conn *conn)
 struct str faktory_worker_name(const struct faktory_conn *conn)
 {
     return str_of(conn->worker ? conn->worker->name : conn->name);
+}
+
+/* ---- Leases ---------------------------------------------------------------------------------- */
+
+/* Of jobs that were handed out here, so that an ACK need not look for its job in the store. */
+
+/* When there are more, all are forgotten, and the store is asked instead. */
+#define HELD_MAX 65536
+
+struct held_job {
+    int64_t seq;
+    uint64_t token;
+    size_t worker_len;
+    char worker[];
+};
+
+void faktory_held_release(struct faktory_server *server)
+{
+    MAP_FOREACH (&server->held, slot)
+        free(slot->value);
+    const uint64_t seed = server->held.seed;
+    map_release(&server->held);
+    map_init(&server->held, seed);
+}
+
+void faktory_held_add(struct faktory_server *server, const struct job *job)
+{
+    const struct str worker = job->status.worker;
+    struct held_job *held = malloc(sizeof *held + worker.len);
+    if (!held)
+        return;
+    held->seq = job->status.seq;
+    held->token = job->status.token;
+    held->worker_len = worker.len;
+    memcpy(held->worker, worker.ptr, worker.len);
+    if (server->held.count >= HELD_MAX)
+        faktory_held_release(server);
+    const struct str key = faktory_key(server, job->spec.tenant, job->spec.id);
+    free(map_get(&server->held, key));
+    if (map_put(&server->held, key, held) < 0) {
+        (void)map_remove(&server->held, key);
+        free(held);
+    }
+}
+
+bool faktory_held_take(struct faktory_server *server, struct str tenant, struct str jid,
+                       struct str worker, int64_t *ret_seq, uint64_t *ret_token)
+{
+    const struct str key = faktory_key(server, tenant, jid);
+    struct held_job *held = map_get(&server->held, key);
+    if (!held || !str_eq((struct str){held->worker, held->worker_len}, worker))
+        return false;
+    *ret_seq = held->seq;
+    *ret_token = held->token;
+    (void)map_remove(&server->held, key);
+    free(held);
+    return true;
 }

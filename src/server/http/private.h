@@ -1,10 +1,10 @@
 /* private.h - what the files of the HTTP server share.
  *
- * Threads. One runs libmicrohttpd (http/loop.c), which reads, calls the handler and writes; it
- * alone calls MHD_suspend_connection, MHD_queue_response and MHD_quiesce_daemon. Any thread
+ * Threads. One runs libmicrohttpd (http/workarounds.c), which reads, calls the handler and writes;
+ * it alone calls MHD_suspend_connection, MHD_queue_response and MHD_quiesce_daemon. Any thread
  * answers: it leaves the response in the request and, when the connection is suspended, resumes it;
  * libmicrohttpd's thread then asks again and finds the response. A third thread watches the time
- * (http/sweep.c).
+ * (the same file).
  *
  * One lock guards everything below that says so. It is taken before libmicrohttpd's own, and is
  * never held while the handler or an `end` is called.
@@ -18,15 +18,15 @@
 
 #include <microhttpd.h>
 #include <pthread.h>
+#include <stdint.h>
 
+#include "base/mem/arena.h"
 #include "base/mem/list.h"
-#include "base/os/log_pace.h"
+#include "base/os/log.h"
 #include "base/text/buf.h"
-#include "server/http/head.h"
 #include "server/http/server.h"
-#include "server/listen/address_counts.h"
+#include "server/listen/endpoint.h"
 #include "server/listen/tls.h"
-#include "server/listen/unix_socket.h"
 
 /* Accepted beyond the limit, for /health; and what libmicrohttpd may have beyond it, with those
  * that are about to end. */
@@ -92,6 +92,11 @@ struct http_stream {
     bool failed;        /* the reader did not keep up, or memory ran out */
 };
 
+struct http_param {
+    struct str name;
+    struct str value;
+};
+
 struct http_request {
     struct http_server *server;
     struct MHD_Connection *mhd;
@@ -133,6 +138,34 @@ struct http_request {
     void *release_ctx;
 };
 
+/* ---- http/head.c ----------------------------------------------------------------------------- */
+
+/* The headers of a request: are they headers, and where does its body end?
+ *
+ * What one reader takes for the end of a request and the next does not is how requests are smuggled
+ * past a proxy. So nothing that could be read in two ways is read at all. Pure: knows no socket.
+ */
+
+struct http_head {
+    struct http_param *headers; /* space for all of them */
+    size_t n;
+    unsigned n_lengths;
+    unsigned n_encodings;
+    struct str length;
+    struct str encoding;
+    const char *why; /* it is refused; NULL: it is not, so far */
+};
+
+/* Adds a copy of a header. False: there is no memory, which the arena remembers. */
+bool http_head_add(struct http_head *head, struct arena *arena, struct str name, struct str value);
+
+/* After the last: 0 and the length of the body that was named (0: none, or in chunks), at most
+ * UINT32_MAX; or the status with which the request is to be refused, and why. */
+int http_head_finish(const struct http_head *head, uint64_t *ret_length, const char **ret_why);
+
+/* Takes path and query apart; what is wrong with them goes into `refusal`. */
+void http_read_target(struct http_request *request, const char *uri);
+
 /* ---- http/request.c -------------------------------------------------------------------------- */
 
 /* For the request whose line has arrived; NULL when there is no memory. */
@@ -141,25 +174,15 @@ struct http_request *http_request_new(struct http_server *server, struct http_co
 /* Lets go of one hold and of the lock, which is held; the last hold frees it, and the last request
  * of a server that has been stopped frees the server. */
 void http_let_go(struct http_request *request);
-/* Takes the head in; 0, or the status with which it is to be refused, and why. */
-int http_request_head(struct http_request *request, const char *method, const char *version,
-                      const char **ret_why);
-/* Sets memory aside for the body. */
-void http_request_expect(struct http_request *request);
-/* Takes a piece of the body; false: enough of this, close. */
-bool http_request_piece(struct http_request *request, const char *bytes, size_t n);
 
-/* ---- http/target.c --------------------------------------------------------------------------- */
-
-/* Takes path and query apart; what is wrong with them goes into `refusal`. */
-void http_read_target(struct http_request *request, const char *uri);
+/* For libmicrohttpd: called with the head of a request, then with each piece of its body, then when
+ * it is whole, and once more whenever its connection has been resumed. */
+enum MHD_Result http_take(void *ctx, struct MHD_Connection *mhd, const char *url,
+                          const char *method, const char *version, const char *upload,
+                          size_t *upload_size, void **request_context);
 
 /* ---- http/reply.c ---------------------------------------------------------------------------- */
 
-struct MHD_Response *http_response(const char *content_type, struct str body,
-                                   const struct http_header *headers, size_t n_headers);
-/* Adds the headers that every answer has. */
-void http_response_secure(struct MHD_Response *response);
 /* A problem document that ends the connection. */
 struct MHD_Response *http_response_refusal(int status, const char *why);
 struct MHD_Response *http_response_stopping(void);
@@ -170,35 +193,26 @@ bool http_give(struct http_request *request, int status, struct MHD_Response *re
 /* Clears `suspended` and resumes, if it was set; under the lock. */
 void http_resume(struct http_request *request);
 
-/* ---- http/take.c ----------------------------------------------------------------------------- */
-
-/* For libmicrohttpd: called with the head of a request, then with each piece of its body, then when
- * it is whole, and once more whenever its connection has been resumed. */
-enum MHD_Result http_take(void *ctx, struct MHD_Connection *mhd, const char *url,
-                          const char *method, const char *version, const char *upload,
-                          size_t *upload_size, void **request_context);
-
 /* ---- http/server.c --------------------------------------------------------------------------- */
 
 /* Lets go of one hold on the server and of the lock, which is held. */
 void http_server_let_go(struct http_server *server);
-/* NULL when there was no memory for it. */
-struct http_connection *http_connection_of(struct MHD_Connection *mhd);
 
-/* ---- http/admit.c ---------------------------------------------------------------------------- */
+/* ---- http/workarounds.c ---------------------------------------------------------------------- */
 
-/* Whether a client may connect, for which an idle one may have to go; for libmicrohttpd. */
-enum MHD_Result http_may_connect(void *ctx, const struct sockaddr *address, socklen_t size);
-/* Counts a connection that was accepted, or is over; under the lock. */
-void http_count_in(struct http_server *server, struct http_connection *c);
-void http_count_out(struct http_server *server, struct http_connection *c);
+/* The lines of a head, while they are read: whether they lie one behind the other. */
+struct http_lines {
+    uintptr_t next; /* where the next one begins */
+    bool broken;
+};
+void http_lines_begin(struct http_lines *lines, const char *version);
+void http_lines_add(struct http_lines *lines, const char *name, struct str value);
+/* After the last; false: the head is malformed. */
+bool http_lines_sound(const struct http_lines *lines, const struct http_request *request,
+                      const char *method, const char *version);
 
-/* ---- http/tls.c ------------------------------------------------------------------------------ */
-
-/* The options of libmicrohttpd for a server with TLS. */
-void http_tls_options(struct MHD_OptionItem options[3]);
-
-/* ---- http/loop.c ----------------------------------------------------------------------------- */
+/* For a stream that answers HEAD. */
+void http_response_without_chunks(struct MHD_Response *response);
 
 /* Runs the daemon on a thread of its own, until http_loop_stop. */
 int http_loop_start(struct http_server *server, struct redrive_err *err);
@@ -206,8 +220,6 @@ void http_loop_stop(struct http_server *server);
 /* Has it look at connections that were resumed, and whether it is to be quiet; under the lock. Many
  * calls at a time cost one. */
 void http_loop_call(struct http_server *server);
-
-/* ---- http/sweep.c ---------------------------------------------------------------------------- */
 
 /* Closes what is past its deadline, and notices clients that have gone, until `stopping` and then
  * `sweep_ended`. */

@@ -1,9 +1,10 @@
-/* reply.c - answers: headers, bodies, and the deadline of sending. */
+/* reply.c - answers: headers, problem documents, bodies, and the deadline of sending. */
 #include "server/http/private.h"
+
+#include <stdio.h>
 
 #include "base/err.h"
 #include "base/time/clock.h"
-#include "server/http/problem.h"
 
 /* The slowest at which a long answer may be taken, after the time that every answer has. */
 #define SLOWEST_BYTES_PER_MS 64
@@ -18,15 +19,16 @@ static const struct http_header SECURITY[] = {
     {"X-Content-Type-Options", "nosniff"},
 };
 
-void http_response_secure(struct MHD_Response *response)
+/* Adds the headers that every answer has. */
+static void secure_response(struct MHD_Response *response)
 {
     for (size_t i = 0; i < sizeof SECURITY / sizeof SECURITY[0]; i++)
         if (!MHD_get_response_header(response, SECURITY[i].name))
             (void)MHD_add_response_header(response, SECURITY[i].name, SECURITY[i].value);
 }
 
-struct MHD_Response *http_response(const char *content_type, struct str body,
-                                   const struct http_header *headers, size_t n_headers)
+static struct MHD_Response *new_response(const char *content_type, struct str body,
+                                         const struct http_header *headers, size_t n_headers)
 {
     struct MHD_Response *response =
         MHD_create_response_from_buffer(body.len, (void *)body.ptr, MHD_RESPMEM_MUST_COPY);
@@ -36,9 +38,64 @@ struct MHD_Response *http_response(const char *content_type, struct str body,
         (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
     for (size_t i = 0; i < n_headers; i++)
         (void)MHD_add_response_header(response, headers[i].name, headers[i].value);
-    http_response_secure(response);
+    secure_response(response);
     return response;
 }
+
+/* ---- Problem documents ----------------------------------------------------------------------- */
+
+static void write_type(struct json_writer *w, int code)
+{
+    char type[64];
+    snprintf(type, sizeof type, "urn:redrive:%s", redrive_err_name(code));
+    for (char *p = type; *p; p++) {
+        if (*p == '_')
+            *p = '-';
+        else if (*p >= 'A' && *p <= 'Z')
+            *p += 'a' - 'A';
+    }
+    json_field_cstr(w, "type", type);
+}
+
+void problem_write(struct json_writer *w, int status, const struct redrive_err *err,
+                   const char *field)
+{
+    static const struct str EXPECTED = {"expected ", 9};
+    const struct str detail = str_of(err->detail);
+    const bool expects = str_starts_with(detail, EXPECTED);
+
+    json_begin_object(w);
+    write_type(w, err->code);
+    json_field_cstr(w, "title", redrive_err_text(err->code));
+    json_field_int(w, "status", status ? status : redrive_err_http_status(err->code));
+    if (expects || detail.len == 0) {
+        json_field_cstr(w, "detail", err->message);
+    } else {
+        char both[sizeof err->message + sizeof err->detail + 2];
+        snprintf(both, sizeof both, "%s: %s", err->message, err->detail);
+        json_field_cstr(w, "detail", both);
+    }
+    if (expects)
+        json_field_cstr(w, "expected", err->detail + EXPECTED.len);
+    if (err->hint[0])
+        json_field_cstr(w, "hint", err->hint);
+    if (field)
+        json_field_cstr(w, "field", field);
+    json_end_object(w);
+}
+
+/* Into a buffer that is released by the caller. */
+static struct str put_problem(struct buf *out, int status, const struct redrive_err *err,
+                              const char *field)
+{
+    struct json_writer w;
+    buf_init(out, 4096);
+    json_writer_init(&w, out);
+    problem_write(&w, status, err, field);
+    return buf_str(out);
+}
+
+/* ---- Answers --------------------------------------------------------------------------------- */
 
 static int code_of(int status)
 {
@@ -51,13 +108,10 @@ static struct MHD_Response *refusal(int status, int code, const char *why)
                                                  {"Retry-After", RETRY_AFTER_S}};
     struct redrive_err err;
     struct buf body;
-    struct json_writer w;
     err_set(&err, code, "%s", why);
-    buf_init(&body, 4096);
-    json_writer_init(&w, &body);
-    problem_write(&w, status, &err, NULL);
     struct MHD_Response *response =
-        http_response(PROBLEM_CONTENT_TYPE, buf_str(&body), HEADERS, status == 503 ? 2 : 1);
+        new_response(PROBLEM_CONTENT_TYPE, put_problem(&body, status, &err, NULL), HEADERS,
+                     status == 503 ? 2 : 1);
     buf_release(&body);
     return response;
 }
@@ -106,13 +160,22 @@ bool http_reply(struct http_request *request, int status, const char *content_ty
                 const struct http_header *headers, size_t n_headers)
 {
     struct http_server *server = request->server;
-    struct MHD_Response *response = http_response(content_type, body, headers, n_headers);
+    struct MHD_Response *response = new_response(content_type, body, headers, n_headers);
     int64_t deadline_ms = clock_monotonic_ms() + server->options.request_timeout_ms +
                           (int64_t)(body.len / SLOWEST_BYTES_PER_MS);
     pthread_mutex_lock(&server->lock);
     const bool is_given = http_give(request, status, response, HTTP_ANSWERING, deadline_ms);
     http_let_go(request);
     return is_given;
+}
+
+void http_reply_problem(struct http_request *request, int status, const struct redrive_err *err,
+                        const struct http_header *headers, size_t n_headers)
+{
+    struct buf body;
+    const struct str text = put_problem(&body, status, err, NULL);
+    http_reply(request, status, PROBLEM_CONTENT_TYPE, text, headers, n_headers);
+    buf_release(&body);
 }
 
 void http_on_end(struct http_request *request, void (*end)(struct http_request *, void *ctx),
@@ -135,4 +198,107 @@ bool http_gone(struct http_request *request)
     bool gone = !request->connection || http_has_gone(request->connection);
     pthread_mutex_unlock(&request->server->lock);
     return gone;
+}
+
+/* ---- Bodies that go on ----------------------------------------------------------------------- */
+
+/* Bodies that go on: a buffer between a writer and libmicrohttpd. */
+/* What libmicrohttpd takes at a time. */
+#define BLOCK_BYTES (16u * 1024)
+
+static struct http_request *request_of(struct http_stream *stream)
+{
+    return LIST_ENTRY(stream, struct http_request, stream);
+}
+
+static void take(struct http_stream *stream, char *out, size_t n)
+{
+    memcpy(out, stream->waiting.data + stream->taken, n);
+    stream->taken += n;
+    if (stream->taken == stream->waiting.len) {
+        buf_reset(&stream->waiting);
+        stream->taken = 0;
+    }
+}
+
+/* libmicrohttpd asks for more of the body, on its own thread. */
+static ssize_t read_stream(void *ctx, uint64_t at, char *out, size_t max)
+{
+    struct http_request *request = ctx;
+    struct http_stream *stream = &request->stream;
+    (void)at;
+    pthread_mutex_lock(&request->server->lock);
+    size_t n = stream->waiting.len - stream->taken;
+    ssize_t result = 0;
+    if (stream->failed) {
+        result = MHD_CONTENT_READER_END_WITH_ERROR;
+    } else if (n > 0) {
+        n = n < max ? n : max;
+        take(stream, out, n);
+        result = (ssize_t)n;
+    } else if (!stream->open || request->server->stopping) {
+        result = MHD_CONTENT_READER_END_OF_STREAM;
+    } else {
+        MHD_suspend_connection(request->mhd);
+        request->suspended = true;
+    }
+    pthread_mutex_unlock(&request->server->lock);
+    return result;
+}
+
+struct http_stream *http_stream_open(struct http_request *request, int status,
+                                     const char *content_type)
+{
+    struct http_server *server = request->server;
+    struct MHD_Response *response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK_BYTES,
+                                                                      read_stream, request, NULL);
+    if (response) {
+        (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
+        secure_response(response);
+        if (request->method == HTTP_HEAD)
+            http_response_without_chunks(response);
+    }
+    pthread_mutex_lock(&server->lock);
+    request->stream.open = true;
+    request->stream.failed = !response;
+    http_give(request, status, response, HTTP_STREAMING, 0);
+    pthread_mutex_unlock(&server->lock);
+    return &request->stream;
+}
+
+/* Moves what has been taken out of the way before the buffer is held to its maximum. */
+static bool append(struct http_stream *stream, struct str bytes)
+{
+    struct buf *waiting = &stream->waiting;
+    if (stream->taken > 0 && waiting->len + bytes.len > waiting->max) {
+        memmove(waiting->data, waiting->data + stream->taken, waiting->len - stream->taken);
+        buf_truncate(waiting, waiting->len - stream->taken);
+        stream->taken = 0;
+    }
+    return buf_add_str(waiting, bytes) == 0;
+}
+
+bool http_stream_write(struct http_stream *stream, struct str bytes)
+{
+    struct http_request *request = request_of(stream);
+    pthread_mutex_lock(&request->server->lock);
+    bool gone = stream->failed || !request->connection || request->server->stopping;
+    if (!gone && !append(stream, bytes)) {
+        stream->failed = gone = true;
+        http_cut(request->connection);
+    }
+    if (request->connection)
+        http_resume(request);
+    pthread_mutex_unlock(&request->server->lock);
+    return !gone;
+}
+
+void http_stream_close(struct http_stream *stream)
+{
+    struct http_request *request = request_of(stream);
+    pthread_mutex_lock(&request->server->lock);
+    stream->open = false;
+    if (request->connection)
+        http_resume(request);
+    http_let_go(request);
 }

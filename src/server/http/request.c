@@ -1,7 +1,9 @@
-/* request.c - takes in the head and the body of a request. */
+/* request.c - takes in the head and the body of a request, and hands it to the handler. */
 #include "server/http/private.h"
 
 #include <stdlib.h>
+
+#include "base/time/clock.h"
 
 /* A body over the limit is read on and thrown away up to this many times the limit, so that a
  * client that writes before it reads gets to see why it was refused. */
@@ -77,8 +79,7 @@ static enum http_method method_of(const char *name)
 struct taking {
     struct http_request *request;
     struct http_head head;
-    uintptr_t line; /* where the next line begins, see check_lines */
-    bool broken;
+    struct http_lines lines;
 };
 
 static enum MHD_Result take_header(void *ctx, enum MHD_ValueKind kind, const char *name,
@@ -86,39 +87,21 @@ static enum MHD_Result take_header(void *ctx, enum MHD_ValueKind kind, const cha
 {
     struct taking *taking = ctx;
     (void)kind;
-    taking->broken |= (uintptr_t)name != taking->line;
-    taking->line = (uintptr_t)value + value_len + 2;
-    return http_head_add(&taking->head, &taking->request->arena, (struct str){name, name_len},
-                         (struct str){value, value_len})
+    const struct str text = {value, value_len};
+    http_lines_add(&taking->lines, name, text);
+    return http_head_add(&taking->head, &taking->request->arena, (struct str){name, name_len}, text)
                ? MHD_YES
                : MHD_NO;
 }
 
-/* libmicrohttpd before 1.0 takes a NUL for the end of a name or value, a lone CR or LF for that of
- * a line, and appends the continuation of a folded line to the name of its header. So a
- * Content-Length may get lost, and a body becomes a request. It parses in place, so all of these
- * show in the addresses. Lines that end with CRLF and have only name, colon and value lie directly
- * one behind the other, from the request line to the end of the head. */
-static bool check_lines(const struct taking *taking, const char *method, const char *version)
+/* 0, or the status with which it is to be refused, and why. */
+static int read_head(struct http_request *r, const char *method, const char *version,
+                     const char **ret_why)
 {
-#if MHD_VERSION < 0x01000000
-    const struct http_request *r = taking->request;
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(r->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
-    return info && !taking->broken && r->target_end + 1 == (uintptr_t)version &&
-           taking->line + 2 == (uintptr_t)method + info->header_size;
-#else
-    (void)taking, (void)method, (void)version;
-    return true;
-#endif
-}
-
-int http_request_head(struct http_request *r, const char *method, const char *version,
-                      const char **ret_why)
-{
-    struct taking taking = {.request = r, .line = (uintptr_t)version + strlen(version) + 2};
+    struct taking taking = {.request = r};
     struct http_head *head = &taking.head;
     int n = MHD_get_connection_values_n(r->mhd, MHD_HEADER_KIND, NULL, NULL);
+    http_lines_begin(&taking.lines, version);
     r->headers_read = true;
     r->method = method_of(method);
     head->headers = arena_array(&r->arena, n > 0 ? (size_t)n : 1, sizeof *head->headers);
@@ -129,7 +112,7 @@ int http_request_head(struct http_request *r, const char *method, const char *ve
     *ret_why = "out of memory";
     if (r->arena.failed)
         return 503;
-    if (!check_lines(&taking, method, version))
+    if (!http_lines_sound(&taking.lines, r, method, version))
         head->why = "a line of the head is malformed";
     int status = http_head_finish(head, &r->length, ret_why);
     if (status)
@@ -166,7 +149,8 @@ static void count_body(struct http_request *r)
         drop_body(r);
 }
 
-void http_request_expect(struct http_request *r)
+/* Sets memory aside for the body. */
+static void expect_body(struct http_request *r)
 {
     if (r->length == 0 || r->drops_body)
         return;
@@ -174,7 +158,8 @@ void http_request_expect(struct http_request *r)
     count_body(r);
 }
 
-bool http_request_piece(struct http_request *r, const char *bytes, size_t n)
+/* Takes a piece of the body; false: enough of this, close. */
+static bool take_piece(struct http_request *r, const char *bytes, size_t n)
 {
     r->seen_bytes += n;
     if (r->drops_body)
@@ -185,6 +170,140 @@ bool http_request_piece(struct http_request *r, const char *bytes, size_t n)
         drop_body(r);
     count_body(r);
     return rc == 0 || r->too_big;
+}
+
+/* ---- From the head of a request to its handler ----------------------------------------------- */
+
+#define NO_ROOM "too many bodies are being read at this time"
+
+static enum MHD_Result refuse(struct http_request *request, int status, const char *why)
+{
+    struct MHD_Response *response = http_response_refusal(status, why);
+    log_event(request->server->options.log, LOG_LEVEL_DEBUG, clock_wall_ms(), "http_refused",
+              LOG_I("http_status", status), LOG_S("error", why));
+    if (!response)
+        return MHD_NO;
+    pthread_mutex_lock(&request->server->lock);
+    request->given = true;
+    request->connection->phase = HTTP_ANSWERING;
+    pthread_mutex_unlock(&request->server->lock);
+    enum MHD_Result queued = MHD_queue_response(request->mhd, (unsigned)status, response);
+    MHD_destroy_response(response);
+    return queued;
+}
+
+/* Hands a whole request over, once. */
+static void hand_over(struct http_request *request)
+{
+    struct http_server *server = request->server;
+    pthread_mutex_lock(&server->lock);
+    request->handed = true;
+    server->n_busy++;
+    request->connection->phase = HTTP_WORKING;
+    request->connection->deadline_ms = 0;
+    bool stopping = server->stopping;
+    if (stopping)
+        http_give(request, 503, http_response_stopping(), HTTP_ANSWERING, 0);
+    else
+        request->refs++;
+    pthread_mutex_unlock(&server->lock);
+    if (!stopping)
+        server->options.handler(request, server->options.ctx);
+}
+
+/* Takes the answer if there is one; else the connection sleeps until there is. */
+static enum MHD_Result answer(struct http_request *request)
+{
+    struct http_server *server = request->server;
+    pthread_mutex_lock(&server->lock);
+    if (!request->given) {
+        MHD_suspend_connection(request->mhd);
+        request->suspended = true;
+        pthread_mutex_unlock(&server->lock);
+        return MHD_YES;
+    }
+    struct MHD_Response *response = request->response;
+    unsigned status = request->status;
+    request->response = NULL;
+    pthread_mutex_unlock(&server->lock);
+    if (!response)
+        return MHD_NO;
+    enum MHD_Result queued = MHD_queue_response(request->mhd, status, response);
+    MHD_destroy_response(response);
+    return queued;
+}
+
+/* Sends the answer that it was given when its head had come. */
+static enum MHD_Result send_refusal(struct http_request *request)
+{
+    struct http_server *server = request->server;
+    pthread_mutex_lock(&server->lock);
+    request->connection->phase = HTTP_ANSWERING;
+    request->connection->deadline_ms = clock_monotonic_ms() + server->options.request_timeout_ms;
+    pthread_mutex_unlock(&server->lock);
+    return answer(request);
+}
+
+/* The client asks before it sends the body, and will not send it now. libmicrohttpd leaves a body
+ * unread only with these methods. */
+static bool is_asked_first(const struct http_request *request)
+{
+    return (request->method == HTTP_POST || request->method == HTTP_PUT) &&
+           str_eq_nocase(http_header(request, "Expect"), STR("100-continue"));
+}
+
+/* The head is there: is the body wanted? A refusal is sent when the body has come, of which nothing
+ * is kept, because most clients do not look for an answer before they have sent everything. */
+static enum MHD_Result admit(struct http_request *request)
+{
+    struct http_server *server = request->server;
+    enum http_admission admission = HTTP_ADMIT;
+    if (server->options.admit) {
+        pthread_mutex_lock(&server->lock);
+        request->refs++;
+        pthread_mutex_unlock(&server->lock);
+        admission = server->options.admit(request, server->options.ctx);
+        pthread_mutex_lock(&server->lock);
+        request->is_refused = admission == HTTP_ANSWERED;
+        if (!request->is_refused)
+            request->refs--;
+        request->connection->phase = HTTP_READING;
+        pthread_mutex_unlock(&server->lock);
+    }
+    request->drops_body = admission != HTTP_ADMIT;
+    expect_body(request);
+    if (request->lacks_room && is_asked_first(request))
+        return refuse(request, 503, NO_ROOM);
+    return request->is_refused && is_asked_first(request) ? send_refusal(request) : MHD_YES;
+}
+
+enum MHD_Result http_take(void *ctx, struct MHD_Connection *mhd, const char *url,
+                          const char *method, const char *version, const char *upload,
+                          size_t *upload_size, void **request_context)
+{
+    struct http_request *request = *request_context;
+    const char *why;
+    (void)ctx, (void)mhd, (void)url;
+    if (!request)
+        return MHD_NO;
+    if (!request->headers_read) {
+        int status = read_head(request, method, version, &why);
+        return status ? refuse(request, status, why) : admit(request);
+    }
+    if (*upload_size > 0) {
+        size_t n = *upload_size;
+        *upload_size = 0;
+        return take_piece(request, upload, n) ? MHD_YES : MHD_NO;
+    }
+    if (request->is_refused)
+        return send_refusal(request);
+    if (request->too_big)
+        return refuse(request, 413, "the body is over the size limit");
+    if (request->lacks_room)
+        return refuse(request, 503, NO_ROOM);
+    if (!request->handed)
+        hand_over(request);
+    return answer(request);
 }
 
 /* ---- For handlers ---------------------------------------------------------------------------- */

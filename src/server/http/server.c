@@ -1,7 +1,9 @@
-/* server.c - starts and stops the server, and counts its connections. */
+/* server.c - starts and stops the server, and says which connections there may be. */
 #include "server/http/private.h"
 
 #include <errno.h>
+#include <gnutls/abstract.h>
+#include <gnutls/gnutls.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/os/thread.h"
 #include "base/time/clock.h"
 #include "server/listen/endpoint.h"
 
@@ -60,11 +63,7 @@ static struct http_server *server_new(const struct http_server_options *given)
                                                 ? o->max_per_address
                                                 : address_counts_default(o->max_connections));
     pthread_mutex_init(&server->lock, NULL);
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&server->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    thread_cond_init(&server->changed);
     return server;
 }
 
@@ -81,14 +80,149 @@ void http_server_let_go(struct http_server *server)
     free(server);
 }
 
-/* ---- What libmicrohttpd calls ---------------------------------------------------------------- */
+/* ---- Which connections there may be ---------------------------------------------------------- */
 
-struct http_connection *http_connection_of(struct MHD_Connection *mhd)
+/* When a server has all the connections it may have, a new one replaces that of a client that does
+ * nothing: the one that has been idle for longest, or else the one whose request has been arriving
+ * for longest. An address that has all it may have loses one of its own. Connections at work are
+ * never closed. When all are at work, a few more are accepted, on which only /health and the like
+ * are served.
+ */
+
+/* So long a request may take to arrive before its connection can be closed for another. */
+#define READING_GRACE_MS 5000
+
+#define REFUSAL_EVERY_MS 10000
+
+/* The one that has been in this phase for longest, among those whose deadline is before `until`;
+ * in one phase all have the same time, so that the first deadline is that of the longest. With an
+ * address only one of that. */
+static struct http_connection *longest_in(struct http_server *server, enum http_phase phase,
+                                          int64_t until_ms, const struct sockaddr *address)
+{
+    struct http_connection *longest = NULL;
+    LIST_FOREACH (&server->connections, link) {
+        struct http_connection *c = LIST_ENTRY(link, struct http_connection, link);
+        if (c->phase != phase || c->cut || c->deadline_ms >= until_ms ||
+            (address && !address_same(address, (const struct sockaddr *)&c->address)))
+            continue;
+        longest = c;
+        until_ms = c->deadline_ms;
+    }
+    return longest;
+}
+
+static bool make_room(struct http_server *server, const struct sockaddr *address)
+{
+    const int64_t now_ms = clock_monotonic_ms();
+    struct http_connection *c = longest_in(server, HTTP_WAITING, INT64_MAX, address);
+    if (!c)
+        c = longest_in(server, HTTP_READING,
+                       now_ms + server->options.request_timeout_ms - READING_GRACE_MS, address);
+    if (c)
+        http_cut(c);
+    return c != NULL;
+}
+
+static unsigned n_live(const struct http_server *server)
+{
+    return server->n_connections - server->n_cut;
+}
+
+/* NULL, or why it is refused. */
+static const char *refusal_of(struct http_server *server, const struct sockaddr *address)
+{
+    if (address_counts_full(&server->addresses, address) && !make_room(server, address))
+        return "the address has as many connections as it may (listen.max_per_address)";
+    if (n_live(server) < server->options.max_connections || make_room(server, NULL) ||
+        n_live(server) < server->options.max_connections + HTTP_EXTRA_CONNECTIONS)
+        return NULL;
+    return "there are as many connections as there may be (listen.max_connections)";
+}
+
+/* For libmicrohttpd: whether a client may connect, for which an idle one may have to go. */
+static enum MHD_Result may_connect(void *ctx, const struct sockaddr *address, socklen_t size)
+{
+    struct http_server *server = ctx;
+    char text[ADDRESS_TEXT_MAX];
+    int64_t held_back = 0;
+    (void)size;
+    pthread_mutex_lock(&server->lock);
+    const char *why = refusal_of(server, address);
+    const bool is_told = why && log_pace_allows(&server->refusals, clock_monotonic_ms(),
+                                                REFUSAL_EVERY_MS, &held_back);
+    pthread_mutex_unlock(&server->lock);
+    if (is_told)
+        log_event(server->options.log, LOG_LEVEL_WARNING, clock_wall_ms(), "connection_refused",
+                  LOG_S("interface", "http"), LOG_S("client", address_text(address, text)),
+                  LOG_S("error", why), LOG_I("more", held_back));
+    return why ? MHD_NO : MHD_YES;
+}
+
+/* Counts a connection that was accepted, or (count_out) is over; under the lock. */
+static void count_in(struct http_server *server, struct http_connection *c)
+{
+    server->n_connections++;
+    c->is_extra = n_live(server) > server->options.max_connections;
+    address_counts_enter(&server->addresses, (const struct sockaddr *)&c->address);
+}
+
+static void count_out(struct http_server *server, struct http_connection *c)
+{
+    server->n_connections--;
+    server->n_cut -= c->cut;
+    address_counts_leave(&server->addresses, (const struct sockaddr *)&c->address);
+}
+
+/* ---- Which certificate a connection is shown ------------------------------------------------- */
+
+/* libmicrohttpd asks for each handshake, on its own thread. It leaves itself in the session's
+ * pointer, which leads to the connection and its server.
+ */
+
+/* NULL when there was no memory for it. */
+static struct http_connection *connection_of(struct MHD_Connection *mhd)
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     return info ? info->socket_context : NULL;
 }
+
+/* A gnutls_certificate_retrieve_function2. */
+static int choose(gnutls_session_t session, const gnutls_datum_t *ca, int n_ca,
+                  const gnutls_pk_algorithm_t *algorithms, int n_algorithms,
+                  gnutls_pcert_st **ret_chain, unsigned *ret_n, gnutls_privkey_t *ret_key)
+{
+    struct http_connection *c = connection_of(gnutls_session_get_ptr(session));
+    (void)ca, (void)n_ca, (void)algorithms, (void)n_algorithms;
+    if (!c)
+        return GNUTLS_E_INTERNAL_ERROR;
+    pthread_mutex_lock(&c->server->lock);
+    if (!c->tls)
+        c->tls = tls_identity_hold(c->server->tls);
+    pthread_mutex_unlock(&c->server->lock);
+    tls_identity_parts(c->tls, ret_chain, ret_n, ret_key);
+    return 0;
+}
+
+static void tls_options(struct MHD_OptionItem options[3])
+{
+    options[0] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_CERT_CALLBACK, 0, (void *)choose};
+    options[1] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(TLS_PRIORITIES)};
+    options[2] = (struct MHD_OptionItem){MHD_OPTION_END, 0, NULL};
+}
+
+void http_server_set_tls(struct http_server *server, struct tls_identity *identity)
+{
+    pthread_mutex_lock(&server->lock);
+    struct tls_identity *former = server->tls;
+    if (former)
+        server->tls = tls_identity_hold(identity);
+    pthread_mutex_unlock(&server->lock);
+    tls_identity_free(former);
+}
+
+/* ---- What libmicrohttpd calls ---------------------------------------------------------------- */
 
 static void take_address(struct http_connection *c, struct MHD_Connection *mhd)
 {
@@ -116,7 +250,7 @@ static void connected(struct http_server *server, struct MHD_Connection *mhd, vo
     c->deadline_ms = clock_monotonic_ms() + server->options.idle_timeout_ms;
     pthread_mutex_lock(&server->lock);
     list_insert(&server->connections, &c->link);
-    http_count_in(server, c);
+    count_in(server, c);
     pthread_mutex_unlock(&server->lock);
 }
 
@@ -126,7 +260,7 @@ static void disconnected(struct http_server *server, struct http_connection *c)
         return;
     pthread_mutex_lock(&server->lock);
     list_remove(&c->link);
-    http_count_out(server, c);
+    count_out(server, c);
     pthread_mutex_unlock(&server->lock);
     tls_identity_free(c->tls);
     free(c);
@@ -145,7 +279,7 @@ static void on_connection(void *ctx, struct MHD_Connection *mhd, void **socket_c
 static void *on_line(void *ctx, const char *uri, struct MHD_Connection *mhd)
 {
     struct http_server *server = ctx;
-    struct http_connection *c = http_connection_of(mhd);
+    struct http_connection *c = connection_of(mhd);
     struct http_request *request = c ? http_request_new(server, c, mhd, uri) : NULL;
     if (!request)
         return NULL;
@@ -207,13 +341,13 @@ static int start_daemon(struct http_server *server, const struct http_server_opt
     struct MHD_OptionItem tls[3] = {{MHD_OPTION_END, 0, NULL}};
     if (given->tls) {
         flags |= MHD_USE_TLS;
-        http_tls_options(tls);
+        tls_options(tls);
     }
     errno = 0;
     server->daemon = MHD_start_daemon(
-        flags, 0, http_may_connect, server, http_take, server, MHD_OPTION_EXTERNAL_LOGGER,
-        on_message, server, MHD_OPTION_LISTEN_SOCKET, server->listen_fd,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES, MHD_OPTION_CONNECTION_LIMIT,
+        flags, 0, may_connect, server, http_take, server, MHD_OPTION_EXTERNAL_LOGGER, on_message,
+        server, MHD_OPTION_LISTEN_SOCKET, server->listen_fd, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)POOL_BYTES, MHD_OPTION_CONNECTION_LIMIT,
         server->options.max_connections + HTTP_SPARE_CONNECTIONS, MHD_OPTION_STRICT_FOR_CLIENT, 1,
         MHD_OPTION_URI_LOG_CALLBACK, on_line, server, MHD_OPTION_NOTIFY_CONNECTION, on_connection,
         server, MHD_OPTION_NOTIFY_COMPLETED, on_completed, server, MHD_OPTION_ARRAY, tls,

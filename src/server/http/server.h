@@ -25,7 +25,7 @@
  * answered, even if the client or the server has gone. It answers in any case, exactly once; an
  * answer without a client is dropped.
  *
- * Only http_*.c know libmicrohttpd.
+ * Only this folder knows libmicrohttpd.
  */
 #ifndef SERVER_HTTP_SERVER_H
 #define SERVER_HTTP_SERVER_H
@@ -35,6 +35,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/json/writer.h"
 #include "base/mem/arena.h"
 #include "base/os/log.h"
 #include "base/text/str.h"
@@ -178,5 +179,27 @@ struct http_stream *http_stream_open(struct http_request *request, int status,
 bool http_stream_write(struct http_stream *stream, struct str bytes);
 /* Ends the body in good order; the stream must not be used any more. */
 void http_stream_close(struct http_stream *stream);
+
+/* ---- Problem documents ----------------------------------------------------------------------- */
+
+/* Errors as documents that programs can read (RFC 9457).
+ *
+ *     {"type":"urn:redrive:not-found","title":"not found","status":404,
+ *      "detail":"no such job: '0190…'","hint":"…","field":"…","expected":"…"}
+ *
+ * `type` and `title` depend on the code alone; `detail` is the error's message with its detail.
+ * A detail that begins with "expected " becomes `expected` instead. Parts that are empty are left
+ * out.
+ */
+#define PROBLEM_CONTENT_TYPE "application/problem+json"
+
+/* A status of 0 is that of the code. `field` names the parameter or member that is at fault; NULL:
+ * none is. */
+void problem_write(struct json_writer *w, int status, const struct redrive_err *err,
+                   const char *field);
+
+/* Answers with such a document, as http_reply does. */
+void http_reply_problem(struct http_request *request, int status, const struct redrive_err *err,
+                        const struct http_header *headers, size_t n_headers);
 
 #endif

@@ -1,4 +1,4 @@
-/* endpoint.c - parses addresses, and opens listening sockets. */
+/* endpoint.c - parses addresses, opens listening sockets, counts connections by address. */
 #include "server/listen/endpoint.h"
 
 #include <arpa/inet.h>
@@ -6,14 +6,16 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/rng.h"
 #include "base/text/str.h"
 #include "base/time/clock.h"
-#include "server/listen/unix_socket.h"
 
 static bool is_port(const char *text)
 {
@@ -162,4 +164,200 @@ uint16_t endpoint_port(int fd)
     if (address.ss_family == AF_INET6)
         return ntohs(((const struct sockaddr_in6 *)(const void *)&address)->sin6_port);
     return 0;
+}
+
+/* ---- Sockets in the file system -------------------------------------------------------------- */
+
+static int open_socket(void)
+{
+    return socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+}
+
+bool unix_socket_is_address(const char *address)
+{
+    return address && str_starts_with(str_of(address), STR(UNIX_SOCKET_PREFIX));
+}
+
+static int read_path(const char *address, char *ret_path, size_t size, struct redrive_err *err)
+{
+    const struct str path = str_of(address + strlen(UNIX_SOCKET_PREFIX));
+    if (path.len > 0 && str_copy(ret_path, size, path))
+        return 0;
+    err_set(err, REDRIVE_E_INVALID, "not an address to listen on: '%s'", address);
+    err_detail(err, "expected unix: and a path of at most %zu bytes", size - 1);
+    return REDRIVE_E_INVALID;
+}
+
+/* Whether the file is a socket at which no server answers; else errno says why it is in the way. */
+static bool is_stale(const struct sockaddr_un *address)
+{
+    struct stat st;
+    if (lstat(address->sun_path, &st) != 0)
+        return false;
+    if (!S_ISSOCK(st.st_mode)) {
+        errno = EEXIST;
+        return false;
+    }
+    const int fd = open_socket();
+    if (fd < 0)
+        return false;
+    const bool answers = connect(fd, (const struct sockaddr *)address, sizeof *address) == 0 ||
+                         errno != ECONNREFUSED;
+    close(fd);
+    errno = EADDRINUSE;
+    return !answers;
+}
+
+/* -1 and errno. */
+static int bind_and_listen(int fd, const struct sockaddr_un *address, mode_t mode)
+{
+    int rc = bind(fd, (const struct sockaddr *)address, sizeof *address);
+    if (rc != 0 && errno == EADDRINUSE && is_stale(address) && unlink(address->sun_path) == 0)
+        rc = bind(fd, (const struct sockaddr *)address, sizeof *address);
+    if (rc != 0)
+        return -1;
+    /* No client can connect before it listens. */
+    if (chmod(address->sun_path, mode) != 0)
+        return -1;
+    return listen(fd, ENDPOINT_BACKLOG);
+}
+
+static int refuse_to_listen(const char *address, int reason, struct redrive_err *err)
+{
+    err_set(err, REDRIVE_E_IO, "cannot listen on %s", address);
+    if (reason == EEXIST)
+        err_detail(err, "there is a file that is not a socket");
+    else
+        err_detail(err, "%s", strerror(reason));
+    if (reason == EADDRINUSE)
+        err_hint(err, "another server answers there; stop it, or choose another path");
+    else if (reason == ENOENT)
+        err_hint(err, "make the directory first");
+    return REDRIVE_E_IO;
+}
+
+int unix_socket_listen(const char *address, mode_t mode, struct unix_socket *ret,
+                       struct redrive_err *err)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    const int64_t until_ms = clock_monotonic_ms() + ENDPOINT_TAKEN_MS;
+    int rc = read_path(address, name.sun_path, sizeof name.sun_path, err);
+    if (rc < 0)
+        return rc;
+    const int fd = open_socket();
+    if (fd < 0)
+        return refuse_to_listen(address, errno, err);
+    while ((rc = bind_and_listen(fd, &name, mode)) != 0 && errno == EADDRINUSE &&
+           clock_monotonic_ms() < until_ms)
+        (void)poll(NULL, 0, ENDPOINT_TAKEN_LOOK_MS);
+    if (rc != 0) {
+        rc = refuse_to_listen(address, errno, err);
+        close(fd);
+        return rc;
+    }
+    memcpy(ret->path, name.sun_path, sizeof ret->path);
+    ret->fd = fd;
+    return 0;
+}
+
+void unix_socket_remove(const char *path)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    if (str_copy(name.sun_path, sizeof name.sun_path, str_of(path)) && is_stale(&name))
+        (void)unlink(path);
+}
+
+/* ---- Connections by address ------------------------------------------------------------------ */
+
+/* A map from address to number of connections. */
+#define KEY_MAX 8
+
+void address_counts_init(struct address_counts *counts, unsigned max_per_address)
+{
+    map_init(&counts->counts, rng_system_seed());
+    counts->max = max_per_address;
+}
+
+void address_counts_release(struct address_counts *counts)
+{
+    MAP_FOREACH (&counts->counts, slot)
+        free(slot->value);
+    map_release(&counts->counts);
+}
+
+unsigned address_counts_default(unsigned max_connections)
+{
+    return max_connections - max_connections / 4;
+}
+
+/* Of 4 bytes or 8; none: it is not counted. */
+static struct str key_of(const struct sockaddr *address, char out[KEY_MAX])
+{
+    if (address && address->sa_family == AF_INET) {
+        memcpy(out, &((const struct sockaddr_in *)(const void *)address)->sin_addr, 4);
+        return (struct str){out, 4};
+    }
+    if (address && address->sa_family == AF_INET6) {
+        const struct in6_addr *in6 =
+            &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr;
+        const bool is_v4 = IN6_IS_ADDR_V4MAPPED(in6);
+        memcpy(out, in6->s6_addr + (is_v4 ? 12 : 0), is_v4 ? 4 : 8);
+        return (struct str){out, is_v4 ? 4 : 8};
+    }
+    return (struct str){NULL, 0};
+}
+
+bool address_same(const struct sockaddr *a, const struct sockaddr *b)
+{
+    char left[KEY_MAX], right[KEY_MAX];
+    const struct str key = key_of(a, left);
+    return key.ptr && str_eq(key, key_of(b, right));
+}
+
+/* NULL: the address has no connection, or is not counted. */
+static size_t *count_of(const struct address_counts *counts, struct str key)
+{
+    return key.ptr ? map_get(&counts->counts, key) : NULL;
+}
+
+bool address_counts_full(const struct address_counts *counts, const struct sockaddr *address)
+{
+    char bytes[KEY_MAX];
+    const size_t *count = count_of(counts, key_of(address, bytes));
+    return counts->max > 0 && count && *count >= counts->max;
+}
+
+void address_counts_enter(struct address_counts *counts, const struct sockaddr *address)
+{
+    char bytes[KEY_MAX];
+    const struct str key = key_of(address, bytes);
+    size_t *count = count_of(counts, key);
+    if (count) {
+        ++*count;
+    } else if (key.ptr && (count = malloc(sizeof *count))) {
+        *count = 1;
+        if (map_put(&counts->counts, key, count) != 0)
+            free(count);
+    }
+}
+
+void address_counts_leave(struct address_counts *counts, const struct sockaddr *address)
+{
+    char bytes[KEY_MAX];
+    const struct str key = key_of(address, bytes);
+    size_t *count = count_of(counts, key);
+    if (count && --*count == 0)
+        free(map_remove(&counts->counts, key));
+}
+
+const char *address_text(const struct sockaddr *address, char out[ADDRESS_TEXT_MAX])
+{
+    const void *bytes = NULL;
+    if (address && address->sa_family == AF_INET)
+        bytes = &((const struct sockaddr_in *)(const void *)address)->sin_addr;
+    else if (address && address->sa_family == AF_INET6)
+        bytes = &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr;
+    if (!bytes || !inet_ntop(address->sa_family, bytes, out, ADDRESS_TEXT_MAX))
+        (void)snprintf(out, ADDRESS_TEXT_MAX, "unix");
+    return out;
 }

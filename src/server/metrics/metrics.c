@@ -1,10 +1,88 @@
-/* metrics.c - the series of the store: counters, queues, breakers, workers. */
+/* metrics.c - writes the series of the store and of this process as Prometheus reads them. */
 #include "server/metrics/metrics.h"
 
+#include <dirent.h>
+#include <inttypes.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/err.h"
-#include "server/metrics/text.h"
+#include "base/json/writer.h"
+#include "base/text/buf.h"
+#include "base/text/str.h"
+
+#define METRICS_LABELS_MAX 4
+
+/* Up to the first without a name. */
+struct metrics_labels {
+    struct {
+        const char *name;
+        struct str value;
+    } of[METRICS_LABELS_MAX];
+};
+
+#define LABELS(...) ((struct metrics_labels){{__VA_ARGS__}})
+#define NO_LABELS   ((struct metrics_labels){0})
+
+/* HELP and TYPE; the samples of the family follow. */
+static void metrics_family(struct buf *out, const char *name, const char *type, const char *help)
+{
+    (void)buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+static void put_escaped(struct buf *out, struct str value)
+{
+    for (size_t i = 0; i < value.len; i++) {
+        char c = value.ptr[i];
+        if (c == '\n')
+            (void)buf_puts(out, "\\n");
+        else if (c == '"' || c == '\\')
+            (void)buf_printf(out, "\\%c", c);
+        else
+            (void)buf_putc(out, c);
+    }
+}
+
+static void put_series(struct buf *out, const char *name, const struct metrics_labels *labels)
+{
+    size_t n = 0;
+    (void)buf_puts(out, name);
+    for (; n < METRICS_LABELS_MAX && labels->of[n].name; n++) {
+        (void)buf_printf(out, "%c%s=\"", n == 0 ? '{' : ',', labels->of[n].name);
+        put_escaped(out, labels->of[n].value);
+        (void)buf_putc(out, '"');
+    }
+    (void)buf_puts(out, n > 0 ? "} " : " ");
+}
+
+static void metrics_count(struct buf *out, const char *name, struct metrics_labels labels,
+                          uint64_t value)
+{
+    put_series(out, name, &labels);
+    (void)buf_printf(out, "%" PRIu64 "\n", value);
+}
+
+static void metrics_number(struct buf *out, const char *name, struct metrics_labels labels,
+                           double value)
+{
+    struct json_writer w;
+    put_series(out, name, &labels);
+    json_writer_init(&w, out);
+    json_put_double(&w, value);
+    (void)buf_putc(out, '\n');
+}
+
+/* A family with one sample, without labels. */
+static void metrics_gauge(struct buf *out, const char *name, const char *help, double value)
+{
+    metrics_family(out, name, "gauge", help);
+    metrics_number(out, name, NO_LABELS, value);
+}
+
+/* ---- The series of the store ----------------------------------------------------------------- */
 
 #define QUEUE_TASK(queue_, task_) \
     {"queue", (queue_)},          \
@@ -181,4 +259,158 @@ int metrics_write_store(const struct stats *stats, struct buf *out)
     int rc = write_breakers(stats, out);
     write_workers(stats, out);
     return rc;
+}
+
+/* ---- The series of this process -------------------------------------------------------------- */
+
+/* The series that are this process's own. */
+#define BOUND_TEXT(seconds) #seconds,
+
+/* ---- Histograms ------------------------------------------------------------------------------ */
+
+static struct metrics_labels labels_of(const struct run_time *time, const char *le)
+{
+    struct metrics_labels labels = LABELS({"queue", time->queue}, {"task", time->task});
+    size_t n = 2;
+    if (time->kind != ENGINE_EVENT_STARTED) {
+        labels.of[n].name = "outcome";
+        labels.of[n++].value = str_of(engine_event_name(time->kind));
+    }
+    labels.of[n].name = le ? "le" : NULL;
+    labels.of[n].value = str_of(le ? le : "");
+    return labels;
+}
+
+static void write_histogram(const struct run_time *time, const char *const names[3],
+                            struct buf *out)
+{
+    static const char *const BOUNDS[] = {RUN_TIMES_BOUNDS(BOUND_TEXT) "+Inf"};
+    uint64_t sum = 0;
+    for (size_t i = 0; i <= RUN_TIMES_N_BOUNDS; i++) {
+        sum += time->counts[i];
+        metrics_count(out, names[0], labels_of(time, BOUNDS[i]), sum);
+    }
+    metrics_number(out, names[1], labels_of(time, NULL), (double)time->sum_ms / 1000);
+    metrics_count(out, names[2], labels_of(time, NULL), sum);
+}
+
+static void write_histograms(const struct metrics_process *p, struct buf *out)
+{
+    static const char *const DURATION[] = {"redrive_attempt_duration_seconds_bucket",
+                                           "redrive_attempt_duration_seconds_sum",
+                                           "redrive_attempt_duration_seconds_count"};
+    static const char *const WAIT[] = {"redrive_queue_wait_seconds_bucket",
+                                       "redrive_queue_wait_seconds_sum",
+                                       "redrive_queue_wait_seconds_count"};
+    metrics_family(out, "redrive_attempt_duration_seconds", "histogram",
+                   "How long attempts ran that were settled through this process, by outcome.");
+    for (size_t i = 0; i < p->n_run_times; i++)
+        if (p->run_times[i].kind != ENGINE_EVENT_STARTED)
+            write_histogram(&p->run_times[i], DURATION, out);
+    metrics_family(out, "redrive_queue_wait_seconds", "histogram",
+                   "From the time a job was due to its start through this process.");
+    for (size_t i = 0; i < p->n_run_times; i++)
+        if (p->run_times[i].kind == ENGINE_EVENT_STARTED)
+            write_histogram(&p->run_times[i], WAIT, out);
+}
+
+/* ---- The store, as this process sees it ------------------------------------------------------ */
+
+/* Kinds of which there has been none are left out, but for the one that matters most: an alert
+ * needs a series that can rise. */
+static void write_store(const struct metrics_process *p, struct buf *out)
+{
+    char name[32];
+    metrics_gauge(out, "redrive_store_up",
+                  "1 while this process can read the store and its transactions succeed.",
+                  p->store_is_read && !p->store_status->is_failing);
+    metrics_family(out, "redrive_store_errors_total", "counter",
+                   "Transactions of this process that the store failed, by kind of error.");
+    for (int i = 1; i < STORE_STATUS_KINDS; i++)
+        if (p->store_status->errors[i] > 0 || -i == REDRIVE_E_IO)
+            metrics_count(out, "redrive_store_errors_total",
+                          LABELS({"kind", str_of(store_status_kind_name(-i, name))}),
+                          p->store_status->errors[i]);
+}
+
+/* ---- The process ----------------------------------------------------------------------------- */
+
+/* Named as the client libraries of Prometheus name them. What the kernel does not provide is left
+ * out.
+ */
+static void write_process(const struct process_facts *f, struct buf *out)
+{
+    metrics_family(out, "process_cpu_seconds_total", "counter",
+                   "Processor time of this process, user and system.");
+    metrics_number(out, "process_cpu_seconds_total", NO_LABELS, f->cpu_seconds);
+    if (f->resident_bytes > 0)
+        metrics_gauge(out, "process_resident_memory_bytes", "Resident memory of this process.",
+                      (double)f->resident_bytes);
+    if (f->virtual_bytes > 0)
+        metrics_gauge(out, "process_virtual_memory_bytes", "Virtual memory of this process.",
+                      (double)f->virtual_bytes);
+    if (f->open_fds > 0)
+        metrics_gauge(out, "process_open_fds", "Open file descriptors.", (double)f->open_fds);
+    if (f->max_fds > 0)
+        metrics_gauge(out, "process_max_fds", "Open file descriptors that are allowed.",
+                      (double)f->max_fds);
+    metrics_gauge(out, "process_start_time_seconds", "When this process started, in Unix time.",
+                  (double)f->started_ms / 1000);
+    metrics_family(out, "redrive_build_info", "gauge", "1; the version is a label.");
+    metrics_count(out, "redrive_build_info", LABELS({"version", STR(REDRIVE_VERSION)}), 1);
+}
+
+void metrics_write_process(const struct metrics_process *process, struct buf *out)
+{
+    write_store(process, out);
+    write_histograms(process, out);
+    write_process(&process->facts, out);
+}
+
+/* ---- What the kernel knows about this process ------------------------------------------------ */
+
+static double seconds(struct timeval t)
+{
+    return (double)t.tv_sec + (double)t.tv_usec / 1e6;
+}
+
+static void read_memory(struct process_facts *ret)
+{
+    FILE *file = fopen("/proc/self/statm", "re");
+    uint64_t total, resident;
+    const long page = sysconf(_SC_PAGESIZE);
+    if (!file)
+        return;
+    if (fscanf(file, "%" SCNu64 " %" SCNu64, &total, &resident) == 2 && page > 0) {
+        ret->virtual_bytes = total * (uint64_t)page;
+        ret->resident_bytes = resident * (uint64_t)page;
+    }
+    (void)fclose(file);
+}
+
+/* Without the one that reads the directory. */
+static uint64_t count_fds(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    uint64_t n = 0;
+    if (!dir)
+        return 0;
+    for (const struct dirent *entry = readdir(dir); entry; entry = readdir(dir))
+        n += entry->d_name[0] != '.';
+    (void)closedir(dir);
+    return n > 0 ? n - 1 : 0;
+}
+
+struct process_facts process_facts(int64_t started_ms)
+{
+    struct process_facts facts = {.started_ms = started_ms};
+    struct rusage usage;
+    struct rlimit limit;
+    if (getrusage(RUSAGE_SELF, &usage) == 0)
+        facts.cpu_seconds = seconds(usage.ru_utime) + seconds(usage.ru_stime);
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+        facts.max_fds = limit.rlim_cur;
+    facts.open_fds = count_fds();
+    read_memory(&facts);
+    return facts;
 }

@@ -1,7 +1,7 @@
 /* metrics.h - metrics in the format of Prometheus.
  *
- * Pure writers over what stats.h has read, metrics/run_times.h has kept and metrics/process_facts.h
- * has asked the kernel. There are two kinds, and a series is of one kind only:
+ * Writers over what stats.h has read, metrics/run_times.h has kept and the kernel knows. There are
+ * two kinds, and a series is of one kind only:
  *
  *   - of the store: what all processes have done together. Every server of a store exports the same
  *     values, so that they are aggregated with max, never with sum.
@@ -13,10 +13,11 @@
 #ifndef SERVER_METRICS_METRICS_H
 #define SERVER_METRICS_METRICS_H
 
+#include <stdint.h>
+
 #include "base/text/buf.h"
 #include "engine/report/stats.h"
 #include "engine/store_status.h"
-#include "server/metrics/process_facts.h"
 #include "server/metrics/run_times.h"
 
 #define METRICS_CONTENT_TYPE "text/plain; version=0.0.4; charset=utf-8"
@@ -36,5 +37,19 @@ struct metrics_process {
 /* Failures are the buffer's, or out of memory. */
 int metrics_write_store(const struct stats *stats, struct buf *out);
 void metrics_write_process(const struct metrics_process *process, struct buf *out);
+
+/* What the kernel knows about this process. */
+/* 0: it could not be found out. */
+struct process_facts {
+    double cpu_seconds; /* user and system */
+    uint64_t resident_bytes;
+    uint64_t virtual_bytes;
+    uint64_t open_fds;
+    uint64_t max_fds;
+    int64_t started_ms; /* wall clock */
+};
+
+/* `started_ms` is the caller's. */
+struct process_facts process_facts(int64_t started_ms);
 
 #endif

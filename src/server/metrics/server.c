@@ -5,7 +5,6 @@
 
 #include "base/err.h"
 #include "server/auth/auth.h"
-#include "server/http/problem.h"
 #include "server/http/server.h"
 #include "server/listen/tls.h"
 #include "server/metrics/metrics.h"
@@ -22,14 +21,8 @@ static void reply_problem(struct http_request *request, int status, const struct
 {
     static const struct http_header CHALLENGE = {"WWW-Authenticate", "Bearer realm=\"redrive\""};
     static const struct http_header ALLOW = {"Allow", "GET, HEAD"};
-    struct json_writer w;
-    struct buf text;
-    buf_init(&text, 4096);
-    json_writer_init(&w, &text);
-    problem_write(&w, status, err, NULL);
-    http_reply(request, status, PROBLEM_CONTENT_TYPE, buf_str(&text),
-               status == 405 ? &ALLOW : &CHALLENGE, status == 401 || status == 405);
-    buf_release(&text);
+    http_reply_problem(request, status, err, status == 405 ? &ALLOW : &CHALLENGE,
+                       status == 401 || status == 405);
 }
 
 /* True: the request may be answered, with the metrics of a tenant, absent: of all; else it has been

@@ -1,11 +1,11 @@
-/* private.h - what rest/rest.c, rest/answer.c and rest/reader.c share. */
+/* private.h - what the files of this folder share: the state behind requests, and the routes. */
 #ifndef SERVER_REST_PRIVATE_H
 #define SERVER_REST_PRIVATE_H
 
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "base/os/log_pace.h"
+#include "base/os/log.h"
 #include "server/rest/rest.h"
 #include "server/timer.h"
 
@@ -58,5 +58,24 @@ void rest_readers_stop(struct rest *rest);
 /* For the timer of rates: the next reader that is free notes the counters. */
 void rest_readers_note_rates(struct timer *timer);
 void rest_readers_take(struct rest *rest, struct rest_call *call);
+
+/* ---- Routes ---------------------------------------------------------------------------------- */
+
+extern const struct rest_route REST_CONTROL[];
+extern const struct rest_route REST_DEAD[];
+extern const struct rest_route REST_DEAD_BULK[];
+extern const struct rest_route REST_JOBS[];
+extern const struct rest_route REST_SERVICE[];
+extern const struct rest_route REST_STATS[];
+extern const struct rest_route REST_TASKS[];
+extern const struct rest_route REST_WATCH[];
+extern const struct rest_route REST_WORK[];
+
+/* Ends with NULL. */
+extern const struct rest_route *const REST_TABLES[];
+
+/* docs/openapi.yaml, embedded when the program is built. */
+extern const char *const OPENAPI_TEXTS[];
+extern const int OPENAPI_TEXTS_COUNT;
 
 #endif

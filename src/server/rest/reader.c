@@ -39,7 +39,7 @@ static void note_rates(struct rest_reader *reader)
 
 void rest_readers_note_rates(struct timer *timer)
 {
-    struct rest *rest = (struct rest *)(void *)((char *)timer - offsetof(struct rest, rates_timer));
+    struct rest *rest = LIST_ENTRY(timer, struct rest, rates_timer);
     pthread_mutex_lock(&rest->lock);
     rest->rates_due = true;
     pthread_cond_signal(&rest->wake);

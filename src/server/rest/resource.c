@@ -1,10 +1,13 @@
-/* resource.c - pages, filters and refusals for routes. */
+/* resource.c - what routes share: answers, pages, filters and refusals. */
 #include "server/rest/resource.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 
 #include "base/err.h"
+#include "server/http/server.h"
+#include "server/rest/private.h"
 #include "store/page.h"
 
 /* Jobs that are read at a time, and how large a page grows before it ends early. */
@@ -37,6 +40,14 @@ void kit_nomem(struct rest_call *call)
     rest_fail(call, &err, NULL);
 }
 
+void *kit_alloc(struct rest_call *call, size_t size)
+{
+    void *memory = arena_alloc(http_arena(call->request), size);
+    if (!memory)
+        kit_nomem(call);
+    return memory;
+}
+
 void kit_refused(struct rest_call *call, const char *verb, const char *what, struct str id,
                  const struct move_result *result)
 {
@@ -61,6 +72,29 @@ void kit_refused(struct rest_call *call, const char *verb, const char *what, str
         break;
     }
     rest_fail(call, &err, NULL);
+}
+
+void kit_change(struct rest_call *call, enum move_kind kind, struct str payload,
+                void (*then)(struct rest_call *call, struct op *op))
+{
+    struct kit_change *c = kit_alloc(call, sizeof *c);
+    if (!c)
+        return;
+    c->item = (struct change_item){
+        .tenant = call->principal.tenant, .id = call->params[0], .payload = payload};
+    change_op_init(&c->change, kind, &c->item, 1);
+    rest_commit(call, &c->change.op, then);
+}
+
+void kit_changed(struct rest_call *call, struct op *op, const char *verb, const char *what)
+{
+    const struct change_item *item = &((const struct kit_change *)(const void *)op)->item;
+    if (rest_refused(call, op))
+        return;
+    if (item->ret.code < 0)
+        kit_refused(call, verb, what, item->id, &item->ret);
+    else
+        kit_send_state(call, item->id, item->ret.state);
 }
 
 /* ---- Queries --------------------------------------------------------------------------------- */
@@ -114,8 +148,7 @@ bool kit_find(struct rest_call *call, uint32_t states, struct job_page *ret)
 void kit_begin_items(struct json_writer *w)
 {
     json_begin_object(w);
-    json_key(w, "items");
-    json_begin_array(w);
+    json_open_array(w, "items");
 }
 
 void kit_end_items(struct json_writer *w)
@@ -177,8 +210,7 @@ void kit_send_page(struct rest_call *call, const struct job_filter *filter, kit_
     char cursor[JOB_CURSOR_MAX];
     const char *next;
     json_begin_object(w);
-    json_key(w, "items");
-    json_begin_array(w);
+    json_open_array(w, "items");
     int rc = write_jobs(rest_store(call), &rest, view, w, &next, cursor, &err);
     if (rc < 0) {
         rest_fail(call, &err, NULL);
@@ -198,4 +230,106 @@ void kit_send_state(struct rest_call *call, struct str id, enum redrive_state st
     json_field_cstr(w, "state", redrive_state_name(state));
     json_end_object(w);
     rest_send(call, 200);
+}
+
+/* ---- Answers --------------------------------------------------------------------------------- */
+
+/* Sends JSON and problem documents. */
+#define ANSWER_MAX_BYTES (64u * 1024 * 1024)
+
+struct store *rest_store(const struct rest_call *call)
+{
+    assert(call->route->reads);
+    return call->store;
+}
+
+struct json_writer *rest_json(struct rest_call *call)
+{
+    buf_release(&call->body);
+    buf_init(&call->body, ANSWER_MAX_BYTES);
+    json_writer_init(&call->writer, &call->body);
+    return &call->writer;
+}
+
+void rest_header(struct rest_call *call, const char *name, const char *value)
+{
+    assert(call->n_headers < REST_MAX_HEADERS);
+    call->headers[call->n_headers++] = (struct http_header){name, value};
+}
+
+/* The call is freed with its request, so its body is taken out of it first. */
+static bool reply(struct rest_call *call, int status, const char *content_type)
+{
+    struct buf body = call->body;
+    rest_audit(call, status);
+    call->body = (struct buf){0};
+    const bool is_given = http_reply(call->request, status, content_type, buf_str(&body),
+                                     call->headers, call->n_headers);
+    buf_release(&body);
+    return is_given;
+}
+
+bool rest_send(struct rest_call *call, int status)
+{
+    int code = buf_failed(&call->body);
+    if (code == 0)
+        return reply(call, status, "application/json");
+    struct redrive_err err;
+    err_full(&err, code == REDRIVE_E_TOO_BIG ? REDRIVE_E_INTERNAL : code, "the answer is too long");
+    if (code == REDRIVE_E_TOO_BIG)
+        err_hint(&err, "ask for less: a page, or fewer fields");
+    rest_fail(call, &err, NULL);
+    return false;
+}
+
+void rest_send_empty(struct rest_call *call, int status)
+{
+    buf_release(&call->body);
+    reply(call, status, NULL);
+}
+
+void rest_fail_as(struct rest_call *call, int status, const struct redrive_err *err,
+                  const char *field)
+{
+    const int actual = status ? status : redrive_err_http_status(err->code);
+    problem_write(rest_json(call), actual, err, field);
+    reply(call, actual, PROBLEM_CONTENT_TYPE);
+}
+
+void rest_fail(struct rest_call *call, const struct redrive_err *err, const char *field)
+{
+    rest_fail_as(call, 0, err, field);
+}
+
+static void committed(struct op *op, void *ctx)
+{
+    struct rest_call *call = ctx;
+    call->then(call, op);
+}
+
+void rest_commit(struct rest_call *call, struct op *op,
+                 void (*then)(struct rest_call *call, struct op *op))
+{
+    if (rest_is_away(call, &op->err)) {
+        op->code = op->err.code;
+        then(call, op);
+        return;
+    }
+    call->then = then;
+    op->done = committed;
+    op->done_ctx = call;
+    committer_submit(call->rest->committer, op);
+}
+
+bool rest_refused(struct rest_call *call, const struct op *op)
+{
+    if (op->code == 0)
+        return false;
+    rest_fail(call, &op->err, NULL);
+    return true;
+}
+
+int64_t rest_now_ms(const struct rest_call *call)
+{
+    return engine_now_ms(committer_engine(call->rest->committer));
 }

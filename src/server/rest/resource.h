@@ -2,6 +2,7 @@
 #ifndef SERVER_REST_RESOURCE_H
 #define SERVER_REST_RESOURCE_H
 
+#include "engine/verbs/change.h"
 #include "server/rest/body/job_query.h"
 #include "server/rest/rest.h"
 #include "store/store.h"
@@ -12,6 +13,8 @@ void kit_fail(struct rest_call *call, const struct redrive_err *err, const char 
 void kit_refuse(struct rest_call *call, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void kit_nomem(struct rest_call *call);
+/* Zeroed memory with the lifetime of the request; NULL: it has been answered with 503. */
+void *kit_alloc(struct rest_call *call, size_t size);
 
 /* The parameters of the query as a filter. False: it has been answered. */
 bool kit_query(struct rest_call *call, struct job_query *query);
@@ -40,6 +43,17 @@ void kit_end_items(struct json_writer *w);
  * "cancel", "retry" …, `what` "job" or "dead letter". */
 void kit_refused(struct rest_call *call, const char *verb, const char *what, struct str id,
                  const struct move_result *result);
+
+/* A change of the one job that the path names. */
+struct kit_change {
+    struct change_op change; /* first */
+    struct change_item item;
+};
+/* Commits it; `then` gets its operation. `payload` is for MOVE_EDIT. */
+void kit_change(struct rest_call *call, enum move_kind kind, struct str payload,
+                void (*then)(struct rest_call *call, struct op *op));
+/* In `then`: answers with the state that the job is in now, or with why it was refused. */
+void kit_changed(struct rest_call *call, struct op *op, const char *verb, const char *what);
 
 /* Answers with {"id":…,"state":…}. */
 void kit_send_state(struct rest_call *call, struct str id, enum redrive_state state);

@@ -1,19 +1,18 @@
-/* rest.c - finds the route, checks the token and calls it. */
+/* rest.c - the list of routes; finds the one of a request, checks the token and calls it. */
 #include "server/rest/private.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "server/auth/audit.h"
+#include "server/auth/auth.h"
 #include "server/bulk_runs.h"
 #include "server/claim_waits.h"
 #include "server/dashboard/rate_samples.h"
 #include "server/dashboard/ui.h"
 #include "server/events.h"
 #include "server/health_check.h"
-#include "server/listen/address_counts.h"
-#include "server/rest/routes.h"
+#include "server/listen/endpoint.h"
 
 /* ---- Paths ----------------------------------------------------------------------------------- */
 
@@ -214,7 +213,7 @@ static void refuse_stranger(struct rest_call *call, enum auth_verdict verdict)
 static void refuse_scope(struct rest_call *call)
 {
     struct redrive_err err;
-    const char *scope = auth_scope_name(call->route->scope);
+    const char *scope = config_scope_name(call->route->scope);
     const char *challenge =
         arena_printf(http_arena(call->request),
                      "Bearer realm=\"redrive\", error=\"insufficient_scope\", scope=\"%s\"", scope);
@@ -351,10 +350,15 @@ bool rest_is_away(const struct rest_call *call, struct redrive_err *err)
     return true;
 }
 
+const struct rest_route *const REST_TABLES[] = {
+    REST_JOBS,  REST_WORK,  REST_CONTROL, REST_DEAD,  REST_DEAD_BULK,
+    REST_STATS, REST_TASKS, REST_SERVICE, REST_WATCH, NULL,
+};
+
 /* ---- Life cycle ------------------------------------------------------------------------------ */
 
 /* For what goes on between requests. */
-static int start_waiting_room(struct rest *rest, struct redrive_err *err)
+static int start_waits(struct rest *rest, struct redrive_err *err)
 {
     int rc = timers_new(&rest->timers, err);
     if (rc == 0)
@@ -394,7 +398,7 @@ int rest_new(const struct rest_options *options, struct rest **ret, struct redri
     pthread_mutex_init(&rest->config_lock, NULL);
     pthread_cond_init(&rest->wake, NULL);
     const char *url = options->store_url ? options->store_url : options->config->store;
-    int rc = start_waiting_room(rest, err);
+    int rc = start_waits(rest, err);
     if (rc == 0)
         rc = health_check_new(url, rest->timers,
                               engine_store_status(committer_engine(rest->committer)), time_of_jobs,

@@ -1,7 +1,7 @@
 /* rest.h - the resources behind the paths, and what all of them share.
  *
  *     http_server ──► rest_admit ──► route ──► auth ──► the body is read
- *                 ──► rest_handle ──► rest_*.c ──► committer or a read
+ *                 ──► rest_handle ──► routes_*.c ──► committer or a read
  *                 ◄──────────────── http_reply / problem ◄───────────
  *
  * A route is a row: method, path with {placeholders}, scope, function. From the tables come 404 (no
@@ -63,7 +63,7 @@ struct rest_call {
     const char *client;                 /* its address, for the log */
     struct str params[REST_MAX_PARAMS]; /* the placeholders of the path, decoded, in order */
 
-    /* Shared by all rest_*.c. */
+    /* Shared by all routes_*.c. */
     struct list link;
     struct store *store;
     struct buf body;
@@ -111,23 +111,15 @@ void rest_stop(struct rest *rest);
 /* After the committer has been stopped: every operation has been answered. NULL does nothing. */
 void rest_free(struct rest *rest);
 
-struct committer *rest_committer(const struct rest_call *call);
 /* The clock of jobs: the store's, where it has one. */
 int64_t rest_now_ms(const struct rest_call *call);
-const struct log *rest_log(const struct rest_call *call);
-bool rest_is_ready(const struct rest_call *call);
-/* The claims that wait, and the redrives that go on at a rate. */
-struct claim_waits *rest_claims(const struct rest_call *call);
-struct bulk_runs *rest_bulk_runs(const struct rest_call *call);
-/* Workers that claim here; may be NULL. */
-struct remote_workers *rest_remote(const struct rest_call *call);
-struct held_jobs *rest_held(const struct rest_call *call);
 
 /* Whether the configuration in force still lets a client do what it was allowed to. Any thread. */
 bool rest_still_admits(struct rest *rest, const struct principal *principal,
                        enum config_scope scope);
 
-/* ---- For rest_*.c ---------------------------------------------------------------------------- */
+/* ---- For routes_*.c ----------------------------------------------------------------------------
+ */
 
 /* The reader thread's store handle; only in a route that `reads`. */
 struct store *rest_store(const struct rest_call *call);
@@ -142,7 +134,7 @@ void rest_send_empty(struct rest_call *call, int status);
  * REST_MAX_HEADERS. */
 void rest_header(struct rest_call *call, const char *name, const char *value);
 
-/* Answers with a problem document (http/problem.h); what has been written so far is dropped.
+/* Answers with a problem document (problem_write); what has been written so far is dropped.
  * `field` is the parameter or member that is at fault, or NULL. The status is the code's, or
  * `status`. */
 void rest_fail(struct rest_call *call, const struct redrive_err *err, const char *field);

@@ -1,10 +1,10 @@
 /* routes_dead.c - dead letters one by one and in pages: list, show, edit, remove, retry, groups. */
-#include "server/rest/routes.h"
+#include "server/rest/private.h"
 
 #include "base/err.h"
+#include "engine/report/dead_letters.h"
 #include "engine/verbs/change.h"
 #include "server/rest/body/body.h"
-#include "server/rest/body/dead_counts.h"
 #include "server/rest/body/views.h"
 #include "server/rest/resource.h"
 
@@ -50,7 +50,7 @@ static void get_letter(struct rest_call *call)
 
 static void write_group(struct json_writer *w, const void *page, size_t i)
 {
-    view_group(w, &((const struct group_page *)page)->groups[i]);
+    group_write_json(w, &((const struct group_page *)page)->groups[i]);
 }
 
 static void get_groups(struct rest_call *call)
@@ -86,39 +86,17 @@ static void get_stats(struct rest_call *call)
 
 /* ---- Edit, retry ----------------------------------------------------------------------------- */
 
-struct letter_change {
-    struct change_op change; /* first */
-    struct change_item item;
-};
-
-static void change(struct rest_call *call, enum move_kind kind, struct str payload,
-                   void (*then)(struct rest_call *call, struct op *op))
-{
-    struct letter_change *c = arena_alloc(http_arena(call->request), sizeof *c);
-    if (!c) {
-        kit_nomem(call);
-        return;
-    }
-    c->item = (struct change_item){
-        .tenant = call->principal.tenant, .id = call->params[0], .payload = payload};
-    change_op_init(&c->change, kind, &c->item, 1);
-    rest_commit(call, &c->change.op, then);
-}
-
 static void edited(struct rest_call *call, struct op *op)
 {
-    const struct change_item *item = &((const struct letter_change *)(const void *)op)->item;
+    const struct change_item *item = &((const struct kit_change *)(const void *)op)->item;
     struct redrive_err err = {0};
-    if (rest_refused(call, op))
-        return;
-    if (item->ret.code == REDRIVE_E_TOO_BIG || item->ret.code == REDRIVE_E_TOO_DEEP) {
+    if (op->code == 0 &&
+        (item->ret.code == REDRIVE_E_TOO_BIG || item->ret.code == REDRIVE_E_TOO_DEEP)) {
         (void)err_set(&err, item->ret.code, "payload: %s", redrive_err_text(item->ret.code));
         err_detail(&err, "expected JSON of at most %u bytes", ENGINE_PAYLOAD_MAX_BYTES);
         rest_fail(call, &err, "payload");
-    } else if (item->ret.code < 0) {
-        kit_refused(call, "edit", "dead letter", item->id, &item->ret);
     } else {
-        kit_send_state(call, item->id, item->ret.state);
+        kit_changed(call, op, "edit", "dead letter");
     }
 }
 
@@ -139,23 +117,17 @@ static void patch_letter(struct rest_call *call)
     if (rc < 0)
         kit_fail(call, &err, b.field);
     else
-        change(call, MOVE_EDIT, payload, edited);
+        kit_change(call, MOVE_EDIT, payload, edited);
 }
 
 static void retried(struct rest_call *call, struct op *op)
 {
-    const struct change_item *item = &((const struct letter_change *)(const void *)op)->item;
-    if (rest_refused(call, op))
-        return;
-    if (item->ret.code < 0)
-        kit_refused(call, "retry", "dead letter", item->id, &item->ret);
-    else
-        kit_send_state(call, item->id, item->ret.state);
+    kit_changed(call, op, "retry", "dead letter");
 }
 
 static void retry_letter(struct rest_call *call)
 {
-    change(call, MOVE_REDRIVE, (struct str){0}, retried);
+    kit_change(call, MOVE_REDRIVE, (struct str){0}, retried);
 }
 
 /* ---- Remove ---------------------------------------------------------------------------------- */
@@ -177,12 +149,10 @@ static void delete_letter(struct rest_call *call)
 {
     const struct job_filter filter = {
         .tenant = call->principal.tenant, .id = call->params[0], .states = DEAD};
-    struct bulk_op *op = arena_alloc(http_arena(call->request), sizeof *op);
+    struct bulk_op *op = kit_alloc(call, sizeof *op);
     struct bulk bulk;
-    if (!op) {
-        kit_nomem(call);
+    if (!op)
         return;
-    }
     bulk_init(&bulk, MOVE_REMOVE, &filter, rest_now_ms(call));
     bulk_op_init(op, &bulk, 1);
     rest_commit(call, &op->op, removed);

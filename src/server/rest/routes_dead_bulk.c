@@ -1,6 +1,6 @@
 /* routes_dead_bulk.c - many dead letters at once: retry by filter, purge by age; the retries that
  * go on at a rate. */
-#include "server/rest/routes.h"
+#include "server/rest/private.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -82,7 +82,7 @@ static void start(struct rest_call *call, struct bulk_call *b, bool dry_run,
         send_counts(call, 200, b, dry_run, refused);
     } else if (rate->count == 0) {
         next_chunk(call, b);
-    } else if (bulk_runs_start(rest_bulk_runs(call), &run, &b->run_id, &err) < 0) {
+    } else if (bulk_runs_start(call->rest->bulk_runs, &run, &b->run_id, &err) < 0) {
         rest_fail(call, &err, NULL);
     } else {
         send_counts(call, 202, b, false, refused);
@@ -163,16 +163,14 @@ static int read_retry(struct rest_call *call, struct body *b, struct retry_body 
 static void post_retry(struct rest_call *call)
 {
     struct arena *arena = http_arena(call->request);
-    struct bulk_call *bulk = arena_alloc(arena, sizeof *bulk);
+    struct bulk_call *bulk = kit_alloc(call, sizeof *bulk);
     struct retry_body body = {0};
     struct redrive_err err = {0};
     struct job_query query;
     struct rate rate = {0};
     struct body b;
-    if (!bulk) {
-        kit_nomem(call);
+    if (!bulk)
         return;
-    }
     job_query_init(&query, call->principal.tenant, 0, ORDER_OLDEST, rest_now_ms(call), arena);
     query.filter.states = DEAD;
     body_open(&b, http_body(call->request), arena, 0, &err);
@@ -234,12 +232,10 @@ static void delete_letters(struct rest_call *call)
 {
     static const struct rate AT_ONCE = {0};
     struct arena *arena = http_arena(call->request);
-    struct bulk_call *bulk = arena_alloc(arena, sizeof *bulk);
+    struct bulk_call *bulk = kit_alloc(call, sizeof *bulk);
     struct purge_query p = {.hours = -1};
-    if (!bulk) {
-        kit_nomem(call);
+    if (!bulk)
         return;
-    }
     job_query_init(&p.query, call->principal.tenant, 0, ORDER_OLDEST, rest_now_ms(call), arena);
     p.query.filter.states = DEAD;
     http_each_query(call->request, add_param, &p);
@@ -264,7 +260,7 @@ static void get_retries(struct rest_call *call)
 {
     struct json_writer *w = rest_json(call);
     kit_begin_items(w);
-    bulk_runs_write(rest_bulk_runs(call), call->principal.tenant, w);
+    bulk_runs_write(call->rest->bulk_runs, call->principal.tenant, w);
     kit_end_items(w);
     rest_send(call, 200);
 }
@@ -275,7 +271,7 @@ static void delete_retry(struct rest_call *call)
     const struct str id = call->params[0];
     int64_t number;
     if (query_int("id", id, 1, INT64_MAX, &number, NULL) == 0 &&
-        bulk_runs_cancel(rest_bulk_runs(call), call->principal.tenant, number))
+        bulk_runs_cancel(call->rest->bulk_runs, call->principal.tenant, number))
         rest_send_empty(call, 204);
     else
         kit_refuse(call, REDRIVE_E_NOT_FOUND, "there is no retry '%.*s' under way",

@@ -1,8 +1,14 @@
-/* routes_jobs.c - jobs one by one and in pages: show, list, cancel, run now. */
-#include "server/rest/routes.h"
+/* routes_jobs.c - jobs one by one and in pages: show, list, cancel, run now, submit. */
+#include "server/rest/private.h"
 
+#include <stdio.h>
+
+#include "base/err.h"
+#include "base/text/encode.h"
+#include "engine/engine.h"
 #include "engine/gates/view.h"
 #include "engine/verbs/change.h"
+#include "server/rest/body/job.h"
 #include "server/rest/body/views.h"
 #include "server/rest/resource.h"
 
@@ -43,69 +49,201 @@ static void get_job(struct rest_call *call)
 
 /* ---- Changing -------------------------------------------------------------------------------- */
 
-struct job_change {
-    struct change_op change; /* first */
-    struct change_item item;
-};
-
-static void change(struct rest_call *call, enum move_kind kind,
-                   void (*then)(struct rest_call *call, struct op *op))
-{
-    struct job_change *c = arena_alloc(http_arena(call->request), sizeof *c);
-    if (!c) {
-        kit_nomem(call);
-        return;
-    }
-    c->item = (struct change_item){.tenant = call->principal.tenant, .id = call->params[0]};
-    change_op_init(&c->change, kind, &c->item, 1);
-    rest_commit(call, &c->change.op, then);
-}
-
-static void answer(struct rest_call *call, const struct op *op, const char *verb)
-{
-    const struct change_item *item = &((const struct job_change *)(const void *)op)->item;
-    if (op->code < 0)
-        rest_fail(call, &op->err, NULL);
-    else if (item->ret.code < 0)
-        kit_refused(call, verb, "job", item->id, &item->ret);
-    else
-        kit_send_state(call, item->id, item->ret.state);
-}
-
 static void cancelled(struct rest_call *call, struct op *op)
 {
-    answer(call, op, "cancel");
+    kit_changed(call, op, "cancel", "job");
 }
 
 static void delete_job(struct rest_call *call)
 {
-    change(call, MOVE_CANCEL, cancelled);
+    kit_change(call, MOVE_CANCEL, (struct str){0}, cancelled);
 }
 
 static void redriven(struct rest_call *call, struct op *op)
 {
-    answer(call, op, "retry");
+    kit_changed(call, op, "retry", "job");
 }
 
 /* A time-locked job runs now; one that is dead or has failed begins anew. Each of the two moves is
  * made only from the states that it is for, so that nothing can go wrong in between. */
 static void run_now(struct rest_call *call, struct op *op)
 {
-    const struct move_result *ret = &((const struct job_change *)(const void *)op)->item.ret;
+    const struct move_result *ret = &((const struct kit_change *)(const void *)op)->item.ret;
     const bool is_refused = op->code == 0 && ret->code == REDRIVE_E_STATE;
     if (is_refused &&
         (ret->state == REDRIVE_STATE_DEAD_LETTER || ret->state == REDRIVE_STATE_FAILED))
-        change(call, MOVE_REDRIVE, redriven);
+        kit_change(call, MOVE_REDRIVE, (struct str){0}, redriven);
     else if (is_refused && ret->state == REDRIVE_STATE_QUEUED)
         /* It is as ready as it can be: asking twice is no mistake. */
         kit_send_state(call, call->params[0], REDRIVE_STATE_QUEUED);
     else
-        answer(call, op, "retry");
+        kit_changed(call, op, "retry", "job");
 }
 
 static void retry_job(struct rest_call *call)
 {
-    change(call, MOVE_RUN_NOW, run_now);
+    kit_change(call, MOVE_RUN_NOW, (struct str){0}, run_now);
+}
+
+/* ---- New jobs -------------------------------------------------------------------------------- */
+
+/* New jobs: POST /jobs and POST /tasks/{task}. */
+struct submission {
+    struct submit_op submit; /* first */
+    bool is_array;
+    bool body_is_payload;
+    int status;     /* of success */
+    struct str key; /* Idempotency-Key */
+};
+
+/* Which member was at fault. Names and numbers have been looked at before, so that little is left.
+ */
+static const char *faulty_member(const struct submission *s, size_t i)
+{
+    const struct submit_answer *a = &s->submit.answers[i];
+    const struct job_spec *spec = &s->submit.specs[i];
+    struct parsed_policy *box = NULL;
+    if (!a->invalid)
+        return NULL;
+    if (spec->policy.len > 0 && policy_parse_json(spec->policy, NULL, &box, NULL) < 0)
+        return "retry";
+    parsed_policy_free(box);
+    if (a->code == REDRIVE_E_UNKNOWN || spec->task.len > BODY_NAME_MAX)
+        return "task";
+    return s->body_is_payload && !a->lacks_payload && a->code == REDRIVE_E_INVALID ? "task"
+                                                                                   : "payload";
+}
+
+static void refuse(struct rest_call *call, const struct submission *s, size_t i)
+{
+    char field[64] = "";
+    const char *member = faulty_member(s, i);
+    if (s->submit.answers[i].code == REDRIVE_E_EXISTS)
+        (void)snprintf(field, sizeof field, "Idempotency-Key");
+    else if (s->is_array)
+        (void)snprintf(field, sizeof field, "[%zu]%s%s", i, member ? "." : "",
+                       member ? member : "");
+    else if (member)
+        (void)snprintf(field, sizeof field, "%s", member);
+    kit_fail(call, s->submit.answers[i].err, field);
+}
+
+/* The first that was refused for a reason of its own; n: none. */
+static size_t first_refused(const struct submit_op *op)
+{
+    size_t i = 0;
+    while (i < op->n && (op->answers[i].code == 0 || op->answers[i].code == REDRIVE_E_CANCELLED))
+        i++;
+    return i;
+}
+
+static void write_answers(struct json_writer *w, const struct submission *s)
+{
+    if (!s->is_array) {
+        view_submitted(w, &s->submit.answers[0]);
+        return;
+    }
+    json_begin_object(w);
+    json_open_array(w, "items");
+    for (size_t i = 0; i < s->submit.n; i++)
+        view_submitted(w, &s->submit.answers[i]);
+    json_end_array(w);
+    json_end_object(w);
+}
+
+/* Where a job can be looked at: in an array there is more than one such place. */
+static void add_location(struct rest_call *call, const struct submission *s)
+{
+    struct buf path;
+    if (s->is_array)
+        return;
+    buf_init(&path, 4 * BODY_NAME_MAX);
+    buf_puts(&path, "/v1/jobs/");
+    percent_encode(s->submit.answers[0].id, &path);
+    const char *copy =
+        buf_failed(&path) ? NULL : arena_dup(http_arena(call->request), buf_str(&path));
+    if (copy)
+        rest_header(call, "Location", copy);
+    buf_release(&path);
+}
+
+/* What is sent is a copy; the request and all that is in its arena are gone afterwards. */
+static void submitted(struct rest_call *call, struct op *op)
+{
+    struct submission *s = (struct submission *)(void *)op;
+    struct submit_op kept = s->submit;
+    const size_t refused = first_refused(&s->submit);
+    if (op->code < 0) {
+        rest_fail(call, &op->err, NULL);
+    } else if (refused < s->submit.n) {
+        refuse(call, s, refused);
+    } else {
+        add_location(call, s);
+        write_answers(rest_json(call), s);
+        rest_send(call, s->status);
+    }
+    submit_op_release(&kept);
+}
+
+static void submit(struct rest_call *call, const struct job_spec *specs, size_t n,
+                   const struct submission *pattern)
+{
+    struct submission *s = kit_alloc(call, sizeof *s);
+    struct redrive_err err = {0};
+    if (!s)
+        return;
+    *s = *pattern;
+    if (submit_op_init(&s->submit, committer_engine(call->rest->committer), specs, n, &err) < 0) {
+        rest_fail(call, &err, NULL);
+        return;
+    }
+    s->submit.whole = true;
+    s->submit.key = s->key;
+    rest_commit(call, &s->submit.op, submitted);
+}
+
+static struct str idempotency_key(const struct rest_call *call)
+{
+    return http_header(call->request, "Idempotency-Key");
+}
+
+static void post_jobs(struct rest_call *call)
+{
+    struct redrive_err err = {0};
+    struct job_body body;
+    int rc = job_body_read(http_body(call->request), call->principal.tenant, idempotency_key(call),
+                           rest_now_ms(call), http_arena(call->request), &body, &err);
+    if (rc < 0) {
+        kit_fail(call, &err, body.field);
+        return;
+    }
+    const struct submission pattern = {
+        .is_array = body.is_array, .status = 201, .key = idempotency_key(call)};
+    submit(call, body.specs, body.n, &pattern);
+}
+
+/* No body is no payload; one of nothing but space is no JSON, and is refused as such. */
+static struct str payload_of(struct str body)
+{
+    const struct str text = str_trim(body);
+    return text.len > 0 ? text : body;
+}
+
+static void post_task(struct rest_call *call)
+{
+    const struct str key = idempotency_key(call);
+    const struct submission pattern = {.body_is_payload = true, .status = 202, .key = key};
+    struct redrive_err err = {0};
+    const struct job_spec spec = {
+        .tenant = call->principal.tenant,
+        .task = call->params[0],
+        .id = key,
+        .payload = payload_of(http_body(call->request)),
+    };
+    if (key.ptr && job_body_check_key(key, &err) < 0)
+        rest_fail(call, &err, "Idempotency-Key");
+    else
+        submit(call, &spec, 1, &pattern);
 }
 
 const struct rest_route REST_JOBS[] = {
@@ -113,5 +251,7 @@ const struct rest_route REST_JOBS[] = {
     {HTTP_GET, "/jobs/{id}", CONFIG_SCOPE_READ, true, get_job},
     {HTTP_DELETE, "/jobs/{id}", CONFIG_SCOPE_ADMIN, false, delete_job},
     {HTTP_POST, "/jobs/{id}/retry", CONFIG_SCOPE_ADMIN, false, retry_job},
+    {HTTP_POST, "/jobs", CONFIG_SCOPE_ENQUEUE, false, post_jobs},
+    {HTTP_POST, "/tasks/{task}", CONFIG_SCOPE_ENQUEUE, false, post_task},
     {0},
 };

@@ -1,13 +1,13 @@
-/* routes_service.c - /health, /ready and /openapi.yaml. */
-#include "server/rest/routes.h"
+/* routes_service.c - /health, /ready, /openapi.yaml, and the session of a client. */
+#include "server/rest/private.h"
 
 #include <string.h>
 
 #include "base/err.h"
 #include "engine/report/stats.h"
+#include "server/auth/auth.h"
 #include "server/health_check.h"
-#include "server/rest/openapi.h"
-#include "server/rest/private.h"
+#include "server/rest/resource.h"
 #include "store/job_json.h"
 
 /* ---- /health --------------------------------------------------------------------------------- */
@@ -19,8 +19,7 @@ struct health_call {
 
 static void write_store(struct json_writer *w, const struct health_check_facts *facts)
 {
-    json_key(w, "store");
-    json_begin_object(w);
+    json_open_object(w, "store");
     json_field_cstr(w, "status", health_check_store_name(facts));
     if (facts->store != HEALTH_CHECK_OK) {
         job_write_time(w, "since", facts->since_ms);
@@ -66,13 +65,9 @@ static void tell_health(struct health_check_wait *wait, const struct health_chec
 
 static void get_health(struct rest_call *call)
 {
-    struct health_call *health = arena_alloc(http_arena(call->request), sizeof *health);
-    if (!health) {
-        struct redrive_err err;
-        err_nomem(&err);
-        rest_fail(call, &err, NULL);
+    struct health_call *health = kit_alloc(call, sizeof *health);
+    if (!health)
         return;
-    }
     health->call = call;
     health->wait.thresholds = call->config->health;
     health->wait.done = tell_health;
@@ -106,13 +101,15 @@ static void tell_ready(struct rest_call *call, struct op *op)
 static void get_ready(struct rest_call *call)
 {
     struct redrive_err err;
-    struct op *op = arena_alloc(http_arena(call->request), sizeof *op);
-    if (op && rest_is_ready(call)) {
+    struct op *op = kit_alloc(call, sizeof *op);
+    if (!op)
+        return;
+    if (call->rest->ready) {
         op->apply = apply_nothing;
         rest_commit(call, op, tell_ready);
         return;
     }
-    err_set(&err, op ? REDRIVE_E_STOPPING : REDRIVE_E_NOMEM, "takes no work now");
+    err_set(&err, REDRIVE_E_STOPPING, "takes no work now");
     rest_fail(call, &err, NULL);
 }
 
@@ -123,9 +120,80 @@ static void get_openapi(struct rest_call *call)
     http_reply(call->request, 200, "application/yaml", str_of(OPENAPI_TEXTS[0]), NULL, 0);
 }
 
+/* ---- Sessions -------------------------------------------------------------------------------- */
+
+/* The session of a client; for browsers, logging in and out. */
+static void write_scopes(struct json_writer *w, uint32_t scopes)
+{
+    json_open_array(w, "scopes");
+    for (uint32_t scope = CONFIG_SCOPE_ENQUEUE; scope <= CONFIG_SCOPE_ADMIN; scope <<= 1)
+        if (scopes & scope)
+            json_put_cstr(w, config_scope_name((enum config_scope)scope));
+    json_end_array(w);
+}
+
+/* The time lets a page show ages by the clock of the jobs, not by that of its own machine. */
+static void send_session(struct rest_call *call, const struct principal *who)
+{
+    struct json_writer *w = rest_json(call);
+    json_begin_object(w);
+    json_field_bool(w, "needs_token", call->config->n_tokens > 0);
+    json_field_cstr(w, "name", who->name);
+    if (who->name)
+        json_field_string(w, "tenant", who->tenant);
+    else
+        json_field_cstr(w, "tenant", NULL);
+    write_scopes(w, who->scopes);
+    json_field_cstr(w, "version", REDRIVE_VERSION);
+    job_write_time(w, "at", rest_now_ms(call));
+    json_end_object(w);
+    rest_send(call, 200);
+}
+
+/* Asked before a login as well, so that it is no error not to be known. */
+static void get_session(struct rest_call *call)
+{
+    struct principal who = call->principal;
+    if (!who.name && auth_check(call->config, call->request, &who) != AUTH_OK)
+        who = (struct principal){0};
+    send_session(call, &who);
+}
+
+/* Without tokens there is nothing to remember; nor for a client that is known by its cookie. */
+static void post_session(struct rest_call *call)
+{
+    const struct str token = auth_bearer(call->request);
+    struct redrive_err err;
+    if (call->principal.token && token.ptr) {
+        const char *cookie = session_cookie(call->request, token);
+        if (!cookie) {
+            err_set(&err, REDRIVE_E_TOO_BIG, "the token is too long for a cookie");
+            rest_fail(call, &err, NULL);
+            return;
+        }
+        rest_header(call, "Set-Cookie", cookie);
+    }
+    send_session(call, &call->principal);
+}
+
+static void delete_session(struct rest_call *call)
+{
+    const struct principal logged_out = {0};
+    const char *cookie = session_cookie(call->request, (struct str){NULL, 0});
+    if (!cookie) {
+        kit_nomem(call);
+        return;
+    }
+    rest_header(call, "Set-Cookie", cookie);
+    send_session(call, &logged_out);
+}
+
 const struct rest_route REST_SERVICE[] = {
     {HTTP_GET, "/health", 0, false, get_health},
     {HTTP_GET, "/ready", 0, false, get_ready},
     {HTTP_GET, "/openapi.yaml", 0, false, get_openapi},
+    {HTTP_GET, "/session", 0, false, get_session},
+    {HTTP_POST, "/session", CONFIG_SCOPE_READ, false, post_session},
+    {HTTP_DELETE, "/session", 0, false, delete_session},
     {0},
 };

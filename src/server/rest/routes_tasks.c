@@ -1,11 +1,12 @@
-/* routes_tasks.c - tasks: how each is configured, what its policy will do, how many jobs it has. */
-#include "server/rest/routes.h"
+/* routes_tasks.c - tasks: how each is configured, what its policy does, its jobs; cron entries. */
+#include "server/rest/private.h"
 
 #include <stdio.h>
 
 #include "base/err.h"
 #include "core/explain.h"
 #include "core/vocabulary.h"
+#include "engine/clock/cron.h"
 #include "engine/report/stats.h"
 #include "server/rest/body/body.h"
 #include "server/rest/resource.h"
@@ -37,8 +38,7 @@ static void write_limits(struct json_writer *w, const struct config_limits *limi
     char rate[32];
     (void)snprintf(rate, sizeof rate, "%u/%s", (unsigned)limits->rate.count,
                    limits->rate.count > 0 ? rate_unit(&limits->rate) : "");
-    json_key(w, "limits");
-    json_begin_object(w);
+    json_open_object(w, "limits");
     json_field_cstr(w, "rate", limits->rate.count > 0 ? rate : NULL);
     json_key(w, "concurrency");
     if (limits->concurrency > 0)
@@ -63,8 +63,7 @@ static void write_schedule(struct json_writer *w, const struct config_task *task
 {
     struct explain e;
     explain_init(&e, &task->retry, class_);
-    json_key(w, "schedule");
-    json_begin_object(w);
+    json_open_object(w, "schedule");
     explain_write_members(&e, rows, w);
     json_field_int(w, "attempts", e.row.n + 1);
     json_end_object(w);
@@ -93,13 +92,11 @@ static const uint64_t *counters_of(const struct stats *stats, struct str task)
 
 static void write_figures(struct json_writer *w, const uint64_t *sizes, const uint64_t *counts)
 {
-    json_key(w, "sizes");
-    json_begin_object(w);
+    json_open_object(w, "sizes");
     for (int state = 0; state < REDRIVE_STATE_COUNT; state++)
         json_field_int(w, redrive_state_name((enum redrive_state)state), (int64_t)sizes[state]);
     json_end_object(w);
-    json_key(w, "counters");
-    json_begin_object(w);
+    json_open_object(w, "counters");
     for (int kind = 0; kind < ENGINE_EVENT_COUNT; kind++) {
         const char *name = engine_event_counter((enum engine_event_kind)kind);
         if (*name)
@@ -178,8 +175,76 @@ static void get_task(struct rest_call *call)
     rest_send(call, 200);
 }
 
+/* ---- Cron entries ---------------------------------------------------------------------------- */
+
+/* Cron entries: list them, set one, remove one. */
+static void get_cron(struct rest_call *call)
+{
+    struct cron_page page = {0};
+    struct redrive_err err = {0};
+    int rc = cron_page_read(rest_store(call), call->config, call->principal.tenant,
+                            rest_now_ms(call), &page, &err);
+    if (rc < 0) {
+        rest_fail(call, &err, NULL);
+    } else {
+        struct json_writer *w = rest_json(call);
+        kit_begin_items(w);
+        for (size_t i = 0; i < page.n; i++)
+            cron_item_write_json(w, &page.items[i]);
+        kit_end_items(w);
+        rest_send(call, 200);
+    }
+    cron_page_release(&page);
+}
+
+/* What is sent is a copy; the request and all that is in its arena are gone afterwards. */
+static void was_put(struct rest_call *call, struct op *op)
+{
+    struct cron_put_op kept = *(struct cron_put_op *)op;
+    if (!rest_refused(call, op)) {
+        cron_item_write_json(rest_json(call), &kept.shown);
+        rest_send(call, kept.created ? 201 : 200);
+    }
+    cron_put_op_release(&kept);
+}
+
+/* The definition may name a time zone, whose file has to be read: not on the server's thread. */
+static void put_entry(struct rest_call *call)
+{
+    struct cron_put_op *op = kit_alloc(call, sizeof *op);
+    struct redrive_err err = {0};
+    if (!op)
+        return;
+    int rc = cron_put_op_init(op, committer_engine(call->rest->committer), call->principal.tenant,
+                              call->params[0], http_body(call->request), &err);
+    if (rc == 0) {
+        rest_commit(call, &op->op, was_put);
+        return;
+    }
+    cron_put_op_release(op);
+    kit_fail(call, &err, op->field);
+}
+
+static void was_removed(struct rest_call *call, struct op *op)
+{
+    if (!rest_refused(call, op))
+        rest_send_empty(call, 204);
+}
+
+static void delete_entry(struct rest_call *call)
+{
+    struct cron_remove_op *op = kit_alloc(call, sizeof *op);
+    if (!op)
+        return;
+    cron_remove_op_init(op, call->principal.tenant, call->params[0]);
+    rest_commit(call, &op->op, was_removed);
+}
+
 const struct rest_route REST_TASKS[] = {
     {HTTP_GET, "/tasks", CONFIG_SCOPE_READ, true, get_tasks},
     {HTTP_GET, "/tasks/{task}", CONFIG_SCOPE_READ, true, get_task},
+    {HTTP_GET, "/cron", CONFIG_SCOPE_READ, true, get_cron},
+    {HTTP_PUT, "/cron/{name}", CONFIG_SCOPE_ADMIN, true, put_entry},
+    {HTTP_DELETE, "/cron/{name}", CONFIG_SCOPE_ADMIN, false, delete_entry},
     {0},
 };

@@ -1,12 +1,11 @@
 /* routes_watch.c - monitoring: metrics, and a stream of events. */
-#include "server/rest/routes.h"
+#include "server/rest/private.h"
 
 #include <stdlib.h>
 
 #include "base/err.h"
 #include "server/events.h"
 #include "server/metrics/metrics.h"
-#include "server/rest/private.h"
 
 #define METRICS_MAX_BYTES (32u * 1024 * 1024)
 

@@ -1,5 +1,5 @@
 /* routes_work.c - remote workers: POST /claim, /settle, /extend. */
-#include "server/rest/routes.h"
+#include "server/rest/private.h"
 
 #include <stdlib.h>
 
@@ -88,8 +88,7 @@ static bool send_jobs(struct rest_call *call, const struct claim_op *claim)
 {
     struct json_writer *w = rest_json(call);
     json_begin_object(w);
-    json_key(w, "jobs");
-    json_begin_array(w);
+    json_open_array(w, "jobs");
     for (size_t i = 0; i < claim->n; i++)
         view_claimed(w, &claim->jobs[i]);
     json_end_array(w);
@@ -128,8 +127,8 @@ static void claimed(struct claim_wait *wait)
     struct polling *p = (struct polling *)(void *)wait;
     struct rest_call *call = p->call;
     struct claim_op claim = wait->claim;
-    struct committer *committer = rest_committer(call);
-    struct held_jobs *held = p->is_named ? rest_held(call) : NULL;
+    struct committer *committer = call->rest->committer;
+    struct held_jobs *held = p->is_named ? call->rest->held : NULL;
     bool is_taken = true;
     if (claim.op.code < 0) {
         rest_fail(call, &claim.op.err, NULL);
@@ -185,7 +184,7 @@ static void tell_of_worker(const struct rest_call *call, const struct claim_body
 {
     const int64_t now_ms = rest_now_ms(call);
     if (body->worker.len > 0)
-        remote_workers_seen(rest_remote(call), call->principal.tenant, body->worker, now_ms,
+        remote_workers_seen(call->rest->remote, call->principal.tenant, body->worker, now_ms,
                             now_ms + body->wait_ms);
 }
 
@@ -194,7 +193,7 @@ static void post_claim(struct rest_call *call)
     struct arena *arena = http_arena(call->request);
     struct redrive_err err = {0};
     struct claim_body body;
-    if (!rest_is_ready(call)) {
+    if (!call->rest->ready) {
         err_set(&err, REDRIVE_E_STOPPING, "takes no work now");
         err_hint(&err, "settle the jobs that you have, and claim at another server");
         rest_fail(call, &err, NULL);
@@ -204,11 +203,9 @@ static void post_claim(struct rest_call *call)
         kit_fail(call, &err, body.field);
         return;
     }
-    struct polling *p = arena_alloc(arena, sizeof *p);
-    if (!p) {
-        kit_nomem(call);
+    struct polling *p = kit_alloc(call, sizeof *p);
+    if (!p)
         return;
-    }
     p->call = call;
     p->is_named = body.worker.len > 0;
     const struct claim_filter filter = {
@@ -227,7 +224,7 @@ static void post_claim(struct rest_call *call)
     p->wait.until_ms = clock_monotonic_ms() + body.wait_ms;
     p->wait.done = claimed;
     p->wait.may_wait = is_still_admitted;
-    claim_wait_init(rest_claims(call), &p->wait);
+    claim_wait_init(call->rest->claims, &p->wait);
     tell_of_worker(call, &body);
     if (body.wait_ms > 0)
         http_on_end(call->request, gone, &p->wait);
@@ -249,10 +246,9 @@ static void settled(struct rest_call *call, struct op *op)
         return;
     }
     struct json_writer *w = rest_json(call);
-    const int64_t now_ms = engine_now_ms(committer_engine(rest_committer(call)));
+    const int64_t now_ms = rest_now_ms(call);
     json_begin_object(w);
-    json_key(w, "items");
-    json_begin_array(w);
+    json_open_array(w, "items");
     for (size_t i = 0, good = 0; i < body->n_sent; i++) {
         if (body->faults[i]) {
             view_bad_item(w, body->faults[i]->id, &body->faults[i]->err, body->faults[i]->field);
@@ -270,11 +266,9 @@ static void post_settle(struct rest_call *call)
 {
     struct arena *arena = http_arena(call->request);
     struct redrive_err err = {0};
-    struct settling *s = arena_alloc(arena, sizeof *s);
-    if (!s) {
-        kit_nomem(call);
+    struct settling *s = kit_alloc(call, sizeof *s);
+    if (!s)
         return;
-    }
     int rc =
         settle_body_read(http_body(call->request), call->principal.tenant, arena, &s->body, &err);
     if (rc < 0) {
@@ -302,8 +296,7 @@ static void extended(struct rest_call *call, struct op *op)
     struct json_writer *w = rest_json(call);
     const int64_t now_ms = rest_now_ms(call);
     json_begin_object(w);
-    json_key(w, "items");
-    json_begin_array(w);
+    json_open_array(w, "items");
     for (size_t i = 0, good = 0; i < body->n_sent; i++) {
         if (body->faults[i]) {
             view_bad_item(w, body->faults[i]->id, &body->faults[i]->err, body->faults[i]->field);
@@ -312,7 +305,7 @@ static void extended(struct rest_call *call, struct op *op)
         const struct extension *item = &body->items[good++];
         const struct job_name name = {item->tenant, item->id};
         if (item->ret.code == 0)
-            held_jobs_extend(rest_held(call), &name, item->token, item->lease_ms, now_ms);
+            held_jobs_extend(call->rest->held, &name, item->token, item->lease_ms, now_ms);
         view_item(w, item->id, &item->ret, NULL, 0);
     }
     json_end_array(w);
@@ -324,11 +317,9 @@ static void post_extend(struct rest_call *call)
 {
     struct arena *arena = http_arena(call->request);
     struct redrive_err err = {0};
-    struct extending *x = arena_alloc(arena, sizeof *x);
-    if (!x) {
-        kit_nomem(call);
+    struct extending *x = kit_alloc(call, sizeof *x);
+    if (!x)
         return;
-    }
     int rc =
         extend_body_read(http_body(call->request), call->principal.tenant, arena, &x->body, &err);
     if (rc < 0) {

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "core/breaker/probe.h"
+#include "core/breaker/breaker.h"
 #include "store/memory/private.h"
 #include "store/page.h"
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/breaker/probe.h"
+#include "core/breaker/breaker.h"
 #include "core/state.h"
 #include "store/redis/link.h"
 #include "store/redis/private.h"

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/id.h"
+#include "base/rng.h"
 
 #define JOBS           20000
 #define IN_TRANSACTION 500

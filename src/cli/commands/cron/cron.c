@@ -6,7 +6,7 @@
 #include "base/time/duration.h"
 #include "cli/frame/cli.h"
 #include "cli/output/figures.h"
-#include "config/schema/zone.h"
+#include "config/config.h"
 #include "core/cron/cron.h"
 #include "core/time/tz.h"
 

@@ -12,7 +12,6 @@
 
 #include "base/err.h"
 #include "base/json/json.h"
-#include "base/json/layout.h"
 #include "base/json/writer.h"
 #include "base/os/file.h"
 #include "cli/jobs/change.h"

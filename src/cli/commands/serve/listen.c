@@ -10,7 +10,6 @@
 #include "server/faktory/server.h"
 #include "server/http/server.h"
 #include "server/listen/endpoint.h"
-#include "server/listen/unix_socket.h"
 
 int serve_load_tls(struct serve *serve, struct redrive_err *err)
 {

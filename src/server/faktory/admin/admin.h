@@ -17,6 +17,7 @@
 #include "base/text/buf.h"
 #include "engine/op.h"
 #include "server/faktory/format/request.h"
+#include "store/job.h"
 #include "store/store.h"
 
 #define FAKTORY_STEP       500
@@ -71,5 +72,16 @@ int faktory_mutation_check(const struct faktory_mutation *m, struct redrive_err 
 
 /* After a step that was answered with `more`. */
 void faktory_admin_next(struct faktory_admin *admin);
+
+/* Appends a job's JSON without blanks and needless escapes, its members in Faktory's order, those
+ * that Faktory does not know at the end. */
+void faktory_normalise(struct str job, struct buf *out);
+
+/* ---- faktory/admin/info.c -------------------------------------------------------------------- */
+
+/* The documents of INFO and QUEUE LATENCY. Each writes into the `text` of the operation; what the
+ * store fails with is handed on. */
+int faktory_write_info(struct engine *e, struct faktory_admin *a, struct redrive_err *err);
+int faktory_write_latency(struct engine *e, struct faktory_admin *a, struct redrive_err *err);
 
 #endif

@@ -1,5 +1,5 @@
 /* info.c - writes the answers of INFO and QUEUE LATENCY. */
-#include "server/faktory/admin/info.h"
+#include "server/faktory/admin/admin.h"
 
 #include <stdio.h>
 
@@ -62,8 +62,7 @@ static bool is_removed(const struct job_count *q)
 
 static void write_queues(struct json_writer *w, const struct count_page *page, struct sizes *sizes)
 {
-    json_key(w, "queues");
-    json_begin_object(w);
+    json_open_object(w, "queues");
     for (size_t i = 0; i < page->n; i++) {
         const struct job_count *q = &page->counts[i];
         if (!is_removed(q)) {
@@ -92,21 +91,17 @@ static void write_sets(struct json_writer *w, const struct sizes *sizes,
         {"working", "Busy", REDRIVE_STATE_RUNNING},
     };
     const size_t n = sizeof SETS / sizeof SETS[0];
-    json_key(w, "sets");
-    json_begin_object(w);
+    json_open_object(w, "sets");
     for (size_t i = 0; i < n; i++)
         json_field_int(w, SETS[i].set, (int64_t)sizes->by_state[SETS[i].state]);
     json_end_object(w);
-    json_key(w, "tasks");
-    json_begin_object(w);
+    json_open_object(w, "tasks");
     for (size_t i = 0; i < n; i++) {
-        json_key(w, SETS[i].task);
-        json_begin_object(w);
+        json_open_object(w, SETS[i].task);
         json_field_int(w, "size", (int64_t)sizes->by_state[SETS[i].state]);
         json_end_object(w);
     }
-    json_key(w, "Workers");
-    json_begin_object(w);
+    json_open_object(w, "Workers");
     json_field_int(w, "size", (int64_t)facts->workers);
     json_field_int(w, "reaped", (int64_t)facts->reaped);
     json_end_object(w);
@@ -115,8 +110,7 @@ static void write_sets(struct json_writer *w, const struct sizes *sizes,
 
 static void write_server(struct json_writer *w, const struct faktory_server_facts *facts)
 {
-    json_key(w, "server");
-    json_begin_object(w);
+    json_open_object(w, "server");
     json_field_cstr(w, "description", "Redrive");
     json_field_cstr(w, "faktory_version", SPEAKS_LIKE);
     json_field_cstr(w, "redrive_version", REDRIVE_VERSION);
@@ -153,8 +147,7 @@ int faktory_write_info(struct engine *e, struct faktory_admin *a, struct redrive
     json_writer_init(&w, &a->text);
     json_begin_object(&w);
     write_times(&w, engine_now_ms(e));
-    json_key(&w, "faktory");
-    json_begin_object(&w);
+    json_open_object(&w, "faktory");
     write_queues(&w, &queues, &sizes);
     write_sets(&w, &sizes, &a->facts);
     json_field_int(&w, "total_failures", failures);

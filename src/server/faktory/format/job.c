@@ -4,8 +4,8 @@
 #include "base/err.h"
 #include "base/json/writer.h"
 #include "base/time/clock.h"
-#include "core/name.h"
-#include "core/time/moment.h"
+#include "core/check.h"
+#include "core/time/civil.h"
 
 #define JID_MIN_BYTES 8
 #define PRIORITY_STEP 25
@@ -232,8 +232,7 @@ static void write_time(struct json_writer *w, const char *key, int64_t at_ms)
 
 static void write_lines(struct json_writer *w, const char *key, struct str text)
 {
-    json_key(w, key);
-    json_begin_array(w);
+    json_open_array(w, key);
     while (text.len > 0) {
         const char *end = memchr(text.ptr, '\n', text.len);
         struct str line = {text.ptr, end ? (size_t)(end - text.ptr) : text.len};
@@ -264,8 +263,7 @@ static void write_failure(struct json_writer *w, const struct job *job)
     const struct job_status *s = &job->status;
     int64_t retry_count = (int64_t)s->attempts - (is_at_rest(job) ? 1 : 2);
     int64_t remaining = (int64_t)job_max_attempts(job) - 1 - retry_count;
-    json_key(w, "failure");
-    json_begin_object(w);
+    json_open_object(w, "failure");
     json_field_int(w, "retry_count", retry_count);
     json_field_int(w, "remaining", remaining > 0 ? remaining : 0);
     write_time(w, "failed_at", s->first_started_ms);

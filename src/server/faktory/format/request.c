@@ -2,10 +2,14 @@
 #include "server/faktory/format/request.h"
 
 #include <ctype.h>
+#include <stdarg.h>
 #include <stdio.h>
 
 #include "base/json/json.h"
 #include "base/sha256.h"
+#include "base/text/utf8.h"
+#include "core/check.h"
+#include "redrive.h"
 #include "server/faktory/format/job.h"
 
 #define TYPE_MAX_BYTES 255
@@ -307,4 +311,178 @@ int faktory_mutation_read(struct str json, struct arena *arena, struct faktory_m
 {
     *ret = (struct faktory_mutation){0};
     return read_object(json, arena, mutation_member, ret, err);
+}
+
+/* ---- Lines and replies ----------------------------------------------------------------------- */
+
+/* Splits input into lines, and writes replies. */
+#define ERROR_MAX 512
+
+int faktory_line_next(struct str bytes, size_t max, size_t *scanned, struct faktory_line *ret,
+                      size_t *ret_used)
+{
+    const char *from = bytes.ptr + *scanned;
+    const char *end = *scanned < bytes.len ? memchr(from, '\n', bytes.len - *scanned) : NULL;
+    if (!end) {
+        *scanned = bytes.len;
+        /* There may be a CR at the end already. */
+        return bytes.len > max + 1 ? REDRIVE_E_TOO_BIG : 0;
+    }
+    struct str line = {bytes.ptr, (size_t)(end - bytes.ptr)};
+    *scanned = 0;
+    *ret_used = line.len + 1;
+    if (line.len > 0 && line.ptr[line.len - 1] == '\r')
+        line.len--;
+    if (line.len > max)
+        return REDRIVE_E_TOO_BIG;
+    const char *blank = line.len > 0 ? memchr(line.ptr, ' ', line.len) : NULL;
+    ret->verb = (struct str){line.ptr, blank ? (size_t)(blank - line.ptr) : line.len};
+    ret->args = blank ? (struct str){blank + 1, line.len - ret->verb.len - 1}
+                      : (struct str){line.ptr + line.len, 0};
+    return 1;
+}
+
+bool faktory_word_next(struct str *rest, struct str *ret)
+{
+    while (rest->len > 0 && *rest->ptr == ' ') {
+        rest->ptr++;
+        rest->len--;
+    }
+    if (rest->len == 0)
+        return false;
+    const char *blank = memchr(rest->ptr, ' ', rest->len);
+    ret->ptr = rest->ptr;
+    ret->len = blank ? (size_t)(blank - rest->ptr) : rest->len;
+    rest->ptr += ret->len;
+    rest->len -= ret->len;
+    return true;
+}
+
+bool faktory_is_name(struct str word)
+{
+    return name_check("name", word, NULL) == 0;
+}
+
+void faktory_put_ok(struct buf *out)
+{
+    (void)buf_add_str(out, STR("+OK\r\n"));
+}
+
+void faktory_put_error(struct buf *out, const char *format, ...)
+{
+    char text[ERROR_MAX];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    utf8_make_printable(text);
+    (void)buf_printf(out, "-ERR %s\r\n", text);
+}
+
+void faktory_put_bulk(struct buf *out, struct str bytes)
+{
+    (void)buf_printf(out, "$%zu\r\n", bytes.len);
+    (void)buf_add_str(out, bytes);
+    (void)buf_add_str(out, STR("\r\n"));
+}
+
+void faktory_put_nil(struct buf *out)
+{
+    (void)buf_add_str(out, STR("$-1\r\n"));
+}
+
+/* ---- Patterns -------------------------------------------------------------------------------- */
+
+static void set(uint64_t *words, unsigned bit)
+{
+    words[bit / 64] |= UINT64_C(1) << bit % 64;
+}
+
+static bool is_set(const uint64_t *words, unsigned bit)
+{
+    return words[bit / 64] >> bit % 64 & 1;
+}
+
+/* A byte of the pattern, which may come after a `\\`; `*at` goes behind it. */
+static unsigned char literal(struct str text, size_t *at)
+{
+    if (text.ptr[*at] == '\\' && *at + 1 < text.len)
+        ++*at;
+    return (unsigned char)text.ptr[(*at)++];
+}
+
+/* `[abc]`, `[a-z]`, `[^a]`; without its end it goes to the end of the pattern. `*at` is behind the
+ * first bracket, and goes behind the last. */
+static void accept_class(struct faktory_pattern *p, struct str text, size_t *at)
+{
+    bool has[256] = {false};
+    const bool is_negated = *at < text.len && text.ptr[*at] == '^';
+    if (is_negated)
+        ++*at;
+    while (*at < text.len && text.ptr[*at] != ']') {
+        unsigned char from = literal(text, at), to = from;
+        if (*at + 1 < text.len && text.ptr[*at] == '-' && text.ptr[*at + 1] != ']') {
+            ++*at;
+            to = literal(text, at);
+        }
+        for (int byte = from < to ? from : to; byte <= (from < to ? to : from); byte++)
+            has[byte] = true;
+    }
+    if (*at < text.len)
+        ++*at;
+    for (int byte = 0; byte < 256; byte++)
+        if (has[byte] != is_negated)
+            set(p->accepts[byte], p->n);
+    p->n++;
+}
+
+bool faktory_pattern_init(struct faktory_pattern *p, struct str text)
+{
+    *p = (struct faktory_pattern){0};
+    if (text.len > FAKTORY_PATTERN_MAX)
+        return false;
+    for (size_t i = 0; i < text.len;) {
+        if (text.ptr[i] == '*') {
+            set(p->stays, p->n);
+            i++;
+        } else if (text.ptr[i] == '?') {
+            for (int byte = 0; byte < 256; byte++)
+                set(p->accepts[byte], p->n);
+            p->n++;
+            i++;
+        } else if (text.ptr[i] == '[') {
+            i++;
+            accept_class(p, text, &i);
+        } else {
+            set(p->accepts[literal(text, &i)], p->n++);
+        }
+    }
+    p->n_words = p->n / 64 + 1;
+    return true;
+}
+
+/* Bit i of `at`: the signs before the i-th fit what has been read so far. */
+static uint64_t step(const struct faktory_pattern *p, unsigned char byte, uint64_t *at)
+{
+    uint64_t carry = 0, any = 0;
+    for (unsigned i = 0; i < p->n_words; i++) {
+        const uint64_t moved = at[i] & p->accepts[byte][i];
+        at[i] = moved << 1 | carry | (at[i] & p->stays[i]);
+        carry = moved >> 63;
+        any |= at[i];
+    }
+    return any;
+}
+
+bool faktory_pattern_fits(const struct faktory_pattern *p, struct str text)
+{
+    uint64_t at[FAKTORY_PATTERN_WORDS] = {1};
+    const bool ends_open = is_set(p->stays, p->n);
+    for (size_t i = 0; i < text.len; i++) {
+        if (ends_open && is_set(at, p->n))
+            return true;
+        if (step(p, (unsigned char)text.ptr[i], at) == 0)
+            return false;
+    }
+    return is_set(at, p->n);
 }

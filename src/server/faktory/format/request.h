@@ -7,10 +7,13 @@
 #ifndef SERVER_FAKTORY_FORMAT_REQUEST_H
 #define SERVER_FAKTORY_FORMAT_REQUEST_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "base/mem/arena.h"
+#include "base/text/buf.h"
 #include "base/text/str.h"
 #include "redrive.h"
-#include "server/faktory/format/pattern.h"
 
 /* HELLO: the client about itself. */
 struct faktory_hello {
@@ -63,5 +66,68 @@ struct faktory_mutation {
 };
 int faktory_mutation_read(struct str json, struct arena *arena, struct faktory_mutation *ret,
                           struct redrive_err *err);
+
+/* ---- Lines and replies ----------------------------------------------------------------------- */
+
+/* The Faktory protocol as bytes: lines in, RESP out.
+ *
+ * A client sends lines `VERB arguments`, which end with CR LF (a lone LF is understood as well).
+ * The server answers each, in order, with a status (+OK), an error (-ERR text), a bulk ($5, five
+ * bytes) or nil ($-1). Pure: no socket, no job.
+ */
+
+struct faktory_line {
+    struct str verb; /* up to the first blank; may be empty */
+    struct str args; /* all behind that blank */
+};
+
+/* Looks for a whole line at the start of `bytes`, of which the first `*scanned` are known to have
+ * no end of line. 1: there is one, it takes `*ret_used` bytes with its end, and `*scanned` is 0
+ * again. 0: not yet, and `*scanned` remembers how far it has looked. REDRIVE_E_TOO_BIG: it is, or
+ * will be, longer than `max` without its end. */
+int faktory_line_next(struct str bytes, size_t max, size_t *scanned, struct faktory_line *ret,
+                      size_t *ret_used);
+
+/* The next of the words between blanks, taken off the front of `rest`; false after the last. */
+bool faktory_word_next(struct str *rest, struct str *ret);
+
+/* Whether a word can name a worker: 1 to 255 bytes of UTF-8 without control characters. */
+bool faktory_is_name(struct str word);
+
+/* What a client has said, for a %.*s of an error. */
+#define FAKTORY_QUOTE(s) ((s).len < 400 ? (int)(s).len : 400), ((s).ptr ? (s).ptr : "")
+
+void faktory_put_ok(struct buf *out);
+/* `-ERR text`, made fit for one line whatever is quoted in it, and cut at 512 bytes. */
+void faktory_put_error(struct buf *out, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void faktory_put_bulk(struct buf *out, struct str bytes);
+void faktory_put_nil(struct buf *out);
+
+/* ---- Patterns -------------------------------------------------------------------------------- */
+
+/* A pattern with `*` and `?` over the text of a job.
+ *
+ * A client chooses both the pattern and the texts, and the committer's thread compares them. So a
+ * pattern has a maximum, and the time to compare depends on the length of the text alone. All ways
+ * in which the pattern may fit are followed through the text together, a bit for each.
+ */
+
+#define FAKTORY_PATTERN_MAX   255
+#define FAKTORY_PATTERN_WORDS 4
+
+struct faktory_pattern {
+    uint64_t accepts[256][FAKTORY_PATTERN_WORDS]; /* bit i: the i-th sign may be this byte */
+    uint64_t stays[FAKTORY_PATTERN_WORDS];        /* bit i: there is a `*` before the i-th sign */
+    unsigned n;                                   /* signs, not counting `*` */
+    unsigned n_words;                             /* that the bits 0 … n need */
+};
+
+/* As Redis has it: `*` is any run of bytes, `?` any byte, `[a-z]` one of these and `[^a-z]` none of
+ * them, and a byte behind `\` stands for itself. False: it is longer than FAKTORY_PATTERN_MAX. */
+bool faktory_pattern_init(struct faktory_pattern *pattern, struct str text);
+
+/* Whether it fits the whole of the text. */
+bool faktory_pattern_fits(const struct faktory_pattern *pattern, struct str text);
 
 #endif

@@ -9,7 +9,7 @@
 #include "base/err.h"
 #include "base/text/suggest.h"
 #include "base/time/duration.h"
-#include "core/time/moment.h"
+#include "core/time/civil.h"
 
 #define WORDS_MAX 64
 

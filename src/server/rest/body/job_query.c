@@ -2,12 +2,12 @@
 #include "server/rest/body/job_query.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
 #include "base/err.h"
 #include "base/json/json.h"
 #include "base/text/utf8.h"
 #include "base/time/duration.h"
+#include "core/classify/fingerprint.h"
 #include "core/vocabulary.h"
 #include "server/rest/body/body.h"
 #include "store/page.h"
@@ -87,40 +87,22 @@ static int unknown_word(const char *name, struct str word, const char *const *wo
     return REDRIVE_E_INVALID;
 }
 
-/* Words with commas between them; the first `skip` words of the vocabulary are not for this. */
+/* The first `skip` words of the vocabulary are not for this. */
 static int read_words(const char *name, enum vocabulary which, size_t skip, struct str text,
                       uint32_t *mask, struct redrive_err *err)
 {
+    struct str unknown;
     size_t n;
+    if (vocabulary_mask(which, skip, text, mask, &unknown))
+        return 0;
     const char *const *words = vocabulary_words(which, &n);
-    for (;;) {
-        const char *comma = memchr(text.ptr, ',', text.len);
-        struct str word = {text.ptr, comma ? (size_t)(comma - text.ptr) : text.len};
-        int number = vocabulary_find(which, word);
-        if (number < (int)skip)
-            return unknown_word(name, word, words + skip, n - skip, err);
-        *mask |= 1u << number;
-        if (!comma)
-            return 0;
-        text = (struct str){comma + 1, text.len - word.len - 1};
-    }
+    return unknown_word(name, unknown, words + skip, n - skip, err);
 }
 
 static int read_group(struct str text, uint64_t *ret, struct redrive_err *err)
 {
-    uint64_t value = 0;
-    size_t n = 0;
-    for (; n < text.len && n < 16; n++) {
-        char c = (char)(text.ptr[n] | 0x20);
-        if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')))
-            break;
-        value = value << 4 | (uint64_t)(c <= '9' ? c - '0' : c - 'a' + 10);
-    }
-    /* 0 means "any" in a filter, and no error has it. */
-    if (n == 16 && text.len == 16 && value != 0) {
-        *ret = value;
+    if (fingerprint_parse(text, ret))
         return 0;
-    }
     (void)err_set(err, REDRIVE_E_INVALID, "group: it is not a fingerprint");
     err_detail(err, "expected 16 hexadecimal digits, as /retry/dead-letters/groups lists them");
     return REDRIVE_E_INVALID;
@@ -328,10 +310,4 @@ int job_query_finish(struct job_query *q, struct redrive_err *err)
 bool job_query_selects(const struct job_query *q)
 {
     return (q->given & ~OF_THE_PAGE) != 0;
-}
-
-const char *job_query_fingerprint(uint64_t fingerprint, char out[FINGERPRINT_TEXT_MAX])
-{
-    (void)snprintf(out, FINGERPRINT_TEXT_MAX, "%016" PRIx64, fingerprint);
-    return out;
 }

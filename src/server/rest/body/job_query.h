@@ -52,10 +52,6 @@ int job_query_finish(struct job_query *q, struct redrive_err *err);
 /* Whether anything was given that narrows it down. */
 bool job_query_selects(const struct job_query *q);
 
-/* A fingerprint as text: 16 hexadecimal digits. */
-#define FINGERPRINT_TEXT_MAX 17
-const char *job_query_fingerprint(uint64_t fingerprint, char out[FINGERPRINT_TEXT_MAX]);
-
 /* A whole number of a query from `min` to `max`. */
 int query_int(const char *name, struct str value, int64_t min, int64_t max, int64_t *ret,
               struct redrive_err *err);

@@ -1,7 +1,7 @@
 /* views.c - writes the JSON of answers. */
 #include "server/rest/body/views.h"
 
-#include "server/rest/body/job_query.h"
+#include "core/classify/fingerprint.h"
 #include "server/rest/body/work.h"
 #include "store/job_json.h"
 
@@ -53,8 +53,7 @@ void view_dead_letter(struct json_writer *w, const struct job *job,
     field_text(w, "error_type", s->error.type);
     json_field_int(w, "retry_count", (int64_t)s->attempts); /* failures so far, as in the views */
     job_write_time(w, "failed_at", s->finished_ms);
-    json_field_cstr(w, "group",
-                    s->fingerprint ? job_query_fingerprint(s->fingerprint, text) : NULL);
+    json_field_cstr(w, "group", s->fingerprint ? fingerprint_text(s->fingerprint, text) : NULL);
     json_end_object(w);
 }
 
@@ -139,7 +138,7 @@ void view_bad_item(struct json_writer *w, struct str id, const struct redrive_er
     json_end_object(w);
 }
 
-/* ---- Queues, groups, cron entries ------------------------------------------------------------ */
+/* ---- Queues ---------------------------------------------------------------------------------- */
 
 void view_queue(struct json_writer *w, const struct job_count *queue)
 {
@@ -152,20 +151,6 @@ void view_queue(struct json_writer *w, const struct job_count *queue)
                        (int64_t)queue->by_state[state]);
     job_write_time(w, "oldest_ready", queue->oldest_ready_ms);
     job_write_time(w, "next_due", queue->next_due_ms);
-    json_end_object(w);
-}
-
-void view_group(struct json_writer *w, const struct group_count *group)
-{
-    char text[FINGERPRINT_TEXT_MAX];
-    json_begin_object(w);
-    json_field_cstr(w, "fingerprint", job_query_fingerprint(group->fingerprint, text));
-    json_field_int(w, "count", (int64_t)group->count);
-    job_write_time(w, "first_seen", group->first_ms);
-    job_write_time(w, "last_seen", group->last_ms);
-    json_field_string(w, "task", group->example.spec.task);
-    json_field_string(w, "example_id", group->example.spec.id);
-    job_write_error(w, "example", &group->example.status.error);
     json_end_object(w);
 }
 

@@ -38,7 +38,6 @@ void view_bad_item(struct json_writer *w, struct str id, const struct redrive_er
                    const char *field);
 
 void view_queue(struct json_writer *w, const struct job_count *queue);
-void view_group(struct json_writer *w, const struct group_count *group);
 
 /* A breaker after something was done to it; GET has the whole. */
 void view_breaker(struct json_writer *w, struct str key,

@@ -5,8 +5,8 @@
 #include <stdio.h>
 
 #include "base/err.h"
+#include "core/check.h"
 #include "core/classify/failure.h"
-#include "core/name.h"
 
 const char *lease_token_write(uint64_t token, char out[LEASE_TOKEN_MAX])
 {

@@ -1,9 +1,10 @@
-/* dead_counts.h - how many dead letters there are, by class, reason, task and type. */
-#ifndef SERVER_REST_BODY_DEAD_COUNTS_H
-#define SERVER_REST_BODY_DEAD_COUNTS_H
+/* dead_letters.h - how many dead letters there are, by class, reason, task and type; groups of them
+ * whose errors look alike. */
+#ifndef ENGINE_REPORT_DEAD_LETTERS_H
+#define ENGINE_REPORT_DEAD_LETTERS_H
 
 #include "base/json/writer.h"
-#include "server/rest/body/name_counts.h"
+#include "base/mem/map.h"
 #include "store/store.h"
 
 enum dead_by {
@@ -30,5 +31,8 @@ int dead_counts_read(struct dead_counts *counts, struct store *store,
 /* {"total_jobs":…,"failure_type_counts":{…},"by_reason":{…},"by_task":{…},"by_type":{…}}, the
  * largest of each first. */
 void dead_counts_write(struct json_writer *w, struct dead_counts *counts);
+
+/* {"fingerprint":…,"count":…,"first_seen":…,"last_seen":…,"task":…,"example_id":…,"example":{…}} */
+void group_write_json(struct json_writer *w, const struct group_count *group);
 
 #endif

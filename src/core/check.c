@@ -1,5 +1,5 @@
-/* name.c - checks names. */
-#include "core/name.h"
+/* check.c - checks names, and numbers against their limits. */
+#include "core/check.h"
 
 #include "base/err.h"
 #include "base/text/utf8.h"
@@ -31,5 +31,20 @@ int name_check_queue(struct str name, struct redrive_err *err)
     for (size_t i = 0; i < name.len; i++)
         if (!is_queue_sign(name.ptr[i]))
             return err_set(err, REDRIVE_E_INVALID, "queue names must match [a-zA-Z0-9._-]+");
+    return 0;
+}
+
+/* ---- Numbers --------------------------------------------------------------------------------- */
+
+int ranges_check(const struct range *ranges, size_t n, const char *where, struct redrive_err *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct range *r = &ranges[i];
+        if (r->value >= r->min && r->value <= r->max)
+            continue;
+        err_set(err, REDRIVE_E_RANGE, "%s%s is out of range", where, r->name);
+        err_detail(err, "%.15g is not between %.15g and %.15g", r->value, r->min, r->max);
+        return REDRIVE_E_RANGE;
+    }
     return 0;
 }

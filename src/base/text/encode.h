@@ -1,10 +1,11 @@
-/* base64.h - bytes as text, by RFC 4648 with padding. */
-#ifndef BASE_TEXT_BASE64_H
-#define BASE_TEXT_BASE64_H
+/* encode.h - bytes as base64, by RFC 4648 with padding; text as a part of a URL. */
+#ifndef BASE_TEXT_ENCODE_H
+#define BASE_TEXT_ENCODE_H
 
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/text/buf.h"
 #include "base/text/str.h"
 
 /* The bytes that the text of `len` bytes needs, its NUL included. */
@@ -16,5 +17,10 @@ char *base64_encode(const void *bytes, size_t len, char *out);
 /* The bytes of the text, or -1 when it is no base64 or they are more than `size`. Padding may be
  * left out; line ends and other alphabets are refused. */
 ptrdiff_t base64_decode(struct str text, uint8_t *out, size_t size);
+
+/* ---- URLs ------------------------------------------------------------------------------------ */
+
+/* Adds `text` with everything encoded but letters, digits and -._~ */
+void percent_encode(struct str text, struct buf *out);
 
 #endif

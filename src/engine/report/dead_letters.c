@@ -1,7 +1,10 @@
-/* dead_counts.c - counts dead letters by class, reason, task and type. */
-#include "server/rest/body/dead_counts.h"
+/* dead_letters.c - counts dead letters by class, reason, task and type, and writes the counts. */
+#include "engine/report/dead_letters.h"
 
 #include "base/err.h"
+#include "base/time/clock.h"
+#include "core/classify/fingerprint.h"
+#include "store/job_json.h"
 
 static const char *const KEYS[] = {
     [DEAD_BY_CLASS] = "failure_type_counts", /* a class is what a type of failure is here */
@@ -15,7 +18,7 @@ void dead_counts_init(struct dead_counts *counts)
     *counts = (struct dead_counts){0};
     arena_init(&counts->arena);
     for (size_t i = 0; i < DEAD_BY_COUNT; i++)
-        name_counts_init(&counts->by[i], &counts->arena);
+        name_counts_init(&counts->by[i], &counts->arena, (uint64_t)clock_monotonic_ns());
 }
 
 void dead_counts_release(struct dead_counts *counts)
@@ -71,5 +74,19 @@ void dead_counts_write(struct json_writer *w, struct dead_counts *counts)
         json_key(w, KEYS[i]);
         write_counts(w, &counts->by[i]);
     }
+    json_end_object(w);
+}
+
+void group_write_json(struct json_writer *w, const struct group_count *group)
+{
+    char text[FINGERPRINT_TEXT_MAX];
+    json_begin_object(w);
+    json_field_cstr(w, "fingerprint", fingerprint_text(group->fingerprint, text));
+    json_field_int(w, "count", (int64_t)group->count);
+    job_write_time(w, "first_seen", group->first_ms);
+    job_write_time(w, "last_seen", group->last_ms);
+    json_field_string(w, "task", group->example.spec.task);
+    json_field_string(w, "example_id", group->example.spec.id);
+    job_write_error(w, "example", &group->example.status.error);
     json_end_object(w);
 }

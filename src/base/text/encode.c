@@ -1,5 +1,5 @@
-/* base64.c - base64 with the standard alphabet. */
-#include "base/text/base64.h"
+/* encode.c - base64 with the standard alphabet; text as a part of a URL. */
+#include "base/text/encode.h"
 
 static const char ALPHABET[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
@@ -51,4 +51,23 @@ ptrdiff_t base64_decode(struct str text, uint8_t *out, size_t size)
     }
     /* Bits that no byte takes must be zero, or two texts would be the same bytes. */
     return (word & ((1u << bits) - 1)) == 0 ? (ptrdiff_t)n : -1;
+}
+
+/* ---- URLs ------------------------------------------------------------------------------------ */
+
+static bool is_plain(unsigned char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           (c != '\0' && strchr("-._~", c));
+}
+
+void percent_encode(struct str text, struct buf *out)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        const unsigned char c = (unsigned char)text.ptr[i];
+        if (is_plain(c))
+            buf_putc(out, (char)c);
+        else
+            buf_printf(out, "%%%02X", c);
+    }
 }

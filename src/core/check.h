@@ -1,9 +1,11 @@
-/* name.h - which names jobs, tasks, queues and workers may have.
+/* check.h - which names jobs, tasks, queues and workers may have; limits that numbers must keep.
  *
  * Names come from clients. They are checked before they are looked up anywhere.
  */
-#ifndef CORE_NAME_H
-#define CORE_NAME_H
+#ifndef CORE_CHECK_H
+#define CORE_CHECK_H
+
+#include <stddef.h>
 
 #include "base/text/str.h"
 #include "redrive.h"
@@ -22,5 +24,22 @@ int name_check_queue(struct str name, struct redrive_err *err);
  * of workers; a worker of another kind may not be called so. It decides whether a Faktory client
  * may settle a job. */
 #define NAME_FAKTORY_WORKER "faktory:"
+
+/* ---- Numbers --------------------------------------------------------------------------------- */
+
+struct range {
+    const char *name;
+    double value;
+    double min;
+    double max;
+};
+
+/* 0 when all are within their limits, else REDRIVE_E_RANGE and a message about the first that is
+ * not, opened by `where`. NaN is within no limits. */
+int ranges_check(const struct range *ranges, size_t n, const char *where, struct redrive_err *err);
+
+#define RANGES_CHECK(where, err, ...)                 \
+    ranges_check((const struct range[]){__VA_ARGS__}, \
+                 sizeof((const struct range[]){__VA_ARGS__}) / sizeof(struct range), where, err)
 
 #endif

@@ -1,0 +1,156 @@
+/* routes_control.c - queues and circuit breakers: look at all; pause one, move one by hand. */
+#include "server/rest/private.h"
+
+#include "base/err.h"
+#include "engine/gates/view.h"
+#include "engine/verbs/control.h"
+#include "server/rest/body/body.h"
+#include "server/rest/body/views.h"
+#include "server/rest/resource.h"
+
+/* ---- Queues ---------------------------------------------------------------------------------- */
+
+static void write_queue(struct json_writer *w, const void *page, size_t i)
+{
+    view_queue(w, &((const struct count_page *)page)->counts[i]);
+}
+
+static void get_queues(struct rest_call *call)
+{
+    struct store *store = rest_store(call);
+    struct count_page page = {0};
+    struct redrive_err err = {0};
+    int rc = store_ops(store)->counts(store, COUNT_QUEUES, call->principal.tenant, &page, &err);
+    kit_send_items(call, rc, &err, &page, page.n, write_queue);
+    count_page_release(&page);
+}
+
+static void paused(struct rest_call *call, struct op *op)
+{
+    struct pause_op *p = (struct pause_op *)op;
+    if (rest_refused(call, op))
+        return;
+    if (pause_op_goes_on(p)) {
+        rest_commit(call, op, paused);
+        return;
+    }
+    struct json_writer *w = rest_json(call);
+    json_begin_object(w);
+    json_field_string(w, "queue", p->queue);
+    json_field_bool(w, "paused", p->pause);
+    json_end_object(w);
+    rest_send(call, 200);
+}
+
+static void set_pause(struct rest_call *call, bool pause)
+{
+    const struct str queue = call->params[0];
+    struct redrive_err err = {0};
+    struct pause_op *op = kit_alloc(call, sizeof *op);
+    if (!op)
+        return;
+    if (queue.len > BODY_NAME_MAX) {
+        (void)err_set(&err, REDRIVE_E_TOO_BIG, "queue: it is too long");
+        err_detail(&err, "expected a name of 1 to %d bytes", BODY_NAME_MAX);
+        rest_fail(call, &err, "queue");
+        return;
+    }
+    pause_op_init(op, call->principal.tenant, queue, pause);
+    rest_commit(call, &op->op, paused);
+}
+
+static void post_pause(struct rest_call *call)
+{
+    set_pause(call, true);
+}
+
+static void post_resume(struct rest_call *call)
+{
+    set_pause(call, false);
+}
+
+/* ---- Breakers -------------------------------------------------------------------------------- */
+
+static void write_breaker(struct json_writer *w, const void *page, size_t i)
+{
+    breaker_write_json(w, &((const struct breaker_page *)page)->breakers[i]);
+}
+
+static void get_breakers(struct rest_call *call)
+{
+    struct store *store = rest_store(call);
+    struct breaker_page page = {0};
+    struct redrive_err err = {0};
+    int rc = breakers_read(store, call->principal.tenant, rest_now_ms(call), &page, &err);
+    if (rc == 0)
+        rc = breakers_add_declared(call->config, call->principal.tenant, rest_now_ms(call), &page,
+                                   &err);
+    if (rc == 0)
+        rc = breakers_count_parked(store, call->principal.tenant, &page, &err);
+    kit_send_items(call, rc, &err, &page, page.n, write_breaker);
+    breaker_page_release(&page);
+}
+
+static void breaker_moved(struct rest_call *call, struct op *op)
+{
+    const struct breaker_op *b = (const struct breaker_op *)(const void *)op;
+    if (rest_refused(call, op))
+        return;
+    view_breaker(rest_json(call), b->key, &b->status);
+    rest_send(call, 200);
+}
+
+static void move_breaker(struct rest_call *call, struct str key, const char *field,
+                         enum breaker_verb verb)
+{
+    struct redrive_err err = {0};
+    struct breaker_op *op = kit_alloc(call, sizeof *op);
+    if (!op)
+        return;
+    if (key.len == 0 || key.len > BODY_NAME_MAX) {
+        (void)err_set(&err, REDRIVE_E_INVALID, "%s: it is %s", field,
+                      key.len == 0 ? "missing" : "too long");
+        err_detail(&err, "expected the name of a breaker, 1 to %d bytes", BODY_NAME_MAX);
+        rest_fail(call, &err, field);
+        return;
+    }
+    breaker_op_init(op, call->principal.tenant, key, verb);
+    /* There would be nothing to reset, and a failure of what does not run means nothing. */
+    op->known_only = verb == BREAKER_RESET || verb == BREAKER_SIMULATE_FAILURE;
+    rest_commit(call, &op->op, breaker_moved);
+}
+
+static void post_reset(struct rest_call *call)
+{
+    move_breaker(call, call->params[0], "type", BREAKER_RESET);
+}
+
+static void post_trip(struct rest_call *call)
+{
+    move_breaker(call, call->params[0], "type", BREAKER_TRIP);
+}
+
+static void post_disable(struct rest_call *call)
+{
+    move_breaker(call, call->params[0], "type", BREAKER_DISABLE);
+}
+
+static void post_failure(struct rest_call *call)
+{
+    move_breaker(call, http_query(call->request, "task_type"), "task_type",
+                 BREAKER_SIMULATE_FAILURE);
+}
+
+#define BREAKERS "/retry/circuit-breakers"
+
+const struct rest_route REST_CONTROL[] = {
+    {HTTP_GET, "/queues", CONFIG_SCOPE_READ, true, get_queues},
+    {HTTP_POST, "/queues/{queue}/pause", CONFIG_SCOPE_ADMIN, false, post_pause},
+    {HTTP_POST, "/queues/{queue}/resume", CONFIG_SCOPE_ADMIN, false, post_resume},
+    {HTTP_GET, BREAKERS, CONFIG_SCOPE_READ, true, get_breakers},
+    {HTTP_POST, BREAKERS "/{type}/reset", CONFIG_SCOPE_ADMIN, false, post_reset},
+    {HTTP_POST, BREAKERS "/{type}/trip", CONFIG_SCOPE_ADMIN, false, post_trip},
+    {HTTP_POST, BREAKERS "/{type}/disable", CONFIG_SCOPE_ADMIN, false, post_disable},
+    {HTTP_POST, "/retry/simulate-failure", CONFIG_SCOPE_ADMIN, false, post_failure},
+    {0},
+};
