@@ -380,6 +380,14 @@ void parsed_cron_free(struct parsed_cron *box);
 int breaker_parse_json(struct str json, const struct redrive_breaker_config *defaults,
                        struct redrive_breaker_config *ret, struct redrive_err *err);
 
+/* ---- Time zones ------------------------------------------------------------------------------ */
+
+#define ZONE_DIR "/usr/share/zoneinfo"
+
+/* Reads the zone from the files below `dir` (NULL: ZONE_DIR); `UTC` needs no file. The error says
+ * what is wrong with the name. Release `ret` with tz_release, after a failure too. */
+int zone_read(const char *dir, struct str name, struct tz *ret, struct redrive_err *err);
+
 /* ---- Files with secrets ---------------------------------------------------------------------- */
 
 /* Files with secrets that other users of this machine can read.

@@ -10,9 +10,8 @@ int name_check(const char *what, struct str name, struct redrive_err *err)
         return err_set(err, REDRIVE_E_INVALID, "%s is empty", what);
     if (name.len > NAME_MAX_BYTES)
         return err_set(err, REDRIVE_E_TOO_BIG, "%s is over %d bytes", what, NAME_MAX_BYTES);
-    for (size_t i = 0; i < name.len; i++)
-        if ((unsigned char)name.ptr[i] < 0x20 || name.ptr[i] == 0x7f)
-            return err_set(err, REDRIVE_E_INVALID, "%s has a control character", what);
+    if (str_has_control(name))
+        return err_set(err, REDRIVE_E_INVALID, "%s has a control character", what);
     if (!utf8_valid(name))
         return err_set(err, REDRIVE_E_INVALID, "%s is not UTF-8", what);
     return 0;

@@ -196,17 +196,11 @@ static bool is_due(const struct remote *one, int64_t now_ms)
     return age_ms >= (one->has_changed ? REMOTE_EVERY_MS : REMOTE_REFRESH_MS) || age_ms < 0;
 }
 
-static struct str copy(struct arena *arena, struct str s)
-{
-    const char *text = arena_dup(arena, s);
-    return (struct str){text, text ? s.len : 0};
-}
-
 static struct remote_worker row_of(const struct remote *one, bool gone, struct arena *arena)
 {
     return (struct remote_worker){
-        .name = copy(arena, one->name),
-        .tenant = copy(arena, one->tenant),
+        .name = arena_str(arena, one->name),
+        .tenant = arena_str(arena, one->tenant),
         .started_ms = one->started_ms,
         .running = one->running,
         .slots = one->most > 0 ? one->most : 1,

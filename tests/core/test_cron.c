@@ -445,7 +445,7 @@ static void a_day_that_is_left_out_fires_as_the_next_begins(void **state)
 struct calendar {
     int64_t first_s;
     int n;
-    struct moment {
+    struct minute {
         int64_t local_min; /* minutes since 1970 on the local clock */
         int8_t minute, hour, day, month, weekday;
     } * minutes;
@@ -459,7 +459,7 @@ static void calendar_fill(struct calendar *c, const char *zone, int64_t first_s,
         struct tm tm;
         time_t t = (time_t)(first_s + i * INT64_C(60));
         localtime_r(&t, &tm);
-        c->minutes[i] = (struct moment){((int64_t)t + tm.tm_gmtoff) / 60,
+        c->minutes[i] = (struct minute){((int64_t)t + tm.tm_gmtoff) / 60,
                                         (int8_t)tm.tm_min,
                                         (int8_t)tm.tm_hour,
                                         (int8_t)tm.tm_mday,
@@ -508,7 +508,7 @@ static void sets_random(struct sets *s, struct rng *rng)
     add_field(s, rng, s->weekday, 0, 6, s->weekday_star);
 }
 
-static bool sets_match(const struct sets *s, const struct moment *m)
+static bool sets_match(const struct sets *s, const struct minute *m)
 {
     bool by_day = s->day[m->day], by_weekday = s->weekday[m->weekday];
     bool both = s->day_star || s->weekday_star;
@@ -522,7 +522,7 @@ static bool sets_match_unseen(const struct sets *s, int64_t local_min)
     struct tm tm;
     time_t t = (time_t)(local_min * 60);
     gmtime_r(&t, &tm);
-    struct moment m = {local_min,          (int8_t)tm.tm_min,       (int8_t)tm.tm_hour,
+    struct minute m = {local_min,          (int8_t)tm.tm_min,       (int8_t)tm.tm_hour,
                        (int8_t)tm.tm_mday, (int8_t)(tm.tm_mon + 1), (int8_t)tm.tm_wday};
     return sets_match(s, &m);
 }
@@ -530,7 +530,7 @@ static bool sets_match_unseen(const struct sets *s, int64_t local_min)
 /* Whether the i-th minute is a tick, by looking at nothing but the minutes up to it. */
 static bool witness(const struct sets *s, const struct calendar *c, int i, int64_t latest_min)
 {
-    const struct moment *m = &c->minutes[i];
+    const struct minute *m = &c->minutes[i];
     if (s->every_hour)
         return sets_match(s, m);
     if (m->local_min <= latest_min)

@@ -531,7 +531,7 @@ static void a_claim_that_a_stop_was_faster_than_keeps_nothing(void **state)
 {
     static const struct rest_route CLAIM[] = {
         {HTTP_POST, "/claim", CONFIG_SCOPE_WORK, false, hand_in_claim}, {0}};
-    static const struct rest_route *const CLAIM_TABLES[] = {REST_SUBMIT, CLAIM, NULL};
+    static const struct rest_route *const CLAIM_TABLES[] = {REST_JOBS, CLAIM, NULL};
     const struct store_options options = {0};
     const struct job_filter all = {.limit = 2};
     struct op slow = {.apply = hold_up, .done = nothing_more};

@@ -6,14 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
 static const char *skip_digits(const char *p, const char *end)
 {
-    while (p < end && is_digit(*p))
+    while (p < end && str_is_digit(*p))
         p++;
     return p;
 }
@@ -35,7 +30,7 @@ const char *json_scan_number(struct json_reader *r, const char *p)
         p++;
     if (p < r->end && *p == '0') {
         p++;
-        if (p < r->end && is_digit(*p)) {
+        if (p < r->end && str_is_digit(*p)) {
             json_unexpected(r, p, "no digit after a leading zero");
             return NULL;
         }

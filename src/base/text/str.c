@@ -47,6 +47,26 @@ struct str str_trim(struct str s)
     return s;
 }
 
+bool str_has_control(struct str s)
+{
+    for (size_t i = 0; i < s.len; i++)
+        if ((unsigned char)s.ptr[i] < ' ' || s.ptr[i] == 0x7f)
+            return true;
+    return false;
+}
+
+bool str_is_token(struct str s)
+{
+    static const char MARKS[] = "!#$%&'*+-.^_`|~";
+    for (size_t i = 0; i < s.len; i++) {
+        const char c = s.ptr[i];
+        const bool is_word = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || str_is_digit(c);
+        if (!is_word && (c == '\0' || !strchr(MARKS, c)))
+            return false;
+    }
+    return s.len > 0;
+}
+
 int str_hex_digit(char c)
 {
     if (c >= '0' && c <= '9')

@@ -49,6 +49,16 @@ bool str_starts_with(struct str s, struct str prefix);
 bool str_contains(struct str haystack, struct str needle);
 struct str str_trim(struct str s);
 
+static inline bool str_is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* Whether it has a control character: a byte below the space, or DEL. */
+bool str_has_control(struct str s);
+/* Whether it is a token of HTTP (RFC 9110, 5.6.2), as the names of headers are. */
+bool str_is_token(struct str s);
+
 /* The value of a hexadecimal digit, or -1. */
 int str_hex_digit(char c);
 /* Reads 1 to 16 hexadecimal digits and nothing else; false: it is something else. */

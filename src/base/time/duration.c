@@ -88,11 +88,6 @@ static int refuse_without_unit(const struct parser *p)
 
 /* ---- Parts ----------------------------------------------------------------------------------- */
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
 static bool is_letter(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
@@ -105,7 +100,7 @@ static bool at_end(const struct parser *p)
 
 static bool at_digit(const struct parser *p)
 {
-    return !at_end(p) && is_digit(p->text.ptr[p->at]);
+    return !at_end(p) && str_is_digit(p->text.ptr[p->at]);
 }
 
 /* Of a fraction of k digits, the last not zero, all of 2^k or all of 5^k must go into the unit for

@@ -97,14 +97,8 @@ bool reference_in(struct str text);
 
 /* ---- Time zones ------------------------------------------------------------------------------ */
 
-#define ZONE_DIR "/usr/share/zoneinfo"
-
-/* Reads the zone from the files below `dir` (NULL: ZONE_DIR); `UTC` needs no file. The error says
- * what is wrong with the name. Release `ret` with tz_release, after a failure too. */
-int zone_read(const char *dir, struct str name, struct tz *ret, struct redrive_err *err);
-
-/* The same into a list of zones, in which each is read only once. The list's memory is in `arena`;
- * release the list before it. */
+/* Reads a zone as zone_read does, into a list of zones, in which each is read only once. The list's
+ * memory is in `arena`; release the list before it. */
 struct zone {
     struct zone *next;
     const char *name;

@@ -111,34 +111,13 @@ static bool is_reserved(const char *name)
     return false;
 }
 
-static bool is_header_name(struct str name)
-{
-    static const char MARKS[] = "!#$%&'*+-.^_`|~";
-    for (size_t i = 0; i < name.len; i++) {
-        const char c = name.ptr[i];
-        const bool is_word =
-            (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-        if (!is_word && (c == '\0' || !strchr(MARKS, c)))
-            return false;
-    }
-    return name.len > 0 && name.len <= TYPE_NAME_MAX;
-}
-
-static bool is_header_value(const char *value)
-{
-    for (; *value; value++)
-        if ((unsigned char)*value < ' ' || *value == 0x7f)
-            return false;
-    return true;
-}
-
 static bool bind_header(struct binder *b, const struct node *node, struct config_http *http,
                         struct config_header *ret)
 {
     const char *name = arena_dup(b->arena, node->key);
     if (!name)
         return false;
-    if (!is_header_name(node->key)) {
+    if (!str_is_token(node->key) || node->key.len > TYPE_NAME_MAX) {
         bind_key_error(b, node, "is not the name of a header");
     } else if (is_reserved(name)) {
         err_hint(bind_error(b, node, "is set by the request itself"), "leave it out");
@@ -146,7 +125,7 @@ static bool bind_header(struct binder *b, const struct node *node, struct config
         err_detail(bind_error(b, node, "found %s", node_kind(node)), "expected some text");
     } else {
         const char *value = reference_expand(b, node, &http->missing);
-        if (value && is_header_value(value)) {
+        if (value && !str_has_control(str_of(value))) {
             *ret = (struct config_header){name, value, shown(b, node)};
             return true;
         }

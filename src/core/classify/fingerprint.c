@@ -15,19 +15,14 @@ struct form {
     size_t len;
 };
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
 static bool is_alnum(char c)
 {
-    return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    return str_is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
 static bool is_hex(char c)
 {
-    return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+    return str_is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
 
 static bool is_space(char c)
@@ -115,7 +110,7 @@ static size_t scan_groups(struct str s, size_t i)
         if (group > 4)
             return 0;
         colons += s.ptr[j] == ':';
-        digits += is_digit(s.ptr[j]);
+        digits += str_is_digit(s.ptr[j]);
     }
     if (is_alnum(at(s, j)))
         return 0;
@@ -139,7 +134,7 @@ static bool word_is_id(struct str word)
 {
     size_t digits = 0, hex = 0;
     for (size_t i = 0; i < word.len; i++) {
-        digits += is_digit(word.ptr[i]);
+        digits += str_is_digit(word.ptr[i]);
         hex += is_hex(word.ptr[i]);
     }
     if (word.len > 2 && word.ptr[0] == '0' && (word.ptr[1] | 0x20) == 'x' && hex == word.len - 1)
@@ -154,9 +149,9 @@ static void put_word(struct form *f, struct str word)
         return;
     }
     for (size_t i = 0; i < word.len; i++) {
-        if (!is_digit(word.ptr[i]))
+        if (!str_is_digit(word.ptr[i]))
             put(f, word.ptr[i]);
-        else if (i == 0 || !is_digit(word.ptr[i - 1]))
+        else if (i == 0 || !str_is_digit(word.ptr[i - 1]))
             put_mark(f);
     }
 }

@@ -204,11 +204,6 @@ static bool accept(struct parser *p, char c)
     return true;
 }
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
 static bool is_letter(char c)
 {
     return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
@@ -225,7 +220,7 @@ static int read_number(struct parser *p, int min, int max, const char *what, con
 {
     const char *start = p->at;
     int n = 0;
-    for (; p->at < p->end && is_digit(*p->at); p->at++)
+    for (; p->at < p->end && str_is_digit(*p->at); p->at++)
         if (n <= max)
             n = n * 10 + (*p->at - '0');
     if (p->at == start)

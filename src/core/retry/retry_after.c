@@ -11,11 +11,6 @@ static const char *const DAYS[] = {"Sunday",   "Monday", "Tuesday", "Wednesday",
 static const char *const MONTHS[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
                                      "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
 static bool skip(struct str *s, size_t n)
 {
     *s = (struct str){s->ptr + n, s->len - n};
@@ -29,7 +24,7 @@ static bool take_digits(struct str *s, size_t n, int *ret)
         return false;
     int value = 0;
     for (size_t i = 0; i < n; i++) {
-        if (!is_digit(s->ptr[i]))
+        if (!str_is_digit(s->ptr[i]))
             return false;
         value = value * 10 + (s->ptr[i] - '0');
     }
@@ -115,7 +110,7 @@ static bool parse_seconds(struct str value, int64_t *ret)
 {
     int64_t seconds = 0;
     for (size_t i = 0; i < value.len; i++) {
-        if (!is_digit(value.ptr[i]))
+        if (!str_is_digit(value.ptr[i]))
             return false;
         seconds = seconds * 10 + (value.ptr[i] - '0');
         if (seconds > MAX_S)

@@ -44,11 +44,6 @@ static bool accept(struct rule_reader *r, char c)
     return true;
 }
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
 static bool is_letter(char c)
 {
     return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
@@ -60,7 +55,7 @@ static void read_name(struct rule_reader *r)
     bool quoted = accept(r, '<');
     size_t start = r->at;
     while (is_letter(peek(r)) ||
-           (quoted && (is_digit(peek(r)) || peek(r) == '+' || peek(r) == '-')))
+           (quoted && (str_is_digit(peek(r)) || peek(r) == '+' || peek(r) == '-')))
         r->at++;
     bool long_enough = r->at - start >= 3;
     if (!long_enough)
@@ -74,7 +69,7 @@ static int read_number(struct rule_reader *r, int min, int max, const char *what
 {
     int n = 0;
     size_t start = r->at;
-    while (r->at - start < 3 && is_digit(peek(r)))
+    while (r->at - start < 3 && str_is_digit(peek(r)))
         n = n * 10 + (r->text.ptr[r->at++] - '0');
     bool met = r->at > start && n >= min && n <= max;
     if (!met)

@@ -3,18 +3,6 @@
 
 #include "base/text/utf8.h"
 
-static bool is_token(struct str name)
-{
-    static const char OTHERS[] = "!#$%&'*+-.^_`|~";
-    for (size_t i = 0; i < name.len; i++) {
-        char c = name.ptr[i];
-        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-        if (!letter && (c == '\0' || !strchr(OTHERS, c)))
-            return false;
-    }
-    return name.len > 0;
-}
-
 static bool is_printable(struct str value)
 {
     for (size_t i = 0; i < value.len; i++)
@@ -32,7 +20,7 @@ bool http_head_add(struct http_head *head, struct arena *arena, struct str name,
     struct http_param *header = &head->headers[head->n++];
     header->name = (struct str){name_copy, name.len};
     header->value = str_trim((struct str){value_copy, value.len});
-    if (!is_token(header->name) || !is_printable(header->value))
+    if (!str_is_token(header->name) || !is_printable(header->value))
         head->why = "a header is malformed";
     if (str_eq_nocase(header->name, STR("content-length"))) {
         head->n_lengths++;

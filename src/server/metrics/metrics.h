@@ -26,20 +26,7 @@
  * have no end; redrive_breakers counts them all. */
 #define METRICS_MAX_BREAKERS 200
 
-struct metrics_process {
-    const struct store_status_view *store_status;
-    bool store_is_read; /* the store could be read just now */
-    const struct run_time *run_times;
-    size_t n_run_times;
-    struct process_facts facts;
-};
-
-/* Failures are the buffer's, or out of memory. */
-int metrics_write_store(const struct stats *stats, struct buf *out);
-void metrics_write_process(const struct metrics_process *process, struct buf *out);
-
-/* What the kernel knows about this process. */
-/* 0: it could not be found out. */
+/* What the kernel knows about this process; 0: it could not be found out. */
 struct process_facts {
     double cpu_seconds; /* user and system */
     uint64_t resident_bytes;
@@ -51,5 +38,17 @@ struct process_facts {
 
 /* `started_ms` is the caller's. */
 struct process_facts process_facts(int64_t started_ms);
+
+struct metrics_process {
+    const struct store_status_view *store_status;
+    bool store_is_read; /* the store could be read just now */
+    const struct run_time *run_times;
+    size_t n_run_times;
+    struct process_facts facts;
+};
+
+/* Failures are the buffer's, or out of memory. */
+int metrics_write_store(const struct stats *stats, struct buf *out);
+void metrics_write_process(const struct metrics_process *process, struct buf *out);
 
 #endif

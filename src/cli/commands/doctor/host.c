@@ -16,7 +16,6 @@
 
 #include "base/time/clock.h"
 #include "config/config.h"
-#include "config/schema/bind.h"
 #include "run/from_config.h"
 #include "server/listen/tls.h"
 

@@ -172,9 +172,8 @@ static int read_name(struct body *b, const struct member *m, struct str *ret)
     int rc = read_text(b, m, BODY_NAME_MAX, &s);
     if (rc < 0)
         return rc;
-    for (size_t i = 0; i < s.len; i++)
-        if ((unsigned char)s.ptr[i] < 0x20 || s.ptr[i] == 0x7f)
-            return wrong(b, m, REDRIVE_E_INVALID, "it has a control character");
+    if (str_has_control(s))
+        return wrong(b, m, REDRIVE_E_INVALID, "it has a control character");
     if (s.len == 0)
         return wrong(b, m, REDRIVE_E_INVALID, "it is empty");
     *ret = s;

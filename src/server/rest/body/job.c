@@ -146,9 +146,7 @@ static int check_count(size_t n, struct redrive_err *err)
 
 int job_body_check_key(struct str key, struct redrive_err *err)
 {
-    bool good = key.len > 0 && utf8_valid(key);
-    for (size_t i = 0; i < key.len; i++)
-        good = good && (unsigned char)key.ptr[i] >= 0x20 && key.ptr[i] != 0x7f;
+    const bool good = key.len > 0 && utf8_valid(key) && !str_has_control(key);
     if (good && key.len <= JOB_BODY_KEY_MAX)
         return 0;
     int rc = good ? REDRIVE_E_TOO_BIG : REDRIVE_E_INVALID;
