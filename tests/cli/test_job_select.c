@@ -2,6 +2,7 @@
 
 #include "cli/jobs/list.h"
 #include "cli/jobs/select.h"
+#include "core/classify/fingerprint.h"
 #include "store/page.h"
 
 #define NOW_MS INT64_C(1767225600000)
@@ -106,7 +107,7 @@ static void group_has_sixteen_digits(void **state)
         assert_int_equal(read_select(&select), REDRIVE_E_USAGE);
     }
     char text[FINGERPRINT_TEXT_MAX];
-    assert_string_equal(fingerprint_format(0xdeadbeef, text), "00000000deadbeef");
+    assert_string_equal(fingerprint_text(0xdeadbeef, text), "00000000deadbeef");
 }
 
 static void ages_become_bounds(void **state)

@@ -149,7 +149,7 @@ static int larger_first(const void *a, const void *b)
     return str_compare(x->name, y->name);
 }
 
-struct name_count *name_counts_sorted(struct name_counts *counts, size_t *ret_n)
+struct name_count *name_counts_sorted(const struct name_counts *counts, size_t *ret_n)
 {
     struct name_count *sorted = arena_array(counts->arena, counts->map.count + 1, sizeof *sorted);
     *ret_n = 0;

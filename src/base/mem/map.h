@@ -66,6 +66,6 @@ void name_counts_release(struct name_counts *counts);
 void name_counts_add(struct name_counts *counts, struct str name, uint64_t n);
 
 /* All of them, the largest first, then by name; in the arena. NULL when there was no memory. */
-struct name_count *name_counts_sorted(struct name_counts *counts, size_t *ret_n);
+struct name_count *name_counts_sorted(const struct name_counts *counts, size_t *ret_n);
 
 #endif

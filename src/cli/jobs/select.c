@@ -1,12 +1,10 @@
 /* select.c - makes a filter from options. */
 #include "cli/jobs/select.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-
 #include "base/err.h"
 #include "base/text/suggest.h"
 #include "base/time/duration.h"
+#include "core/classify/fingerprint.h"
 #include "core/vocabulary.h"
 
 #define WORD(name, text)                                  text,
@@ -35,47 +33,27 @@ static int unknown_word(const char *option, const char *const *words, struct str
     return REDRIVE_E_USAGE;
 }
 
-/* The bits of words with commas between them. `first` is the number of the first word. */
-static int read_words(const char *option, const char *text, const char *const *words, int first,
-                      uint32_t *mask, struct redrive_err *err)
-{
-    struct str rest = str_of(text);
-    for (;;) {
-        const char *comma = rest.len > 0 ? memchr(rest.ptr, ',', rest.len) : NULL;
-        struct str word = {rest.ptr, comma ? (size_t)(comma - rest.ptr) : rest.len};
-        int n = 0;
-        while (words[n] && !str_is(word, words[n]))
-            n++;
-        if (!words[n])
-            return unknown_word(option, words, word, err);
-        *mask |= 1u << (first + n);
-        if (!comma)
-            return 0;
-        rest = (struct str){comma + 1, rest.len - word.len - 1};
-    }
-}
-
 static int read_lists(const struct job_select *select, struct job_filter *ret,
                       struct redrive_err *err)
 {
     const struct {
         const char *option;
         const struct option_strings *given;
+        enum vocabulary vocabulary;
         const char *const *words;
-        int first;
+        size_t skip; /* words of the vocabulary that are not for this */
         uint32_t *mask;
     } lists[] = {
-        {"state", &select->states, JOB_SELECT_STATES, 0, &ret->states},
-        {"class", &select->classes, JOB_SELECT_CLASSES + 1, 1, &ret->classes},
-        {"reason", &select->reasons, JOB_SELECT_REASONS + 1, 1, &ret->reasons},
+        {"state", &select->states, VOCABULARY_STATE, JOB_SELECT_STATES, 0, &ret->states},
+        {"class", &select->classes, VOCABULARY_CLASS, JOB_SELECT_CLASSES, 1, &ret->classes},
+        {"reason", &select->reasons, VOCABULARY_REASON, JOB_SELECT_REASONS, 1, &ret->reasons},
     };
+    struct str unknown;
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
-        for (size_t k = 0; k < lists[i].given->n; k++) {
-            int rc = read_words(lists[i].option, lists[i].given->items[k], lists[i].words,
-                                lists[i].first, lists[i].mask, err);
-            if (rc < 0)
-                return rc;
-        }
+        for (size_t k = 0; k < lists[i].given->n; k++)
+            if (!vocabulary_mask(lists[i].vocabulary, lists[i].skip,
+                                 str_of(lists[i].given->items[k]), lists[i].mask, &unknown))
+                return unknown_word(lists[i].option, lists[i].words + lists[i].skip, unknown, err);
     return 0;
 }
 
@@ -101,16 +79,10 @@ static int read_texts(const struct job_select *select, struct job_filter *ret,
     return 0;
 }
 
-/* 0 means "any" in a filter, and no error has it. */
 static int read_group(const char *text, uint64_t *ret, struct redrive_err *err)
 {
     *ret = 0;
-    if (!text)
-        return 0;
-    size_t n = strspn(text, "0123456789abcdefABCDEF");
-    if (n == 16 && text[n] == '\0')
-        (void)sscanf(text, "%" SCNx64, ret);
-    if (*ret != 0)
+    if (!text || fingerprint_parse(str_of(text), ret))
         return 0;
     err_set(err, REDRIVE_E_USAGE, "--group: '%.40s' is not a fingerprint", text);
     err_detail(err, "expected 16 hexadecimal digits");
@@ -191,10 +163,4 @@ bool job_select_is_empty(const struct job_select *s)
     return !s->tenant && !s->task && !s->queue && !s->user && !s->type && !s->text && !s->group &&
            s->states.n == 0 && s->classes.n == 0 && s->reasons.n == 0 && !s->older_than &&
            !s->newer_than;
-}
-
-const char *fingerprint_format(uint64_t fingerprint, char out[FINGERPRINT_TEXT_MAX])
-{
-    (void)snprintf(out, FINGERPRINT_TEXT_MAX, "%016" PRIx64, fingerprint);
-    return out;
 }

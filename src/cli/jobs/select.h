@@ -118,8 +118,4 @@ void job_select_filter(const struct cli *cli, int64_t now_ms, struct job_filter 
 /* Whether none of the options was given. */
 bool job_select_is_empty(const struct job_select *select);
 
-/* A fingerprint as text: 16 hexadecimal digits. */
-#define FINGERPRINT_TEXT_MAX 17
-const char *fingerprint_format(uint64_t fingerprint, char out[FINGERPRINT_TEXT_MAX]);
-
 #endif

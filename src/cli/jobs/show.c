@@ -11,6 +11,7 @@
 #include "cli/jobs/change.h"
 #include "cli/output/table.h"
 #include "cli/output/text.h"
+#include "core/classify/fingerprint.h"
 #include "core/state.h"
 #include "engine/gates/view.h"
 #include "store/job_json.h"
@@ -135,7 +136,7 @@ static void put_facts(struct shower *s, const struct job *job)
     put_time(s, "Deadline", spec->deadline_ms);
     put_fact(s, "Own retry", spec->policy);
     if (status->fingerprint != 0)
-        put_fact(s, "Group", str_of(fingerprint_format(status->fingerprint, group)));
+        put_fact(s, "Group", str_of(fingerprint_text(status->fingerprint, group)));
 }
 
 /* ---- Blocks ---------------------------------------------------------------------------------- */

@@ -53,7 +53,7 @@ int dead_counts_read(struct dead_counts *counts, struct store *store,
     return rc;
 }
 
-static void write_counts(struct json_writer *w, struct name_counts *counts)
+static void write_counts(struct json_writer *w, const struct name_counts *counts)
 {
     size_t n;
     const struct name_count *sorted = name_counts_sorted(counts, &n);
@@ -65,7 +65,7 @@ static void write_counts(struct json_writer *w, struct name_counts *counts)
     json_end_object(w);
 }
 
-void dead_counts_write(struct json_writer *w, struct dead_counts *counts)
+void dead_counts_write(struct json_writer *w, const struct dead_counts *counts)
 {
     json_begin_object(w);
     json_key(w, "total_jobs");

@@ -30,7 +30,7 @@ int dead_counts_read(struct dead_counts *counts, struct store *store,
 
 /* {"total_jobs":…,"failure_type_counts":{…},"by_reason":{…},"by_task":{…},"by_type":{…}}, the
  * largest of each first. */
-void dead_counts_write(struct json_writer *w, struct dead_counts *counts);
+void dead_counts_write(struct json_writer *w, const struct dead_counts *counts);
 
 /* {"fingerprint":…,"count":…,"first_seen":…,"last_seen":…,"task":…,"example_id":…,"example":{…}} */
 void group_write_json(struct json_writer *w, const struct group_count *group);
