@@ -8,7 +8,7 @@
 #include "base/text/str.h"
 #include "core/classify/failure.h"
 #include "core/classify/fingerprint.h"
-#include "lib/pack.h"
+#include "lib/copies.h"
 
 #define MS_PER_DAY (INT64_C(24) * 3600 * 1000)
 

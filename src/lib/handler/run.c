@@ -5,7 +5,7 @@
 
 #include "base/text/str.h"
 #include "core/retry/policy.h"
-#include "lib/failure.h"
+#include "lib/copies.h"
 
 #define ROW_TEXT_MAX 255
 

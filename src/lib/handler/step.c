@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "lib/failure.h"
+#include "lib/copies.h"
 
 struct redrive_step {
     struct redrive_run run;

@@ -255,7 +255,7 @@ int run_enter(struct redrive_run *run, const struct redrive_step_options *option
 
 /* Stores the dead letter. Without memory the job has merely failed, unless the entry that it came
  * from can be kept instead. Lock held, but not meanwhile. */
-static void bury(struct redrive_run *run, struct decision *d)
+static void keep_dead_letter(struct redrive_run *run, struct decision *d)
 {
     struct redrive_handler *h = run->handler;
     handler_unlock(h);
@@ -277,7 +277,7 @@ void run_leave(struct redrive_run *run, struct decision *d)
 {
     struct redrive_handler *h = run->handler;
     if (d->state == REDRIVE_STATE_DEAD_LETTER)
-        bury(run, d);
+        keep_dead_letter(run, d);
     else if (run->redriven && d->state == REDRIVE_STATE_CANCELLED)
         dlq_take_back(&h->dlq, run->redriven);
     else if (run->redriven)
@@ -338,7 +338,7 @@ int redrive_submit(struct redrive_handler *h, const struct redrive_job *job, red
                    void *arg, struct redrive_result *ret)
 {
     struct redrive_err err;
-    if (job_check(h, fn ? job : NULL, &err) < 0)
+    if (job_check(h, fn ? job : NULL, &err) < 0 || !fn)
         return submit_refuse(ret, job ? job->id : NULL, &err);
     struct redrive_run run;
     run_init(&run, h, job);

@@ -30,7 +30,7 @@
 #include "config/config.h"
 #include "engine/committer.h"
 #include "engine/verbs/settle.h"
-#include "lib/failure.h"
+#include "lib/copies.h"
 #include "redrive_queue.h"
 
 /* How long after the end of the grace a settlement is still tried again. */

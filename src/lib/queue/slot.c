@@ -82,8 +82,8 @@ static struct settlement settlement_of(const struct redrive_task_run *run)
     };
 }
 
-static void tell(const struct redrive_task_run *run, enum log_level level, const char *event,
-                 int code)
+static void log_run(const struct redrive_task_run *run, enum log_level level, const char *event,
+                    int code)
 {
     const struct queue_handler *h = run->slot->handler;
     log_event(&h->queue->log, level, clock_wall_ms(), event,
@@ -98,14 +98,15 @@ static bool gives_up(const struct redrive_queue *q, int code)
 }
 
 /* A settlement has been tried, and is tried again until the store takes or refuses it. */
-static void see_through(struct redrive_task_run *run, struct settlement *item, struct settle_op *op)
+static void settle_until_taken(struct redrive_task_run *run, struct settlement *item,
+                               struct settle_op *op)
 {
     struct queue_slot *slot = run->slot;
     struct redrive_queue *q = slot->handler->queue;
     while (op->op.code < 0) {
         const int code = op->op.code;
         if (gives_up(q, code)) {
-            tell(run, LOG_LEVEL_ERROR, "settlement_lost", code);
+            log_run(run, LOG_LEVEL_ERROR, "settlement_lost", code);
             return;
         }
         pause_slot(slot, "settlement_failed", &op->op.err);
@@ -117,7 +118,7 @@ static void see_through(struct redrive_task_run *run, struct settlement *item, s
     /* The lease has been lost, the job was cancelled, or an earlier try whose answer was lost has
      * reached the store after all. */
     if (item->ret.code < 0)
-        tell(run, LOG_LEVEL_WARNING, "settlement_refused", item->ret.code);
+        log_run(run, LOG_LEVEL_WARNING, "settlement_refused", item->ret.code);
 }
 
 /* The settlement may have released parked jobs. A queue that goes on is woken for them; one that
@@ -226,9 +227,9 @@ static void ask_store(struct queue_handler *h, struct turn *turn)
 static void end_run(struct redrive_task_run *done, struct turn *turn)
 {
     if (turn->settles)
-        see_through(done, &turn->item, &turn->settle);
+        settle_until_taken(done, &turn->item, &turn->settle);
     else
-        tell(done, LOG_LEVEL_WARNING, "outcome_dropped", REDRIVE_E_STATE);
+        log_run(done, LOG_LEVEL_WARNING, "outcome_dropped", REDRIVE_E_STATE);
     let_go(done);
 }
 

@@ -7,7 +7,7 @@
 #include "engine/engine.h"
 #include "engine/verbs/change.h"
 #include "engine/verbs/submit.h"
-#include "lib/pack.h"
+#include "lib/copies.h"
 
 static struct str tenant_of(const struct redrive_queue *q)
 {

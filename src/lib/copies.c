@@ -1,5 +1,5 @@
-/* failure.c - copies what a function said about its failure. */
-#include "lib/failure.h"
+/* copies.c - copies what a function said about its failure. */
+#include "lib/copies.h"
 
 #include <limits.h>
 #include <stdio.h>
