@@ -62,7 +62,7 @@ static struct sim_event event_of(const struct world *w, uint32_t job, enum sim_e
     };
 }
 
-static void tell(struct world *w, const struct sim_event *event)
+static void call_observer(struct world *w, const struct sim_event *event)
 {
     if (w->config->observe)
         w->config->observe(event, w->config->observe_ctx);
@@ -108,7 +108,7 @@ void world_move(struct world *w, uint32_t job, enum sim_event_type type, enum re
     struct sim_event event = event_of(w, job, type);
     event.to = to;
     enter_state(w, job, to);
-    tell(w, &event);
+    call_observer(w, &event);
 }
 
 static bool reserve_job(struct world *w)
@@ -145,10 +145,10 @@ void world_submit(struct world *w)
 {
     if (w->config->breaker_mode == SIM_BREAKER_OBEYS && !breaker_passes(&w->breaker) &&
         w->config->breaker->on_open == REDRIVE_ON_OPEN_REJECT) {
-        tell(w, &(struct sim_event){.type = SIM_REJECTED,
-                                    .at_ms = w->now_ms,
-                                    .breaker = w->breaker.state,
-                                    .generation = w->breaker.generation});
+        call_observer(w, &(struct sim_event){.type = SIM_REJECTED,
+                                             .at_ms = w->now_ms,
+                                             .breaker = w->breaker.state,
+                                             .generation = w->breaker.generation});
         return;
     }
     if (!reserve_job(w))
@@ -232,7 +232,7 @@ void world_settle(struct world *w, uint32_t job, const struct outcome *outcome)
     event.facts = &facts;
     event.outcome = outcome;
     event.decision = &decision;
-    tell(w, &event);
+    call_observer(w, &event);
 
     if (was_running && called && w->config->breaker_mode != SIM_BREAKER_NONE)
         report_to_breaker(w, permit, decision.breaker, w->now_ms - event.started_ms);
@@ -450,11 +450,11 @@ void dispatch_breaker_changed(struct world *w, bool by_hand)
 {
     if (w->breaker.generation != w->breaker_generation) {
         w->breaker_generation = w->breaker.generation;
-        tell(w, &(struct sim_event){.type = SIM_BREAKER,
-                                    .at_ms = w->now_ms,
-                                    .breaker = w->breaker.state,
-                                    .generation = w->breaker.generation,
-                                    .by_hand = by_hand});
+        call_observer(w, &(struct sim_event){.type = SIM_BREAKER,
+                                             .at_ms = w->now_ms,
+                                             .breaker = w->breaker.state,
+                                             .generation = w->breaker.generation,
+                                             .by_hand = by_hand});
         bool may_release = breaker_passes(&w->breaker) && w->in_state[REDRIVE_STATE_PARKED] > 0;
         if (may_release && !w->releasing) {
             release_start(&w->release, w->config->breaker, w->now_ms);

@@ -1,7 +1,7 @@
 /* A line is an answer with all that it needs, or an error that says why not. */
 #include "fuzz.h"
 
-#include "run/stream/line.h"
+#include "run/stream/private.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -1,6 +1,6 @@
 #include "check.h"
 
-#include "run/stream/line.h"
+#include "run/stream/private.h"
 
 static void check_line(const char *payload, const char *expected)
 {

@@ -245,7 +245,8 @@ struct pool_settlement {
     struct settlement items[];
 };
 
-static void tell(const struct pool_job *job, enum log_level level, const char *event, int code)
+static void log_settlement(const struct pool_job *job, enum log_level level, const char *event,
+                           int code)
 {
     log_event(job->task->pool->options.log, level, clock_wall_ms(), event,
               LOG_S("job_id", job->request.job_id), LOG_S("task", job->request.task),
@@ -258,7 +259,7 @@ static void on_item(struct pool_job *job, const struct settlement *item)
 {
     struct pool *pool = job->task->pool;
     if (item->ret.code < 0)
-        tell(job, LOG_LEVEL_WARNING, "settlement_refused", item->ret.code);
+        log_settlement(job, LOG_LEVEL_WARNING, "settlement_refused", item->ret.code);
     else if (job->outcome.ending == ENDING_RAN && item->decision.state != REDRIVE_STATE_COMPLETED)
         pool->n_failed++;
     end_job(job);
@@ -287,7 +288,7 @@ static void give_up(struct pool_settlement *s, int code)
     LIST_FOREACH (&s->jobs, link) {
         struct pool_job *job = LIST_ENTRY(link, struct pool_job, queue);
         list_remove(link);
-        tell(job, LOG_LEVEL_ERROR, "settlement_lost", code);
+        log_settlement(job, LOG_LEVEL_ERROR, "settlement_lost", code);
         s->call.pool->n_left++;
         end_job(job);
     }

@@ -1,5 +1,5 @@
 /* line.c - writes jobs and reads answers as JSON lines. */
-#include "run/stream/line.h"
+#include "run/stream/private.h"
 
 #include <math.h>
 

@@ -12,7 +12,6 @@
 #include "core/classify/failure.h"
 #include "run/exec/spawn.h"
 #include "run/exec/failure_from_stderr.h"
-#include "run/stream/line.h"
 
 /* Of a message that is put together. */
 #define SHARED_MAX_BYTES (64u * 1024)
