@@ -1,6 +1,6 @@
 #include "check.h"
 
-#include "cli/frame/complete.h"
+#include "cli/frame/command.h"
 #include "fake.h"
 
 static struct buf out;

@@ -4,7 +4,7 @@
 
 #include "base/rng.h"
 #include "base/text/buf.h"
-#include "cli/frame/complete.h"
+#include "cli/frame/command.h"
 #include "cli/frame/options.h"
 #include "fake.h"
 

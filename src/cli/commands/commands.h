@@ -14,10 +14,6 @@ extern const struct command cmd_complete;   /* commands/help.c */
 extern const struct command cmd_completion; /* commands/help.c */
 extern const struct command cmd_config;
 extern const struct command cmd_cron;
-extern const struct command cmd_cron_list; /* commands/cron/entries.c, as the next three */
-extern const struct command cmd_cron_remove;
-extern const struct command cmd_cron_run;
-extern const struct command cmd_cron_set;
 extern const struct command cmd_doctor;
 extern const struct command cmd_dlq;
 extern const struct command cmd_dlq_edit;

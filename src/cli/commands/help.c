@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 #include "cli/frame/cli.h"
-#include "cli/frame/complete.h"
+#include "cli/frame/command.h"
 #include "cli/frame/help.h"
 
 static bool is_source_topic(const struct option_source *source, const char *word)

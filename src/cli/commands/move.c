@@ -118,7 +118,7 @@ static void name_file(struct move_end *end, const struct store *store)
     free(path);
 }
 
-/* What is of no use at either end. */
+/* Refuses a store that can be neither the source nor the destination. */
 static int check_kind(const struct move_end *end, const struct store *store,
                       struct redrive_err *err)
 {

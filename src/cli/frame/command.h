@@ -2,7 +2,7 @@
  *
  * A struct command describes a command and a struct option one of its options. From these tables
  * alone come parsing (frame/options.h), help and the description for machines (frame/help.h),
- * completion (frame/complete.h) and the nearest word when one is misspelt. A new command is a table
+ * completion and the nearest word when one is misspelt. A new command is a table
  * and a function; nothing else has to change.
  *
  *     struct next_options {
@@ -30,6 +30,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/text/buf.h"
 #include "base/text/str.h"
 #include "redrive.h"
 
@@ -223,5 +224,35 @@ struct argument {
 /* The argument that position `index` fills; false when there is none. A repeated one fills its
  * own position and all later ones. */
 bool command_argument(const struct command *command, size_t index, struct argument *ret);
+
+/* ---- Completion of a shell's command line (frame/complete.c) -----------------------------------
+ *
+ * The shell's script passes the words of the line to `redrive __complete` and shows what it
+ * prints: a word a line, and a line `:files` where names of files fit as well. The answer always
+ * comes from the program itself, so it cannot be older than the program.
+ */
+
+/* A line that is being completed. */
+struct completion {
+    const struct command *root;
+    const struct option_source *source; /* may be NULL */
+    struct command_path path;           /* the command on the line so far */
+    const char *const *args;            /* its arguments before the cursor */
+    size_t n_args;
+    struct str word;   /* the part before the cursor */
+    struct str prefix; /* the part of the cursor's word that is not being completed: `--opt=` */
+    struct buf *out;
+};
+
+/* Appends the answer for `words`, the first of which is the program; the cursor is at the end of
+ * words[cursor], which may lie just behind the last word. Words may come as bash splits them:
+ * `--opt`, `=`, `value`. A line that is wrong so far gives no words. */
+int complete_line(const struct command *root, const struct option_source *source,
+                  const char *const *words, size_t n_words, size_t cursor, struct buf *out,
+                  struct redrive_err *err);
+
+/* For the `complete` function of a command: offers a word if it begins like the cursor's. */
+void completion_offer(struct completion *c, const char *word);
+void completion_offer_words(struct completion *c, const struct words *words);
 
 #endif

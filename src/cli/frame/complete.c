@@ -1,5 +1,5 @@
 /* complete.c - finds the words that fit at the cursor. */
-#include "cli/frame/complete.h"
+#include "cli/frame/command.h"
 
 #include <stdlib.h>
 

@@ -45,10 +45,11 @@ int job_find(struct store *store, const char *tenant, const char *id, bool must_
              struct job_page *ret, struct redrive_err *err)
 {
     const struct job_filter filter = {.tenant = str_of(tenant), .id = str_of(id), .limit = 2};
-    if (id[0] == '\0')
-        return err_set(err, REDRIVE_E_USAGE, "the id of the job is empty");
-    if (tenant && tenant[0] == '\0')
-        return err_set(err, REDRIVE_E_USAGE, "--tenant: the value is empty");
+    if (id[0] == '\0' || (tenant && tenant[0] == '\0')) {
+        err_set(err, REDRIVE_E_USAGE,
+                id[0] == '\0' ? "the id of the job is empty" : "--tenant: the value is empty");
+        return REDRIVE_E_USAGE;
+    }
     int rc = store_ops(store)->list(store, &filter, ret, err);
     if (rc < 0)
         return rc;
@@ -164,7 +165,7 @@ struct changer {
     struct json_writer w;
 };
 
-static void tell(struct changer *c, const struct job *job, enum redrive_state state)
+static void print_changed(struct changer *c, const struct job *job, enum redrive_state state)
 {
     const char *what = c->verb == JOB_REMOVE ? "removed" : redrive_state_name(state);
     if (!c->cli->globals->json) {
@@ -187,7 +188,7 @@ static int change_id(struct changer *c, const char *id, struct redrive_err *err)
     if (rc == 0)
         rc = job_change_one(c->session->engine, c->verb, &page.jobs[0], &state, err);
     if (rc == 0)
-        tell(c, &page.jobs[0], state);
+        print_changed(c, &page.jobs[0], state);
     job_page_release(&page);
     return rc;
 }

@@ -32,8 +32,8 @@ int session_run(struct cli *cli, store_command_fn fn, struct redrive_err *err);
 int session_open_existing(struct cli *cli, struct session *ret, struct redrive_err *err);
 void session_close(struct session *session);
 
-/* After that has failed so: opens an empty store in memory instead, for a command that can work
- * with the configuration alone. */
+/* After session_open_existing has found no store: opens an empty one in memory instead, for a
+ * command that can work with the configuration alone. */
 int session_go_without(struct session *session, struct redrive_err *err);
 
 /* For a command that puts something in or works: configuration and log, which zeroes `ret` first,

@@ -330,7 +330,7 @@ static int print_summary(struct batch *b, struct batch_summary *ret, struct redr
     return rc;
 }
 
-/* What the run as a whole came to; the gravest thing first. */
+/* The result of the whole run: the gravest of what went wrong. */
 static int judge(struct batch *b, const struct batch_summary *s, struct redrive_err *err)
 {
     int rc = feed_join(&b->feed, err);
@@ -412,7 +412,7 @@ static int open_input(struct batch *b, struct redrive_err *err)
     return feed_open(&b->feed, &options, err);
 }
 
-/* The log of single records would drown the rest: the store has it all. It is kept on demand. */
+/* Events of single records are in the store; they are logged only if --log-level asks for it. */
 static void choose_logs(struct batch *b)
 {
     session_hush(b->cli, &b->session);

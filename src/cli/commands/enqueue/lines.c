@@ -88,7 +88,7 @@ static void report_refused(struct feed *f, uint64_t number, const struct redrive
     cli_report(f->cli, &e);
 }
 
-static int tell(struct feed *f, const struct submit_op *op, struct redrive_err *err)
+static int print_answers(struct feed *f, const struct submit_op *op, struct redrive_err *err)
 {
     struct buf out;
     buf_init(&out, OUTPUT_MAX_BYTES);
@@ -119,7 +119,7 @@ static int flush(struct feed *f, struct redrive_err *err)
         return rc;
     rc = engine_apply_one(f->session->engine, &op.op, err);
     if (rc == 0)
-        rc = tell(f, &op, err);
+        rc = print_answers(f, &op, err);
     submit_op_release(&op);
     arena_release(&f->arena);
     arena_init(&f->arena);

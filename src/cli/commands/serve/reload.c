@@ -67,7 +67,7 @@ static int check_servers(const struct serve *serve, const struct config *config,
 }
 
 /* What a running process cannot change. */
-static void log_unheard(const struct serve *serve, const struct config *config)
+static void log_restart_needed(const struct serve *serve, const struct config *config)
 {
     const struct config *first = serve->session.config;
     const struct {
@@ -133,7 +133,7 @@ static void take_over(struct serve *serve, struct config *config)
         rest_reload(serve->rest, config);
     config_free(serve->config);
     serve->config = config;
-    log_unheard(serve, config);
+    log_restart_needed(serve, config);
     session_log_exposed(&serve->session, config, serve->options->faktory_passwords);
     log_event(
         &serve->session.log, LOG_LEVEL_INFO, clock_wall_ms(), "reloaded",

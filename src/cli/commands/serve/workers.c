@@ -201,24 +201,24 @@ void serve_stop_notifiers(struct serve *serve, const struct config *but)
  * access to the store.
  */
 
-static void on_told(struct serve_call *call)
+static void on_own_row_written(struct serve_call *call)
 {
     /* A row that could not be written is no reason to stop: the next one will do. */
     call->serve->row.is_under_way = false;
 }
 
-static void tell(struct serve *serve)
+static void write_own_row(struct serve *serve)
 {
     if (serve->row.is_under_way || serve->row.has_left)
         return;
     worker_op_init(&serve->row.op, str_of(serve->name), (struct str){0});
     serve->row.op.leaving = serve->row.has_left = serve->row.is_leaving;
-    serve->row.call = (struct serve_call){.serve = serve, .answered = on_told};
+    serve->row.call = (struct serve_call){.serve = serve, .answered = on_own_row_written};
     serve->row.is_under_way = true;
     serve_send(&serve->row.call, &serve->row.op.op);
 }
 
-static void on_remote_told(struct serve_call *call)
+static void on_remote_rows_written(struct serve_call *call)
 {
     struct serve *serve = call->serve;
     arena_release(&serve->row.remote_arena);
@@ -226,7 +226,7 @@ static void on_remote_told(struct serve_call *call)
 }
 
 /* One batch at a time; true when there was nothing to write. */
-static bool tell_of_remote(struct serve *serve)
+static bool write_remote_rows(struct serve *serve)
 {
     struct remote_worker *workers;
     if (serve->row.is_remote_under_way)
@@ -240,7 +240,8 @@ static bool tell_of_remote(struct serve *serve)
         return true;
     }
     remote_workers_op_init(&serve->row.remote_op, workers, n);
-    serve->row.remote_call = (struct serve_call){.serve = serve, .answered = on_remote_told};
+    serve->row.remote_call =
+        (struct serve_call){.serve = serve, .answered = on_remote_rows_written};
     serve->row.is_remote_under_way = true;
     serve_send(&serve->row.remote_call, &serve->row.remote_op.op);
     return false;
@@ -250,8 +251,8 @@ static void on_timer(uv_timer_t *timer)
 {
     struct serve *serve = timer->data;
     if (!serve->pool)
-        tell(serve);
-    (void)tell_of_remote(serve);
+        write_own_row(serve);
+    (void)write_remote_rows(serve);
 }
 
 void serve_row_init(struct serve *serve)
@@ -264,6 +265,6 @@ void serve_row_init(struct serve *serve)
 bool serve_row_leave(struct serve *serve)
 {
     serve->row.is_leaving = true;
-    tell(serve);
-    return tell_of_remote(serve) && serve->row.has_left && !serve->row.is_under_way;
+    write_own_row(serve);
+    return write_remote_rows(serve) && serve->row.has_left && !serve->row.is_under_way;
 }
