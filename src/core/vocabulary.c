@@ -58,7 +58,7 @@ bool vocabulary_mask(enum vocabulary which, size_t skip, struct str text, uint32
         const struct str word = {text.ptr, comma ? (size_t)(comma - text.ptr) : text.len};
         const int number = vocabulary_find(which, word);
         *ret_unknown = word;
-        if (number < (int)skip)
+        if (number < 0 || (size_t)number < skip)
             return false;
         *mask |= 1u << number;
         if (!comma)

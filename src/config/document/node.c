@@ -272,7 +272,7 @@ static int read_object(struct builder *b, struct node *map)
         rc = decode(b, name, &key);
         if (rc == 0)
             rc = read_value(b, &child);
-        if (rc == 0)
+        if (rc == 0 && child)
             node_append(map, child, key);
     }
     return rc;
@@ -286,7 +286,7 @@ static int read_array(struct builder *b, struct node *list)
     int rc = json_enter_array(&b->reader);
     while (rc >= 0 && (rc = json_next_item(&b->reader)) > 0) {
         rc = read_value(b, &child);
-        if (rc == 0)
+        if (rc == 0 && child)
             node_append(list, child, (struct str){0});
     }
     return rc;
