@@ -37,7 +37,7 @@ int scan_and_remove(struct engine *e, struct scan *scan,
 int shared_row_put(struct engine *e, const struct shared_row *row, bool *ret_won,
                    struct redrive_err *err);
 
-/* The row of a key in a page of one tenant; NULL: there is none. */
+/* The first row of a key in a page; NULL: there is none. */
 const struct shared_row *shared_row_find(const struct shared_page *page, struct str key);
 
 /* Reads members of a row's JSON object by name, and skips all others. What the row lacks is left as

@@ -257,7 +257,7 @@ enum scan_index {
     /* The parked jobs of a gate (a limit's key if they were parked by a limit, else a breaker's).
      * `more`: the gate has further ones, whatever the order leaves out. */
     SCAN_PARKED_OLDEST, /* by seq */
-    SCAN_PARKED_PROBES, /* in the order of core/breaker/probe.h */
+    SCAN_PARKED_PROBES, /* in the order of core/breaker/breaker.h */
     SCAN_PARKED_NEWEST, /* of those with the most attempts left, and only of these, the newest first
                          */
 

@@ -7,7 +7,7 @@
  *
  * What a step does follows from the seed, the number of the step and what the steps before have
  * left behind, and from nothing else: no clock is read, no thread is started. So a run can be
- * repeated, and a step can be left out to see whether a failure needs it (shrink.h).
+ * repeated, and a step can be left out to see whether a failure needs it (simulate.c).
  */
 #ifndef TESTS_SIMULATION_WORLD_H
 #define TESTS_SIMULATION_WORLD_H

@@ -10,7 +10,7 @@
 #include <emmintrin.h>
 #endif
 
-/* ---- json/error.c: each records the first error and returns the code that sticks. ------------ */
+/* ---- json/json.c: each records the first error and returns the code that sticks. ------------- */
 
 /* "expected …, found …", the latter from the byte at `at`. */
 int json_unexpected(struct json_reader *r, const char *at, const char *expected)

@@ -9,7 +9,7 @@
  *     created_at, finished_at, payload, result
  *
  * after a row with their names; payload and result are copied byte for byte, and cells that a
- * spreadsheet takes for a formula are left as they are (base/csv/writer.h).
+ * spreadsheet takes for a formula are left as they are (base/csv/csv.h).
  */
 #ifndef CLI_JOBS_EXPORT_H
 #define CLI_JOBS_EXPORT_H

@@ -4,11 +4,11 @@
  * job_select inside the options of the command, the rows in its table, and job_select_read, which
  * makes a filter of what was given.
  *
- *     struct list_options {
+ *     struct job_list_options {
  *         struct job_select select;
  *     };
  *     static const struct option OPTIONS[] = {
- *         JOB_SELECT_ROWS(struct list_options, select),
+ *         JOB_SELECT_ROWS(struct job_list_options, select),
  *         {0},
  *     };
  */

@@ -64,8 +64,8 @@ void limit_is_loaded(struct gate *gate, struct gate_sums sums);
 /* Does what is due and asks to be woken for the rest.
  *
  * An open breaker whose time has come gets as many candidates for its probes as it lets through,
- * chosen by core/breaker/probe.h. One that has closed lets its jobs go at the pace of
- * core/breaker/release.h, the oldest first; while the latest of them have failed, from both ends in
+ * chosen as core/breaker/breaker.h says. One that has closed lets its jobs go at the pace that it
+ * says, the oldest first; while the latest of them have failed, from both ends in
  * turn, so that a run of jobs that are bad themselves does not open it again before a good one was
  * tried. A limit that has room again gets as many as it has room for. */
 int parked_release(struct engine *e, struct redrive_err *err);

@@ -2,7 +2,6 @@
 #include "engine/report/dead_letters.h"
 
 #include "base/err.h"
-#include "base/time/clock.h"
 #include "core/classify/fingerprint.h"
 #include "store/job_json.h"
 
@@ -13,12 +12,12 @@ static const char *const KEYS[] = {
     [DEAD_BY_TYPE] = "by_type",
 };
 
-void dead_counts_init(struct dead_counts *counts)
+void dead_counts_init(struct dead_counts *counts, uint64_t seed)
 {
     *counts = (struct dead_counts){0};
     arena_init(&counts->arena);
     for (size_t i = 0; i < DEAD_BY_COUNT; i++)
-        name_counts_init(&counts->by[i], &counts->arena, (uint64_t)clock_monotonic_ns());
+        name_counts_init(&counts->by[i], &counts->arena, seed);
 }
 
 void dead_counts_release(struct dead_counts *counts)
@@ -57,6 +56,8 @@ static void write_counts(struct json_writer *w, const struct name_counts *counts
 {
     size_t n;
     const struct name_count *sorted = name_counts_sorted(counts, &n);
+    if (!sorted)
+        w->out->failed = REDRIVE_E_NOMEM;
     json_begin_object(w);
     for (size_t i = 0; i < n; i++) {
         json_key_str(w, sorted[i].name);

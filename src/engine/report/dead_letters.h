@@ -21,7 +21,8 @@ struct dead_counts {
     struct arena arena;
 };
 
-void dead_counts_init(struct dead_counts *counts);
+/* The seed is one that clients cannot know. */
+void dead_counts_init(struct dead_counts *counts, uint64_t seed);
 void dead_counts_release(struct dead_counts *counts);
 
 /* Counts the dead letters that match, where they are kept. */

@@ -109,17 +109,25 @@ static int take_gates(struct engine *e, struct gate *limit, struct gate *breaker
     return gate_mark(&e->gates, limit, err);
 }
 
+/* How long the job's lease lasts: as the job itself, the worker or the task says, in this order. */
+static int64_t lease_ms_of(const struct engine *e, const struct admission_request *request,
+                           const struct job *job)
+{
+    const int64_t own_ms = request->lease_of ? request->lease_of(job) : 0;
+    if (own_ms > 0)
+        return own_ms;
+    return request->lease_ms > 0 ? request->lease_ms : task_in_force(e, job->spec.task)->lease_ms;
+}
+
 static int start(struct admission *a, const struct admission_request *request, struct job *job,
                  struct gate *limit, struct gate *breaker, struct breaker_permit permit,
                  struct redrive_err *err)
 {
     struct engine *e = a->e;
-    const int64_t lease_ms =
-        request->lease_ms > 0 ? request->lease_ms : task_in_force(e, job->spec.task)->lease_ms;
     a->moves[a->n_starts] = (struct start_move){
         .seq = job->status.seq,
         .token = new_token(e),
-        .lease_until_ms = engine_lease_until(e, lease_ms),
+        .lease_until_ms = engine_lease_until(e, lease_ms_of(e, request, job)),
         .worker = request->worker,
         .permit = permit,
     };

@@ -15,8 +15,9 @@ struct engine;
 /* For which worker a job would start. */
 struct admission_request {
     struct str worker;
-    int64_t lease_ms; /* 0: as the task says */
-    void *owner;      /* the caller's own */
+    int64_t lease_ms;                           /* 0: as the task says */
+    int64_t (*lease_of)(const struct job *job); /* as claim_op.lease_of; NULL: none */
+    void *owner;                                /* the caller's own */
 };
 
 struct admitted {

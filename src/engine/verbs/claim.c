@@ -152,13 +152,6 @@ static int still_wanted(struct engine *e, struct claims *c, bool is_first, struc
 
 /* ---- Looking --------------------------------------------------------------------------------- */
 
-/* 0: as the task says. */
-static int64_t lease_of(const struct claim_op *op, const struct job *job)
-{
-    const int64_t own_ms = op->lease_of ? op->lease_of(job) : 0;
-    return own_ms > 0 ? own_ms : op->lease_ms;
-}
-
 static int consider(struct admission *admission, struct claims *c, struct claim_op *op,
                     struct job *job, struct redrive_err *err)
 {
@@ -168,7 +161,7 @@ static int consider(struct admission *admission, struct claims *c, struct claim_
     if (room && *room == 0)
         return 0;
     const struct admission_request request = {
-        .worker = op->worker, .lease_ms = lease_of(op, job), .owner = op};
+        .worker = op->worker, .lease_ms = op->lease_ms, .lease_of = op->lease_of, .owner = op};
     const size_t before = admission->n_starts;
     int rc = admission_consider(admission, &request, job, err);
     if (admission->n_starts == before)

@@ -94,7 +94,7 @@ struct audit {
     const char *interface; /* "http" or "faktory" */
     const char *token;     /* name of the token or password; "" or NULL: none */
     struct str tenant;     /* of actions */
-    const char *client;    /* address as text (listen/address_counts.h) */
+    const char *client;    /* address as text (listen/endpoint.h) */
     const char *action;    /* method and route, or a verb */
     struct str target;     /* what it is about; may be empty */
 };

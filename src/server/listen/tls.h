@@ -1,8 +1,8 @@
 /* tls.h - the certificate with which servers answer over TLS, and its key.
  *
  * An identity never changes. A reload makes another one, which connections that come afterwards
- * use; each connection holds the one that it began with. Only listen/tls.c, http/tls.c and the
- * sessions of the Faktory server know GnuTLS.
+ * use; each connection holds the one that it began with. Only listen/tls.c, http/server.c and
+ * the sessions of the Faktory server know GnuTLS.
  */
 #ifndef SERVER_LISTEN_TLS_H
 #define SERVER_LISTEN_TLS_H

@@ -2,6 +2,7 @@
 #include "server/rest/private.h"
 
 #include "base/err.h"
+#include "base/time/clock.h"
 #include "engine/report/dead_letters.h"
 #include "engine/verbs/change.h"
 #include "server/rest/body/body.h"
@@ -73,7 +74,7 @@ static void get_stats(struct rest_call *call)
     struct job_query query;
     if (!read_query(call, 0, &query))
         return;
-    dead_counts_init(&counts);
+    dead_counts_init(&counts, (uint64_t)clock_monotonic_ns());
     int rc = dead_counts_read(&counts, rest_store(call), &query.filter, &err);
     if (rc < 0) {
         rest_fail(call, &err, NULL);

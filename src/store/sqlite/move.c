@@ -87,7 +87,7 @@ static int write_down(struct store *store, const struct move *move, const struct
     int rc = 0;
     if (t->adds_attempt)
         rc = history_add(store, STATEMENT_HISTORY_ADD, row->seq, &t->attempt, err);
-    if (rc == 0 && t->replaces_error) /* errors are kept in the history */
+    if (rc == 0 && t->adds_attempt && t->replaces_error) /* errors are kept in the history */
         row->error_at = sqlite3_last_insert_rowid(store->db);
     if (rc == 0 && t->replaces_result)
         rc = result_write(store, row->seq, row->s.result, err);

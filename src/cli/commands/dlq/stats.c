@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 
+#include "base/time/clock.h"
 #include "cli/jobs/list.h"
 #include "cli/shared/session.h"
 #include "core/classify/fingerprint.h"
@@ -38,6 +39,8 @@ static void stats_as_text(struct buf *out, const struct term *term, const void *
         struct table t;
         size_t n;
         const struct name_count *rows = name_counts_sorted(&counts->by[i], &n);
+        if (!rows)
+            out->failed = REDRIVE_E_NOMEM;
         table_init(&t, columns, 2);
         for (size_t k = 0; k < n; k++) {
             table_addf(&t, "%" PRIu64, rows[k].n);
@@ -52,7 +55,7 @@ static int run_stats(struct cli *cli, struct session *session, struct redrive_er
 {
     struct job_filter filter;
     struct dead_counts counts;
-    dead_counts_init(&counts);
+    dead_counts_init(&counts, (uint64_t)clock_monotonic_ns());
     job_select_filter(cli, engine_now_ms(session->engine), &filter);
     int rc = dead_counts_read(&counts, session->store, &filter, err);
     if (rc == 0)

@@ -1,5 +1,5 @@
 -- How many slots of a limit are in use, and how many parked jobs were sent ahead to the queue for them, are sums
--- that many processes add to: they move from the value of the row (src/engine/gates/row.c) to columns of their own. A
+-- that many processes add to: they move from the value of the row (src/engine/gates/gate_row.c) to columns of their own. A
 -- transaction that would add slots above the limit ends with RD005.
 ALTER TABLE redrive.shared ADD COLUMN used bigint NOT NULL DEFAULT 0;
 ALTER TABLE redrive.shared ADD COLUMN sent bigint NOT NULL DEFAULT 0;

@@ -1,4 +1,4 @@
--- Breakers and limits are JSON from here on (src/engine/gates/row.c). The older format
+-- Breakers and limits are JSON from here on (src/engine/gates/gate_row.c). The older format
 -- cannot be read in SQL: they start again, closed and free, and parked jobs are released.
 UPDATE shared SET version = version + 1, value = CAST(
     '{"format":3,"state":"closed","has_parked":true,"candidates":0,"candidates_until_ms":0,'
