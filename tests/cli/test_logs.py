@@ -77,7 +77,7 @@ def literals(text):
 
 
 def engine_events():
-    text = (SOURCES / "engine" / "report" / "events.h").read_text("utf-8")
+    text = (SOURCES / "engine" / "event.h").read_text("utf-8")
     return re.findall(r'^ +XX\(\w+, "(\w+)",', text, re.M)
 
 

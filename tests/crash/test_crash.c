@@ -33,8 +33,12 @@ static void print_findings(const char *name, const struct findings *f)
         name, f->calls, f->commits, f->points, f->cuts, f->second_cuts,
         f->complaints[COMPLAINT_CLOSED], f->complaints[COMPLAINT_DAMAGED],
         f->complaints[COMPLAINT_LOST], f->complaints[COMPLAINT_TORN]);
-    if (findings_total(f) > 0)
-        print_message("# %s: first complaint: %s\n", name, f->first);
+    if (findings_total(f) == 0)
+        return;
+    char first[sizeof f->first]; /* on one line, as TAP wants it */
+    for (size_t i = 0; i < sizeof first; i++)
+        first[i] = (char)(f->first[i] == '\n' ? ' ' : f->first[i]);
+    print_message("# %s: first complaint: %s\n", name, first);
 }
 
 /* At a part of the points. */
