@@ -102,7 +102,8 @@ void rd_link_close(struct store *store)
 
 int rd_link_broken(struct store *store, struct redrive_err *err)
 {
-    /* Nothing of a transaction is written before its commit. */
+    /* Nothing of a transaction is written before its commit. For the commit itself this code is
+     * provisional: send_commit asks for the outcome. */
     const int code = store->in_transaction ? REDRIVE_E_CANCELLED : REDRIVE_E_IO;
     int rc = err_set(err, code, "the connection to the Redis server is broken");
     if (store->link && store->link->err)

@@ -13,7 +13,7 @@
 /* How many versions of shared rows are remembered at most. */
 #define SHARED_KNOWN_MAX 10000
 
-/* After this long the server may have forgotten the outcome of a commit. */
+/* The server keeps the outcome of a commit for 600 s (OUTCOME_S in 2-commit.lua); less a margin. */
 #define OUTCOME_MS 500000
 
 int rd_transaction_needed(struct store *store, struct redrive_err *err)
