@@ -59,7 +59,7 @@ static void write_counts(struct json_writer *w, const struct name_counts *counts
     if (!sorted)
         w->out->failed = REDRIVE_E_NOMEM;
     json_begin_object(w);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; sorted && i < n; i++) {
         json_key_str(w, sorted[i].name);
         json_put_uint(w, sorted[i].n);
     }

@@ -42,7 +42,7 @@ static void stats_as_text(struct buf *out, const struct term *term, const void *
         if (!rows)
             out->failed = REDRIVE_E_NOMEM;
         table_init(&t, columns, 2);
-        for (size_t k = 0; k < n; k++) {
+        for (size_t k = 0; rows && k < n; k++) {
             table_addf(&t, "%" PRIu64, rows[k].n);
             table_add_str(&t, rows[k].name);
         }
