@@ -91,7 +91,8 @@ struct str rd_id_place(const struct digest *digest, char ret_key[RD_ID_KEY_MAX])
 {
     const unsigned hash =
         (unsigned)(unsigned char)digest->bytes[0] << 6 | (unsigned char)digest->bytes[1] >> 2;
-    memcpy(ret_key, "i:", 2);
+    ret_key[0] = 'i';
+    ret_key[1] = ':';
     rd_digits((int64_t)hash, ret_key + 2);
     return (struct str){digest->bytes + 1, DIGEST_BYTES - 1};
 }
