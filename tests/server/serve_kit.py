@@ -1,4 +1,4 @@
-"""A server under test: started as a user starts it, watched through its log and its doors."""
+"""A server under test: started as a user starts it, watched through its log and its interfaces."""
 
 import hashlib
 import http.client

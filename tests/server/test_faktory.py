@@ -18,7 +18,7 @@ from serve_kit import make_certificate
 
 
 @pytest.fixture
-def open_door(tmp_path):
+def start_server(tmp_path):
     servers = []
 
     def open_one(*arguments, config=None):
@@ -36,26 +36,26 @@ def open_door(tmp_path):
 
 
 @pytest.fixture
-def server(open_door):
-    return open_door()
+def server(start_server):
+    return start_server()
 
 
 # ---- TLS ----------------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def tls_door(open_door, tmp_path):
+def tls_server(start_server, tmp_path):
     """A server with a certificate, and a context that trusts it."""
     make_certificate(tmp_path, "server")
     (tmp_path / "server.pem").rename(tmp_path / "cert.pem")
     (tmp_path / "server.key").rename(tmp_path / "key.pem")
-    server = open_door("--tls", str(tmp_path), "--handshake", "500", "--password", "sesame=acme")
+    server = start_server("--tls", str(tmp_path), "--handshake", "500", "--password", "sesame=acme")
     return server, ssl.create_default_context(cafile=str(tmp_path / "cert.pem"))
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_everything_works_over_tls(tls_door, version):
-    server, context = tls_door
+def test_everything_works_over_tls(tls_server, version):
+    server, context = tls_server
     context.minimum_version = context.maximum_version = version
     client = server.worker(tls=context, password="sesame")
     assert client.socket.version() == version.name.replace("_", ".")
@@ -74,8 +74,8 @@ def test_everything_works_over_tls(tls_door, version):
     assert client.is_closed()
 
 
-def test_without_tls_nothing_is_said_where_tls_is_spoken(tls_door):
-    server, context = tls_door
+def test_without_tls_nothing_is_said_where_tls_is_spoken(tls_server):
+    server, context = tls_server
     plain = Client(server.port, greet=False)
     plain.send('HELLO {"v":2}')
     with pytest.raises((EOFError, AssertionError, ConnectionError)):
@@ -95,8 +95,8 @@ def test_without_tls_nothing_is_said_where_tls_is_spoken(tls_door):
         server.connect(tls=context, password="wrong")
 
 
-def test_clients_with_tls_that_vanish_leave_nothing_behind(tls_door):
-    server, context = tls_door
+def test_clients_with_tls_that_vanish_leave_nothing_behind(tls_server):
+    server, context = tls_server
     client = server.connect(tls=context, password="sesame")
     for n in range(30):
         raw = socket.create_connection(("127.0.0.1", server.port), timeout=LIMIT_S)
@@ -116,8 +116,8 @@ def test_greeting_without_password_is_version_two(server):
     assert server.connect().greeting == {"v": 2}
 
 
-def test_right_password_opens_and_wrong_one_does_not(open_door):
-    server = open_door("--password", "secret=acme", "--password", "other=globex")
+def test_right_password_opens_and_wrong_one_does_not(start_server):
+    server = start_server("--password", "secret=acme", "--password", "other=globex")
     server.connect(password="secret")
     with pytest.raises(ServerError, match="^ERR Invalid password$"):
         server.connect(password="guess")
@@ -127,8 +127,8 @@ def test_right_password_opens_and_wrong_one_does_not(open_door):
     assert a.greeting["s"] != b.greeting["s"] and a.greeting["i"] >= 4000
 
 
-def test_commands_may_follow_hello_at_once_and_old_clients_hash_once(open_door):
-    server = open_door("--password", "secret=acme")
+def test_commands_may_follow_hello_at_once_and_old_clients_hash_once(start_server):
+    server = start_server("--password", "secret=acme")
     client = server.connect(greet=False)
     greeting = json.loads(client.reply().split(" ", 1)[1])
     digest = hashlib.sha256(("secret" + greeting["s"]).encode()).hexdigest()
@@ -138,8 +138,8 @@ def test_commands_may_follow_hello_at_once_and_old_clients_hash_once(open_door):
     assert json.loads(client.reply())["faktory"]["total_enqueued"] == 1
 
 
-def test_each_password_sees_its_own_tenant(open_door):
-    server = open_door("--password", "secret=acme", "--password", "other=globex")
+def test_each_password_sees_its_own_tenant(start_server):
+    server = start_server("--password", "secret=acme", "--password", "other=globex")
     acme, globex = server.worker(password="secret"), server.worker(password="other")
     acme.push("job-acme-1")
     acme.push("job-both-1", args=["acme"])
@@ -164,8 +164,8 @@ VERBS = {
 
 
 @pytest.mark.parametrize("scope", VERBS)
-def test_password_may_do_what_its_scopes_say(open_door, scope):
-    client = open_door("--password", f"sesame=acme:{scope}", "--beat", "60000").worker(password="sesame")
+def test_password_may_do_what_its_scopes_say(start_server, scope):
+    client = start_server("--password", f"sesame=acme:{scope}", "--beat", "60000").worker(password="sesame")
     for needed, lines in VERBS.items():
         for line in lines:
             client.send(line)
@@ -178,8 +178,8 @@ def test_password_may_do_what_its_scopes_say(open_door, scope):
     assert client.is_closed()
 
 
-def test_new_passwords_hold_for_connections_that_are_there(open_door):
-    server = open_door()
+def test_new_passwords_hold_for_connections_that_are_there(start_server):
+    server = start_server()
     anybody = server.connect()
     silent = Client(server.port, greet=False)
     assert silent.reply() == 'HI {"v":2}'
@@ -198,8 +198,8 @@ def test_new_passwords_hold_for_connections_that_are_there(open_door):
     assert two.is_closed()
 
 
-def test_passwords_that_change_while_one_is_hashed_are_the_ones_that_count(open_door):
-    server = open_door("--password", "one=acme")
+def test_passwords_that_change_while_one_is_hashed_are_the_ones_that_count(start_server):
+    server = start_server("--password", "one=acme")
     for _ in range(20):
         client = Client(server.port, greet=False)
         greeting = json.loads(client.reply().split(" ", 1)[1])
@@ -237,8 +237,8 @@ def known_commands():
     return set(re.findall(r'\{"([A-Z]+)", \w+, \w+\}', text))
 
 
-def test_no_command_touches_the_jobs_of_another_tenant(open_door):
-    server = open_door("--password", "secret=acme", "--password", "other=globex")
+def test_no_command_touches_the_jobs_of_another_tenant(start_server):
+    server = start_server("--password", "secret=acme", "--password", "other=globex")
     acme = server.worker(wid="w-acme", password="secret")
     later = "2100-01-01T00:00:00Z"
     for jid, more in (("job-held", {}), ("job-waits", {}), ("job-later", {"at": later}), ("job-dead", {"at": later})):
@@ -303,15 +303,15 @@ def test_endless_hello_is_cut_off(server):
         assert not client.is_closed()
 
 
-def test_silence_instead_of_hello_is_cut_off(open_door):
-    server = open_door("--handshake", "300")
+def test_silence_instead_of_hello_is_cut_off(start_server):
+    server = start_server("--handshake", "300")
     client = server.connect(greet=False)
     client.reply()
     assert client.is_closed()
 
 
-def test_connections_are_limited(open_door):
-    server = open_door("--max-connections", "2")
+def test_connections_are_limited(start_server):
+    server = start_server("--max-connections", "2")
     first, _ = server.connect(), server.connect()
     third = server.connect(greet=False)
     with pytest.raises(ServerError, match="too many connections"):
@@ -361,8 +361,8 @@ def test_wrong_push_is_refused(server, text, error):
     assert client.info()["total_enqueued"] == 0
 
 
-def test_jobtype_that_goes_on_behind_a_nul_is_refused(open_door):
-    client = open_door(config="tasks: {mail: {}}\n").connect()
+def test_jobtype_that_goes_on_behind_a_nul_is_refused(start_server):
+    client = start_server(config="tasks: {mail: {}}\n").connect()
     # Each ends far behind the end of the declared name.
     for extra in (1, 70_000, 3_000_000):
         text = '{"jid":"12345678","jobtype":"mail\\u0000' + "x" * extra + '","args":[]}'
@@ -574,15 +574,15 @@ def test_stale_ack_does_not_touch_the_next_run(server):
     assert two.info()["total_processed"] == 2
 
 
-def test_ack_is_understood_after_a_restart(open_door):
-    first = open_door()
+def test_ack_is_understood_after_a_restart(start_server):
+    first = start_server()
     worker = first.worker()
     worker.push("job-00001")
     worker.push("job-00002")
     worker.fetch()
     worker.fetch()
     first.close()
-    again = open_door().worker()
+    again = start_server().worker()
     again.ack("job-00001")
     again.fail("job-00002")
     info = again.info()
@@ -632,8 +632,8 @@ def test_retry_zero_is_discarded_and_minus_one_is_dead(server):
     assert (sets["retries"], sets["dead"]) == (0, 1)
 
 
-def test_declared_task_follows_its_own_policy(open_door):
-    server = open_door(config="tasks:\n  Task:\n    retry: {strategy: fixed, initial_delay: 100ms, "
+def test_declared_task_follows_its_own_policy(start_server):
+    server = start_server(config="tasks:\n  Task:\n    retry: {strategy: fixed, initial_delay: 100ms, "
                             "max_attempts: 2, jitter: false}\n")
     client = server.worker()
     client.push("job-00001", retry=25)
@@ -646,9 +646,9 @@ def test_declared_task_follows_its_own_policy(open_door):
     assert client.info()["sets"]["dead"] == 1
 
 
-def test_declared_task_honours_the_retries_of_the_client_unless_told_not_to(open_door):
+def test_declared_task_honours_the_retries_of_the_client_unless_told_not_to(start_server):
     fast = "retry: {strategy: fixed, initial_delay: 100ms, max_retries: 5, jitter: false}"
-    server = open_door(config=f"tasks:\n  Free: {{{fast}}}\n  Strict: {{{fast}, client_retries: false}}\n")
+    server = start_server(config=f"tasks:\n  Free: {{{fast}}}\n  Strict: {{{fast}, client_retries: false}}\n")
     client = server.worker()
     runs = {"Free": 0, "Strict": 0}
     for name in runs:
@@ -662,8 +662,8 @@ def test_declared_task_honours_the_retries_of_the_client_unless_told_not_to(open
     assert runs == {"Free": 2, "Strict": 6}
 
 
-def test_strict_tasks_refuse_unknown_jobtypes(open_door):
-    client = open_door(config="strict_tasks: true\ntasks: {Task: {}}\n").connect()
+def test_strict_tasks_refuse_unknown_jobtypes(start_server):
+    client = start_server(config="strict_tasks: true\ntasks: {Task: {}}\n").connect()
     client.push("job-00001")
     assert client.error("PUSH " + job("job-00002", "Tusk")).startswith("ERR there is no task 'Tusk'")
 
@@ -724,8 +724,8 @@ def test_drain_ends_with_its_grace(server):
     assert server.process.wait(LIMIT_S) == 0
 
 
-def test_worker_without_beat_is_cut_off(open_door):
-    server = open_door("--beat", "700")
+def test_worker_without_beat_is_cut_off(start_server):
+    server = start_server("--beat", "700")
     worker, producer = server.worker(), server.connect()
     end = time.monotonic() + 1.5
     while time.monotonic() < end:
@@ -735,8 +735,8 @@ def test_worker_without_beat_is_cut_off(open_door):
     assert producer.ask("INFO")
 
 
-def test_idle_client_is_cut_off_where_that_is_asked_for(open_door):
-    client = open_door("--idle", "300").connect()
+def test_idle_client_is_cut_off_where_that_is_asked_for(start_server):
+    client = start_server("--idle", "300").connect()
     assert client.is_closed()
 
 
@@ -756,8 +756,8 @@ def test_info_has_what_clients_look_for(server):
     assert info["now"].endswith("Z") and info["server_utc_time"].endswith(" UTC")
 
 
-def test_info_has_workers_and_memory(open_door):
-    server = open_door("--beat", "700")
+def test_info_has_workers_and_memory(start_server):
+    server = start_server("--beat", "700")
     client, silent = server.connect(), server.worker("w1")
     state = json.loads(client.ask("INFO"))
     assert state["faktory"]["tasks"]["Workers"] == {"size": 1, "reaped": 0}
@@ -766,8 +766,8 @@ def test_info_has_workers_and_memory(open_door):
     wait_until(lambda: client.info()["tasks"]["Workers"] == {"size": 0, "reaped": 1})
 
 
-def test_connections_of_one_address_are_limited(open_door):
-    server = open_door("--max-per-address", "2")
+def test_connections_of_one_address_are_limited(start_server):
+    server = start_server("--max-per-address", "2")
     first, second = server.connect(), server.connect()
     with pytest.raises(ServerError, match="this address"):
         Client(server.port, greet=False).reply()
@@ -908,8 +908,8 @@ def test_rubbish_is_an_error_and_the_next_command_is_understood(server, line):
     client.push("job-00001")
 
 
-def test_line_over_the_limit_is_refused(open_door):
-    server = open_door("--max-line", "100000")
+def test_line_over_the_limit_is_refused(start_server):
+    server = start_server("--max-line", "100000")
     client = server.connect()
     client.send(b"PUSH " + b"x" * 120000)
     with pytest.raises(ServerError, match="line is over 100000 bytes"):
@@ -917,9 +917,9 @@ def test_line_over_the_limit_is_refused(open_door):
     assert client.is_closed()
 
 
-def test_unfinished_commands_share_a_budget(open_door):
+def test_unfinished_commands_share_a_budget(start_server):
     mib = 1024 * 1024
-    server = open_door("--max-held", str(32 * mib))
+    server = start_server("--max-held", str(32 * mib))
     small = server.connect()
     before = server.peak_mib()
     greedy = [server.connect() for _ in range(24)]
@@ -941,8 +941,8 @@ def test_unfinished_commands_share_a_budget(open_door):
     client.push("job-00003", args=["x" * (mib // 2)])
 
 
-def test_command_that_is_not_finished_in_time_is_cut_off(open_door):
-    server = open_door("--command", "300")
+def test_command_that_is_not_finished_in_time_is_cut_off(start_server):
+    server = start_server("--command", "300")
     client = server.connect()
     client.socket.sendall(b"PUSH {")
     with pytest.raises(ServerError, match="not finished in time"):
@@ -1077,8 +1077,8 @@ def test_client_that_sends_no_more_is_answered_but_gets_no_job(server):
     wait_until(lambda: server.connect().info()["queues"][queue] == 1000)
 
 
-def test_stop_answers_what_was_asked(open_door):
-    server = open_door()
+def test_stop_answers_what_was_asked(start_server):
+    server = start_server()
     client, waiting = server.connect(), server.worker()
     waiting.send("FETCH default")
     client.push("job-00001", queue="other")
@@ -1088,9 +1088,9 @@ def test_stop_answers_what_was_asked(open_door):
     server.close()
 
 
-def test_client_that_takes_no_answers_is_cut_off(open_door):
+def test_client_that_takes_no_answers_is_cut_off(start_server):
     """What waits for it is bounded, and so is the time."""
-    server = open_door("--send", "1000")
+    server = start_server("--send", "1000")
     client, other = server.worker(), server.connect()
     client.push("job-00001", args=["x" * 900000], reserve_for=60)
     client.socket.setblocking(False)

@@ -26,7 +26,7 @@ void *__wrap_calloc(size_t n, size_t size)
     return size == sizeof(struct faktory_conn) && !has_memory ? NULL : __real_calloc(n, size);
 }
 
-/* ---- A door that nobody stands behind -------------------------------------------------------- */
+/* ---- A server without an engine -------------------------------------------------------------- */
 
 static int start(uv_loop_t *loop, const char *address, struct faktory_server **ret,
                  struct redrive_err *err)

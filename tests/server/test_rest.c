@@ -1,5 +1,5 @@
 /* Paths, methods, tokens and scopes: what every resource gets from the frame. */
-#include "house.h"
+#include "rest_server.h"
 
 #include <pthread.h>
 #include <semaphore.h>
@@ -130,183 +130,183 @@ static const char TOKENS[] =
 
 static void paths_lead_to_routes(void **state)
 {
-    struct house house;
+    struct rest_server server;
     struct client client;
     (void)state;
-    house_open(&house, "{}", TABLES);
-    client_connect(&client, house.port);
-    assert_int_equal(house_ask(&client, "GET", "/things/a%2Fb%20c", NULL, NULL), 200);
+    rest_server_open(&server, "{}", TABLES);
+    client_connect(&client, server.port);
+    assert_int_equal(rest_server_ask(&client, "GET", "/things/a%2Fb%20c", NULL, NULL), 200);
     CHECK_BODY(client, "\"first\":\"a/b c\"");
     CHECK_BODY(client, "\"tenant\":\"default\"");
     check_str(client_header(&client, "X-Told"), "yes");
     check_str(client_header(&client, "Content-Type"), "application/json");
-    assert_int_equal(house_ask(&client, "POST", "/things/1/parts/2", NULL, ""), 200);
+    assert_int_equal(rest_server_ask(&client, "POST", "/things/1/parts/2", NULL, ""), 200);
     CHECK_BODY(client, "\"first\":\"1\",\"second\":\"2\"");
-    assert_int_equal(house_ask(&client, "GET", "/things", NULL, NULL), 200);
+    assert_int_equal(rest_server_ask(&client, "GET", "/things", NULL, NULL), 200);
     CHECK_BODY(client, "\"route\":\"/things\"");
-    assert_int_equal(house_ask(&client, "DELETE", "/things/1", NULL, NULL), 204);
+    assert_int_equal(rest_server_ask(&client, "DELETE", "/things/1", NULL, NULL), 204);
     client_close(&client);
-    house_close(&house);
+    rest_server_close(&server);
 }
 
 static void a_literal_path_comes_before_a_placeholder(void **state)
 {
-    struct house house;
+    struct rest_server server;
     struct client client;
     (void)state;
-    house_open(&house, "{}", TABLES);
-    client_connect(&client, house.port);
-    assert_int_equal(house_ask(&client, "GET", "/things/groups", NULL, NULL), 200);
+    rest_server_open(&server, "{}", TABLES);
+    client_connect(&client, server.port);
+    assert_int_equal(rest_server_ask(&client, "GET", "/things/groups", NULL, NULL), 200);
     CHECK_BODY(client, "\"route\":\"/things/groups\"");
-    assert_int_equal(house_ask(&client, "DELETE", "/things/groups", NULL, NULL), 405);
+    assert_int_equal(rest_server_ask(&client, "DELETE", "/things/groups", NULL, NULL), 405);
     check_str(client_header(&client, "Allow"), "GET, HEAD, OPTIONS");
     client_close(&client);
-    house_close(&house);
+    rest_server_close(&server);
 }
 
 static void v1_in_front_means_the_same(void **state)
 {
-    struct house house;
+    struct rest_server server;
     struct client client;
     (void)state;
-    house_open(&house, "{}", TABLES);
-    client_connect(&client, house.port);
-    assert_int_equal(house_ask(&client, "GET", "/v1/things/7", NULL, NULL), 200);
+    rest_server_open(&server, "{}", TABLES);
+    client_connect(&client, server.port);
+    assert_int_equal(rest_server_ask(&client, "GET", "/v1/things/7", NULL, NULL), 200);
     CHECK_BODY(client, "\"first\":\"7\"");
-    assert_int_equal(house_ask(&client, "GET", "/v1things", NULL, NULL), 404);
-    assert_int_equal(house_ask(&client, "GET", "/v2/things", NULL, NULL), 404);
-    assert_int_equal(house_ask(&client, "GET", "/v1", NULL, NULL), 404);
-    assert_int_equal(house_ask(&client, "GET", "/v1/v1/things", NULL, NULL), 404);
+    assert_int_equal(rest_server_ask(&client, "GET", "/v1things", NULL, NULL), 404);
+    assert_int_equal(rest_server_ask(&client, "GET", "/v2/things", NULL, NULL), 404);
+    assert_int_equal(rest_server_ask(&client, "GET", "/v1", NULL, NULL), 404);
+    assert_int_equal(rest_server_ask(&client, "GET", "/v1/v1/things", NULL, NULL), 404);
     client_close(&client);
-    house_close(&house);
+    rest_server_close(&server);
 }
 
 static void unknown_paths_are_404_with_a_problem(void **state)
 {
     static const char *const PATHS[] = {
         "/", "/thing", "/things/", "/things/1/", "/things/1/x", "//things", "/things/1/parts/2/3"};
-    struct house house;
+    struct rest_server server;
     struct client client;
     (void)state;
-    house_open(&house, "{}", TABLES);
-    client_connect(&client, house.port);
+    rest_server_open(&server, "{}", TABLES);
+    client_connect(&client, server.port);
     for (size_t i = 0; i < sizeof PATHS / sizeof PATHS[0]; i++) {
-        assert_int_equal(house_ask(&client, "GET", PATHS[i], NULL, NULL), 404);
+        assert_int_equal(rest_server_ask(&client, "GET", PATHS[i], NULL, NULL), 404);
         check_str(client_header(&client, "Content-Type"), "application/problem+json");
         CHECK_BODY(client, "\"type\":\"urn:redrive:not-found\",\"title\":\"not found\"");
     }
     client_close(&client);
-    house_close(&house);
+    rest_server_close(&server);
 }
 
 static void other_methods_are_405_with_allow(void **state)
 {
-    struct house house;
+    struct rest_server server;
     struct client client;
     (void)state;
-    house_open(&house, "{}", TABLES);
-    client_connect(&client, house.port);
-    assert_int_equal(house_ask(&client, "PUT", "/things/1", NULL, ""), 405);
+    rest_server_open(&server, "{}", TABLES);
+    client_connect(&client, server.port);
+    assert_int_equal(rest_server_ask(&client, "PUT", "/things/1", NULL, ""), 405);
     check_str(client_header(&client, "Allow"), "GET, HEAD, DELETE, OPTIONS");
     CHECK_BODY(client, "\"status\":405");
-    assert_int_equal(house_ask(&client, "BREW", "/things", NULL, NULL), 405);
+    assert_int_equal(rest_server_ask(&client, "BREW", "/things", NULL, NULL), 405);
     check_str(client_header(&client, "Allow"), "GET, HEAD, POST, OPTIONS");
-    assert_int_equal(house_ask(&client, "OPTIONS", "/things/1", NULL, NULL), 204);
+    assert_int_equal(rest_server_ask(&client, "OPTIONS", "/things/1", NULL, NULL), 204);
     check_str(client_header(&client, "Allow"), "GET, HEAD, DELETE, OPTIONS");
-    assert_int_equal(house_ask(&client, "HEAD", "/things/1", NULL, NULL), 200);
+    assert_int_equal(rest_server_ask(&client, "HEAD", "/things/1", NULL, NULL), 200);
     check_str(client_header(&client, "Content-Type"), "application/json");
-    assert_int_equal(house_ask(&client, "GET", "/things/1", NULL, NULL), 200);
+    assert_int_equal(rest_server_ask(&client, "GET", "/things/1", NULL, NULL), 200);
     client_close(&client);
-    house_close(&house);
+    rest_server_close(&server);
 }
 
 static void a_problem_names_the_field_and_what_was_expected(void **state)
 {
-    struct house house;
+    struct rest_server server;
     struct client client;
     (void)state;
-    house_open(&house, "{}", TABLES);
-    client_connect(&client, house.port);
-    assert_int_equal(house_ask(&client, "GET", "/wrong", NULL, NULL), 400);
+    rest_server_open(&server, "{}", TABLES);
+    client_connect(&client, server.port);
+    assert_int_equal(rest_server_ask(&client, "GET", "/wrong", NULL, NULL), 400);
     check_str(buf_str(&client.body),
               "{\"type\":\"urn:redrive:range\",\"title\":\"value is out of range\",\"status\":400,"
               "\"detail\":\"limit is out of range\",\"expected\":\"a number from 1 to 1000\","
               "\"hint\":\"leave it out\",\"field\":\"limit\"}");
     client_close(&client);
-    house_close(&house);
+    rest_server_close(&server);
 }
 
 static void an_operation_that_is_refused_is_answered_by_its_code(void **state)
 {
-    struct house house;
+    struct rest_server server;
     struct client client;
     (void)state;
-    house_open(&house, "{}", TABLES);
-    client_connect(&client, house.port);
-    assert_int_equal(house_ask(&client, "POST", "/things", NULL, "{}"), 409);
+    rest_server_open(&server, "{}", TABLES);
+    client_connect(&client, server.port);
+    assert_int_equal(rest_server_ask(&client, "POST", "/things", NULL, "{}"), 409);
     CHECK_BODY(client, "\"detail\":\"not now\"");
     client_close(&client);
-    house_close(&house);
+    rest_server_close(&server);
 }
 
 static void tokens_open_what_their_scopes_allow(void **state)
 {
-    struct house house;
+    struct rest_server server;
     struct client client;
     (void)state;
-    house_open(&house, TOKENS, TABLES);
-    client_connect(&client, house.port);
-    assert_int_equal(house_ask(&client, "GET", "/things/1", NULL, NULL), 401);
+    rest_server_open(&server, TOKENS, TABLES);
+    client_connect(&client, server.port);
+    assert_int_equal(rest_server_ask(&client, "GET", "/things/1", NULL, NULL), 401);
     check_str(client_header(&client, "WWW-Authenticate"), "Bearer realm=\"redrive\"");
-    assert_int_equal(house_ask(&client, "GET", "/things/1", "secret-x", NULL), 401);
+    assert_int_equal(rest_server_ask(&client, "GET", "/things/1", "secret-x", NULL), 401);
     check_str(client_header(&client, "WWW-Authenticate"),
               "Bearer realm=\"redrive\", error=\"invalid_token\"");
-    assert_int_equal(house_ask(&client, "GET", "/things/1", "secret-a", NULL), 200);
+    assert_int_equal(rest_server_ask(&client, "GET", "/things/1", "secret-a", NULL), 200);
     CHECK_BODY(client, "\"tenant\":\"ta\"");
-    assert_int_equal(house_ask(&client, "DELETE", "/things/1", "secret-a", NULL), 403);
+    assert_int_equal(rest_server_ask(&client, "DELETE", "/things/1", "secret-a", NULL), 403);
     CHECK_BODY(client, "lacks the scope admin");
     check_str(client_header(&client, "WWW-Authenticate"),
               "Bearer realm=\"redrive\", error=\"insufficient_scope\", scope=\"admin\"");
-    assert_int_equal(house_ask(&client, "DELETE", "/things/1", "secret-b", NULL), 204);
-    assert_int_equal(house_ask(&client, "GET", "/things/1", "secret-b", NULL), 403);
-    assert_int_equal(house_ask(&client, "GET", "/health", NULL, NULL), 200);
+    assert_int_equal(rest_server_ask(&client, "DELETE", "/things/1", "secret-b", NULL), 204);
+    assert_int_equal(rest_server_ask(&client, "GET", "/things/1", "secret-b", NULL), 403);
+    assert_int_equal(rest_server_ask(&client, "GET", "/health", NULL, NULL), 200);
     client_close(&client);
-    house_close(&house);
+    rest_server_close(&server);
 }
 
 static void other_tokens_count_after_a_reload(void **state)
 {
-    struct house house;
+    struct rest_server server;
     struct client client;
     (void)state;
-    house_open(&house, TOKENS, TABLES);
-    struct config *other = house_config(&house, "{}");
-    client_connect(&client, house.port);
-    assert_int_equal(house_ask(&client, "GET", "/things/1", NULL, NULL), 401);
-    rest_reload(house.rest, other);
-    assert_int_equal(house_ask(&client, "GET", "/things/1", NULL, NULL), 200);
-    rest_reload(house.rest, house.config);
-    assert_int_equal(house_ask(&client, "GET", "/things/1", NULL, NULL), 401);
+    rest_server_open(&server, TOKENS, TABLES);
+    struct config *other = rest_server_config(&server, "{}");
+    client_connect(&client, server.port);
+    assert_int_equal(rest_server_ask(&client, "GET", "/things/1", NULL, NULL), 401);
+    rest_reload(server.rest, other);
+    assert_int_equal(rest_server_ask(&client, "GET", "/things/1", NULL, NULL), 200);
+    rest_reload(server.rest, server.config);
+    assert_int_equal(rest_server_ask(&client, "GET", "/things/1", NULL, NULL), 401);
     client_close(&client);
-    house_close(&house);
+    rest_server_close(&server);
     config_free(other);
 }
 
 static void a_request_keeps_the_configuration_it_began_with(void **state)
 {
-    struct house house;
+    struct rest_server server;
     struct client client;
     (void)state;
     sem_init(&started, 0, 0);
     sem_init(&go_on, 0, 0);
-    house_open(&house, "tasks: {first: {}}", TABLES);
-    struct config *former = house.config;
-    client_connect(&client, house.port);
+    rest_server_open(&server, "tasks: {first: {}}", TABLES);
+    struct config *former = server.config;
+    client_connect(&client, server.port);
     client_say(&client, "GET /config HTTP/1.1\r\nHost: localhost\r\n\r\n");
     sem_wait(&started);
-    house.config = house_config(&house, "tasks: {second: {}}");
-    rest_reload(house.rest, house.config);
-    /* The engine of this house has one still. */
+    server.config = rest_server_config(&server, "tasks: {second: {}}");
+    rest_reload(server.rest, server.config);
+    /* The engine of this server has one still. */
     const unsigned held = config_holders(former);
     assert_int_equal(held, 3);
     config_free(former);
@@ -314,12 +314,12 @@ static void a_request_keeps_the_configuration_it_began_with(void **state)
     assert_int_equal(client_read(&client, false), 200);
     CHECK_BODY(client, "\"task\":\"first\"");
     sem_post(&go_on);
-    assert_int_equal(house_ask(&client, "GET", "/config", NULL, NULL), 200);
+    assert_int_equal(rest_server_ask(&client, "GET", "/config", NULL, NULL), 200);
     CHECK_BODY(client, "\"task\":\"second\"");
     /* By now the connection is through with the first one. */
     assert_int_equal(config_holders(former), 1);
     client_close(&client);
-    house_close(&house);
+    rest_server_close(&server);
     sem_destroy(&started);
     sem_destroy(&go_on);
 }
@@ -335,11 +335,11 @@ static int ask_as_browser(struct client *client, const char *host, const char *o
 
 static void without_tokens_web_pages_of_others_are_refused(void **state)
 {
-    struct house house;
+    struct rest_server server;
     struct client client;
     (void)state;
-    house_open(&house, "{}", TABLES);
-    client_connect(&client, house.port);
+    rest_server_open(&server, "{}", TABLES);
+    client_connect(&client, server.port);
     assert_int_equal(ask_as_browser(&client, "localhost:7070", NULL), 200);
     assert_int_equal(ask_as_browser(&client, "127.0.0.1:7070", "http://127.0.0.1:7070"), 200);
     assert_int_equal(ask_as_browser(&client, "[::1]:7070", NULL), 200);
@@ -351,7 +351,7 @@ static void without_tokens_web_pages_of_others_are_refused(void **state)
     client_say(&client, "GET /things/1 HTTP/1.0\r\nOrigin: http://\r\n\r\n");
     assert_int_equal(client_read(&client, false), 403);
     client_close(&client);
-    house_close(&house);
+    rest_server_close(&server);
 }
 
 static int ask_with(struct client *client, const char *path, const char *host, const char *header)
@@ -372,11 +372,11 @@ static const char *const FOREIGN[] = {
 
 static void without_tokens_what_a_proxy_passes_on_is_refused(void **state)
 {
-    struct house house;
+    struct rest_server server;
     struct client client;
     (void)state;
-    house_open(&house, "{}", NULL);
-    client_connect(&client, house.port);
+    rest_server_open(&server, "{}", NULL);
+    client_connect(&client, server.port);
     assert_int_equal(ask_with(&client, "/jobs", "localhost", "Sec-Fetch-Site: none\r\n"), 200);
     assert_int_equal(ask_with(&client, "/jobs", "localhost", "Sec-Fetch-Site: same-origin\r\n"),
                      200);
@@ -384,119 +384,119 @@ static void without_tokens_what_a_proxy_passes_on_is_refused(void **state)
         assert_int_equal(ask_with(&client, "/jobs", "localhost", FOREIGN[i]), 403);
     CHECK_BODY(client, "without tokens only programs of this machine are served");
     client_close(&client);
-    house_close(&house);
+    rest_server_close(&server);
 }
 
 static void health_and_readiness_look_at_the_host(void **state)
 {
     static const char *const PATHS[] = {"/health", "/ready", "/openapi.yaml"};
-    struct house house;
+    struct rest_server server;
     struct client client;
     (void)state;
-    house_open(&house, "{}", NULL);
-    client_connect(&client, house.port);
+    rest_server_open(&server, "{}", NULL);
+    client_connect(&client, server.port);
     for (size_t i = 0; i < 3; i++) {
         assert_int_equal(ask_with(&client, PATHS[i], "localhost", ""), 200);
         assert_int_equal(ask_with(&client, PATHS[i], "evil.example", ""), 403);
         assert_int_equal(ask_with(&client, PATHS[i], "localhost", FOREIGN[0]), 403);
     }
     client_close(&client);
-    house_close(&house);
+    rest_server_close(&server);
 
     /* Tokens keep strangers out of everything else: a probe may come from another machine. */
-    house_open(&house, TOKENS, NULL);
-    client_connect(&client, house.port);
+    rest_server_open(&server, TOKENS, NULL);
+    client_connect(&client, server.port);
     for (size_t i = 0; i < 3; i++) {
         assert_int_equal(ask_with(&client, PATHS[i], "10.0.0.7:7070", ""), 200);
         assert_int_equal(ask_with(&client, PATHS[i], "redrive.example", FOREIGN[0]), 200);
     }
     client_close(&client);
-    house_close(&house);
+    rest_server_close(&server);
 }
 
 static void health_is_told(void **state)
 {
-    struct house house;
+    struct rest_server server;
     struct client client;
     (void)state;
-    house_open(&house, "{}", NULL);
-    client_connect(&client, house.port);
+    rest_server_open(&server, "{}", NULL);
+    client_connect(&client, server.port);
     assert_int_equal(client_get(&client, "/health"), 200);
     CHECK_BODY(client, "\"status\":\"healthy\"");
     CHECK_BODY(client, "\"health_score\":1");
     CHECK_BODY(client, "\"success_rate\":1");
     client_close(&client);
-    house_close(&house);
+    rest_server_close(&server);
 }
 
 static void ready_until_told_otherwise(void **state)
 {
-    struct house house;
+    struct rest_server server;
     struct client client;
     (void)state;
-    house_open(&house, "{}", NULL);
-    client_connect(&client, house.port);
+    rest_server_open(&server, "{}", NULL);
+    client_connect(&client, server.port);
     assert_int_equal(client_get(&client, "/ready"), 200);
-    rest_set_ready(house.rest, false);
+    rest_set_ready(server.rest, false);
     assert_int_equal(client_get(&client, "/ready"), 503);
     assert_int_equal(client_get(&client, "/health"), 200);
     client_close(&client);
-    house_close(&house);
+    rest_server_close(&server);
 }
 
 static void slow_reads_hold_up_neither_others_nor_a_stop(void **state)
 {
-    struct house house;
+    struct rest_server server;
     struct client slow[4], client;
     (void)state;
     sem_init(&started, 0, 0);
     sem_init(&go_on, 0, 0);
-    house_open(&house, "{}", TABLES);
+    rest_server_open(&server, "{}", TABLES);
     for (int i = 0; i < 4; i++) {
-        client_connect(&slow[i], house.port);
+        client_connect(&slow[i], server.port);
         client_say(&slow[i], "GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n");
     }
     sem_wait(&started);
     sem_wait(&started);
-    client_connect(&client, house.port);
-    assert_int_equal(house_ask(&client, "POST", "/things", NULL, "{}"), 409);
-    http_server_stop(house.server);
-    house.server = NULL;
+    client_connect(&client, server.port);
+    assert_int_equal(rest_server_ask(&client, "POST", "/things", NULL, "{}"), 409);
+    http_server_stop(server.http);
+    server.http = NULL;
     for (int i = 0; i < 4; i++) {
         assert_int_equal(client_read(&slow[i], false), 503);
         client_close(&slow[i]);
         sem_post(&go_on);
     }
     client_close(&client);
-    house_close(&house);
+    rest_server_close(&server);
     sem_destroy(&started);
     sem_destroy(&go_on);
 }
 
-static void *close_house(void *house)
+static void *close_house(void *server)
 {
-    house_close(house);
+    rest_server_close(server);
     return NULL;
 }
 
 /* A reader that has an operation for the committer while everything comes to its end. */
 static void a_late_operation_is_answered_before_the_committer_goes(void **state)
 {
-    struct house house;
+    struct rest_server server;
     struct client client;
     pthread_t closing;
     (void)state;
     sem_init(&started, 0, 0);
     sem_init(&go_on, 0, 0);
-    house_open(&house, "{}", TABLES);
+    rest_server_open(&server, "{}", TABLES);
     applied = 0;
-    client_connect(&client, house.port);
+    client_connect(&client, server.port);
     client_say(&client, "GET /slow-commit HTTP/1.1\r\nHost: localhost\r\n\r\n");
     sem_wait(&started);
-    http_server_stop(house.server);
-    house.server = NULL;
+    http_server_stop(server.http);
+    server.http = NULL;
     assert_int_equal(client_read(&client, false), 503);
-    assert_int_equal(pthread_create(&closing, NULL, close_house, &house), 0);
+    assert_int_equal(pthread_create(&closing, NULL, close_house, &server), 0);
     /* Time enough for the committer to end, if nobody waited for the reader. */
     (void)usleep(300 * 1000);
     assert_int_equal(applied, 0);
@@ -536,24 +536,24 @@ static void a_claim_that_a_stop_was_faster_than_keeps_nothing(void **state)
     const struct job_filter all = {.limit = 2};
     struct op slow = {.apply = hold_up, .done = nothing_more};
     struct job_page page = {0};
-    struct house house;
+    struct rest_server server;
     struct client client;
     struct store *store;
     pthread_t closing;
     (void)state;
     sem_init(&started, 0, 0);
     sem_init(&go_on, 0, 0);
-    house_open(&house, "{}", CLAIM_TABLES);
-    assert_int_equal(store_open(house.url, &options, &store, NULL), 0);
-    client_connect(&client, house.port);
-    assert_int_equal(house_ask(&client, "POST", "/jobs", NULL, "{\"task\": \"mail\"}"), 201);
-    committer_submit(house.committer, &slow);
+    rest_server_open(&server, "{}", CLAIM_TABLES);
+    assert_int_equal(store_open(server.url, &options, &store, NULL), 0);
+    client_connect(&client, server.port);
+    assert_int_equal(rest_server_ask(&client, "POST", "/jobs", NULL, "{\"task\": \"mail\"}"), 201);
+    committer_submit(server.committer, &slow);
     client_say(&client, "POST /claim HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}");
     sem_wait(&started);
-    http_server_stop(house.server);
-    house.server = NULL;
+    http_server_stop(server.http);
+    server.http = NULL;
     assert_int_equal(client_read(&client, false), 503);
-    assert_int_equal(pthread_create(&closing, NULL, close_house, &house), 0);
+    assert_int_equal(pthread_create(&closing, NULL, close_house, &server), 0);
     /* Time enough for everybody to be on the way out. */
     (void)usleep(300 * 1000);
     sem_post(&go_on);
@@ -589,11 +589,11 @@ static bool documents(const char *text, const struct rest_route *route)
 
 static void openapi_names_every_route(void **state)
 {
-    struct house house;
+    struct rest_server server;
     struct client client;
     (void)state;
-    house_open(&house, "{}", NULL);
-    client_connect(&client, house.port);
+    rest_server_open(&server, "{}", NULL);
+    client_connect(&client, server.port);
     assert_int_equal(client_get(&client, "/openapi.yaml"), 200);
     check_str(buf_str(&client.body), OPENAPI_TEXTS[0]);
     for (size_t i = 0; REST_TABLES[i]; i++)
@@ -602,7 +602,7 @@ static void openapi_names_every_route(void **state)
                 fail_msg("docs/openapi.yaml lacks %s %s", http_method_name(route->method),
                          route->path);
     client_close(&client);
-    house_close(&house);
+    rest_server_close(&server);
 }
 
 int main(void)

@@ -397,10 +397,10 @@ def main():
             setattr(args, name, size)
     sabotage = planted(args, (args.store or "sqlite").split(":", maxsplit=1)[0])
     started = time.monotonic()
-    with contextlib.ExitStack() as house:
+    with contextlib.ExitStack() as stack:
         if args.store in servers.KINDS:
-            args.store = house.enter_context(servers.KINDS[args.store](durable=True)).url
-        rig = house.enter_context(contextlib.closing(Rig(args.seed, store=args.store, servers=args.servers, workers=args.workers)))
+            args.store = stack.enter_context(servers.KINDS[args.store](durable=True)).url
+        rig = stack.enter_context(contextlib.closing(Rig(args.seed, store=args.store, servers=args.servers, workers=args.workers)))
         if args.mode == "batch":
             rig.torture_batch(args.kills)
         else:

@@ -1,4 +1,4 @@
-#include "house.h"
+#include "rest_server.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,12 +6,12 @@
 
 #include "store/store.h"
 
-struct config *house_config(struct house *house, const char *yaml)
+struct config *rest_server_config(struct rest_server *server, const char *yaml)
 {
     char path[128];
     struct config *config = NULL;
     struct config_report report;
-    (void)snprintf(path, sizeof path, "%s/redrive.yaml", house->dir);
+    (void)snprintf(path, sizeof path, "%s/redrive.yaml", server->dir);
     FILE *f = fopen(path, "w");
     assert_non_null(f);
     (void)fputs(yaml, f);
@@ -23,71 +23,72 @@ struct config *house_config(struct house *house, const char *yaml)
     return config;
 }
 
-static void start_committer(struct house *house)
+static void start_committer(struct rest_server *server)
 {
     const struct store_options store_options = {.create = true};
-    struct engine_options options = {.config = house->config};
+    struct engine_options options = {.config = server->config};
     struct committer_options committer_options = {0};
-    assert_int_equal(store_open(house->url, &store_options, &options.store, NULL), 0);
+    assert_int_equal(store_open(server->url, &store_options, &options.store, NULL), 0);
     assert_int_equal(engine_open(&options, &committer_options.engine, NULL), 0);
-    assert_int_equal(store_open(house->url, &store_options, &committer_options.watch, NULL), 0);
-    assert_int_equal(committer_start(&committer_options, &house->committer, NULL), 0);
+    assert_int_equal(store_open(server->url, &store_options, &committer_options.watch, NULL), 0);
+    assert_int_equal(committer_start(&committer_options, &server->committer, NULL), 0);
 }
 
-void house_open(struct house *house, const char *yaml, const struct rest_route *const *tables)
+void rest_server_open(struct rest_server *server, const char *yaml,
+                      const struct rest_route *const *tables)
 {
     static unsigned number;
     const char *kind = getenv("REDRIVE_TEST_STORE");
     const char *tmp = getenv("TMPDIR");
     struct redrive_err err = {0};
-    *house = (struct house){0};
-    (void)snprintf(house->dir, sizeof house->dir, "%.40s/server-XXXXXX", tmp ? tmp : "/tmp");
-    assert_non_null(mkdtemp(house->dir));
+    *server = (struct rest_server){0};
+    (void)snprintf(server->dir, sizeof server->dir, "%.40s/server-XXXXXX", tmp ? tmp : "/tmp");
+    assert_non_null(mkdtemp(server->dir));
     if (kind && strcmp(kind, "sqlite") == 0)
-        (void)snprintf(house->url, sizeof house->url, "sqlite:%s/jobs.db", house->dir);
+        (void)snprintf(server->url, sizeof server->url, "sqlite:%s/jobs.db", server->dir);
     else
-        (void)snprintf(house->url, sizeof house->url, "memory:house%u", ++number);
-    house->config = house_config(house, yaml);
-    start_committer(house);
+        (void)snprintf(server->url, sizeof server->url, "memory:server%u", ++number);
+    server->config = rest_server_config(server, yaml);
+    start_committer(server);
     const struct rest_options rest_options = {
-        .committer = house->committer,
-        .config = house->config,
-        .store_url = house->url,
+        .committer = server->committer,
+        .config = server->config,
+        .store_url = server->url,
         .tables = tables,
     };
-    if (rest_new(&rest_options, &house->rest, &err) < 0)
+    if (rest_new(&rest_options, &server->rest, &err) < 0)
         fail_msg("%s: %s", err.message, err.detail);
     const struct http_server_options options = {
         .address = "127.0.0.1:0",
         .loopback_only = true,
         .admit = rest_admit,
         .handler = rest_handle,
-        .ctx = house->rest,
+        .ctx = server->rest,
     };
-    if (http_server_start(&options, &house->server, &err) < 0)
+    if (http_server_start(&options, &server->http, &err) < 0)
         fail_msg("%s: %s", err.message, err.detail);
-    house->port = http_server_port(house->server);
+    server->port = http_server_port(server->http);
 }
 
-void house_close(struct house *house)
+void rest_server_close(struct rest_server *server)
 {
     static const char *const FILES[] = {"jobs.db", "jobs.db-wal", "jobs.db-shm"};
     char path[128];
-    rest_quiesce(house->rest);
-    http_server_stop(house->server);
-    rest_stop(house->rest);
-    committer_stop(house->committer);
-    rest_free(house->rest);
-    config_free(house->config);
+    rest_quiesce(server->rest);
+    http_server_stop(server->http);
+    rest_stop(server->rest);
+    committer_stop(server->committer);
+    rest_free(server->rest);
+    config_free(server->config);
     for (size_t i = 0; i < sizeof FILES / sizeof FILES[0]; i++) {
-        (void)snprintf(path, sizeof path, "%s/%s", house->dir, FILES[i]);
+        (void)snprintf(path, sizeof path, "%s/%s", server->dir, FILES[i]);
         (void)unlink(path);
     }
-    (void)rmdir(house->dir);
+    (void)rmdir(server->dir);
 }
 
-int house_ask(struct client *client, const char *method, const char *path, const char *token,
-              const char *body)
+int rest_server_ask(struct client *client, const char *method, const char *path, const char *token,
+                    const char *body)
 {
     struct buf text;
     buf_init(&text, 16u * 1024 * 1024);
