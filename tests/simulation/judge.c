@@ -144,7 +144,8 @@ void judge_controlled(struct judge *judge, bool trip, int op_code)
 
 /* ---- The breaker ----------------------------------------------------------------------------- */
 
-/* A call that is no probe was let through: the breaker is closed. */
+/* A call that is no probe was let through: the breaker is closed. A lower generation is that of a
+ * new breaker: one without a call for a day is removed, with its failures in a row. */
 static void hear_start(struct judge *judge, const struct job *job, int64_t start_ms)
 {
     struct heard *b = &judge->breaker;
@@ -153,7 +154,7 @@ static void hear_start(struct judge *judge, const struct job *job, int64_t start
         judge_complain(judge, 10, "%.*s runs %lld ms after %d failures in a row",
                        (int)job->spec.id.len, job->spec.id.ptr,
                        (long long)(start_ms - (b->open_until_ms - RECOVERY_MS)), CALL_FAILURES);
-    if (permit.probe == 0 && permit.generation > b->generation)
+    if (permit.probe == 0 && permit.generation != b->generation)
         *b = (struct heard){.counts = true, .generation = permit.generation};
 }
 
@@ -163,6 +164,9 @@ static void hear_end(struct judge *judge, const struct known *known, enum belief
     struct heard *b = &judge->breaker;
     if (!b->counts || known->permit.generation != b->generation || known->permit.probe != 0)
         return;
+    if (at_ms - b->called_ms >= DAY_MS)
+        b->in_a_row = 0;
+    b->called_ms = at_ms;
     if (done == MAYBE)
         b->counts = false;
     else if (result == BREAKER_SUCCESS)

@@ -52,6 +52,7 @@ struct known {
 struct heard {
     bool counts;           /* it was closed, and nothing is in doubt since */
     uint64_t generation;   /* of the permits that count */
+    int64_t called_ms;     /* the end of the latest call that counts */
     unsigned in_a_row;     /* failures */
     int64_t open_until_ms; /* no call before, unless it is reset by hand */
 };
