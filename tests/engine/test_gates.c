@@ -203,6 +203,27 @@ static void what_was_done_by_hand_stays(void **state)
     bed_release(&bed);
 }
 
+/* Runs that were let through since it closed count in this breaker, and not in a new one. */
+static void a_breaker_that_has_just_closed_stays(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, BY_HOST);
+    bed_submit(&bed, "weak", NULL);
+    assert_int_equal(bed_fail(&bed, bed_claim_one(&bed), "network"), 0);
+    by_hand(&bed, "hand", BREAKER_TRIP);
+    bed_pass(&bed, 2 * DAY_MS);
+    bed_submit(&bed, "weak", NULL);
+    assert_int_equal(bed_succeed(&bed, bed_claim_one(&bed)), 0);
+    assert_int_equal(bed_breaker(&bed, "weak"), REDRIVE_BREAKER_CLOSED);
+    by_hand(&bed, "hand", BREAKER_RESET);
+    pass_minutes(&bed, 90);
+    assert_int_equal(rows_of(&bed, SHARED_BREAKER), 2);
+    bed_pass(&bed, DAY_MS);
+    assert_int_equal(rows_of(&bed, SHARED_BREAKER), 0);
+    bed_release(&bed);
+}
+
 static void an_open_breaker_goes_when_nobody_came_for_a_week(void **state)
 {
     (void)state;
@@ -423,6 +444,7 @@ int main(void)
         T(gates_of_keys_that_nobody_uses_go),
         T(a_breaker_with_failures_stays_for_a_day),
         T(what_was_done_by_hand_stays),
+        T(a_breaker_that_has_just_closed_stays),
         T(an_open_breaker_goes_when_nobody_came_for_a_week),
         T(gates_with_jobs_stay),
         T(slots_that_no_job_has_are_found_by_a_new_process),

@@ -137,6 +137,13 @@ static uint32_t probes_max(const struct redrive_breaker_config *config)
     return config->half_open_max < REDRIVE_MAX_PROBES ? config->half_open_max : REDRIVE_MAX_PROBES;
 }
 
+/* Its window begins now, so that it tells how long the breaker has been without a call. */
+static void close_at(struct breaker *b, const struct redrive_breaker_config *config, int64_t at_ms)
+{
+    breaker_reset(b);
+    breaker_window_advance(&b->window, config, at_ms);
+}
+
 /* With half_open_rate: all together once all have answered. The window holds the calls that opened
  * it again. */
 static void judge_probes(struct breaker *b, const struct redrive_breaker_config *config,
@@ -147,7 +154,7 @@ static void judge_probes(struct breaker *b, const struct redrive_breaker_config 
     if (counts.calls < probes_max(config))
         return;
     if (!is_too_many(config, counts, config->half_open_rate)) {
-        breaker_reset(b);
+        close_at(b, config, at_ms);
         return;
     }
     breaker_window_set(&b->window, config, counts, at_ms);
@@ -270,7 +277,7 @@ static void answer_probe(struct breaker *b, const struct redrive_breaker_config 
     } else if (failed || slow) {
         open_again(b, config, now_ms);
     } else if (++b->probe_successes >= config->success_threshold) {
-        breaker_reset(b);
+        close_at(b, config, now_ms);
     }
 }
 

@@ -28,7 +28,10 @@ static void carry_out(struct engine *e, struct gate *gate, enum breaker_verb ver
     struct breaker *b = &gate->breaker;
     enum redrive_breaker_state before = b->state;
     switch (verb) {
-    case BREAKER_RESET: breaker_reset(b); break;
+    case BREAKER_RESET:
+        breaker_reset(b);
+        breaker_window_advance(&b->window, &gate->breaker_config, e->now_ms);
+        break;
     case BREAKER_TRIP: breaker_trip(b, e->now_ms); break;
     case BREAKER_DISABLE: breaker_disable(b); break;
     case BREAKER_SIMULATE_FAILURE:
