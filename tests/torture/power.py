@@ -61,8 +61,8 @@ class Disk:
         self.image, self.mount = place / "image", place / "disk"
         place.chmod(0o755)  # PostgreSQL is another user
         self.mount.mkdir()
-        if os.geteuid() != 0 or not shutil.which("mkfs.ext4"):
-            raise CannotCut("it needs root and mkfs.ext4")
+        if os.geteuid() != 0 or not shutil.which("mkfs.ext4") or not shutil.which("e2fsck"):
+            raise CannotCut("it needs root, mkfs.ext4 and e2fsck (Debian: e2fsprogs)")
         with open(self.image, "wb") as image:
             image.truncate(IMAGE_MIB * 1024 * 1024)
         subprocess.run(["mkfs.ext4", "-q", "-F", self.image], check=True)
@@ -77,8 +77,12 @@ class Disk:
         """When it began: answers that came later do not count."""
         folder = os.open(self.mount, os.O_RDONLY)
         began_s = time.monotonic()
-        fcntl.ioctl(folder, EXT4_IOC_SHUTDOWN, struct.pack("I", WITHOUT_LOG_FLUSH))
-        os.close(folder)
+        try:
+            fcntl.ioctl(folder, EXT4_IOC_SHUTDOWN, struct.pack("I", WITHOUT_LOG_FLUSH))
+        except OSError as error:
+            raise CannotCut(f"the file system cannot be shut down: {error.strerror}") from error
+        finally:
+            os.close(folder)
         return began_s
 
     def unplug(self):
