@@ -179,6 +179,12 @@ struct redrive_handle_options {
      * taken back by any process, and waits as its policy says. */
     redrive_delay_fn delay;
     void *delay_ctx; /* borrowed for the lifetime of the queue */
+    /* Jobs are claimed when a thread is free for them, and not before. Without it a process claims
+     * a few more while runs are short, so that its threads need not wait for the store: up to four
+     * for each thread, as many as they run in the time that the store takes to answer. What no
+     * thread has taken after 100 ms is given back and costs no attempt; after a crash it is taken
+     * back when its lease ends, like what ran. */
+    bool no_claim_ahead;
 };
 
 #define REDRIVE_CONCURRENCY_MAX 1024

@@ -1,33 +1,38 @@
 /* private.h - the inside of a queue, for the files of this module only.
  *
- *     committer's thread                 threads of slots                   caller of work
- *     claim ───────── job ─────────────► slot ──► the function              heartbeats, stops,
- *     settle ◄─────── outcome ────────── slot ◄── returns                   the worker's row
- *     on_ready ────── wants ───────────► a slot that sleeps claims
+ *     committer's thread               threads of slots                     caller of work
+ *     claim ────── jobs ──► claimed ──► slot ──► the function               heartbeats, stops,
+ *     settle ◄──── turn ◄── ended ◄──── slot ◄── returns                    the worker's row,
+ *     on_ready ─── wants ─► a slot that sleeps takes a turn                 gives back what waits
  *
- * A handler is a task and its function; a slot is a thread of it, which claims, calls and settles.
- * The settlement of one job and the claim for the next are handed in together and share a
- * transaction: so a slot has two runs that take turns, and may hold two leases while the store is
- * in trouble.
+ * A handler is a task and its function; a slot is a thread of it. A slot that finds a claimed job
+ * runs it. One that finds none takes a turn: it settles all runs that have ended and claims jobs
+ * for the slots that are free, in one transaction. One turn of a handler is under way at a time.
+ * While jobs are short, a turn claims more than there are free slots (engine/claim_pace.h).
  *
  * Invariants
- *   1. A run that is `held` has a lease, which the heartbeats extend; only its slot begins or ends
- *      that, under the mutex.
- *   2. `wants` of a handler is true unless a claim that was handed in since it was cleared has seen
- *      that there is nothing. The thread that sets it wakes one slot; a claim that brings a job
- *      sets it again, so that slots wake one another and never all at once.
- *   3. Nothing is idle while a slot is busy or a handler wants.
- *   4. The mutex is never held while the store, a function or the log is called.
+ *   1. A run that is `held` has a lease, which the heartbeats extend; the thread that has taken the
+ *      run off a list begins or ends that, under the mutex.
+ *   2. A run is in one of the lists `unused`, `claimed` and `ended`, or belongs to one thread: the
+ *      slot that runs it, or the one that takes the turn.
+ *   3. `wants` of a handler is true unless a claim that was handed in since it was cleared has seen
+ *      that there is nothing.
+ *   4. A slot that takes a job or a turn while there is more to do wakes another, so that slots
+ * wake one another and never all at once.
+ *   5. Nothing is idle while a slot is busy or a handler wants.
+ *   6. The mutex is never held while the store, a function or the log is called.
  */
 #ifndef LIB_QUEUE_PRIVATE_H
 #define LIB_QUEUE_PRIVATE_H
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <time.h>
 
 #include "base/mem/list.h"
 #include "base/os/log.h"
 #include "config/config.h"
+#include "engine/claim_pace.h"
 #include "engine/committer.h"
 #include "engine/verbs/settle.h"
 #include "lib/copies.h"
@@ -36,13 +41,17 @@
 /* How long after the end of the grace a settlement is still tried again. */
 #define QUEUE_SETTLE_MS 10000
 
+/* Claimed jobs that no slot has taken for so long are given back: their wait was to be short. */
+#define QUEUE_CLAIMED_MS 100
+
 #define QUEUE_NEVER INT64_MAX
 
-struct queue_slot;
+struct queue_handler;
 
-/* One run of a job. What is not said to be guarded belongs to the slot's thread. */
+/* One run of a job. What is not said to be guarded belongs to the thread that has the run. */
 struct redrive_task_run {
-    struct queue_slot *slot;
+    struct list link; /* guarded: of unused, claimed or ended runs */
+    struct queue_handler *handler;
     bool is_held;     /* guarded, like seq and token while it is true */
     bool is_settling; /* guarded; it is the settlement's to find out whether the lease is lost */
     int64_t seq;
@@ -73,8 +82,6 @@ struct redrive_task_run {
 struct queue_slot {
     struct queue_handler *handler;
     pthread_t thread;
-    int64_t pause_ms; /* of the latest trouble; 0: none */
-    struct redrive_task_run runs[2];
 };
 
 struct queue_handler {
@@ -85,12 +92,34 @@ struct queue_handler {
     int64_t timeout_ms;
     redrive_delay_fn delay; /* NULL: the policy's strategy */
     void *delay_ctx;
+    bool no_claim_ahead;
     const struct config_task *config; /* its lease and heartbeat */
     int64_t next_beat_ms;             /* of the thread that called work */
-    bool wants;                       /* guarded */
-    pthread_cond_t wake;
     struct queue_slot *slots;
     size_t n_slots;
+
+    /* What follows is guarded. */
+    bool wants;
+    bool is_waking; /* a slot that was woken has not run yet */
+    size_t n_asleep;
+    pthread_cond_t wake;
+    struct claim_pace pace;
+    struct list unused;  /* runs without a job */
+    struct list claimed; /* runs that no slot has taken, the first to come first */
+    size_t n_claimed;
+    int64_t claimed_at_ms; /* monotonic: when the latest of them came */
+    struct list ended;     /* runs that are to be settled */
+    size_t n_running;      /* functions that are called */
+
+    bool in_turn;           /* guarded; what follows belongs to the thread that takes the turn */
+    int64_t pause_ms;       /* of the latest trouble; 0: none */
+    int64_t claim_again_ms; /* monotonic, guarded: no claim before; 0: at once */
+    struct settlement *settlements;
+    struct redrive_task_run **settled; /* at the same index */
+    struct list room;                  /* unused runs that the claim may fill */
+
+    size_t n_runs;
+    struct redrive_task_run *runs; /* all of them */
     char task[];
 };
 
@@ -115,8 +144,9 @@ struct redrive_queue {
     bool is_working;
     bool until_idle;
     bool is_stopping;
-    size_t n_busy;  /* slots that do not sleep */
-    size_t n_alive; /* threads */
+    bool is_watching; /* the thread that called work looks at claimed jobs from time to time */
+    size_t n_busy;    /* slots that do not sleep */
+    size_t n_alive;   /* threads */
 };
 
 /* ---- For all (queue/queue.c) ----------------------------------------------------------------- */
@@ -130,14 +160,23 @@ static inline int64_t queue_after(int64_t now_ms, int64_t ms)
     return ms < QUEUE_NEVER - now_ms ? now_ms + ms : QUEUE_NEVER;
 }
 
+/* A time of the monotonic clock, for the condition variables of a queue. */
+struct timespec queue_time_at(int64_t at_ms);
+
 /* The answer of a function that was given no queue. */
 int queue_is_missing(struct redrive_err *err);
+
+/* The thread that called work is to see that claimed jobs do not wait for long. The mutex is held.
+ */
+void queue_watch_claimed(struct queue_handler *h);
 
 /* Wakes the thread that called work. Async-signal-safe. */
 void queue_wake(struct redrive_queue *q);
 
 /* There may be ready jobs of this handler. The mutex is held. */
 void queue_want(struct queue_handler *h);
+/* Wakes a slot that sleeps, unless one is waking up. The mutex is held. */
+void queue_wake_slot(struct queue_handler *h);
 /* The same for all. */
 void queue_want_all(struct redrive_queue *q);
 
@@ -149,12 +188,29 @@ void queue_begin_stop(struct redrive_queue *q);
 /* The thread of a slot, which is its argument. */
 void *queue_slot_main(void *arg);
 
+/* ---- Turns (queue/turn.c) -------------------------------------------------------------------- */
+
+/* Claimed jobs that have not started are to be settled as released, which costs no attempt. The
+ * mutex is held. */
+void queue_give_back(struct queue_handler *h);
+
+/* Whether a turn is to be taken now. The mutex is held. */
+bool queue_turn_is_due(const struct queue_handler *h);
+
+/* Settles what has ended with one try, from a thread that must not wait for the store to recover.
+ * The mutex is held before and after, and there is no turn of this handler. */
+void queue_settle_once(struct queue_handler *h);
+
+/* Settles what has ended and, unless the queue is stopping, claims for the free slots. The mutex is
+ * held before and after, and there is no other turn of this handler. */
+void queue_take_turn(struct queue_handler *h);
+
 /* ---- Runs (queue/run.c) ---------------------------------------------------------------------- */
 
 /* Copies the job of a claim. False when there is no memory; it can be settled all the same. */
-bool queue_run_init(struct redrive_task_run *run, struct queue_slot *slot, const struct job *job);
-/* Calls the function and sets the outcome. */
-void queue_run_call(struct redrive_task_run *run);
+bool queue_run_init(struct redrive_task_run *run, const struct job *job);
+/* Calls the function and sets the outcome. Whether it has succeeded. */
+bool queue_run_call(struct redrive_task_run *run);
 void queue_run_release(struct redrive_task_run *run);
 
 #endif

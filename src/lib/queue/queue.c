@@ -24,6 +24,11 @@ void queue_cond_init(pthread_cond_t *cond)
     pthread_condattr_destroy(&monotonic);
 }
 
+struct timespec queue_time_at(int64_t at_ms)
+{
+    return (struct timespec){.tv_sec = at_ms / 1000, .tv_nsec = (long)(at_ms % 1000) * 1000000};
+}
+
 int queue_is_missing(struct redrive_err *err)
 {
     return err_set(err, REDRIVE_E_INVALID, "there is no queue");
@@ -38,10 +43,18 @@ void queue_wake(struct redrive_queue *q)
     errno = saved;
 }
 
+void queue_wake_slot(struct queue_handler *h)
+{
+    if (h->n_asleep == 0 || h->is_waking)
+        return;
+    h->is_waking = true;
+    pthread_cond_signal(&h->wake);
+}
+
 void queue_want(struct queue_handler *h)
 {
     h->wants = true;
-    pthread_cond_signal(&h->wake);
+    queue_wake_slot(h);
 }
 
 void queue_want_all(struct redrive_queue *q)
@@ -53,8 +66,10 @@ void queue_want_all(struct redrive_queue *q)
 void queue_begin_stop(struct redrive_queue *q)
 {
     q->is_stopping = true;
-    for (struct queue_handler *h = q->handlers; h; h = h->next)
+    for (struct queue_handler *h = q->handlers; h; h = h->next) {
+        queue_give_back(h);
         pthread_cond_broadcast(&h->wake);
+    }
     pthread_cond_broadcast(&q->pause);
 }
 
@@ -85,6 +100,18 @@ static void to_callback(struct str line, void *ctx)
     if (line.len > 0 && line.ptr[line.len - 1] == '\n')
         line.len--;
     q->log_fn(line.ptr, line.len, q->log_ctx);
+}
+
+/* ---- Handlers -------------------------------------------------------------------------------- */
+
+static void handler_free(struct queue_handler *h)
+{
+    pthread_cond_destroy(&h->wake);
+    free(h->settled);
+    free(h->settlements);
+    free(h->runs);
+    free(h->slots);
+    free(h);
 }
 
 /* ---- Opening --------------------------------------------------------------------------------- */
@@ -203,9 +230,7 @@ void redrive_queue_close(struct redrive_queue *q)
     while (q->handlers) {
         struct queue_handler *h = q->handlers;
         q->handlers = h->next;
-        pthread_cond_destroy(&h->wake);
-        free(h->slots);
-        free(h);
+        handler_free(h);
     }
     config_free(q->config);
     free(q->worker);
@@ -248,6 +273,34 @@ static int check_handler(const struct redrive_queue *q, const char *task, redriv
     return 0;
 }
 
+/* Runs that are claimed, run or wait for their settlement, and as many that are claimed meanwhile.
+ */
+static bool make_runs(struct queue_handler *h)
+{
+    h->n_runs = 2 * (h->n_slots + claim_ahead_max((uint32_t)h->n_slots));
+    h->runs = calloc(h->n_runs, sizeof *h->runs);
+    h->settlements = calloc(h->n_runs, sizeof *h->settlements);
+    h->settled = calloc(h->n_runs, sizeof(struct redrive_task_run *));
+    if (!h->runs || !h->settlements || !h->settled)
+        return false;
+    for (size_t i = 0; i < h->n_runs; i++) {
+        h->runs[i].handler = h;
+        list_insert(&h->unused, &h->runs[i].link);
+    }
+    return true;
+}
+
+static bool make_slots(struct queue_handler *h, uint32_t n_slots)
+{
+    h->slots = calloc(n_slots, sizeof *h->slots);
+    if (!h->slots)
+        return false;
+    h->n_slots = n_slots;
+    for (uint32_t i = 0; i < n_slots; i++)
+        h->slots[i].handler = h;
+    return true;
+}
+
 static struct queue_handler *handler_new(struct redrive_queue *q, const char *task,
                                          uint32_t n_slots)
 {
@@ -255,19 +308,19 @@ static struct queue_handler *handler_new(struct redrive_queue *q, const char *ta
     struct queue_handler *h = calloc(1, sizeof *h + size);
     if (!h)
         return NULL;
-    h->slots = calloc(n_slots, sizeof *h->slots);
-    if (!h->slots) {
-        free(h);
-        return NULL;
-    }
     memcpy(h->task, task, size);
     h->queue = q;
-    h->n_slots = n_slots;
     h->config = config_task(q->config, str_of(h->task));
+    claim_pace_init(&h->pace, n_slots);
     queue_cond_init(&h->wake);
-    for (uint32_t i = 0; i < n_slots; i++)
-        h->slots[i].handler = h;
-    return h;
+    list_init(&h->unused);
+    list_init(&h->claimed);
+    list_init(&h->ended);
+    list_init(&h->room);
+    if (make_slots(h, n_slots) && make_runs(h))
+        return h;
+    handler_free(h);
+    return NULL;
 }
 
 /* At the end, so that functions are asked in the order in which they came. The mutex is held. */
@@ -300,13 +353,11 @@ int redrive_queue_handle(struct redrive_queue *q, const char *task, redrive_task
     h->timeout_ms = timeout_ms;
     h->delay = options ? options->delay : NULL;
     h->delay_ctx = options ? options->delay_ctx : NULL;
+    h->no_claim_ahead = options && options->no_claim_ahead;
     pthread_mutex_lock(&q->mutex);
     rc = add_handler(q, h, err);
     pthread_mutex_unlock(&q->mutex);
-    if (rc < 0) {
-        pthread_cond_destroy(&h->wake);
-        free(h->slots);
-        free(h);
-    }
+    if (rc < 0)
+        handler_free(h);
     return rc;
 }

@@ -10,10 +10,9 @@
 
 /* ---- Start and end --------------------------------------------------------------------------- */
 
-bool queue_run_init(struct redrive_task_run *run, struct queue_slot *slot, const struct job *job)
+bool queue_run_init(struct redrive_task_run *run, const struct job *job)
 {
     const struct job_spec *spec = &job->spec;
-    run->slot = slot;
     atomic_store(&run->is_lost, false);
     atomic_store(&run->is_cancelled, false);
     run->attempt = job->status.attempts;
@@ -55,23 +54,23 @@ static bool is_timed_out(const struct redrive_task_run *run)
 static void say_timed_out(struct redrive_task_run *run)
 {
     char limit[DURATION_TEXT_MAX];
-    duration_format(run->slot->handler->timeout_ms, limit);
+    duration_format(run->handler->timeout_ms, limit);
     (void)snprintf(run->said, sizeof run->said, "timed out after %s", limit);
     run->failure = (struct redrive_failure){.failed = true, .error_type = "TimeoutError"};
 }
 
-void queue_run_call(struct redrive_task_run *run)
+bool queue_run_call(struct redrive_task_run *run)
 {
-    const struct queue_handler *h = run->slot->handler;
+    const struct queue_handler *h = run->handler;
     if (h->timeout_ms > 0)
         run->timeout_at_ms = queue_after(clock_monotonic_ms(), h->timeout_ms);
     int code = h->fn(run, h->arg);
     run->outcome = (struct outcome){.ending = ENDING_RAN};
     if (code == 0)
-        return;
+        return true;
     if (atomic_load(&h->queue->is_told)) {
         run->outcome.ending = ENDING_RELEASED;
-        return;
+        return false;
     }
     if (!run->has_failure && is_timed_out(run))
         say_timed_out(run);
@@ -82,6 +81,7 @@ void queue_run_call(struct redrive_task_run *run)
     run->outcome.delay_ctx = h->delay_ctx;
     if (!run->failure.message && run->said[0])
         run->outcome.failure.message = run->said;
+    return false;
 }
 
 /* ---- What the job is ------------------------------------------------------------------------- */
@@ -93,7 +93,7 @@ const char *redrive_task_run_id(const struct redrive_task_run *run)
 
 const char *redrive_task_run_task(const struct redrive_task_run *run)
 {
-    return run->slot->handler->task;
+    return run->handler->task;
 }
 
 const char *redrive_task_run_queue(const struct redrive_task_run *run)
@@ -125,15 +125,15 @@ uint32_t redrive_task_run_max_attempts(const struct redrive_task_run *run)
 
 struct redrive_queue *redrive_task_run_owner(const struct redrive_task_run *run)
 {
-    return run->slot->handler->queue;
+    return run->handler->queue;
 }
 
 int64_t redrive_task_run_remaining_ms(const struct redrive_task_run *run)
 {
     int64_t left_ms = INT64_MAX;
     if (run->deadline_ms > 0)
-        left_ms = run->deadline_ms -
-                  engine_now_ms(committer_engine(run->slot->handler->queue->committer));
+        left_ms =
+            run->deadline_ms - engine_now_ms(committer_engine(run->handler->queue->committer));
     if (run->timeout_at_ms != QUEUE_NEVER) {
         int64_t timeout_ms = run->timeout_at_ms - clock_monotonic_ms();
         if (timeout_ms < left_ms)
@@ -175,7 +175,7 @@ int redrive_task_run_result(struct redrive_task_run *run, const void *data, size
 
 int redrive_task_run_extend(struct redrive_task_run *run, int64_t lease_ms, struct redrive_err *err)
 {
-    const struct queue_handler *h = run->slot->handler;
+    const struct queue_handler *h = run->handler;
     if (lease_ms < 0 || lease_ms > DURATION_MAX_MS)
         return err_set(err, REDRIVE_E_RANGE, "lease_ms is not between 0 and 100 years");
     struct extension item = {

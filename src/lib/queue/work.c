@@ -33,9 +33,8 @@ static void tell_all(struct redrive_queue *q)
 {
     atomic_store(&q->is_told, true);
     for (struct queue_handler *h = q->handlers; h; h = h->next)
-        for (size_t i = 0; i < h->n_slots; i++)
-            for (int k = 0; k < 2; k++)
-                atomic_store(&h->slots[i].runs[k].is_cancelled, true);
+        for (size_t i = 0; i < h->n_runs; i++)
+            atomic_store(&h->runs[i].is_cancelled, true);
 }
 
 /* Looks whether there is a stop, and how far it is. When it wants to look again; QUEUE_NEVER: when
@@ -60,11 +59,10 @@ static int64_t see_to_stop(struct redrive_queue *q, int64_t now_ms)
 /* The mutex is held. */
 static uint32_t count_running(const struct redrive_queue *q)
 {
-    uint32_t n = 0;
+    size_t n = 0;
     for (const struct queue_handler *h = q->handlers; h; h = h->next)
-        for (size_t i = 0; i < h->n_slots; i++)
-            n += (uint32_t)h->slots[i].runs[0].is_held + (uint32_t)h->slots[i].runs[1].is_held;
-    return n;
+        n += h->n_running;
+    return (uint32_t)n;
 }
 
 /* A row that could not be written is no reason to stop working: the next one will do. */
@@ -89,22 +87,20 @@ struct beat {
     size_t n;
 };
 
-/* What only waits to be settled needs its lease as well. The mutex is held. */
+/* What waits to start or to be settled needs its lease as well. The mutex is held. */
 static void gather(const struct queue_handler *h, struct beat *beat)
 {
     beat->n = 0;
-    for (size_t i = 0; i < h->n_slots; i++) {
-        for (int k = 0; k < 2; k++) {
-            struct redrive_task_run *run = &h->slots[i].runs[k];
-            if (!run->is_held || atomic_load(&run->is_lost))
-                continue;
-            beat->runs[beat->n] = run;
-            beat->items[beat->n++] = (struct extension){
-                .seq = run->seq,
-                .token = run->token,
-                .lease_ms = h->config->lease_ms,
-            };
-        }
+    for (size_t i = 0; i < h->n_runs; i++) {
+        struct redrive_task_run *run = &h->runs[i];
+        if (!run->is_held || atomic_load(&run->is_lost))
+            continue;
+        beat->runs[beat->n] = run;
+        beat->items[beat->n++] = (struct extension){
+            .seq = run->seq,
+            .token = run->token,
+            .lease_ms = h->config->lease_ms,
+        };
     }
 }
 
@@ -151,8 +147,8 @@ static void beat_handler(struct queue_handler *h)
 {
     struct redrive_queue *q = h->queue;
     struct beat beat = {
-        .items = calloc(h->n_slots * 2, sizeof *beat.items),
-        .runs = calloc(h->n_slots * 2, sizeof(struct redrive_task_run *)),
+        .items = calloc(h->n_runs, sizeof *beat.items),
+        .runs = calloc(h->n_runs, sizeof(struct redrive_task_run *)),
     };
     if (beat.items && beat.runs) {
         pthread_mutex_lock(&q->mutex);
@@ -178,6 +174,45 @@ static int64_t beat_all(struct redrive_queue *q, int64_t now_ms)
             next_ms = h->next_beat_ms;
     }
     return next_ms;
+}
+
+/* ---- Claimed jobs that wait ------------------------------------------------------------------ */
+
+void queue_watch_claimed(struct queue_handler *h)
+{
+    struct redrive_queue *q = h->queue;
+    if (h->n_claimed <= h->n_slots - h->n_running || q->is_watching)
+        return;
+    q->is_watching = true;
+    queue_wake(q);
+}
+
+/* All slots are busy with runs that take longer than was expected: gives back what waits for them,
+ * and settles what has ended since the latest turn. The mutex is held before and after. */
+static void take_turn_for(struct queue_handler *h, int64_t now_ms)
+{
+    if ((h->n_claimed == 0 && list_empty(&h->ended)) ||
+        now_ms - h->claimed_at_ms < QUEUE_CLAIMED_MS)
+        return;
+    (void)claim_pace_run(&h->pace, QUEUE_CLAIMED_MS * 1000, false);
+    queue_give_back(h);
+    if (!h->in_turn)
+        queue_settle_once(h);
+}
+
+/* When it wants to look again. */
+static int64_t look_at_claimed(struct redrive_queue *q, int64_t now_ms)
+{
+    pthread_mutex_lock(&q->mutex);
+    q->is_watching = false;
+    for (struct queue_handler *h = q->handlers; h; h = h->next) {
+        take_turn_for(h, now_ms);
+        if (h->n_claimed > 0 || !list_empty(&h->ended) || claim_pace_ahead(&h->pace) > 0)
+            q->is_watching = true;
+    }
+    const bool is_watching = q->is_watching;
+    pthread_mutex_unlock(&q->mutex);
+    return is_watching ? now_ms + QUEUE_CLAIMED_MS / 2 : QUEUE_NEVER;
 }
 
 /* ---- The loop of the caller ------------------------------------------------------------------ */
@@ -215,6 +250,7 @@ static void look_after(struct redrive_queue *q)
         const int64_t now_ms = clock_monotonic_ms();
         int64_t next_ms = see_to_stop(q, now_ms);
         next_ms = sooner(next_ms, beat_all(q, now_ms));
+        next_ms = sooner(next_ms, look_at_claimed(q, now_ms));
         if (next_row_ms <= now_ms) {
             tell_row(q, false);
             next_row_ms = now_ms + WORKER_EVERY_MS;

@@ -1,0 +1,59 @@
+/* claim_pace.c - how many jobs a worker claims before it has a free slot for them. */
+#include "engine/claim_pace.h"
+
+/* The weight of a turn, and of a run that was shorter than the estimate, is 1 to so many. */
+#define TURN_WEIGHT 8
+#define RUN_WEIGHT  16
+
+uint32_t claim_ahead_max(uint32_t n_slots)
+{
+    return n_slots < CLAIM_AHEAD_MAX / CLAIM_AHEAD_PER_SLOT ? n_slots * CLAIM_AHEAD_PER_SLOT
+                                                            : CLAIM_AHEAD_MAX;
+}
+
+void claim_pace_init(struct claim_pace *pace, uint32_t n_slots)
+{
+    *pace = (struct claim_pace){.n_slots = n_slots};
+}
+
+static int64_t at_least_one(int64_t us)
+{
+    return us > 0 ? us : 1;
+}
+
+void claim_pace_turn(struct claim_pace *pace, int64_t us)
+{
+    const uint32_t max = claim_ahead_max(pace->n_slots);
+    us = at_least_one(us);
+    pace->turn_us = pace->turn_us == 0 ? us : pace->turn_us + (us - pace->turn_us) / TURN_WEIGHT;
+    pace->most = pace->most == 0 ? 1 : pace->most < max / 2 ? pace->most * 2 : max;
+}
+
+bool claim_pace_run(struct claim_pace *pace, int64_t us, bool failed)
+{
+    us = at_least_one(us);
+    if (us >= pace->run_us)
+        pace->run_us = us;
+    else
+        pace->run_us -= (pace->run_us - us + RUN_WEIGHT - 1) / RUN_WEIGHT;
+    pace->failures = failed ? pace->failures + 1 : 0;
+    if (pace->failures < CLAIM_PACE_FAILURES)
+        return false;
+    pace->most = 0;
+    return true;
+}
+
+uint32_t claim_pace_ahead(const struct claim_pace *pace)
+{
+    if (pace->run_us == 0 || pace->turn_us == 0)
+        return 0;
+    const int64_t n = pace->turn_us / pace->run_us < CLAIM_AHEAD_PER_SLOT
+                          ? pace->turn_us * pace->n_slots / pace->run_us
+                          : (int64_t)CLAIM_AHEAD_PER_SLOT * pace->n_slots;
+    return n < pace->most ? (uint32_t)n : pace->most;
+}
+
+bool claim_pace_is_due(const struct claim_pace *pace, uint32_t n_claimed)
+{
+    return n_claimed == 0 || (int64_t)n_claimed * pace->run_us / pace->n_slots >= pace->turn_us / 2;
+}

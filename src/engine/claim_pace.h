@@ -1,0 +1,51 @@
+/* claim_pace.h - how many jobs a worker claims before it has a free slot for them.
+ *
+ * A worker that claims only for free slots leaves them idle for a turn: the round trip to the store
+ * and its fsync. So it claims as many more jobs as its slots will probably run during a turn, at
+ * most CLAIM_AHEAD_PER_SLOT for each slot and CLAIM_AHEAD_MAX in all. They wait here about as long
+ * as a turn takes. Of jobs that run much longer than a turn none are claimed ahead: they would
+ * wait here while another process is idle.
+ *
+ * A long run counts at once, short ones bit by bit. After CLAIM_PACE_FAILURES failures in a row
+ * nothing is claimed ahead, and what has not started is to be given back, so that it passes the
+ * breaker again; then twice as many are claimed with every turn.
+ *
+ * Times are microseconds that the caller has measured. Nothing here is locked.
+ */
+#ifndef ENGINE_CLAIM_PACE_H
+#define ENGINE_CLAIM_PACE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define CLAIM_AHEAD_PER_SLOT 4
+#define CLAIM_AHEAD_MAX      256
+#define CLAIM_PACE_FAILURES  2
+
+struct claim_pace {
+    uint32_t n_slots;
+    int64_t turn_us;   /* a typical one; 0: none yet */
+    int64_t run_us;    /* a long one of late; 0: none yet */
+    uint32_t failures; /* in a row */
+    uint32_t most;     /* that are claimed ahead, since the latest failures */
+};
+
+/* How many jobs a worker with so many slots ever claims ahead. */
+uint32_t claim_ahead_max(uint32_t n_slots);
+
+void claim_pace_init(struct claim_pace *pace, uint32_t n_slots);
+
+/* A claim was asked for and answered. */
+void claim_pace_turn(struct claim_pace *pace, int64_t us);
+
+/* A job has run. True: its service seems to have failed, and claimed jobs are to be given back. */
+bool claim_pace_run(struct claim_pace *pace, int64_t us, bool failed);
+
+/* How many jobs to have claimed beside those for free slots. */
+uint32_t claim_pace_ahead(const struct claim_pace *pace);
+
+/* Whether to take a turn although `n_claimed` jobs have not started: they keep the slots busy for
+ * a good part of it. If not, they are run first and settled with the others. */
+bool claim_pace_is_due(const struct claim_pace *pace, uint32_t n_claimed);
+
+#endif

@@ -1,0 +1,119 @@
+/* test_claim_pace.c - how many jobs a worker claims before it has a free slot for them. */
+#include "check.h"
+
+#include "engine/claim_pace.h"
+
+static struct claim_pace pace_of(uint32_t n_slots, int64_t turn_us, int64_t run_us)
+{
+    struct claim_pace pace;
+    claim_pace_init(&pace, n_slots);
+    for (int i = 0; i < 20; i++)
+        claim_pace_turn(&pace, turn_us);
+    for (int i = 0; i < 100; i++)
+        assert_false(claim_pace_run(&pace, run_us, false));
+    return pace;
+}
+
+static void nothing_is_claimed_ahead_before_something_is_known(void **state)
+{
+    struct claim_pace pace;
+    (void)state;
+    claim_pace_init(&pace, 20);
+    assert_int_equal(claim_pace_ahead(&pace), 0);
+    claim_pace_turn(&pace, 1000);
+    assert_int_equal(claim_pace_ahead(&pace), 0);
+    claim_pace_run(&pace, 10, false);
+    assert_int_equal(claim_pace_ahead(&pace), 1);
+}
+
+static void as_many_as_the_slots_run_in_a_turn_up_to_a_bound(void **state)
+{
+    static const struct {
+        uint32_t n_slots;
+        int64_t turn_us, run_us;
+        uint32_t ahead;
+    } rows[] = {
+        {20, 3000, 0, 80},       {20, 3000, 1, 80},    {20, 3000, 750, 80},
+        {20, 3000, 1000, 60},    {20, 3000, 3000, 20}, {20, 3000, 6000, 10},
+        {20, 3000, 60000, 1},    {20, 3000, 61000, 0}, {1, 3000, 100, 4},
+        {1, 3000, 1500, 2},      {1, 3000, 3000, 1},   {1, 3000, 3001, 0},
+        {64, 3000, 1, 256},      {1024, 3000, 1, 256}, {1024, 3000, 3000, 256},
+        {1024, 1000, 8000, 128},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct claim_pace pace = pace_of(rows[i].n_slots, rows[i].turn_us, rows[i].run_us);
+        if (claim_pace_ahead(&pace) != rows[i].ahead)
+            fail_msg("row %zu: %u", i, claim_pace_ahead(&pace));
+    }
+}
+
+static void a_long_run_counts_at_once_and_is_forgotten_bit_by_bit(void **state)
+{
+    struct claim_pace pace = pace_of(20, 3000, 1);
+    int n = 0;
+    (void)state;
+    claim_pace_run(&pace, 1000000, false);
+    assert_int_equal(claim_pace_ahead(&pace), 0);
+    for (; claim_pace_ahead(&pace) < 80; n++) {
+        assert_true(n < 1000);
+        claim_pace_run(&pace, 1, false);
+    }
+    assert_in_range(n, 50, 200);
+}
+
+static void a_turn_that_took_long_counts_for_an_eighth(void **state)
+{
+    struct claim_pace pace = pace_of(20, 1000, 1000);
+    (void)state;
+    claim_pace_turn(&pace, 9000);
+    assert_int_equal(pace.turn_us, 2000);
+    claim_pace_turn(&pace, 0);
+    assert_int_equal(pace.turn_us, 2000 - 1999 / 8);
+}
+
+static void after_failures_in_a_row_it_begins_anew(void **state)
+{
+    struct claim_pace pace = pace_of(20, 3000, 1);
+    (void)state;
+    assert_false(claim_pace_run(&pace, 1, true));
+    assert_false(claim_pace_run(&pace, 1, false));
+    assert_false(claim_pace_run(&pace, 1, true));
+    assert_int_equal(claim_pace_ahead(&pace), 80);
+    assert_true(claim_pace_run(&pace, 1, true));
+    assert_int_equal(claim_pace_ahead(&pace), 0);
+    assert_true(claim_pace_run(&pace, 1, true));
+    assert_false(claim_pace_run(&pace, 1, false));
+    static const uint32_t grows[] = {1, 2, 4, 8, 16, 32, 64, 80, 80};
+    for (size_t i = 0; i < sizeof grows / sizeof *grows; i++) {
+        claim_pace_turn(&pace, 3000);
+        assert_int_equal(claim_pace_ahead(&pace), grows[i]);
+    }
+}
+
+/* 40 jobs keep 20 slots busy for two runs. */
+static void a_turn_is_due_when_the_claimed_jobs_last_for_half_of_it(void **state)
+{
+    struct claim_pace pace = pace_of(20, 3000, 100);
+    (void)state;
+    assert_true(claim_pace_is_due(&pace, 0));
+    assert_false(claim_pace_is_due(&pace, 1));
+    assert_false(claim_pace_is_due(&pace, 40));
+    pace = pace_of(20, 3000, 750);
+    assert_false(claim_pace_is_due(&pace, 39));
+    assert_true(claim_pace_is_due(&pace, 40));
+    assert_true(claim_pace_is_due(&pace, 80));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_is_claimed_ahead_before_something_is_known),
+        cmocka_unit_test(as_many_as_the_slots_run_in_a_turn_up_to_a_bound),
+        cmocka_unit_test(a_long_run_counts_at_once_and_is_forgotten_bit_by_bit),
+        cmocka_unit_test(a_turn_that_took_long_counts_for_an_eighth),
+        cmocka_unit_test(after_failures_in_a_row_it_begins_anew),
+        cmocka_unit_test(a_turn_is_due_when_the_claimed_jobs_last_for_half_of_it),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

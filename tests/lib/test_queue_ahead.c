@@ -1,0 +1,181 @@
+/* test_queue_ahead.c - jobs that a queue claims before a thread is free for them. */
+#include "queue_bed.h"
+
+#define QUICK 60 /* runs after which it is known that they are short */
+#define JOBS  100
+
+static int setup(void **state)
+{
+    struct bed *bed = bed_new("sqlite:");
+    bed->queue = bed_open(bed);
+    *state = bed;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    bed_free(*state);
+    return 0;
+}
+
+struct load {
+    atomic_int n;       /* runs so far */
+    atomic_int running; /* jobs that the store has as running, when run QUICK begins */
+    atomic_bool is_open;
+    atomic_int runs[JOBS];
+    int fail_from;
+};
+
+static void submit_numbered(struct redrive_queue *q)
+{
+    static char ids[JOBS][16];
+    struct redrive_job_spec jobs[JOBS];
+    for (int i = 0; i < JOBS; i++) {
+        snprintf(ids[i], sizeof ids[i], "%d", i);
+        jobs[i] = (struct redrive_job_spec){.task = "t", .id = ids[i]};
+    }
+    assert_int_equal(redrive_queue_submit(q, jobs, JOBS, 0, NULL, NULL), 0);
+}
+
+static int count_in(struct redrive_queue *q, enum redrive_state state)
+{
+    int n = 0;
+    char id[16];
+    for (int i = 0; i < JOBS; i++) {
+        snprintf(id, sizeof id, "%d", i);
+        n += state_of(q, id) == state;
+    }
+    return n;
+}
+
+static void handle(struct redrive_queue *q, redrive_task_fn fn, struct load *load, bool no_ahead)
+{
+    const struct redrive_handle_options options = {.concurrency = 1, .no_claim_ahead = no_ahead};
+    assert_int_equal(redrive_queue_handle(q, "t", fn, load, &options, NULL), 0);
+}
+
+static int run_and_look(struct redrive_task_run *run, void *arg)
+{
+    struct load *load = arg;
+    if (atomic_fetch_add(&load->n, 1) == QUICK)
+        atomic_store(&load->running, count_in(redrive_task_run_owner(run), REDRIVE_STATE_RUNNING));
+    return 0;
+}
+
+/* Of runs that have ended and of those that follow. */
+static void short_jobs_are_claimed_ahead(void **state)
+{
+    const struct bed *bed = *state;
+    struct load load = {0};
+    submit_numbered(bed->queue);
+    handle(bed->queue, run_and_look, &load, false);
+    work_until_idle(bed->queue);
+    assert_int_equal(count_in(bed->queue, REDRIVE_STATE_COMPLETED), JOBS);
+    assert_in_range(atomic_load(&load.running), 2, 5);
+}
+
+static void none_are_if_that_is_not_wanted(void **state)
+{
+    const struct bed *bed = *state;
+    struct load load = {0};
+    submit_numbered(bed->queue);
+    handle(bed->queue, run_and_look, &load, true);
+    work_until_idle(bed->queue);
+    assert_int_equal(count_in(bed->queue, REDRIVE_STATE_COMPLETED), JOBS);
+    assert_int_equal(atomic_load(&load.running), 1);
+}
+
+static int get_stuck(struct redrive_task_run *run, void *arg)
+{
+    struct load *load = arg;
+    (void)run;
+    if (atomic_fetch_add(&load->n, 1) >= QUICK)
+        while (!atomic_load(&load->is_open))
+            sleep_ms(1);
+    return 0;
+}
+
+static void wait_for_running(struct redrive_queue *q, int n)
+{
+    const int64_t end_ms = clock_monotonic_ms() + LONG_MS;
+    while (count_in(q, REDRIVE_STATE_RUNNING) != n) {
+        assert_true(clock_monotonic_ms() < end_ms);
+        sleep_ms(5);
+    }
+}
+
+static void jobs_that_wait_behind_a_long_one_are_given_back(void **state)
+{
+    const struct bed *bed = *state;
+    struct load load = {0};
+    struct worker worker;
+    submit_numbered(bed->queue);
+    handle(bed->queue, get_stuck, &load, false);
+    worker_start(&worker, bed->queue);
+    wait_for(&load.n, QUICK + 1);
+    wait_for_running(bed->queue, 1);
+    atomic_store(&load.is_open, true);
+    wait_for(&load.n, JOBS);
+    worker_stop(&worker, LONG_MS);
+    assert_int_equal(count_in(bed->queue, REDRIVE_STATE_COMPLETED), JOBS);
+    assert_int_equal(atomic_load(&load.n), JOBS);
+}
+
+static void a_stop_gives_back_what_has_not_started(void **state)
+{
+    const struct bed *bed = *state;
+    struct load load = {0};
+    struct worker worker;
+    submit_numbered(bed->queue);
+    handle(bed->queue, get_stuck, &load, false);
+    worker_start(&worker, bed->queue);
+    wait_for(&load.n, QUICK + 1);
+    redrive_queue_stop(bed->queue, LONG_MS);
+    atomic_store(&load.is_open, true);
+    worker_join(&worker);
+    assert_int_equal(atomic_load(&load.n), QUICK + 1);
+    assert_int_equal(count_in(bed->queue, REDRIVE_STATE_COMPLETED), QUICK + 1);
+    assert_int_equal(count_in(bed->queue, REDRIVE_STATE_QUEUED), JOBS - QUICK - 1);
+}
+
+static int fail_from(struct redrive_task_run *run, void *arg)
+{
+    struct load *load = arg;
+    const int number = atoi(redrive_task_run_id(run));
+    atomic_fetch_add(&load->runs[number], 1);
+    atomic_fetch_add(&load->n, 1);
+    return number >= load->fail_from ? -ECONNREFUSED : 0;
+}
+
+/* Those that are given back run as often as the others. */
+static void being_given_back_costs_no_attempt(void **state)
+{
+    const struct bed *bed = *state;
+    struct load load = {.fail_from = QUICK};
+    struct worker worker;
+    submit_numbered(bed->queue);
+    handle(bed->queue, fail_from, &load, false);
+    worker_start(&worker, bed->queue);
+    wait_for(&load.n, QUICK + 3 * (JOBS - QUICK));
+    for (int i = QUICK; i < JOBS; i++) {
+        char id[16];
+        snprintf(id, sizeof id, "%d", i);
+        wait_for_state(bed->queue, id, REDRIVE_STATE_DEAD_LETTER);
+    }
+    worker_stop(&worker, LONG_MS);
+    for (int i = 0; i < JOBS; i++)
+        assert_int_equal(atomic_load(&load.runs[i]), i < QUICK ? 1 : 3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(short_jobs_are_claimed_ahead, setup, teardown),
+        cmocka_unit_test_setup_teardown(none_are_if_that_is_not_wanted, setup, teardown),
+        cmocka_unit_test_setup_teardown(jobs_that_wait_behind_a_long_one_are_given_back, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_stop_gives_back_what_has_not_started, setup, teardown),
+        cmocka_unit_test_setup_teardown(being_given_back_costs_no_attempt, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
