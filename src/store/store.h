@@ -284,6 +284,12 @@ struct store_ops {
      * to `limit` of those after a tenant and key (both absent: from the start). */
     int (*remembered_keys)(struct store *store, struct str after_tenant, struct str after_key,
                            size_t limit, struct remembered_key_page *ret, struct redrive_err *err);
+    /* Whether these unique keys are held, up to STORE_PAGE_MAX of them (else REDRIVE_E_RANGE), by
+     * any job of the tenant, or one that is gone: a submit that is to be unique for ever would be
+     * refused. Outside of a transaction. One look at an index for each key, or two; one question to
+     * a server for all of them. A key that is unique for ever stays held. */
+    int (*keys_held)(struct store *store, struct str tenant, const struct str *keys, size_t n,
+                     bool *ret, struct redrive_err *err);
     /* The counters, by tenant, then name, then label, as bytes. */
     int (*counters_list)(struct store *store, struct str tenant, struct counter_page *ret,
                          struct redrive_err *err);
@@ -354,6 +360,7 @@ struct store_ops {
     XX(store, causes)             \
     XX(store, shared_list)        \
     XX(store, remembered_keys)    \
+    XX(store, keys_held)          \
     XX(store, counters_list)      \
     XX(store, facts)              \
     XX(store, verify)             \

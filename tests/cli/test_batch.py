@@ -34,9 +34,9 @@ class Place:
         self.log = path / "runs.log"
         self.configure()
 
-    def configure(self, extra="", lease="30s"):
+    def configure(self, extra="", lease="30s", task=""):
         run = f"{{stream: [{sys.executable}, {HANDLER}, {self.log}], processes: 2}}"
-        task = f"{{payload: required, lease: {lease}, run: {run}, retry: {RETRY}, breaker: {BREAKER}}}"
+        task = f"{{payload: required, lease: {lease}, run: {run}, retry: {RETRY}, breaker: {BREAKER}{task}}}"
         (self.path / "redrive.yaml").write_text(
             f"{extra}\ntasks:\n  rec: {task}\n  other: {task}\n  idle: {{}}\n", "utf-8"
         )
@@ -204,7 +204,29 @@ def test_killed_at_any_moment_it_loses_nothing_and_repeats_nothing(place):
     assert len(place.runs()) == before
 
 
+def test_two_batches_under_a_limit_of_one_run_one_record_at_a_time(place):
+    place.configure(task=", limits: {concurrency: 1}")
+    name = place.write("a.jsonl", records_of(40, sleep=0.01))
+    processes = [place.start("rec", name, "--payload-field", "payload", "--json") for _ in range(2)]
+    summaries = [json.loads(process.communicate(timeout=LIMIT_S)[0]) for process in processes]
+    assert sum(summary["successful"] for summary in summaries) + place.run("rec")[1]["successful"] == 40
+    starts = sorted(mono for _, _, mono, _ in place.runs())
+    assert len(starts) == 40
+    assert min(later - earlier for earlier, later in zip(starts, starts[1:])) >= 0.01
+
+
 # ---- Input ----------------------------------------------------------------------------------------
+
+
+def test_new_records_among_known_ones_are_taken(place):
+    everything = records_of(1300)
+    first = place.write("a.jsonl", everything[:600])
+    assert place.run("rec", first)[1]["new"] == 600
+    mixed = place.write("b.jsonl", everything[600:700] + everything[:650] + everything[550:] + everything[::100])
+    code, summary, _ = place.run("rec", mixed)
+    assert (code, summary["new"], summary["successful"]) == (0, 700, 700)
+    assert summary["known"] == summary["records"] - 700
+    assert sorted(job for job, *_ in place.runs()) == sorted(record["id"] for record in everything)
 
 
 def test_records_are_known_for_ever_and_only_in_their_task(place):

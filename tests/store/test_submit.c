@@ -292,6 +292,34 @@ static void a_key_that_is_not_for_ever_goes_with_its_job(void **state)
     assert_int_equal(TRY_PUT(k, .unique_key = STR("k"), .unique_forever = true).code, 0);
 }
 
+static void keys_that_are_held_are_known_without_a_transaction(void **state)
+{
+    struct kit *k = *state;
+    const struct job_spec gone = {.id = STR("g"), .unique_key = STR("kg"), .unique_forever = true};
+    const struct job_spec ended = {.id = STR("e"), .unique_key = STR("ke")};
+    const struct job_spec freed = {.id = STR("f"), .unique_key = STR("kf")};
+    const struct str keys[] = {STR("kx"), STR("kg"), STR("ke"), STR("kl"),
+                               STR("kf"), STR("kb"), STR("kl")};
+    const bool expected[] = {false, true, true, true, false, false, true};
+    bool held[7], many[STORE_PAGE_MAX + 1];
+    struct str too_many[STORE_PAGE_MAX + 1] = {STR("kx")};
+    CHANGE(k, .seq = kit_put_in(k, REDRIVE_STATE_DEAD_LETTER, &gone), .kind = MOVE_REMOVE);
+    CHANGE(k, .seq = kit_put_in(k, REDRIVE_STATE_COMPLETED, &freed), .kind = MOVE_REMOVE);
+    (void)kit_put_in(k, REDRIVE_STATE_COMPLETED, &ended);
+    PUT(k, .id = STR("l"), .unique_key = STR("kl"));
+    PUT(k, .id = STR("b"), .unique_key = STR("kb"), .tenant = STR("zeta"));
+    const struct store_ops *ops = store_ops(k->store);
+    assert_int_equal(ops->keys_held(k->store, STR("acme"), keys, 7, held, NULL), 0);
+    for (size_t i = 0; i < 7; i++)
+        assert_int_equal(held[i], expected[i]);
+    assert_int_equal(ops->keys_held(k->store, STR("nowhere"), keys, 7, held, NULL), 0);
+    for (size_t i = 0; i < 7; i++)
+        assert_false(held[i]);
+    assert_int_equal(
+        ops->keys_held(k->store, STR("acme"), too_many, STORE_PAGE_MAX + 1, many, NULL),
+        REDRIVE_E_RANGE);
+}
+
 /* Stores may add several rows at once; each job still has an answer of its own. */
 static void a_taken_id_anywhere_in_a_large_batch_refuses_only_itself(void **state)
 {
@@ -371,6 +399,7 @@ int main(void)
         F(a_key_for_ever_is_refused_if_any_job_holds_it),
         F(a_key_for_ever_outlives_its_job),
         F(a_key_that_is_not_for_ever_goes_with_its_job),
+        F(keys_that_are_held_are_known_without_a_transaction),
         F(a_taken_id_anywhere_in_a_large_batch_refuses_only_itself),
         F(an_empty_batch_is_nothing),
     };

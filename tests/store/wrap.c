@@ -86,6 +86,12 @@ static int wrap_remembered_keys(struct store *store, struct str after_tenant, st
     HAND_ON(remembered_keys, after_tenant, after_key, limit, ret, err);
 }
 
+static int wrap_keys_held(struct store *store, struct str tenant, const struct str *keys, size_t n,
+                          bool *ret, struct redrive_err *err)
+{
+    HAND_ON(keys_held, tenant, keys, n, ret, err);
+}
+
 static int wrap_shared_put(struct store *store, const struct shared_row *rows, size_t n,
                            struct move_result *ret, struct redrive_err *err)
 {
@@ -178,6 +184,7 @@ void wrap_init(struct wrap *wrap, struct store *inner)
                 .import = wrap_import,
                 .import_keys = wrap_import_keys,
                 .remembered_keys = wrap_remembered_keys,
+                .keys_held = wrap_keys_held,
                 .shared_put = wrap_shared_put,
                 .counters_add = wrap_counters_add,
                 .list = wrap_list,

@@ -243,6 +243,23 @@ int memory_import_keys(struct store *store, const struct remembered_key *keys, s
     return rc;
 }
 
+int memory_keys_held(struct store *store, struct str tenant, const struct str *keys, size_t n,
+                     bool *ret, struct redrive_err *err)
+{
+    struct memory *m = memory_of(store);
+    int rc = store_check_count(n, err);
+    if (rc < 0)
+        return rc;
+    const struct mem_state *state = memory_look(m);
+    for (size_t i = 0; i < n; i++) {
+        const struct job_spec spec = {
+            .tenant = tenant, .unique_key = keys[i], .unique_forever = true};
+        ret[i] = remembered(state, tenant, keys[i]) || key_holder(state, &spec);
+    }
+    memory_unlook(m);
+    return 0;
+}
+
 static int compare_keys(struct str tenant, struct str key, const struct mem_key *other)
 {
     int order = str_compare(tenant, other->tenant);

@@ -275,6 +275,11 @@
                         "JOIN redrive.tenants t ON t.tenant_id = f.tenant_id "                     \
                         "WHERE (t.name, f.unique_key) > ($1::text, $2::text) "                     \
                         "ORDER BY t.name, f.unique_key LIMIT $3::bigint")                          \
+    XX(KEYS_HELD, "SELECT EXISTS (SELECT FROM redrive.keys k WHERE k.tenant_id = t.tenant_id "     \
+                  "AND k.unique_key = u.key) OR EXISTS (SELECT FROM redrive.forever_keys f WHERE " \
+                  "f.tenant_id = t.tenant_id AND f.unique_key = u.key) "                           \
+                  "FROM unnest($2::text[]) WITH ORDINALITY AS u(key, n) "                          \
+                  "LEFT JOIN redrive.tenants t ON t.name = $1::text ORDER BY u.n")                 \
     XX(KEYS_IMPORT,                                                                                \
        "WITH u AS MATERIALIZED (SELECT * FROM unnest($1::text[], $2::text[], $3::text[], "         \
        "$4::int[]) AS u(tenant, unique_key, id, state)), made AS (INSERT INTO redrive.tenants "    \

@@ -407,3 +407,24 @@ int postgres_remembered_keys(struct store *store, struct str after_tenant, struc
         remembered_key_page_release(ret);
     return rc;
 }
+
+int postgres_keys_held(struct store *store, struct str tenant, const struct str *keys, size_t n,
+                       bool *ret, struct redrive_err *err)
+{
+    struct args *args = &store->args;
+    const PGresult *result = NULL;
+    int rc = store_check_count(n, err);
+    if (rc < 0 || n == 0)
+        return rc;
+    pg_args_name(args, tenant);
+    pg_args_array(args, ARG_TEXT);
+    for (size_t i = 0; i < n; i++)
+        pg_item_name(args, keys[i]);
+    pg_args_array_end(args);
+    rc = pg_read(store, STATEMENT_KEYS_HELD, NULL, &result, err);
+    if (rc == 0 && (size_t)PQntuples(result) != n)
+        rc = pg_damaged(store, 0, "not every key was answered", err);
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        ret[i] = pg_get_bool(result, (int)i, 0);
+    return rc;
+}

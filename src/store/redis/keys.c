@@ -195,3 +195,28 @@ int redis_remembered_keys(struct store *store, struct str after_tenant, struct s
         remembered_key_page_release(ret);
     return rc;
 }
+
+/* The question of a submit, without ids and new seqs. */
+int redis_keys_held(struct store *store, struct str tenant, const struct str *keys, size_t n,
+                    bool *ret, struct redrive_err *err)
+{
+    redisReply *reply = NULL;
+    int rc = store_check_count(n, err);
+    if (rc < 0 || n == 0)
+        return rc;
+    rd_ask_read(store, "holders");
+    rd_ask_int(store, 0);
+    rd_ask_int(store, 0);
+    for (size_t i = 0; i < n; i++) {
+        const struct digest digest = rd_digest_of(tenant, keys[i]);
+        rd_ask_str(store, digest_str(&digest));
+    }
+    rc = rd_link_read(store, &reply, err);
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        ret[i] = false;
+        for (size_t k = 0; k < 3; k++)
+            ret[i] |= rd_reply_str(reply, 1 + 3 * i + k).len > 0;
+    }
+    freeReplyObject(reply);
+    return rc;
+}

@@ -128,6 +128,8 @@ enum job_column {
                  "AND k.unique_forever = ?3 ORDER BY k.seq LIMIT 1")                               \
     XX(FIND_GONE_KEY,                                                                              \
        "SELECT seq, state, id FROM forever_keys WHERE tenant_id = ?1 AND unique_key = ?2")         \
+    XX(KEY_HELD, "SELECT 1 FROM keys WHERE tenant_id = ?1 AND unique_key = ?2 UNION ALL "          \
+                 "SELECT 1 FROM forever_keys WHERE tenant_id = ?1 AND unique_key = ?2 LIMIT 1")    \
     XX(ROW_READ,                                                                                   \
        "SELECT j.state, j.sort_key, j.partition_id, j.process_after_ms, j.attempts, j.epoch, "     \
        "j.reason, j.started_ms, j.paused_ms, j.error_class, j.error_at, j.fingerprint, "           \

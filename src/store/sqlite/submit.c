@@ -42,17 +42,36 @@ static int find_key(struct store *store, int64_t tenant_id, struct str key, bool
     return take_found(store, st, ret, arena, err);
 }
 
-/* A key that is to be unique for ever: the job with the lowest seq that holds it. */
+static int key_is_held(struct store *store, int64_t tenant_id, struct str key, bool *ret,
+                       struct redrive_err *err)
+{
+    sqlite3_stmt *st = sql_use(store, STATEMENT_KEY_HELD, err);
+    if (!st)
+        return store->last_error;
+    bind_int(st, 1, tenant_id);
+    bind_key(st, 2, key);
+    int rc = sql_step(store, st, err);
+    *ret = rc > 0;
+    sqlite3_reset(st);
+    return rc < 0 ? rc : 0;
+}
+
+/* A key that is to be unique for ever: the job with the lowest seq that holds it. Mostly there is
+ * none, which one statement tells. */
 static int first_holder(struct store *store, int64_t tenant_id, struct str key,
                         struct submit_result *ret, struct arena *arena, struct redrive_err *err)
 {
     struct submit_result other = {0};
+    bool is_held;
+    int rc = key_is_held(store, tenant_id, key, &is_held, err);
+    if (rc < 0 || !is_held)
+        return rc;
     int gone = find(store, STATEMENT_FIND_GONE_KEY, tenant_id, key, ret, arena, err);
     if (gone < 0)
         return gone;
     int any = gone;
     for (int forever = 0; forever <= 1; forever++) {
-        int rc = find_key(store, tenant_id, key, forever, &other, arena, err);
+        rc = find_key(store, tenant_id, key, forever, &other, arena, err);
         if (rc < 0)
             return rc;
         if (rc == 1 && (!any || other.seq < ret->seq))
@@ -457,6 +476,41 @@ int sqlite_import_keys(struct store *store, const struct remembered_key *keys, s
     int rc = transaction_needed(store, err);
     for (size_t i = 0; i < n && rc == 0; i++)
         rc = remember_key(store, &keys[i], err);
+    return rc;
+}
+
+/* 1: the tenant is there; 0: it has no jobs. */
+static int find_tenant(struct store *store, struct str tenant, int64_t *ret,
+                       struct redrive_err *err)
+{
+    sqlite3_stmt *st = sql_use(store, STATEMENT_TENANT_FIND, err);
+    if (!st)
+        return store->last_error;
+    bind_key(st, 1, tenant);
+    int rc = sql_step(store, st, err);
+    if (rc > 0)
+        *ret = sqlite3_column_int64(st, 0);
+    sqlite3_reset(st);
+    return rc;
+}
+
+int sqlite_keys_held(struct store *store, struct str tenant, const struct str *keys, size_t n,
+                     bool *ret, struct redrive_err *err)
+{
+    int64_t tenant_id = 0;
+    int rc = store_check_count(n, err);
+    if (rc == 0)
+        rc = view_begin(store, err);
+    if (rc < 0)
+        return rc;
+    memset(ret, 0, n * sizeof *ret);
+    rc = find_tenant(store, tenant, &tenant_id, err);
+    if (rc > 0) {
+        rc = 0;
+        for (size_t i = 0; i < n && rc == 0; i++)
+            rc = key_is_held(store, tenant_id, keys[i], &ret[i], err);
+    }
+    view_end(store);
     return rc;
 }
 

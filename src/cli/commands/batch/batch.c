@@ -41,6 +41,7 @@ struct batch {
     struct session session;
     struct log pool_log;
     struct committer *committer;
+    struct store *keys; /* the feed's handle */
     struct batch_tally tally;
     struct feed feed;
     int64_t started_ms;
@@ -462,7 +463,10 @@ static int open_all(struct batch *b, struct redrive_err *err)
         rc = alerting_start(&b->alerting, &b->loop, b->session.config, &b->pool_log, err);
     if (rc == 0)
         rc = session_committer(&b->session, on_ready, b, &b->committer, err);
+    if (rc == 0 && b->input)
+        rc = session_another_store(&b->session, &b->keys, err);
     b->feed.options.committer = b->committer;
+    b->feed.options.store = b->keys;
     return rc;
 }
 
@@ -476,6 +480,7 @@ static void close_all(struct batch *b)
     pool_free(b->pool);
     (void)uv_loop_close(&b->loop);
     feed_release(&b->feed);
+    store_close(b->keys);
     session_close(&b->session);
     pthread_mutex_destroy(&b->mutex);
     free(b);

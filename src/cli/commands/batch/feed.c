@@ -38,6 +38,35 @@ static void give_up(struct feed *feed, const struct redrive_err *err)
     feed->err = *err;
 }
 
+/* ---- Records that are known ------------------------------------------------------------------ */
+
+/* Keeps the records whose keys are not held. */
+static void drop_held(struct feed *feed, const bool *held)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < feed->n; i++) {
+        if (held[i])
+            continue;
+        feed->specs[n] = feed->specs[i];
+        feed->lines[n++] = feed->lines[i];
+    }
+    atomic_fetch_add(&feed->known, feed->n - n);
+    feed->looks_up = n < feed->n;
+    feed->n = n;
+}
+
+static void drop_known(struct feed *feed)
+{
+    struct store *store = feed->options.store;
+    struct str keys[BATCH_FEED_TRANSACTION];
+    bool held[BATCH_FEED_TRANSACTION];
+    for (size_t i = 0; i < feed->n; i++)
+        keys[i] = feed->specs[i].unique_key;
+    if (store_ops(store)->keys_held(store, STR(ENGINE_TENANT_DEFAULT), keys, feed->n, held, NULL) ==
+        0)
+        drop_held(feed, held);
+}
+
 /* ---- Submitting ------------------------------------------------------------------------------ */
 
 static void count_answer(struct feed *feed, const struct submit_answer *answer, uint64_t line)
@@ -46,6 +75,7 @@ static void count_answer(struct feed *feed, const struct submit_answer *answer, 
         refuse_at(feed, line, answer->err);
     else
         atomic_fetch_add(answer->existed ? &feed->known : &feed->added, 1);
+    feed->looks_up |= answer->code == 0 && answer->existed;
 }
 
 static int submit_gathered(struct feed *feed, struct redrive_err *err)
@@ -68,7 +98,9 @@ static void flush(struct feed *feed)
     struct redrive_err err;
     if (feed->n == 0)
         return;
-    if (submit_gathered(feed, &err) < 0)
+    if (feed->looks_up)
+        drop_known(feed);
+    if (feed->n > 0 && submit_gathered(feed, &err) < 0)
         give_up(feed, &err);
     arena_release(&feed->arena);
     arena_init(&feed->arena);
@@ -81,16 +113,29 @@ static struct str copy(struct feed *feed, struct str s)
     return s.ptr ? arena_str(&feed->arena, s) : s;
 }
 
+/* TASK/ID */
+static struct str key_of(struct feed *feed, struct str task, struct str id)
+{
+    const size_t len = task.len + 1 + id.len;
+    char *key = arena_alloc(&feed->arena, len + 1);
+    if (!key)
+        return (struct str){0};
+    memcpy(key, task.ptr, task.len);
+    key[task.len] = '/';
+    memcpy(key + task.len + 1, id.ptr, id.len);
+    key[len] = '\0';
+    return (struct str){key, len};
+}
+
 static void gather(struct feed *feed, const struct record *record)
 {
-    const char *task = feed->options.task;
-    const char *key =
-        arena_printf(&feed->arena, "%s/%.*s", task, (int)record->id.len, record->id.ptr);
+    const struct str task = str_of(feed->options.task);
+    const struct str key = key_of(feed, task, record->id);
     feed->lines[feed->n] = record->line;
     feed->specs[feed->n++] = (struct job_spec){
-        .task = str_of(task),
-        .id = copy(feed, record->id),
-        .unique_key = str_of(key),
+        .task = task,
+        .id = {key.ptr ? key.ptr + task.len + 1 : NULL, record->id.len},
+        .unique_key = key,
         .unique_forever = true,
         .payload = copy(feed, record->payload),
     };
@@ -190,6 +235,7 @@ int feed_open(struct feed *feed, const struct feed_options *options, struct redr
         .ctx = feed,
     };
     feed->options = *options;
+    feed->looks_up = true;
     records_init(&feed->records, &records);
     arena_init(&feed->arena);
     if (pipe2(feed->wake, O_CLOEXEC | O_NONBLOCK) < 0)

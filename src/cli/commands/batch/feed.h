@@ -5,6 +5,12 @@
  * nothing up. A record's unique key is TASK/ID, for ever: a record that is submitted again stays
  * one job.
  *
+ * Where records are known already, as in a second run over the same file, their keys are looked up
+ * many at once before they are submitted, by a handle of the feed's own: no transaction is made for
+ * those that are there. A file of new records is looked up once, at its beginning, and after a
+ * transaction in which one was known. Without an answer the records are submitted: it is the
+ * transaction that decides.
+ *
  *     feed_start ──► report(err) …  ──► ended
  *                    both on the feed's thread
  */
@@ -27,6 +33,7 @@
 /* All that is pointed to is borrowed and outlives the feed. */
 struct feed_options {
     struct committer *committer;
+    struct store *store; /* for looking keys up; used by the feed's thread alone */
     const char *task;
     const char *path; /* "-": standard input */
     enum records_format format;
@@ -58,6 +65,7 @@ struct feed {
     struct records records;
     struct job_spec specs[BATCH_FEED_TRANSACTION];
     uint64_t lines[BATCH_FEED_TRANSACTION];
+    bool looks_up; /* the next records may be known */
     size_t n;
     size_t n_bytes;
     struct arena arena; /* of the specs */
