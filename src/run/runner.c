@@ -84,6 +84,18 @@ void runner_cancel(struct run *run)
     make_end(run, RUN_CANCELLED);
 }
 
+void runner_cork(struct runner *runner)
+{
+    if (runner->ops->cork)
+        runner->ops->cork(runner, true);
+}
+
+void runner_uncork(struct runner *runner)
+{
+    if (runner->ops->cork)
+        runner->ops->cork(runner, false);
+}
+
 /* ---- Stopping -------------------------------------------------------------------------------- */
 
 static void on_grace_closed(uv_handle_t *grace)

@@ -90,6 +90,8 @@ struct runner_ops {
      * loop, never from inside this call. One that has ended by itself, and is not done yet for some
      * other reason, may set run->stop back. */
     void (*end)(struct run *run);
+    /* See runner_cork; NULL: there is nothing to gain. */
+    void (*cork)(struct runner *runner, bool is_corked);
     /* No run is left and none will come: close all handles, then call runner_closed. */
     void (*close)(struct runner *runner);
     /* After runner_closed: frees the runner. */
@@ -122,6 +124,11 @@ int runner_start(struct runner *runner, const struct run_request *request, run_d
 
 /* Asks a run to end, and kills it if it does not. */
 void runner_cancel(struct run *run);
+
+/* Many starts in a row: until runner_uncork the runner may keep what it would write to a program,
+ * so that a program is written to once. Both in the same turn of the loop. */
+void runner_cork(struct runner *runner);
+void runner_uncork(struct runner *runner);
 
 /* Takes no more jobs and lets those that run go on for `grace_ms`; what is left then is made to end
  * and is released. `stopped` is called once, when the last run is done and all handles are closed.

@@ -42,6 +42,7 @@ struct stream_run {
     struct run base;
     struct list place; /* in runner->waiting or worker->jobs */
     struct stream_worker *worker;
+    uint64_t id_hash;   /* of the job's id */
     const char *status; /* of a run that never began */
     bool cannot_run;    /* there is no program to give it to */
     struct spawn_failure why;
@@ -61,9 +62,10 @@ struct stream_worker {
     bool is_running; /* there is a process: READY, DYING or CLOSING */
     struct list jobs;
     size_t n_jobs;
-    struct buf line;   /* the beginning of one */
-    uv_timer_t timer;  /* when closing, until SIGTERM */
-    bool has_answered; /* since its start */
+    struct stream_lines *unsent; /* lines that are not written yet; NULL: none */
+    struct buf line;             /* the beginning of one */
+    uv_timer_t timer;            /* when closing, until SIGTERM */
+    bool has_answered;           /* since its start */
     enum {
         DIED_BY_ITSELF,
         DIED_OF_PROTOCOL, /* it sent an invalid line */
@@ -77,13 +79,18 @@ struct stream_runner {
     struct runner base;
     struct stream_options options;
     struct list waiting;
+    bool is_corked;
     bool has_answered; /* one of its programs has, at any time */
     size_t n_open;     /* workers whose timer is open */
     struct stream_worker workers[];
 };
 
+/* The hash by which a program's jobs are looked through. */
+uint64_t stream_hash_id(const char *id);
 /* Gives waiting jobs to programs that are free, starting programs as needed. */
 void stream_dispatch(struct stream_runner *runner);
+/* Writes the lines of jobs that were given, unless the runner is corked. */
+void stream_write_lines(struct stream_runner *runner);
 /* Ends a run that no program has been given, in the loop's next turn. */
 void stream_fail_unbegun(struct stream_run *run);
 

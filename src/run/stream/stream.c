@@ -11,9 +11,17 @@ static int stream_start(struct run *base, struct redrive_err *err)
     struct stream_run *run = (struct stream_run *)base;
     struct stream_runner *runner = (struct stream_runner *)base->runner;
     (void)err;
+    run->id_hash = stream_hash_id(base->request.job_id);
     list_insert(&runner->waiting, &run->place);
     stream_dispatch(runner);
     return 0;
+}
+
+static void stream_cork(struct runner *base, bool is_corked)
+{
+    struct stream_runner *runner = (struct stream_runner *)base;
+    runner->is_corked = is_corked;
+    stream_write_lines(runner);
 }
 
 static void stream_end(struct run *base)
@@ -42,6 +50,7 @@ static const struct runner_ops STREAM_OPS = {
     .run_size = sizeof(struct stream_run),
     .start = stream_start,
     .end = stream_end,
+    .cork = stream_cork,
     .close = stream_close,
     .free = stream_free,
 };

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/rng.h"
 #include "base/text/buf.h"
 #include "base/time/clock.h"
 #include "core/classify/classify.h"
@@ -88,12 +89,18 @@ static void distrust(struct stream_worker *worker, const char *complaint)
     child_kill(&worker->child);
 }
 
+uint64_t stream_hash_id(const char *id)
+{
+    return rng_hash(id, strlen(id), 0);
+}
+
 /* Ids are unique within a tenant only, and answers carry no more than the id. */
-static struct stream_run *find_job(const struct stream_worker *worker, const char *id)
+static struct stream_run *find_job(const struct stream_worker *worker, const char *id,
+                                   uint64_t id_hash)
 {
     LIST_FOREACH (&worker->jobs, link) {
         struct stream_run *run = LIST_ENTRY(link, struct stream_run, place);
-        if (strcmp(run->base.request.job_id, id) == 0)
+        if (run->id_hash == id_hash && strcmp(run->base.request.job_id, id) == 0)
             return run;
     }
     return NULL;
@@ -156,7 +163,8 @@ static void read_answer(struct stream_worker *worker, struct str line)
     struct redrive_err err;
     char complaint[sizeof worker->complaint];
     int rc = stream_answer_read(&answer, line, &err);
-    struct stream_run *run = rc == 0 ? find_job(worker, answer.id) : NULL;
+    struct stream_run *run =
+        rc == 0 ? find_job(worker, answer.id, stream_hash_id(answer.id)) : NULL;
     if (rc < 0) {
         snprintf(complaint, sizeof complaint, "not an answer: %s", err.message);
         distrust(worker, complaint);
@@ -352,49 +360,86 @@ static int start_program(struct stream_worker *worker, struct spawn_failure *ret
     return 0;
 }
 
-/* An answer can come before all of a line is written, so that a line outlives its run. */
-struct line_write {
+/* Lines of jobs that are written together. An answer can come before all of a line is written, so
+ * that a line outlives its run. */
+struct stream_lines {
     uv_write_t request;
     struct stream_worker *worker;
-    struct buf line;
+    struct buf text;
 };
+
+static void lines_free(struct stream_lines *lines)
+{
+    if (lines)
+        buf_release(&lines->text);
+    free(lines);
+}
 
 static void on_written(uv_write_t *request, int status)
 {
-    struct line_write *write = request->data;
-    struct stream_worker *worker = write->worker;
+    struct stream_lines *lines = request->data;
+    struct stream_worker *worker = lines->worker;
     if (status < 0 && status != UV_ECANCELED && worker->state == WORKER_READY) {
         worker->state = WORKER_DYING;
         worker->cause = DIED_OF_SILENCE;
         str_copy(worker->complaint, sizeof worker->complaint, STR("it has closed its input"));
         child_terminate(&worker->child, worker->runner->options.kill_grace_ms);
     }
-    buf_release(&write->line);
-    free(write);
+    lines_free(lines);
+}
+
+/* The lines that wait to be written; NULL without memory. */
+static struct stream_lines *unsent_of(struct stream_worker *worker)
+{
+    if (!worker->unsent)
+        worker->unsent = calloc(1, sizeof *worker->unsent);
+    if (!worker->unsent || worker->unsent->worker)
+        return worker->unsent;
+    worker->unsent->worker = worker;
+    worker->unsent->request.data = worker->unsent;
+    buf_init(&worker->unsent->text, SIZE_MAX / 2);
+    return worker->unsent;
 }
 
 /* Gives a job to a ready worker; on failure (see stream_line_write) nothing has changed. */
 static int give(struct stream_worker *worker, struct stream_run *run, struct redrive_err *err)
 {
-    struct line_write *write = calloc(1, sizeof *write);
-    if (!write)
+    struct stream_lines *lines = unsent_of(worker);
+    if (!lines)
         return err_nomem(err);
-    buf_init(&write->line, SIZE_MAX / 2);
-    int rc = stream_line_write(&run->base.request, &write->line, err);
+    const size_t before = lines->text.len;
+    int rc = stream_line_write(&run->base.request, &lines->text, err);
     if (rc < 0) {
-        buf_release(&write->line);
-        free(write);
+        buf_truncate(&lines->text, before);
+        lines->text.failed = 0; /* what came before is whole */
         return rc;
     }
-    write->worker = worker;
-    write->request.data = write;
     list_remove(&run->place);
     list_insert(&worker->jobs, &run->place);
     worker->n_jobs++;
     run->worker = worker;
-    uv_buf_t bytes = {write->line.data, write->line.len};
-    uv_write(&write->request, (uv_stream_t *)&worker->child.in, &bytes, 1, on_written);
     return 0;
+}
+
+static void write_lines_of(struct stream_worker *worker)
+{
+    struct stream_lines *lines = worker->unsent;
+    worker->unsent = NULL;
+    if (lines->text.len == 0) {
+        lines_free(lines);
+        return;
+    }
+    uv_buf_t bytes = {lines->text.data, lines->text.len};
+    uv_write(&lines->request, (uv_stream_t *)&worker->child.in, &bytes, 1, on_written);
+}
+
+void stream_write_lines(struct stream_runner *runner)
+{
+    if (runner->is_corked)
+        return;
+    for (size_t i = 0; i < runner->options.processes; i++)
+        if (runner->workers[i].unsent)
+            write_lines_of(&runner->workers[i]);
 }
 
 static void on_end_of_input_ignored(uv_timer_t *timer)
@@ -422,7 +467,7 @@ void stream_worker_close(struct stream_worker *worker)
 static bool has_room(const struct stream_worker *worker, const struct stream_run *run)
 {
     return worker->state == WORKER_READY && worker->n_jobs < worker->runner->options.in_flight &&
-           !find_job(worker, run->base.request.job_id);
+           !find_job(worker, run->base.request.job_id, run->id_hash);
 }
 
 /* An idle program, or else one to be started, or else the one with the fewest jobs; NULL: wait. */
@@ -439,7 +484,7 @@ static struct stream_worker *choose(struct stream_runner *runner, const struct s
     return absent && (!best || best->n_jobs > 0) ? absent : best;
 }
 
-void stream_dispatch(struct stream_runner *runner)
+static void give_waiting(struct stream_runner *runner)
 {
     while (!list_empty(&runner->waiting)) {
         struct stream_run *run = LIST_ENTRY(runner->waiting.next, struct stream_run, place);
@@ -456,4 +501,10 @@ void stream_dispatch(struct stream_runner *runner)
             stream_fail_unbegun(run);
         }
     }
+}
+
+void stream_dispatch(struct stream_runner *runner)
+{
+    give_waiting(runner);
+    stream_write_lines(runner);
 }
