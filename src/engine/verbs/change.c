@@ -65,7 +65,7 @@ static int change_job(struct engine *e, enum move_kind kind, const struct job *j
     tell(e, job, kind);
     /* The run goes on until its worker hears of it; its result is not used. */
     if (kind == MOVE_CANCEL && job->status.state == REDRIVE_STATE_RUNNING)
-        return settle_gates(e, job, BREAKER_RETURNED, err);
+        return settle_gates(e, job, BREAKER_RETURNED, 0, err);
     return 0;
 }
 

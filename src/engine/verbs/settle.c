@@ -10,7 +10,7 @@
 #include "engine/verbs/ending.h"
 
 int settle_gates(struct engine *e, const struct job *job, enum breaker_result result,
-                 struct redrive_err *err)
+                 int64_t run_ms, struct redrive_err *err)
 {
     const struct job_spec *spec = &job->spec;
     int rc = 0;
@@ -32,7 +32,7 @@ int settle_gates(struct engine *e, const struct job *job, enum breaker_result re
                       &task_in_force(e, spec->task)->breaker.config, &gate, err);
     if (rc < 0)
         return rc;
-    gate_record(gate, job->status.permit, result, e->now_ms - job->status.started_ms, e->now_ms);
+    gate_record(gate, job->status.permit, result, run_ms, e->now_ms);
     if (gate->has_parked)
         engine_want(e, e->now_ms);
     return gate_mark(&e->gates, gate, err);
@@ -55,13 +55,19 @@ static enum engine_event_kind kind_of(const struct decision *d)
     }
 }
 
+static int64_t run_ms_of(const struct engine *e, const struct job *job, const struct settlement *s)
+{
+    const int64_t ms = e->now_ms - job->status.started_ms - s->waited_ms;
+    return ms > 0 ? ms : 0;
+}
+
 static void tell(struct engine *e, const struct job *job, const struct settlement *s,
                  const struct job_error *error)
 {
     const struct decision *d = &s->decision;
     struct engine_event event = event_of(e, kind_of(d), job);
     event.ran = true;
-    event.run_ms = e->now_ms > job->status.started_ms ? e->now_ms - job->status.started_ms : 0;
+    event.run_ms = run_ms_of(e, job, s);
     event.delay_ms = d->delay_ms;
     event.class_ = d->class_;
     event.severity = d->severity;
@@ -78,6 +84,7 @@ int settle_batch_add(struct engine *e, struct settle_batch *batch, const struct 
 {
     s->decision = ending_decide(e, job, &s->outcome);
     s->ret = (struct move_result){0};
+    s->is_shut = false;
     struct job_error error = ending_error(&s->outcome, &s->decision);
     const uint64_t group = ending_group(&error);
     error.message = ending_message(e, error.message, &s->decision);
@@ -95,8 +102,19 @@ int settle_batch_add(struct engine *e, struct settle_batch *batch, const struct 
     return ++batch->n == SETTLE_TOGETHER_MAX ? settle_batch_flush(e, batch, err) : 0;
 }
 
+/* Whether the breaker of a job that has failed is open now. */
+static bool is_shut(const struct engine *e, const struct job *job, enum breaker_result result)
+{
+    if (result != BREAKER_FAILURE || job->spec.breaker_key.len == 0)
+        return false;
+    const struct gate *gate =
+        gate_find(&e->gates.breakers, job->spec.tenant, job->spec.breaker_key);
+    return gate && (gate->breaker.state == REDRIVE_BREAKER_OPEN ||
+                    gate->breaker.state == REDRIVE_BREAKER_FORCED_OPEN);
+}
+
 /* The store has made the move. */
-static int settled(struct engine *e, const struct job *job, const struct settlement *s,
+static int settled(struct engine *e, const struct job *job, struct settlement *s,
                    const struct job_error *error, struct redrive_err *err)
 {
     const struct decision *d = &s->decision;
@@ -109,7 +127,9 @@ static int settled(struct engine *e, const struct job *job, const struct settlem
         engine_waits_until(e, job->spec.deadline_ms);
     if (d->state == REDRIVE_STATE_QUEUED)
         engine_made_some_ready(e);
-    return settle_gates(e, job, d->breaker, err);
+    int rc = settle_gates(e, job, d->breaker, run_ms_of(e, job, s), err);
+    s->is_shut = is_shut(e, job, d->breaker);
+    return rc;
 }
 
 int settle_batch_flush(struct engine *e, struct settle_batch *batch, struct redrive_err *err)

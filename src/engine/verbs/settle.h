@@ -20,10 +20,12 @@ struct settlement {
     struct str worker;      /* with token 0: the lease that this worker holds, if it does */
     struct outcome outcome; /* strings borrowed */
     struct str result;      /* kept if it was a success; absent: none */
+    int64_t waited_ms; /* between its claim and its run, at the worker: no part of the run's time */
 
     /* The answer. */
     struct move_result ret;
     struct decision decision; /* when ret.code is 0 */
+    bool is_shut; /* it has failed, and its breaker is open: no other job of it is to start */
 };
 
 struct settle_op {
@@ -89,8 +91,8 @@ int settle_batch_add(struct engine *e, struct settle_batch *batch, const struct 
 /* Makes them all and empties the batch, also when it fails. A refusal goes into s->ret. */
 int settle_batch_flush(struct engine *e, struct settle_batch *batch, struct redrive_err *err);
 
-/* A job has left running: its breaker hears how, its limit has room again. */
+/* A job has left running after so long a run: its breaker hears how, its limit has room again. */
 int settle_gates(struct engine *e, const struct job *job, enum breaker_result result,
-                 struct redrive_err *err);
+                 int64_t run_ms, struct redrive_err *err);
 
 #endif

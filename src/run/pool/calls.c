@@ -82,7 +82,7 @@ static void tell_row(struct pool *pool)
     if (row->is_under_way || row->has_left || pool->is_abandoned)
         return;
     worker_op_init(&row->op, pool->options.worker, pool->options.tenant);
-    row->op.running = (uint32_t)pool->n_jobs;
+    row->op.running = (uint32_t)(pool->n_jobs - pool->n_ahead);
     row->op.slots = pool->slots;
     row->op.leaving = row->has_left = row->is_leaving;
     row->call = (struct pool_call){.pool = pool, .answered = on_told};

@@ -107,6 +107,7 @@ bool pool_fault_takes(struct pool_task *task, int64_t seq, const struct run_outc
     if (!uv_is_active((uv_handle_t *)&fault->pause)) {
         fault->n_in_a_row++;
         pause_task(task, ran->outcome.failure.message);
+        pool_ahead_give_back(task);
     }
     const int64_t twice_ms = fault->pause_ms * 2;
     *ret = (struct run_outcome){

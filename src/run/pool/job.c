@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "base/rng.h"
 #include "base/time/clock.h"
 #include "core/classify/classify.h"
 #include "core/classify/failure.h"
@@ -12,6 +13,13 @@
  *
  * Claimed jobs and outcomes are gone when the callbacks that bring them return.
  */
+
+/* Of tenant and key. */
+static uint64_t breaker_of(const struct job_spec *spec)
+{
+    const struct str tenant = spec->tenant, key = spec->breaker_key;
+    return key.len == 0 ? 0 : rng_hash(key.ptr, key.len, rng_hash(tenant.ptr, tenant.len, 1)) | 1;
+}
 
 static struct pool_job *job_new(struct pool_task *task, const struct job *job)
 {
@@ -24,6 +32,8 @@ static struct pool_job *job_new(struct pool_task *task, const struct job *job)
     own->task = task;
     own->seq = job->status.seq;
     own->token = job->status.token;
+    own->has_limit = spec->limit_key.len > 0;
+    own->breaker = breaker_of(spec);
     list_init(&own->queue);
     own->request = (struct run_request){
         .job_id = str_pack(&at, spec->id),
@@ -56,6 +66,8 @@ static void keep_outcome(struct pool_job *job, const struct run_outcome *ran)
 
 static void end_job(struct pool_job *job)
 {
+    job->task->n_doubtful -= job->is_doubtful;
+    job->is_doubtful = false;
     job->is_over = true;
     if (job->is_extending)
         return;
@@ -68,6 +80,11 @@ static void end_job(struct pool_job *job)
 
 void pool_job_cancel(struct pool_job *job)
 {
+    if (job->is_ahead) {
+        pool_ahead_remove(job);
+        end_job(job);
+        return;
+    }
     if (!job->run || job->is_lost)
         return;
     job->is_lost = true;
@@ -77,7 +94,7 @@ void pool_job_cancel(struct pool_job *job)
 static void lose_job(struct pool_job *job, enum redrive_state state)
 {
     const bool is_cancelled = state == REDRIVE_STATE_CANCELLED;
-    if (job->run && !job->is_lost)
+    if ((job->run || job->is_ahead) && !job->is_lost)
         log_event(job->task->pool->options.log, is_cancelled ? LOG_LEVEL_INFO : LOG_LEVEL_WARNING,
                   clock_wall_ms(), is_cancelled ? "cancelled_elsewhere" : "lease_lost",
                   LOG_S("job_id", job->request.job_id), LOG_S("task", job->request.task),
@@ -188,32 +205,56 @@ static void on_done(const struct run_outcome *ran, void *ctx)
     job->task->running--;
     pool->running--;
     pool->n_ended++;
+    pool_pace_learn(&job->task->pace, (int64_t)((uv_hrtime() - job->since_ns) / 1000));
     if (job->is_lost) {
         end_job(job);
         return;
     }
     struct run_outcome given_back;
     keep_outcome(job, pool_fault_takes(job->task, job->seq, ran, &given_back) ? &given_back : ran);
+    job->is_doubtful = job->outcome.ending == ENDING_RAN && job->outcome.failure.failed;
+    job->task->n_doubtful += job->is_doubtful;
     list_insert(&pool->to_settle, &job->queue);
+}
+
+void pool_job_give_back(struct pool_job *job)
+{
+    keep_outcome(job, &(struct run_outcome){.outcome.ending = ENDING_RELEASED});
+    list_insert(&job->task->pool->to_settle, &job->queue);
 }
 
 /* A runner that takes no job because it stops costs nothing; one that cannot has failed it. */
 static void not_started(struct pool_job *job, int code, const struct redrive_err *err)
 {
-    struct run_outcome outcome = {.outcome.ending = ENDING_RELEASED};
-    if (code != REDRIVE_E_STOPPING)
-        outcome.outcome = (struct outcome){
-            .failure = {.failed = true, .status = "system", .message = err->message},
-        };
-    keep_outcome(job, &outcome);
+    if (code == REDRIVE_E_STOPPING) {
+        pool_job_give_back(job);
+        return;
+    }
+    keep_outcome(
+        job, &(struct run_outcome){
+                 .outcome.failure = {.failed = true, .status = "system", .message = err->message}});
     list_insert(&job->task->pool->to_settle, &job->queue);
+}
+
+void pool_job_start(struct pool_job *job)
+{
+    struct pool_task *task = job->task;
+    struct redrive_err err;
+    int rc = REDRIVE_E_STOPPING;
+    job->since_ns = uv_hrtime();
+    if (task->runner)
+        rc = runner_start(task->runner, &job->request, on_done, job, &job->run, &err);
+    if (rc < 0) {
+        not_started(job, rc, &err);
+        return;
+    }
+    task->running++;
+    task->pool->running++;
 }
 
 static void take_job(struct pool_task *task, const struct job *claimed)
 {
     struct pool *pool = task->pool;
-    struct redrive_err err;
-    int rc = REDRIVE_E_STOPPING;
     struct pool_job *job = job_new(task, claimed);
     if (!job) {
         log_event(pool->options.log, LOG_LEVEL_ERROR, clock_wall_ms(), "job_not_taken",
@@ -224,15 +265,8 @@ static void take_job(struct pool_task *task, const struct job *claimed)
     }
     pool->n_jobs++;
     list_insert(&task->jobs, &job->link);
-    if (task->runner)
-        rc = runner_start(task->runner, &job->request, on_done, job, &job->run, &err);
-    if (rc < 0) {
-        not_started(job, rc, &err);
-        return;
-    }
-    task->running++;
-    pool->running++;
     watch_lease(task);
+    pool_ahead_take(job);
 }
 
 /* ---- Settling -------------------------------------------------------------------------------- */
@@ -258,6 +292,8 @@ static void log_settlement(const struct pool_job *job, enum log_level level, con
 static void on_item(struct pool_job *job, const struct settlement *item)
 {
     struct pool *pool = job->task->pool;
+    if (item->is_shut)
+        pool_ahead_shut(pool, job->breaker);
     if (item->ret.code < 0)
         log_settlement(job, LOG_LEVEL_WARNING, "settlement_refused", item->ret.code);
     else if (job->outcome.ending == ENDING_RAN && item->decision.state != REDRIVE_STATE_COMPLETED)
@@ -340,6 +376,7 @@ static bool send_some(struct pool *pool, size_t n)
             .token = job->token,
             .outcome = job->outcome,
             .result = job->result,
+            .waited_ms = job->waited_ms,
         };
     }
     settle_op_init(&s->op, s->items, s->n);
@@ -374,6 +411,16 @@ static size_t free_slots(size_t slots, size_t running)
     return running < slots ? least(slots - running, POOL_BATCH_MAX) : 0;
 }
 
+/* How many jobs a task can be given. Of those that wait for a slot half are gone before more are
+ * claimed: a claim costs about the same for one and for many. */
+static size_t room_of(const struct pool_task *task)
+{
+    const size_t target = pool_ahead_target(task);
+    if (task->n_ahead > target / 2)
+        return 0;
+    return free_slots(task->slots + target, task->running + task->n_ahead);
+}
+
 static struct pool_task *task_named(struct pool *pool, struct str name)
 {
     for (size_t i = 0; i < pool->n_tasks; i++)
@@ -397,6 +444,22 @@ static void end_asking(struct pool *pool, bool has_answer, bool more)
     }
 }
 
+/* Their runners write to programs once for all. */
+static void take_jobs(struct pool *pool, const struct job *jobs, size_t n)
+{
+    for (size_t i = 0; i < pool->n_tasks; i++)
+        if (pool->tasks[i].runner)
+            runner_cork(pool->tasks[i].runner);
+    for (size_t i = 0; i < n; i++) {
+        struct pool_task *task = task_named(pool, jobs[i].spec.task);
+        if (task)
+            take_job(task, &jobs[i]);
+    }
+    for (size_t i = 0; i < pool->n_tasks; i++)
+        if (pool->tasks[i].runner)
+            runner_uncork(pool->tasks[i].runner);
+}
+
 static void on_claimed(struct pool_call *call)
 {
     struct pool *pool = call->pool;
@@ -407,11 +470,8 @@ static void on_claimed(struct pool_call *call)
     pool->claim.asked = 0;
     if (!has_answer)
         pool_pause(pool, "claim_failed", &claim->op.err);
-    for (size_t i = 0; i < claim->n && has_answer; i++) {
-        struct pool_task *task = task_named(pool, claim->jobs[i].spec.task);
-        if (task)
-            take_job(task, &claim->jobs[i]);
-    }
+    if (has_answer && claim->n > 0)
+        take_jobs(pool, claim->jobs, claim->n);
     /* A settlement that cannot be taken is what the pause is for, until it can. */
     if (has_answer && list_empty(&pool->to_settle))
         pool->pause_ms = 0;
@@ -425,7 +485,7 @@ static size_t choose_tasks(struct pool *pool, size_t free, size_t *ret_all)
     *ret_all = 0;
     for (size_t i = 0; i < pool->n_tasks; i++) {
         struct pool_task *task = &pool->tasks[i];
-        task->asked = least(free, free_slots(task->slots, task->running));
+        task->asked = least(free, room_of(task));
         if (!task->wants || pool_fault_pauses(task))
             task->asked = 0;
         if (task->asked == 0)
@@ -451,8 +511,10 @@ void pool_claim(struct pool *pool)
 {
     const struct pool_options *options = &pool->options;
     struct pool_claim *claim = &pool->claim;
-    const size_t free = free_slots(pool->slots, pool->running);
-    size_t all;
+    size_t slots = pool->slots, all;
+    for (size_t i = 0; i < pool->n_tasks; i++)
+        slots += pool_ahead_target(&pool->tasks[i]);
+    const size_t free = free_slots(slots, pool->running + pool->n_ahead);
     if (claim->asked > 0 || free == 0)
         return;
     const size_t n = choose_tasks(pool, free, &all);

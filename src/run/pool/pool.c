@@ -123,6 +123,7 @@ static void close_all(struct pool *pool)
     close_handle(pool, (uv_handle_t *)&pool->async);
     close_handle(pool, (uv_handle_t *)&pool->pause);
     close_handle(pool, (uv_handle_t *)&pool->give_up);
+    close_handle(pool, (uv_handle_t *)&pool->ahead);
     close_handle(pool, (uv_handle_t *)&pool->row.timer);
     for (size_t i = 0; i < pool->n_tasks; i++) {
         close_handle(pool, (uv_handle_t *)&pool->tasks[i].heartbeat);
@@ -151,6 +152,7 @@ static void on_turn(uv_prepare_t *turn)
         pool_stop(pool, 0);
     if (is_done(pool) && !pool->is_closing && (pool->is_abandoned || pool_row_leave(pool)))
         close_all(pool);
+    pool_ahead_start(pool);
     hand_in(pool);
 }
 
@@ -185,9 +187,11 @@ void pool_stop(struct pool *pool, int64_t grace_ms)
     if (pool->is_closing)
         return;
     pool->is_stopping = true;
-    for (size_t i = 0; i < pool->n_tasks; i++)
+    for (size_t i = 0; i < pool->n_tasks; i++) {
+        pool_ahead_give_back(&pool->tasks[i]);
         if (pool->tasks[i].runner)
             runner_stop(pool->tasks[i].runner, grace_ms, on_runner_stopped, &pool->tasks[i]);
+    }
     uv_update_time(pool->options.loop);
     if (is_first || limit_ms < uv_timer_get_due_in(&pool->give_up))
         uv_timer_start(&pool->give_up, on_give_up, limit_ms, 0);
@@ -267,6 +271,7 @@ static int add_task(struct pool *pool, const struct config_task *config, struct 
         .extend_call.pool = pool,
     };
     list_init(&task->jobs);
+    list_init(&task->ahead);
     pool_lease_init(task);
     pool_fault_init(task);
     pool->n_handles += 2;
@@ -291,9 +296,11 @@ static int open_handles(struct pool *pool, struct redrive_err *err)
     uv_prepare_start(&pool->turn, on_turn);
     uv_timer_init(loop, &pool->pause);
     uv_timer_init(loop, &pool->give_up);
+    uv_timer_init(loop, &pool->ahead);
     pool_row_init(pool);
     pool->async.data = pool->turn.data = pool->pause.data = pool->give_up.data = pool;
-    pool->n_handles = 5;
+    pool->ahead.data = pool;
+    pool->n_handles = 6;
     return 0;
 }
 
@@ -338,6 +345,8 @@ int pool_new(const struct pool_options *options, struct pool **ret, struct redri
     }
     if (options->max_jobs > 0 && options->max_jobs < pool->slots)
         pool->slots = options->max_jobs;
+    for (size_t i = 0; i < pool->n_tasks; i++)
+        pool_ahead_init(&pool->tasks[i]);
     *ret = pool;
     return 0;
 }

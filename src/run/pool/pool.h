@@ -24,6 +24,15 @@
  *     task is given up after three such starts in a row.
  *   - A run that has ended frees its slot at once: its settlement and the claim for the slot are
  *     handed in together and share a transaction.
+ *   - A handler whose runs are short does not wait for a transaction after each: jobs are claimed
+ *     before there is a slot for them, as many as the handler ends in POOL_AHEAD_MS at the pace of
+ *     its latest runs, at most POOL_AHEAD_MAX. They have their leases, and their time-outs begin
+ *     with their runs. They are given back, and lose no attempt, when the pool stops, when the
+ *     handler cannot run, when their breaker opens, or when they have waited for POOL_AHEAD_WAIT_MS
+ *     (twice that at the most). While a run that has failed is not settled none of its task starts,
+ *     so that a failure which opens the breaker is the last. No job is claimed ahead of a task that
+ *     has a limit, a breaker with a rule for slow calls or a single attempt, nor where several
+ *     tasks share `max_jobs` slots.
  *
  * Everything here is called on the loop's thread but for pool_wake and pool_cancelled.
  */
@@ -40,6 +49,11 @@
 #include "engine/committer.h"
 
 #define POOL_GRACE_MS 30000
+
+/* How far ahead jobs are claimed, and for how long they wait here. */
+#define POOL_AHEAD_MS      20
+#define POOL_AHEAD_MAX     256
+#define POOL_AHEAD_WAIT_MS 250
 
 /* All that is pointed to is borrowed and outlives the pool. */
 struct pool_options {
@@ -91,7 +105,7 @@ void pool_until_idle(struct pool *pool);
 void pool_stop(struct pool *pool, int64_t grace_ms);
 
 struct pool_status {
-    size_t running;  /* claimed jobs that are not settled */
+    size_t running;  /* claimed jobs that are not settled, those that wait for a slot included */
     size_t slots;    /* how many jobs it can run at one time */
     uint64_t ended;  /* runs so far */
     uint64_t failed; /* of these, without success */

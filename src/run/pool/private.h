@@ -5,8 +5,8 @@
  * time, so that they share a transaction. Answers come back through a list under a mutex and are
  * read on the loop.
  *
- * A claimed job is in one list at a time: with its runner, among those to be settled, or in a
- * settlement that is under way.
+ * A claimed job is in one list at a time: waiting for a slot, with its runner, among those to be
+ * settled, or in a settlement that is under way.
  */
 #ifndef RUN_POOL_PRIVATE_H
 #define RUN_POOL_PRIVATE_H
@@ -58,6 +58,21 @@ void suspects_worked(struct suspects *s);
 /* The handler broke down with this job. True: the job is to blame. */
 bool suspects_blame_job(struct suspects *s, int64_t seq);
 
+/* ---- Pace --------------------------------------------------------------------------------------
+ *
+ * How long a run of a task takes of late, and so how many end in POOL_AHEAD_MS. The latest runs
+ * count the most: after one that was slow, few jobs are claimed ahead for a while.
+ */
+
+/* All zero: nothing is known. */
+struct pool_pace {
+    int64_t run_us;
+};
+
+void pool_pace_learn(struct pool_pace *pace, int64_t took_us);
+/* How many jobs are to be claimed ahead for so many slots. */
+size_t pool_pace_ahead(const struct pool_pace *pace, size_t slots);
+
 /* ---- The pool -------------------------------------------------------------------------------- */
 
 /* Of one claim and of one settlement. */
@@ -77,7 +92,7 @@ struct pool_call {
 
 struct pool_job {
     struct list link;  /* in task->jobs */
-    struct list queue; /* in pool->to_settle, or in a settlement that is under way */
+    struct list queue; /* in task->ahead, pool->to_settle, or a settlement that is under way */
     struct pool_task *task;
     int64_t seq;
     uint64_t token;
@@ -85,6 +100,12 @@ struct pool_job {
     bool is_lost;    /* the lease has another holder, or none: what the run says does not count */
     bool is_over;    /* settled, or given up; freed when no heartbeat is under way with it */
     bool is_extending;
+    bool is_ahead;     /* it waits for a slot */
+    bool is_doubtful;  /* it has failed: none of its task starts before it is settled */
+    bool has_limit;    /* it has a slot of a limit */
+    uint64_t breaker;  /* a hash of its breaker's name; 0: it has none */
+    uint64_t since_ns; /* when it began to wait for a slot, or to run */
+    int64_t waited_ms; /* for a slot */
     struct outcome outcome;
     struct str result;
     void *failure_text; /* what the outcome points to */
@@ -110,6 +131,13 @@ struct pool_task {
     uint32_t slots;
     size_t running; /* jobs that its runner has */
     struct list jobs;
+
+    /* Claimed ahead. */
+    bool may_go_ahead;
+    struct pool_pace pace;
+    struct list ahead; /* struct pool_job, that wait for a slot */
+    size_t n_ahead;
+    size_t n_doubtful; /* runs that have failed and are not settled */
 
     size_t asked; /* jobs of it that the claim under way may bring; 0: it asks for none */
     bool wants;   /* there may be ready jobs */
@@ -151,6 +179,7 @@ struct pool {
     size_t n_tasks;
     uint32_t slots;
     size_t running;
+    size_t n_ahead; /* jobs that wait for a slot */
     size_t n_jobs;
     uint64_t n_left;   /* jobs that were claimed and stay running: no memory, or their end was
                         * refused */
@@ -172,6 +201,7 @@ struct pool {
     uv_async_t async;
     uv_timer_t pause;
     uv_timer_t give_up;
+    uv_timer_t ahead;   /* while jobs wait for a slot */
     unsigned n_handles; /* open */
     bool is_stopping;
     bool is_giving_up; /* what the store does not take now is left to the end of its lease */
@@ -215,10 +245,31 @@ bool pool_row_leave(struct pool *pool);
 void pool_claim(struct pool *pool);
 /* Hands in what has ended. */
 void pool_settle(struct pool *pool);
-/* The job was cancelled, which is logged already: makes it end. */
+/* The job was cancelled, which is logged already: makes it end, or drops it if it waits. */
 void pool_job_cancel(struct pool_job *job);
+/* Hands the job to its runner. */
+void pool_job_start(struct pool_job *job);
+/* The job has not begun: it goes back to the queue and loses no attempt. */
+void pool_job_give_back(struct pool_job *job);
 /* The timer of the heartbeats, which begin with the first job. */
 void pool_lease_init(struct pool_task *task);
+
+/* ---- Claimed ahead (pool/ahead.c) ------------------------------------------------------------ */
+
+/* The rules of a task, when the slots of the pool are known. */
+void pool_ahead_init(struct pool_task *task);
+/* How many jobs of the task are to wait for a slot; 0: none is claimed ahead. */
+size_t pool_ahead_target(const struct pool_task *task);
+/* A claimed job: starts it if it is its turn and there is a slot, or has it wait for one. */
+void pool_ahead_take(struct pool_job *job);
+/* Starts jobs that wait, as far as there are slots. */
+void pool_ahead_start(struct pool *pool);
+/* Takes a job out that waits. */
+void pool_ahead_remove(struct pool_job *job);
+/* Gives the jobs of a task back that wait. */
+void pool_ahead_give_back(struct pool_task *task);
+/* The same for all jobs of a breaker, of any task. */
+void pool_ahead_shut(struct pool *pool, uint64_t breaker);
 
 /* ---- Handlers that cannot run (pool/fault.c) ------------------------------------------------- */
 

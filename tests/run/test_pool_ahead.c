@@ -1,0 +1,229 @@
+/* Jobs that are claimed before there is a slot for them: they start when there is one, or go back
+ * and lose no attempt. */
+#include "rig.h"
+
+#include <stdio.h>
+
+#include "run/pool/private.h"
+
+#define QUICK "{}"
+#define SLEEP "{\"do\":\"sleep\",\"s\":%s}"
+#define FAIL  "{\"do\":\"answer\",\"answer\":{\"status\":\"TRANSIENT_FAIL\"}}"
+#define DIE   "{\"do\":\"exit\",\"code\":1}"
+
+#define RETRY "retry: {strategy: fixed, initial_delay: 1h, jitter: none}"
+
+enum {
+    BEFORE = 60, /* jobs by which the pool learns that the handler is quick */
+    AFTER = 20
+};
+
+static const char *here;
+
+/* ---- Pace ------------------------------------------------------------------------------------ */
+
+static void nothing_is_claimed_ahead_before_a_run_has_ended(void **state)
+{
+    (void)state;
+    const struct pool_pace pace = {0};
+    assert_int_equal(pool_pace_ahead(&pace, 8), 0);
+}
+
+static void as_many_are_claimed_ahead_as_end_in_the_time_for_it(void **state)
+{
+    (void)state;
+    struct pool_pace pace = {0};
+    pool_pace_learn(&pace, 1000);
+    assert_int_equal(pool_pace_ahead(&pace, 1), POOL_AHEAD_MS);
+    assert_int_equal(pool_pace_ahead(&pace, 2), 2 * POOL_AHEAD_MS);
+    for (int i = 0; i < 100; i++)
+        pool_pace_learn(&pace, 0);
+    assert_int_equal(pool_pace_ahead(&pace, 1), POOL_AHEAD_MAX);
+}
+
+static void one_slow_run_ends_claiming_ahead_for_a_while(void **state)
+{
+    (void)state;
+    struct pool_pace pace = {0};
+    int n = 0;
+    for (int i = 0; i < 100; i++)
+        pool_pace_learn(&pace, 100);
+    pool_pace_learn(&pace, 1000000);
+    assert_int_equal(pool_pace_ahead(&pace, 1), 0);
+    for (; pool_pace_ahead(&pace, 1) == 0; n++)
+        pool_pace_learn(&pace, 100);
+    assert_in_range(n, 5, 20);
+}
+
+/* ---- In a pool ------------------------------------------------------------------------------- */
+
+/* A pool with a stream handler that takes one job at a time, and more of the task's settings. */
+static void init_with(struct rig *rig, const char *more)
+{
+    char yaml[4600];
+    (void)snprintf(yaml, sizeof yaml, "tasks: {s: {run: {stream: [python3, %s/worker.py]}, %s}}\n",
+                   here, more);
+    rig_init(rig, yaml);
+}
+
+static void init(struct rig *rig)
+{
+    init_with(rig, RETRY);
+}
+
+/* Quick jobs, then one of its own kind, then quick ones again, which are claimed ahead while the
+ * one runs. Returns its number; those after it follow. */
+static int64_t fill(struct rig *rig, const char *payload)
+{
+    for (int i = 0; i < BEFORE; i++)
+        (void)rig_submit(rig, "s", QUICK);
+    int64_t seq = rig_submit(rig, "s", payload);
+    for (int i = 0; i < AFTER; i++)
+        (void)rig_submit(rig, "s", QUICK);
+    return seq;
+}
+
+/* The one of its own kind runs, and others wait behind it. */
+static bool are_waiting(struct rig *rig)
+{
+    return rig->told[ENGINE_EVENT_COMPLETED] == BEFORE && pool_status(rig->pool).running > 1;
+}
+
+static void check_job(struct rig *rig, int64_t seq, enum redrive_state state, uint32_t attempts)
+{
+    struct job_page page = {0};
+    const struct job *job = rig_job(rig, seq, &page);
+    assert_int_equal(job->status.state, state);
+    assert_int_equal(job->status.attempts, attempts);
+    job_page_release(&page);
+}
+
+static void waiting_jobs_go_back_at_once_when_the_pool_stops(void **state)
+{
+    (void)state;
+    struct rig rig;
+    char payload[64];
+    init(&rig);
+    (void)snprintf(payload, sizeof payload, SLEEP, "0.2");
+    int64_t slow = fill(&rig, payload);
+    rig_start(&rig);
+    rig_until(&rig, are_waiting);
+    pool_stop(rig.pool, 30000);
+    rig_until_stopped(&rig);
+    check_job(&rig, slow, REDRIVE_STATE_COMPLETED, 1);
+    for (int i = 1; i <= AFTER; i++)
+        check_job(&rig, slow + i, REDRIVE_STATE_QUEUED, 0);
+    assert_int_equal(rig.told[ENGINE_EVENT_COMPLETED], BEFORE + 1);
+    rig_release(&rig);
+}
+
+static void waiting_jobs_go_back_when_the_handler_has_become_slow(void **state)
+{
+    (void)state;
+    struct rig rig;
+    char payload[64];
+    init(&rig);
+    (void)snprintf(payload, sizeof payload, SLEEP, "1");
+    int64_t slow = fill(&rig, payload);
+    rig_start(&rig);
+    rig_until_told(&rig, ENGINE_EVENT_RELEASED, 1);
+    assert_int_equal(rig_state(&rig, slow), REDRIVE_STATE_RUNNING);
+    rig_until_told(&rig, ENGINE_EVENT_COMPLETED, BEFORE + 1 + AFTER);
+    for (int i = 0; i <= AFTER; i++)
+        check_job(&rig, slow + i, REDRIVE_STATE_COMPLETED, 1);
+    rig_release(&rig);
+}
+
+static void waiting_jobs_outlive_the_handler_and_lose_no_attempt(void **state)
+{
+    (void)state;
+    struct rig rig;
+    init(&rig);
+    int64_t deadly = fill(&rig, DIE);
+    rig.options.until_idle = true;
+    rig_start(&rig);
+    rig_until_stopped(&rig);
+    check_job(&rig, deadly, REDRIVE_STATE_RETRYING, 1);
+    for (int i = 1; i <= AFTER; i++)
+        check_job(&rig, deadly + i, REDRIVE_STATE_COMPLETED, 1);
+    assert_int_equal(rig.told[ENGINE_EVENT_RETRYING], 1);
+    rig_release(&rig);
+}
+
+static void failure_that_opens_the_breaker_is_the_last_run(void **state)
+{
+    (void)state;
+    struct rig rig;
+    init_with(&rig, RETRY ", breaker: {failure_threshold: 1}");
+    int64_t failing = fill(&rig, FAIL);
+    rig.options.until_idle = true;
+    rig_start(&rig);
+    rig_until_stopped(&rig);
+    assert_int_equal(pool_status(rig.pool).ended, BEFORE + 1);
+    check_job(&rig, failing, REDRIVE_STATE_RETRYING, 1);
+    for (int i = 1; i <= AFTER; i++)
+        check_job(&rig, failing + i, REDRIVE_STATE_PARKED, 0);
+    rig_release(&rig);
+}
+
+static void waiting_job_that_is_cancelled_does_not_run(void **state)
+{
+    (void)state;
+    struct rig rig;
+    char payload[64];
+    init(&rig);
+    (void)snprintf(payload, sizeof payload, SLEEP, "0.15");
+    rig.tells_of_cancels = true;
+    int64_t slow = fill(&rig, payload);
+    rig_start(&rig);
+    rig_until(&rig, are_waiting);
+    assert_int_equal(rig_state(&rig, slow + 1), REDRIVE_STATE_RUNNING);
+    assert_int_equal(rig_change(&rig, MOVE_CANCEL, slow + 1), 0);
+    rig_until_told(&rig, ENGINE_EVENT_COMPLETED, BEFORE + AFTER);
+    assert_int_equal(pool_status(rig.pool).ended, BEFORE + AFTER);
+    assert_int_equal(rig_state(&rig, slow + 1), REDRIVE_STATE_CANCELLED);
+    rig_release(&rig);
+}
+
+static bool has_ended_without_waiting(struct rig *rig)
+{
+    assert_true(pool_status(rig->pool).running <= 1);
+    return rig->is_stopped;
+}
+
+/* A slot of a limit, or a last attempt, is not spent on waiting. */
+static void no_job_is_claimed_ahead_under_a_limit_or_of_a_single_attempt(void **state)
+{
+    (void)state;
+    static const char *const KINDS[] = {"limits: {concurrency: 1}", "retry: {max_retries: 0}",
+                                        "breaker: {slow_call: 1s, slow_rate: 0.5}"};
+    for (size_t i = 0; i < 3; i++) {
+        struct rig rig;
+        init_with(&rig, KINDS[i]);
+        (void)fill(&rig, QUICK);
+        rig.options.until_idle = true;
+        rig_start(&rig);
+        rig_until(&rig, has_ended_without_waiting);
+        assert_int_equal(rig.told[ENGINE_EVENT_COMPLETED], BEFORE + 1 + AFTER);
+        rig_release(&rig);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        T(nothing_is_claimed_ahead_before_a_run_has_ended),
+        T(as_many_are_claimed_ahead_as_end_in_the_time_for_it),
+        T(one_slow_run_ends_claiming_ahead_for_a_while),
+        T(waiting_jobs_go_back_at_once_when_the_pool_stops),
+        T(waiting_jobs_go_back_when_the_handler_has_become_slow),
+        T(waiting_jobs_outlive_the_handler_and_lose_no_attempt),
+        T(failure_that_opens_the_breaker_is_the_last_run),
+        T(waiting_job_that_is_cancelled_does_not_run),
+        T(no_job_is_claimed_ahead_under_a_limit_or_of_a_single_attempt),
+    };
+    if (argc != 2)
+        return 2;
+    here = argv[1];
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
