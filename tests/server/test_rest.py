@@ -746,6 +746,27 @@ def test_a_bad_entry_is_refused_and_its_member_named(api):
     assert api.ok("GET", "/cron")["items"] == []
 
 
+def test_the_job_of_a_cron_entry_is_submitted_by_hand_under_its_rule_of_overlap(start):
+    api = start("cron:\n  nightly: {task: mail, schedule: '30 2 * * *', payload: {n: 1}}\n").api
+    made = api.ok("POST", "/cron/nightly/run")
+    assert made["state"] == "queued" and api.ok("GET", f"/jobs/{made['id']}")["payload"] == {"n": 1}
+    assert "overlap: allow" in api.problem(409, "POST", "/cron/nightly/run")["hint"]
+    assert "daily" in api.problem(404, "POST", "/cron/daily/run")["detail"]
+
+
+def test_one_job_tells_its_group_its_lengths_and_whether_its_queue_is_paused(api):
+    job = api.ok("GET", f"/jobs/{api.submit(payload=None)}")
+    assert (job["group"], job["queue_paused"], job["result_bytes"]) == (None, False, 0)
+    assert job["payload_bytes"] == 4 and job["payload"] is None
+    bare = api.ok("POST", "/tasks/mail", status=202)["id"]
+    assert api.ok("GET", f"/jobs/{bare}")["payload_bytes"] == 0
+    api.ok("POST", "/queues/main/pause")
+    assert api.ok("GET", f"/jobs/{bare}")["queue_paused"] is True
+    api.ok("POST", "/queues/main/resume")
+    dead = api.ok("GET", f"/jobs/{api.kill()}")
+    assert dead["group"] == api.ok("GET", "/retry/dead-letters/groups")["items"][0]["fingerprint"]
+
+
 def test_strict_tasks_hold_for_the_cron_entries(start):
     api = start("strict_tasks: true\n").api
     problem = api.problem(400, "PUT", "/cron/beat", {"task": "mial", "schedule": "@daily"})

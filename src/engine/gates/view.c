@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "core/state.h"
 #include "engine/engine.h"
 #include "engine/gates/gate.h"
 #include "engine/rows.h"
@@ -290,6 +291,18 @@ int gate_read(struct store *store, const struct job *job, int64_t now_ms, struct
     const struct shared_row *row = rc == 0 ? shared_row_find(&page, ret->key) : NULL;
     if (row)
         rc = read_holder(row, now_ms, ret, err);
+    shared_page_release(&page);
+    return rc;
+}
+
+int pause_read(struct store *store, const struct job *job, bool *ret, struct redrive_err *err)
+{
+    struct shared_page page = {0};
+    *ret = false;
+    if (state_has_ended(job->status.state) || job->status.state == REDRIVE_STATE_RUNNING)
+        return 0;
+    int rc = store_ops(store)->shared_list(store, SHARED_PAUSE, job->spec.tenant, &page, err);
+    *ret = rc == 0 && shared_row_find(&page, job->spec.queue);
     shared_page_release(&page);
     return rc;
 }

@@ -84,6 +84,9 @@ struct gate_info {
 int gate_read(struct store *store, const struct job *job, int64_t now_ms, struct gate_info *ret,
               struct redrive_err *err);
 
+/* Whether the job waits, and its queue is paused. */
+int pause_read(struct store *store, const struct job *job, bool *ret, struct redrive_err *err);
+
 /* What must happen before the job may go, for people: `it closes`, `a probe`, `a running job ends`.
  */
 const char *gate_wait_text(const struct gate_info *gate);

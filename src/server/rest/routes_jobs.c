@@ -35,12 +35,15 @@ static void get_job(struct rest_call *call)
     }
     int rc = store_ops(store)->history(store, &page.jobs[0].status.seq, 1, &history, &err);
     struct gate_info gate;
+    struct whole_job whole = {.job = &page.jobs[0], .history = &history, .gate = &gate};
     if (rc == 0)
         rc = gate_read(store, &page.jobs[0], rest_now_ms(call), &gate, &err);
+    if (rc == 0)
+        rc = pause_read(store, &page.jobs[0], &whole.is_paused, &err);
     if (rc < 0) {
         rest_fail(call, &err, NULL);
     } else {
-        view_whole_job(rest_json(call), &page.jobs[0], &history, &gate);
+        view_whole_job(rest_json(call), &whole);
         rest_send(call, 200);
     }
     attempt_page_release(&history);

@@ -240,11 +240,33 @@ static void delete_entry(struct rest_call *call)
     rest_commit(call, &op->op, was_removed);
 }
 
+static void has_run(struct rest_call *call, struct op *op)
+{
+    const struct cron_op *run = (const struct cron_op *)(const void *)op;
+    struct redrive_err err = op->err;
+    if (op->code == REDRIVE_E_STATE) {
+        err_hint(&err, "`overlap: allow` in its entry would make a second one");
+        rest_fail(call, &err, NULL);
+    } else if (!rest_refused(call, op)) {
+        kit_send_state(call, str_of(run->id), run->state);
+    }
+}
+
+static void run_entry(struct rest_call *call)
+{
+    struct cron_op *op = kit_alloc(call, sizeof *op);
+    if (!op)
+        return;
+    cron_op_init(op, call->principal.tenant, call->params[0]);
+    rest_commit(call, &op->op, has_run);
+}
+
 const struct rest_route REST_TASKS[] = {
     {HTTP_GET, "/tasks", CONFIG_SCOPE_READ, true, get_tasks},
     {HTTP_GET, "/tasks/{task}", CONFIG_SCOPE_READ, true, get_task},
     {HTTP_GET, "/cron", CONFIG_SCOPE_READ, true, get_cron},
     {HTTP_PUT, "/cron/{name}", CONFIG_SCOPE_ADMIN, true, put_entry},
     {HTTP_DELETE, "/cron/{name}", CONFIG_SCOPE_ADMIN, false, delete_entry},
+    {HTTP_POST, "/cron/{name}/run", CONFIG_SCOPE_ADMIN, false, run_entry},
     {0},
 };

@@ -26,17 +26,30 @@ static void other_names(struct json_writer *w, const struct job *job)
 
 void view_job(struct json_writer *w, const struct job *job, const struct attempt_page *history)
 {
-    view_whole_job(w, job, history, NULL);
-}
-
-void view_whole_job(struct json_writer *w, const struct job *job,
-                    const struct attempt_page *history, const struct gate_info *gate)
-{
     json_begin_object(w);
     job_write_members(w, job, history);
     other_names(w, job);
-    if (gate)
-        gate_write_json(w, gate);
+    json_end_object(w);
+}
+
+static void write_group(struct json_writer *w, const struct job *job)
+{
+    const uint64_t group = job->status.fingerprint;
+    char text[FINGERPRINT_TEXT_MAX];
+    json_field_cstr(w, "group", group ? fingerprint_text(group, text) : NULL);
+}
+
+void view_whole_job(struct json_writer *w, const struct whole_job *whole)
+{
+    const struct job *job = whole->job;
+    json_begin_object(w);
+    job_write_members(w, job, whole->history);
+    other_names(w, job);
+    gate_write_json(w, whole->gate);
+    json_field_bool(w, "queue_paused", whole->is_paused);
+    write_group(w, job);
+    json_field_int(w, "payload_bytes", (int64_t)job->spec.payload.len);
+    json_field_int(w, "result_bytes", (int64_t)job->status.result.len);
     json_end_object(w);
 }
 
@@ -44,7 +57,6 @@ void view_dead_letter(struct json_writer *w, const struct job *job,
                       const struct attempt_page *history)
 {
     const struct job_status *s = &job->status;
-    char text[FINGERPRINT_TEXT_MAX];
     json_begin_object(w);
     job_write_members(w, job, history);
     other_names(w, job);
@@ -53,7 +65,7 @@ void view_dead_letter(struct json_writer *w, const struct job *job,
     field_text(w, "error_type", s->error.type);
     json_field_int(w, "retry_count", (int64_t)s->attempts); /* failures so far, as in the views */
     job_write_time(w, "failed_at", s->finished_ms);
-    json_field_cstr(w, "group", s->fingerprint ? fingerprint_text(s->fingerprint, text) : NULL);
+    write_group(w, job);
     json_end_object(w);
 }
 

@@ -12,9 +12,16 @@
 /* The job as everywhere (store/job_json.h), and under the names that other systems know it by:
  * job_id, task_name, status, scheduled_at. `history` may be NULL. */
 void view_job(struct json_writer *w, const struct job *job, const struct attempt_page *history);
-/* The same with what holds it, if it is parked; NULL: left out. */
-void view_whole_job(struct json_writer *w, const struct job *job,
-                    const struct attempt_page *history, const struct gate_info *gate);
+/* One job with all there is to tell: also what holds it if it is parked, whether the queue that it
+ * waits in is paused, the fingerprint of its group, and how long payload and result are as they
+ * were given. */
+struct whole_job {
+    const struct job *job;
+    const struct attempt_page *history;
+    const struct gate_info *gate;
+    bool is_paused;
+};
+void view_whole_job(struct json_writer *w, const struct whole_job *whole);
 
 /* The same for a dead letter, with task_id, error_message, error_type, retry_count, failed_at and
  * the fingerprint of its group. */
