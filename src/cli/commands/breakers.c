@@ -8,6 +8,7 @@
 #include "base/time/duration.h"
 #include "cli/output/figures.h"
 #include "cli/output/text.h"
+#include "cli/remote/figures.h"
 #include "cli/shared/session.h"
 #include "engine/gates/view.h"
 #include "engine/verbs/control.h"
@@ -24,6 +25,16 @@ static const struct option OPTIONS[] = {
     {0},
 };
 
+static int move_at_server(struct remote *remote, struct str key, enum breaker_verb verb,
+                          struct redrive_err *err)
+{
+    static const char *const AFTER[] = {
+        [BREAKER_RESET] = "/reset", [BREAKER_TRIP] = "/trip", [BREAKER_DISABLE] = "/disable"};
+    if (verb == BREAKER_SIMULATE_FAILURE)
+        return remote_change(remote, "POST", "/retry/simulate-failure?task_type=", key, "", err);
+    return remote_change(remote, "POST", "/retry/circuit-breakers/", key, AFTER[verb], err);
+}
+
 static const char *tenant_of(const struct cli *cli)
 {
     const struct breakers_options *options = cli->invocation.values[1];
@@ -34,6 +45,8 @@ static const char *tenant_of(const struct cli *cli)
 static int read_all(const struct session *session, struct str tenant, struct breaker_page *ret,
                     struct redrive_err *err)
 {
+    if (session->remote)
+        return remote_breakers(session->remote, ret, err);
     const int64_t now_ms = engine_now_ms(session->engine);
     int rc = breakers_read(session->store, tenant, now_ms, ret, err);
     if (rc == 0)
@@ -82,6 +95,13 @@ static void add_breaker_row(struct table *t, const void *list, size_t i)
     table_add_str(t, b->key);
 }
 
+/* A server shows the breakers of one tenant. */
+static int check_tenant(const struct cli *cli, const struct session *session,
+                        struct redrive_err *err)
+{
+    return session->remote ? remote_check_tenant(session->remote, tenant_of(cli), err) : 0;
+}
+
 static int run_list(struct cli *cli, struct session *session, struct redrive_err *err)
 {
     static const struct table_column COLUMNS[] = {
@@ -89,7 +109,7 @@ static int run_list(struct cli *cli, struct session *session, struct redrive_err
         {"SLOW", ALIGN_RIGHT},   {"OPENED", ALIGN_RIGHT},   {"PROBE IN", ALIGN_RIGHT},
         {"PARKED", ALIGN_RIGHT}, {"TENANT", ALIGN_LEFT},    {"KEY", ALIGN_LEFT},
     };
-    struct breaker_list breakers = {.now_ms = engine_now_ms(session->engine)};
+    struct breaker_list breakers = {.now_ms = session_now_ms(session)};
     struct listing listing = {
         .columns = COLUMNS,
         .n_columns = sizeof COLUMNS / sizeof COLUMNS[0],
@@ -97,7 +117,9 @@ static int run_list(struct cli *cli, struct session *session, struct redrive_err
         .row = add_breaker_row,
         .list = &breakers,
     };
-    int rc = read_all(session, str_of(tenant_of(cli)), &breakers.page, err);
+    int rc = check_tenant(cli, session, err);
+    if (rc == 0)
+        rc = read_all(session, str_of(tenant_of(cli)), &breakers.page, err);
     listing.n = breakers.page.n;
     if (rc == 0)
         rc = cli_list(cli, &listing, err);
@@ -195,23 +217,38 @@ static int unknown_key(const struct breaker_page *page, const char *key, struct 
     return rc;
 }
 
+static int apply_verb(const struct session *session, struct str tenant, struct str key,
+                      enum breaker_verb verb, struct redrive_err *err)
+{
+    struct breaker_op op;
+    if (session->remote)
+        return move_at_server(session->remote, key, verb, err);
+    breaker_op_init(&op, tenant, key, verb);
+    return engine_apply_one(session->engine, &op.op, err);
+}
+
+static struct str tenant_meant(const struct cli *cli, const struct session *session)
+{
+    const char *named = tenant_of(cli);
+    if (!named && session->remote)
+        return remote_tenant(session->remote);
+    return str_of(named ? named : ENGINE_TENANT_DEFAULT);
+}
+
 /* Finds the breaker, does to it what is asked, and shows it as it then is. */
 static int move(struct cli *cli, const struct session *session, struct breaker_page *page,
                 struct redrive_err *err)
 {
     const enum breaker_verb verb = (enum breaker_verb)cli_variant(cli);
     const char *key = cli->invocation.args[0];
-    const char *named = tenant_of(cli);
-    struct str tenant = str_of(named ? named : ENGINE_TENANT_DEFAULT);
+    const struct str tenant = tenant_meant(cli, session);
     int rc = read_all(session, tenant, page, err);
     if (rc < 0)
         return rc;
     if (!breakers_find(page, tenant, str_of(key)))
         return unknown_key(page, key, err);
     if (verb != BREAKER_LOOK) {
-        struct breaker_op op;
-        breaker_op_init(&op, tenant, str_of(key), verb);
-        rc = engine_apply_one(session->engine, &op.op, err);
+        rc = apply_verb(session, tenant, str_of(key), verb, err);
         if (rc == 0)
             rc = read_all(session, tenant, page, err);
     }
@@ -219,7 +256,7 @@ static int move(struct cli *cli, const struct session *session, struct breaker_p
         return rc;
     const struct shown_breaker shown = {
         .info = breakers_find(page, tenant, str_of(key)),
-        .now_ms = engine_now_ms(session->engine),
+        .now_ms = session_now_ms(session),
     };
     return shown.info ? cli_show(cli, &shown, show_as_json, show_as_text, err)
                       : unknown_key(page, key, err);
@@ -231,7 +268,9 @@ static int run_verb(struct cli *cli, struct session *session, struct redrive_err
     /* The command itself prints what it has done to the breaker. */
     if (cli->globals->log_level < 0)
         session->log.level = LOG_LEVEL_ERROR;
-    int rc = move(cli, session, &page, err);
+    int rc = check_tenant(cli, session, err);
+    if (rc == 0)
+        rc = move(cli, session, &page, err);
     breaker_page_release(&page);
     return rc;
 }
@@ -245,6 +284,7 @@ static const struct command CMD_LIST = {
             {0},
         },
     .run_on_store = run_list,
+    .over_http = true,
 };
 
 static const struct command CMD_SHOW = {
@@ -257,6 +297,7 @@ static const struct command CMD_SHOW = {
             {0},
         },
     .run_on_store = run_verb,
+    .over_http = true,
     .variant = BREAKER_LOOK,
 };
 
@@ -272,6 +313,7 @@ static const struct command CMD_RESET = {
             {0},
         },
     .run_on_store = run_verb,
+    .over_http = true,
     .variant = BREAKER_RESET,
 };
 
@@ -285,6 +327,7 @@ static const struct command CMD_TRIP = {
             {0},
         },
     .run_on_store = run_verb,
+    .over_http = true,
     .variant = BREAKER_TRIP,
 };
 
@@ -298,6 +341,7 @@ static const struct command CMD_DISABLE = {
             {0},
         },
     .run_on_store = run_verb,
+    .over_http = true,
     .variant = BREAKER_DISABLE,
 };
 
@@ -311,6 +355,7 @@ static const struct command CMD_SIMULATE_FAILURE = {
             {0},
         },
     .run_on_store = run_verb,
+    .over_http = true,
     .variant = BREAKER_SIMULATE_FAILURE,
 };
 

@@ -216,6 +216,7 @@ static const struct command CMD_CHECK = {
             {0},
         },
     .run = run_check,
+    .needs_no_store = true,
 };
 
 static const struct command CMD_SHOW = {
@@ -229,6 +230,7 @@ static const struct command CMD_SHOW = {
             {0},
         },
     .run = run_show,
+    .needs_no_store = true,
 };
 
 const struct command cmd_config = {

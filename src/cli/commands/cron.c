@@ -6,6 +6,7 @@
 #include "base/time/clock.h"
 #include "base/time/duration.h"
 #include "cli/output/figures.h"
+#include "cli/remote/cron.h"
 #include "cli/shared/session.h"
 #include "config/config.h"
 #include "core/cron/cron.h"
@@ -137,6 +138,7 @@ static const struct command CMD_NEXT = {
             {0},
         },
     .run = run_next,
+    .needs_no_store = true,
 };
 
 /* ---- list, run ------------------------------------------------------------------------------- */
@@ -150,11 +152,21 @@ static const struct option OPTIONS[] = {
     {0},
 };
 
-/* ---- list, run ------------------------------------------------------------------------------- */
+/* The tenant has a default, which is not meant where a token says whose the entries are. */
+static int check_tenant(const struct cli *cli, const struct session *session,
+                        struct redrive_err *err)
+{
+    const struct entries_options *options = invocation_options(&cli->invocation);
+    if (!session->remote || !invocation_given(&cli->invocation, "tenant"))
+        return 0;
+    return remote_check_tenant(session->remote, options->tenant, err);
+}
 
 static int read_page(const struct session *session, const char *tenant, struct cron_page *ret,
                      struct redrive_err *err)
 {
+    if (session->remote)
+        return remote_cron(session->remote, ret, err);
     return cron_page_read(session->store, session->config, str_of(tenant),
                           engine_now_ms(session->engine), ret, err);
 }
@@ -210,6 +222,8 @@ static int run_list(struct cli *cli, struct redrive_err *err)
     };
     int rc = open_for_list(cli, &session, err);
     if (rc == 0)
+        rc = check_tenant(cli, &session, err);
+    if (rc == 0)
         rc = read_page(&session, options->tenant, &page, err);
     listing.n = page.n;
     if (rc == 0)
@@ -257,7 +271,11 @@ static int run_by_hand(struct cli *cli, struct session *session, struct redrive_
     const char *name = cli->invocation.args[0];
     struct cron_op op;
     cron_op_init(&op, str_of(options->tenant), str_of(name));
-    int rc = engine_apply_one(session->engine, &op.op, err);
+    int rc = check_tenant(cli, session, err);
+    if (rc < 0)
+        return rc;
+    rc = session->remote ? remote_cron_run(session->remote, name, op.id, &op.state, err)
+                         : engine_apply_one(session->engine, &op.op, err);
     if (rc == REDRIVE_E_NOT_FOUND)
         add_hint(session, options->tenant, name, err);
     else if (rc == REDRIVE_E_STATE)
@@ -280,6 +298,7 @@ static const struct command CMD_LIST = {
             {0},
         },
     .run = run_list,
+    .over_http = true,
 };
 
 static const struct command CMD_RUN = {
@@ -297,6 +316,7 @@ static const struct command CMD_RUN = {
             {0},
         },
     .run_on_store = run_by_hand,
+    .over_http = true,
 };
 
 /* ---- set ------------------------------------------------------------------------------------- */
@@ -373,11 +393,11 @@ static void item_as_json(struct json_writer *w, const void *thing)
     cron_item_write_json(w, thing);
 }
 
-static int say_set(struct cli *cli, const struct cron_put_op *op, struct redrive_err *err)
+static int say_set(struct cli *cli, const struct cron_item *item, bool created,
+                   struct redrive_err *err)
 {
-    const struct cron_item *item = &op->shown;
     char text[WHEN_TEXT_MAX];
-    cli_say(cli, "%s is %s; next tick %s\n", item->entry->name, op->created ? "set" : "replaced",
+    cli_say(cli, "%s is %s; next tick %s\n", item->entry->name, created ? "set" : "replaced",
             item->next_ms ? when_format(item->entry->tz, item->next_ms, text) : "never");
     return cli->globals->json ? cli_show(cli, item, item_as_json, NULL, err) : 0;
 }
@@ -392,12 +412,45 @@ static int check_definition(const struct config *config, const char *name, struc
     return rc;
 }
 
-static int run_set(struct cli *cli, struct redrive_err *err)
+static int set_in_store(struct cli *cli, struct session *session, struct str definition,
+                        struct redrive_err *err)
 {
     const struct set_options *options = invocation_options(&cli->invocation);
     const struct engine_options plain = {0};
-    struct session session = {0};
     struct cron_put_op op = {0};
+    int rc = session_connect(session, &plain, err);
+    if (rc == 0)
+        rc = cron_put_op_init(&op, session->engine, str_of(options->tenant),
+                              str_of(cli->invocation.args[0]), definition, err);
+    if (rc == 0)
+        rc = engine_apply_one(session->engine, &op.op, err);
+    if (rc == 0)
+        rc = say_set(cli, &op.shown, op.created, err);
+    cron_put_op_release(&op);
+    return rc;
+}
+
+static int set_at_server(struct cli *cli, struct session *session, struct str definition,
+                         struct redrive_err *err)
+{
+    const struct set_options *options = invocation_options(&cli->invocation);
+    const bool is_given = invocation_given(&cli->invocation, "tenant");
+    struct cron_page page = {0};
+    bool created = false;
+    int rc = remote_check_tenant(session->remote, is_given ? options->tenant : NULL, err);
+    if (rc == 0)
+        rc = remote_cron_put(session->remote, cli->invocation.args[0], definition, &page, &created,
+                             err);
+    if (rc == 0)
+        rc = say_set(cli, &page.items[0], created, err);
+    cron_page_release(&page);
+    return rc;
+}
+
+static int run_set(struct cli *cli, struct redrive_err *err)
+{
+    const struct set_options *options = invocation_options(&cli->invocation);
+    struct session session = {0};
     struct buf definition;
     buf_init(&definition, TEXT_MAX);
     int rc = write_definition(options, &definition, err);
@@ -408,15 +461,8 @@ static int run_set(struct cli *cli, struct redrive_err *err)
         rc = check_definition(session.config, cli->invocation.args[0], buf_str(&definition), err);
     }
     if (rc == 0)
-        rc = session_connect(&session, &plain, err);
-    if (rc == 0)
-        rc = cron_put_op_init(&op, session.engine, str_of(options->tenant),
-                              str_of(cli->invocation.args[0]), buf_str(&definition), err);
-    if (rc == 0)
-        rc = engine_apply_one(session.engine, &op.op, err);
-    if (rc == 0)
-        rc = say_set(cli, &op, err);
-    cron_put_op_release(&op);
+        rc = session.remote ? set_at_server(cli, &session, buf_str(&definition), err)
+                            : set_in_store(cli, &session, buf_str(&definition), err);
     buf_release(&definition);
     session_close(&session);
     return rc;
@@ -441,6 +487,7 @@ static const struct command CMD_SET = {
             {0},
         },
     .run = run_set,
+    .over_http = true,
 };
 
 /* ---- remove ---------------------------------------------------------------------------------- */
@@ -456,7 +503,11 @@ static int run_remove(struct cli *cli, struct session *session, struct redrive_e
     const char *name = cli->invocation.args[0];
     struct cron_remove_op op;
     cron_remove_op_init(&op, str_of(options->tenant), str_of(name));
-    int rc = engine_apply_one(session->engine, &op.op, err);
+    int rc = check_tenant(cli, session, err);
+    if (rc == 0)
+        rc = session->remote
+                 ? remote_change(session->remote, "DELETE", "/cron/", str_of(name), "", err)
+                 : engine_apply_one(session->engine, &op.op, err);
     if (rc == 0)
         cli_say(cli, "%s is removed; jobs that it has made stay\n", name);
     return rc;
@@ -471,6 +522,7 @@ static const struct command CMD_REMOVE = {
     .options_size = sizeof(struct entries_options),
     .examples = (const struct example[]){{"redrive cron remove tidy", "no more of it"}, {0}},
     .run_on_store = run_remove,
+    .over_http = true,
 };
 
 const struct command cmd_cron = {

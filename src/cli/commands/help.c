@@ -72,6 +72,7 @@ const struct command cmd_help = {
             {0},
         },
     .run = run_help,
+    .needs_no_store = true,
     .complete = complete_help,
 };
 
@@ -87,6 +88,7 @@ const struct command cmd_version = {
             {0},
         },
     .run = cli_print_version,
+    .needs_no_store = true,
 };
 
 /* ---- Completion ------------------------------------------------------------------------------ */
@@ -178,6 +180,7 @@ static const struct command cmd_completion_bash = {
             {0},
         },
     .run = print_script,
+    .needs_no_store = true,
     .variant = 0,
 };
 
@@ -193,6 +196,7 @@ static const struct command cmd_completion_zsh = {
             {0},
         },
     .run = print_script,
+    .needs_no_store = true,
     .variant = 1,
 };
 
@@ -208,6 +212,7 @@ static const struct command cmd_completion_fish = {
             {0},
         },
     .run = print_script,
+    .needs_no_store = true,
     .variant = 2,
 };
 
@@ -250,4 +255,5 @@ const struct command cmd_complete = {
     .arguments = "CURSOR WORD...",
     .hidden = true,
     .run = run_complete,
+    .needs_no_store = true,
 };

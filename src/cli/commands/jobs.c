@@ -29,6 +29,7 @@ static const struct command CMD_LIST = {
         },
     .check = job_list_check,
     .run_on_store = job_list_run,
+    .over_http = true,
 };
 
 static const struct command CMD_SHOW = {
@@ -46,6 +47,7 @@ static const struct command CMD_SHOW = {
             {0},
         },
     .run_on_store = job_show_run,
+    .over_http = true,
 };
 
 static const struct command CMD_CANCEL = {
@@ -62,6 +64,7 @@ static const struct command CMD_CANCEL = {
             {0},
         },
     .run_on_store = job_change_run,
+    .over_http = true,
     .variant = JOB_CANCEL,
 };
 
@@ -80,6 +83,7 @@ static const struct command CMD_RETRY = {
             {0},
         },
     .run_on_store = job_change_run,
+    .over_http = true,
     .variant = JOB_RETRY,
 };
 

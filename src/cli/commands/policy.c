@@ -243,6 +243,7 @@ static const struct command CMD_EXPLAIN = {
             {0},
         },
     .run = run_explain,
+    .needs_no_store = true,
 };
 
 static void add_profile_json(struct json_writer *w, const void *list, size_t i)
@@ -281,6 +282,7 @@ static const struct command CMD_LIST = {
             {0},
         },
     .run = run_list,
+    .needs_no_store = true,
 };
 
 const struct command cmd_policy = {

@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "cli/output/figures.h"
+#include "cli/remote/figures.h"
 #include "cli/shared/session.h"
 #include "engine/verbs/control.h"
 #include "store/job_json.h"
@@ -31,10 +32,16 @@ static const struct option PAUSE_OPTIONS[] = {
     {0},
 };
 
-static int read_queues(const struct session *session, const struct queue_options *options,
-                       struct count_page *ret, struct redrive_err *err)
+static int read_queues(const struct cli *cli, const struct session *session, struct count_page *ret,
+                       struct redrive_err *err)
 {
+    const struct queue_options *options = invocation_options(&cli->invocation);
     struct store *store = session->store;
+    if (session->remote) {
+        const bool is_given = invocation_given(&cli->invocation, "tenant");
+        int rc = remote_check_tenant(session->remote, is_given ? options->tenant : NULL, err);
+        return rc < 0 ? rc : remote_queues(session->remote, ret, err);
+    }
     return store_ops(store)->counts(store, COUNT_QUEUES, str_of(options->tenant), ret, err);
 }
 
@@ -133,9 +140,8 @@ static int print_queues(struct cli *cli, const struct queue_list *queues, struct
 
 static int run_list(struct cli *cli, struct session *session, struct redrive_err *err)
 {
-    const struct queue_options *options = invocation_options(&cli->invocation);
-    struct queue_list queues = {.now_ms = engine_now_ms(session->engine)};
-    int rc = read_queues(session, options, &queues.page, err);
+    struct queue_list queues = {.now_ms = session_now_ms(session)};
+    int rc = read_queues(cli, session, &queues.page, err);
     queues.shown = states_to_show(&queues.page);
     if (rc == 0)
         rc = print_queues(cli, &queues, err);
@@ -189,20 +195,31 @@ static int check_name(struct cli *cli, struct redrive_err *err)
     return *cli->invocation.args[0] ? 0 : err_set(err, REDRIVE_E_USAGE, "a queue has a name");
 }
 
+static int apply_pause(const struct cli *cli, struct session *session, const char *name, bool pause,
+                       struct redrive_err *err)
+{
+    const struct queue_options *options = invocation_options(&cli->invocation);
+    struct pause_op op;
+    int rc;
+    if (session->remote)
+        return remote_change(session->remote, "POST", "/queues/", str_of(name),
+                             pause ? "/pause" : "/resume", err);
+    pause_op_init(&op, str_of(options->tenant), str_of(name), pause);
+    do
+        rc = engine_apply_one(session->engine, &op.op, err);
+    while (rc == 0 && pause_op_goes_on(&op));
+    return rc;
+}
+
 /* Pauses the queue, or lets it go on, as the variant says. */
 static int set_pause(struct cli *cli, struct session *session, struct redrive_err *err)
 {
-    const struct queue_options *options = invocation_options(&cli->invocation);
     const char *name = cli->invocation.args[0];
     const bool pause = cli_variant(cli);
     struct count_page page = {0};
-    struct pause_op op;
-    pause_op_init(&op, str_of(options->tenant), str_of(name), pause);
-    int rc = read_queues(session, options, &page, err);
+    int rc = read_queues(cli, session, &page, err);
     if (rc == 0)
-        do
-            rc = engine_apply_one(session->engine, &op.op, err);
-        while (rc == 0 && pause_op_goes_on(&op));
+        rc = apply_pause(cli, session, name, pause, err);
     if (rc == 0) {
         const struct job_count *before = find_queue(&page, name);
         if (!before)
@@ -229,6 +246,7 @@ static const struct command CMD_LIST = {
             {0},
         },
     .run_on_store = run_list,
+    .over_http = true,
 };
 
 static const struct command CMD_PAUSE = {
@@ -243,6 +261,7 @@ static const struct command CMD_PAUSE = {
     .examples = (const struct example[]){{"redrive queues pause media", "hold it"}, {0}},
     .check = check_name,
     .run_on_store = set_pause,
+    .over_http = true,
     .variant = true,
 };
 
@@ -255,6 +274,7 @@ static const struct command CMD_RESUME = {
     .examples = (const struct example[]){{"redrive queues resume media", "let it go on"}, {0}},
     .check = check_name,
     .run_on_store = set_pause,
+    .over_http = true,
 };
 
 const struct command cmd_queues = {

@@ -480,4 +480,5 @@ const struct command cmd_simulate = {
             {0},
         },
     .run = run_simulate,
+    .needs_no_store = true,
 };

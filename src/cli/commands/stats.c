@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "cli/output/figures.h"
+#include "cli/remote/figures.h"
 #include "cli/shared/session.h"
 #include "engine/report/stats.h"
 
@@ -21,9 +22,19 @@ static const struct option OPTIONS[] = {
     {0},
 };
 
+/* The figures, and the document if a server wrote it. */
+struct shown_stats {
+    struct stats stats;
+    struct http_answer document;
+};
+
 static void stats_as_json(struct json_writer *w, const void *thing)
 {
-    stats_write_json(w, thing);
+    const struct shown_stats *shown = thing;
+    if (shown->document.body.len > 0)
+        json_put_raw(w, str_trim(buf_str(&shown->document.body)));
+    else
+        stats_write_json(w, &shown->stats);
 }
 
 /* The score is about work that was done: it says nothing about work that waits. */
@@ -49,7 +60,6 @@ static void put_health(const struct stats *s, bool color, struct buf *out)
 static void put_summary(const struct stats *s, bool color, struct buf *out)
 {
     char a[FIGURE_MAX], b[FIGURE_MAX], c[FIGURE_MAX];
-    const struct quantile *q = &s->workers.run_time;
     const uint32_t *by = s->breakers_by_state;
     put_health(s, color, out);
     buf_printf(out, "throughput  %s tasks/s, ", figure_rate(s->tasks_per_second, a));
@@ -57,10 +67,9 @@ static void put_summary(const struct stats *s, bool color, struct buf *out)
         buf_puts(out, "no workers\n");
     else
         buf_printf(out, "%zu worker%s\n", s->workers.n, s->workers.n == 1 ? "" : "s");
-    buf_printf(out, "run time    p50 %s, p90 %s, p99 %s\n",
-               figure_span((int64_t)quantile_get(q, 0.5), a),
-               figure_span((int64_t)quantile_get(q, 0.9), b),
-               figure_span((int64_t)quantile_get(q, 0.99), c));
+    buf_printf(
+        out, "run time    p50 %s, p90 %s, p99 %s\n", figure_span((int64_t)s->run_time.p50_ms, a),
+        figure_span((int64_t)s->run_time.p90_ms, b), figure_span((int64_t)s->run_time.p99_ms, c));
     buf_printf(out, "ready       oldest %s, next time-locked %s\n",
                figure_since(s->oldest_ready_ms, s->at_ms, a),
                figure_until(s->next_ready_ms, s->at_ms, b));
@@ -130,20 +139,27 @@ static void put_queues(const struct stats *s, const struct term *term, struct bu
 
 static void stats_as_text(struct buf *out, const struct term *term, const void *thing)
 {
-    put_summary(thing, term->color, out);
-    put_counters(thing, term, out);
-    put_queues(thing, term, out);
+    const struct stats *stats = &((const struct shown_stats *)thing)->stats;
+    put_summary(stats, term->color, out);
+    put_counters(stats, term, out);
+    put_queues(stats, term, out);
 }
 
 static int run_stats(struct cli *cli, struct session *session, struct redrive_err *err)
 {
     const struct stats_options *options = invocation_options(&cli->invocation);
-    struct stats stats = {0};
-    int rc = stats_read(session->store, str_of(options->tenant), &session->config->health,
-                        engine_now_ms(session->engine), &stats, err);
+    struct shown_stats shown = {0};
+    int rc = 0;
+    http_answer_init(&shown.document);
+    if (!session->remote)
+        rc = stats_read(session->store, str_of(options->tenant), &session->config->health,
+                        session_now_ms(session), &shown.stats, err);
+    else if ((rc = remote_check_tenant(session->remote, options->tenant, err)) == 0)
+        rc = remote_stats(session->remote, &shown.document, &shown.stats, err);
     if (rc == 0)
-        rc = cli_show(cli, &stats, stats_as_json, stats_as_text, err);
-    stats_release(&stats);
+        rc = cli_show(cli, &shown, stats_as_json, stats_as_text, err);
+    http_answer_release(&shown.document);
+    stats_release(&shown.stats);
     return rc;
 }
 
@@ -162,6 +178,7 @@ const struct command cmd_stats = {
             {0},
         },
     .run_on_store = run_stats,
+    .over_http = true,
 };
 
 /* ---- health ---------------------------------------------------------------------------------- */
@@ -197,8 +214,11 @@ static void health_as_text(struct buf *out, const struct term *term, const void 
 static int run_health(struct cli *cli, struct session *session, struct redrive_err *err)
 {
     struct health_view view = {.health = {.status = ""}};
-    int rc = stats_health(session->store, &session->config->health, engine_now_ms(session->engine),
-                          &view.health, &view.workers, err);
+    int rc = session->remote
+                 ? remote_health(session->remote, &view.workers.arena, &view.health,
+                                 &view.workers.n, err)
+                 : stats_health(session->store, &session->config->health, session_now_ms(session),
+                                &view.health, &view.workers, err);
     if (rc == 0)
         rc = cli_show(cli, &view, health_as_json, health_as_text, err);
     if (rc == 0 && strcmp(view.health.status, "unhealthy") == 0) {
@@ -226,4 +246,5 @@ const struct command cmd_health = {
             {0},
         },
     .run_on_store = run_health,
+    .over_http = true,
 };

@@ -2,6 +2,7 @@
 #include "cli/frame/cli.h"
 
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -29,6 +30,18 @@ const struct option GLOBAL_OPTIONS[] = {
      INTO_STRING(struct globals, store),
      .placeholder = "URL",
      .help = "where jobs are kept: sqlite:FILE, or a postgres:// or redis:// URL"},
+    {.name = "server",
+     INTO_STRING(struct globals, server),
+     .placeholder = "URL",
+     .help = "ask the `redrive serve` there, such as https://host:7070, in place of a store"},
+    {.name = "token-file",
+     INTO_STRING(struct globals, token_file),
+     .placeholder = "FILE",
+     .help = "the file with the token for the server"},
+    {.name = "ca-file",
+     INTO_STRING(struct globals, ca_file),
+     .placeholder = "FILE",
+     .help = "trust the certificates in FILE, for a server with one of its own"},
     {.name = "json",
      INTO_FLAG(struct globals, json),
      .help = "print data, and errors too, as JSON"},
@@ -225,6 +238,52 @@ void cli_warn(struct cli *cli, const struct redrive_err *warning)
     report(cli, warning, REPORT_WARNING);
 }
 
+/* ---- Servers --------------------------------------------------------------------------------- */
+
+const char *cli_server(const struct cli *cli)
+{
+    const struct globals *g = cli->globals;
+    const char *variable = getenv(CLI_SERVER_VARIABLE);
+    if (g->server)
+        return g->server;
+    return variable && *variable && !g->store && !g->config ? variable : NULL;
+}
+
+/* A command that needs the store itself must not go to a store that was not meant. */
+static int refuse_server(const struct cli *cli, struct redrive_err *err)
+{
+    char name[COMMAND_NAME_MAX];
+    (void)err_set(err, REDRIVE_E_USAGE, "`%s` needs the store, and cannot work through a server",
+                  command_path_name(&cli->invocation.path, name));
+    if (cli->globals->server)
+        err_hint(err, "run it where the store can be reached, without --server");
+    else
+        err_hint(
+            err,
+            "run it where the store can be reached, with --store or without " CLI_SERVER_VARIABLE);
+    return REDRIVE_E_USAGE;
+}
+
+static int check_server(const struct cli *cli, const struct command *command,
+                        struct redrive_err *err)
+{
+    const struct globals *g = cli->globals;
+    if (command->commands || command->needs_no_store)
+        return 0;
+    if (g->server && (g->store || g->config))
+        return err_set(err, REDRIVE_E_USAGE, "--server and %s exclude each other",
+                       g->store ? "--store" : "--config");
+    const char *server = cli_server(cli);
+    if (server)
+        return command->over_http ? 0 : refuse_server(cli, err);
+    if (!g->token_file && !g->ca_file)
+        return 0;
+    (void)err_set(err, REDRIVE_E_USAGE, "%s is for a server, and none is given",
+                  g->token_file ? "--token-file" : "--ca-file");
+    err_hint(err, "name it with --server https://HOST:PORT");
+    return REDRIVE_E_USAGE;
+}
+
 /* ---- A run ----------------------------------------------------------------------------------- */
 
 int cli_variant(const struct cli *cli)
@@ -251,7 +310,9 @@ static int run(struct cli *cli, size_t n_words, struct redrive_err *err)
         return cli_print_version(cli, err);
     if (n_words == 0)
         return print_overview(cli, err);
-    int rc = invocation_check(&cli->invocation, err);
+    int rc = check_server(cli, command, err);
+    if (rc == 0)
+        rc = invocation_check(&cli->invocation, err);
     if (rc == 0 && command->check)
         rc = command->check(cli, err);
     if (rc < 0)

@@ -14,6 +14,9 @@
 struct globals {
     const char *config; /* path of the configuration file */
     const char *store;  /* URL */
+    const char *server; /* URL of a server that is asked in place of the store */
+    const char *token_file;
+    const char *ca_file;
     bool json;
     int log_level;  /* enum log_level, or -1 */
     int log_format; /* enum log_format, or -1 */
@@ -32,6 +35,15 @@ struct cli {
     struct term out;
     struct term err;
 };
+
+/* The variables of the environment that stand for the options of the same names. */
+#define CLI_SERVER_VARIABLE     "REDRIVE_SERVER"
+#define CLI_TOKEN_FILE_VARIABLE "REDRIVE_TOKEN_FILE"
+#define CLI_CA_FILE_VARIABLE    "REDRIVE_CA_FILE"
+
+/* The URL of the server that the command asks over HTTP: --server, or else the variable, unless
+ * --store or --config is given. NULL: the command opens the store itself. */
+const char *cli_server(const struct cli *cli);
 
 /* Runs the command that the words ask for and returns the exit code of the program. Reports
  * errors, lost output included. */

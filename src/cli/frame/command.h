@@ -176,7 +176,10 @@ struct command {
     store_command_fn run_on_store;
     /* Looks at options and arguments before anything is opened; NULL: there is nothing to say. */
     int (*check)(struct cli *cli, struct redrive_err *err);
-    int variant; /* tells commands that share these functions apart */
+    /* It can ask a server in place of the store (cli_server, frame/cli.h). */
+    bool over_http;
+    bool needs_no_store; /* neither a store nor a server has a say in what it does */
+    int variant;         /* tells commands that share these functions apart */
     /* Of the root: opens a session, calls the function, closes the session. */
     int (*with_store)(struct cli *cli, store_command_fn fn, struct redrive_err *err);
     const struct example *examples; /* ends with an empty row */

@@ -41,29 +41,62 @@ static int ambiguous(const char *id, const struct job_page *page, struct redrive
     return REDRIVE_E_USAGE;
 }
 
-int job_find(struct store *store, const char *tenant, const char *id, bool must_be_dead,
+static int check_names(const char *tenant, const char *id, struct redrive_err *err)
+{
+    if (id[0] != '\0' && (!tenant || tenant[0] != '\0'))
+        return 0;
+    return err_set(err, REDRIVE_E_USAGE,
+                   id[0] == '\0' ? "the id of the job is empty" : "--tenant: the value is empty");
+}
+
+static int check_dead(const char *id, enum redrive_state state, struct redrive_err *err)
+{
+    if (state == REDRIVE_STATE_DEAD_LETTER)
+        return 0;
+    err_set(err, REDRIVE_E_STATE, "job %s is no dead letter: it is %s", id,
+            redrive_state_name(state));
+    err_hint(err, "see `redrive jobs show %s`", id);
+    return REDRIVE_E_STATE;
+}
+
+int job_find_at_server(struct remote *remote, const char *tenant, const char *id, bool must_be_dead,
+                       struct remote_job *ret, struct redrive_err *err)
+{
+    struct redrive_err why = {0};
+    int rc = check_names(tenant, id, err);
+    if (rc == 0)
+        rc = remote_check_tenant(remote, tenant, err);
+    if (rc < 0)
+        return rc;
+    rc = remote_job_read(remote, str_of(id), ret, &why);
+    if (rc == REDRIVE_E_NOT_FOUND)
+        return not_found(tenant, id, err);
+    if (rc < 0 && err)
+        *err = why;
+    return rc == 0 && must_be_dead ? check_dead(id, ret->page.jobs[0].status.state, err) : rc;
+}
+
+int job_find(struct session *session, const char *tenant, const char *id, bool must_be_dead,
              struct job_page *ret, struct redrive_err *err)
 {
     const struct job_filter filter = {.tenant = str_of(tenant), .id = str_of(id), .limit = 2};
-    if (id[0] == '\0' || (tenant && tenant[0] == '\0')) {
-        err_set(err, REDRIVE_E_USAGE,
-                id[0] == '\0' ? "the id of the job is empty" : "--tenant: the value is empty");
-        return REDRIVE_E_USAGE;
+    if (session->remote) {
+        struct remote_job found = {0};
+        int rc = job_find_at_server(session->remote, tenant, id, must_be_dead, &found, err);
+        attempt_page_release(&found.history);
+        *ret = found.page;
+        return rc;
     }
-    int rc = store_ops(store)->list(store, &filter, ret, err);
+    int rc = check_names(tenant, id, err);
+    if (rc == 0)
+        rc = store_ops(session->store)->list(session->store, &filter, ret, err);
     if (rc < 0)
         return rc;
     if (ret->n == 0)
         return not_found(tenant, id, err);
     if (ret->n > 1)
         return ambiguous(id, ret, err);
-    enum redrive_state state = ret->jobs[0].status.state;
-    if (!must_be_dead || state == REDRIVE_STATE_DEAD_LETTER)
-        return 0;
-    err_set(err, REDRIVE_E_STATE, "job %s is no dead letter: it is %s", id,
-            redrive_state_name(state));
-    err_hint(err, "see `redrive jobs show %s`", id);
-    return REDRIVE_E_STATE;
+    return must_be_dead ? check_dead(id, ret->jobs[0].status.state, err) : 0;
 }
 
 /* ---- Refusals -------------------------------------------------------------------------------- */
@@ -136,7 +169,22 @@ static bool kind_for(enum job_verb verb, enum redrive_state state, enum move_kin
     return true;
 }
 
-int job_change_one(struct engine *engine, enum job_verb verb, const struct job *job,
+static int change_at_server(struct remote *remote, enum job_verb verb, struct str id,
+                            enum redrive_state *ret_state, struct redrive_err *err)
+{
+    const struct str none = {0};
+    switch (verb) {
+    case JOB_CANCEL:
+        return remote_job_change(remote, "DELETE", "/jobs/", id, "", none, ret_state, err);
+    case JOB_REMOVE:
+        return remote_job_change(remote, "DELETE", "/retry/dead-letters/by-id/", id, "", none,
+                                 ret_state, err);
+    case JOB_RETRY:
+    default: return remote_job_change(remote, "POST", "/jobs/", id, "/retry", none, ret_state, err);
+    }
+}
+
+int job_change_one(struct session *session, enum job_verb verb, const struct job *job,
                    enum redrive_state *ret_state, struct redrive_err *err)
 {
     struct change_item item = {.seq = job->status.seq, .tenant = job->spec.tenant};
@@ -144,8 +192,11 @@ int job_change_one(struct engine *engine, enum job_verb verb, const struct job *
     struct change_op op;
     if (!kind_for(verb, job->status.state, &kind))
         return wrong_state(verb, job, job->status.state, err);
+    *ret_state = job->status.state;
+    if (session->remote)
+        return change_at_server(session->remote, verb, job->spec.id, ret_state, err);
     change_op_init(&op, kind, &item, 1);
-    int rc = engine_apply_one(engine, &op.op, err);
+    int rc = engine_apply_one(session->engine, &op.op, err);
     if (rc == 0 && item.ret.code < 0)
         rc = refused(verb, job, &item.ret, err);
     if (rc == 0)
@@ -184,9 +235,9 @@ static int change_id(struct changer *c, const char *id, struct redrive_err *err)
 {
     struct job_page page = {0};
     enum redrive_state state;
-    int rc = job_find(c->session->store, c->tenant, id, c->dead_only, &page, err);
+    int rc = job_find(c->session, c->tenant, id, c->dead_only, &page, err);
     if (rc == 0)
-        rc = job_change_one(c->session->engine, c->verb, &page.jobs[0], &state, err);
+        rc = job_change_one(c->session, c->verb, &page.jobs[0], &state, err);
     if (rc == 0)
         print_changed(c, &page.jobs[0], state);
     job_page_release(&page);

@@ -8,6 +8,7 @@
 #define CLI_JOBS_CHANGE_H
 
 #include "cli/jobs/select.h"
+#include "cli/remote/jobs.h"
 #include "cli/shared/session.h"
 #include "engine/verbs/change.h"
 #include "store/store.h"
@@ -27,8 +28,11 @@ extern const struct option JOB_BY_ID_OPTIONS[];
 /* Reads a job into `ret`, which then has one and belongs to the caller. Without a tenant (NULL) it
  * is looked for in all. REDRIVE_E_NOT_FOUND; REDRIVE_E_USAGE when several tenants have the id;
  * REDRIVE_E_STATE when it must be dead and is something else. */
-int job_find(struct store *store, const char *tenant, const char *id, bool must_be_dead,
+int job_find(struct session *session, const char *tenant, const char *id, bool must_be_dead,
              struct job_page *ret, struct redrive_err *err);
+/* The same at a server, with all that it tells about the job; to be released in any case. */
+int job_find_at_server(struct remote *remote, const char *tenant, const char *id, bool must_be_dead,
+                       struct remote_job *ret, struct redrive_err *err);
 
 /* A command that does it to the jobs of its arguments. Its options are JOB_BY_ID_OPTIONS, its
  * variant is the verb. Only dead letters can be removed. */
@@ -39,7 +43,7 @@ int job_change_args(struct cli *cli, struct session *session, enum job_verb verb
                     const char *tenant, bool dead_only, struct redrive_err *err);
 
 /* Does it to one job that has been read. */
-int job_change_one(struct engine *engine, enum job_verb verb, const struct job *job,
+int job_change_one(struct session *session, enum job_verb verb, const struct job *job,
                    enum redrive_state *ret_state, struct redrive_err *err);
 
 /* ---- Many jobs ------------------------------------------------------------------------------- */
@@ -61,6 +65,12 @@ struct bulk_run {
 /* Runs it to its end, or until it is interrupted, which is no failure here. */
 int bulk_run(struct cli *cli, struct session *session, struct bulk *bulk, struct bulk_run *run,
              struct redrive_err *err);
+
+/* The same at a server, for the dead letters that the options select (server_bulk.c): JOB_RETRY or
+ * JOB_REMOVE. At a rate they are redriven one by one; else one request does all of it, and an
+ * interrupt ends the wait for it, as for any request. */
+int bulk_run_at_server(struct cli *cli, struct session *session, const struct job_select *select,
+                       enum job_verb verb, struct bulk_run *run, struct redrive_err *err);
 
 /* The failure of a run that was interrupted: how far it came. `done` is "redriven" or "removed". */
 int bulk_run_interrupted(const struct bulk_run *run, const char *done, struct redrive_err *err);

@@ -8,6 +8,7 @@
 #include "base/json/writer.h"
 #include "cli/output/table.h"
 #include "cli/output/text.h"
+#include "cli/remote/jobs.h"
 #include "cli/shared/session.h"
 #include "store/page.h"
 #include "store/job_json.h"
@@ -110,23 +111,54 @@ static int print_page(struct cli *cli, const struct job_table *table, const char
     return rc;
 }
 
+static int read_from_store(struct cli *cli, struct store *store, struct job_table *table,
+                           char cursor[JOB_CURSOR_MAX], const char **ret_next,
+                           struct redrive_err *err)
+{
+    const struct job_list_options *options = invocation_options(&cli->invocation);
+    struct job_filter filter;
+    job_select_filter(cli, table->now_ms, &filter);
+    int rc = job_list_read(&options->list, &filter, err);
+    if (rc == 0)
+        rc = store_ops(store)->list(store, &filter, &table->page, err);
+    if (rc == 0 && table->page.more)
+        *ret_next = job_cursor_write(filter.order, &table->page.jobs[table->page.n - 1], cursor);
+    return rc;
+}
+
+static int read_from_server(struct cli *cli, struct remote *remote, struct job_table *table,
+                            const char **ret_next, struct redrive_err *err)
+{
+    const struct job_list_options *options = invocation_options(&cli->invocation);
+    struct str next = {0};
+    struct buf path;
+    int rc = remote_check_tenant(remote, options->select.tenant, err);
+    if (rc < 0)
+        return rc;
+    buf_init(&path, REMOTE_PATH_MAX);
+    buf_puts(&path, "/jobs");
+    job_select_query(&options->select, (uint32_t)cli_variant(cli), &path);
+    remote_query(&path, "order", JOB_LIST_ORDERS[options->list.order]);
+    rc = remote_jobs(remote, &path, (size_t)options->list.limit, options->list.cursor, &table->page,
+                     &next, err);
+    *ret_next = next.ptr;
+    buf_release(&path);
+    return rc;
+}
+
 int job_list_run(struct cli *cli, struct session *session, struct redrive_err *err)
 {
     const struct job_list_options *options = invocation_options(&cli->invocation);
     struct buf cell;
-    struct job_table table = {.now_ms = engine_now_ms(session->engine), .cell = &cell};
+    struct job_table table = {.now_ms = session_now_ms(session),
+                              .by_end = options->list.order == ORDER_FINISHED,
+                              .cell = &cell};
     char cursor[JOB_CURSOR_MAX];
     const char *next = NULL;
-    struct job_filter filter;
     buf_init(&cell, CLI_OUTPUT_MAX);
-    job_select_filter(cli, table.now_ms, &filter);
-    int rc = job_list_read(&options->list, &filter, err);
-    if (rc == 0)
-        rc = store_ops(session->store)->list(session->store, &filter, &table.page, err);
-    if (rc == 0 && table.page.more)
-        next = job_cursor_write(filter.order, &table.page.jobs[table.page.n - 1], cursor);
+    int rc = session->remote ? read_from_server(cli, session->remote, &table, &next, err)
+                             : read_from_store(cli, session->store, &table, cursor, &next, err);
     table.with_tenant = has_tenants(&table.page);
-    table.by_end = filter.order == ORDER_FINISHED;
     if (rc == 0)
         rc = print_page(cli, &table, next, err);
     buf_release(&cell);

@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/text/suggest.h"
 #include "base/time/duration.h"
+#include "cli/remote/remote.h"
 #include "core/classify/fingerprint.h"
 #include "core/vocabulary.h"
 
@@ -156,6 +157,31 @@ void job_select_filter(const struct cli *cli, int64_t now_ms, struct job_filter 
     job_select_date(select, now_ms, ret);
     if (states != 0)
         ret->states = states;
+}
+
+static void add_words(struct buf *path, const char *name, const struct option_strings *words)
+{
+    for (size_t i = 0; i < words->n; i++)
+        remote_query(path, name, words->items[i]);
+}
+
+void job_select_query(const struct job_select *select, uint32_t states, struct buf *path)
+{
+    for (int state = 0; state < REDRIVE_STATE_COUNT; state++)
+        if (states & 1u << state)
+            remote_query(path, "state", redrive_state_name((enum redrive_state)state));
+    if (states == 0)
+        add_words(path, "state", &select->states);
+    add_words(path, "class", &select->classes);
+    add_words(path, "reason", &select->reasons);
+    remote_query(path, "task", select->task);
+    remote_query(path, "queue", select->queue);
+    remote_query(path, "user", select->user);
+    remote_query(path, "type", select->type);
+    remote_query(path, "text", select->text);
+    remote_query(path, "group", select->group);
+    remote_query(path, "older_than", select->older_than);
+    remote_query(path, "newer_than", select->newer_than);
 }
 
 bool job_select_is_empty(const struct job_select *s)

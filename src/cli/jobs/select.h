@@ -115,6 +115,10 @@ void job_select_date(const struct job_select *select, int64_t now_ms, struct job
 int job_select_check(struct cli *cli, struct redrive_err *err);
 void job_select_filter(const struct cli *cli, int64_t now_ms, struct job_filter *ret);
 
+/* Adds the same to the path of a request as parameters (docs/http.md); the tenant is that of the
+ * token. `states` as the variant above. */
+void job_select_query(const struct job_select *select, uint32_t states, struct buf *path);
+
 /* Whether none of the options was given. */
 bool job_select_is_empty(const struct job_select *select);
 

@@ -12,7 +12,6 @@
 #include "cli/output/table.h"
 #include "cli/output/text.h"
 #include "core/classify/fingerprint.h"
-#include "core/state.h"
 #include "engine/gates/view.h"
 #include "store/job_json.h"
 
@@ -255,21 +254,6 @@ static void put_history(struct shower *s, const struct attempt_page *history)
     buf_release(&cell);
 }
 
-/* Whether the job waits in a queue that is paused. */
-static int look_for_pause(struct store *store, const struct job *job, bool *ret,
-                          struct redrive_err *err)
-{
-    struct shared_page page = {0};
-    *ret = false;
-    if (state_has_ended(job->status.state) || job->status.state == REDRIVE_STATE_RUNNING)
-        return 0;
-    int rc = store_ops(store)->shared_list(store, SHARED_PAUSE, job->spec.tenant, &page, err);
-    for (size_t i = 0; i < page.n && rc == 0; i++)
-        *ret = *ret || str_eq(page.rows[i].key, job->spec.queue);
-    shared_page_release(&page);
-    return rc;
-}
-
 static void show_as_json(struct json_writer *w, const void *thing)
 {
     const struct shown_job *shown = thing;
@@ -294,7 +278,7 @@ static int show_job(struct cli *cli, struct store *store, const struct job *job,
                     struct redrive_err *err)
 {
     struct shown_job shown = {.job = job, .now_ms = now_ms};
-    int rc = look_for_pause(store, job, &shown.is_paused, err);
+    int rc = pause_read(store, job, &shown.is_paused, err);
     if (rc == 0)
         rc = gate_read(store, job, now_ms, &shown.gate, err);
     if (rc == 0)
@@ -305,14 +289,37 @@ static int show_job(struct cli *cli, struct store *store, const struct job *job,
     return rc;
 }
 
+/* The server tells all of it at once. */
+static int show_from_server(struct cli *cli, struct session *session, struct redrive_err *err)
+{
+    const struct job_by_id *options = invocation_options(&cli->invocation);
+    struct remote_job found = {0};
+    int rc = job_find_at_server(session->remote, options->select.tenant, cli->invocation.args[0],
+                                cli_variant(cli), &found, err);
+    if (rc == 0) {
+        const struct shown_job shown = {
+            .job = &found.page.jobs[0],
+            .now_ms = session_now_ms(session),
+            .is_paused = found.is_paused,
+            .gate = found.gate,
+            .history = found.history,
+        };
+        rc = cli_show(cli, &shown, show_as_json, show_as_text, err);
+    }
+    remote_job_release(&found);
+    return rc;
+}
+
 int job_show_run(struct cli *cli, struct session *session, struct redrive_err *err)
 {
     const struct job_by_id *options = invocation_options(&cli->invocation);
     struct job_page page = {0};
-    int rc = job_find(session->store, options->select.tenant, cli->invocation.args[0],
-                      cli_variant(cli), &page, err);
+    if (session->remote)
+        return show_from_server(cli, session, err);
+    int rc = job_find(session, options->select.tenant, cli->invocation.args[0], cli_variant(cli),
+                      &page, err);
     if (rc == 0)
-        rc = show_job(cli, session->store, &page.jobs[0], engine_now_ms(session->engine), err);
+        rc = show_job(cli, session->store, &page.jobs[0], session_now_ms(session), err);
     job_page_release(&page);
     return rc;
 }

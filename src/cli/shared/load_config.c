@@ -135,6 +135,24 @@ int load_config(struct cli *cli, struct config **ret, struct redrive_err *err)
     return 0;
 }
 
+/* The empty file, so that neither ./redrive.yaml nor a .env is looked for. */
+int load_defaults(struct config **ret, struct redrive_err *err)
+{
+    const struct config_sources sources = {.path = "/dev/null"};
+    struct config_report report;
+    *ret = NULL;
+    if (flags.n > 0) {
+        (void)err_set(err, REDRIVE_E_USAGE, "--%s is a key of the configuration",
+                      flags.items[0].name);
+        err_hint(err, "the server goes by its own configuration: leave the option out");
+        return REDRIVE_E_USAGE;
+    }
+    int rc = config_load(&sources, ret, &report);
+    if (rc < 0 && err)
+        *err = report.errors[0];
+    return rc;
+}
+
 int load_config_task(const struct config *config, const char *name, const struct config_task **ret,
                      struct redrive_err *err)
 {

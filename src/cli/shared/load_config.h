@@ -25,6 +25,10 @@ int load_config(struct cli *cli, struct config **ret, struct redrive_err *err);
  * failure the report has the errors. */
 int load_config_again(struct cli *cli, struct config **ret, struct config_report *report);
 
+/* The defaults alone: no file, no environment. For a command whose server has a configuration of
+ * its own; keys of the configuration on the command line are refused. */
+int load_defaults(struct config **ret, struct redrive_err *err);
+
 /* The task that a command names; NULL: the defaults. A name that the configuration does not know is
  * a typo more often than an undeclared task: REDRIVE_E_NOT_FOUND, with the nearest one. */
 int load_config_task(const struct config *config, const char *name, const struct config_task **ret,

@@ -7,6 +7,7 @@
 
 #include "base/rng.h"
 #include "base/time/clock.h"
+#include "cli/remote/remote.h"
 #include "cli/shared/load_config.h"
 #include "config/config.h"
 #include "engine/tasks.h"
@@ -22,7 +23,10 @@ static int open_store(const struct session *session, const char *url, bool creat
 int session_load(struct cli *cli, struct session *ret, struct redrive_err *err)
 {
     *ret = (struct session){.origin = rng_system_seed()};
-    int rc = load_config(cli, &ret->config, err);
+    const bool has_server = cli_server(cli) != NULL;
+    int rc = has_server ? load_defaults(&ret->config, err) : load_config(cli, &ret->config, err);
+    if (rc == 0 && has_server)
+        rc = remote_open(cli, &ret->remote, err);
     if (rc < 0)
         return rc;
     ret->log = (struct log){
@@ -64,6 +68,8 @@ static int connect_to(struct session *session, const char *url, bool create,
 int session_connect(struct session *session, const struct engine_options *options,
                     struct redrive_err *err)
 {
+    if (session->remote)
+        return 0;
     return connect_to(session, session->config->store, true, options, err);
 }
 
@@ -80,7 +86,12 @@ int session_open_existing(struct cli *cli, struct session *ret, struct redrive_e
     if (rc < 0)
         return rc;
     session_hush(cli, ret);
-    return connect_to(ret, ret->config->store, false, &options, err);
+    return ret->remote ? 0 : connect_to(ret, ret->config->store, false, &options, err);
+}
+
+int64_t session_now_ms(const struct session *session)
+{
+    return session->remote ? remote_now_ms(session->remote) : engine_now_ms(session->engine);
 }
 
 int session_run(struct cli *cli, store_command_fn fn, struct redrive_err *err)
@@ -102,6 +113,7 @@ int session_go_without(struct session *session, struct redrive_err *err)
 void session_close(struct session *session)
 {
     engine_close(session->engine);
+    remote_close(session->remote);
     config_free(session->config);
     *session = (struct session){0};
 }

@@ -1,5 +1,8 @@
 /* session.h - what every command on a store needs: its configuration, its store, an engine.
  *
+ * A command that can ask a server as well (struct command, `over_http`) may get a session that has
+ * a server in place of store and engine, and a configuration of nothing but defaults.
+ *
  * A command that looks at what is there, or needs something that is, names a function on a store
  * (struct command, `run_on_store`); session_run opens the session for it. A command that puts
  * something in sets up a store that is not there, once it has checked all that can be checked
@@ -20,7 +23,9 @@ struct session {
     struct log log;        /* standard error, as the configuration says */
     struct engine *engine; /* NULL once a committer has it */
     struct store *store;   /* the engine's, for reads */
-    uint64_t origin;       /* of all handles on its store */
+    struct remote
+        *remote;     /* the server that is asked in place of these (remote/remote.h), or NULL */
+    uint64_t origin; /* of all handles on its store */
 };
 
 /* Opens a session on a store that is there, calls the function, and closes the session. Where there
@@ -31,6 +36,9 @@ int session_run(struct cli *cli, store_command_fn fn, struct redrive_err *err);
 /* The two halves of it. Zeroes `ret` first, so that it can be closed whatever happened. */
 int session_open_existing(struct cli *cli, struct session *ret, struct redrive_err *err);
 void session_close(struct session *session);
+
+/* The time by the clock of the jobs: that of the store, or of the server. */
+int64_t session_now_ms(const struct session *session);
 
 /* After session_open_existing has found no store: opens an empty one in memory instead, for a
  * command that can work with the configuration alone. */

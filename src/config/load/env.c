@@ -11,11 +11,11 @@
 
 #define PREFIX "REDRIVE_"
 
-/* Names that begin like settings but are none: the file itself, and the facts that a handler gets
- * about its job. */
+/* Names that begin like settings but are none: the file itself, the server that the command line
+ * asks, and the facts that a handler gets about its job. */
 static const char *const NOT_SETTINGS[] = {
-    "CONFIG", "JOB_ID",   "TASK", "ATTEMPT", "MAX_ATTEMPTS", "QUEUE",
-    "TENANT", "PRIORITY", "USER", "PROJECT", "SERVICE",      "EPOCH",
+    "CONFIG",       "SERVER", "TOKEN_FILE", "CA_FILE",  "JOB_ID", "TASK",    "ATTEMPT", "QUEUE",
+    "MAX_ATTEMPTS", "TENANT", "EPOCH",      "PRIORITY", "USER",   "PROJECT", "SERVICE",
 };
 
 static bool is_not_a_setting(struct str name)

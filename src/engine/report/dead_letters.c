@@ -12,6 +12,11 @@ static const char *const KEYS[] = {
     [DEAD_BY_TYPE] = "by_type",
 };
 
+const char *dead_counts_key(enum dead_by by)
+{
+    return KEYS[by];
+}
+
 void dead_counts_init(struct dead_counts *counts, uint64_t seed)
 {
     *counts = (struct dead_counts){0};

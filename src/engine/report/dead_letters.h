@@ -29,6 +29,9 @@ void dead_counts_release(struct dead_counts *counts);
 int dead_counts_read(struct dead_counts *counts, struct store *store,
                      const struct job_filter *filter, struct redrive_err *err);
 
+/* The key under which the counts of one kind are written. */
+const char *dead_counts_key(enum dead_by by);
+
 /* {"total_jobs":…,"failure_type_counts":{…},"by_reason":{…},"by_task":{…},"by_type":{…}}, the
  * largest of each first. */
 void dead_counts_write(struct json_writer *w, const struct dead_counts *counts);

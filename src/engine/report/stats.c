@@ -148,6 +148,9 @@ static void sum_up(struct stats *s)
         s->breakers_by_state[s->breakers.breakers[i].status.state]++;
     for (size_t i = 0; i < s->workers.n; i++)
         s->tasks_per_second += s->workers.workers[i].tasks_per_second;
+    s->run_time.p50_ms = quantile_get(&s->workers.run_time, 0.5);
+    s->run_time.p90_ms = quantile_get(&s->workers.run_time, 0.9);
+    s->run_time.p99_ms = quantile_get(&s->workers.run_time, 0.99);
     uint64_t ended = s->counts[ENGINE_EVENT_COMPLETED] + s->counts[ENGINE_EVENT_DEAD] +
                      s->counts[ENGINE_EVENT_FAILED];
     if (ended > 0)
@@ -287,13 +290,13 @@ static void write_workers(struct json_writer *w, const struct worker_page *worke
     json_end_array(w);
 }
 
-static void write_run_time(struct json_writer *w, const struct quantile *q)
+static void write_run_time(struct json_writer *w, const struct stats *s)
 {
     json_key(w, "run_time");
     json_begin_object(w);
-    json_field_double(w, "p50", quantile_get(q, 0.5) / 1000);
-    json_field_double(w, "p90", quantile_get(q, 0.9) / 1000);
-    json_field_double(w, "p99", quantile_get(q, 0.99) / 1000);
+    json_field_double(w, "p50", s->run_time.p50_ms / 1000);
+    json_field_double(w, "p90", s->run_time.p90_ms / 1000);
+    json_field_double(w, "p99", s->run_time.p99_ms / 1000);
     json_end_object(w);
 }
 
@@ -351,7 +354,7 @@ static void write_state_of_things(struct json_writer *w, const struct stats *s)
 {
     write_breakers(w, s);
     json_field_double(w, "tasks_per_second", s->tasks_per_second);
-    write_run_time(w, &s->workers.run_time);
+    write_run_time(w, s);
     json_key(w, "health");
     json_begin_object(w);
     write_health(w, &s->health);

@@ -64,6 +64,11 @@ struct stats {
 
     struct worker_page workers;
     double tasks_per_second; /* of all workers together */
+    struct {
+        double p50_ms;
+        double p90_ms;
+        double p99_ms;
+    } run_time; /* of all workers together */
     struct redrive_health health;
 
     struct arena arena;

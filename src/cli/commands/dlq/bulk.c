@@ -20,7 +20,7 @@
 static void init_bulk(const struct cli *cli, const struct session *session, enum move_kind kind,
                       struct bulk *ret)
 {
-    const int64_t now_ms = engine_now_ms(session->engine);
+    const int64_t now_ms = session_now_ms(session);
     struct job_filter filter;
     job_select_filter(cli, now_ms, &filter);
     bulk_init(ret, kind, &filter, now_ms);
@@ -120,7 +120,9 @@ static int run_retry(struct cli *cli, struct session *session, struct redrive_er
     init_bulk(cli, session, MOVE_REDRIVE, &bulk);
     int rc = read_rate(options->rate, &run.rate, err);
     if (rc == 0)
-        rc = bulk_run(cli, session, &bulk, &run, err);
+        rc = session->remote
+                 ? bulk_run_at_server(cli, session, &options->select, JOB_RETRY, &run, err)
+                 : bulk_run(cli, session, &bulk, &run, err);
     if (rc == 0)
         rc = cli_show(cli, &run, retry_as_json, retry_as_text, err);
     return rc == 0 && run.interrupted ? bulk_run_interrupted(&run, "redriven", err) : rc;
@@ -150,6 +152,7 @@ const struct command cmd_dlq_retry = {
         },
     .check = check_retry,
     .run_on_store = run_retry,
+    .over_http = true,
     .variant = DLQ_STATES,
 };
 
@@ -180,11 +183,19 @@ static bool is_confirmed(struct cli *cli, uint64_t n)
     return fgets(answer, sizeof answer, stdin) && (answer[0] == 'y' || answer[0] == 'Y');
 }
 
-static int ask(struct cli *cli, const struct session *session, const struct bulk *bulk,
+static int ask(struct cli *cli, struct session *session, const struct bulk *bulk,
                struct redrive_err *err)
 {
+    const struct purge_options *options = invocation_options(&cli->invocation);
+    struct bulk_run look = {.dry_run = true};
     uint64_t n, refused;
-    int rc = bulk_count(session->store, bulk, &n, &refused, err);
+    int rc;
+    if (session->remote) {
+        rc = bulk_run_at_server(cli, session, &options->select, JOB_REMOVE, &look, err);
+        n = look.changed;
+    } else {
+        rc = bulk_count(session->store, bulk, &n, &refused, err);
+    }
     if (rc == 0 && n > 0 && !is_confirmed(cli, n))
         rc = err_set(err, REDRIVE_E_CANCELLED, "nothing was removed");
     return rc;
@@ -229,7 +240,9 @@ static int run_purge(struct cli *cli, struct session *session, struct redrive_er
     if (!options->yes && !options->dry_run)
         rc = ask(cli, session, &bulk, err);
     if (rc == 0)
-        rc = bulk_run(cli, session, &bulk, &run, err);
+        rc = session->remote
+                 ? bulk_run_at_server(cli, session, &options->select, JOB_REMOVE, &run, err)
+                 : bulk_run(cli, session, &bulk, &run, err);
     if (rc == 0)
         rc = cli_show(cli, &run, purge_as_json, purge_as_text, err);
     return rc == 0 && run.interrupted ? bulk_run_interrupted(&run, "removed", err) : rc;
@@ -252,5 +265,6 @@ const struct command cmd_dlq_purge = {
         },
     .check = check_purge,
     .run_on_store = run_purge,
+    .over_http = true,
     .variant = DLQ_STATES,
 };

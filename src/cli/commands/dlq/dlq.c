@@ -26,6 +26,7 @@ static const struct command CMD_LIST = {
         },
     .check = job_list_check,
     .run_on_store = job_list_run,
+    .over_http = true,
     .variant = DLQ_STATES,
 };
 
@@ -43,6 +44,7 @@ static const struct command CMD_SHOW = {
             {0},
         },
     .run_on_store = job_show_run,
+    .over_http = true,
     .variant = true,
 };
 
@@ -59,6 +61,7 @@ static const struct command CMD_REMOVE = {
             {0},
         },
     .run_on_store = job_change_run,
+    .over_http = true,
     .variant = JOB_REMOVE,
 };
 

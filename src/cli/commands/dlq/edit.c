@@ -212,14 +212,33 @@ static int read_payload(struct cli *cli, const struct edit_options *options, con
 
 /* ---- The change ------------------------------------------------------------------------------ */
 
-static int put_payload(struct engine *engine, const struct job *job, struct str payload,
+/* The payload has been checked: it is JSON. */
+static int put_payload_at_server(struct remote *remote, const struct job *job, struct str payload,
+                                 struct redrive_err *err)
+{
+    enum redrive_state ignored;
+    struct buf body;
+    buf_init(&body, 2u * ENGINE_PAYLOAD_MAX_BYTES);
+    buf_puts(&body, "{\"payload\":");
+    buf_add_str(&body, payload);
+    buf_putc(&body, '}');
+    int rc = buf_failed(&body) ? err_nomem(err)
+                               : remote_job_change(remote, "PATCH", "/retry/dead-letters/by-id/",
+                                                   job->spec.id, "", buf_str(&body), &ignored, err);
+    buf_release(&body);
+    return rc;
+}
+
+static int put_payload(struct session *session, const struct job *job, struct str payload,
                        struct redrive_err *err)
 {
+    if (session->remote)
+        return put_payload_at_server(session->remote, job, payload, err);
     struct change_item item = {
         .seq = job->status.seq, .tenant = job->spec.tenant, .payload = payload};
     struct change_op op;
     change_op_init(&op, MOVE_EDIT, &item, 1);
-    int rc = engine_apply_one(engine, &op.op, err);
+    int rc = engine_apply_one(session->engine, &op.op, err);
     if (rc < 0 || item.ret.code == 0)
         return rc;
     err_set(err, item.ret.code, "cannot edit job %.*s: %s", (int)job->spec.id.len, job->spec.id.ptr,
@@ -254,7 +273,7 @@ static void edited_as_text(struct buf *out, const struct term *term, const void 
     buf_printf(out, "  edited, %s\n", redrive_state_name(edited->state));
 }
 
-static int edit_job(struct cli *cli, struct engine *engine, const struct job *job,
+static int edit_job(struct cli *cli, struct session *session, const struct job *job,
                     struct redrive_err *err)
 {
     const struct edit_options *options = invocation_options(&cli->invocation);
@@ -267,10 +286,10 @@ static int edit_job(struct cli *cli, struct engine *engine, const struct job *jo
     if (rc == 0)
         rc = check_payload(trimmed, err);
     if (rc == 0)
-        rc = put_payload(engine, job, trimmed, err);
+        rc = put_payload(session, job, trimmed, err);
     bool is_kept = rc == 0;
     if (rc == 0 && options->retry)
-        rc = job_change_one(engine, JOB_RETRY, job, &edited.state, err);
+        rc = job_change_one(session, JOB_RETRY, job, &edited.state, err);
     if (rc < 0 && is_kept)
         err_hint(err, "the new payload is kept: `redrive dlq retry` redrives the job later");
     buf_release(&payload);
@@ -281,10 +300,9 @@ static int run_edit(struct cli *cli, struct session *session, struct redrive_err
 {
     const struct edit_options *options = invocation_options(&cli->invocation);
     struct job_page page = {0};
-    int rc =
-        job_find(session->store, options->select.tenant, cli->invocation.args[0], true, &page, err);
+    int rc = job_find(session, options->select.tenant, cli->invocation.args[0], true, &page, err);
     if (rc == 0)
-        rc = edit_job(cli, session->engine, &page.jobs[0], err);
+        rc = edit_job(cli, session, &page.jobs[0], err);
     job_page_release(&page);
     return rc;
 }
@@ -306,4 +324,5 @@ const struct command cmd_dlq_edit = {
             {0},
         },
     .run_on_store = run_edit,
+    .over_http = true,
 };

@@ -2,9 +2,11 @@
 #include "cli/commands/commands.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "base/time/clock.h"
 #include "cli/jobs/list.h"
+#include "cli/remote/figures.h"
 #include "cli/shared/session.h"
 #include "core/classify/fingerprint.h"
 #include "engine/report/dead_letters.h"
@@ -51,13 +53,36 @@ static void stats_as_text(struct buf *out, const struct term *term, const void *
     }
 }
 
+/* The path of a request about the dead letters that the options select. */
+static int make_path(const struct cli *cli, const struct remote *remote, const char *route,
+                     struct buf *path, struct redrive_err *err)
+{
+    const struct job_select *select = invocation_options(&cli->invocation);
+    buf_puts(path, route);
+    job_select_query(select, 0, path);
+    return remote_check_tenant(remote, select->tenant, err);
+}
+
+static int ask_for_stats(struct cli *cli, struct remote *remote, struct dead_counts *ret,
+                         struct redrive_err *err)
+{
+    struct buf path;
+    buf_init(&path, REMOTE_PATH_MAX);
+    int rc = make_path(cli, remote, "/retry/dead-letters/stats", &path, err);
+    if (rc == 0)
+        rc = remote_dead_counts(remote, &path, ret, err);
+    buf_release(&path);
+    return rc;
+}
+
 static int run_stats(struct cli *cli, struct session *session, struct redrive_err *err)
 {
     struct job_filter filter;
     struct dead_counts counts;
     dead_counts_init(&counts, (uint64_t)clock_monotonic_ns());
-    job_select_filter(cli, engine_now_ms(session->engine), &filter);
-    int rc = dead_counts_read(&counts, session->store, &filter, err);
+    job_select_filter(cli, session_now_ms(session), &filter);
+    int rc = session->remote ? ask_for_stats(cli, session->remote, &counts, err)
+                             : dead_counts_read(&counts, session->store, &filter, err);
     if (rc == 0)
         rc = cli_show(cli, &counts, stats_as_json, stats_as_text, err);
     dead_counts_release(&counts);
@@ -77,6 +102,7 @@ const struct command cmd_dlq_stats = {
         },
     .check = job_select_check,
     .run_on_store = run_stats,
+    .over_http = true,
     .variant = DLQ_STATES,
 };
 
@@ -127,6 +153,28 @@ static void add_group_row(struct table *t, const void *list, size_t i)
     table_add_buf(t, groups->cell);
 }
 
+static int read_groups(struct cli *cli, struct session *session, struct groups *groups,
+                       struct redrive_err *err)
+{
+    const struct groups_options *options = invocation_options(&cli->invocation);
+    struct job_filter filter;
+    char limit[24];
+    struct buf path;
+    if (!session->remote) {
+        job_select_filter(cli, groups->now_ms, &filter);
+        filter.limit = (size_t)options->limit;
+        return store_ops(session->store)->groups(session->store, &filter, &groups->page, err);
+    }
+    buf_init(&path, REMOTE_PATH_MAX);
+    int rc = make_path(cli, session->remote, "/retry/dead-letters/groups", &path, err);
+    (void)snprintf(limit, sizeof limit, "%" PRId64, options->limit);
+    remote_query(&path, "limit", limit);
+    if (rc == 0)
+        rc = remote_groups(session->remote, &path, &groups->page, err);
+    buf_release(&path);
+    return rc;
+}
+
 static int run_groups(struct cli *cli, struct session *session, struct redrive_err *err)
 {
     static const struct table_column COLUMNS[] = {
@@ -134,8 +182,7 @@ static int run_groups(struct cli *cli, struct session *session, struct redrive_e
         {"LAST", ALIGN_RIGHT}, {"TASK", ALIGN_LEFT},  {"EXAMPLE", ALIGN_LEFT},
         {"ERROR", ALIGN_LEFT},
     };
-    const struct groups_options *options = invocation_options(&cli->invocation);
-    struct groups groups = {.now_ms = engine_now_ms(session->engine)};
+    struct groups groups = {.now_ms = session_now_ms(session)};
     struct listing listing = {
         .columns = COLUMNS,
         .n_columns = sizeof COLUMNS / sizeof COLUMNS[0],
@@ -143,13 +190,10 @@ static int run_groups(struct cli *cli, struct session *session, struct redrive_e
         .row = add_group_row,
         .list = &groups,
     };
-    struct job_filter filter;
     struct buf cell;
-    job_select_filter(cli, groups.now_ms, &filter);
-    filter.limit = (size_t)options->limit;
     buf_init(&cell, CLI_OUTPUT_MAX);
     groups.cell = &cell;
-    int rc = store_ops(session->store)->groups(session->store, &filter, &groups.page, err);
+    int rc = read_groups(cli, session, &groups, err);
     listing.n = groups.page.n;
     if (rc == 0)
         rc = cli_list(cli, &listing, err);
@@ -174,5 +218,6 @@ const struct command cmd_dlq_groups = {
         },
     .check = job_select_check,
     .run_on_store = run_groups,
+    .over_http = true,
     .variant = DLQ_STATES,
 };

@@ -1,16 +1,21 @@
 /* answer.c - prints what became of a submit, and waits for the end of a job. */
 #include "cli/commands/enqueue/private.h"
 
+#include <poll.h>
+
 #include "base/err.h"
 #include "base/time/clock.h"
 #include "base/time/duration.h"
 #include "cli/jobs/list.h"
 #include "cli/output/text.h"
+#include "cli/remote/jobs.h"
 #include "core/state.h"
 #include "store/job_json.h"
 
 /* How long a look at the store lasts at most; a store that notifies answers sooner. */
 #define LOOK_MS 500
+/* How long until a server is asked again. */
+#define ASK_MS 200
 
 /* Above any result, though every byte of it were escaped. */
 #define OUTPUT_MAX_BYTES (16u * 1024 * 1024)
@@ -66,10 +71,24 @@ int enqueue_print_answer(struct cli *cli, const struct submit_answer *a, struct 
 
 /* ---- Waiting --------------------------------------------------------------------------------- */
 
-static int read_job(struct store *store, const struct job_spec *job, struct job_page *ret,
+static int read_from_server(struct remote *remote, struct str id, struct job_page *ret,
+                            struct redrive_err *err)
+{
+    struct remote_job found;
+    int rc = remote_job_read(remote, id, &found, err);
+    job_page_release(ret);
+    attempt_page_release(&found.history);
+    *ret = found.page;
+    return rc;
+}
+
+static int read_job(struct session *session, const struct job_spec *job, struct job_page *ret,
                     struct redrive_err *err)
 {
+    struct store *store = session->store;
     const struct job_filter filter = {.tenant = job->tenant, .id = job->id, .limit = 1};
+    if (session->remote)
+        return read_from_server(session->remote, job->id, ret, err);
     int rc = store_ops(store)->list(store, &filter, ret, err);
     if (rc == 0 && ret->n == 0)
         rc = err_set(err, REDRIVE_E_NOT_FOUND, "the job was removed");
@@ -85,19 +104,28 @@ static int not_in_time(enum redrive_state state, int64_t timeout_ms, struct redr
     return REDRIVE_E_STATE;
 }
 
+static int wait_for_change(struct session *session, int64_t ms, struct redrive_err *err)
+{
+    struct store *store = session->store;
+    if (!session->remote)
+        return store_ops(store)->wait(store, ms < LOOK_MS ? ms : LOOK_MS, NULL, err);
+    (void)poll(NULL, 0, ms < ASK_MS ? (int)ms : ASK_MS);
+    return 0;
+}
+
 /* The page has the job as it was seen last. */
-static int wait_for_end(struct store *store, const struct job_spec *job, int64_t timeout_ms,
+static int wait_for_end(struct session *session, const struct job_spec *job, int64_t timeout_ms,
                         struct job_page *ret, struct redrive_err *err)
 {
     const int64_t until_ms = clock_monotonic_ms() + timeout_ms;
     for (;;) {
-        int rc = read_job(store, job, ret, err);
+        int rc = read_job(session, job, ret, err);
         if (rc < 0 || state_has_ended(ret->jobs[0].status.state))
             return rc;
         const int64_t left_ms = until_ms - clock_monotonic_ms();
         if (left_ms <= 0)
             return not_in_time(ret->jobs[0].status.state, timeout_ms, err);
-        rc = store_ops(store)->wait(store, left_ms < LOOK_MS ? left_ms : LOOK_MS, NULL, err);
+        rc = wait_for_change(session, left_ms, err);
         if (rc < 0)
             return rc;
     }
@@ -141,7 +169,7 @@ static int blame(const struct job_status *status, struct redrive_err *err)
 
 /* The id is printed before the wait, so that a user who ends the wait has it; JSON is one object,
  * with the state at the end. */
-int enqueue_wait(struct cli *cli, struct store *store, const struct job_spec *spec,
+int enqueue_wait(struct cli *cli, struct session *session, const struct job_spec *spec,
                  struct submit_answer *a, int64_t timeout_ms, struct redrive_err *err)
 {
     const struct job_spec job = {
@@ -149,7 +177,7 @@ int enqueue_wait(struct cli *cli, struct store *store, const struct job_spec *sp
     struct job_page page = {0};
     int rc = cli->globals->json ? 0 : enqueue_print_answer(cli, a, err);
     if (rc == 0)
-        rc = wait_for_end(store, &job, timeout_ms, &page, err);
+        rc = wait_for_end(session, &job, timeout_ms, &page, err);
     if (rc == 0) {
         const struct job_status *status = &page.jobs[0].status;
         const bool is_done = status->state == REDRIVE_STATE_COMPLETED;

@@ -13,6 +13,7 @@
 #include "base/time/duration.h"
 #include "cli/commands/enqueue/private.h"
 #include "cli/output/figures.h"
+#include "cli/remote/jobs.h"
 #include "core/vocabulary.h"
 
 #define POLICY_MAX_BYTES (64u * 1024)
@@ -163,7 +164,7 @@ static int read_times(const struct cli *cli, const struct enqueue_options *o, st
 static void go_by_store(const struct cli *cli, const struct session *session, struct job_spec *spec)
 {
     const struct enqueue_options *o = invocation_options(&cli->invocation);
-    const int64_t ahead_ms = engine_now_ms(session->engine) - clock_wall_ms();
+    const int64_t ahead_ms = session_now_ms(session) - clock_wall_ms();
     if (invocation_given(&cli->invocation, "delay"))
         spec->process_after_ms += ahead_ms;
     if (o->deadline && !when_looks_like_date(o->deadline))
@@ -250,20 +251,41 @@ static int check_spec(const struct session *session, struct job_spec *spec, cons
 /* Longer names are no task's. */
 #define NAME_MAX_BYTES 256
 
+/* Adds one that is known; whether it is this one. */
+static bool add_known(struct words *words, struct str known, struct str name)
+{
+    char text[NAME_MAX_BYTES];
+    if (str_copy(text, sizeof text, known))
+        words_add(words, "", text);
+    return str_eq(known, name);
+}
+
 /* Adds the tasks that processes have published; whether this one is among them. A store that cannot
  * be read says so when the job is submitted. */
 static bool add_published(struct store *store, struct str name, struct words *words)
 {
     struct shared_page page = {0};
-    char text[NAME_MAX_BYTES];
     bool is_there = false;
     if (store_ops(store)->shared_list(store, SHARED_TASK, (struct str){0}, &page, NULL) == 0)
-        for (size_t i = 0; i < page.n; i++) {
-            is_there |= str_eq(page.rows[i].key, name);
-            if (str_copy(text, sizeof text, page.rows[i].key))
-                words_add(words, "", text);
-        }
+        for (size_t i = 0; i < page.n; i++)
+            is_there |= add_known(words, page.rows[i].key, name);
     shared_page_release(&page);
+    return is_there;
+}
+
+/* The same with the tasks of a server: those that it declares, and those that a worker has run. A
+ * token that may not look is no reason to warn. */
+static bool add_tasks_of_server(struct remote *remote, struct str name, struct words *words)
+{
+    struct remote_task *tasks = NULL;
+    struct arena arena = {0};
+    bool is_there = false;
+    size_t n = 0;
+    if (remote_tasks(remote, &arena, &tasks, &n, NULL) == 0)
+        for (size_t i = 0; i < n; i++)
+            if (tasks[i].is_declared || tasks[i].started > 0)
+                is_there |= add_known(words, tasks[i].name, name);
+    arena_release(&arena);
     return is_there;
 }
 
@@ -292,17 +314,42 @@ static void warn_if_undeclared(struct cli *cli, const struct session *session, s
         return;
     for (size_t i = 0; i < config->n_tasks; i++)
         words_add(&known, "", config->tasks[i].name);
-    if (!add_published(session->store, name, &known) && known.n > 0)
+    const bool is_known = session->remote ? add_tasks_of_server(session->remote, name, &known)
+                                          : add_published(session->store, name, &known);
+    if (!is_known && known.n > 0)
         warn_of_task(cli, &known, name);
     words_release(&known);
 }
 
 /* ---- One job --------------------------------------------------------------------------------- */
 
+static int finish_one(struct cli *cli, struct session *session, const struct job_spec *spec,
+                      struct submit_answer *a, int64_t wait_ms, struct redrive_err *err)
+{
+    if (a->existed)
+        cli_say(cli, "note: this job existed already; it is %s\n", redrive_state_name(a->state));
+    return wait_ms > 0 ? enqueue_wait(cli, session, spec, a, wait_ms, err)
+                       : enqueue_print_answer(cli, a, err);
+}
+
+static int submit_to_server(struct cli *cli, struct session *session, const struct job_spec *spec,
+                            int64_t wait_ms, struct redrive_err *err)
+{
+    struct submit_answer answer = {0};
+    struct arena arena = {0};
+    int rc = remote_submit(session->remote, spec, 1, &answer, &arena, err);
+    if (rc == 0)
+        rc = finish_one(cli, session, spec, &answer, wait_ms, err);
+    arena_release(&arena);
+    return rc;
+}
+
 static int submit_one(struct cli *cli, struct session *session, const struct job_spec *spec,
                       int64_t wait_ms, struct redrive_err *err)
 {
     struct submit_op op;
+    if (session->remote)
+        return submit_to_server(cli, session, spec, wait_ms, err);
     int rc = submit_op_init(&op, session->engine, spec, 1, err);
     if (rc < 0)
         return rc;
@@ -312,15 +359,16 @@ static int submit_one(struct cli *cli, struct session *session, const struct job
         *err = *a->err;
         rc = a->code;
     }
-    if (rc == 0) {
-        if (a->existed)
-            cli_say(cli, "note: this job existed already; it is %s\n",
-                    redrive_state_name(a->state));
-        rc = wait_ms > 0 ? enqueue_wait(cli, session->store, spec, a, wait_ms, err)
-                         : enqueue_print_answer(cli, a, err);
-    }
+    if (rc == 0)
+        rc = finish_one(cli, session, spec, a, wait_ms, err);
     submit_op_release(&op);
     return rc;
+}
+
+static int check_tenant(const struct remote *remote, const struct job_spec *spec,
+                        struct redrive_err *err)
+{
+    return remote_check_tenant(remote, spec->tenant.ptr, err);
 }
 
 /* Opens the store for jobs like this one. */
@@ -328,7 +376,8 @@ static int connect_for(struct cli *cli, struct session *session, struct job_spec
                        struct redrive_err *err)
 {
     const struct engine_options options = {0};
-    int rc = session_connect(session, &options, err);
+    int rc = session->remote ? check_tenant(session->remote, spec, err)
+                             : session_connect(session, &options, err);
     if (rc < 0)
         return rc;
     warn_if_undeclared(cli, session, spec->task);
@@ -448,4 +497,5 @@ const struct command cmd_enqueue = {
             {0},
         },
     .run = run_enqueue,
+    .over_http = true,
 };

@@ -10,9 +10,11 @@
 #include "base/err.h"
 #include "base/mem/arena.h"
 #include "cli/output/progress.h"
+#include "cli/remote/jobs.h"
 
-/* A batch also ends when its payloads are this large together. */
-#define BATCH_MAX_BYTES  (8u * 1024 * 1024)
+/* A batch also ends when its payloads are this large together: with one more of them, and what goes
+ * around each, it still fits in a request of 8 MiB. */
+#define BATCH_MAX_BYTES  (4u * 1024 * 1024)
 #define OUTPUT_MAX_BYTES (16u * 1024 * 1024)
 
 /* Longer than any payload, so that one that is too long is known as such. */
@@ -88,12 +90,13 @@ static void report_refused(struct feed *f, uint64_t number, const struct redrive
     cli_report(f->cli, &e);
 }
 
-static int print_answers(struct feed *f, const struct submit_op *op, struct redrive_err *err)
+static int print_answers(struct feed *f, const struct submit_answer *answers,
+                         struct redrive_err *err)
 {
     struct buf out;
     buf_init(&out, OUTPUT_MAX_BYTES);
-    for (size_t i = 0; i < op->n; i++) {
-        const struct submit_answer *a = &op->answers[i];
+    for (size_t i = 0; i < f->n; i++) {
+        const struct submit_answer *a = &answers[i];
         if (a->code < 0) {
             report_refused(f, f->numbers[i], a->err);
             continue;
@@ -107,20 +110,74 @@ static int print_answers(struct feed *f, const struct submit_op *op, struct redr
     return cli_print(f->cli, &out, err);
 }
 
-static int flush(struct feed *f, struct redrive_err *err)
+static int submit_to_store(struct feed *f, struct redrive_err *err)
 {
     struct submit_op op;
-    if (f->n == 0)
-        return 0;
-    if (f->arena.failed)
-        return err_nomem(err);
     int rc = submit_op_init(&op, f->session->engine, f->specs, f->n, err);
     if (rc < 0)
         return rc;
     rc = engine_apply_one(f->session->engine, &op.op, err);
     if (rc == 0)
-        rc = print_answers(f, &op, err);
+        rc = print_answers(f, op.answers, err);
     submit_op_release(&op);
+    return rc;
+}
+
+/* What is wrong with a job, and not with the server or the way to it. */
+static bool is_refusal(int rc)
+{
+    const int status = redrive_err_http_status(rc);
+    return rc < 0 && rc != REDRIVE_E_DENIED && status >= 400 && status < 500;
+}
+
+/* A server takes an array as a whole or not at all: when one is refused, each line is sent alone.
+ */
+static int submit_one_by_one(struct feed *f, struct submit_answer *answers,
+                             struct redrive_err *errors, struct redrive_err *err)
+{
+    for (size_t i = 0; i < f->n; i++) {
+        answers[i] = (struct submit_answer){.err = &errors[i]};
+        int rc =
+            remote_submit(f->session->remote, &f->specs[i], 1, &answers[i], &f->arena, &errors[i]);
+        if (rc < 0 && !is_refusal(rc)) {
+            if (err)
+                *err = errors[i];
+            return rc;
+        }
+        answers[i].code = rc;
+    }
+    return 0;
+}
+
+static int submit_to_server(struct feed *f, struct redrive_err *err)
+{
+    struct redrive_err why = {0};
+    struct submit_answer *answers = calloc(f->n, sizeof *answers);
+    struct redrive_err *errors = calloc(f->n, sizeof *errors);
+    int rc = answers && errors ? 0 : err_nomem(err);
+    if (rc == 0) {
+        rc = remote_submit(f->session->remote, f->specs, f->n, answers, &f->arena, &why);
+        if (is_refusal(rc))
+            rc = submit_one_by_one(f, answers, errors, err);
+        else if (rc < 0 && err)
+            *err = why;
+    }
+    if (rc == 0)
+        rc = print_answers(f, answers, err);
+    free(errors);
+    free(answers);
+    return rc;
+}
+
+static int flush(struct feed *f, struct redrive_err *err)
+{
+    if (f->n == 0)
+        return 0;
+    if (f->arena.failed)
+        return err_nomem(err);
+    int rc = f->session->remote ? submit_to_server(f, err) : submit_to_store(f, err);
+    if (rc < 0)
+        return rc;
     arena_release(&f->arena);
     arena_init(&f->arena);
     f->n = f->bytes = 0;
@@ -128,11 +185,27 @@ static int flush(struct feed *f, struct redrive_err *err)
     return rc;
 }
 
+/* What is no JSON cannot be part of a request: a line of that kind is refused here, in the words of
+ * the store. */
+static int check_line(struct feed *f, struct str text, struct redrive_err *ret)
+{
+    struct job_spec spec = *f->pattern;
+    const struct config *config = f->session->config;
+    spec.payload = text;
+    return submit_check(config, config_task(config, spec.task), ENGINE_PAYLOAD_MAX_BYTES, &spec,
+                        ret);
+}
+
 static int add(struct feed *f, struct redrive_err *err)
 {
     struct str text = str_trim(buf_str(&f->line));
+    struct redrive_err wrong = {0};
     if (text.len == 0)
         return 0;
+    if (f->session->remote && check_line(f, text, &wrong) < 0) {
+        report_refused(f, f->number, &wrong);
+        return 0;
+    }
     struct job_spec *spec = &f->specs[f->n];
     *spec = *f->pattern;
     spec->payload = arena_str(&f->arena, text);

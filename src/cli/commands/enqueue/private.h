@@ -20,7 +20,7 @@ int enqueue_print_answer(struct cli *cli, const struct submit_answer *answer,
 /* Waits until the job that was submitted as `spec` has ended, and prints the answer, its state and,
  * when it has completed, its result.
  * REDRIVE_E_STATE: not within the time; REDRIVE_E_JOB_FAILED or _CANCELLED: it ended so. */
-int enqueue_wait(struct cli *cli, struct store *store, const struct job_spec *spec,
+int enqueue_wait(struct cli *cli, struct session *session, const struct job_spec *spec,
                  struct submit_answer *answer, int64_t timeout_ms, struct redrive_err *err);
 
 /* Submits each line of `input` as a payload of a job like `pattern`, ENQUEUE_BATCH of them in one

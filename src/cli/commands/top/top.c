@@ -10,6 +10,7 @@
 #include "cli/commands/top/view.h"
 #include "cli/frame/cli.h"
 #include "cli/output/screen.h"
+#include "cli/remote/remote.h"
 #include "cli/shared/session.h"
 
 #define FRAME_MAX (1024u * 1024)
@@ -57,9 +58,12 @@ static int64_t look(struct top *top)
     int64_t began_ms = clock_monotonic_ms();
     bool count = began_ms >= top->parked_ms;
     top->problem = (struct redrive_err){0};
-    (void)top_look(top->look, top->session->store, str_of(top->options->tenant),
-                   &top->session->config->health, count, engine_now_ms(top->session->engine),
-                   &top->problem);
+    if (top->session->remote)
+        (void)top_look_at_server(top->look, top->session->remote, &top->problem);
+    else
+        (void)top_look(top->look, top->session->store, str_of(top->options->tenant),
+                       &top->session->config->health, count, engine_now_ms(top->session->engine),
+                       &top->problem);
     int64_t ended_ms = clock_monotonic_ms();
     int64_t rest_ms = (ended_ms - began_ms) * LOOK_SHARE;
     if (count)
@@ -72,9 +76,10 @@ static int64_t look(struct top *top)
 static void draw(const struct top *top, unsigned width, struct buf *out)
 {
     buf_reset(out);
-    top_draw(top->look, top->session->config->store_shown,
-             top->problem.message[0] ? top->problem.message : NULL, width, top->cli->out.color,
-             out);
+    const struct session *session = top->session;
+    top_draw(
+        top->look, session->remote ? remote_url(session->remote) : session->config->store_shown,
+        top->problem.message[0] ? top->problem.message : NULL, width, top->cli->out.color, out);
 }
 
 /* Rates are differences between two looks. Where nothing works there is nothing to wait for. */
@@ -148,10 +153,13 @@ static int run_top(struct cli *cli, struct session *session, struct redrive_err 
 {
     struct top top = {
         .cli = cli, .options = invocation_options(&cli->invocation), .session = session};
+    int rc = session->remote ? remote_check_tenant(session->remote, top.options->tenant, err) : 0;
+    if (rc < 0)
+        return rc;
     top.look = calloc(1, sizeof *top.look);
     if (!top.look)
         return err_nomem(err);
-    int rc = top.options->once || !cli->out.is_tty ? print_once(&top, err) : run_live(&top, err);
+    rc = top.options->once || !cli->out.is_tty ? print_once(&top, err) : run_live(&top, err);
     top_look_release(top.look);
     free(top.look);
     return rc;
@@ -175,4 +183,5 @@ const struct command cmd_top = {
         },
     .check = refuse_json,
     .run_on_store = run_top,
+    .over_http = true,
 };

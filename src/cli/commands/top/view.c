@@ -86,6 +86,16 @@ void pace_draw(const struct pace *p, unsigned seconds, struct buf *out)
 
 /* ---- Looking --------------------------------------------------------------------------------- */
 
+void top_count(struct top_look *look, double completed, double retried, double dead)
+{
+    pace_add(&look->completed, look->at_ms, completed);
+    pace_add(&look->retried, look->at_ms, retried);
+    pace_add(&look->dead_letters, look->at_ms, dead);
+    look->counts.completed = completed;
+    look->counts.retried = retried;
+    look->counts.dead = dead;
+}
+
 static int look_at_counters(struct top_look *look, struct store *store, struct str tenant,
                             struct redrive_err *err)
 {
@@ -104,14 +114,8 @@ static int look_at_counters(struct top_look *look, struct store *store, struct s
                  str_is(c->name, engine_event_counter(ENGINE_EVENT_FAILED)))
             dead += (double)c->value;
     }
-    if (rc == 0) {
-        pace_add(&look->completed, look->at_ms, completed);
-        pace_add(&look->retried, look->at_ms, retried);
-        pace_add(&look->dead_letters, look->at_ms, dead);
-        look->counts.completed = completed;
-        look->counts.retried = retried;
-        look->counts.dead = dead;
-    }
+    if (rc == 0)
+        top_count(look, completed, retried, dead);
     counter_page_release(&page);
     return rc;
 }
@@ -203,6 +207,8 @@ static void draw_rates(const struct top_look *look, unsigned width, bool color, 
 
 static bool is_paused(const struct top_look *look, const struct job_count *line)
 {
+    if (line->paused)
+        return true;
     for (size_t i = 0; i < look->pauses.n; i++)
         if (str_eq(look->pauses.rows[i].key, line->queue) &&
             str_eq(look->pauses.rows[i].tenant, line->tenant))
@@ -261,6 +267,8 @@ static void draw_queues(const struct top_look *look, unsigned width, bool color,
 
 static uint64_t parked_of(const struct count_page *parked, const struct breaker_info *b)
 {
+    if (b->parked > 0)
+        return b->parked;
     for (size_t i = 0; i < parked->n; i++)
         if (str_eq(parked->counts[i].gate, b->key) && str_eq(parked->counts[i].tenant, b->tenant))
             return parked->counts[i].jobs;

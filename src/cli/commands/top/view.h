@@ -49,6 +49,8 @@ void pace_draw(const struct pace *pace, unsigned seconds, struct buf *out);
 #define TOP_DEAD_LETTERS 8
 #define TOP_MINUTE_S     60
 
+struct remote;
+
 struct top_look {
     int64_t at_ms;
     struct count_page partitions;
@@ -72,7 +74,12 @@ struct top_look {
 int top_look(struct top_look *look, struct store *store, struct str tenant,
              const struct health_thresholds *thresholds, bool count_parked, int64_t now_ms,
              struct redrive_err *err);
+/* The same at a server, which counts parked jobs each time (top/server.c). */
+int top_look_at_server(struct top_look *look, struct remote *remote, struct redrive_err *err);
 void top_look_release(struct top_look *look);
+
+/* For looks: what the counters are at the time of the look. */
+void top_count(struct top_look *look, double completed, double retried, double dead);
 
 /* Draws it, `width` columns wide (0: no limit), one line after the other. `problem` is shown if it
  * is not NULL. */

@@ -1,0 +1,219 @@
+/* server_bulk.c - many dead letters of a server at once: redriven or removed. */
+#include "cli/jobs/change.h"
+
+#include <poll.h>
+
+#include "base/err.h"
+#include "base/json/writer.h"
+#include "base/time/clock.h"
+#include "cli/output/progress.h"
+
+/* Dead letters that are read in one request, to be redriven one by one at a rate. */
+#define PAGE_JOBS 100
+
+/* ---- One request for all --------------------------------------------------------------------- */
+
+static void put_words(struct json_writer *w, const char *key, const struct option_strings *words)
+{
+    if (words->n == 0)
+        return;
+    json_open_array(w, key);
+    for (size_t i = 0; i < words->n; i++)
+        json_put_cstr(w, words->items[i]);
+    json_end_array(w);
+}
+
+static void put_text(struct json_writer *w, const char *key, const char *value)
+{
+    if (value)
+        json_field_cstr(w, key, value);
+}
+
+static void put_filter(struct json_writer *w, const struct job_select *select)
+{
+    json_open_object(w, "filter");
+    put_words(w, "class", &select->classes);
+    put_words(w, "reason", &select->reasons);
+    put_text(w, "task", select->task);
+    put_text(w, "queue", select->queue);
+    put_text(w, "user", select->user);
+    put_text(w, "type", select->type);
+    put_text(w, "text", select->text);
+    put_text(w, "group", select->group);
+    put_text(w, "older_than", select->older_than);
+    put_text(w, "newer_than", select->newer_than);
+    json_end_object(w);
+}
+
+static void put_retry(const struct job_select *select, bool dry_run, struct buf *out)
+{
+    struct job_select others = *select;
+    struct json_writer w;
+    others.tenant = NULL;
+    json_writer_init(&w, out);
+    json_begin_object(&w);
+    if (job_select_is_empty(&others))
+        json_field_bool(&w, "all", true);
+    else
+        put_filter(&w, &others);
+    json_field_bool(&w, "dry_run", dry_run);
+    json_end_object(&w);
+}
+
+struct bulk_counts {
+    uint64_t matched;
+    uint64_t changed;
+    uint64_t refused;
+};
+
+static int take_counts(struct str text, bool dry_run, struct bulk_run *run, struct redrive_err *err)
+{
+    static const struct unpack COUNTS[] = {
+        {"matched", UNPACK_U64, offsetof(struct bulk_counts, matched)},
+        {"redriven", UNPACK_U64, offsetof(struct bulk_counts, changed)},
+        {"removed", UNPACK_U64, offsetof(struct bulk_counts, changed)},
+        {"refused", UNPACK_U64, offsetof(struct bulk_counts, refused)},
+        {0},
+    };
+    struct bulk_counts counts = {0};
+    struct arena arena = {0};
+    int rc = unpack_object(text, COUNTS, &arena, &counts, err);
+    arena_release(&arena);
+    run->matched = counts.matched;
+    run->refused = counts.refused;
+    run->changed = dry_run ? counts.matched - counts.refused : counts.changed;
+    return rc;
+}
+
+static int ask(struct remote *remote, const struct job_select *select, enum job_verb verb,
+               bool dry_run, struct bulk_run *run, struct redrive_err *err)
+{
+    struct http_answer answer;
+    struct buf path, body;
+    int rc;
+    http_answer_init(&answer);
+    buf_init(&path, REMOTE_PATH_MAX);
+    buf_init(&body, REMOTE_PATH_MAX);
+    if (verb == JOB_RETRY) {
+        buf_puts(&path, "/retry/dead-letters/retry");
+        put_retry(select, dry_run, &body);
+        rc = buf_failed(&body) ? err_full(err, buf_failed(&body), "the filter is too long")
+                               : remote_call(remote, "POST", &path, buf_str(&body), &answer, err);
+    } else {
+        buf_puts(&path, "/retry/dead-letters");
+        job_select_query(select, 0, &path);
+        remote_query(&path, "dry_run", dry_run ? "true" : "false");
+        rc = remote_call(remote, "DELETE", &path, (struct str){0}, &answer, err);
+    }
+    if (rc == 0)
+        rc = take_counts(buf_str(&answer.body), dry_run, run, err);
+    buf_release(&body);
+    buf_release(&path);
+    http_answer_release(&answer);
+    return rc;
+}
+
+/* ---- One by one, at a rate ------------------------------------------------------------------- */
+
+struct paced {
+    struct remote *remote;
+    struct bulk_run *run;
+    struct bulk_pace pace;
+    struct progress progress;
+    int64_t began_ms; /* what dies later was not meant */
+};
+
+/* False: it was interrupted. */
+static bool wait_for_turn(struct paced *p)
+{
+    int64_t pause_ms;
+    while (!interrupt_asked() && bulk_pace_due(&p->pace, clock_monotonic_ms(), &pause_ms) == 0) {
+        (void)poll(NULL, 0, pause_ms < 50 ? (int)pause_ms : 50);
+        progress_update(&p->progress, p->run->changed + p->run->refused);
+    }
+    return !interrupt_asked();
+}
+
+/* One that is no dead letter any more was redriven or removed by another client. */
+static int redrive_one(struct paced *p, const struct job *job, struct redrive_err *err)
+{
+    enum redrive_state state;
+    struct redrive_err why = {0};
+    int rc = remote_job_change(p->remote, "POST", "/retry/dead-letters/by-id/", job->spec.id,
+                               "/retry", (struct str){0}, &state, &why);
+    if (rc == 0)
+        p->run->changed++;
+    else if (rc == REDRIVE_E_EXISTS)
+        p->run->refused++;
+    else if (rc != REDRIVE_E_STATE && rc != REDRIVE_E_NOT_FOUND) {
+        if (err)
+            *err = why;
+        return rc;
+    }
+    bulk_pace_took(&p->pace, 1, clock_monotonic_ms());
+    return 0;
+}
+
+static int redrive_page(struct paced *p, const struct job_page *page, struct redrive_err *err)
+{
+    int rc = 0;
+    for (size_t i = 0; i < page->n && rc == 0; i++)
+        if (page->jobs[i].status.finished_ms <= p->began_ms && wait_for_turn(p))
+            rc = redrive_one(p, &page->jobs[i], err);
+    return rc;
+}
+
+/* Oldest first, as the store does it. A job that dies again lies before the cursor by then. */
+static int redrive_pages(struct paced *p, const struct buf *query, struct redrive_err *err)
+{
+    char cursor[JOB_CURSOR_MAX] = "";
+    int rc = 0;
+    do {
+        struct job_page page = {0};
+        struct str next = {0};
+        rc = remote_jobs(p->remote, query, PAGE_JOBS, *cursor ? cursor : NULL, &page, &next, err);
+        if (!str_copy(cursor, sizeof cursor, next))
+            rc = err_set(err, REDRIVE_E_PARSE, "the cursor of the server is too long");
+        if (rc == 0)
+            rc = redrive_page(p, &page, err);
+        job_page_release(&page);
+    } while (rc == 0 && *cursor && !interrupt_asked());
+    return rc;
+}
+
+static int redrive_at_rate(struct cli *cli, struct session *session,
+                           const struct job_select *select, struct bulk_run *run,
+                           struct redrive_err *err)
+{
+    struct paced p = {.remote = session->remote, .run = run, .began_ms = session_now_ms(session)};
+    struct interrupt interrupt;
+    struct buf query;
+    buf_init(&query, REMOTE_PATH_MAX);
+    buf_puts(&query, "/jobs");
+    job_select_query(select, 1u << REDRIVE_STATE_DEAD_LETTER, &query);
+    remote_query(&query, "order", "oldest");
+    run->changed = run->refused = 0;
+    bulk_pace_init(&p.pace, &run->rate, clock_monotonic_ms());
+    progress_init(&p.progress, &cli->err, run->label, run->matched, NULL);
+    interrupt_catch(&interrupt);
+    int rc = redrive_pages(&p, &query, err);
+    run->interrupted = interrupt_asked() && run->changed + run->refused < run->matched;
+    interrupt_release(&interrupt);
+    progress_clear(&p.progress);
+    buf_release(&query);
+    return rc;
+}
+
+/* ---- Both ------------------------------------------------------------------------------------ */
+
+int bulk_run_at_server(struct cli *cli, struct session *session, const struct job_select *select,
+                       enum job_verb verb, struct bulk_run *run, struct redrive_err *err)
+{
+    const bool is_paced = run->rate.count > 0;
+    int rc = remote_check_tenant(session->remote, select->tenant, err);
+    if (rc == 0)
+        rc = ask(session->remote, select, verb, run->dry_run || is_paced, run, err);
+    if (rc < 0 || run->dry_run || !is_paced || run->matched == 0)
+        return rc;
+    return redrive_at_rate(cli, session, select, run, err);
+}

@@ -1,0 +1,149 @@
+/* cron.c - the cron entries of a server, read back into what the engine gives. */
+#include "cli/remote/cron.h"
+
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "base/json/writer.h"
+
+/* Above the limit of an entry. */
+#define DEFINITION_MAX (1024u * 1024)
+
+struct written_entry {
+    struct str name;
+    struct str task;
+    struct str schedule;
+    struct str timezone;
+    struct str overlap;
+    struct str payload; /* JSON */
+    struct str source;
+    int64_t last_ms;
+    int64_t next_ms;
+};
+
+#define ENTRY(m) offsetof(struct written_entry, m)
+static const struct unpack ENTRIES[] = {
+    {"name", UNPACK_STR, ENTRY(name)},          {"task", UNPACK_STR, ENTRY(task)},
+    {"schedule", UNPACK_STR, ENTRY(schedule)},  {"timezone", UNPACK_STR, ENTRY(timezone)},
+    {"overlap", UNPACK_STR, ENTRY(overlap)},    {"payload", UNPACK_JSON, ENTRY(payload)},
+    {"source", UNPACK_STR, ENTRY(source)},      {"last_tick", UNPACK_TIME, ENTRY(last_ms)},
+    {"next_tick", UNPACK_TIME, ENTRY(next_ms)}, {0},
+};
+
+/* The entry in the form of the configuration, whose reader finds the time zone. */
+static void put_definition(const struct written_entry *e, struct buf *out)
+{
+    struct json_writer w;
+    json_writer_init(&w, out);
+    json_begin_object(&w);
+    json_field_string(&w, "task", e->task);
+    json_field_string(&w, "schedule", e->schedule);
+    json_field_string(&w, "timezone", e->timezone);
+    json_field_string(&w, "overlap", e->overlap);
+    json_key(&w, "payload");
+    json_put_raw(&w, e->payload.len > 0 ? e->payload : STR("null"));
+    json_end_object(&w);
+}
+
+static int restore_entry(const struct written_entry *e, struct cron_page *page,
+                         struct redrive_err *err)
+{
+    struct parsed_cron *box = NULL;
+    struct buf definition;
+    buf_init(&definition, DEFINITION_MAX);
+    put_definition(e, &definition);
+    int rc = cron_parse_json(NULL, false, e->name, buf_str(&definition), &box, NULL, err);
+    buf_release(&definition);
+    if (rc < 0)
+        return rc;
+    page->boxes[page->n_boxes++] = box;
+    page->items[page->n++] = (struct cron_item){
+        .entry = parsed_cron_get(box),
+        .is_stored = str_is(e->source, "stored"),
+        .last_ms = e->last_ms,
+        .next_ms = e->next_ms,
+    };
+    return 0;
+}
+
+static int restore_entries(const struct written_entry *entries, size_t n, struct cron_page *ret,
+                           struct redrive_err *err)
+{
+    *ret = (struct cron_page){
+        .items = calloc(n + 1, sizeof *ret->items),
+        .boxes = calloc(n + 1, sizeof(struct parsed_cron *)),
+    };
+    if (!ret->items || !ret->boxes) {
+        cron_page_release(ret);
+        return err_nomem(err);
+    }
+    int rc = 0;
+    for (size_t i = 0; i < n && rc == 0; i++)
+        rc = restore_entry(&entries[i], ret, err);
+    if (rc < 0)
+        cron_page_release(ret);
+    return rc;
+}
+
+int remote_cron(struct remote *remote, struct cron_page *ret, struct redrive_err *err)
+{
+    struct unpack_list list = {0};
+    struct arena arena = {0};
+    int rc = remote_get_list(remote, "/cron", ENTRIES, sizeof(struct written_entry), NULL, &arena,
+                             &list, err);
+    if (rc == 0)
+        rc = restore_entries(list.rows, list.n, ret, err);
+    arena_release(&arena);
+    return rc;
+}
+
+int remote_cron_put(struct remote *remote, const char *name, struct str definition,
+                    struct cron_page *ret, bool *ret_created, struct redrive_err *err)
+{
+    struct written_entry written = {0};
+    struct http_answer answer;
+    struct arena arena = {0};
+    struct buf path;
+    http_answer_init(&answer);
+    buf_init(&path, REMOTE_PATH_MAX);
+    remote_path(&path, "/cron/", str_of(name), "");
+    int rc = remote_call(remote, "PUT", &path, definition, &answer, err);
+    if (rc == 0)
+        rc = unpack_object(buf_str(&answer.body), ENTRIES, &arena, &written, err);
+    if (rc == 0)
+        rc = restore_entries(&written, 1, ret, err);
+    *ret_created = answer.status == 201;
+    buf_release(&path);
+    arena_release(&arena);
+    http_answer_release(&answer);
+    return rc;
+}
+
+int remote_cron_run(struct remote *remote, const char *name, char ret_id[CRON_ID_MAX],
+                    enum redrive_state *ret_state, struct redrive_err *err)
+{
+    struct job_made {
+        struct str id;
+        int state;
+    } made = {0};
+    static const struct unpack MADE[] = {
+        {"id", UNPACK_STR, offsetof(struct job_made, id)},
+        {"state", UNPACK_WORD, offsetof(struct job_made, state), .words = VOCABULARY_STATE},
+        {0},
+    };
+    struct http_answer answer;
+    struct arena arena = {0};
+    struct buf path;
+    http_answer_init(&answer);
+    buf_init(&path, REMOTE_PATH_MAX);
+    remote_path(&path, "/cron/", str_of(name), "/run");
+    int rc = remote_call(remote, "POST", &path, (struct str){0}, &answer, err);
+    if (rc == 0)
+        rc = unpack_object(buf_str(&answer.body), MADE, &arena, &made, err);
+    (void)str_copy(ret_id, CRON_ID_MAX, made.id);
+    *ret_state = (enum redrive_state)made.state;
+    buf_release(&path);
+    arena_release(&arena);
+    http_answer_release(&answer);
+    return rc;
+}

@@ -1,0 +1,391 @@
+/* figures.c - queues, breakers, workers and statistics of a server, read back into structs. */
+#include "cli/remote/figures.h"
+
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "cli/remote/jobs.h"
+#include "core/classify/fingerprint.h"
+
+/* ---- Queues ---------------------------------------------------------------------------------- */
+
+/* Rows for each state, of an array that begins at `base`. */
+#define STATE_ROW(name, text) {text, UNPACK_U64, REDRIVE_STATE_##name * sizeof(uint64_t)},
+static const struct unpack SIZES[] = {REDRIVE_STATE_MAP(STATE_ROW){0}};
+
+#define COUNT(m)                    offsetof(struct job_count, m)
+#define QUEUE_STATE_ROW(name, text) {text, UNPACK_U64, COUNT(by_state[REDRIVE_STATE_##name])},
+static const struct unpack QUEUE[] = {
+    {"queue", UNPACK_STR, COUNT(queue)},
+    {"tenant", UNPACK_STR, COUNT(tenant)},
+    {"paused", UNPACK_BOOL, COUNT(paused)},
+    {"oldest_ready", UNPACK_TIME, COUNT(oldest_ready_ms)},
+    {"next_due", UNPACK_TIME, COUNT(next_due_ms)},
+    REDRIVE_STATE_MAP(QUEUE_STATE_ROW){0},
+};
+
+int remote_queues(struct remote *remote, struct count_page *ret, struct redrive_err *err)
+{
+    struct unpack_list list = {0};
+    count_page_release(ret);
+    int rc = remote_get_list(remote, "/queues", QUEUE, sizeof *ret->counts, NULL, &ret->arena,
+                             &list, err);
+    ret->counts = list.rows;
+    ret->n = rc < 0 ? 0 : list.n;
+    return rc;
+}
+
+/* ---- Breakers -------------------------------------------------------------------------------- */
+
+#define CONFIG(m) offsetof(struct redrive_breaker_config, m)
+static const struct unpack THRESHOLDS[] = {
+    {"failure_threshold", UNPACK_U32, CONFIG(failure_threshold)},
+    {"failure_rate", UNPACK_DOUBLE, CONFIG(failure_rate)},
+    {"min_calls", UNPACK_U32, CONFIG(min_calls)},
+    {"window", UNPACK_SPAN, CONFIG(window_ms)},
+    {"window_calls", UNPACK_U32, CONFIG(window_calls)},
+    {"slow_call", UNPACK_SPAN, CONFIG(slow_call_ms)},
+    {"slow_rate", UNPACK_DOUBLE, CONFIG(slow_rate)},
+    {"recovery_timeout", UNPACK_SPAN, CONFIG(recovery_timeout_ms)},
+    {"half_open_max", UNPACK_U32, CONFIG(half_open_max)},
+    {"success_threshold", UNPACK_U32, CONFIG(success_threshold)},
+    {"half_open_rate", UNPACK_DOUBLE, CONFIG(half_open_rate)},
+    {"probe_lease", UNPACK_SPAN, CONFIG(probe_lease_ms)},
+    {"on_open", UNPACK_WORD, CONFIG(on_open), .words = VOCABULARY_ON_OPEN},
+    {0},
+};
+
+#define BREAKER(m) offsetof(struct breaker_info, m)
+static const struct unpack BREAKERS[] = {
+    {"key", UNPACK_STR, BREAKER(key)},
+    {"tenant", UNPACK_STR, BREAKER(tenant)},
+    {"state", UNPACK_WORD, BREAKER(status.state), .words = VOCABULARY_BREAKER_STATE},
+    {"failure_count", UNPACK_U32, BREAKER(status.failure_count)},
+    {"success_count", UNPACK_U32, BREAKER(status.success_count)},
+    {"failure_rate", UNPACK_DOUBLE, BREAKER(status.rate)},
+    {"slow_rate", UNPACK_DOUBLE, BREAKER(status.slow_rate)},
+    {"opened_at", UNPACK_TIME, BREAKER(status.opened_at_ms)},
+    {"next_probe_at", UNPACK_TIME, BREAKER(status.next_probe_ms)},
+    {"parked", UNPACK_U64, BREAKER(parked)},
+    {"idle", UNPACK_BOOL, BREAKER(is_idle)},
+    {"release_rate", UNPACK_DOUBLE, BREAKER(release_rate)},
+    {"thresholds", UNPACK_OBJECT, BREAKER(status.config), .object = THRESHOLDS},
+    {0},
+};
+
+int remote_breakers(struct remote *remote, struct breaker_page *ret, struct redrive_err *err)
+{
+    /* A share that is not known is null. */
+    static const struct breaker_info BLANK = {.status = {.rate = -1, .slow_rate = -1}};
+    struct unpack_list list = {0};
+    breaker_page_release(ret);
+    int rc = remote_get_list(remote, "/retry/circuit-breakers", BREAKERS, sizeof BLANK, &BLANK,
+                             &ret->arena, &list, err);
+    ret->breakers = list.rows;
+    ret->n = rc < 0 ? 0 : list.n;
+    return rc;
+}
+
+/* ---- Health ---------------------------------------------------------------------------------- */
+
+struct written_health {
+    struct redrive_health health;
+    struct str status;
+    uint64_t workers;
+};
+
+#define HEALTH(m) offsetof(struct written_health, m)
+static const struct unpack HEALTH_ROWS[] = {
+    {"status", UNPACK_STR, HEALTH(status)},
+    {"health_score", UNPACK_DOUBLE, HEALTH(health.health_score)},
+    {"success_rate", UNPACK_DOUBLE, HEALTH(health.success_rate)},
+    {"error_rate", UNPACK_DOUBLE, HEALTH(health.error_rate)},
+    {"latency_factor", UNPACK_DOUBLE, HEALTH(health.latency_factor)},
+    {"breakers", UNPACK_U32, HEALTH(health.breakers)},
+    {"breakers_open", UNPACK_U32, HEALTH(health.breakers_open)},
+    {"workers", UNPACK_U64, HEALTH(workers)},
+    {0},
+};
+
+int remote_health(struct remote *remote, struct arena *arena, struct redrive_health *ret,
+                  size_t *ret_workers, struct redrive_err *err)
+{
+    struct written_health written = {0};
+    int rc = remote_get_object(remote, "/health", HEALTH_ROWS, arena, &written, err);
+    *ret = written.health;
+    ret->status = written.status.ptr ? written.status.ptr : "";
+    *ret_workers = (size_t)written.workers;
+    return rc;
+}
+
+/* ---- Statistics ------------------------------------------------------------------------------ */
+
+#define WORKER(m) offsetof(struct worker_info, m)
+static const struct unpack WORKERS[] = {
+    {"name", UNPACK_STR, WORKER(name)},
+    {"tenant", UNPACK_STR, WORKER(tenant)},
+    {"host", UNPACK_STR, WORKER(host)},
+    {"pid", UNPACK_INT, WORKER(pid)},
+    {"started_at", UNPACK_TIME, WORKER(started_ms)},
+    {"seen_at", UNPACK_TIME, WORKER(seen_ms)},
+    {"running", UNPACK_U32, WORKER(running)},
+    {"slots", UNPACK_U32, WORKER(slots)},
+    {"runs", UNPACK_U64, WORKER(runs)},
+    {"failed", UNPACK_U64, WORKER(failed)},
+    {"tasks_per_second", UNPACK_DOUBLE, WORKER(tasks_per_second)},
+    {"p50", UNPACK_MS, WORKER(p50_ms)},
+    {"p90", UNPACK_MS, WORKER(p90_ms)},
+    {"p99", UNPACK_MS, WORKER(p99_ms)},
+    {0},
+};
+
+/* An age, or -1; the stats have the time since when. */
+static const struct unpack FIGURES_OF_QUEUE[] = {
+    {"queue", UNPACK_STR, COUNT(queue)},
+    {"tenant", UNPACK_STR, COUNT(tenant)},
+    {"paused", UNPACK_BOOL, COUNT(paused)},
+    {"sizes", UNPACK_OBJECT, COUNT(by_state), .object = SIZES},
+    {"oldest_ready_age", UNPACK_SPAN, COUNT(oldest_ready_ms)},
+    {"next_ready_time", UNPACK_TIME, COUNT(next_due_ms)},
+    {0},
+};
+
+#define EVENT_ROW(name, text, counter) \
+    {counter, UNPACK_U64, ENGINE_EVENT_##name * sizeof(uint64_t)},
+static const struct unpack COUNTS[] = {ENGINE_EVENT_MAP(EVENT_ROW){0}};
+
+#define BREAKER_STATE_ROW(name, text) \
+    {text, UNPACK_U32, offsetof(struct stats, breakers_by_state[REDRIVE_BREAKER_##name])},
+static const struct unpack BREAKER_COUNTS[] = {
+    {"total", UNPACK_U64, offsetof(struct stats, breakers.n)},
+    REDRIVE_BREAKER_STATE_MAP(BREAKER_STATE_ROW){0},
+};
+_Static_assert(sizeof(size_t) == sizeof(uint64_t), "the number of breakers is read as 64 bits");
+
+#define STATS(m) offsetof(struct stats, m)
+static const struct unpack RUN_TIME[] = {
+    {"p50", UNPACK_MS, STATS(run_time.p50_ms)},
+    {"p90", UNPACK_MS, STATS(run_time.p90_ms)},
+    {"p99", UNPACK_MS, STATS(run_time.p99_ms)},
+    {0},
+};
+
+/* The document, and what has to be made of some of its members. */
+struct written_stats {
+    struct stats stats; /* first: tables of its parts count from here */
+    struct written_health health;
+    struct str counters; /* JSON, like those below */
+    struct str by_task;
+    struct str queues;
+    struct str workers;
+};
+
+static const struct unpack STATS_ROWS[] = {
+    {"at", UNPACK_TIME, STATS(at_ms)},
+    {"tenant", UNPACK_STR, STATS(tenant)},
+    {"counters", UNPACK_JSON, offsetof(struct written_stats, counters)},
+    {"by_task", UNPACK_JSON, offsetof(struct written_stats, by_task)},
+    {"average_retries", UNPACK_DOUBLE, STATS(average_retries)},
+    {"oldest_ready_age", UNPACK_SPAN, STATS(oldest_ready_ms)},
+    {"next_ready_time", UNPACK_TIME, STATS(next_ready_ms)},
+    {"queues", UNPACK_JSON, offsetof(struct written_stats, queues)},
+    {"breakers", UNPACK_OBJECT, 0, .object = BREAKER_COUNTS},
+    {"tasks_per_second", UNPACK_DOUBLE, STATS(tasks_per_second)},
+    {"run_time", UNPACK_OBJECT, 0, .object = RUN_TIME},
+    {"health", UNPACK_OBJECT, offsetof(struct written_stats, health), .object = HEALTH_ROWS},
+    {"workers", UNPACK_JSON, offsetof(struct written_stats, workers)},
+    {0},
+};
+
+static int read_array(struct str json, const struct unpack *table, size_t size, const void *blank,
+                      struct arena *arena, struct unpack_list *ret, struct redrive_err *err)
+{
+    const struct json_limits limits = {.max_bytes = UINT32_MAX};
+    struct json_reader r;
+    json_reader_init(&r, json, &limits);
+    int rc = unpack_array(&r, table, size, blank, arena, ret);
+    if (rc < 0 && unpack_error(&r, err) == 0)
+        rc = err_nomem(err);
+    json_reader_release(&r);
+    return rc;
+}
+
+/* {"mail":{"jobs_received":…}}: a row for each key. */
+static int read_rows(struct json_reader *r, struct arena *arena, struct stats_rows *ret)
+{
+    struct json_string key;
+    struct buf name;
+    int rc = json_enter_object(r);
+    buf_init(&name, JSON_MAX_BYTES);
+    while (rc == 0 && (rc = json_next_key(r, &key)) > 0) {
+        struct stats_row *rows = page_grow(arena, ret->rows, ret->n, sizeof *rows);
+        if (!rows) {
+            rc = REDRIVE_E_NOMEM;
+            break;
+        }
+        ret->rows = rows;
+        buf_reset(&name);
+        (void)json_unescape(key, &name);
+        rows[ret->n] = (struct stats_row){.name = arena_str(arena, buf_str(&name))};
+        rc = unpack_members(r, COUNTS, arena, rows[ret->n++].counts);
+    }
+    buf_release(&name);
+    return rc;
+}
+
+static int read_tasks(struct str json, struct stats *s, struct redrive_err *err)
+{
+    const struct json_limits limits = {.max_bytes = UINT32_MAX};
+    struct json_reader r;
+    json_reader_init(&r, json, &limits);
+    int rc = read_rows(&r, &s->arena, &s->by[STATS_TASK]);
+    if (rc < 0 && unpack_error(&r, err) == 0)
+        rc = err_nomem(err);
+    json_reader_release(&r);
+    return rc;
+}
+
+static int64_t since(int64_t age_ms, int64_t now_ms)
+{
+    return age_ms < 0 ? 0 : now_ms - age_ms;
+}
+
+static int restore_stats(struct written_stats *w, struct stats *s, struct redrive_err *err)
+{
+    static const struct unpack UNCLASSIFIED[] = {{"unclassified", UNPACK_U64, STATS(unclassified)},
+                                                 {0}};
+    static const struct job_count NO_AGE = {.oldest_ready_ms = -1};
+    struct unpack_list queues = {0}, workers = {0};
+    int rc = unpack_object(w->counters, COUNTS, &s->arena, s->counts, err);
+    if (rc == 0)
+        rc = unpack_object(w->counters, UNCLASSIFIED, &s->arena, s, err);
+    if (rc == 0)
+        rc = read_tasks(w->by_task, s, err);
+    if (rc == 0)
+        rc = read_array(w->queues, FIGURES_OF_QUEUE, sizeof NO_AGE, &NO_AGE, &s->arena, &queues,
+                        err);
+    if (rc == 0)
+        rc = read_array(w->workers, WORKERS, sizeof(struct worker_info), NULL, &s->arena, &workers,
+                        err);
+    if (rc < 0)
+        return rc;
+    s->queues.counts = queues.rows;
+    s->queues.n = queues.n;
+    for (size_t i = 0; i < queues.n; i++)
+        s->queues.counts[i].oldest_ready_ms = since(s->queues.counts[i].oldest_ready_ms, s->at_ms);
+    s->oldest_ready_ms = since(s->oldest_ready_ms, s->at_ms);
+    s->workers.workers = workers.rows;
+    s->workers.n = workers.n;
+    s->health = w->health.health;
+    s->health.status = w->health.status.ptr ? w->health.status.ptr : "";
+    return 0;
+}
+
+int remote_stats(struct remote *remote, struct http_answer *json, struct stats *ret,
+                 struct redrive_err *err)
+{
+    struct written_stats written = {.stats = {.oldest_ready_ms = -1}};
+    stats_release(ret);
+    int rc = remote_get(remote, "/stats", json, err);
+    if (rc == 0)
+        rc = unpack_object(buf_str(&json->body), STATS_ROWS, &written.stats.arena, &written, err);
+    *ret = written.stats;
+    return rc < 0 ? rc : restore_stats(&written, ret, err);
+}
+
+/* ---- Dead letters ---------------------------------------------------------------------------- */
+
+struct written_group {
+    struct group_count group;
+    struct str fingerprint;
+};
+
+#define GROUP(m) offsetof(struct written_group, m)
+static const struct unpack GROUPS[] = {
+    {"fingerprint", UNPACK_STR, GROUP(fingerprint)},
+    {"count", UNPACK_U64, GROUP(group.count)},
+    {"first_seen", UNPACK_TIME, GROUP(group.first_ms)},
+    {"last_seen", UNPACK_TIME, GROUP(group.last_ms)},
+    {"task", UNPACK_STR, GROUP(group.example.spec.task)},
+    {"example_id", UNPACK_STR, GROUP(group.example.spec.id)},
+    {"example", UNPACK_OBJECT, GROUP(group.example.status.error), .object = UNPACK_JOB_ERROR},
+    {0},
+};
+
+int remote_groups(struct remote *remote, const struct buf *path, struct group_page *ret,
+                  struct redrive_err *err)
+{
+    struct unpack_list list = {0};
+    int rc = remote_get_list(remote, buf_cstr(path), GROUPS, sizeof(struct written_group), NULL,
+                             &ret->arena, &list, err);
+    if (rc < 0)
+        return rc;
+    struct group_count *groups = arena_array(&ret->arena, list.n, sizeof *groups);
+    if (!groups)
+        return err_nomem(err);
+    for (size_t i = 0; i < list.n; i++) {
+        struct written_group *written = (struct written_group *)list.rows + i;
+        (void)fingerprint_parse(written->fingerprint, &written->group.fingerprint);
+        groups[i] = written->group;
+    }
+    ret->groups = groups;
+    ret->n = list.n;
+    return 0;
+}
+
+/* {"network":12,"validation":3} */
+static int read_counts(struct json_reader *r, struct name_counts *ret)
+{
+    struct json_string key;
+    struct buf name;
+    int64_t n = 0;
+    int rc = json_enter_object(r);
+    buf_init(&name, JSON_MAX_BYTES);
+    while (rc == 0 && (rc = json_next_key(r, &key)) > 0) {
+        buf_reset(&name);
+        (void)json_unescape(key, &name);
+        rc = json_read_int(r, &n);
+        if (rc == 0)
+            name_counts_add(ret, buf_str(&name), n > 0 ? (uint64_t)n : 0);
+    }
+    buf_release(&name);
+    return rc == 0 && ret->failed ? REDRIVE_E_NOMEM : rc;
+}
+
+static int read_dead_counts(struct json_reader *r, struct dead_counts *ret)
+{
+    struct json_string key;
+    int64_t total = 0;
+    int rc = json_enter_object(r);
+    while (rc == 0 && (rc = json_next_key(r, &key)) > 0) {
+        size_t by = 0;
+        while (by < DEAD_BY_COUNT && !json_string_is(key, dead_counts_key((enum dead_by)by)))
+            by++;
+        if (by < DEAD_BY_COUNT)
+            rc = read_counts(r, &ret->by[by]);
+        else if (json_string_is(key, "total_jobs"))
+            rc = json_read_int(r, &total);
+        else
+            rc = json_skip(r, NULL);
+    }
+    ret->total = total > 0 ? (uint64_t)total : 0;
+    return rc;
+}
+
+int remote_dead_counts(struct remote *remote, const struct buf *path, struct dead_counts *ret,
+                       struct redrive_err *err)
+{
+    struct http_answer answer;
+    struct json_reader r;
+    http_answer_init(&answer);
+    int rc = remote_call(remote, "GET", path, (struct str){0}, &answer, err);
+    if (rc == 0) {
+        json_reader_init(&r, buf_str(&answer.body), NULL);
+        rc = read_dead_counts(&r, ret);
+        if (rc < 0 && unpack_error(&r, err) == 0)
+            rc = err_nomem(err);
+        json_reader_release(&r);
+    }
+    http_answer_release(&answer);
+    return rc;
+}

@@ -1,0 +1,404 @@
+/* jobs.c - jobs of a server, read back into what the stores give. */
+#include "cli/remote/jobs.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/err.h"
+#include "base/json/writer.h"
+#include "core/classify/fingerprint.h"
+#include "store/job_json.h"
+
+/* ---- How a job is written (store/job_json.c, server/rest/body/views.c) ------------------------
+ */
+
+/* A job, and what has to be made of some of its members. */
+struct written_job {
+    struct job job;
+    struct str reason;
+    struct str unique;
+    struct str group;
+    int64_t payload_bytes; /* -1: not told */
+    int64_t result_bytes;
+    bool is_paused;
+    struct str history; /* JSON */
+    struct str held_by; /* JSON */
+};
+
+#define ERROR(m) offsetof(struct job_error, m)
+const struct unpack UNPACK_JOB_ERROR[] = {
+    {"class", UNPACK_WORD, ERROR(class_), .words = VOCABULARY_CLASS},
+    {"type", UNPACK_STR, ERROR(type)},
+    {"message", UNPACK_STR, ERROR(message)},
+    {"stacktrace", UNPACK_STR, ERROR(stacktrace)},
+    {"code", UNPACK_I32, ERROR(code)},
+    {0},
+};
+
+#define SPEC(m)   offsetof(struct written_job, job.spec.m)
+#define STATUS(m) offsetof(struct written_job, job.status.m)
+#define OTHER(m)  offsetof(struct written_job, m)
+static const struct unpack JOB[] = {
+    {"id", UNPACK_STR, SPEC(id)},
+    {"task", UNPACK_STR, SPEC(task)},
+    {"queue", UNPACK_STR, SPEC(queue)},
+    {"tenant", UNPACK_STR, SPEC(tenant)},
+    {"payload", UNPACK_JSON, SPEC(payload)},
+    {"priority", UNPACK_I32, SPEC(priority)},
+    {"user", UNPACK_STR, SPEC(user)},
+    {"project", UNPACK_STR, SPEC(project)},
+    {"service", UNPACK_STR, SPEC(service)},
+    {"unique_key", UNPACK_STR, SPEC(unique_key)},
+    {"unique", UNPACK_STR, OTHER(unique)},
+    {"retry", UNPACK_JSON, SPEC(policy)},
+    {"deadline", UNPACK_TIME, SPEC(deadline_ms)},
+    {"state", UNPACK_WORD, STATUS(state), .words = VOCABULARY_STATE},
+    {"reason", UNPACK_STR, OTHER(reason)},
+    {"attempts", UNPACK_U32, STATUS(attempts)},
+    {"max_attempts", UNPACK_I32, SPEC(max_attempts)},
+    {"deferrals", UNPACK_U32, STATUS(deferrals)},
+    {"epoch", UNPACK_U32, STATUS(epoch)},
+    {"process_after", UNPACK_TIME, STATUS(process_after_ms)},
+    {"created_at", UNPACK_TIME, STATUS(created_ms)},
+    {"updated_at", UNPACK_TIME, STATUS(updated_ms)},
+    {"started_at", UNPACK_TIME, STATUS(started_ms)},
+    {"finished_at", UNPACK_TIME, STATUS(finished_ms)},
+    {"worker", UNPACK_STR, STATUS(worker)},
+    {"last_error", UNPACK_OBJECT, STATUS(error), .object = UNPACK_JOB_ERROR},
+    {"result", UNPACK_JSON, STATUS(result)},
+    {"damaged", UNPACK_BOOL, OTHER(job.is_damaged)},
+    {"group", UNPACK_STR, OTHER(group)},
+    {"payload_bytes", UNPACK_INT, OTHER(payload_bytes)},
+    {"result_bytes", UNPACK_INT, OTHER(result_bytes)},
+    {"queue_paused", UNPACK_BOOL, OTHER(is_paused)},
+    {"history", UNPACK_JSON, OTHER(history)},
+    {"held_by", UNPACK_JSON, OTHER(held_by)},
+    {0},
+};
+
+static const struct written_job BLANK = {.payload_bytes = -1, .result_bytes = -1};
+
+/* A value that is JSON is written as it is, and any other as a string: the length tells which. The
+ * value null is like an absent one, but for its length. */
+static void restore_value(struct str *value, int64_t bytes, struct arena *arena)
+{
+    struct json_reader r;
+    struct json_string s;
+    struct buf text;
+    if (value->len == 0 && bytes > 0)
+        *value = STR("null");
+    if (value->len == 0 || value->ptr[0] != '"' || bytes < 0 || (int64_t)value->len == bytes)
+        return;
+    json_reader_init(&r, *value, NULL);
+    buf_init(&text, JSON_MAX_BYTES);
+    if (json_read_string(&r, &s) == 0 && json_unescape(s, &text) == 0)
+        *value = arena_str(arena, buf_str(&text));
+    buf_release(&text);
+    json_reader_release(&r);
+}
+
+static void restore_job(struct written_job *written, struct arena *arena, struct job *ret)
+{
+    struct job_status *status = &written->job.status;
+    if (status->state == REDRIVE_STATE_PARKED) {
+        status->parked_by_limit = str_is(written->reason, "limit");
+    } else if (written->reason.len > 0) {
+        const int reason = vocabulary_find(VOCABULARY_REASON, written->reason);
+        status->reason = reason < 0 ? REDRIVE_REASON_NONE : (enum redrive_reason)reason;
+    }
+    written->job.spec.unique_forever = str_is(written->unique, "forever");
+    if (written->group.len > 0)
+        (void)fingerprint_parse(written->group, &status->fingerprint);
+    restore_value(&written->job.spec.payload, written->payload_bytes, arena);
+    restore_value(&status->result, written->result_bytes, arena);
+    *ret = written->job;
+}
+
+/* ---- Pages ----------------------------------------------------------------------------------- */
+
+static int read_page(struct remote *remote, const struct buf *path, struct job_page *ret,
+                     struct str *ret_next, struct redrive_err *err)
+{
+    struct unpack_list list = {0};
+    struct http_answer answer;
+    http_answer_init(&answer);
+    int rc = remote_call(remote, "GET", path, (struct str){0}, &answer, err);
+    if (rc == 0)
+        rc = unpack_list(buf_str(&answer.body), JOB, sizeof BLANK, &BLANK, &ret->arena, &list, err);
+    http_answer_release(&answer);
+    for (size_t i = 0; i < list.n && rc == 0; i++) {
+        struct job *jobs = page_grow(&ret->arena, ret->jobs, ret->n, sizeof *jobs);
+        if (!jobs)
+            return err_nomem(err);
+        ret->jobs = jobs;
+        restore_job((struct written_job *)list.rows + i, &ret->arena, &jobs[ret->n++]);
+    }
+    *ret_next = list.next;
+    return rc;
+}
+
+/* A page of large jobs ends before its limit. */
+int remote_jobs(struct remote *remote, const struct buf *query, size_t limit, const char *cursor,
+                struct job_page *ret, struct str *ret_next, struct redrive_err *err)
+{
+    int rc = 0;
+    *ret_next = str_of(cursor);
+    do {
+        struct buf path;
+        char number[24];
+        buf_init(&path, REMOTE_PATH_MAX);
+        buf_add_str(&path, buf_str(query));
+        (void)snprintf(number, sizeof number, "%zu", limit - ret->n);
+        remote_query(&path, "limit", number);
+        if (ret_next->len > 0)
+            remote_query(&path, "cursor", ret_next->ptr);
+        rc = read_page(remote, &path, ret, ret_next, err);
+        buf_release(&path);
+    } while (rc == 0 && ret_next->len > 0 && ret->n < limit);
+    ret->more = ret_next->len > 0;
+    return rc;
+}
+
+/* ---- One job --------------------------------------------------------------------------------- */
+
+#define ATTEMPT(m) offsetof(struct job_attempt, m)
+static const struct unpack ATTEMPTS[] = {
+    {"epoch", UNPACK_U32, ATTEMPT(epoch)},
+    {"number", UNPACK_U32, ATTEMPT(number)},
+    {"started_at", UNPACK_TIME, ATTEMPT(started_ms)},
+    {"ended_at", UNPACK_TIME, ATTEMPT(ended_ms)},
+    {"worker", UNPACK_STR, ATTEMPT(worker)},
+    {"outcome", UNPACK_WORD, ATTEMPT(outcome), .words = VOCABULARY_STATE},
+    {"error", UNPACK_OBJECT, ATTEMPT(error), .object = UNPACK_JOB_ERROR},
+    {"delay", UNPACK_SPAN, ATTEMPT(delay_ms)},
+    {"why", UNPACK_STR, ATTEMPT(why)},
+    {"process_after", UNPACK_TIME, ATTEMPT(next_ms)},
+    {0},
+};
+
+static int restore_history(struct str json, struct attempt_page *ret, struct redrive_err *err)
+{
+    struct unpack_list list = {0};
+    struct json_reader r;
+    if (json.len == 0)
+        return 0;
+    json_reader_init(&r, json, NULL);
+    int rc = unpack_array(&r, ATTEMPTS, sizeof(struct job_attempt), NULL, &ret->arena, &list);
+    if (rc < 0 && unpack_error(&r, err) == 0)
+        rc = err_nomem(err);
+    json_reader_release(&r);
+    ret->attempts = list.rows;
+    ret->n = list.n;
+    return rc;
+}
+
+struct written_gate {
+    struct gate_info gate;
+    struct str kind;
+    struct str rate;
+};
+
+#define GATE(m) offsetof(struct written_gate, m)
+static const struct unpack GATES[] = {
+    {"kind", UNPACK_STR, GATE(kind)},
+    {"key", UNPACK_STR, GATE(gate.key)},
+    {"state", UNPACK_WORD, GATE(gate.state), .words = VOCABULARY_BREAKER_STATE},
+    {"rate", UNPACK_STR, GATE(rate)},
+    {"concurrency", UNPACK_U32, GATE(gate.slots.max)},
+    {"running", UNPACK_U32, GATE(gate.slots.used)},
+    {"may_go_at", UNPACK_TIME, GATE(gate.may_go_ms)},
+    {0},
+};
+
+static int restore_gate(struct str json, struct arena *arena, struct gate_info *ret,
+                        struct redrive_err *err)
+{
+    struct written_gate written = {0};
+    *ret = (struct gate_info){0};
+    if (json.len == 0)
+        return 0;
+    int rc = unpack_object(json, GATES, arena, &written, err);
+    if (rc < 0)
+        return rc;
+    *ret = written.gate;
+    ret->is_held = true;
+    ret->is_limit = str_is(written.kind, "limit");
+    if (written.rate.len > 0)
+        (void)rate_parse(written.rate, &ret->rate, NULL);
+    return 0;
+}
+
+int remote_job_read(struct remote *remote, struct str id, struct remote_job *ret,
+                    struct redrive_err *err)
+{
+    struct written_job written = BLANK;
+    struct http_answer answer;
+    struct buf path;
+    *ret = (struct remote_job){0};
+    buf_init(&path, REMOTE_PATH_MAX);
+    http_answer_init(&answer);
+    remote_path(&path, "/jobs/", id, "");
+    int rc = remote_call(remote, "GET", &path, (struct str){0}, &answer, err);
+    if (rc == 0)
+        rc = unpack_object(buf_str(&answer.body), JOB, &ret->page.arena, &written, err);
+    if (rc == 0)
+        rc = restore_history(written.history, &ret->history, err);
+    if (rc == 0)
+        rc = restore_gate(written.held_by, &ret->page.arena, &ret->gate, err);
+    struct job *job = rc == 0 ? arena_alloc(&ret->page.arena, sizeof *job) : NULL;
+    if (job) {
+        restore_job(&written, &ret->page.arena, job);
+        ret->page.jobs = job;
+        ret->page.n = 1;
+        ret->is_paused = written.is_paused;
+    } else if (rc == 0) {
+        rc = err_nomem(err);
+    }
+    http_answer_release(&answer);
+    buf_release(&path);
+    return rc;
+}
+
+void remote_job_release(struct remote_job *job)
+{
+    attempt_page_release(&job->history);
+    job_page_release(&job->page);
+}
+
+/* ---- Changes --------------------------------------------------------------------------------- */
+
+int remote_job_change(struct remote *remote, const char *method, const char *before, struct str id,
+                      const char *after, struct str body, enum redrive_state *ret_state,
+                      struct redrive_err *err)
+{
+    static const struct unpack STATE[] = {{"state", UNPACK_WORD, 0, .words = VOCABULARY_STATE},
+                                          {0}};
+    struct http_answer answer;
+    struct arena arena;
+    struct buf path;
+    int state = -1;
+    arena_init(&arena);
+    http_answer_init(&answer);
+    buf_init(&path, REMOTE_PATH_MAX);
+    remote_path(&path, before, id, after);
+    int rc = remote_call(remote, method, &path, body, &answer, err);
+    if (rc == 0 && answer.body.len > 0)
+        rc = unpack_object(buf_str(&answer.body), STATE, &arena, &state, err);
+    if (rc == 0 && state >= 0)
+        *ret_state = (enum redrive_state)state;
+    buf_release(&path);
+    http_answer_release(&answer);
+    arena_release(&arena);
+    return rc;
+}
+
+/* ---- Tasks ----------------------------------------------------------------------------------- */
+
+int remote_tasks(struct remote *remote, struct arena *arena, struct remote_task **ret,
+                 size_t *ret_n, struct redrive_err *err)
+{
+    static const struct unpack COUNTERS[] = {
+        {"jobs_started", UNPACK_U64, offsetof(struct remote_task, started)}, {0}};
+    static const struct unpack TASKS[] = {
+        {"task", UNPACK_STR, offsetof(struct remote_task, name)},
+        {"declared", UNPACK_BOOL, offsetof(struct remote_task, is_declared)},
+        {"counters", UNPACK_OBJECT, 0, .object = COUNTERS},
+        {0},
+    };
+    struct unpack_list list = {0};
+    int rc = remote_get_list(remote, "/tasks", TASKS, sizeof **ret, NULL, arena, &list, err);
+    *ret = list.rows;
+    *ret_n = rc < 0 ? 0 : list.n;
+    return rc;
+}
+
+/* ---- New jobs -------------------------------------------------------------------------------- */
+
+static void put_text(struct json_writer *w, const char *key, struct str value)
+{
+    if (value.len > 0)
+        json_field_string(w, key, value);
+}
+
+static void put_raw(struct json_writer *w, const char *key, struct str value)
+{
+    if (value.len == 0)
+        return;
+    json_key(w, key);
+    json_put_raw(w, value);
+}
+
+/* The tenant is that of the token. Payload and policy have been checked: they are JSON. */
+static void put_spec(struct json_writer *w, const struct job_spec *spec)
+{
+    json_begin_object(w);
+    put_text(w, "task", spec->task);
+    put_text(w, "id", spec->id);
+    put_text(w, "queue", spec->queue);
+    put_raw(w, "payload", spec->payload);
+    put_text(w, "user", spec->user);
+    put_text(w, "project", spec->project);
+    put_text(w, "service", spec->service);
+    put_text(w, "unique_key", spec->unique_key);
+    if (spec->unique_forever)
+        json_field_cstr(w, "unique", "forever");
+    if (spec->priority != 0)
+        json_field_int(w, "priority", spec->priority);
+    if (spec->process_after_ms != 0)
+        job_write_time(w, "at", spec->process_after_ms);
+    if (spec->deadline_ms != 0)
+        job_write_time(w, "deadline", spec->deadline_ms);
+    put_raw(w, "retry", spec->policy);
+    json_end_object(w);
+}
+
+#define ANSWER(m) offsetof(struct submit_answer, m)
+static const struct unpack ANSWERS[] = {
+    {"id", UNPACK_STR, ANSWER(id)},
+    {"state", UNPACK_WORD, ANSWER(state), .words = VOCABULARY_STATE},
+    {"existed", UNPACK_BOOL, ANSWER(existed)},
+    {0},
+};
+
+static int take_answers(struct str text, size_t n, struct submit_answer *ret, struct arena *arena,
+                        struct redrive_err *err)
+{
+    struct unpack_list list = {0};
+    if (n == 1)
+        return unpack_object(text, ANSWERS, arena, ret, err);
+    int rc = unpack_list(text, ANSWERS, sizeof *ret, NULL, arena, &list, err);
+    if (rc == 0 && list.n != n)
+        rc = err_set(err, REDRIVE_E_PARSE, "the answer of the server is about %zu jobs of %zu",
+                     list.n, n);
+    if (rc == 0)
+        memcpy(ret, list.rows, n * sizeof *ret);
+    return rc;
+}
+
+int remote_submit(struct remote *remote, const struct job_spec *specs, size_t n,
+                  struct submit_answer *ret, struct arena *arena, struct redrive_err *err)
+{
+    struct http_answer answer;
+    struct json_writer w;
+    struct buf path, body;
+    buf_init(&path, REMOTE_PATH_MAX);
+    buf_init(&body, HTTP_CLIENT_BODY_MAX);
+    http_answer_init(&answer);
+    json_writer_init(&w, &body);
+    if (n > 1)
+        json_begin_array(&w);
+    for (size_t i = 0; i < n; i++)
+        put_spec(&w, &specs[i]);
+    if (n > 1)
+        json_end_array(&w);
+    buf_puts(&path, "/jobs");
+    int rc = buf_failed(&body) ? err_nomem(err) : 0;
+    if (rc == 0)
+        rc = remote_call(remote, "POST", &path, buf_str(&body), &answer, err);
+    if (rc == 0)
+        rc = take_answers(buf_str(&answer.body), n, ret, arena, err);
+    http_answer_release(&answer);
+    buf_release(&body);
+    buf_release(&path);
+    return rc;
+}

@@ -1,0 +1,228 @@
+/* unpack.c - reads JSON objects into structs, by tables. */
+#include "cli/remote/unpack.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "core/time/civil.h"
+#include "store/page.h"
+
+int unpack_error(const struct json_reader *r, struct redrive_err *err)
+{
+    struct redrive_err why = {0};
+    const int rc = json_error(r, &why);
+    if (rc == 0 || rc == REDRIVE_E_NOMEM)
+        return rc == 0 ? 0 : err_nomem(err);
+    (void)err_set(err, REDRIVE_E_PARSE, "the answer of the server cannot be read");
+    err_detail(err, "%s", why.message);
+    return REDRIVE_E_PARSE;
+}
+
+/* ---- Values ---------------------------------------------------------------------------------- */
+
+static int read_text(struct json_reader *r, struct arena *arena, struct str *ret)
+{
+    struct json_string s;
+    struct buf text;
+    int rc = json_read_string(r, &s);
+    if (rc < 0)
+        return rc;
+    if (!s.escaped) {
+        *ret = arena_str(arena, s.raw);
+        return 0;
+    }
+    buf_init(&text, JSON_MAX_BYTES);
+    (void)json_unescape(s, &text);
+    if (buf_failed(&text))
+        arena->failed = true;
+    *ret = arena_str(arena, buf_str(&text));
+    buf_release(&text);
+    return 0;
+}
+
+static int read_whole(struct json_reader *r, int64_t min, int64_t max, int64_t *ret)
+{
+    int rc = json_read_int(r, ret);
+    if (rc == 0 && (*ret < min || *ret > max))
+        rc = json_fail(r, REDRIVE_E_RANGE, "a number is out of range");
+    return rc;
+}
+
+static int read_time(struct json_reader *r, int64_t *ret)
+{
+    struct json_string s;
+    int rc = json_read_string(r, &s);
+    if (rc == 0 && !moment_parse(s.raw, ret))
+        rc = json_fail(r, REDRIVE_E_PARSE, "expected " MOMENT_EXPECTED);
+    return rc;
+}
+
+static int read_word(struct json_reader *r, enum vocabulary words, int *ret)
+{
+    struct json_string s;
+    int rc = json_read_string(r, &s);
+    if (rc < 0)
+        return rc;
+    const int number = vocabulary_find(words, s.raw);
+    if (number < 0)
+        return json_fail(r, REDRIVE_E_UNKNOWN, "'%.*s' is not known here",
+                         (int)(s.raw.len < 60 ? s.raw.len : 60), s.raw.ptr);
+    *ret = number;
+    return 0;
+}
+
+static int read_number(struct json_reader *r, enum unpack_type type, void *to)
+{
+    int64_t n = 0;
+    double seconds = 0;
+    int rc;
+    switch (type) {
+    case UNPACK_INT: return json_read_int(r, to);
+    case UNPACK_I32:
+        rc = read_whole(r, INT32_MIN, INT32_MAX, &n);
+        *(int32_t *)to = (int32_t)n;
+        return rc;
+    case UNPACK_U32:
+        rc = read_whole(r, 0, UINT32_MAX, &n);
+        *(uint32_t *)to = (uint32_t)n;
+        return rc;
+    case UNPACK_U64:
+        rc = read_whole(r, 0, INT64_MAX, &n);
+        *(uint64_t *)to = (uint64_t)n;
+        return rc;
+    case UNPACK_SPAN:
+        rc = json_read_double(r, &seconds);
+        if (rc == 0 && fabs(seconds) > 1e15)
+            return json_fail(r, REDRIVE_E_RANGE, "a number is out of range");
+        *(int64_t *)to = llround(1000 * seconds);
+        return rc;
+    case UNPACK_MS:
+        rc = json_read_double(r, &seconds);
+        *(double *)to = 1000 * seconds;
+        return rc;
+    default: return json_read_double(r, to);
+    }
+}
+
+static int read_value(struct json_reader *r, const struct unpack *b, struct arena *arena, void *to)
+{
+    struct str raw;
+    int rc;
+    switch (b->type) {
+    case UNPACK_STR: return read_text(r, arena, to);
+    case UNPACK_JSON:
+        rc = json_skip(r, &raw);
+        *(struct str *)to = rc == 0 ? arena_str(arena, raw) : (struct str){0};
+        return rc;
+    case UNPACK_BOOL: return json_read_bool(r, to);
+    case UNPACK_TIME: return read_time(r, to);
+    case UNPACK_WORD: return read_word(r, b->words, to);
+    case UNPACK_OBJECT: return unpack_members(r, b->object, arena, to);
+    default: return read_number(r, b->type, to);
+    }
+}
+
+/* ---- Objects and arrays ---------------------------------------------------------------------- */
+
+static const struct unpack *find_row(const struct unpack *table, struct json_string key)
+{
+    for (const struct unpack *b = table; b->key; b++)
+        if (json_string_is(key, b->key))
+            return b;
+    return NULL;
+}
+
+int unpack_members(struct json_reader *r, const struct unpack *table, struct arena *arena, void *to)
+{
+    struct json_string key;
+    int rc = json_enter_object(r);
+    if (rc < 0)
+        return rc;
+    while ((rc = json_next_key(r, &key)) > 0) {
+        const struct unpack *b = find_row(table, key);
+        if (!b || json_peek(r) == JSON_TYPE_NULL)
+            rc = json_skip(r, NULL);
+        else
+            rc = read_value(r, b, arena, (char *)to + b->offset);
+        if (rc < 0)
+            return rc;
+    }
+    return rc < 0 ? rc : arena->failed ? REDRIVE_E_NOMEM : 0;
+}
+
+int unpack_array(struct json_reader *r, const struct unpack *table, size_t size, const void *blank,
+                 struct arena *arena, struct unpack_list *list)
+{
+    int rc = json_enter_array(r);
+    if (rc < 0)
+        return rc;
+    while ((rc = json_next_item(r)) > 0) {
+        char *rows = page_grow(arena, list->rows, list->n, size);
+        if (!rows)
+            return REDRIVE_E_NOMEM;
+        list->rows = rows;
+        if (blank)
+            memcpy(rows + list->n * size, blank, size);
+        else
+            memset(rows + list->n * size, 0, size);
+        rc = unpack_members(r, table, arena, rows + list->n * size);
+        if (rc < 0)
+            return rc;
+        list->n++;
+    }
+    return rc;
+}
+
+/* Either the reader knows what was wrong, or memory is out. */
+static int finish(struct json_reader *r, int rc, struct redrive_err *err)
+{
+    if (rc == 0)
+        rc = json_end(r);
+    if (rc < 0 && unpack_error(r, err) == 0)
+        (void)err_nomem(err);
+    json_reader_release(r);
+    return rc < 0 && rc != REDRIVE_E_NOMEM ? REDRIVE_E_PARSE : rc;
+}
+
+int unpack_object(struct str text, const struct unpack *table, struct arena *arena, void *to,
+                  struct redrive_err *err)
+{
+    const struct json_limits limits = {.max_bytes = UINT32_MAX};
+    struct json_reader r;
+    json_reader_init(&r, text, &limits);
+    return finish(&r, unpack_members(&r, table, arena, to), err);
+}
+
+static int read_list(struct json_reader *r, const struct unpack *table, size_t size,
+                     const void *blank, struct arena *arena, struct unpack_list *list)
+{
+    struct json_string key;
+    bool has_items = false;
+    int rc = json_enter_object(r);
+    list->next = (struct str){0};
+    if (rc < 0)
+        return rc;
+    while ((rc = json_next_key(r, &key)) > 0) {
+        if (json_string_is(key, "items")) {
+            has_items = true;
+            rc = unpack_array(r, table, size, blank, arena, list);
+        } else if (json_string_is(key, "next") && json_peek(r) == JSON_TYPE_STRING) {
+            rc = read_text(r, arena, &list->next);
+        } else {
+            rc = json_skip(r, NULL);
+        }
+        if (rc < 0)
+            return rc;
+    }
+    return rc == 0 && !has_items ? json_fail(r, REDRIVE_E_PARSE, "expected a list of items") : rc;
+}
+
+int unpack_list(struct str text, const struct unpack *table, size_t size, const void *blank,
+                struct arena *arena, struct unpack_list *list, struct redrive_err *err)
+{
+    const struct json_limits limits = {.max_bytes = UINT32_MAX};
+    struct json_reader r;
+    json_reader_init(&r, text, &limits);
+    return finish(&r, read_list(&r, table, size, blank, arena, list), err);
+}

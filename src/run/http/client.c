@@ -1,0 +1,189 @@
+/* client.c - HTTP requests, one after another, through libcurl. */
+#include "run/http/client.h"
+
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include <curl/curl.h>
+
+#include "base/err.h"
+
+#define CONNECT_MS    10000L
+#define URL_MAX_BYTES (64u * 1024)
+
+struct http_client {
+    CURL *easy;
+    struct curl_slist *headers;
+    char *base;
+    char curl_error[CURL_ERROR_SIZE];
+};
+
+/* ---- Answers --------------------------------------------------------------------------------- */
+
+void http_answer_init(struct http_answer *answer)
+{
+    *answer = (struct http_answer){0};
+    buf_init(&answer->body, HTTP_CLIENT_BODY_MAX);
+}
+
+void http_answer_release(struct http_answer *answer)
+{
+    buf_release(&answer->body);
+}
+
+/* curl's CURLOPT_WRITEFUNCTION; ctx is the body. */
+static size_t take_body(char *bytes, size_t size, size_t n, void *ctx)
+{
+    return buf_add(ctx, bytes, size * n) < 0 ? CURL_WRITEFUNC_ERROR : size * n;
+}
+
+/* ---- The client ------------------------------------------------------------------------------ */
+
+/* curl's own sockets are not CLOEXEC, and a command may run an editor. */
+static curl_socket_t open_socket(void *ctx, curlsocktype purpose, struct curl_sockaddr *address)
+{
+    (void)ctx, (void)purpose;
+    return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+}
+
+static int add_header(struct http_client *client, const char *name, const char *value)
+{
+    char *line;
+    if (asprintf(&line, "%s: %s", name, value) < 0)
+        return -1;
+    struct curl_slist *longer = curl_slist_append(client->headers, line);
+    free(line);
+    if (!longer)
+        return -1;
+    client->headers = longer;
+    return 0;
+}
+
+static void set_options(struct http_client *client, const struct http_client_options *options)
+{
+    CURL *easy = client->easy;
+    curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, client->curl_error);
+    curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
+    curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
+    curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_MS);
+    curl_easy_setopt(easy, CURLOPT_HTTPHEADER, client->headers);
+    curl_easy_setopt(easy, CURLOPT_USERAGENT, "redrive/" REDRIVE_VERSION);
+    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_body);
+    curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
+    if (options->ca_file)
+        curl_easy_setopt(easy, CURLOPT_CAINFO, options->ca_file);
+    if (options->no_proxy)
+        curl_easy_setopt(easy, CURLOPT_NOPROXY, "*");
+}
+
+int http_client_new(const struct http_client_options *options, struct http_client **ret,
+                    struct redrive_err *err)
+{
+    struct http_client *client = calloc(1, sizeof *client);
+    char *bearer = NULL;
+    int rc = -1;
+    *ret = NULL;
+    if (client && (client->base = str_dup(str_of(options->base))) &&
+        (client->easy = curl_easy_init()))
+        rc = add_header(client, "Accept", "application/json");
+    if (rc == 0)
+        rc = add_header(client, "Content-Type", "application/json");
+    /* Without it curl waits for "100 Continue" before a large body. */
+    if (rc == 0)
+        rc = add_header(client, "Expect", "");
+    if (rc == 0 && options->token) {
+        rc = asprintf(&bearer, "Bearer %s", options->token) < 0 ? -1 : 0;
+        if (rc == 0)
+            rc = add_header(client, "Authorization", bearer);
+    }
+    free(bearer);
+    if (rc < 0) {
+        http_client_free(client);
+        return err_nomem(err);
+    }
+    set_options(client, options);
+    *ret = client;
+    return 0;
+}
+
+void http_client_free(struct http_client *client)
+{
+    if (!client)
+        return;
+    curl_easy_cleanup(client->easy);
+    curl_slist_free_all(client->headers);
+    free(client->base);
+    free(client);
+}
+
+/* ---- A request ------------------------------------------------------------------------------- */
+
+static int no_answer(const struct http_client *client, CURLcode code, struct redrive_err *err)
+{
+    const char *why = client->curl_error[0] ? client->curl_error : curl_easy_strerror(code);
+    int rc = REDRIVE_E_IO;
+    const char *what = "the server does not answer";
+    switch (code) {
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_ISSUER_ERROR:
+        rc = REDRIVE_E_DENIED;
+        what = "the certificate of the server is not trusted";
+        break;
+    case CURLE_SSL_CACERT_BADFILE:
+        rc = REDRIVE_E_CONFIG;
+        what = "the file with the trusted certificates cannot be used";
+        break;
+    case CURLE_COULDNT_RESOLVE_HOST:
+    case CURLE_COULDNT_CONNECT: what = "the server cannot be reached"; break;
+    case CURLE_OPERATION_TIMEDOUT: what = "the server does not answer in time"; break;
+    case CURLE_SSL_CONNECT_ERROR: what = "the server does not answer with TLS"; break;
+    case CURLE_WEIRD_SERVER_REPLY:
+    case CURLE_UNSUPPORTED_PROTOCOL: what = "the server does not answer with HTTP"; break;
+    case CURLE_OUT_OF_MEMORY: return err_nomem(err);
+    default: break;
+    }
+    (void)err_set(err, rc, "%s", what);
+    err_detail(err, "%s: %s", client->base, why);
+    return rc;
+}
+
+int http_client_call(struct http_client *client, const char *method, const char *path,
+                     struct str body, int64_t timeout_ms, struct http_answer *ret,
+                     struct redrive_err *err)
+{
+    CURL *easy = client->easy;
+    struct buf url;
+    long status = 0;
+    buf_init(&url, URL_MAX_BYTES);
+    buf_puts(&url, client->base);
+    buf_puts(&url, path);
+    if (buf_failed(&url)) {
+        int rc = err_full(err, buf_failed(&url), "the request is over %u bytes", URL_MAX_BYTES);
+        buf_release(&url);
+        return rc;
+    }
+    buf_reset(&ret->body);
+    client->curl_error[0] = '\0';
+    curl_easy_setopt(easy, CURLOPT_URL, buf_cstr(&url));
+    curl_easy_setopt(easy, CURLOPT_WRITEDATA, &ret->body);
+    curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)timeout_ms);
+    if (body.ptr) {
+        curl_easy_setopt(easy, CURLOPT_POST, 1L);
+        curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body.len);
+        curl_easy_setopt(easy, CURLOPT_POSTFIELDS, body.ptr);
+    } else {
+        curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L);
+    }
+    curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, method);
+    const CURLcode code = curl_easy_perform(easy);
+    curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
+    ret->status = (int)status;
+    buf_release(&url);
+    if (code == CURLE_OK)
+        return 0;
+    return buf_failed(&ret->body)
+               ? err_full(err, buf_failed(&ret->body), "the answer of the server is too large")
+               : no_answer(client, code, err);
+}

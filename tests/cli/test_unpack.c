@@ -1,0 +1,157 @@
+#include "cli/remote/unpack.h"
+
+#include "check.h"
+
+struct thing {
+    struct str text;
+    struct str json;
+    bool flag;
+    int64_t whole;
+    uint32_t small;
+    uint64_t large;
+    double share;
+    int64_t at_ms;
+    int64_t span_ms;
+    double ms;
+    enum redrive_state state;
+    struct {
+        int32_t code;
+    } inside;
+};
+
+static const struct unpack INSIDE[] = {{"code", UNPACK_I32, 0}, {0}};
+
+#define THING(m) offsetof(struct thing, m)
+static const struct unpack THINGS[] = {
+    {"text", UNPACK_STR, THING(text)},
+    {"json", UNPACK_JSON, THING(json)},
+    {"flag", UNPACK_BOOL, THING(flag)},
+    {"whole", UNPACK_INT, THING(whole)},
+    {"small", UNPACK_U32, THING(small)},
+    {"large", UNPACK_U64, THING(large)},
+    {"share", UNPACK_DOUBLE, THING(share)},
+    {"at", UNPACK_TIME, THING(at_ms)},
+    {"span", UNPACK_SPAN, THING(span_ms)},
+    {"ms", UNPACK_MS, THING(ms)},
+    {"state", UNPACK_WORD, THING(state), .words = VOCABULARY_STATE},
+    {"inside", UNPACK_OBJECT, THING(inside), .object = INSIDE},
+    {0},
+};
+
+static void every_type_is_read(void **state)
+{
+    struct arena arena = {0};
+    struct thing t = {0};
+    (void)state;
+    assert_int_equal(
+        unpack_object(STR("{\"text\":\"a\\u20ac\\n\",\"json\": {\"a\" :[1, 2]} ,\"flag\":true,"
+                          "\"whole\":-9007199254740993,\"small\":4294967295,\"large\":7,"
+                          "\"share\":0.25,\"at\":\"1970-01-01T00:00:01.500Z\",\"span\":0.033,"
+                          "\"ms\":1.5,\"state\":\"parked\",\"inside\":{\"code\":-7,\"more\":{}}}"),
+                      THINGS, &arena, &t, NULL),
+        0);
+    assert_true(str_is(t.text, "a€\n"));
+    assert_true(str_is(t.json, "{\"a\" :[1, 2]}"));
+    assert_true(t.flag);
+    assert_int_equal(t.whole, INT64_C(-9007199254740993));
+    assert_int_equal(t.small, UINT32_MAX);
+    assert_int_equal(t.large, 7);
+    assert_true(t.share == 0.25);
+    assert_int_equal(t.at_ms, 1500);
+    assert_int_equal(t.span_ms, 33);
+    assert_true(t.ms == 1500);
+    assert_int_equal(t.state, REDRIVE_STATE_PARKED);
+    assert_int_equal(t.inside.code, -7);
+    arena_release(&arena);
+}
+
+static void what_is_null_missing_or_unknown_changes_nothing(void **state)
+{
+    struct arena arena = {0};
+    struct thing t = {.share = -1, .whole = 5};
+    (void)state;
+    assert_int_equal(unpack_object(STR("{\"share\":null,\"inside\":null,\"new\":[{\"whole\":1}]}"),
+                                   THINGS, &arena, &t, NULL),
+                     0);
+    assert_true(t.share == -1);
+    assert_int_equal(t.whole, 5);
+    arena_release(&arena);
+}
+
+static void what_is_no_such_value_is_refused(void **state)
+{
+    static const char *const WRONG[] = {
+        "",
+        "<html>",
+        "[]",
+        "{\"text\":1}",
+        "{\"flag\":\"true\"}",
+        "{\"small\":-1}",
+        "{\"small\":4294967296}",
+        "{\"large\":-1}",
+        "{\"whole\":1.5}",
+        "{\"at\":\"yesterday\"}",
+        "{\"span\":1e300}",
+        "{\"state\":\"asleep\"}",
+        "{\"inside\":[]}",
+        "{\"inside\":{\"code\":3000000000}}",
+        "{\"text\":\"a\"",
+        "{\"text\":\"a\"} x",
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof WRONG / sizeof WRONG[0]; i++) {
+        struct redrive_err err = {0};
+        struct arena arena = {0};
+        struct thing t = {0};
+        assert_int_equal(unpack_object(str_of(WRONG[i]), THINGS, &arena, &t, &err),
+                         REDRIVE_E_PARSE);
+        assert_int_equal(err.code, REDRIVE_E_PARSE);
+        assert_true(err.detail[0] != '\0');
+        arena_release(&arena);
+    }
+}
+
+static void a_list_grows_over_pages_and_has_a_cursor(void **state)
+{
+    static const struct thing BLANK = {.share = -1};
+    struct unpack_list list = {0};
+    struct arena arena = {0};
+    (void)state;
+    assert_int_equal(unpack_list(STR("{\"items\":[{\"whole\":1},{\"share\":2}],\"next\":\"c1\"}"),
+                                 THINGS, sizeof BLANK, &BLANK, &arena, &list, NULL),
+                     0);
+    assert_true(str_is(list.next, "c1"));
+    assert_int_equal(unpack_list(STR("{\"next\":null,\"items\":[{\"whole\":3}],\"more\":1}"),
+                                 THINGS, sizeof BLANK, &BLANK, &arena, &list, NULL),
+                     0);
+    const struct thing *things = list.rows;
+    assert_int_equal(list.n, 3);
+    assert_null(list.next.ptr);
+    assert_true(things[0].whole == 1 && things[0].share == -1);
+    assert_true(things[1].whole == 0 && things[1].share == 2);
+    assert_true(things[2].whole == 3 && things[2].share == -1);
+    arena_release(&arena);
+}
+
+static void a_list_without_items_is_refused(void **state)
+{
+    struct unpack_list list = {0};
+    struct arena arena = {0};
+    (void)state;
+    assert_int_equal(unpack_list(STR("{\"next\":null}"), THINGS, sizeof(struct thing), NULL, &arena,
+                                 &list, NULL),
+                     REDRIVE_E_PARSE);
+    arena_release(&arena);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(every_type_is_read),
+        T(what_is_null_missing_or_unknown_changes_nothing),
+        T(what_is_no_such_value_is_refused),
+        T(a_list_grows_over_pages_and_has_a_cursor),
+        T(a_list_without_items_is_refused),
+    };
+    return cmocka_run_group_tests_name("unpack", tests, NULL, NULL);
+}
