@@ -11,6 +11,19 @@ static uint64_t rotl(uint64_t x, int k)
     return (x << k) | (x >> (64 - k));
 }
 
+/* Fewer than eight bytes, the first in the lowest place. Two loads that overlap or three bytes are
+ * quicker than a memcpy of a length that the compiler does not know. */
+static uint64_t last_bytes(const unsigned char *p, size_t len)
+{
+    uint32_t first, last;
+    if (len < 4)
+        return (uint64_t)p[0] | (uint64_t)p[len / 2] << (len / 2 * 8) |
+               (uint64_t)p[len - 1] << ((len - 1) * 8);
+    memcpy(&first, p, 4);
+    memcpy(&last, p + len - 4, 4);
+    return (uint64_t)le32toh(first) | (uint64_t)le32toh(last) << ((len - 4) * 8);
+}
+
 /* Eight bytes a step, read in little-endian order so that every machine agrees. */
 uint64_t rng_hash(const void *bytes, size_t len, uint64_t seed)
 {
@@ -22,12 +35,7 @@ uint64_t rng_hash(const void *bytes, size_t len, uint64_t seed)
         memcpy(&word, p, 8);
         h = rng_mix(rotl(h, 23) ^ le64toh(word));
     }
-    if (len > 0) {
-        word = 0;
-        memcpy(&word, p, len);
-        h = rng_mix(rotl(h, 23) ^ le64toh(word));
-    }
-    return h;
+    return len > 0 ? rng_mix(rotl(h, 23) ^ last_bytes(p, len)) : h;
 }
 
 void rng_seed(struct rng *rng, uint64_t seed)
