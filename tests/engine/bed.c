@@ -70,7 +70,7 @@ static void init_without_engine(struct bed *bed, const char *yaml, int64_t now_m
 void bed_init(struct bed *bed, const char *yaml)
 {
     init_without_engine(bed, yaml, BED_START_MS);
-    stores_new_url(stores_name(), bed->url);
+    stores_empty_url(stores_name(), bed->url);
     bed->engine = open_engine(bed, open_store(bed), 7);
     bed_tick(bed);
 }

@@ -173,7 +173,7 @@ static void load_config(struct world *world)
 void world_open(struct world *world, uint64_t seed, const char *store_name, enum bug bug)
 {
     *world = (struct world){.seed = seed, .now_ms = WORLD_START_MS, .bug = bug};
-    stores_new_url(store_name, world->url);
+    stores_empty_url(store_name, world->url);
     load_config(world);
     judge_init(&world->judge);
     world->eye = open_handle(world);

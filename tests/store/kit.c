@@ -65,7 +65,7 @@ static void open_url(struct kit *kit, bool create)
 void kit_open(struct kit *kit, const char *store_name)
 {
     *kit = (struct kit){.owns_url = true, .next_token = 1};
-    stores_new_url(store_name, kit->url);
+    stores_empty_url(store_name, kit->url);
     open_url(kit, true);
 }
 
@@ -99,6 +99,17 @@ int kit_setup(void **state)
     struct kit *kit = calloc(1, sizeof *kit);
     assert_non_null(kit);
     kit_open(kit, stores_name());
+    *state = kit;
+    return 0;
+}
+
+int kit_setup_new(void **state)
+{
+    struct kit *kit = calloc(1, sizeof *kit);
+    assert_non_null(kit);
+    *kit = (struct kit){.owns_url = true, .next_token = 1};
+    stores_new_url(stores_name(), kit->url);
+    open_url(kit, true);
     *state = kit;
     return 0;
 }

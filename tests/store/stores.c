@@ -13,6 +13,7 @@ struct kind {
     const char *name;                     /* and scheme */
     bool in_folder;                       /* it lives in files, and gets a folder of its own */
     void (*make)(char *ret, size_t size); /* a place on a server; NULL: a name will do */
+    void (*make_store)(char *ret, size_t size); /* there, and with a store; NULL: not needed */
     void (*remove)(const char *url);
 };
 
@@ -34,10 +35,10 @@ static void redis_remove(const char *url)
 }
 
 static const struct kind KINDS[] = {
-    {"memory", false, NULL, NULL},
-    {"postgres", false, stores_postgres_new, stores_postgres_remove},
-    {"redis", false, redis_new, redis_remove},
-    {"sqlite", true, NULL, NULL},
+    {"memory", false, NULL, NULL, NULL},
+    {"postgres", false, stores_postgres_new, stores_postgres_empty, stores_postgres_remove},
+    {"redis", false, redis_new, NULL, redis_remove},
+    {"sqlite", true, NULL, NULL, NULL},
 };
 
 static const struct kind *find(const char *name)
@@ -74,6 +75,14 @@ void stores_new_url(const char *name, char ret[STORES_URL_MAX])
         exit(2);
     }
     snprintf(ret, STORES_URL_MAX, "%s:%s/jobs.db", name, folder);
+}
+
+void stores_empty_url(const char *name, char ret[STORES_URL_MAX])
+{
+    if (find(name)->make_store)
+        find(name)->make_store(ret, STORES_URL_MAX);
+    else
+        stores_new_url(name, ret);
 }
 
 void stores_remove(const char *url)

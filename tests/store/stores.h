@@ -15,7 +15,10 @@ const char *stores_name(void);
 /* The URL of a place where nothing is yet. */
 void stores_new_url(const char *name, char ret[STORES_URL_MAX]);
 
-/* Removes what is left behind at an URL, once nobody has it open. */
+/* The URL of a store without jobs, or of a place where one can be set up. */
+void stores_empty_url(const char *name, char ret[STORES_URL_MAX]);
+
+/* Removes what is left behind at an URL, once no process has it open. */
 void stores_remove(const char *url);
 
 #endif

@@ -7,6 +7,8 @@
 
 #include <libpq-fe.h>
 
+#include "reused_databases.h"
+
 static void ignore(void *ctx, const char *notice)
 {
     (void)ctx;
@@ -70,8 +72,17 @@ void stores_postgres_new(char *ret, size_t size)
     snprintf(ret, size, "%s/%s", server, name);
 }
 
+void stores_postgres_empty(char *ret, size_t size)
+{
+    char server[STORES_URL_MAX];
+    server_url(server, sizeof server);
+    reused_database_take(server, ret, size);
+}
+
 void stores_postgres_remove(const char *url)
 {
+    if (reused_database_give_back(url))
+        return;
     char admin[STORES_URL_MAX + 16], sql[STORES_URL_MAX + 64];
     const char *slash = strrchr(url, '/');
     snprintf(admin, sizeof admin, "%.*s/postgres", (int)(slash - url), url);

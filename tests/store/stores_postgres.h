@@ -4,8 +4,9 @@
 
 #include "stores.h"
 
-/* An empty database of its own. */
+/* A database of its own without a store, or one of reused_databases.h with an empty store. */
 void stores_postgres_new(char *ret, size_t size);
+void stores_postgres_empty(char *ret, size_t size);
 void stores_postgres_remove(const char *url);
 
 /* Runs SQL there; rows by lines, columns by bars, NULL as a dash. Ends the program on an error. */

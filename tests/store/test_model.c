@@ -13,6 +13,7 @@
 /* A dump reads what the store has committed; between dumps transactions follow each other at once.
  */
 #define DUMP_EVERY 4
+#define LOOK_EVERY 20 /* for states only */
 
 static uint64_t number_from(const char *name, uint64_t fallback)
 {
@@ -98,12 +99,14 @@ static void random_transactions_reach_every_state(void **state)
     world_init(&w, stores_name());
     for (uint64_t transaction = 0; transaction < 300; transaction++) {
         random_transaction(&w.side, rng_mix(transaction));
+        commits += strstr(buf_cstr(&w.answers), "commit") != NULL;
+        rollbacks += strstr(buf_cstr(&w.answers), "rollback") != NULL;
+        if (transaction % LOOK_EVERY != 0)
+            continue;
         dump_store(w.kit.store, &w.dump);
         for (int s = 0; s < REDRIVE_STATE_COUNT; s++)
             if (strstr(buf_cstr(&w.dump), redrive_state_name((enum redrive_state)s)))
                 seen |= 1u << s;
-        commits += strstr(buf_cstr(&w.answers), "commit") != NULL;
-        rollbacks += strstr(buf_cstr(&w.answers), "rollback") != NULL;
     }
     assert_int_equal(seen, (1u << REDRIVE_STATE_COUNT) - 1);
     assert_true(commits > 100 && rollbacks > 30);

@@ -270,13 +270,15 @@ static void claims_beside_an_old_snapshot_do_not_pass_all_that_was_done(void **s
     assert_int_equal(store_ops(k->store)->verify(k->store, NULL, NULL, &err), 0);
 }
 
+#define NEW(function) cmocka_unit_test_setup_teardown(function, kit_setup_new, kit_teardown)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        F(a_list_of_a_small_tenant_does_not_pay_for_the_others),
-        F(a_renewed_lease_writes_no_index),
-        F(ended_leases_are_found_among_many_that_were_renewed),
-        F(claims_beside_an_old_snapshot_do_not_pass_all_that_was_done),
+        NEW(a_list_of_a_small_tenant_does_not_pay_for_the_others),
+        NEW(a_renewed_lease_writes_no_index),
+        NEW(ended_leases_are_found_among_many_that_were_renewed),
+        NEW(claims_beside_an_old_snapshot_do_not_pass_all_that_was_done),
     };
     return cmocka_run_group_tests_name("postgres scale", tests, NULL, NULL);
 }
