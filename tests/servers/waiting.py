@@ -3,21 +3,24 @@ import time
 
 LIMIT_S = 60  # a loaded machine may be slow
 REST_S = 0.02
+REST_MAX_S = 0.1
 
 
 def look_again(began, rest_s=REST_S):
-    """Rests after a look that began then, for twice as long as it took at least: who waits leaves the machine
-    to those that work."""
+    """Rests after a look that began then, for twice as long as it took at least: a test that waits leaves the
+    machine to those that work."""
     time.sleep(max(rest_s, 2 * (time.monotonic() - began)))
 
 
 def wait_for(condition, what="it", limit_s=LIMIT_S):
     """Gives what the condition gives. `what` says it in a few words, or is a function that does."""
-    end = time.monotonic() + limit_s
+    start = time.monotonic()
+    end = start + limit_s
     while True:
         began = time.monotonic()
         found = condition()
         if found:
             return found
         assert began < end, f"not within {limit_s} s: {what() if callable(what) else what}"
-        look_again(began)
+        # What has not come within a second may as well be noticed a tenth of a second late.
+        look_again(began, max(REST_S, min(REST_MAX_S, (began - start) / 10)))

@@ -30,13 +30,21 @@ class Log:
         os.close(self.file)
 
 
+KNOWN = {}  # path -> the bytes that were read, and their entries: logs grow, and are read again and again
+
+
 def read(directory):
     """All that was written down in a directory, in the order in which it happened."""
     entries = []
     for path in sorted(directory.glob("*.log")):
-        with open(path, encoding="utf-8") as lines:
-            # The last one may be half written.
-            entries += [json.loads(line) for line in lines if line.endswith("\n")]
+        done, known = KNOWN.setdefault(path, (0, []))
+        with open(path, "rb") as log:
+            log.seek(done)
+            text = log.read()
+        text = text[:text.rfind(b"\n") + 1]  # the last line may be half written
+        known += [json.loads(line) for line in text.splitlines()]
+        KNOWN[path] = (done + len(text), known)
+        entries += known
     return sorted(entries, key=lambda entry: entry["at"])
 
 
