@@ -22,6 +22,7 @@ import time
 
 START_S = 60
 STOP_S = 20
+NEW_POSTGRES = "REDRIVE_TEST_NEW_POSTGRES"  # names the folder of NewPostgres
 
 
 class Missing(Exception):
@@ -163,16 +164,25 @@ class Postgres(Server):
         return {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
 
     def prepare(self):
-        self.run("initdb", "-D", self.data, "-U", self.superuser, "-A", "trust", "-E", "UTF8",
-                 "--locale=C", "--no-sync")
+        new = os.environ.get(NEW_POSTGRES)
+        if new and (pathlib.Path(new) / "made-by").read_text() == find_postgres("initdb"):
+            subprocess.run(["cp", "-a", f"{new}/data", str(self.data)], check=True)
+            self.own(self.folder)
+        else:
+            self.run("initdb", "-D", self.data, "-U", self.superuser, "-A", "trust", "-E", "UTF8",
+                     "--locale=C", "--no-sync")
+
+    def own(self, path):
+        """Gives it to the user that the server runs as."""
+        who = self.user()
+        if who:
+            os.chown(path, who["user"], who["group"])
 
     def run(self, program, *arguments):
         """One of PostgreSQL's programs, in the folder and as the user of the server."""
-        who = self.user()
-        if who:
-            os.chown(self.folder, who["user"], who["group"])
+        self.own(self.folder)
         subprocess.run([find_postgres(program), *map(str, arguments)], check=True, cwd=self.folder,
-                       stdout=subprocess.DEVNULL, **who)
+                       stdout=subprocess.DEVNULL, **self.user())
 
     def command(self):
         settings = {
@@ -196,6 +206,20 @@ class Postgres(Server):
             [find_postgres("psql"), "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-h", "127.0.0.1",
              "-p", str(self.port), "-U", self.superuser, "-d", database, "-c", text],
             check=True, text=True, capture_output=True).stdout.strip()
+
+
+class NewPostgres(Postgres):
+    """The folder of a server that has never been started, made once. While it is there, servers of this process
+    and of its children begin with a copy of it, which takes a tenth of the time of initdb."""
+
+    def start(self):
+        (self.folder / "made-by").write_text(find_postgres("initdb"))
+        self.folder.chmod(0o755)
+        os.environ[NEW_POSTGRES] = str(self.folder)
+
+    def close(self):
+        os.environ.pop(NEW_POSTGRES, None)
+        super().close()
 
 
 def _read_reply(reply):
