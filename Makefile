@@ -51,8 +51,10 @@ $(EXAMPLES): $(BUILD)/build.ninja
 check: tests-built
 	@tools/run-tests $(BUILD) --quick
 
+# With those of the Python package and of the dashboard; T leaves the package out.
 test: tests-built
-	@tools/run-tests $(BUILD) $(if $(T),--match '$(T)')
+	@tools/bootstrap python browser
+	@tools/run-tests $(BUILD) --with web $(if $(T),--match '$(T)',--with python)
 
 tests-built:
 	@tools/bootstrap build test
