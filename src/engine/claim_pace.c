@@ -1,9 +1,19 @@
 /* claim_pace.c - how many jobs a worker claims before it has a free slot for them. */
 #include "engine/claim_pace.h"
 
+#include "core/retry/policy.h"
+
 /* The weight of a turn, and of a run that was shorter than the estimate, is 1 to so many. */
 #define TURN_WEIGHT 8
 #define RUN_WEIGHT  16
+
+bool claim_ahead_is_allowed(const struct config_task *task)
+{
+    const struct redrive_breaker_config *breaker = &task->breaker.config;
+    const bool has_limit = task->limits.concurrency > 0 || task->limits.rate.count > 0;
+    const bool counts_slow = breaker->slow_call_ms > 0 && breaker->slow_rate > 0;
+    return !has_limit && !counts_slow && policy_max_attempts(&task->retry) > 1;
+}
 
 uint32_t claim_ahead_max(uint32_t n_slots)
 {
@@ -23,24 +33,17 @@ static int64_t at_least_one(int64_t us)
 
 void claim_pace_turn(struct claim_pace *pace, int64_t us)
 {
-    const uint32_t max = claim_ahead_max(pace->n_slots);
     us = at_least_one(us);
     pace->turn_us = pace->turn_us == 0 ? us : pace->turn_us + (us - pace->turn_us) / TURN_WEIGHT;
-    pace->most = pace->most == 0 ? 1 : pace->most < max / 2 ? pace->most * 2 : max;
 }
 
-bool claim_pace_run(struct claim_pace *pace, int64_t us, bool failed)
+void claim_pace_run(struct claim_pace *pace, int64_t us)
 {
     us = at_least_one(us);
     if (us >= pace->run_us)
         pace->run_us = us;
     else
         pace->run_us -= (pace->run_us - us + RUN_WEIGHT - 1) / RUN_WEIGHT;
-    pace->failures = failed ? pace->failures + 1 : 0;
-    if (pace->failures < CLAIM_PACE_FAILURES)
-        return false;
-    pace->most = 0;
-    return true;
 }
 
 uint32_t claim_pace_ahead(const struct claim_pace *pace)
@@ -50,7 +53,8 @@ uint32_t claim_pace_ahead(const struct claim_pace *pace)
     const int64_t n = pace->turn_us / pace->run_us < CLAIM_AHEAD_PER_SLOT
                           ? pace->turn_us * pace->n_slots / pace->run_us
                           : (int64_t)CLAIM_AHEAD_PER_SLOT * pace->n_slots;
-    return n < pace->most ? (uint32_t)n : pace->most;
+    const uint32_t max = claim_ahead_max(pace->n_slots);
+    return n < max ? (uint32_t)n : max;
 }
 
 bool claim_pace_is_due(const struct claim_pace *pace, uint32_t n_claimed)

@@ -6,9 +6,7 @@
  * as a turn takes. Of jobs that run much longer than a turn none are claimed ahead: they would
  * wait here while another process is idle.
  *
- * A long run counts at once, short ones bit by bit. After CLAIM_PACE_FAILURES failures in a row
- * nothing is claimed ahead, and what has not started is to be given back, so that it passes the
- * breaker again; then twice as many are claimed with every turn.
+ * A long run counts at once, short ones bit by bit.
  *
  * Times are microseconds that the caller has measured. Nothing here is locked.
  */
@@ -18,9 +16,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "config/config.h"
+
 #define CLAIM_AHEAD_PER_SLOT 4
 #define CLAIM_AHEAD_MAX      256
-#define CLAIM_PACE_FAILURES  2
 
 struct claim_pace {
     uint32_t n_slots;
@@ -30,6 +29,10 @@ struct claim_pace {
     uint32_t most;     /* that are claimed ahead, since the latest failures */
 };
 
+/* Whether jobs of a task may be claimed ahead at all. One that waits has its slot of a limit, and
+ * one whose worker is killed has lost an attempt: for some tasks that is too much. */
+bool claim_ahead_is_allowed(const struct config_task *task);
+
 /* How many jobs a worker with so many slots ever claims ahead. */
 uint32_t claim_ahead_max(uint32_t n_slots);
 
@@ -38,8 +41,8 @@ void claim_pace_init(struct claim_pace *pace, uint32_t n_slots);
 /* A claim was asked for and answered. */
 void claim_pace_turn(struct claim_pace *pace, int64_t us);
 
-/* A job has run. True: its service seems to have failed, and claimed jobs are to be given back. */
-bool claim_pace_run(struct claim_pace *pace, int64_t us, bool failed);
+/* A job has run. */
+void claim_pace_run(struct claim_pace *pace, int64_t us);
 
 /* How many jobs to have claimed beside those for free slots. */
 uint32_t claim_pace_ahead(const struct claim_pace *pace);

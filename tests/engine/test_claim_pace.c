@@ -10,7 +10,7 @@ static struct claim_pace pace_of(uint32_t n_slots, int64_t turn_us, int64_t run_
     for (int i = 0; i < 20; i++)
         claim_pace_turn(&pace, turn_us);
     for (int i = 0; i < 100; i++)
-        assert_false(claim_pace_run(&pace, run_us, false));
+        claim_pace_run(&pace, run_us);
     return pace;
 }
 
@@ -22,8 +22,8 @@ static void nothing_is_claimed_ahead_before_something_is_known(void **state)
     assert_int_equal(claim_pace_ahead(&pace), 0);
     claim_pace_turn(&pace, 1000);
     assert_int_equal(claim_pace_ahead(&pace), 0);
-    claim_pace_run(&pace, 10, false);
-    assert_int_equal(claim_pace_ahead(&pace), 1);
+    claim_pace_run(&pace, 10);
+    assert_int_equal(claim_pace_ahead(&pace), 80);
 }
 
 static void as_many_as_the_slots_run_in_a_turn_up_to_a_bound(void **state)
@@ -53,11 +53,11 @@ static void a_long_run_counts_at_once_and_is_forgotten_bit_by_bit(void **state)
     struct claim_pace pace = pace_of(20, 3000, 1);
     int n = 0;
     (void)state;
-    claim_pace_run(&pace, 1000000, false);
+    claim_pace_run(&pace, 1000000);
     assert_int_equal(claim_pace_ahead(&pace), 0);
     for (; claim_pace_ahead(&pace) < 80; n++) {
         assert_true(n < 1000);
-        claim_pace_run(&pace, 1, false);
+        claim_pace_run(&pace, 1);
     }
     assert_in_range(n, 50, 200);
 }
@@ -72,23 +72,22 @@ static void a_turn_that_took_long_counts_for_an_eighth(void **state)
     assert_int_equal(pace.turn_us, 2000 - 1999 / 8);
 }
 
-static void after_failures_in_a_row_it_begins_anew(void **state)
+static void some_tasks_are_not_claimed_ahead(void **state)
 {
-    struct claim_pace pace = pace_of(20, 3000, 1);
+    struct config_task task = {.retry.max_retries = 2};
     (void)state;
-    assert_false(claim_pace_run(&pace, 1, true));
-    assert_false(claim_pace_run(&pace, 1, false));
-    assert_false(claim_pace_run(&pace, 1, true));
-    assert_int_equal(claim_pace_ahead(&pace), 80);
-    assert_true(claim_pace_run(&pace, 1, true));
-    assert_int_equal(claim_pace_ahead(&pace), 0);
-    assert_true(claim_pace_run(&pace, 1, true));
-    assert_false(claim_pace_run(&pace, 1, false));
-    static const uint32_t grows[] = {1, 2, 4, 8, 16, 32, 64, 80, 80};
-    for (size_t i = 0; i < sizeof grows / sizeof *grows; i++) {
-        claim_pace_turn(&pace, 3000);
-        assert_int_equal(claim_pace_ahead(&pace), grows[i]);
-    }
+    assert_true(claim_ahead_is_allowed(&task));
+    task.limits.concurrency = 1;
+    assert_false(claim_ahead_is_allowed(&task));
+    task = (struct config_task){.retry.max_retries = 2, .limits.rate.count = 5};
+    assert_false(claim_ahead_is_allowed(&task));
+    task = (struct config_task){.retry.max_retries = 0};
+    assert_false(claim_ahead_is_allowed(&task));
+    task = (struct config_task){.retry.max_retries = 2};
+    task.breaker.config.slow_call_ms = 100;
+    assert_true(claim_ahead_is_allowed(&task));
+    task.breaker.config.slow_rate = 0.5;
+    assert_false(claim_ahead_is_allowed(&task));
 }
 
 /* 40 jobs keep 20 slots busy for two runs. */
@@ -112,7 +111,7 @@ int main(void)
         cmocka_unit_test(as_many_as_the_slots_run_in_a_turn_up_to_a_bound),
         cmocka_unit_test(a_long_run_counts_at_once_and_is_forgotten_bit_by_bit),
         cmocka_unit_test(a_turn_that_took_long_counts_for_an_eighth),
-        cmocka_unit_test(after_failures_in_a_row_it_begins_anew),
+        cmocka_unit_test(some_tasks_are_not_claimed_ahead),
         cmocka_unit_test(a_turn_is_due_when_the_claimed_jobs_last_for_half_of_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -167,6 +167,34 @@ static void being_given_back_costs_no_attempt(void **state)
         assert_int_equal(atomic_load(&load.runs[i]), i < QUICK ? 1 : 3);
 }
 
+static int setup_with_breaker(void **state)
+{
+    struct bed *bed = bed_new("sqlite:");
+    write_file(bed->config,
+               "defaults:\n"
+               "  retry: {strategy: immediate, max_attempts: 3}\n"
+               "  breaker: {failure_threshold: 3, failure_rate: 0, recovery_timeout: 1h}\n");
+    bed->queue = bed_open(bed);
+    *state = bed;
+    return 0;
+}
+
+/* Each failure is settled before the next job starts, so the third is the last. */
+static void none_starts_after_the_failure_that_opens_the_breaker(void **state)
+{
+    const struct bed *bed = *state;
+    struct load load = {.fail_from = QUICK};
+    submit_numbered(bed->queue);
+    handle(bed->queue, fail_from, &load, false);
+    work_until_idle(bed->queue);
+    assert_int_equal(atomic_load(&load.n), QUICK + 3);
+    assert_int_equal(count_in(bed->queue, REDRIVE_STATE_COMPLETED), QUICK);
+    assert_int_equal(count_in(bed->queue, REDRIVE_STATE_PARKED) +
+                         count_in(bed->queue, REDRIVE_STATE_RETRYING) +
+                         count_in(bed->queue, REDRIVE_STATE_QUEUED),
+                     JOBS - QUICK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -176,6 +204,8 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(a_stop_gives_back_what_has_not_started, setup, teardown),
         cmocka_unit_test_setup_teardown(being_given_back_costs_no_attempt, setup, teardown),
+        cmocka_unit_test_setup_teardown(none_starts_after_the_failure_that_opens_the_breaker,
+                                        setup_with_breaker, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

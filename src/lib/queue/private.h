@@ -19,8 +19,10 @@
  *      that there is nothing.
  *   4. A slot that takes a job or a turn while there is more to do wakes another, so that slots
  * wake one another and never all at once.
- *   5. Nothing is idle while a slot is busy or a handler wants.
- *   6. The mutex is never held while the store, a function or the log is called.
+ *   5. While a failure is not settled no other job of the handler starts: it may open the breaker,
+ *      and then the claimed jobs are given back.
+ *   6. Nothing is idle while a slot is busy or a handler wants.
+ *   7. The mutex is never held while the store, a function or the log is called.
  */
 #ifndef LIB_QUEUE_PRIVATE_H
 #define LIB_QUEUE_PRIVATE_H
@@ -65,6 +67,9 @@ struct redrive_task_run {
     const char *tenant;
     const char *payload;
     size_t payload_len;
+    int64_t claimed_ms; /* monotonic */
+    int64_t waited_ms;  /* before it was called */
+    bool is_doubtful;   /* guarded: it has failed, and perhaps its breaker opens */
     uint32_t attempt;
     uint32_t max_attempts;
     int64_t deadline_ms;   /* wall; 0: none */
@@ -92,7 +97,7 @@ struct queue_handler {
     int64_t timeout_ms;
     redrive_delay_fn delay; /* NULL: the policy's strategy */
     void *delay_ctx;
-    bool no_claim_ahead;
+    bool may_claim_ahead;
     const struct config_task *config; /* its lease and heartbeat */
     int64_t next_beat_ms;             /* of the thread that called work */
     struct queue_slot *slots;
@@ -109,6 +114,7 @@ struct queue_handler {
     size_t n_claimed;
     int64_t claimed_at_ms; /* monotonic: when the latest of them came */
     struct list ended;     /* runs that are to be settled */
+    size_t n_doubtful;     /* runs that have failed and are not settled */
     size_t n_running;      /* functions that are called */
 
     bool in_turn;           /* guarded; what follows belongs to the thread that takes the turn */

@@ -353,7 +353,7 @@ int redrive_queue_handle(struct redrive_queue *q, const char *task, redrive_task
     h->timeout_ms = timeout_ms;
     h->delay = options ? options->delay : NULL;
     h->delay_ctx = options ? options->delay_ctx : NULL;
-    h->no_claim_ahead = options && options->no_claim_ahead;
+    h->may_claim_ahead = !(options && options->no_claim_ahead) && claim_ahead_is_allowed(h->config);
     pthread_mutex_lock(&q->mutex);
     rc = add_handler(q, h, err);
     pthread_mutex_unlock(&q->mutex);

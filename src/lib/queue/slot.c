@@ -16,7 +16,7 @@ static enum next next_of(const struct queue_handler *h)
 {
     if (queue_turn_is_due(h))
         return NEXT_TURN;
-    if (h->n_claimed > 0)
+    if (h->n_claimed > 0 && h->n_doubtful == 0)
         return NEXT_RUN;
     return h->queue->is_stopping ? NEXT_LEAVE : NEXT_SLEEP;
 }
@@ -32,12 +32,14 @@ static void call(struct queue_handler *h, struct redrive_task_run *run)
         queue_wake_slot(h);
     pthread_mutex_unlock(&q->mutex);
     const int64_t start_ns = clock_monotonic_ns();
+    run->waited_ms = start_ns / 1000000 - run->claimed_ms;
     const bool succeeded = queue_run_call(run);
     const int64_t took_us = (clock_monotonic_ns() - start_ns) / 1000;
     pthread_mutex_lock(&q->mutex);
     h->n_running--;
-    if (claim_pace_run(&h->pace, took_us, !succeeded))
-        queue_give_back(h);
+    claim_pace_run(&h->pace, took_us);
+    run->is_doubtful = !succeeded;
+    h->n_doubtful += !succeeded;
 }
 
 /* A job whose lease was lost while it waited does not run. The mutex is held before and after. */

@@ -61,7 +61,7 @@ void queue_give_back(struct queue_handler *h)
 /* How many jobs a claim may ask for: one for each free slot, and those that are claimed ahead. */
 static size_t claim_limit(const struct queue_handler *h)
 {
-    const size_t ahead = h->no_claim_ahead ? 0 : claim_pace_ahead(&h->pace);
+    const size_t ahead = h->may_claim_ahead ? claim_pace_ahead(&h->pace) : 0;
     const size_t most = h->n_slots - h->n_running + ahead;
     return most > h->n_claimed ? most - h->n_claimed : 0;
 }
@@ -77,7 +77,7 @@ bool queue_turn_is_due(const struct queue_handler *h)
     if (h->in_turn)
         return false;
     if (!list_empty(&h->ended))
-        return claim_pace_is_due(&h->pace, (uint32_t)h->n_claimed);
+        return h->n_doubtful > 0 || claim_pace_is_due(&h->pace, (uint32_t)h->n_claimed);
     return h->n_claimed == 0 && may_claim(h);
 }
 
@@ -173,6 +173,7 @@ static void prepare_settle(struct batch *batch)
             .token = run->token,
             .outcome = run->outcome,
             .result = {run->result, run->result_len},
+            .waited_ms = run->waited_ms,
         };
     }
     settle_op_init(&batch->op, batch->items, batch->n);
@@ -237,6 +238,15 @@ static void settle_each(const struct batch *all)
     }
 }
 
+/* Whether one of them has failed and its breaker is open now. */
+static bool is_shut(const struct batch *batch)
+{
+    for (size_t i = 0; i < batch->n; i++)
+        if (batch->items[i].is_shut)
+            return true;
+    return false;
+}
+
 static void end_settle(struct batch *batch)
 {
     settle_until_taken(batch);
@@ -253,8 +263,11 @@ static void end_settle(struct batch *batch)
 static void let_go(struct queue_handler *h, size_t n)
 {
     struct redrive_queue *q = h->queue;
-    for (size_t i = 0; i < n; i++)
-        h->settled[i]->is_held = h->settled[i]->is_settling = false;
+    for (size_t i = 0; i < n; i++) {
+        struct redrive_task_run *run = h->settled[i];
+        h->n_doubtful -= run->is_doubtful;
+        run->is_held = run->is_settling = run->is_doubtful = false;
+    }
     if (n > 0 && q->until_idle)
         queue_want_all(q);
     pthread_mutex_unlock(&q->mutex);
@@ -288,6 +301,7 @@ static bool fill(struct redrive_task_run *run, const struct job *job)
     run->seq = job->status.seq;
     run->token = job->status.token;
     run->outcome.ending = fits ? ENDING_RAN : ENDING_RELEASED;
+    run->claimed_ms = clock_monotonic_ms();
     return fits;
 }
 
@@ -400,7 +414,10 @@ void queue_take_turn(struct queue_handler *h)
     if (batch.n > 0)
         end_settle(&batch);
     log_dropped(h, batch.n, n_ended);
+    const bool shut = is_shut(&batch);
     pthread_mutex_lock(&q->mutex);
+    if (shut)
+        queue_give_back(h);
     end_turn(h, n_ended);
 }
 

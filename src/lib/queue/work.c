@@ -194,7 +194,7 @@ static void take_turn_for(struct queue_handler *h, int64_t now_ms)
     if ((h->n_claimed == 0 && list_empty(&h->ended)) ||
         now_ms - h->claimed_at_ms < QUEUE_CLAIMED_MS)
         return;
-    (void)claim_pace_run(&h->pace, QUEUE_CLAIMED_MS * 1000, false);
+    claim_pace_run(&h->pace, QUEUE_CLAIMED_MS * 1000);
     queue_give_back(h);
     if (!h->in_turn)
         queue_settle_once(h);

@@ -2,7 +2,7 @@
  * when they are given back. */
 #include "run/pool/private.h"
 
-#include "core/retry/policy.h"
+#include "engine/claim_pace.h"
 
 /* ---- Pace ------------------------------------------------------------------------------------ */
 
@@ -22,18 +22,11 @@ size_t pool_pace_ahead(const struct pool_pace *pace, size_t slots)
 
 /* ---- Rules ----------------------------------------------------------------------------------- */
 
-/* A job that waits has its slot of a limit, and one whose worker is killed has lost an attempt: for
- * some tasks that is too much. */
 void pool_ahead_init(struct pool_task *task)
 {
-    const struct config_task *config = task->config;
-    const struct redrive_breaker_config *breaker = &config->breaker.config;
     const struct pool *pool = task->pool;
-    const bool has_limit = config->limits.concurrency > 0 || config->limits.rate.count > 0;
-    const bool counts_slow = breaker->slow_call_ms > 0 && breaker->slow_rate > 0;
     const bool shares_slots = pool->n_tasks > 1 && pool->slots == pool->options.max_jobs;
-    task->may_go_ahead =
-        !has_limit && !counts_slow && !shares_slots && policy_max_attempts(&config->retry) > 1;
+    task->may_go_ahead = !shares_slots && claim_ahead_is_allowed(task->config);
 }
 
 size_t pool_ahead_target(const struct pool_task *task)
