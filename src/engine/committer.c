@@ -25,6 +25,7 @@ struct committer {
     struct watcher *watcher; /* NULL: no other process uses the store */
     void (*on_ready)(void *ctx);
     void *ready_ctx;
+    bool no_ticks;
     pthread_t thread;
 
     pthread_mutex_t mutex; /* guards what follows */
@@ -149,6 +150,8 @@ static void answer(struct op *const *ops, size_t n)
 /* A tick is due by the clock, or because other processes have notified of something. */
 static bool wants_tick(const struct committer *c)
 {
+    if (c->no_ticks)
+        return false;
     return c->notification & STORE_NOTIFY_TIME ||
            engine_next_ms(c->engine) <= engine_now_ms(c->engine);
 }
@@ -160,7 +163,8 @@ static bool wants_flush(const struct committer *c)
 
 static int64_t next_ms(const struct committer *c)
 {
-    const int64_t tick_ms = engine_next_ms(c->engine), flush_ms = engine_flush_ms(c->engine);
+    const int64_t flush_ms = engine_flush_ms(c->engine);
+    const int64_t tick_ms = c->no_ticks ? INT64_MAX : engine_next_ms(c->engine);
     return tick_ms < flush_ms ? tick_ms : flush_ms;
 }
 
@@ -409,6 +413,7 @@ int committer_start(const struct committer_options *options, struct committer **
     c->is_leader = !options->watch || watcher_leads_at_first(options->watch);
     c->on_ready = options->on_ready;
     c->ready_ctx = options->ready_ctx;
+    c->no_ticks = options->no_ticks;
     c->enough = 1;
     list_init(&c->waiting);
     pthread_mutex_init(&c->mutex, NULL);

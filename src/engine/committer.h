@@ -28,6 +28,8 @@ struct committer_options {
      * claim has seen. It must not wait. May be NULL. */
     void (*on_ready)(void *ctx);
     void *ready_ctx;
+    /* It does what is handed in, and nothing by itself: time is left to other processes. */
+    bool no_ticks;
 };
 
 struct committer;

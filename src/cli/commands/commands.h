@@ -33,6 +33,7 @@ extern const struct command cmd_serve;
 extern const struct command cmd_simulate;
 extern const struct command cmd_stats;
 extern const struct command cmd_top;
+extern const struct command cmd_ui;
 extern const struct command cmd_version; /* commands/help.c */
 extern const struct command cmd_work;
 

@@ -24,6 +24,7 @@ struct rest {
     struct held_jobs *held;
     struct remote_workers *remote;
     const struct rest_route *const *tables;
+    bool read_only;
     pthread_mutex_t config_lock; /* guards which configuration it is; each request holds its own */
     struct config *config;
     atomic_bool ready;
@@ -44,6 +45,9 @@ struct rest {
     bool rates_due;
     bool stopping;
 };
+
+/* Who asks, and with which scopes. */
+enum auth_verdict rest_identify(const struct rest_call *call, struct principal *ret);
 
 /* Logs what an administrator did, or tried; before the answer is given. */
 void rest_audit(struct rest_call *call, int status);

@@ -219,6 +219,8 @@ static void refuse_scope(struct rest_call *call)
                      "Bearer realm=\"redrive\", error=\"insufficient_scope\", scope=\"%s\"", scope);
     err_set(&err, REDRIVE_E_DENIED, "the token '%s' lacks the scope %s", call->principal.name,
             scope);
+    if (call->rest->read_only)
+        err_set(&err, REDRIVE_E_DENIED, "this server shows, and changes nothing");
     rest_header(call, "WWW-Authenticate", challenge ? challenge : "Bearer");
     call->is_refused = true;
     log_refusal(call, &err);
@@ -234,13 +236,21 @@ static void refuse_crowd(struct rest_call *call)
     rest_fail_as(call, 503, &err, NULL);
 }
 
+enum auth_verdict rest_identify(const struct rest_call *call, struct principal *ret)
+{
+    const enum auth_verdict verdict = auth_check(call->config, call->request, ret);
+    if (call->rest->read_only)
+        ret->scopes &= CONFIG_SCOPE_READ;
+    return verdict;
+}
+
 /* True when it may run; else it has been answered. Where there are tokens, what needs none is for
  * every client. */
 static bool may_run(struct rest_call *call)
 {
     if (call->route->scope == 0 && call->config->n_tokens > 0)
         return true;
-    enum auth_verdict verdict = auth_check(call->config, call->request, &call->principal);
+    enum auth_verdict verdict = rest_identify(call, &call->principal);
     if (verdict != AUTH_OK) {
         refuse_stranger(call, verdict);
         return false;
@@ -388,6 +398,7 @@ int rest_new(const struct rest_options *options, struct rest **ret, struct redri
     rest->held = options->held;
     rest->remote = options->remote;
     rest->tables = options->tables ? options->tables : REST_TABLES;
+    rest->read_only = options->read_only;
     rest->config = config_hold(options->config);
     rest->ready = true;
     rest->n_readers = options->n_readers ? options->n_readers : 2;

@@ -85,6 +85,7 @@ struct rest_options {
     struct held_jobs *held;        /* borrowed; NULL: claimed jobs are not recorded */
     struct remote_workers *remote; /* borrowed; NULL: workers that claim here are not shown */
     const struct rest_route *const *tables; /* NULL: REST_TABLES */
+    bool read_only; /* no client has another scope than `read`, whatever its token has */
 };
 
 int rest_new(const struct rest_options *options, struct rest **ret, struct redrive_err *err);

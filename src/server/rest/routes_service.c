@@ -154,7 +154,7 @@ static void send_session(struct rest_call *call, const struct principal *who)
 static void get_session(struct rest_call *call)
 {
     struct principal who = call->principal;
-    if (!who.name && auth_check(call->config, call->request, &who) != AUTH_OK)
+    if (!who.name && rest_identify(call, &who) != AUTH_OK)
         who = (struct principal){0};
     send_session(call, &who);
 }
