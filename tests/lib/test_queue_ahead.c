@@ -62,27 +62,36 @@ static int run_and_look(struct redrive_task_run *run, void *arg)
     return 0;
 }
 
-/* Of runs that have ended and of those that follow. */
-static void short_jobs_are_claimed_ahead(void **state)
+/* How many jobs are running in the store when the run QUICK begins: those that have just ended and
+ * those that follow count as well. */
+static int running_at_once(bool no_ahead)
 {
-    const struct bed *bed = *state;
     struct load load = {0};
+    struct bed *bed = bed_new("sqlite:");
+    bed->queue = bed_open(bed);
     submit_numbered(bed->queue);
-    handle(bed->queue, run_and_look, &load, false);
+    handle(bed->queue, run_and_look, &load, no_ahead);
     work_until_idle(bed->queue);
     assert_int_equal(count_in(bed->queue, REDRIVE_STATE_COMPLETED), JOBS);
-    assert_in_range(atomic_load(&load.running), 2, 5);
+    bed_free(bed);
+    return atomic_load(&load.running);
+}
+
+/* On a busy machine a run may be interrupted for long, and then none is claimed ahead. */
+static void short_jobs_are_claimed_ahead(void **state)
+{
+    int most = 0;
+    (void)state;
+    for (int i = 0; i < 50 && most < 2; i++)
+        most = running_at_once(false);
+    assert_in_range(most, 2, 5);
 }
 
 static void none_are_if_that_is_not_wanted(void **state)
 {
-    const struct bed *bed = *state;
-    struct load load = {0};
-    submit_numbered(bed->queue);
-    handle(bed->queue, run_and_look, &load, true);
-    work_until_idle(bed->queue);
-    assert_int_equal(count_in(bed->queue, REDRIVE_STATE_COMPLETED), JOBS);
-    assert_int_equal(atomic_load(&load.running), 1);
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(running_at_once(true), 1);
 }
 
 static int get_stuck(struct redrive_task_run *run, void *arg)
@@ -198,8 +207,8 @@ static void none_starts_after_the_failure_that_opens_the_breaker(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(short_jobs_are_claimed_ahead, setup, teardown),
-        cmocka_unit_test_setup_teardown(none_are_if_that_is_not_wanted, setup, teardown),
+        cmocka_unit_test(short_jobs_are_claimed_ahead),
+        cmocka_unit_test(none_are_if_that_is_not_wanted),
         cmocka_unit_test_setup_teardown(jobs_that_wait_behind_a_long_one_are_given_back, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_stop_gives_back_what_has_not_started, setup, teardown),
