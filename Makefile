@@ -1,7 +1,7 @@
 # Thin handles on Meson, for people. Each target prepares what it needs by itself.
 #
 #   make            build build/redrive and build/libredrive{,-queue}.{a,so}
-#   make demo       see it work; KEEP=1 keeps its folder
+#   make demo       see it work; KEEP=1 keeps its server and dashboard
 #   make check      most of the tests, in less than a minute
 #   make test       all tests; the last line is "N passed, N failed"; T=PATTERN: those that match
 #   make install    PREFIX=/usr/local DESTDIR=

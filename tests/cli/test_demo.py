@@ -1,4 +1,5 @@
 """`make demo`, as far as tools/demo goes: whole, without tools, interrupted."""
+import gzip
 import os
 import pty
 import re
@@ -8,6 +9,7 @@ import signal
 import socket
 import subprocess
 import time
+import urllib.request
 
 import pytest
 
@@ -99,6 +101,7 @@ def check_story(done):
     assert re.search(r"\nparse +30 +40 +30 +0 +10 ", said), "all of them work in the end"
     assert "418 completed, 3 dead letters left." in said or "417 completed, 3 dead letters left." in said
     assert "What to try next" in said
+    assert re.search(r"\n   Its dashboard: http://127\.0\.0\.1:\d+/ui/\n", said)
     assert "\033" not in said
 
 
@@ -114,11 +117,18 @@ def test_demo_tells_its_story_over_http(tmp_path):
     assert stage.is_clean(done.stdout)
 
 
-def test_demo_needs_no_curl(tmp_path):
-    stage = Stage(tmp_path)
+def test_demo_needs_no_curl_and_its_server_can_be_kept(tmp_path):
+    stage = Stage(tmp_path, "setsid", KEEP="1")
     done = stage.run()
+    url, pid = re.search(r"\n  (http://\S+/ui/)\n .* until: kill (\d+)\n", done.stdout).groups()
+    try:
+        request = urllib.request.Request(url, headers={"Accept-Encoding": "gzip"})
+        with urllib.request.urlopen(request, timeout=LIMIT_S) as page:
+            assert b"<title>" in gzip.decompress(page.read())
+    finally:
+        os.kill(int(pid), signal.SIGTERM)
     check_story(done)
-    assert stage.is_clean(done.stdout)
+    assert len(list(stage.tmp.glob("redrive-demo.*/demo.db"))) == 1
 
 
 @pytest.mark.parametrize("term", ["xterm", "dumb"])
