@@ -62,7 +62,7 @@ static int first_holder(struct store *store, int64_t tenant_id, struct str key,
                         struct submit_result *ret, struct arena *arena, struct redrive_err *err)
 {
     struct submit_result other = {0};
-    bool is_held;
+    bool is_held = false;
     int rc = key_is_held(store, tenant_id, key, &is_held, err);
     if (rc < 0 || !is_held)
         return rc;
