@@ -3,9 +3,11 @@
 
 #include "core/retry/policy.h"
 
-/* The weight of a turn, and of a run that was shorter than the estimate, is 1 to so many. */
-#define TURN_WEIGHT 8
-#define RUN_WEIGHT  16
+/* The weight of a turn, and of a run that was longer or shorter than the estimate, is 1 to so many.
+ * A process that waits for a processor makes short runs look longer now and then. */
+#define TURN_WEIGHT  8
+#define LONG_WEIGHT  4
+#define SHORT_WEIGHT 16
 
 bool claim_ahead_is_allowed(const struct config_task *task)
 {
@@ -21,9 +23,9 @@ uint32_t claim_ahead_max(uint32_t n_slots)
                                                             : CLAIM_AHEAD_MAX;
 }
 
-void claim_pace_init(struct claim_pace *pace, uint32_t n_slots)
+void claim_pace_init(struct claim_pace *pace, uint32_t n_slots, uint32_t max)
 {
-    *pace = (struct claim_pace){.n_slots = n_slots};
+    *pace = (struct claim_pace){.n_slots = n_slots, .max = max};
 }
 
 static int64_t at_least_one(int64_t us)
@@ -40,21 +42,22 @@ void claim_pace_turn(struct claim_pace *pace, int64_t us)
 void claim_pace_run(struct claim_pace *pace, int64_t us)
 {
     us = at_least_one(us);
-    if (us >= pace->run_us)
+    if (pace->run_us == 0)
         pace->run_us = us;
+    else if (us >= pace->run_us)
+        pace->run_us += (us - pace->run_us) / LONG_WEIGHT;
     else
-        pace->run_us -= (pace->run_us - us + RUN_WEIGHT - 1) / RUN_WEIGHT;
+        pace->run_us -= (pace->run_us - us + SHORT_WEIGHT - 1) / SHORT_WEIGHT;
 }
 
 uint32_t claim_pace_ahead(const struct claim_pace *pace)
 {
     if (pace->run_us == 0 || pace->turn_us == 0)
         return 0;
-    const int64_t n = pace->turn_us / pace->run_us < CLAIM_AHEAD_PER_SLOT
+    const int64_t n = pace->turn_us / pace->run_us < pace->max
                           ? pace->turn_us * pace->n_slots / pace->run_us
-                          : (int64_t)CLAIM_AHEAD_PER_SLOT * pace->n_slots;
-    const uint32_t max = claim_ahead_max(pace->n_slots);
-    return n < max ? (uint32_t)n : max;
+                          : pace->max;
+    return n < pace->max ? (uint32_t)n : pace->max;
 }
 
 bool claim_pace_is_due(const struct claim_pace *pace, uint32_t n_claimed)

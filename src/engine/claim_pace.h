@@ -1,12 +1,12 @@
 /* claim_pace.h - how many jobs a worker claims before it has a free slot for them.
  *
  * A worker that claims only for free slots leaves them idle for a turn: the round trip to the store
- * and its fsync. So it claims as many more jobs as its slots will probably run during a turn, at
- * most CLAIM_AHEAD_PER_SLOT for each slot and CLAIM_AHEAD_MAX in all. They wait here about as long
- * as a turn takes. Of jobs that run much longer than a turn none are claimed ahead: they would
- * wait here while another process is idle.
+ * and its fsync. So it claims as many more jobs as its slots will probably run during a turn, up
+ * to a maximum that the worker gives. They wait here about as long as a turn takes. Of jobs that
+ * run much longer than a turn none are claimed ahead: they would wait here while another process is
+ * idle.
  *
- * A long run counts at once, short ones bit by bit.
+ * A long run counts soon, short ones bit by bit.
  *
  * Times are microseconds that the caller has measured. Nothing here is locked.
  */
@@ -23,20 +23,20 @@
 
 struct claim_pace {
     uint32_t n_slots;
-    int64_t turn_us;   /* a typical one; 0: none yet */
-    int64_t run_us;    /* a long one of late; 0: none yet */
-    uint32_t failures; /* in a row */
-    uint32_t most;     /* that are claimed ahead, since the latest failures */
+    uint32_t max;    /* that are ever claimed ahead */
+    int64_t turn_us; /* a typical one; 0: none yet */
+    int64_t run_us;  /* a long one of late; 0: none yet */
 };
 
 /* Whether jobs of a task may be claimed ahead at all. One that waits has its slot of a limit, and
  * one whose worker is killed has lost an attempt: for some tasks that is too much. */
 bool claim_ahead_is_allowed(const struct config_task *task);
 
-/* How many jobs a worker with so many slots ever claims ahead. */
+/* CLAIM_AHEAD_PER_SLOT for each slot, or CLAIM_AHEAD_MAX, if that is less: the maximum of a worker
+ * that has memory for each. */
 uint32_t claim_ahead_max(uint32_t n_slots);
 
-void claim_pace_init(struct claim_pace *pace, uint32_t n_slots);
+void claim_pace_init(struct claim_pace *pace, uint32_t n_slots, uint32_t max);
 
 /* A claim was asked for and answered. */
 void claim_pace_turn(struct claim_pace *pace, int64_t us);

@@ -6,7 +6,7 @@
 static struct claim_pace pace_of(uint32_t n_slots, int64_t turn_us, int64_t run_us)
 {
     struct claim_pace pace;
-    claim_pace_init(&pace, n_slots);
+    claim_pace_init(&pace, n_slots, claim_ahead_max(n_slots));
     for (int i = 0; i < 20; i++)
         claim_pace_turn(&pace, turn_us);
     for (int i = 0; i < 100; i++)
@@ -18,7 +18,7 @@ static void nothing_is_claimed_ahead_before_something_is_known(void **state)
 {
     struct claim_pace pace;
     (void)state;
-    claim_pace_init(&pace, 20);
+    claim_pace_init(&pace, 20, claim_ahead_max(20));
     assert_int_equal(claim_pace_ahead(&pace), 0);
     claim_pace_turn(&pace, 1000);
     assert_int_equal(claim_pace_ahead(&pace), 0);
@@ -46,6 +46,22 @@ static void as_many_as_the_slots_run_in_a_turn_up_to_a_bound(void **state)
         if (claim_pace_ahead(&pace) != rows[i].ahead)
             fail_msg("row %zu: %u", i, claim_pace_ahead(&pace));
     }
+}
+
+static void one_slot_may_have_many(void **state)
+{
+    struct claim_pace pace;
+    (void)state;
+    claim_pace_init(&pace, 1, CLAIM_AHEAD_MAX);
+    for (int i = 0; i < 20; i++)
+        claim_pace_turn(&pace, 3000);
+    claim_pace_run(&pace, 30);
+    assert_int_equal(claim_pace_ahead(&pace), 100);
+    claim_pace_run(&pace, 3000);
+    assert_int_equal(claim_pace_ahead(&pace), 3);
+    for (int i = 0; i < 1000; i++)
+        claim_pace_run(&pace, 1);
+    assert_int_equal(claim_pace_ahead(&pace), CLAIM_AHEAD_MAX);
 }
 
 static void a_long_run_counts_at_once_and_is_forgotten_bit_by_bit(void **state)
@@ -109,6 +125,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_claimed_ahead_before_something_is_known),
         cmocka_unit_test(as_many_as_the_slots_run_in_a_turn_up_to_a_bound),
+        cmocka_unit_test(one_slot_may_have_many),
         cmocka_unit_test(a_long_run_counts_at_once_and_is_forgotten_bit_by_bit),
         cmocka_unit_test(a_turn_that_took_long_counts_for_an_eighth),
         cmocka_unit_test(some_tasks_are_not_claimed_ahead),

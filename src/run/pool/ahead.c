@@ -1,38 +1,74 @@
-/* ahead.c - jobs that are claimed before there is a slot for them: how many, when they start, and
- * when they are given back. */
+/* ahead.c - jobs that are claimed before there is a slot for them: how many, when they start, when
+ * they are given back, and for how long outcomes are gathered while there are some. */
 #include "run/pool/private.h"
 
-#include "engine/claim_pace.h"
+/* ---- Giving back ----------------------------------------------------------------------------- */
 
-/* ---- Pace ------------------------------------------------------------------------------------ */
-
-void pool_pace_learn(struct pool_pace *pace, int64_t took_us)
+void pool_ahead_remove(struct pool_job *job)
 {
-    const int64_t us = took_us > 0 ? took_us : 1;
-    pace->run_us = pace->run_us == 0 ? us : (3 * pace->run_us + us + 3) / 4;
+    job->is_ahead = false;
+    list_remove(&job->queue);
+    job->task->n_ahead--;
+    job->task->pool->n_ahead--;
 }
 
-size_t pool_pace_ahead(const struct pool_pace *pace, size_t slots)
+static void give_back(struct pool_job *job)
 {
-    if (pace->run_us == 0)
-        return 0;
-    const size_t n = slots * POOL_AHEAD_MS * 1000 / (size_t)pace->run_us;
-    return n < POOL_AHEAD_MAX ? n : POOL_AHEAD_MAX;
+    pool_ahead_remove(job);
+    pool_job_give_back(job);
+}
+
+static void give_all_back(struct pool_task *task)
+{
+    LIST_FOREACH (&task->ahead, link)
+        give_back(LIST_ENTRY(link, struct pool_job, queue));
+}
+
+void pool_ahead_shut(struct pool *pool, uint64_t breaker)
+{
+    for (size_t i = 0; i < pool->n_tasks && breaker != 0; i++) {
+        LIST_FOREACH (&pool->tasks[i].ahead, link) {
+            struct pool_job *job = LIST_ENTRY(link, struct pool_job, queue);
+            if (job->breaker == breaker)
+                give_back(job);
+        }
+    }
 }
 
 /* ---- Rules ----------------------------------------------------------------------------------- */
+
+/* Forgets how long runs and claims take. */
+static void learn_anew(struct pool_task *task)
+{
+    const uint32_t all = task->pool->slots;
+    claim_pace_init(&task->pace, task->slots < all ? task->slots : all, CLAIM_AHEAD_MAX);
+}
 
 void pool_ahead_init(struct pool_task *task)
 {
     const struct pool *pool = task->pool;
     const bool shares_slots = pool->n_tasks > 1 && pool->slots == pool->options.max_jobs;
     task->may_go_ahead = !shares_slots && claim_ahead_is_allowed(task->config);
+    learn_anew(task);
 }
 
 size_t pool_ahead_target(const struct pool_task *task)
 {
-    const size_t slots = task->slots < task->pool->slots ? task->slots : task->pool->slots;
-    return task->may_go_ahead ? pool_pace_ahead(&task->pace, slots) : 0;
+    return task->may_go_ahead ? claim_pace_ahead(&task->pace) : 0;
+}
+
+/* Larger transactions cost less for each job: a claim that is answered sooner is not made more
+ * often. */
+void pool_ahead_claimed(struct pool_task *task, int64_t took_us)
+{
+    const int64_t least_us = POOL_AHEAD_MS * 1000;
+    claim_pace_turn(&task->pace, took_us > least_us ? took_us : least_us);
+}
+
+void pool_ahead_give_back(struct pool_task *task)
+{
+    learn_anew(task);
+    give_all_back(task);
 }
 
 /* ---- Waiting --------------------------------------------------------------------------------- */
@@ -46,9 +82,8 @@ static void give_back_late(struct pool_task *task, uint64_t now_ns)
         struct pool_job *job = LIST_ENTRY(link, struct pool_job, queue);
         if (now_ns - job->since_ns < limit_ns)
             return;
-        task->pace = (struct pool_pace){0};
-        pool_ahead_remove(job);
-        pool_job_give_back(job);
+        learn_anew(task);
+        give_back(job);
     }
 }
 
@@ -73,14 +108,6 @@ static void wait_for_slot(struct pool_job *job)
     pool->n_ahead++;
     if (!uv_is_active((const uv_handle_t *)&pool->ahead))
         uv_timer_start(&pool->ahead, on_ahead_timer, POOL_AHEAD_WAIT_MS, POOL_AHEAD_WAIT_MS);
-}
-
-void pool_ahead_remove(struct pool_job *job)
-{
-    job->is_ahead = false;
-    list_remove(&job->queue);
-    job->task->n_ahead--;
-    job->task->pool->n_ahead--;
 }
 
 static bool has_slot(const struct pool_task *task)
@@ -123,27 +150,32 @@ void pool_ahead_start(struct pool *pool)
         start_waiting(&pool->tasks[i]);
 }
 
-/* ---- Giving back ----------------------------------------------------------------------------- */
+/* ---- Gathering outcomes ---------------------------------------------------------------------- */
 
-void pool_ahead_give_back(struct pool_task *task)
+static void on_gathered(uv_timer_t *timer)
 {
-    task->pace = (struct pool_pace){0};
-    LIST_FOREACH (&task->ahead, link) {
-        struct pool_job *job = LIST_ENTRY(link, struct pool_job, queue);
-        pool_ahead_remove(job);
-        pool_job_give_back(job);
-    }
+    struct pool *pool = timer->data;
+    pool->has_gathered = true; /* the turn that this begins ends with a settlement */
 }
 
-void pool_ahead_shut(struct pool *pool, uint64_t breaker)
+static bool has_doubts(const struct pool *pool)
 {
-    for (size_t i = 0; i < pool->n_tasks && breaker != 0; i++) {
-        LIST_FOREACH (&pool->tasks[i].ahead, link) {
-            struct pool_job *job = LIST_ENTRY(link, struct pool_job, queue);
-            if (job->breaker != breaker)
-                continue;
-            pool_ahead_remove(job);
-            pool_job_give_back(job);
-        }
+    for (size_t i = 0; i < pool->n_tasks; i++)
+        if (pool->tasks[i].n_doubtful > 0)
+            return true;
+    return false;
+}
+
+bool pool_ahead_gathers(struct pool *pool)
+{
+    const bool may_wait =
+        pool->n_ahead > 0 && !pool->has_gathered && !pool->is_stopping && !has_doubts(pool);
+    if (may_wait && !pool_can_claim(pool)) {
+        if (!uv_is_active((const uv_handle_t *)&pool->gather))
+            uv_timer_start(&pool->gather, on_gathered, POOL_GATHER_MS, 0);
+        return true;
     }
+    pool->has_gathered = false;
+    uv_timer_stop(&pool->gather);
+    return false;
 }

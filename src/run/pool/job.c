@@ -205,7 +205,7 @@ static void on_done(const struct run_outcome *ran, void *ctx)
     job->task->running--;
     pool->running--;
     pool->n_ended++;
-    pool_pace_learn(&job->task->pace, (int64_t)((uv_hrtime() - job->since_ns) / 1000));
+    claim_pace_run(&job->task->pace, (int64_t)((uv_hrtime() - job->since_ns) / 1000));
     if (job->is_lost) {
         end_job(job);
         return;
@@ -433,11 +433,14 @@ static struct pool_task *task_named(struct pool *pool, struct str name)
 static void end_asking(struct pool *pool, bool has_answer, bool more)
 {
     const struct claim_op *claim = &pool->claim.op;
+    const int64_t took_us = (int64_t)((uv_hrtime() - pool->claim.since_ns) / 1000);
     for (size_t i = 0; i < pool->n_tasks; i++) {
         struct pool_task *task = &pool->tasks[i];
         size_t given = 0;
         for (size_t k = 0; k < claim->n && has_answer; k++)
             given += str_eq(claim->jobs[k].spec.task, task->name);
+        if (task->asked > 0)
+            pool_ahead_claimed(task, took_us);
         if (task->asked > 0 && has_answer)
             task->wants = more || given >= task->asked || task->woken;
         task->asked = 0;
@@ -478,6 +481,30 @@ static void on_claimed(struct pool_call *call)
     claim_op_release(claim);
 }
 
+/* How many jobs the pool can be given. */
+static size_t room_of_all(const struct pool *pool)
+{
+    size_t slots = pool->slots;
+    for (size_t i = 0; i < pool->n_tasks; i++)
+        slots += pool_ahead_target(&pool->tasks[i]);
+    return pool->claim.asked > 0 ? 0 : free_slots(slots, pool->running + pool->n_ahead);
+}
+
+static bool is_to_be_asked(const struct pool_task *task)
+{
+    return task->wants && !pool_fault_pauses(task) && room_of(task) > 0;
+}
+
+bool pool_can_claim(const struct pool *pool)
+{
+    if (room_of_all(pool) == 0)
+        return false;
+    for (size_t i = 0; i < pool->n_tasks; i++)
+        if (is_to_be_asked(&pool->tasks[i]))
+            return true;
+    return false;
+}
+
 /* Which tasks are asked for, and how many jobs of each; *ret_all: of all together. */
 static size_t choose_tasks(struct pool *pool, size_t free, size_t *ret_all)
 {
@@ -485,9 +512,7 @@ static size_t choose_tasks(struct pool *pool, size_t free, size_t *ret_all)
     *ret_all = 0;
     for (size_t i = 0; i < pool->n_tasks; i++) {
         struct pool_task *task = &pool->tasks[i];
-        task->asked = least(free, room_of(task));
-        if (!task->wants || pool_fault_pauses(task))
-            task->asked = 0;
+        task->asked = is_to_be_asked(task) ? least(free, room_of(task)) : 0;
         if (task->asked == 0)
             continue;
         task->woken = false;
@@ -511,16 +536,15 @@ void pool_claim(struct pool *pool)
 {
     const struct pool_options *options = &pool->options;
     struct pool_claim *claim = &pool->claim;
-    size_t slots = pool->slots, all;
-    for (size_t i = 0; i < pool->n_tasks; i++)
-        slots += pool_ahead_target(&pool->tasks[i]);
-    const size_t free = free_slots(slots, pool->running + pool->n_ahead);
-    if (claim->asked > 0 || free == 0)
+    const size_t free = room_of_all(pool);
+    size_t all;
+    if (free == 0)
         return;
     const size_t n = choose_tasks(pool, free, &all);
     if (n == 0)
         return;
     claim->asked = least(free, all);
+    claim->since_ns = uv_hrtime();
     const struct claim_filter filter = {
         .tenant = options->tenant,
         .queues = options->queues,

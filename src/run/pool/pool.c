@@ -124,6 +124,7 @@ static void close_all(struct pool *pool)
     close_handle(pool, (uv_handle_t *)&pool->pause);
     close_handle(pool, (uv_handle_t *)&pool->give_up);
     close_handle(pool, (uv_handle_t *)&pool->ahead);
+    close_handle(pool, (uv_handle_t *)&pool->gather);
     close_handle(pool, (uv_handle_t *)&pool->row.timer);
     for (size_t i = 0; i < pool->n_tasks; i++) {
         close_handle(pool, (uv_handle_t *)&pool->tasks[i].heartbeat);
@@ -137,7 +138,8 @@ static void hand_in(struct pool *pool)
 {
     bool in_trouble = pool->pause_ms > 0 && (pool->n_settling > 0 || !list_empty(&pool->to_settle));
     if (!pool_is_pausing(pool)) {
-        pool_settle(pool);
+        if (!list_empty(&pool->to_settle) && !pool_ahead_gathers(pool))
+            pool_settle(pool);
         if (!in_trouble && !pool->is_stopping)
             pool_claim(pool);
     }
@@ -297,10 +299,11 @@ static int open_handles(struct pool *pool, struct redrive_err *err)
     uv_timer_init(loop, &pool->pause);
     uv_timer_init(loop, &pool->give_up);
     uv_timer_init(loop, &pool->ahead);
+    uv_timer_init(loop, &pool->gather);
     pool_row_init(pool);
     pool->async.data = pool->turn.data = pool->pause.data = pool->give_up.data = pool;
-    pool->ahead.data = pool;
-    pool->n_handles = 6;
+    pool->ahead.data = pool->gather.data = pool;
+    pool->n_handles = 7;
     return 0;
 }
 

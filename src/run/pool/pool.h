@@ -25,14 +25,15 @@
  *   - A run that has ended frees its slot at once: its settlement and the claim for the slot are
  *     handed in together and share a transaction.
  *   - A handler whose runs are short does not wait for a transaction after each: jobs are claimed
- *     before there is a slot for them, as many as the handler ends in POOL_AHEAD_MS at the pace of
- *     its latest runs, at most POOL_AHEAD_MAX. They have their leases, and their time-outs begin
- *     with their runs. They are given back, and lose no attempt, when the pool stops, when the
- *     handler cannot run, when their breaker opens, or when they have waited for POOL_AHEAD_WAIT_MS
- *     (twice that at the most). While a run that has failed is not settled none of its task starts,
- *     so that a failure which opens the breaker is the last. No job is claimed ahead of a task that
- *     has a limit, a breaker with a rule for slow calls or a single attempt, nor where several
- *     tasks share `max_jobs` slots.
+ *     before there is a slot for them, as many as the handler ends in POOL_AHEAD_MS, or in the time
+ *     that a claim takes if that is longer, at most CLAIM_AHEAD_MAX (engine/claim_pace.h). Outcomes
+ *     are gathered meanwhile, for POOL_GATHER_MS at the most. Jobs that are claimed ahead have
+ *     their leases, and their time-outs begin with their runs. They are given back, and lose no
+ *     attempt, when the pool stops, when the handler cannot run, when their breaker opens, or when
+ *     they have waited for POOL_AHEAD_WAIT_MS (twice that at the most). While a run that has failed
+ *     is not settled none of its task starts, so that a failure which opens the breaker is the
+ *     last. No job is claimed ahead of a task that has a limit, a breaker with a rule for slow
+ *     calls or a single attempt, nor where several tasks share `max_jobs` slots.
  *
  * Everything here is called on the loop's thread but for pool_wake and pool_cancelled.
  */
@@ -50,10 +51,11 @@
 
 #define POOL_GRACE_MS 30000
 
-/* How far ahead jobs are claimed, and for how long they wait here. */
+/* How far ahead jobs are claimed, how long they wait for a slot, and how long outcomes are gathered
+ * for one transaction while there are such jobs. */
 #define POOL_AHEAD_MS      20
-#define POOL_AHEAD_MAX     256
 #define POOL_AHEAD_WAIT_MS 250
+#define POOL_GATHER_MS     5
 
 /* All that is pointed to is borrowed and outlives the pool. */
 struct pool_options {

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "base/mem/list.h"
+#include "engine/claim_pace.h"
 #include "engine/report/worker_row.h"
 #include "engine/verbs/claim.h"
 #include "engine/verbs/settle.h"
@@ -57,21 +58,6 @@ void suspects_worked(struct suspects *s);
 
 /* The handler broke down with this job. True: the job is to blame. */
 bool suspects_blame_job(struct suspects *s, int64_t seq);
-
-/* ---- Pace --------------------------------------------------------------------------------------
- *
- * How long a run of a task takes of late, and so how many end in POOL_AHEAD_MS. The latest runs
- * count the most: after one that was slow, few jobs are claimed ahead for a while.
- */
-
-/* All zero: nothing is known. */
-struct pool_pace {
-    int64_t run_us;
-};
-
-void pool_pace_learn(struct pool_pace *pace, int64_t took_us);
-/* How many jobs are to be claimed ahead for so many slots. */
-size_t pool_pace_ahead(const struct pool_pace *pace, size_t slots);
 
 /* ---- The pool -------------------------------------------------------------------------------- */
 
@@ -134,7 +120,7 @@ struct pool_task {
 
     /* Claimed ahead. */
     bool may_go_ahead;
-    struct pool_pace pace;
+    struct claim_pace pace;
     struct list ahead; /* struct pool_job, that wait for a slot */
     size_t n_ahead;
     size_t n_doubtful; /* runs that have failed and are not settled */
@@ -162,6 +148,7 @@ struct pool_claim {
     struct str *names; /* of the tasks that it asks for */
     size_t *limits;    /* of each */
     size_t asked;      /* jobs that it may bring; 0: none is under way */
+    uint64_t since_ns; /* when it was handed in */
 };
 
 /* This worker's row in the store. */
@@ -191,6 +178,8 @@ struct pool {
 
     struct list outgoing;  /* operations, by op.link, to be handed in at the end of this turn */
     struct list to_settle; /* struct pool_job */
+    uv_timer_t gather;     /* while outcomes are gathered: it is over */
+    bool has_gathered;     /* for long enough */
     bool settle_singly;    /* one of them made the store refuse them all */
     int64_t pause_ms;      /* of the latest trouble; 0: none */
 
@@ -240,6 +229,8 @@ bool pool_row_leave(struct pool *pool);
 
 /* ---- Jobs (pool/job.c) ----------------------------------------------------------------------- */
 
+/* Whether there is room for jobs, and no claim under way. */
+bool pool_can_claim(const struct pool *pool);
 /* Asks for jobs for all slots that are free, unless a claim is under way, and runs those that
  * come. */
 void pool_claim(struct pool *pool);
@@ -264,6 +255,10 @@ size_t pool_ahead_target(const struct pool_task *task);
 void pool_ahead_take(struct pool_job *job);
 /* Starts jobs that wait, as far as there are slots. */
 void pool_ahead_start(struct pool *pool);
+/* A claim for the task was answered after so long. */
+void pool_ahead_claimed(struct pool_task *task, int64_t took_us);
+/* Whether outcomes may wait for others, to be settled together: no slot waits for a claim. */
+bool pool_ahead_gathers(struct pool *pool);
 /* Takes a job out that waits. */
 void pool_ahead_remove(struct pool_job *job);
 /* Gives the jobs of a task back that wait. */
