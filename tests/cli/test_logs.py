@@ -82,12 +82,18 @@ def engine_events():
 
 
 def calls(folder, function, position):
-    """What is given for a parameter of a function, wherever the folder calls it."""
+    """What is given for a parameter of a function, wherever the folder calls it; what the caller only passes on is
+    looked for in its own calls."""
     for path in folder.rglob("*.c"):
-        for found in re.finditer(rf"\b{function}\(", path.read_text("utf-8")):
-            given = arguments(path.read_text("utf-8")[found.end():])
-            if len(given) > position:
-                yield from literals(given[position])
+        for caller, parameters, body in functions(path.read_text("utf-8")):
+            for found in re.finditer(rf"\b{function}\(", body):
+                given = arguments(body[found.end():])
+                if len(given) <= position:
+                    continue
+                if given[position] in parameters and caller != function:
+                    yield from calls(folder, caller, parameters.index(given[position]))
+                else:
+                    yield from literals(given[position])
 
 
 def events_of(expression, path, function, parameters):
