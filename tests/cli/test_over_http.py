@@ -134,6 +134,9 @@ LOOKS = [
     ["dlq", "retry", "--class", "validation", "--dry-run"],
     ["dlq", "retry", "--all", "--dry-run"],
     ["dlq", "purge", "--older-than", "30d", "--dry-run"],
+    ["jobs", "export"],
+    ["jobs", "export", "--format", "csv", "--limit", "12"],
+    ["dlq", "export", "--task", "enrich"],
     ["queues", "list"],
     ["breakers", "list"],
     ["breakers", "show", "parking"],
@@ -471,7 +474,7 @@ def test_variables_stand_for_the_options_and_a_store_that_is_named_wins(place):
 
 def test_what_needs_the_store_says_so_before_anything_else(place):
     local = [["work"], ["serve"], ["batch", "run", "f"], ["doctor"], ["move", "a", "b"], ["migrate"], ["backup", "f"],
-             ["jobs", "export"], ["dlq", "export"]]
+             ["ui"]]
     for words in local:
         error = error_of(place.run("--server", "http://127.0.0.1:1", *words, "--json"), 2)
         assert error["code"] == "USAGE" and "needs the store" in error["message"], words

@@ -16,6 +16,7 @@
 #include "base/err.h"
 #include "base/json/writer.h"
 #include "base/time/clock.h"
+#include "cli/remote/jobs.h"
 #include "cli/shared/session.h"
 #include "store/job_json.h"
 
@@ -33,6 +34,14 @@ enum export_format export_format_of(const char *path)
 }
 
 /* ---- One job --------------------------------------------------------------------------------- */
+
+/* Where the jobs are, and which. */
+struct export_source {
+    struct store *store;
+    struct remote *remote; /* NULL: the store */
+    struct job_filter filter;
+    const struct buf *query; /* the same for a server, as a path; the limit is the filter's */
+};
 
 struct exporter {
     FILE *out;
@@ -145,11 +154,37 @@ static int write_pages(struct exporter *x, struct store *store, struct job_filte
     return rc;
 }
 
-int export_jobs(struct store *store, const struct job_filter *filter, enum export_format format,
-                FILE *out, struct progress *progress, uint64_t *ret_n, struct redrive_err *err)
+/* The same from a server; a limit of 0 is none. */
+static int write_pages_of_server(struct exporter *x, struct remote *remote, const struct buf *query,
+                                 size_t limit, struct progress *progress, uint64_t *ret_n,
+                                 struct redrive_err *err)
+{
+    size_t left = limit > 0 ? limit : SIZE_MAX;
+    char cursor[JOB_CURSOR_MAX] = "";
+    int rc = 0;
+    do {
+        struct job_page page = {0};
+        struct str next = {0};
+        rc = remote_jobs(remote, query, left < PAGE_JOBS ? left : PAGE_JOBS,
+                         *cursor ? cursor : NULL, &page, &next, err);
+        if (!str_copy(cursor, sizeof cursor, next))
+            rc = err_set(err, REDRIVE_E_PARSE, "the cursor of the server is too long");
+        if (rc == 0)
+            rc = write_page(x, &page, err);
+        *ret_n += page.n;
+        left -= page.n;
+        job_page_release(&page);
+        if (progress)
+            progress_update(progress, *ret_n);
+    } while (rc == 0 && *cursor && left > 0);
+    return rc;
+}
+
+static int export_from(const struct export_source *source, enum export_format format, FILE *out,
+                       struct progress *progress, uint64_t *ret_n, struct redrive_err *err)
 {
     struct exporter x = {.out = out, .format = format};
-    struct job_filter at = *filter;
+    struct job_filter at = source->filter;
     uint64_t n = 0;
     int rc = 0;
     buf_init(&x.line, LINE_MAX_BYTES);
@@ -159,7 +194,9 @@ int export_jobs(struct store *store, const struct job_filter *filter, enum expor
         rc = write_line(&x, err);
     }
     if (rc == 0)
-        rc = write_pages(&x, store, &at, progress, &n, err);
+        rc = source->remote ? write_pages_of_server(&x, source->remote, source->query,
+                                                    source->filter.limit, progress, &n, err)
+                            : write_pages(&x, source->store, &at, progress, &n, err);
     if (rc == 0 && fflush(out) != 0)
         rc = err_set(err, REDRIVE_E_IO, "cannot write the export: %s", strerror(errno));
     if (ret_n)
@@ -167,6 +204,13 @@ int export_jobs(struct store *store, const struct job_filter *filter, enum expor
     buf_release(&x.loose);
     buf_release(&x.line);
     return rc;
+}
+
+int export_jobs(struct store *store, const struct job_filter *filter, enum export_format format,
+                FILE *out, struct progress *progress, uint64_t *ret_n, struct redrive_err *err)
+{
+    const struct export_source source = {.store = store, .filter = *filter};
+    return export_from(&source, format, out, progress, ret_n, err);
 }
 
 /* ---- A file that is whole or not there ------------------------------------------------------- */
@@ -333,19 +377,19 @@ void export_file_abandon(struct export_file *f)
 
 /* ---- The command ----------------------------------------------------------------------------- */
 
-static int export_to(struct cli *cli, struct store *store, const struct job_filter *filter,
-                     enum export_format format, FILE *out, uint64_t *ret_n, struct redrive_err *err)
+static int export_to(struct cli *cli, const struct export_source *source, enum export_format format,
+                     FILE *out, uint64_t *ret_n, struct redrive_err *err)
 {
     struct progress progress;
     progress_init(&progress, &cli->err, "export", 0, NULL);
     /* No bar when the export itself goes to a terminal. */
     bool visible = out != cli->out.file || !cli->out.is_tty;
-    int rc = export_jobs(store, filter, format, out, visible ? &progress : NULL, ret_n, err);
+    int rc = export_from(source, format, out, visible ? &progress : NULL, ret_n, err);
     progress_clear(&progress);
     return rc;
 }
 
-static int export_to_file(struct cli *cli, struct store *store, const struct job_filter *filter,
+static int export_to_file(struct cli *cli, const struct export_source *source,
                           const struct export_options *options, enum export_format format,
                           struct redrive_err *err)
 {
@@ -353,7 +397,7 @@ static int export_to_file(struct cli *cli, struct store *store, const struct job
     uint64_t n = 0;
     int rc = export_file_open(&file, "export", options->output, options->force, err);
     if (rc == 0)
-        rc = export_to(cli, store, filter, format, file.file, &n, err);
+        rc = export_to(cli, source, format, file.file, &n, err);
     if (rc == 0)
         rc = export_file_finish(&file, err);
     else
@@ -370,10 +414,21 @@ int export_run(struct cli *cli, struct session *session, struct redrive_err *err
     bool to_file = options->output && strcmp(options->output, "-") != 0;
     enum export_format format = options->format >= 0 ? (enum export_format)options->format
                                                      : export_format_of(options->output);
-    struct job_filter filter;
-    job_select_filter(cli, engine_now_ms(session->engine), &filter);
-    filter.limit = (size_t)options->limit;
-    if (to_file)
-        return export_to_file(cli, session->store, &filter, options, format, err);
-    return export_to(cli, session->store, &filter, format, cli->out.file, NULL, err);
+    struct buf query;
+    struct export_source source = {
+        .store = session->store, .remote = session->remote, .query = &query};
+    int rc =
+        session->remote ? remote_check_tenant(session->remote, options->select.tenant, err) : 0;
+    if (rc < 0)
+        return rc;
+    buf_init(&query, REMOTE_PATH_MAX);
+    buf_puts(&query, "/jobs");
+    job_select_query(&options->select, (uint32_t)cli_variant(cli), &query);
+    remote_query(&query, "order", "oldest");
+    job_select_filter(cli, session_now_ms(session), &source.filter);
+    source.filter.limit = (size_t)options->limit;
+    rc = to_file ? export_to_file(cli, &source, options, format, err)
+                 : export_to(cli, &source, format, cli->out.file, NULL, err);
+    buf_release(&query);
+    return rc;
 }

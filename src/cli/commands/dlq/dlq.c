@@ -84,6 +84,7 @@ static const struct command CMD_EXPORT = {
         },
     .check = job_select_check,
     .run_on_store = export_run,
+    .over_http = true,
     .variant = DLQ_STATES,
 };
 

@@ -16,12 +16,15 @@ static void field_text(struct json_writer *w, const char *key, struct str value)
 
 /* ---- Jobs ------------------------------------------------------------------------------------ */
 
+/* Also how long payload and result are as they were given, which JSON does not tell. */
 static void other_names(struct json_writer *w, const struct job *job)
 {
     json_field_string(w, "job_id", job->spec.id);
     json_field_string(w, "task_name", job->spec.task);
     json_field_cstr(w, "status", redrive_state_name(job->status.state));
     job_write_time(w, "scheduled_at", job->status.process_after_ms);
+    json_field_int(w, "payload_bytes", (int64_t)job->spec.payload.len);
+    json_field_int(w, "result_bytes", (int64_t)job->status.result.len);
 }
 
 void view_job(struct json_writer *w, const struct job *job, const struct attempt_page *history)
@@ -48,8 +51,6 @@ void view_whole_job(struct json_writer *w, const struct whole_job *whole)
     gate_write_json(w, whole->gate);
     json_field_bool(w, "queue_paused", whole->is_paused);
     write_group(w, job);
-    json_field_int(w, "payload_bytes", (int64_t)job->spec.payload.len);
-    json_field_int(w, "result_bytes", (int64_t)job->status.result.len);
     json_end_object(w);
 }
 

@@ -10,11 +10,11 @@
 #include "store/store.h"
 
 /* The job as everywhere (store/job_json.h), and under the names that other systems know it by:
- * job_id, task_name, status, scheduled_at. `history` may be NULL. */
+ * job_id, task_name, status, scheduled_at; and how long payload and result are as they were given.
+ * `history` may be NULL. */
 void view_job(struct json_writer *w, const struct job *job, const struct attempt_page *history);
 /* One job with all there is to tell: also what holds it if it is parked, whether the queue that it
- * waits in is paused, the fingerprint of its group, and how long payload and result are as they
- * were given. */
+ * waits in is paused, and the fingerprint of its group. */
 struct whole_job {
     const struct job *job;
     const struct attempt_page *history;
