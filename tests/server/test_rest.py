@@ -924,6 +924,7 @@ def test_a_tenant_sees_and_changes_its_own_only(tenants):
     for verb in ("pause", "resume"):
         assert ask("POST", f"/queues/side/{verb}", "/queues/{queue}/" + verb).status == 200
     assert ask("DELETE", "/cron/beat", "/cron/{name}").status == 404
+    assert ask("POST", "/cron/beat/run", "/cron/{name}/run").status == 404
     assert ask("PUT", "/cron/beat", "/cron/{name}", {"task": "once", "schedule": "@daily"}).status == 201
     own = ask("POST", "/jobs", body={"task": "mail", "id": "running", "unique_key": "k"})
     assert (own.status, own["existed"]) == (201, False)
