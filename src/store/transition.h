@@ -7,6 +7,10 @@
  * allocation, time is an argument. Strings in the answer are slices of the old row or of the move;
  * a store copies those that it keeps.
  *
+ * Two moves are written a second time: redrive.cancel and redrive.retry of PostgreSQL, because an
+ * application calls them in a transaction of its own. tests/store/postgres/test_sql.c compares them
+ * with this, state by state.
+ *
  * From which states each move may be made
  *   start       queued
  *   park        queued
