@@ -1,6 +1,7 @@
 #include "bench.h"
 
 #include <arpa/inet.h>
+#include <curl/curl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -462,11 +463,82 @@ static void request_can_be_cancelled_and_released(void **state)
     bench_release(&b);
 }
 
+/* ---- Memory ---------------------------------------------------------------------------------- */
+
+/* curl's n-th allocation from now fails; 0: none does. */
+static long curl_fails_at;
+
+static bool curl_is_out(void)
+{
+    return curl_fails_at > 0 && --curl_fails_at == 0;
+}
+
+static void *curl_malloc(size_t size)
+{
+    return curl_is_out() ? NULL : malloc(size);
+}
+
+static void *curl_realloc(void *old, size_t size)
+{
+    return curl_is_out() ? NULL : realloc(old, size);
+}
+
+static char *curl_strdup(const char *text)
+{
+    return curl_is_out() ? NULL : strdup(text);
+}
+
+static void *curl_calloc(size_t n, size_t size)
+{
+    return curl_is_out() ? NULL : calloc(n, size);
+}
+
+/* Whether curl has asked for memory that often. */
+static bool post_without_memory(long n, struct http_options options)
+{
+    struct bench b;
+    struct redrive_err err;
+    const struct run_request request = {.job_id = "job",
+                                        .task = "resize",
+                                        .queue = "default",
+                                        .tenant = "acme",
+                                        .payload = STR("{\"path\":\"echo\"}")};
+    open_url(&b, options);
+    struct record *r = &b.records[0];
+    r->bench = &b;
+    curl_fails_at = n;
+    int rc = runner_start(b.runner, &request, bench_done, r, &r->run, &err);
+    b.n_records = rc == 0;
+    if (rc == 0)
+        bench_until(&b, &r->is_done);
+    else
+        assert_int_equal(rc, REDRIVE_E_NOMEM);
+    const bool is_over = curl_fails_at > 0;
+    curl_fails_at = 0;
+    if (rc == 0 && r->class_ == REDRIVE_CLASS_PERMANENT)
+        fail_msg("allocation %ld: %s", n, r->message);
+    bench_release(&b);
+    return !is_over;
+}
+
+static void job_does_not_fail_for_good_when_curl_has_no_memory(void **state)
+{
+    (void)state;
+    char url[256];
+    snprintf(url, sizeof url, "http://127.0.0.1:%d/{payload.path}", port);
+    long n = 1;
+    while (post_without_memory(n, (struct http_options){.url = url, .allow_private = true}))
+        n++;
+    assert_true(n > 20);
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2)
         return 2;
     snprintf(server_path, sizeof server_path, "%s/server.py", argv[1]);
+    (void)curl_global_init_mem(CURL_GLOBAL_DEFAULT, curl_malloc, free, curl_realloc, curl_strdup,
+                               curl_calloc);
     const struct CMUnitTest tests[] = {
         T(payload_is_posted_and_body_is_the_result),
         T(large_payload_passes_whole),
@@ -491,6 +563,7 @@ int main(int argc, char **argv)
         T(connection_is_used_again),
         T(many_requests_run_at_one_time),
         T(request_can_be_cancelled_and_released),
+        T(job_does_not_fail_for_good_when_curl_has_no_memory),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }

@@ -164,16 +164,23 @@ static int add_headers(struct http_run *run, const struct config_http *sends)
     return 0;
 }
 
+/* curl copies these: without memory they are not set, and the request would be another one. */
+static bool set_texts(CURL *easy, const char *url, bool is_checked)
+{
+    return curl_easy_setopt(easy, CURLOPT_URL, url) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https") == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_USERAGENT, "redrive/" REDRIVE_VERSION) == CURLE_OK &&
+           (!is_checked || curl_easy_setopt(easy, CURLOPT_PROXY, "") == CURLE_OK);
+}
+
 static void set_options(struct http_run *run, const struct http_runner *runner)
 {
     CURL *easy = run->easy;
     struct str payload = run->base.request.payload;
     curl_easy_setopt(easy, CURLOPT_PRIVATE, run);
     curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, run->curl_error);
-    curl_easy_setopt(easy, CURLOPT_URL, buf_cstr(&run->url));
     /* Where it leads is what the URL says, not what is left of it without its dots. */
     curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
-    curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     /* Else a transfer that is given up while its name is being resolved would hold the loop until
@@ -184,13 +191,10 @@ static void set_options(struct http_run *run, const struct http_runner *runner)
     curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)payload.len);
     curl_easy_setopt(easy, CURLOPT_POSTFIELDS, payload.len > 0 ? payload.ptr : "");
     curl_easy_setopt(easy, CURLOPT_HTTPHEADER, run->headers);
-    curl_easy_setopt(easy, CURLOPT_USERAGENT, "redrive/" REDRIVE_VERSION);
     curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_body);
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, run);
     curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
     curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, run);
-    if (runner->is_checked)
-        curl_easy_setopt(easy, CURLOPT_PROXY, "");
 }
 
 /* On failure run->status is set if it is the job's fault, and NULL if memory is out. */
@@ -204,7 +208,8 @@ static int prepare_request(struct http_run *run, const struct http_runner *runne
         run->status = rc == REDRIVE_E_NOMEM ? NULL : "validation";
         return rc;
     }
-    if (add_headers(run, runner->options.sends) < 0 || !(run->easy = curl_easy_init()))
+    if (add_headers(run, runner->options.sends) < 0 || !(run->easy = curl_easy_init()) ||
+        !set_texts(run->easy, buf_cstr(&run->url), runner->is_checked))
         return err_nomem(err);
     set_options(run, runner);
     return 0;
@@ -350,11 +355,25 @@ static void http_end(struct run *base)
     run_later(base, finish_later);
 }
 
+static struct http_runner *runner_with(struct multi *multi)
+{
+    return (struct http_runner *)(void *)((char *)multi - offsetof(struct http_runner, multi));
+}
+
+static void on_lost(struct multi *multi)
+{
+    LIST_FOREACH (&runner_with(multi)->base.runs, link) {
+        struct http_run *run = (struct http_run *)LIST_ENTRY(link, struct run, link);
+        if (!run->is_added)
+            continue;
+        run->code = CURLE_OUT_OF_MEMORY;
+        http_end(&run->base);
+    }
+}
+
 static void on_multi_closed(struct multi *multi)
 {
-    struct http_runner *runner =
-        (struct http_runner *)(void *)((char *)multi - offsetof(struct http_runner, multi));
-    runner_closed(&runner->base);
+    runner_closed(&runner_with(multi)->base);
 }
 
 static void http_close(struct runner *base)
@@ -386,7 +405,7 @@ int http_runner_new(uv_loop_t *loop, const struct log *log, const struct http_op
     if (runner->options.connect_timeout_ms == 0)
         runner->options.connect_timeout_ms = HTTP_CONNECT_MS;
     runner->is_checked = url_host_is_made_by_jobs(options->url) && !options->allow_private;
-    int rc = multi_init(&runner->multi, loop, on_done, err);
+    int rc = multi_init(&runner->multi, loop, on_done, on_lost, err);
     if (rc < 0) {
         free(runner);
         return rc;

@@ -33,26 +33,31 @@ static void report_done(struct multi *multi)
     }
 }
 
+/* Lets curl do what it can do now. If that fails, it does not say which transfer it could not watch
+ * the socket of. */
+static void go_on(struct multi *multi, curl_socket_t fd, int flags)
+{
+    int running;
+    const CURLMcode code = curl_multi_socket_action(multi->curl, fd, flags, &running);
+    report_done(multi);
+    if (code != CURLM_OK)
+        multi->lost(multi);
+}
+
 static void on_timer(uv_timer_t *timer)
 {
-    struct multi *multi = timer->data;
-    int running;
-    curl_multi_socket_action(multi->curl, CURL_SOCKET_TIMEOUT, 0, &running);
-    report_done(multi);
+    go_on(timer->data, CURL_SOCKET_TIMEOUT, 0);
 }
 
 static void on_socket(uv_poll_t *poll, int status, int events)
 {
-    struct socket_watch *watch = poll->data;
-    struct multi *multi = watch->multi;
+    const struct socket_watch *watch = poll->data;
     int flags = status < 0 ? CURL_CSELECT_ERR : 0;
     if (events & UV_READABLE)
         flags |= CURL_CSELECT_IN;
     if (events & UV_WRITABLE)
         flags |= CURL_CSELECT_OUT;
-    int running;
-    curl_multi_socket_action(multi->curl, watch->fd, flags, &running);
-    report_done(multi);
+    go_on(watch->multi, watch->fd, flags);
 }
 
 static void on_watch_closed(uv_handle_t *poll)
@@ -96,7 +101,7 @@ static int on_curl_socket(CURL *easy, curl_socket_t fd, int what, void *ctx, voi
     if (!watch)
         watch = watch_new(multi, fd);
     if (!watch)
-        return -1; /* curl then fails all transfers */
+        return -1; /* the transfers are lost */
     int events = (what & CURL_POLL_IN ? UV_READABLE : 0) | (what & CURL_POLL_OUT ? UV_WRITABLE : 0);
     uv_poll_start(&watch->poll, events, on_socket);
     return 0;
@@ -122,11 +127,11 @@ static void start_curl(void)
 }
 
 int multi_init(struct multi *multi, uv_loop_t *loop, void (*done)(void *transfer, CURLcode code),
-               struct redrive_err *err)
+               void (*lost)(struct multi *multi), struct redrive_err *err)
 {
     static uv_once_t once = UV_ONCE_INIT;
     uv_once(&once, start_curl);
-    *multi = (struct multi){.loop = loop, .done = done};
+    *multi = (struct multi){.loop = loop, .done = done, .lost = lost};
     multi->curl = curl_multi_init();
     if (!multi->curl)
         return err_nomem(err);

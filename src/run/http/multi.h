@@ -18,12 +18,15 @@ struct multi {
     unsigned n_open; /* handles: the timer, and one for each socket that curl waits for */
     /* A transfer has ended and is to be removed and freed. The pointer is its CURLOPT_PRIVATE. */
     void (*done)(void *transfer, CURLcode code);
+    /* curl has no memory to go on with, and no transfer may end by itself: all are to be removed.
+     */
+    void (*lost)(struct multi *multi);
     void (*closed)(struct multi *multi);
 };
 
 /* NOMEM when curl cannot start. */
 int multi_init(struct multi *multi, uv_loop_t *loop, void (*done)(void *transfer, CURLcode code),
-               struct redrive_err *err);
+               void (*lost)(struct multi *multi), struct redrive_err *err);
 
 /* When no transfer is left. Closes all connections, then calls `closed`. */
 void multi_close(struct multi *multi, void (*closed)(struct multi *multi));
