@@ -77,6 +77,13 @@ static int file_is_gone(const struct store *store, struct redrive_err *err)
     return REDRIVE_E_IO;
 }
 
+/* A transaction is open that nothing here knows of: memory ran out as it was to end. It would lock
+ * all other processes out. */
+static int end_left_open(struct store *store, struct redrive_err *err)
+{
+    return sqlite3_get_autocommit(store->db) ? 0 : sql_exec(store, STATEMENT_ROLLBACK, err);
+}
+
 int sqlite_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
                  int64_t *ret_shared_version, struct redrive_err *err)
 {
@@ -85,7 +92,12 @@ int sqlite_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
         return err_set(err, REDRIVE_E_STATE, "a transaction is already open");
     if (has_moved(store))
         return file_is_gone(store, err);
-    int rc = sql_exec(store, STATEMENT_BEGIN, err);
+    /* What ends the transaction is at hand before it begins. */
+    if (!sql_use(store, STATEMENT_ROLLBACK, err))
+        return store->last_error;
+    int rc = end_left_open(store, err);
+    if (rc == 0)
+        rc = sql_exec(store, STATEMENT_BEGIN, err);
     if (rc != 0)
         return rc;
     store->in_transaction = true;
@@ -175,7 +187,10 @@ void sqlite_rollback(struct store *store)
 
 int view_begin(struct store *store, struct redrive_err *err)
 {
-    return store->in_transaction ? 0 : sql_exec(store, STATEMENT_BEGIN_READ, err);
+    if (store->in_transaction)
+        return 0;
+    int rc = end_left_open(store, err);
+    return rc == 0 ? sql_exec(store, STATEMENT_BEGIN_READ, err) : rc;
 }
 
 void view_end(struct store *store)
