@@ -36,6 +36,22 @@ static void additions_append_and_stay_terminated(void **state)
     buf_release(&b);
 }
 
+static void fixed_one_fills_its_room_and_no_more(void **state)
+{
+    (void)state;
+    char room[5];
+    struct buf b;
+    buf_init_fixed(&b, room, sizeof room);
+    assert_string_equal(buf_cstr(&b), "");
+    assert_int_equal(buf_puts(&b, "abcd"), 0);
+    assert_int_equal(buf_putc(&b, 'e'), REDRIVE_E_TOO_BIG);
+    buf_reset(&b);
+    assert_int_equal(buf_printf(&b, "%d", 1234), 0);
+    assert_ptr_equal(buf_cstr(&b), room);
+    assert_string_equal(room, "1234");
+    assert_int_equal(buf_printf(&b, "%d", 5), REDRIVE_E_TOO_BIG);
+}
+
 static void it_fills_to_its_maximum_and_no_further(void **state)
 {
     (void)state;
@@ -98,6 +114,7 @@ int main(void)
         T(an_empty_buffer_reads_as_an_empty_string),
         T(additions_append_and_stay_terminated),
         T(it_fills_to_its_maximum_and_no_further),
+        T(fixed_one_fills_its_room_and_no_more),
         T(the_first_failure_sticks_until_reset),
         T(detach_hands_over_the_memory),
         T(growth_keeps_what_was_there),

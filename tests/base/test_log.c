@@ -11,6 +11,15 @@
 static char written[128 * 1024];
 static int lines;
 
+static bool is_out_of_memory;
+void *__real_realloc(void *old, size_t size);
+void *__wrap_realloc(void *old, size_t size);
+
+void *__wrap_realloc(void *old, size_t size)
+{
+    return is_out_of_memory ? NULL : __real_realloc(old, size);
+}
+
 static void keep(struct str line, void *ctx)
 {
     assert_ptr_equal(ctx, &lines);
@@ -93,6 +102,30 @@ static void fields_that_are_too_long_are_left_out_and_said_so(void **state)
                                  "cut=\"the fields are over 64 KiB\"\n");
 }
 
+static void line_gets_out_when_memory_has_run_out(void **state)
+{
+    (void)state;
+    char big[4000];
+    memset(big, 'x', sizeof big);
+    for (int format = LOG_TEXT; format <= LOG_JSON; format++) {
+        struct log log = log_of((enum log_format)format);
+        is_out_of_memory = true;
+        log_event(&log, LOG_LEVEL_INFO, AT, "failed", LOG_S("error", "out of memory"));
+        is_out_of_memory = false;
+        assert_non_null(strstr(written, "out of memory"));
+        log = log_of((enum log_format)format);
+        is_out_of_memory = true;
+        log_event(&log, LOG_LEVEL_INFO, AT, "failed",
+                  LOG_STR("m", ((struct str){big, sizeof big})));
+        is_out_of_memory = false;
+        assert_string_equal(written,
+                            format == LOG_TEXT
+                                ? "2026-05-01T12:00:00.123Z INFO  failed cut=\"out of memory\"\n"
+                                : "{\"at\":\"2026-05-01T12:00:00.123Z\",\"level\":\"info\","
+                                  "\"event\":\"failed\",\"cut\":\"out of memory\"}\n");
+    }
+}
+
 static void a_line_of_exactly_the_limit_still_ends(void **state)
 {
     (void)state;
@@ -141,6 +174,7 @@ int main(void)
         T(whatever_a_message_contains_it_stays_one_line),
         T(levels_below_the_limit_are_not_written),
         T(fields_that_are_too_long_are_left_out_and_said_so),
+        T(line_gets_out_when_memory_has_run_out),
         T(a_line_of_exactly_the_limit_still_ends),
         T(levels_have_names),
         T(standard_error_gets_whole_lines),

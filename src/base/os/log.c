@@ -5,8 +5,11 @@
 
 #include "base/json/writer.h"
 #include "base/time/clock.h"
+#include "redrive.h"
 
 #define LINE_MAX_BYTES (64 * 1024)
+/* Most lines fit, and need no memory: not even those that say that there is none. */
+#define ROOM_BYTES 2048
 
 static const char *const LEVELS[] = {"debug", "info", "warning", "error", "off"};
 static const char *const LABELS[] = {"DEBUG", "INFO ", "WARN ", "ERROR", "OFF  "};
@@ -83,14 +86,11 @@ static void put_text(struct buf *out, enum log_level level, int64_t at_ms, const
 static void put_json(struct buf *out, enum log_level level, int64_t at_ms, const char *event,
                      const struct log_field *fields, size_t n_fields)
 {
-    struct buf at_text;
-    buf_init(&at_text, 40);
-    put_time(&at_text, at_ms);
-
+    char at_text[CLOCK_TEXT_MAX];
     struct json_writer w;
     json_writer_init(&w, out);
     json_begin_object(&w);
-    json_field_string(&w, "at", buf_str(&at_text));
+    json_field_cstr(&w, "at", clock_format(at_ms, at_text));
     json_field_cstr(&w, "level", log_level_name(level));
     json_field_cstr(&w, "event", event);
     for (size_t i = 0; i < n_fields; i++) {
@@ -98,7 +98,6 @@ static void put_json(struct buf *out, enum log_level level, int64_t at_ms, const
         put_value(&w, &fields[i]);
     }
     json_end_object(&w);
-    buf_release(&at_text);
 }
 
 void log_write(const struct log *log, enum log_level level, int64_t at_ms, const char *event,
@@ -108,17 +107,24 @@ void log_write(const struct log *log, enum log_level level, int64_t at_ms, const
         return;
     void (*put)(struct buf *, enum log_level, int64_t, const char *, const struct log_field *,
                 size_t) = log->format == LOG_JSON ? put_json : put_text;
-    struct buf line;
-    buf_init(&line, LINE_MAX_BYTES);
+    char room[ROOM_BYTES];
+    struct buf line, longer;
+    buf_init_fixed(&line, room, sizeof room);
+    buf_init(&longer, LINE_MAX_BYTES);
     put(&line, level, at_ms, event, fields, n_fields);
-
-    /* A field that does not fit takes the rest with it; the event itself always gets out. */
-    if (buf_failed(&line) || line.len == LINE_MAX_BYTES) {
-        buf_reset(&line);
-        const struct log_field cut = LOG_S("cut", "the fields are over 64 KiB");
-        put(&line, level, at_ms, event, &cut, 1);
+    if (buf_putc(&line, '\n') != 0) {
+        put(&longer, level, at_ms, event, fields, n_fields);
+        buf_putc(&longer, '\n');
     }
-    buf_putc(&line, '\n');
-    log->sink(buf_str(&line), log->ctx);
-    buf_release(&line);
+    /* A field that does not fit takes the rest with it; the event itself always gets out. */
+    if (buf_failed(&longer)) {
+        const struct log_field cut =
+            LOG_S("cut", buf_failed(&longer) == REDRIVE_E_NOMEM ? "out of memory"
+                                                                : "the fields are over 64 KiB");
+        buf_reset(&line);
+        put(&line, level, at_ms, event, &cut, 1);
+        buf_putc(&line, '\n');
+    }
+    log->sink(buf_str(buf_failed(&line) ? &longer : &line), log->ctx);
+    buf_release(&longer);
 }

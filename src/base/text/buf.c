@@ -11,6 +11,12 @@ void buf_init(struct buf *b, size_t max)
     *b = (struct buf){.max = max};
 }
 
+void buf_init_fixed(struct buf *b, char *room, size_t size)
+{
+    *b = (struct buf){.data = room, .capacity = size, .max = size - 1};
+    room[0] = '\0';
+}
+
 void buf_release(struct buf *b)
 {
     free(b->data);

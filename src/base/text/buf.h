@@ -24,6 +24,10 @@ struct buf {
 void buf_init(struct buf *b, size_t max);
 void buf_release(struct buf *b);
 
+/* One that uses `room` and no other memory: what is beyond it is TOO_BIG. It is not released, and
+ * its contents are not detached. */
+void buf_init_fixed(struct buf *b, char *room, size_t size);
+
 /* Empties it and forgets a failure; keeps the memory. */
 void buf_reset(struct buf *b);
 
