@@ -216,6 +216,19 @@ void report_json(const struct redrive_err *e, enum report_kind kind, struct buf 
     buf_putc(out, '\n');
 }
 
+/* The message alone; in JSON that of the code, which needs no escapes. */
+static void report_without_memory(const struct cli *cli, const struct redrive_err *e,
+                                  enum report_kind kind)
+{
+    const bool is_error = kind == REPORT_ERROR;
+    if (cli->globals->json)
+        (void)fprintf(cli->err.file, "{\"%s\":{\"code\":\"%s\",\"message\":\"%s\"}}\n",
+                      is_error ? "error" : "warning", redrive_err_name(e->code),
+                      redrive_err_text(e->code));
+    else
+        (void)fprintf(cli->err.file, "%s: %s\n", is_error ? "redrive" : "warning", message_of(e));
+}
+
 static void report(struct cli *cli, const struct redrive_err *e, enum report_kind kind)
 {
     struct buf text;
@@ -224,7 +237,10 @@ static void report(struct cli *cli, const struct redrive_err *e, enum report_kin
         report_json(e, kind, &text);
     else
         report_text(e, kind, cli->err.color, &text);
-    term_write(&cli->err, &text);
+    if (buf_failed(&text))
+        report_without_memory(cli, e, kind);
+    else
+        term_write(&cli->err, &text);
     buf_release(&text);
 }
 
