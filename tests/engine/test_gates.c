@@ -7,6 +7,15 @@
 #include "engine/report/stats.h"
 #include "engine/state.h"
 
+static bool is_out_of_memory;
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+    return is_out_of_memory ? NULL : __real_calloc(n, size);
+}
+
 static void breaker_row_reads_back_as_it_was(void **state)
 {
     (void)state;
@@ -26,7 +35,7 @@ static void breaker_row_reads_back_as_it_was(void **state)
     release_start(&gate.release, &gate.breaker_config, 5000);
     buf_init(&bytes, 1 << 16);
     gate_encode(&gate, &bytes);
-    assert_true(gate_decode(&read, buf_str(&bytes)));
+    assert_int_equal(gate_decode(&read, buf_str(&bytes)), 0);
     assert_true(read.has_parked);
     assert_int_equal(read.candidates, 2);
     assert_int_equal(read.breaker.state, REDRIVE_BREAKER_OPEN);
@@ -49,9 +58,26 @@ static void damaged_row_is_refused(void **state)
     buf_init(&bytes, 1 << 16);
     gate_encode(&gate, &bytes);
     for (size_t len = 0; len < bytes.len; len++)
-        assert_false(gate_decode(&read, (struct str){bytes.data, len}));
+        assert_int_equal(gate_decode(&read, (struct str){bytes.data, len}), REDRIVE_E_CORRUPT);
     bytes.data[0] = 9;
-    assert_false(gate_decode(&read, buf_str(&bytes)));
+    assert_int_equal(gate_decode(&read, buf_str(&bytes)), REDRIVE_E_CORRUPT);
+    buf_release(&bytes);
+}
+
+/* Else an open breaker would begin anew, and let calls through. */
+static void row_for_which_there_is_no_memory_is_not_damaged(void **state)
+{
+    (void)state;
+    struct gate gate = {.kind = SHARED_BREAKER}, read = {.kind = SHARED_BREAKER};
+    struct buf bytes;
+    redrive_breaker_config_init(&gate.breaker_config);
+    breaker_init(&gate.breaker, 1);
+    buf_init(&bytes, 1 << 16);
+    gate_encode(&gate, &bytes);
+    is_out_of_memory = true;
+    assert_int_equal(gate_decode(&read, buf_str(&bytes)), REDRIVE_E_NOMEM);
+    is_out_of_memory = false;
+    assert_int_equal(gate_decode(&read, buf_str(&bytes)), 0);
     buf_release(&bytes);
 }
 
@@ -343,7 +369,7 @@ static bool can_be_read(struct bed *bed, enum shared_kind kind)
     struct shared_page page = {0};
     struct gate gate = {.kind = kind};
     assert_int_equal(store_ops(store)->shared_list(store, kind, (struct str){0}, &page, NULL), 0);
-    const bool can = page.n == 1 && gate_decode(&gate, page.rows[0].value);
+    const bool can = page.n == 1 && gate_decode(&gate, page.rows[0].value) == 0;
     shared_page_release(&page);
     return can;
 }
@@ -440,6 +466,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(breaker_row_reads_back_as_it_was),
         T(damaged_row_is_refused),
+        T(row_for_which_there_is_no_memory_is_not_damaged),
         T(health_falls_with_failures_and_run_time_is_measured),
         T(gates_of_keys_that_nobody_uses_go),
         T(a_breaker_with_failures_stays_for_a_day),

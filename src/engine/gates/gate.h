@@ -171,9 +171,9 @@ bool gate_is_idle(const struct gate *gate, int64_t now_ms);
  * What was set by hand stays. */
 bool gate_is_spent(const struct gate *gate, int64_t now_ms);
 
-/* A gate's row, both ways, without its sums; gate_decode is false when the bytes are damaged. In
- * gate_row.c. */
+/* A gate's row, both ways, without its sums; gate_decode gives CORRUPT when the bytes are damaged,
+ * or NOMEM. In gate_row.c. */
 void gate_encode(const struct gate *gate, struct buf *out);
-bool gate_decode(struct gate *gate, struct str bytes);
+int gate_decode(struct gate *gate, struct str bytes);
 
 #endif

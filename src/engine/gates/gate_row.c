@@ -296,14 +296,16 @@ static bool limit_is_whole(const struct gate *gate)
     return has_rate && gate->bucket.parts >= 0 && gate->bucket.parts <= BUCKET_TOKEN * UINT32_MAX;
 }
 
-bool gate_decode(struct gate *gate, struct str bytes)
+int gate_decode(struct gate *gate, struct str bytes)
 {
     struct json_reader r;
     if (gate->kind == SHARED_BREAKER) /* of arrays only the first items may be there */
         gate->breaker = (struct breaker){0};
     json_reader_init(&r, bytes, NULL);
-    const bool is_sound = read_row(&r, gate);
+    const bool is_sound =
+        read_row(&r, gate) &&
+        (gate->kind == SHARED_BREAKER ? breaker_is_whole(gate) : limit_is_whole(gate));
+    const int error = r.error;
     json_reader_release(&r);
-    return is_sound &&
-           (gate->kind == SHARED_BREAKER ? breaker_is_whole(gate) : limit_is_whole(gate));
+    return is_sound ? 0 : error == REDRIVE_E_NOMEM ? REDRIVE_E_NOMEM : REDRIVE_E_CORRUPT;
 }

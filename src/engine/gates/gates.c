@@ -302,7 +302,12 @@ static int load_row(struct engine *e, const struct shared_row *row, struct redri
     start_clean(gate);
     gate->load = e->gates.loads;
     gate->version = row->version;
-    if (!gate_decode(gate, row->value) && (rc = begin_anew(e, gate, err)) < 0)
+    rc = gate_decode(gate, row->value);
+    if (rc == REDRIVE_E_CORRUPT)
+        rc = begin_anew(e, gate, err);
+    else if (rc < 0)
+        err_nomem(err);
+    if (rc < 0)
         return rc;
     if (gate->kind == SHARED_BREAKER) {
         gate->saved = gate->breaker;

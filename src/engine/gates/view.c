@@ -20,8 +20,9 @@ void breaker_page_release(struct breaker_page *page)
 static int decode(const struct shared_row *row, struct gate *ret, struct redrive_err *err)
 {
     *ret = (struct gate){.kind = row->kind};
-    if (gate_decode(ret, row->value))
-        return 0;
+    int rc = gate_decode(ret, row->value);
+    if (rc != REDRIVE_E_CORRUPT)
+        return rc < 0 ? err_nomem(err) : 0;
     return err_set(err, REDRIVE_E_CORRUPT, "the row of %s '%.*s' is damaged",
                    row->kind == SHARED_BREAKER ? "breaker" : "limit", (int)row->key.len,
                    row->key.ptr);
