@@ -325,6 +325,17 @@ static void own_process(void)
     sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
 }
 
+/* SQLite opens a file for reading when it cannot be opened for writing. This one may be written to,
+ * so that there was a shortage, of descriptors for instance, and it would be read-only until the
+ * process ends. */
+static int not_writable(const char *path, struct redrive_err *err)
+{
+    err_set(err, REDRIVE_E_IO, "the store cannot be opened for writing");
+    err_detail(err, "path %s", path);
+    err_hint(err, "has the process too many open files?");
+    return REDRIVE_E_IO;
+}
+
 int sqlite_open(struct str place, const struct store_options *options, struct store **ret,
                 struct redrive_err *err)
 {
@@ -351,6 +362,8 @@ int sqlite_open(struct str place, const struct store_options *options, struct st
         int opened = sqlite3_open_v2(store->path, &store->db, flags, vfs_name());
         if (opened != SQLITE_OK) {
             rc = sql_error(store, opened, err);
+        } else if (sqlite3_db_readonly(store->db, "main") != 0) {
+            rc = not_writable(store->path, err);
         } else {
             sqlite3_db_config(store->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
             opened =

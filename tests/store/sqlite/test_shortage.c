@@ -1,6 +1,9 @@
-/* SQLite has no memory at the moment at which a transaction is to end. */
+/* SQLite has no memory at the moment at which a transaction is to end, or no descriptor for its
+ * file. */
 #include "check.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -151,12 +154,48 @@ static void view_that_fails_for_want_of_memory_is_over(void **state)
     }
 }
 
+static bool is_out_of_descriptors;
+
+/* Stands before open(2) in SQLite. */
+static int open_if_allowed(const char *name, int flags, int mode)
+{
+    if (is_out_of_descriptors && (flags & O_ACCMODE) == O_RDWR) {
+        errno = EMFILE;
+        return -1;
+    }
+    return open(name, flags, mode);
+}
+
+/* SQLite then opens it for reading, which is of no use: every write would be refused for ever. */
+static void file_that_cannot_be_opened_for_writing_is_an_error(void **state)
+{
+    (void)state;
+    const struct store_options options = {.create = true};
+    struct store *store = open_store();
+    struct redrive_err err;
+    store_close(store);
+    sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
+    assert_int_equal(
+        vfs->xSetSystemCall(vfs, "open", (sqlite3_syscall_ptr)(void (*)(void))open_if_allowed),
+        SQLITE_OK);
+    is_out_of_descriptors = true;
+    store = NULL;
+    assert_int_equal(store_open(url, &options, &store, &err), REDRIVE_E_IO);
+    assert_null(store);
+    is_out_of_descriptors = false;
+    store = open_store();
+    assert_free(store);
+    store_close(store);
+    assert_int_equal(vfs->xSetSystemCall(vfs, "open", NULL), SQLITE_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(transaction_ends_without_memory),
         T(transaction_that_fails_for_want_of_memory_is_over),
         T(view_that_fails_for_want_of_memory_is_over),
+        T(file_that_cannot_be_opened_for_writing_is_an_error),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
