@@ -12,6 +12,16 @@ static const struct table_column COLUMNS[] = {
 static struct table table;
 static struct buf out;
 
+/* The n-th allocation from now fails; 0: none does. */
+static int fails_at;
+void *__real_realloc(void *old, size_t size);
+void *__wrap_realloc(void *old, size_t size);
+
+void *__wrap_realloc(void *old, size_t size)
+{
+    return fails_at > 0 && --fails_at == 0 ? NULL : __real_realloc(old, size);
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -195,6 +205,21 @@ static void output_over_its_limit_is_an_error(void **state)
 
 #define TT(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
 
+static void cell_that_there_is_no_memory_for_fails_the_table(void **state)
+{
+    (void)state;
+    for (int n = 1; fails_at == 0; n++) {
+        buf_release(&out);
+        table_release(&table);
+        table_init(&table, COLUMNS, 3);
+        add_row("1", "a", "b");
+        fails_at = n;
+        const int rc = table_render(&table, 80, false, &out);
+        assert_int_equal(rc, fails_at == 0 ? REDRIVE_E_NOMEM : 0);
+    }
+    fails_at = 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -214,6 +239,7 @@ int main(void)
         TT(unfinished_row_is_filled),
         TT(colour_does_not_disturb_the_columns),
         TT(output_over_its_limit_is_an_error),
+        TT(cell_that_there_is_no_memory_for_fails_the_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -138,6 +138,8 @@ static void put_cell(const struct table *t, size_t column, const size_t *widths,
         text_add_spaces(out, GAP + (t->columns[column].align == ALIGN_LEFT ? room - used : 0));
     else
         buf_putc(out, '\n');
+    if (buf_failed(&shown))
+        out->failed = buf_failed(&shown);
     buf_release(&shown);
 }
 
