@@ -451,8 +451,8 @@ def test_a_certificate_of_its_own_is_trusted_when_it_is_named(tmp_path):
         it.url = it.url.replace("http://", "https://")
         error = it.refusal("jobs", "list")
         assert error["code"] == "DENIED" and "--ca-file" in error["hint"]
-        trusted = it.there("jobs", "list", env={"REDRIVE_CA_FILE": str(tmp_path / "pem")})
-        assert outcome(trusted) == outcome(it.there("--ca-file", str(tmp_path / "pem"), "jobs", "list"))
+        trusted = it.there("jobs", "list", "--json", env={"REDRIVE_CA_FILE": str(tmp_path / "pem")})
+        assert outcome(trusted) == outcome(it.there("--ca-file", str(tmp_path / "pem"), "jobs", "list", "--json"))
         assert trusted.returncode == 0 and b"done-1" in trusted.stdout
         assert it.refusal("--ca-file", "nowhere", "jobs", "list", code=2)["code"] == "CONFIG"
         plain_http = it.run("--server", it.url.replace("https", "http"), "jobs", "list", "--json")
