@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""How many jobs a second one worker carries out: Redrive and Procrastinate, on one PostgreSQL server, in turns.
+"""How many jobs a second one worker carries out: Redrive, Procrastinate and Celery, in turns.
 
     build/python-env/bin/pip install -r bench/python/requirements.txt
     build/python-env/bin/python bench/python/worker.py [--jobs N] [--rounds N] [--concurrency N] [--json]
 
-Tasks are coroutines that do nothing. Both have fsync and synchronous_commit on: a job that is settled is on
-disk. Jobs are submitted before the clock starts. The figure is the best round; Redrive's worker speaks HTTP to a
-`redrive serve`, whose time counts as well. Worker and server run on this machine.
+Tasks do nothing. Redrive and Procrastinate run coroutines on one PostgreSQL server; Redrive and Celery run functions in
+threads on one Redis server. All are durable: PostgreSQL has fsync and synchronous_commit on, Redis appends and syncs with each
+write, Celery acknowledges late. Jobs are submitted before the clock starts, and the start of a worker is not counted. The
+figure is the best round; Redrive's worker speaks HTTP to a `redrive serve`, whose time counts as well. Everything runs on
+this machine.
 """
 
 import argparse
@@ -33,7 +35,7 @@ BINARY = os.environ.get("REDRIVE_BIN", str(ROOT / "build" / "redrive"))
 
 
 class Served:
-    """A `redrive serve` on the PostgreSQL store."""
+    """A `redrive serve` on a store."""
 
     def __init__(self, store, directory):
         config = directory / "redrive.yaml"
@@ -53,13 +55,16 @@ class Served:
         self._process.wait()
 
 
-def measure_redrive(url, n, concurrency):
+def measure_redrive(url, n, concurrency, is_async):
     app = redrive.App(url)
 
-    @app.task(name="noop")
-    async def noop():
+    async def noop_async():
         pass
 
+    def noop_sync():
+        pass
+
+    noop = app.task(name="noop")(noop_async if is_async else noop_sync)
     for start in range(0, n, 1000):
         app.defer_many(noop.configure().job() for _ in range(min(1000, n - start)))
     worker = redrive.Worker(app, concurrency=concurrency, until_idle=True)
@@ -88,6 +93,59 @@ async def measure_procrastinate(url, n, concurrency):
         return n / (time.perf_counter() - began)
 
 
+def measure_celery(url, n, concurrency, directory):
+    note = directory / "celery"
+    note.unlink(missing_ok=True)
+    here = str(pathlib.Path(__file__).resolve().parent)
+    environment = {**os.environ, "BENCH_BROKER": url, "BENCH_JOBS": str(n), "BENCH_NOTE": str(note), "PYTHONPATH": here}
+    submit = f"import celery_app\nwith celery_app.app.producer_pool.acquire() as p:\n for _ in range({n}):\n"
+    submit += "  celery_app.noop.apply_async(producer=p)"
+    subprocess.run([sys.executable, "-c", submit], check=True, env=environment)
+    words = ["-A", "celery_app", "worker", "-P", "threads", "-c", str(concurrency), "-l", "ERROR"]
+    words += ["--without-gossip", "--without-mingle", "--without-heartbeat"]
+    log = directory / "celery.log"
+    with open(log, "wb") as output:
+        worker = subprocess.Popen(
+            [sys.executable, "-m", "celery", *words], env=environment, cwd=directory, stdout=output, stderr=output
+        )
+    try:
+        until = time.monotonic() + 300
+        while not note.exists() or not note.read_text():
+            if worker.poll() is not None or time.monotonic() > until:
+                sys.exit(log.read_text())
+            time.sleep(0.05)
+        return n / float(note.read_text())
+    finally:
+        worker.terminate()
+        worker.wait()
+
+
+PAIRS = (("redrive, PostgreSQL", "procrastinate, PostgreSQL"), ("redrive, Redis", "celery, Redis"))
+
+
+def measure(options, postgres, redis, directory):
+    """The best round of each."""
+    n, concurrency = options.jobs, options.concurrency
+    best = dict.fromkeys((name for pair in PAIRS for name in pair), 0.0)
+    for store in ("postgres", "redis"):
+        (directory / store).mkdir()
+    served = [Served(postgres.url, directory / "postgres"), Served(f"{redis.url}/1", directory / "redis")]
+    runs = {
+        "redrive, PostgreSQL": lambda: measure_redrive(served[0].url, n, concurrency, True),
+        "procrastinate, PostgreSQL": lambda: asyncio.run(measure_procrastinate(postgres.url, n, concurrency)),
+        "redrive, Redis": lambda: measure_redrive(served[1].url, n, concurrency, False),
+        "celery, Redis": lambda: measure_celery(f"{redis.url}/2", n, concurrency, directory),
+    }
+    try:
+        for _ in range(options.rounds):
+            for name, run in runs.items():
+                best[name] = max(best[name], run())
+    finally:
+        for server in served:
+            server.stop()
+    return best
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--jobs", type=int, default=2000)
@@ -96,22 +154,16 @@ def main():
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     logging.disable(logging.CRITICAL)
-    best = {"redrive": 0.0, "procrastinate": 0.0}
-    with servers.Postgres(durable=True) as postgres, tempfile.TemporaryDirectory() as directory:
-        served = Served(postgres.url, pathlib.Path(directory))
-        try:
-            for _ in range(options.rounds):
-                figure = measure_redrive(served.url, options.jobs, options.concurrency)
-                best["redrive"] = max(best["redrive"], figure)
-                figure = asyncio.run(measure_procrastinate(postgres.url, options.jobs, options.concurrency))
-                best["procrastinate"] = max(best["procrastinate"], figure)
-        finally:
-            served.stop()
+    with servers.Postgres(durable=True) as postgres, servers.Redis(durable=True) as redis:
+        with tempfile.TemporaryDirectory() as directory:
+            best = measure(options, postgres, redis, pathlib.Path(directory))
     if options.json:
         print(json.dumps(best))
-    else:
-        for name, figure in best.items():
-            print(f"{name:<15}{figure:>8.0f} jobs/s, concurrency {options.concurrency}, PostgreSQL with fsync")
+        return
+    for name, figure in best.items():
+        print(f"{name:<27}{figure:>8.0f} jobs/s, concurrency {options.concurrency}, synced to disk")
+    for ours, rival in PAIRS:
+        print(f"{ours}: {best[ours] / best[rival]:.1f} x {rival.split(',')[0]}")
 
 
 if __name__ == "__main__":
