@@ -25,7 +25,7 @@ VERSIONS ?=
 PAIR ?= 1
 EXAMPLES = example-tasks example-thumbnail example-webhook
 
-.PHONY: all demo $(EXAMPLES) check test test-web test-python test-spark example-spark wheel tests-built install bench lint format coverage fuzz asan tsan simulate mutants power-cuts faults torture crash versions clean help
+.PHONY: all demo $(EXAMPLES) check test test-web test-python test-spark example-spark wheel sdist tests-built install bench lint format coverage fuzz asan tsan simulate mutants power-cuts faults torture crash versions clean help
 
 # What is installed, and nothing else: tests are built when they are to run.
 all: $(BUILD)/build.ninja
@@ -74,6 +74,12 @@ wheel:
 	@tools/bootstrap python
 	@tools/python-env $(BUILD)
 	@tools/wheel $(BUILD)
+
+# The source distribution: it has the C sources with it. A wheel is made of it, to see that nothing is missing.
+sdist:
+	@tools/bootstrap python
+	@tools/python-env $(BUILD)
+	@tools/sdist $(BUILD)
 
 test-python: $(BUILD)/build.ninja
 	@ninja --quiet -C $(BUILD) redrive
@@ -189,6 +195,7 @@ help:
 	@echo '                small systems, on a throw-away server; STORE=sqlite|postgres|redis'
 	@echo 'make test-web   the dashboard in a real Chromium'
 	@echo 'make wheel      the Python package, as a wheel in build/wheel/'
+	@echo 'make sdist      the Python package as a source distribution in build/sdist/'
 	@echo 'make test-python'
 	@echo '                its tests, type checker and linter; packages come from PyPI'
 	@echo 'make test-spark PAIR=1|2, ALL=1'
