@@ -89,7 +89,9 @@ test-python: $(BUILD)/build.ninja
 	@tools/test-python $(BUILD)
 
 # redrive.spark on real Spark and Delta. PAIR=1: Spark 3.5; PAIR=2: Spark 4.1; ALL=1: both.
-test-spark: wheel
+test-spark: $(BUILD)/build.ninja
+	@ninja --quiet -C $(BUILD) redrive
+	@$(MAKE) --no-print-directory wheel
 	@tools/bootstrap spark
 	@set -e; for pair in $(if $(ALL),1 2,$(PAIR)); do tools/spark-env $(BUILD) $$pair; tools/test-spark $(BUILD) $$pair; done
 

@@ -10,6 +10,13 @@ from redrive.failure import Classifier, Facts, native_failure
 from redrive.policy import RetryPolicy
 from redrive.vocabulary import CLASSES, REASONS, STATES, severity_name
 
+_BREAKER_WORDS = {
+    lib.REDRIVE_CALL_SUCCESS: "success",
+    lib.REDRIVE_CALL_FAILURE: "failure",
+    lib.REDRIVE_CALL_NEUTRAL: "neutral",
+    lib.REDRIVE_CALL_RETURNED: "neutral",
+}
+
 
 @dataclass(frozen=True)
 class Decision:
@@ -21,6 +28,8 @@ class Decision:
     failure_class: str
     severity: str
     unclassified: bool
+    #: What a breaker is told: "success", "failure", or "neutral" if the failure is not the service's.
+    breaker: str
 
 
 def decide(
@@ -62,4 +71,5 @@ def _decision(c: Any) -> Decision:
         CLASSES[c.class_],
         severity_name(c.severity),
         c.unclassified,
+        _BREAKER_WORDS[c.breaker],
     )

@@ -8,9 +8,9 @@ import json
 import os
 import socket
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Optional
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 from redrive.errors import InvalidArgumentError, NotFoundError, RedriveError, ServerError, UnreachableError
 
@@ -55,6 +55,10 @@ class Client:
 
     def job(self, id_: str) -> JSON:
         return self._object("GET", f"/jobs/{quote(id_, safe='')}")
+
+    def jobs(self, parameters: Mapping[str, Any]) -> JSON:
+        """A page of jobs, as ``items``; with its ``next`` as ``cursor`` the page that follows is asked for."""
+        return self._object("GET", f"/jobs?{urlencode(parameters)}")
 
     def cancel(self, id_: str) -> JSON:
         return self._object("DELETE", f"/jobs/{quote(id_, safe='')}")

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Optional
 
+from redrive.breaker import BreakerConfig
 from redrive.errors import InvalidArgumentError
 from redrive.failure import Row
 from redrive.policy import RetryPolicy
@@ -32,8 +33,8 @@ _WAIT_MAX_S = 30 * 86400
 class RetryQueueConfig:
     """A table is a path (``/mnt/delta/retry_queue``, ``s3://…``) or a name (``catalog.schema.table``).
 
-    Two more tables stand beside the retry queue, with the same name and ``_outcomes`` and ``_runs`` behind it:
-    the outcomes of the batch under way, and a row for each batch.
+    More tables stand beside the retry queue, with the same name and ``_outcomes``, ``_runs`` or ``_breaker`` behind
+    it: the outcomes of the batch under way, a row for each batch, and the state of the breaker if there is one.
     """
 
     retry_table_path: str
@@ -47,6 +48,8 @@ class RetryQueueConfig:
     policy: Optional[RetryPolicy] = None
     #: Rows of the classification table, before the built-in ones.
     classify: Iterable[Row] = ()
+    #: Holds records back while the service that ``process_record`` calls is down.
+    breaker: Optional[BreakerConfig] = None
     #: Tasks that run ``process_record``; None: as many as Spark has cores.
     partitions: Optional[int] = None
     #: At most so many waiting records in a batch, those that are due longest first; None: all.
@@ -74,6 +77,10 @@ class RetryQueueConfig:
         if isinstance(minutes, bool) or not isinstance(minutes, (int, float)) or not 0 < minutes <= 43200:
             raise InvalidArgumentError(f"base_backoff_minutes: {minutes!r} is not within 0 and 43200", code="RANGE")
         object.__setattr__(self, "classify", tuple(self.classify))
+        if self.breaker is not None and self.breaker.on_open not in (None, "park"):
+            raise InvalidArgumentError(
+                f"breaker: on_open is {self.breaker.on_open!r}", hint="records of an open breaker wait: on_open='park'"
+            )
 
     @property
     def outcomes_table(self) -> str:
@@ -82,6 +89,10 @@ class RetryQueueConfig:
     @property
     def runs_table(self) -> str:
         return f"{self.retry_table_path}_runs"
+
+    @property
+    def breaker_table(self) -> str:
+        return f"{self.retry_table_path}_breaker"
 
     def retry_policy(self) -> RetryPolicy:
         """The policy in force. Without one of your own: the profile ``records`` with the two fields put in."""
@@ -95,7 +106,7 @@ class RetryQueueConfig:
 
     @classmethod
     def from_file(cls, path: str) -> RetryQueueConfig:
-        """Reads a YAML or JSON file with the sections ``paths``, ``retry`` and ``batch``."""
+        """Reads a YAML or JSON file with the sections ``paths``, ``retry``, ``batch`` and ``breaker``."""
         with open(path, encoding="utf-8") as file:
             text = file.read()
         return cls.from_dict(_parse(text, path))
@@ -104,10 +115,15 @@ class RetryQueueConfig:
     def from_dict(cls, sections: Mapping[str, Any]) -> RetryQueueConfig:
         """The same, parsed."""
         values: dict[str, Any] = {}
+        known = {**_FILE_KEYS, "breaker": {field.name: field.name for field in fields(BreakerConfig)}}
         for section, content in sections.items():
-            keys = _FILE_KEYS[_known(section, _FILE_KEYS, "section")]
+            keys = known[_known(section, known, "section")]
             if not isinstance(content, Mapping):
                 raise InvalidArgumentError(f"section {section} has no keys")
+            if section == "breaker":
+                settings = {_known(key, keys, "key in breaker"): value for key, value in content.items()}
+                values["breaker"] = BreakerConfig(**settings)
+                continue
             for key, value in content.items():
                 values[keys[_known(key, keys, f"key in {section}")]] = value
         missing = [f.name for f in fields(cls)[:3] if f.name not in values]
@@ -143,5 +159,5 @@ def _parse(text: str, path: str) -> Mapping[str, Any]:
 
         parsed = yaml.safe_load(text)
     if not isinstance(parsed, Mapping):
-        raise InvalidArgumentError(f"{path} has no sections", hint="paths, retry and batch")
+        raise InvalidArgumentError(f"{path} has no sections", hint="paths, retry, batch and breaker")
     return parsed

@@ -8,7 +8,7 @@ from typing import Any, Optional
 
 from redrive.errors import ConflictError, RedriveError
 
-_MARK = "redrive-handler-fault:"
+_MARK = "redrive-fault:"
 
 
 class HandlerError(RedriveError):
@@ -29,15 +29,21 @@ class TableError(RedriveError):
     code = "STATE"
 
 
+class StoreError(RedriveError):
+    """Jobs could not be submitted to a Redrive server, or not be read from it. Submitting them again is safe."""
+
+    code = "IO"
+
+
 class BatchConflictError(ConflictError):
     """Another driver ran a batch of this queue at the same time, and was first. Nothing of this one was written."""
 
 
 class HandlerFault(Exception):
-    """Carries a HandlerError from an executor to the driver, as text."""
+    """Carries a HandlerError, or another one of this module, from an executor to the driver, as text."""
 
-    def __init__(self, message: str, hint: str) -> None:
-        super().__init__(f"{_MARK}{json.dumps({'message': message, 'hint': hint})}")
+    def __init__(self, message: str, hint: str, kind: str = "HandlerError") -> None:
+        super().__init__(f"{_MARK}{json.dumps({'message': message, 'hint': hint, 'kind': kind})}")
 
 
 def _text_of(exc: BaseException) -> str:
@@ -56,7 +62,8 @@ def from_spark(exc: BaseException) -> Optional[RedriveError]:
     mark = text.find(_MARK)
     if mark >= 0:
         fault, _end = json.JSONDecoder().raw_decode(text[mark + len(_MARK) :])
-        return HandlerError(fault["message"], hint=fault["hint"])
+        kind = StoreError if fault["kind"] == "StoreError" else HandlerError
+        return kind(fault["message"], hint=fault["hint"])
     if "PicklingError" in text or "Could not serialize" in text or "cannot pickle" in text:
         return not_picklable(exc)
     missing = re.search(r"ModuleNotFoundError: (No module named '(\w+)[^\n]*)", text)

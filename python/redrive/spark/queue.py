@@ -19,21 +19,34 @@ import logging
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Optional, Union
 
+from pyspark import inheritable_thread_target
+from pyspark.errors import AnalysisException
 from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from redrive.errors import InvalidArgumentError
 from redrive.failure import Classifier
-from redrive.spark import records, tables
+from redrive.spark import breaker, records, tables
 from redrive.spark.config import RetryQueueConfig
 from redrive.spark.errors import BatchConflictError, TableError, from_spark, is_conflict, not_picklable
 from redrive.spark.tables import read
-from redrive.spark.worker import DEAD, OUTPUT_SCHEMA, RETRY, SUCCESS, Partition, ProcessRecord, check_handler
+from redrive.spark.worker import (
+    BREAKER,
+    DEAD,
+    HELD,
+    OUTPUT_SCHEMA,
+    RETRY,
+    SUCCESS,
+    Partition,
+    ProcessRecord,
+    check_handler,
+)
 
 log = logging.getLogger("redrive.spark")
 
@@ -52,6 +65,10 @@ class BatchResult:
     succeeded: int
     retried: int
     dead: int
+    #: Left waiting by an open breaker, without a call.
+    held: int
+    #: Dead letters that wait again. Only of ``redrive``.
+    redriven: int
     waiting: int
     next_ready_time: Optional[dt.datetime]
     seconds: float
@@ -68,6 +85,8 @@ class Status:
     dead: int
     average_retries: float
     next_ready_time: Optional[dt.datetime]
+    #: The state of the breaker; None: the queue has none.
+    breaker: Optional[str] = None
 
 
 @dataclass(frozen=True)
@@ -78,10 +97,12 @@ class _Batch:
     token: str
     now_us: int
     #: (outcome, from_queue) to records
-    counts: dict[tuple[str, bool], int]
+    counts: dict[tuple[str, Optional[bool]], int]
+    #: What the breakers of its partitions said.
+    breakers: tuple[str, ...]
 
     def of(self, outcome: str) -> int:
-        return self.counts.get((outcome, True), 0) + self.counts.get((outcome, False), 0)
+        return sum(n for (name, _source), n in self.counts.items() if name == outcome)
 
     def source(self, from_queue: bool) -> int:
         return sum(n for (_outcome, source), n in self.counts.items() if source is from_queue)
@@ -102,6 +123,8 @@ class RetryQueue:
         #: Number and token of the last batch that this object has carried out.
         self._last_done: Optional[tuple[int, str]] = None
         self._session: Optional[SparkSession] = None
+        #: How many tables are written at a time. One: in the order of _writes().
+        self._writers = 3
         #: Called with the name of each write when it is done. For tests.
         self._after_write: Callable[[str], None] = lambda name: None
 
@@ -110,10 +133,15 @@ class RetryQueue:
     def initialize_tables(self) -> None:
         """Makes the tables that are missing, and checks the columns of the others. Every batch does it if need be."""
         config = self.config
-        tables.create(self.spark, config.retry_table_path, tables.RETRY_QUEUE)
-        tables.create(self.spark, config.final_table_path, tables.FINAL_RESULTS)
-        tables.create(self.spark, config.dlq_table_path, tables.DEAD_LETTER_QUEUE)
-        tables.create(self.spark, config.outcomes_table, tables.OUTCOMES)
+        for table, columns, properties in (
+            (config.retry_table_path, tables.RETRY_QUEUE, tables.RETRY_QUEUE_PROPERTIES),
+            (config.final_table_path, tables.FINAL_RESULTS, tables.FINAL_RESULTS_PROPERTIES),
+            (config.dlq_table_path, tables.DEAD_LETTER_QUEUE, tables.DEAD_LETTER_QUEUE_PROPERTIES),
+            (config.outcomes_table, tables.OUTCOMES, tables.OUTCOMES_PROPERTIES),
+        ):
+            tables.create(self.spark, table, columns, properties)
+        if config.breaker is not None:
+            tables.create(self.spark, config.breaker_table, tables.BREAKER)
         # The id of the queue is not made of a path: a queue whose state was removed starts its numbers again, and
         # they must not be taken for those of the old one.
         tables.create(self.spark, config.runs_table, tables.RUNS, {_QUEUE_ID: uuid.uuid4().hex})
@@ -148,9 +176,9 @@ class RetryQueue:
         _check_picklable(partition)
         if new_records is not None:
             records.check(new_records)
-        if not self._app_id:
-            self.initialize_tables()
         last, recovered = self._catch_up()
+        if self.config.breaker is not None:
+            partition.guard(self.config.breaker, self._saved_breaker())
         batch = self._decide_batch(last + 1, new_records, partition)
         return self._carry_out(batch, started, recovered)
 
@@ -168,6 +196,40 @@ class RetryQueue:
 
         return run
 
+    def redrive(
+        self,
+        where: Union[str, Column, None] = None,
+        *,
+        payload: Union[str, Column, None] = None,
+        now: Optional[dt.datetime] = None,
+    ) -> BatchResult:
+        """Puts dead letters back into the retry queue: due at once, with all their retries.
+
+        :param where: a condition on the columns of the dead letters (``"error_class = 'network'"``); None: all.
+        :param payload: an expression for a new payload. Dead letters whose payload is null stay where they are.
+        """
+        started = time.monotonic()
+        now_us = _microseconds(now)
+        last, recovered = self._catch_up()
+        dead = read(self.spark, self.config.dlq_table_path)
+        try:
+            rows = records.redriven(dead if where is None else dead.where(where), now_us, payload)
+        except AnalysisException as exc:
+            raise InvalidArgumentError(
+                "dead letters cannot be chosen by this",
+                detail=str(exc).strip().splitlines()[0][:300],
+                hint=f"where= and payload= are SQL over the columns {', '.join(dead.columns)}",
+            ) from exc
+        return self._carry_out(self._write_outcomes(last + 1, rows, now_us), started, recovered)
+
+    def trip_breaker(self) -> None:
+        """Holds all records back, until ``reset_breaker``."""
+        self._set_breaker(breaker.SavedBreaker("forced_open"))
+
+    def reset_breaker(self) -> None:
+        """Closes the breaker."""
+        self._set_breaker(breaker.SavedBreaker())
+
     def status(self) -> Status:
         """Counts of the three tables, and when the next record is due."""
         waiting = read(self.spark, self.config.retry_table_path).agg(
@@ -176,7 +238,8 @@ class RetryQueue:
         n, average, next_us = waiting.collect()[0]
         completed = read(self.spark, self.config.final_table_path).count()
         dead = read(self.spark, self.config.dlq_table_path).count()
-        return Status(completed, n, dead, average or 0.0, _datetime(next_us))
+        state = None if self.config.breaker is None else self._saved_breaker().state
+        return Status(completed, n, dead, average or 0.0, _datetime(next_us), state)
 
     def alerts(self, *, dead: int = 100, waiting: int = 1000) -> list[str]:
         """A sentence for each limit that is exceeded."""
@@ -184,6 +247,8 @@ class RetryQueue:
         said = []
         if status.dead > dead:
             said.append(f"{status.dead} dead letters (limit {dead}): review {self.config.dlq_table_path}")
+        if status.breaker in ("open", "forced_open"):
+            said.append(f"the breaker is {status.breaker}: records wait, see {self.config.breaker_table}")
         if status.waiting > waiting:
             said.append(f"{status.waiting} records wait for a retry (limit {waiting}), next {status.next_ready_time}")
         return said
@@ -194,14 +259,17 @@ class RetryQueue:
         for table in (config.retry_table_path, config.final_table_path, config.dlq_table_path, config.runs_table):
             tables.delta_table(self.spark, table).optimize().executeCompaction()
         if vacuum_hours is not None:
-            for table in (config.retry_table_path, config.final_table_path, config.dlq_table_path):
+            old = [config.retry_table_path, config.final_table_path, config.dlq_table_path, config.outcomes_table]
+            old += [] if config.breaker is None else [config.breaker_table]
+            for table in old:
                 tables.delta_table(self.spark, table).vacuum(vacuum_hours)
-            tables.delta_table(self.spark, config.outcomes_table).vacuum(vacuum_hours)
 
     # ---- One batch --------------------------------------------------------------------------------
 
     def _catch_up(self) -> tuple[int, Optional[int]]:
         """The number of the last batch that is done; a batch that was left half done is carried out first."""
+        if not self._app_id:
+            self.initialize_tables()
         outcomes = read(self.spark, self.config.outcomes_table).where(F.col("outcome") == records.BATCH)
         heads = [tuple(row) for row in outcomes.select("batch_id", "token").collect()]
         if heads and heads[0] == self._last_done:
@@ -220,23 +288,35 @@ class RetryQueue:
         rows = (
             read(self.spark, self.config.outcomes_table)
             .groupBy("batch_id", "token", "outcome", "from_queue")
-            .agg(F.count("*").alias("n"), F.max("created_us").alias("now_us"))
+            .agg(
+                F.count("*").alias("n"),
+                F.max("created_us").alias("now_us"),
+                F.collect_list(F.when(F.col("outcome") == BREAKER, F.col("message"))).alias("breakers"),
+            )
             .collect()
         )
         head = next((row for row in rows if row["outcome"] == records.BATCH), None)
         if head is None:
             return None
         counts = {(row["outcome"], row["from_queue"]): row["n"] for row in rows if row is not head}
-        return _Batch(head["batch_id"], head["token"], head["now_us"], counts)
+        breakers = tuple(text for row in rows for text in row["breakers"])
+        return _Batch(head["batch_id"], head["token"], head["now_us"], counts, breakers)
 
     def _decide_batch(self, number: int, new_records: Optional[DataFrame], partition: Partition) -> _Batch:
         """Processes the records and writes their outcomes: step 1."""
-        token = uuid.uuid4().hex
         with self._errors():
             spark = self.spark if new_records is None else new_records.sparkSession
-            source = records.of_batch(spark, self.config, new_records, partition.now_us)
+            # Records that are due stay as they are while no call is let through.
+            with_due = partition.held_until_us is None
+            source = records.of_batch(spark, self.config, new_records, partition.now_us, with_due=with_due)
             outcomes = source.mapInArrow(partition.run, OUTPUT_SCHEMA)
-            head = records.head_row(spark, partition.now_us)
+        return self._write_outcomes(number, outcomes, partition.now_us)
+
+    def _write_outcomes(self, number: int, outcomes: DataFrame, now_us: int) -> _Batch:
+        """The commit that decides batch ``number``."""
+        token = uuid.uuid4().hex
+        with self._errors():
+            head = records.head_row(outcomes.sparkSession, now_us)
             rows = outcomes.unionByName(head, allowMissingColumns=True)
             rows = rows.withColumn("batch_id", F.lit(number).cast("long")).withColumn("token", F.lit(token))
             tables.write(rows, self.config.outcomes_table, "overwrite", self._app_id, number)
@@ -270,13 +350,9 @@ class RetryQueue:
 
     def _carry_out(self, batch: _Batch, started: float, recovered: Optional[int]) -> BatchResult:
         """Writes the tables from the outcomes: steps 2 and 3."""
-        outcomes = read(self.spark, self.config.outcomes_table).where(F.col("batch_id") == batch.number)
         with self._errors():
-            self._append(batch, records.final_rows(outcomes, batch.now_us), SUCCESS, self.config.final_table_path)
-            self._append(batch, records.dead_rows(outcomes, batch.now_us), DEAD, self.config.dlq_table_path)
-            if batch.of(RETRY) or batch.source(True):
-                self._merge_waiting(batch)
-            waiting, next_us = self._waiting()
+            self._run_side_by_side(self._writes(batch))
+            waiting, next_us = self._waiting(batch.now_us)
             result = BatchResult(
                 batch.number,
                 batch.source(False),
@@ -284,6 +360,8 @@ class RetryQueue:
                 batch.of(SUCCESS),
                 batch.of(RETRY),
                 batch.of(DEAD),
+                batch.of(HELD),
+                batch.of(records.REDRIVEN),
                 waiting,
                 _datetime(next_us),
                 round(time.monotonic() - started, 3),
@@ -299,40 +377,77 @@ class RetryQueue:
             self.maintain()
         return result
 
-    def _append(self, batch: _Batch, rows: DataFrame, outcome: str, table: str) -> None:
-        n = batch.of(outcome)
-        if n:
-            rows = rows.where(F.col("outcome") == outcome).drop("outcome").coalesce(self._files(n))
-            tables.write(rows, table, "append", self._app_id, batch.number)
-            self._after_write(outcome)
+    def _writes(self, batch: _Batch) -> list[Callable[[], None]]:
+        """What there is to write, each to a table of its own."""
+        writes: list[Callable[[], None]] = []
+        if batch.of(SUCCESS):
+            writes.append(lambda: self._append(batch, records.final_rows, SUCCESS, self.config.final_table_path))
+        if batch.of(DEAD):
+            writes.append(lambda: self._append(batch, records.dead_rows, DEAD, self.config.dlq_table_path))
+        if batch.source(True) or any(batch.of(outcome) for outcome in records.WAITING):
+            session = self._merge_session(batch.number)
+            writes.append(lambda: self._merge_waiting(session, batch))
+            if batch.of(records.REDRIVEN):
+                writes.append(lambda: self._remove_redriven(session, batch))
+        if batch.breakers and self.config.breaker is not None:
+            writes.append(lambda: self._write_breaker(batch))
+        return writes
+
+    def _run_side_by_side(self, writes: list[Callable[[], None]]) -> None:
+        """The outcomes have decided the batch, so the order of the writes does not matter."""
+        if self._writers == 1:
+            for write in writes:
+                write()
+            return
+        with ThreadPoolExecutor(self._writers) as pool:
+            for done in [pool.submit(inheritable_thread_target(write)) for write in writes]:
+                done.result()
+
+    def _append(self, batch: _Batch, rows_of: Callable[[DataFrame, int], DataFrame], outcome: str, table: str) -> None:
+        outcomes = read(self.spark, self.config.outcomes_table).where(F.col("batch_id") == batch.number)
+        rows = rows_of(outcomes.where(F.col("outcome") == outcome), batch.now_us)
+        tables.write(rows.coalesce(self._files(batch.of(outcome))), table, "append", self._app_id, batch.number)
+        self._after_write(outcome)
 
     def _files(self, n: int) -> int:
         return -(-n // self.config.rows_per_file)
 
-    def _merge_waiting(self, batch: _Batch) -> None:
+    def _merge_waiting(self, session: SparkSession, batch: _Batch) -> None:
         """Brings the retry queue up to date: records that ended leave it, those that failed wait in it."""
-        session = self._merge_session()
-        session.conf.set("spark.databricks.delta.write.txnAppId", self._app_id)
-        session.conf.set("spark.databricks.delta.write.txnVersion", str(batch.number))
         outcomes = read(session, self.config.outcomes_table).where(F.col("batch_id") == batch.number)
-        n = batch.of(RETRY) + batch.source(True)
+        n = batch.source(True) + sum(batch.of(outcome) for outcome in records.WAITING)
         rows = records.waiting_rows(outcomes, batch.now_us).coalesce(self._files(n))
         # Records of the batch that wait were due: files with later times are not read.
         same = f"t.sample_id = s.sample_id AND t.process_after <= timestamp_micros({batch.now_us})"
         columns: dict[str, Union[str, Column]] = {name: f"s.{name}" for name in tables.RETRY_QUEUE.names}
         kept = {name: value for name, value in columns.items() if name not in ("sample_id", "payload", "created_at")}
+        moved = {name: columns[name] for name in ("process_after", "updated_at", "batch_id")}
         (
             tables.delta_table(session, self.config.retry_table_path)
             .alias("t")
             .merge(rows.alias("s"), same)
             .whenMatchedUpdate(f"s.outcome = '{RETRY}'", kept)
+            .whenMatchedUpdate(f"s.outcome = '{HELD}'", moved)
             .whenMatchedDelete()
-            .whenNotMatchedInsert(f"s.outcome = '{RETRY}'", columns)
+            .whenNotMatchedInsert(f"s.outcome IN {records.WAITING}", columns)
             .execute()
         )
         self._after_write("waiting")
 
-    def _merge_session(self) -> SparkSession:
+    def _remove_redriven(self, session: SparkSession, batch: _Batch) -> None:
+        """Takes dead letters that wait again out of their table."""
+        outcomes = read(session, self.config.outcomes_table).where(F.col("batch_id") == batch.number)
+        rows = outcomes.where(F.col("outcome") == records.REDRIVEN).select("sample_id")
+        (
+            tables.delta_table(session, self.config.dlq_table_path)
+            .alias("t")
+            .merge(rows.alias("s"), "t.sample_id = s.sample_id")
+            .whenMatchedDelete()
+            .execute()
+        )
+        self._after_write(records.REDRIVEN)
+
+    def _merge_session(self, number: int) -> SparkSession:
         """A session for MERGE, which takes the number of the batch from the session's settings only.
 
         In the caller's session another thread's writes would take it, too.
@@ -343,12 +458,40 @@ class RetryQueue:
                 if session.conf.isModifiable(row["key"]):
                     session.conf.set(row["key"], str(self.spark.conf.get(row["key"])))
             self._session = session
+        self._session.conf.set("spark.databricks.delta.write.txnAppId", self._app_id)
+        self._session.conf.set("spark.databricks.delta.write.txnVersion", str(number))
         return self._session
 
-    def _waiting(self) -> tuple[int, Optional[int]]:
+    def _waiting(self, now_us: int) -> tuple[int, Optional[int]]:
+        """How many records wait, and when the next of them can run."""
         table = read(self.spark, self.config.retry_table_path)
         n, next_us = table.agg(F.count("*"), F.unix_micros(F.min("process_after"))).collect()[0]
+        if next_us is not None and self.config.breaker is not None:
+            next_us = max(next_us, self._saved_breaker().held_until(now_us) or next_us)
         return n, next_us
+
+    # ---- The breaker ------------------------------------------------------------------------------
+
+    def _saved_breaker(self) -> breaker.SavedBreaker:
+        columns = ("state", "failure_count", "reopened", F.unix_micros("next_probe_at"))
+        rows = read(self.spark, self.config.breaker_table).select(*columns).collect()
+        return breaker.SavedBreaker(*rows[0]) if rows else breaker.SavedBreaker()
+
+    def _write_breaker(self, batch: _Batch) -> None:
+        before, saved = self._saved_breaker(), breaker.from_json(batch.breakers)
+        if saved != before:
+            row = records.breaker_row(self.spark, saved, batch.now_us, batch.number)
+            tables.write(row, self.config.breaker_table, "overwrite", self._app_id, batch.number)
+            self._after_write(BREAKER)
+        if saved.state != before.state:
+            log.warning("breaker_moved", extra={"state": saved.state, "batch_id": batch.number})
+
+    def _set_breaker(self, saved: breaker.SavedBreaker) -> None:
+        if self.config.breaker is None:
+            raise InvalidArgumentError("this queue has no breaker", hint="RetryQueueConfig(…, breaker=BreakerConfig())")
+        self._catch_up()
+        row = records.breaker_row(self.spark, saved, _microseconds(None), None)
+        tables.overwrite(row, self.config.breaker_table)
 
 
 def _microseconds(now: Optional[dt.datetime]) -> int:

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from redrive.errors import InvalidArgumentError
+from redrive.spark.breaker import SavedBreaker
 from redrive.spark.config import RetryQueueConfig
 from redrive.spark.tables import read
-from redrive.spark.worker import INPUT_COLUMNS, RETRY
+from redrive.spark.worker import HELD, INPUT_COLUMNS, OUTPUT_SCHEMA, RETRY
 
 #: The outcome of the row that every batch has. Sorts before the others: Delta finds its file by that.
 BATCH = "batch"
+#: The outcome of a dead letter that waits again.
+REDRIVEN = "redriven"
+#: Outcomes of records that are in the retry queue afterwards.
+WAITING = (RETRY, HELD, REDRIVEN)
 
 _REQUIRED = {"sample_id": T.StringType(), "payload": T.StringType()}
 _OPTIONAL = {"error_msg": T.StringType(), "retry_count": T.IntegerType(), "process_after": T.TimestampType()}
+_INPUT_SCHEMA = (
+    "sample_id string, payload string, error_msg string, retry_count int, due_us bigint, created_us bigint, "
+    "from_queue boolean, fault string"
+)
 _PACK = "df.select('sample_id', to_json(struct('*')).alias('payload'))"
 
 
@@ -43,10 +52,13 @@ def check(new_records: DataFrame) -> None:
             )
 
 
-def of_batch(spark: SparkSession, config: RetryQueueConfig, new: Optional[DataFrame], now_us: int) -> DataFrame:
+def of_batch(
+    spark: SparkSession, config: RetryQueueConfig, new: Optional[DataFrame], now_us: int, *, with_due: bool
+) -> DataFrame:
     """The input of the executors: waiting records that are due, and new records that are not known."""
     partitions = config.partitions or spark.sparkContext.defaultParallelism
-    due = _due(spark, config, now_us).repartition(partitions, "sample_id")
+    due = _due(spark, config, now_us) if with_due else spark.createDataFrame([], _INPUT_SCHEMA)
+    due = due.repartition(partitions, "sample_id")
     if new is None:
         return due
     # Partitioned by id once: the search for duplicates and for known ids needs no further exchange.
@@ -109,12 +121,28 @@ def head_row(spark: SparkSession, now_us: int) -> DataFrame:
     return spark.range(1).select(F.lit(BATCH).alias("outcome"), F.lit(now_us).cast("long").alias("created_us"))
 
 
+def redriven(dead: DataFrame, now_us: int, payload: Union[str, Column, None]) -> DataFrame:
+    """Outcomes for dead letters that are to wait again. Without a payload they would only die again: they stay."""
+    edited = F.col("payload") if payload is None else F.expr(payload) if isinstance(payload, str) else payload
+    rows = dead.withColumn("payload", edited.cast("string")).where(F.col("payload").isNotNull())
+    values = {
+        "outcome": F.lit(REDRIVEN),
+        "message": F.col("error_msg"),
+        "retry_count": F.lit(0),
+        "due_us": F.lit(now_us).cast("long"),
+        "created_us": F.unix_micros("created_at"),
+        "from_queue": _null("boolean"),
+        "reason": _null("string"),
+    }
+    names = [word.split()[0] for word in OUTPUT_SCHEMA.split(", ")]
+    return rows.select(*(values.get(name, F.col(name)).alias(name) for name in names))
+
+
 # ---- What the outcomes become ----------------------------------------------------------------------
 
 
 def final_rows(outcomes: DataFrame, now_us: int) -> DataFrame:
     return outcomes.select(
-        "outcome",
         "sample_id",
         "payload",
         F.col("message").alias("result"),
@@ -127,7 +155,6 @@ def final_rows(outcomes: DataFrame, now_us: int) -> DataFrame:
 
 def dead_rows(outcomes: DataFrame, now_us: int) -> DataFrame:
     return outcomes.select(
-        "outcome",
         "sample_id",
         "payload",
         F.col("message").alias("error_msg"),
@@ -143,7 +170,7 @@ def dead_rows(outcomes: DataFrame, now_us: int) -> DataFrame:
 
 def waiting_rows(outcomes: DataFrame, now_us: int) -> DataFrame:
     """Rows for the MERGE into the retry queue: those that wait, and those that were in it and have ended."""
-    concerned = (F.col("outcome") == RETRY) | (F.col("from_queue") & (F.col("outcome") != BATCH))
+    concerned = F.col("outcome").isin(*WAITING) | F.col("from_queue")
     return outcomes.where(concerned).select(
         "outcome",
         "sample_id",
@@ -160,13 +187,26 @@ def waiting_rows(outcomes: DataFrame, now_us: int) -> DataFrame:
 
 
 def run_row(spark: SparkSession, token: str, now_us: int, next_us: Optional[int], result: Any) -> DataFrame:
-    numbers = ("batch_id", "new_records", "due_records", "succeeded", "retried", "dead", "waiting")
+    numbers: tuple[str, ...] = ("batch_id", "new_records", "due_records", "succeeded", "retried", "dead", "held")
+    numbers += ("redriven", "waiting")
     return spark.range(1).select(
         *(F.lit(getattr(result, name)).cast("long").alias(name) for name in numbers),
         F.lit(token).alias("token"),
         _time(now_us).alias("started_at"),
         (_null("timestamp") if next_us is None else _time(next_us)).alias("next_ready_time"),
         F.lit(result.seconds).alias("seconds"),
+    )
+
+
+def breaker_row(spark: SparkSession, saved: SavedBreaker, now_us: int, batch_id: Optional[int]) -> DataFrame:
+    probe_us = saved.next_probe_us
+    return spark.range(1).select(
+        F.lit(saved.state).alias("state"),
+        F.lit(saved.failure_count).alias("failure_count"),
+        F.lit(saved.reopened).alias("reopened"),
+        (_null("timestamp") if probe_us is None else _time(probe_us)).alias("next_probe_at"),
+        _time(now_us).alias("updated_at"),
+        F.lit(batch_id).cast("long").alias("batch_id"),
     )
 
 

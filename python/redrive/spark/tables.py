@@ -10,7 +10,7 @@ from typing import Optional
 
 from delta.tables import DeltaTable
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 from pyspark.sql import types as T
 
 from redrive.spark.errors import TableError
@@ -23,7 +23,6 @@ def _struct(text: str) -> T.StructType:
     return T.StructType([T.StructField(name, kinds[kind]) for name, kind in pairs])
 
 
-# Columns that queries filter by stand first: Delta keeps statistics of the first 32 only.
 RETRY_QUEUE = _struct(
     "sample_id:string payload:string error_msg:string retry_count:int process_after:timestamp "
     "error_type:string error_class:string created_at:timestamp updated_at:timestamp batch_id:long"
@@ -44,8 +43,20 @@ OUTCOMES = _struct(
 #: One row for each batch that is done.
 RUNS = _struct(
     "batch_id:long token:string started_at:timestamp new_records:long due_records:long succeeded:long retried:long "
-    "dead:long waiting:long next_ready_time:timestamp seconds:double"
+    "dead:long held:long redriven:long waiting:long next_ready_time:timestamp seconds:double"
 )
+#: One row.
+BREAKER = _struct(
+    "state:string failure_count:int reopened:int next_probe_at:timestamp updated_at:timestamp batch_id:long"
+)
+
+#: Delta keeps statistics of these columns, by which it leaves out files. Of payloads and messages they are of no use,
+#: and cost time in each write.
+_STATISTICS = "delta.dataSkippingStatsColumns"
+RETRY_QUEUE_PROPERTIES = {_STATISTICS: "sample_id,process_after"}
+FINAL_RESULTS_PROPERTIES = {_STATISTICS: "sample_id,processed_at,batch_id"}
+DEAD_LETTER_QUEUE_PROPERTIES = {_STATISTICS: "sample_id,failed_at,batch_id"}
+OUTCOMES_PROPERTIES = {_STATISTICS: "outcome,batch_id"}
 
 
 def is_path(table: str) -> bool:
@@ -58,7 +69,15 @@ def read(spark: SparkSession, table: str) -> DataFrame:
 
 def write(rows: DataFrame, table: str, mode: str, app_id: str, version: int) -> None:
     """Appends or overwrites, once for each version."""
-    writer = rows.write.format("delta").mode(mode).option("txnAppId", app_id).option("txnVersion", version)
+    _save(rows.write.format("delta").mode(mode).option("txnAppId", app_id).option("txnVersion", version), table)
+
+
+def overwrite(rows: DataFrame, table: str) -> None:
+    """At once, outside of any batch."""
+    _save(rows.write.format("delta").mode("overwrite"), table)
+
+
+def _save(writer: DataFrameWriter, table: str) -> None:
     if is_path(table):
         writer.save(table)
     else:

@@ -7,15 +7,18 @@ spark.sql.execution.arrow.maxRecordsPerBatch, and columns that do not change are
 from __future__ import annotations
 
 import inspect
+import time
 from collections.abc import Iterable, Iterator
 from typing import Any, Callable, Optional, Union
 
 import pyarrow as pa
 
+from redrive.breaker import BreakerConfig
 from redrive.decision import decide
 from redrive.errors import InvalidArgumentError
 from redrive.failure import MESSAGE_MAX, Classifier, Facts, type_name
 from redrive.policy import RetryPolicy
+from redrive.spark.breaker import PartitionBreaker, SavedBreaker
 from redrive.spark.errors import HandlerFault
 from redrive.vocabulary import CLASSES
 
@@ -26,6 +29,10 @@ ProcessRecord = Callable[..., Answer]
 SUCCESS = "success"
 RETRY = "retry"
 DEAD = "dead"
+#: It was not called, because the breaker is open; no attempt is used.
+HELD = "held"
+#: Not of a record: what the breaker of a partition says at its end.
+BREAKER = "breaker"
 
 _STATUSES = frozenset(("SUCCESS", "TRANSIENT_FAIL", "PERMANENT_FAIL", *CLASSES[1:]))
 #: The program is at fault, not the record.
@@ -37,6 +44,8 @@ OUTPUT_SCHEMA = (
     "outcome string, sample_id string, payload string, message string, retry_count int, due_us bigint, "
     "created_us bigint, from_queue boolean, error_type string, error_class string, reason string"
 )
+_ARROW = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64(), "boolean": pa.bool_()}
+_OUTPUT = pa.schema([(name, _ARROW[kind]) for name, kind in (word.split() for word in OUTPUT_SCHEMA.split(", "))])
 _DECIDED = (pa.string(), pa.string(), pa.int32(), pa.int64(), pa.string(), pa.string(), pa.string())
 #: outcome, message, retry_count, due_us, error_type, error_class, reason
 Outcome = tuple[str, Optional[str], int, Optional[int], Optional[str], Optional[str], Optional[str]]
@@ -80,21 +89,34 @@ class Partition:
         self.policy = policy
         self.classifier = classifier
         self.now_us = now_us
+        self.breaker: Optional[tuple[BreakerConfig, SavedBreaker]] = None
+        #: The breaker is open: no record is called, and all wait until then.
+        self.held_until_us: Optional[int] = None
+
+    def guard(self, config: BreakerConfig, saved: SavedBreaker) -> None:
+        """Puts a breaker before the calls."""
+        self.breaker = (config, saved)
+        self.held_until_us = saved.held_until(self.now_us)
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        is_guarded = self.breaker is not None and self.held_until_us is None
+        breaker = PartitionBreaker(*self.breaker, self.now_us) if self.breaker and is_guarded else None
         resource: Any = None
         arguments: tuple[Any, ...] = ()
         opened = False
         try:
             for batch in batches:
-                if not opened and self.setup is not None:
+                if not opened and self.setup is not None and self.held_until_us is None:
                     resource = self._set_up()
                     arguments = (resource,)
                 opened = True
-                yield self._run_batch(batch, arguments)
+                yield self._run_batch(batch, arguments, breaker)
         finally:
             if hasattr(resource, "close"):
                 resource.close()
+        if breaker is not None and breaker.was_asked:
+            values = {"outcome": BREAKER, "message": breaker.state().to_json()}
+            yield pa.RecordBatch.from_arrays([pa.array([values.get(f.name)], f.type) for f in _OUTPUT], schema=_OUTPUT)
 
     def _set_up(self) -> Any:
         assert self.setup is not None
@@ -104,12 +126,14 @@ class Partition:
             hint = "no record was processed; run the batch again when what it opens can be reached"
             raise HandlerFault(f"setup failed: {type_name(type(exc))}: {exc}", hint) from exc
 
-    def _run_batch(self, batch: pa.RecordBatch, arguments: tuple[Any, ...]) -> pa.RecordBatch:
+    def _run_batch(
+        self, batch: pa.RecordBatch, arguments: tuple[Any, ...], breaker: Optional[PartitionBreaker]
+    ) -> pa.RecordBatch:
         columns = {name: batch.column(i) for i, name in enumerate(INPUT_COLUMNS)}
         # By way of numpy it takes half the time of to_pylist().
         lists = [columns[name].to_numpy(zero_copy_only=False).tolist() for name in INPUT_COLUMNS[:5]]
         faults = columns["fault"].to_numpy(zero_copy_only=False).tolist()
-        outcomes = [self._one(arguments, *cells) for cells in zip(*lists, faults)]
+        outcomes = [self._one(arguments, breaker, *cells) for cells in zip(*lists, faults)]
         decided = (
             [pa.array(column, kind) for column, kind in zip(zip(*outcomes), _DECIDED)]
             if outcomes
@@ -118,12 +142,12 @@ class Partition:
         outcome, message, retry_count, due_us, error_type, error_class, reason = decided
         arrays = [outcome, columns["sample_id"], columns["payload"], message, retry_count, due_us]
         arrays += [columns["created_us"], columns["from_queue"], error_type, error_class, reason]
-        names = [word.split()[0] for word in OUTPUT_SCHEMA.split(", ")]
-        return pa.RecordBatch.from_arrays(arrays, names=names)
+        return pa.RecordBatch.from_arrays(arrays, names=_OUTPUT.names)
 
     def _one(
         self,
         arguments: tuple[Any, ...],
+        breaker: Optional[PartitionBreaker],
         sample_id: str,
         payload: Optional[str],
         error_msg: Optional[str],
@@ -135,7 +159,22 @@ class Partition:
             return DEAD, fault, retry_count, None, None, "validation", "not_retriable"
         if due_us > self.now_us:
             return RETRY, error_msg, retry_count, due_us, None, None, None
+        if self.held_until_us is not None:
+            return HELD, error_msg, retry_count, self.held_until_us, None, None, None
         record = {"sample_id": sample_id, "payload": payload, "error_msg": error_msg, "retry_count": retry_count}
+        if breaker is None:
+            return self._call(record, arguments)[0]
+        permit = breaker.allow()
+        if permit is None:
+            return HELD, error_msg, retry_count, breaker.next_probe_us(), None, None, None
+        began = time.monotonic()
+        outcome, word = self._call(record, arguments)
+        breaker.record(permit, word, time.monotonic() - began)
+        return outcome
+
+    def _call(self, record: dict[str, Any], arguments: tuple[Any, ...]) -> tuple[Outcome, str]:
+        """What became of the record, and what the breaker is told."""
+        sample_id, retry_count = record["sample_id"], record["retry_count"]
         try:
             answer = self.process_record(record, *arguments)
         except _FAULTS as exc:
@@ -147,7 +186,7 @@ class Partition:
             return self._decide(sample_id, retry_count, answer, answer.message, answer.error_type)
         status, message = _status_of(answer)
         if status == "SUCCESS":
-            return SUCCESS, message, retry_count, None, None, None, None
+            return (SUCCESS, message, retry_count, None, None, None, None), "success"
         return self._decide(sample_id, retry_count, Facts(status=status, message=message), message, None)
 
     def _decide(
@@ -157,16 +196,16 @@ class Partition:
         failure: Union[BaseException, Facts],
         message: Optional[str],
         error_type: Optional[str],
-    ) -> Outcome:
+    ) -> tuple[Outcome, str]:
         decision = decide(self.policy, retry_count + 1, failure, classifier=self.classifier, job_id=_job_id(sample_id))
         message = _clean(message)
         class_ = decision.failure_class
         if decision.state == "completed":
-            return SUCCESS, message, retry_count, None, None, None, None
+            return (SUCCESS, message, retry_count, None, None, None, None), decision.breaker
         if decision.state == "retrying":
             due_us = self.now_us + round(decision.delay * 1e6)
-            return RETRY, message, retry_count + 1, due_us, error_type, class_, None
-        return DEAD, message, retry_count, None, error_type, class_, decision.reason
+            return (RETRY, message, retry_count + 1, due_us, error_type, class_, None), decision.breaker
+        return (DEAD, message, retry_count, None, error_type, class_, decision.reason), decision.breaker
 
 
 def _status_of(answer: Any) -> tuple[str, Optional[str]]:

@@ -70,3 +70,16 @@ def broken(record):
 
 def with_resource(record, resource):
     return "SUCCESS"
+
+
+class Service:
+    """A service that is down while FOLDER/down is there; a file for each call."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def __call__(self, record):
+        (self.folder / "calls" / f"{record['sample_id']}.{uuid.uuid4().hex}").touch()
+        if (self.folder / "down").exists():
+            raise ConnectionError("service is down")
+        return "SUCCESS", "done"

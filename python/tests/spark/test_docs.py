@@ -3,6 +3,7 @@
 import json
 import pathlib
 import re
+import subprocess
 import sys
 import types
 
@@ -34,7 +35,7 @@ def stand_in_for_airflow(monkeypatch):
     sys.modules[path].SparkSubmitOperator = Recorder
 
 
-def test_blocks(spark, tmp_path, monkeypatch, capsys):
+def test_blocks(spark, tmp_path, monkeypatch, capsys, server):
     stand_in_for_airflow(monkeypatch)
     (tmp_path / "incoming").mkdir()
     (tmp_path / "incoming" / "a.json").write_text(json.dumps({"sample_id": "S-6", "payload": "z"}))
@@ -46,7 +47,7 @@ def test_blocks(spark, tmp_path, monkeypatch, capsys):
     seen = []
     for match in BLOCK.finditer(text):
         kind, mark, code = match.groups()
-        code = code.replace("/mnt/delta", str(tmp_path))
+        code = code.replace("/mnt/delta", str(tmp_path)).replace("http://127.0.0.1:7070", server.url)
         seen.append((kind, mark))
         if mark.startswith("file="):
             (tmp_path / mark[5:]).write_text(code)
@@ -54,10 +55,17 @@ def test_blocks(spark, tmp_path, monkeypatch, capsys):
             spark.sql(code).collect()
         else:
             exec(compile("\n" * text[: match.start(3)].count("\n") + code, str(PAGE), "exec"), names)
-    assert len(seen) == 12
+    assert len(seen) == 15
     assert names["result"].new_records == 1  # S-1 is known
     assert MADE[0][1]["max_active_runs"] == 1
 
     exec(compile((tmp_path / "job.py").read_text(), "job.py", "exec"), job := {"__name__": "job"})
     job["main"](str(tmp_path / "queue.yaml"), str(tmp_path / "incoming"))
     assert "new_records=0" in capsys.readouterr().out  # the stream has processed it
+
+
+def test_the_reference_is_that_of_the_docstrings():
+    command = [sys.executable, str(PAGE.parents[1] / "tools" / "python-reference"), "spark"]
+    made = subprocess.run(command, check=True, capture_output=True, text=True, encoding="utf-8").stdout
+    if PAGE.with_name("spark-api.md").read_text("utf-8") != made:
+        raise AssertionError("out of date: tools/python-reference spark > docs/spark-api.md")

@@ -98,7 +98,7 @@ def test_records_that_need_no_processing(spark, queue, config):
 
 
 def test_a_policy_and_rows_of_ones_own(spark, config, frame):
-    own = redrive.RetryPolicy(delays=[60, 600], max_retries=2, jitter=False)
+    own = redrive.RetryPolicy(profile="records", delays=[60, 600], max_retries=2, jitter=False)
     more = {"policy": own, "classify": [redrive.Row("message", "bad", "rate_limited")], "max_due_per_batch": 1}
     paths = (config.retry_table_path, config.final_table_path, config.dlq_table_path)
     queue = RetryQueue(spark, RetryQueueConfig(*paths, **more))

@@ -1,0 +1,68 @@
+"""Dead letters that are put back into the queue."""
+
+import pytest
+from conftest import START, at
+from handlers import flaky, parity
+from test_pipeline import everything
+
+import redrive
+from redrive.spark import RetryQueue
+
+GIVEN = [("odd", "1"), ("even", "2"), ("word", "three"), ("null", None)]
+
+
+@pytest.fixture
+def with_dead(queue, frame):
+    assert queue.process_batch(frame(GIVEN), parity, now=START).dead == 3
+    return queue
+
+
+def places(spark, config):
+    return [sorted(rows) for rows in everything(spark, config)]
+
+
+def test_dead_letters_run_again_with_all_their_retries(spark, with_dead, config):
+    result = with_dead.redrive("error_msg = 'odd'", now=at(5))
+    assert (result.redriven, result.new_records, result.due_records, result.waiting) == (1, 0, 0, 1)
+    assert places(spark, config) == [["even"], ["odd"], ["null", "word"]]
+    waiting = everything(spark, config)[1]["odd"]
+    assert (waiting["retry_count"], waiting["process_after"], waiting["created_at"]) == (0, 5, 0)
+    assert with_dead.process_batch(None, lambda record: "SUCCESS", now=at(5)).succeeded == 1
+    assert places(spark, config) == [["even", "odd"], [], ["null", "word"]]
+
+
+def test_payloads_are_mended_on_the_way(spark, with_dead, config):
+    assert with_dead.redrive(now=at(5)).redriven == 2, "what is null would only die again"
+    assert with_dead.process_batch(None, parity, now=at(5)).dead == 2
+    assert with_dead.redrive("error_class = 'validation'", payload="coalesce(payload, '8')", now=at(6)).redriven == 2
+    result = with_dead.process_batch(None, parity, now=at(6))
+    assert (result.succeeded, result.dead) == (1, 1)
+    assert places(spark, config) == [["even", "null"], [], ["odd", "word"]]
+    with pytest.raises(redrive.InvalidArgumentError, match="SQL over the columns sample_id"):
+        with_dead.redrive("colour = 'red'")
+
+
+class Killed(BaseException):
+    pass
+
+
+def test_a_redrive_that_is_cut_short_is_completed_by_the_next_batch(spark, queue, config, frame):
+    writes = ["outcomes", "waiting", "redriven", "runs"]
+    queue.process_batch(frame([(write, "bad") for write in writes]), flaky, now=START)
+
+    def cut_after(write):
+        def after_write(name):
+            if name == write:
+                raise Killed
+
+        return after_write
+
+    for done, write in enumerate(writes, 1):
+        cut = RetryQueue(spark, config)
+        cut._writers = 1
+        cut._after_write = cut_after(write)
+        with pytest.raises(Killed):
+            cut.redrive(f"sample_id = '{write}'", now=at(5))
+        result = queue.process_batch(None, flaky, now=START)
+        assert result.recovered == (None if write == "runs" else 2 * done), write
+        assert places(spark, config) == [[], sorted(writes[:done]), sorted(writes[done:])]
