@@ -37,7 +37,8 @@ static int send_letter(struct redrive_task_run *run, void *arg)
                                            .message = "550 there is no such address"});
     if (strstr(letter, "letter 1") && redrive_task_run_attempt(run) == 1)
         return -ECONNREFUSED;
-    return redrive_task_run_result(run, "{\"sent\":true}", 13);
+    (void)redrive_task_run_result(run, "{\"sent\":true}", 13); /* it is sent all the same */
+    return 0;
 }
 
 static int submit_letters(struct redrive_err *err)

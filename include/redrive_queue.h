@@ -271,7 +271,9 @@ REDRIVE_API int redrive_task_run_fail(struct redrive_task_run *run,
 #define REDRIVE_RESULT_MAX (1024 * 1024)
 
 /* Copies a result, any bytes, which is kept with the job if the function returns 0; the last call
- * counts. 0, TOO_BIG above REDRIVE_RESULT_MAX, or NOMEM; these leave the earlier result. */
+ * counts. 0, TOO_BIG above REDRIVE_RESULT_MAX, or NOMEM; these leave the earlier result. Do not
+ * return them from the function: it returns an errno, and NOMEM would be EPERM, a failure for good.
+ */
 REDRIVE_API int redrive_task_run_result(struct redrive_task_run *run, const void *data, size_t len);
 
 /* Extends the lease now, to at least `lease_ms` from now (0: as the task says), and so shows
