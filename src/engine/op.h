@@ -51,6 +51,10 @@ struct op {
     struct list link;
     void (*done)(struct op *op, void *ctx);
     void *done_ctx;
+
+    /* For a mailbox, which delivers the answer on its loop. */
+    void (*answered)(struct op *op, void *ctx);
+    void *answered_ctx;
 };
 
 /* Operations of one transaction, to which others may be added while it waits for its turn. */

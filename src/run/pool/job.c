@@ -1,4 +1,5 @@
-/* job.c - a job from its claim to its settlement: claims, runs, leases, settlements. */
+/* job.c - a job from its claim to its settlement: claims, runs, leases, settlements; and the pause
+ * after trouble with the store. */
 #include "run/pool/private.h"
 
 #include <stdlib.h>
@@ -8,6 +9,38 @@
 #include "base/time/clock.h"
 #include "core/classify/classify.h"
 #include "core/classify/failure.h"
+#include "engine/store_status.h"
+
+/* ---- Trouble --------------------------------------------------------------------------------- */
+
+static void on_pause_over(uv_timer_t *timer)
+{
+    (void)timer; /* the turn that this begins ends with another try */
+}
+
+bool pool_is_pausing(const struct pool *pool)
+{
+    return uv_is_active((const uv_handle_t *)&pool->pause);
+}
+
+/* The store has failed: hands nothing in for a while, longer each time. */
+static void pause_pool(struct pool *pool, const char *what, const struct redrive_err *err)
+{
+    if (pool_is_pausing(pool) || pool->is_closing)
+        return;
+    pool->pause_ms = store_wait_after_ms(pool->pause_ms);
+    log_event(pool->options.log, LOG_LEVEL_ERROR, clock_wall_ms(), what,
+              LOG_S("error", err->message), LOG_S("detail", err->detail),
+              LOG_I("delay_ms", pool->pause_ms));
+    uv_update_time(pool->options.loop);
+    uv_timer_start(&pool->pause, on_pause_over, (uint64_t)pool->pause_ms, 0);
+}
+
+void pool_ask_again(struct pool *pool)
+{
+    for (size_t i = 0; i < pool->n_tasks; i++)
+        pool->tasks[i].wants = pool->tasks[i].woken = true;
+}
 
 /* ---- What a job points to --------------------------------------------------------------------
  *
@@ -122,11 +155,11 @@ static bool reserve(struct pool_task *task, size_t n)
 
 /* A heartbeat that the store could not take says nothing about the lease: the next one is tried in
  * its turn. */
-static void on_extended(struct pool_call *call)
+static void on_extended(struct op *answered, void *ctx)
 {
-    struct pool_task *task =
-        (struct pool_task *)(void *)((char *)call - offsetof(struct pool_task, extend_call));
+    struct pool_task *task = ctx;
     const struct extend_op *op = &task->extend;
+    (void)answered;
     task->is_extending = false;
     if (op->op.code < 0)
         log_event(task->pool->options.log, LOG_LEVEL_WARNING, clock_wall_ms(), "heartbeat_failed",
@@ -177,9 +210,8 @@ static void on_heartbeat(uv_timer_t *timer)
     if (n == 0)
         return;
     task->is_extending = true;
-    task->extend_call.answered = on_extended;
     extend_op_init(&task->extend, task->extensions, n);
-    pool_send(&task->extend_call, &task->extend.op);
+    mailbox_send(&task->pool->mailbox, &task->extend.op, on_extended, task);
 }
 
 void pool_lease_init(struct pool_task *task)
@@ -272,7 +304,7 @@ static void take_job(struct pool_task *task, const struct job *claimed)
 /* ---- Settling -------------------------------------------------------------------------------- */
 
 struct pool_settlement {
-    struct pool_call call;
+    struct pool *pool;
     struct settle_op op;
     struct list jobs; /* struct pool_job, in the order of the items */
     size_t n;
@@ -303,7 +335,7 @@ static void on_item(struct pool_job *job, const struct settlement *item)
 
 static void on_taken(struct pool_settlement *s)
 {
-    struct pool *pool = s->call.pool;
+    struct pool *pool = s->pool;
     const struct settlement *item = s->items;
     LIST_FOREACH (&s->jobs, link) {
         struct pool_job *job = LIST_ENTRY(link, struct pool_job, queue);
@@ -325,7 +357,7 @@ static void give_up(struct pool_settlement *s, int code)
         struct pool_job *job = LIST_ENTRY(link, struct pool_job, queue);
         list_remove(link);
         log_settlement(job, LOG_LEVEL_ERROR, "settlement_lost", code);
-        s->call.pool->n_left++;
+        s->pool->n_left++;
         end_job(job);
     }
 }
@@ -333,7 +365,7 @@ static void give_up(struct pool_settlement *s, int code)
 /* Back in front of what has ended since, in the same order. */
 static void put_back(struct pool_settlement *s)
 {
-    struct list *to_settle = &s->call.pool->to_settle;
+    struct list *to_settle = &s->pool->to_settle;
     struct list *first = to_settle->next;
     LIST_FOREACH (&s->jobs, link) {
         list_remove(link);
@@ -341,11 +373,11 @@ static void put_back(struct pool_settlement *s)
     }
 }
 
-static void on_settled(struct pool_call *call)
+static void on_settled(struct op *op, void *ctx)
 {
-    struct pool_settlement *s = (struct pool_settlement *)call;
-    struct pool *pool = call->pool;
-    const int code = s->op.op.code;
+    struct pool_settlement *s = ctx;
+    struct pool *pool = s->pool;
+    const int code = op->code;
     pool->n_settling--;
     const bool for_good = !redrive_err_retryable(code) || code == REDRIVE_E_STOPPING;
     if (code == 0) {
@@ -355,7 +387,7 @@ static void on_settled(struct pool_call *call)
     } else {
         pool->settle_singly |= for_good;
         put_back(s);
-        pool_pause(pool, "settlement_failed", &s->op.op.err);
+        pause_pool(pool, "settlement_failed", &op->err);
     }
     free(s);
 }
@@ -365,7 +397,7 @@ static bool send_some(struct pool *pool, size_t n)
     struct pool_settlement *s = calloc(1, sizeof *s + n * sizeof s->items[0]);
     if (!s)
         return false;
-    s->call = (struct pool_call){.pool = pool, .answered = on_settled};
+    s->pool = pool;
     list_init(&s->jobs);
     while (s->n < n && !list_empty(&pool->to_settle)) {
         struct pool_job *job = LIST_ENTRY(pool->to_settle.next, struct pool_job, queue);
@@ -381,7 +413,7 @@ static bool send_some(struct pool *pool, size_t n)
     }
     settle_op_init(&s->op, s->items, s->n);
     pool->n_settling++;
-    pool_send(&s->call, &s->op.op);
+    mailbox_send(&pool->mailbox, &s->op.op, on_settled, s);
     return true;
 }
 
@@ -392,7 +424,7 @@ void pool_settle(struct pool *pool)
             continue;
         struct redrive_err err;
         err_nomem(&err);
-        pool_pause(pool, "settlement_failed", &err);
+        pause_pool(pool, "settlement_failed", &err);
         return;
     }
 }
@@ -463,16 +495,16 @@ static void take_jobs(struct pool *pool, const struct job *jobs, size_t n)
             runner_uncork(pool->tasks[i].runner);
 }
 
-static void on_claimed(struct pool_call *call)
+static void on_claimed(struct op *op, void *ctx)
 {
-    struct pool *pool = call->pool;
+    struct pool *pool = ctx;
     struct claim_op *claim = &pool->claim.op;
     const bool is_filled = claim->n >= pool->claim.asked;
-    const bool has_answer = claim->op.code >= 0;
+    const bool has_answer = op->code >= 0;
     end_asking(pool, has_answer, is_filled || claim->more);
     pool->claim.asked = 0;
     if (!has_answer)
-        pool_pause(pool, "claim_failed", &claim->op.err);
+        pause_pool(pool, "claim_failed", &op->err);
     if (has_answer && claim->n > 0)
         take_jobs(pool, claim->jobs, claim->n);
     /* A settlement that cannot be taken is what the pause is for, until it can. */
@@ -556,6 +588,5 @@ void pool_claim(struct pool *pool)
         .max_bytes = POOL_CLAIM_BYTES,
     };
     claim_op_init(&claim->op, &filter, options->worker, 0);
-    claim->call.answered = on_claimed;
-    pool_send(&claim->call, &claim->op.op);
+    mailbox_send(&pool->mailbox, &claim->op.op, on_claimed, pool);
 }

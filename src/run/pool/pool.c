@@ -1,4 +1,5 @@
-/* pool.c - starts, stops and wakes the pool, and says which tasks it runs. */
+/* pool.c - starts, stops and wakes the pool, says which tasks it runs, and writes this worker's
+ * row. */
 #include "run/pool/pool.h"
 
 #include <stdlib.h>
@@ -35,21 +36,25 @@ static void end_cancelled(struct pool *pool)
     free(seqs);
 }
 
+/* Why the loop is woken, beside answers. */
+enum {
+    JOBS_ARE_READY = 1,
+    JOB_WAS_CANCELLED = 2,
+};
+
 static void on_async(uv_async_t *async)
 {
     struct pool *pool = async->data;
-    struct pool_call *call;
-    while ((call = pool_next_answer(pool))) {
-        pool->n_calls--;
-        call->answered(call);
-    }
-    end_cancelled(pool);
-    pthread_mutex_lock(&pool->mutex);
-    bool is_woken = pool->is_woken;
-    pool->is_woken = false;
-    pthread_mutex_unlock(&pool->mutex);
-    if (is_woken)
+    const unsigned reasons = mailbox_deliver(&pool->mailbox);
+    if (reasons & JOB_WAS_CANCELLED)
+        end_cancelled(pool);
+    if (reasons & JOBS_ARE_READY)
         pool_ask_again(pool);
+}
+
+static void wake_loop(void *async)
+{
+    (void)uv_async_send(async);
 }
 
 void pool_cancelled(struct pool *pool, int64_t seq)
@@ -63,21 +68,54 @@ void pool_cancelled(struct pool *pool, int64_t seq)
             pool->cancelled_capacity = capacity;
         }
     }
-    if (!pool->is_closed && pool->n_cancelled < pool->cancelled_capacity) {
+    if (pool->n_cancelled < pool->cancelled_capacity)
         pool->cancelled[pool->n_cancelled++] = seq;
-        uv_async_send(&pool->async);
-    }
     pthread_mutex_unlock(&pool->mutex);
+    mailbox_wake(&pool->mailbox, JOB_WAS_CANCELLED);
 }
 
 void pool_wake(struct pool *pool)
 {
-    pthread_mutex_lock(&pool->mutex);
-    if (!pool->is_closed && !pool->is_woken) {
-        pool->is_woken = true;
-        uv_async_send(&pool->async);
-    }
-    pthread_mutex_unlock(&pool->mutex);
+    mailbox_wake(&pool->mailbox, JOBS_ARE_READY);
+}
+
+/* ---- The worker's row ------------------------------------------------------------------------ */
+
+/* A row that could not be written is no reason to stop working: the next one will do. */
+static void on_row_written(struct op *op, void *ctx)
+{
+    struct pool *pool = ctx;
+    (void)op;
+    pool->row.is_under_way = false;
+}
+
+/* For statistics and health; nothing while a write is under way. */
+static void write_row(struct pool *pool)
+{
+    struct pool_row *row = &pool->row;
+    if (row->is_under_way || row->has_left || pool->is_abandoned)
+        return;
+    worker_op_init(&row->op, pool->options.worker, pool->options.tenant);
+    row->op.running = (uint32_t)(pool->n_jobs - pool->n_ahead);
+    row->op.slots = pool->slots;
+    row->op.leaving = row->has_left = row->is_leaving;
+    row->is_under_way = true;
+    mailbox_send(&pool->mailbox, &row->op.op, on_row_written, pool);
+}
+
+static void on_row_timer(uv_timer_t *timer)
+{
+    write_row(timer->data);
+}
+
+/* Removes the row; true when it is gone, or could not be removed. To be called until then. */
+static bool leave_row(struct pool *pool)
+{
+    pool->row.is_leaving = true;
+    if (pool->is_giving_up)
+        return true;
+    write_row(pool);
+    return pool->row.has_left && !pool->row.is_under_way;
 }
 
 /* ---- The end of a turn ----------------------------------------------------------------------- */
@@ -87,12 +125,12 @@ static bool is_idle(const struct pool *pool)
     for (size_t i = 0; i < pool->n_tasks; i++)
         if (pool->tasks[i].wants && !pool_fault_is_final(&pool->tasks[i]))
             return false;
-    return pool->n_jobs == 0 && pool->n_calls == 0;
+    return pool->n_jobs == 0 && pool->mailbox.n_under_way == 0;
 }
 
 static bool is_done(const struct pool *pool)
 {
-    return pool->is_stopping && pool->n_runners == 0 && pool->n_calls == 0 &&
+    return pool->is_stopping && pool->n_runners == 0 && pool->mailbox.n_under_way == 0 &&
            list_empty(&pool->to_settle);
 }
 
@@ -116,9 +154,7 @@ static void close_handle(struct pool *pool, uv_handle_t *handle)
 static void close_all(struct pool *pool)
 {
     pool->is_closing = true;
-    pthread_mutex_lock(&pool->mutex);
-    pool->is_closed = true;
-    pthread_mutex_unlock(&pool->mutex);
+    mailbox_close(&pool->mailbox);
     close_handle(pool, (uv_handle_t *)&pool->turn);
     close_handle(pool, (uv_handle_t *)&pool->async);
     close_handle(pool, (uv_handle_t *)&pool->pause);
@@ -143,8 +179,7 @@ static void hand_in(struct pool *pool)
         if (!in_trouble && !pool->is_stopping)
             pool_claim(pool);
     }
-    if (!list_empty(&pool->outgoing))
-        committer_submit_all(pool->options.committer, &pool->outgoing);
+    mailbox_flush(&pool->mailbox);
 }
 
 static void on_turn(uv_prepare_t *turn)
@@ -152,7 +187,7 @@ static void on_turn(uv_prepare_t *turn)
     struct pool *pool = turn->data;
     if (pool->options.until_idle && !pool->is_stopping && is_idle(pool))
         pool_stop(pool, 0);
-    if (is_done(pool) && !pool->is_closing && (pool->is_abandoned || pool_row_leave(pool)))
+    if (is_done(pool) && !pool->is_closing && (pool->is_abandoned || leave_row(pool)))
         close_all(pool);
     pool_ahead_start(pool);
     hand_in(pool);
@@ -270,7 +305,6 @@ static int add_task(struct pool *pool, const struct config_task *config, struct 
         .name = str_of(config->name),
         .slots = config->run.concurrency,
         .wants = true,
-        .extend_call.pool = pool,
     };
     list_init(&task->jobs);
     list_init(&task->ahead);
@@ -300,9 +334,10 @@ static int open_handles(struct pool *pool, struct redrive_err *err)
     uv_timer_init(loop, &pool->give_up);
     uv_timer_init(loop, &pool->ahead);
     uv_timer_init(loop, &pool->gather);
-    pool_row_init(pool);
+    uv_timer_init(loop, &pool->row.timer);
+    uv_timer_start(&pool->row.timer, on_row_timer, 0, WORKER_EVERY_MS);
     pool->async.data = pool->turn.data = pool->pause.data = pool->give_up.data = pool;
-    pool->ahead.data = pool->gather.data = pool;
+    pool->ahead.data = pool->gather.data = pool->row.timer.data = pool;
     pool->n_handles = 7;
     return 0;
 }
@@ -324,12 +359,10 @@ int pool_new(const struct pool_options *options, struct pool **ret, struct redri
     if (!pool)
         return err_nomem(err);
     pool->options = *options;
-    pool->claim.call.pool = pool;
     pool->claim.names = calloc(n, sizeof *pool->claim.names);
     pool->claim.limits = calloc(n, sizeof *pool->claim.limits);
-    list_init(&pool->outgoing);
+    mailbox_init(&pool->mailbox, options->committer, wake_loop, &pool->async);
     list_init(&pool->to_settle);
-    list_init(&pool->answers);
     pthread_mutex_init(&pool->mutex, NULL);
     rc = pool->claim.names && pool->claim.limits ? open_handles(pool, err) : err_nomem(err);
     if (rc < 0) {
@@ -377,6 +410,7 @@ void pool_free(struct pool *pool)
     free(pool->claim.names);
     free(pool->claim.limits);
     free(pool->cancelled);
+    mailbox_release(&pool->mailbox);
     pthread_mutex_destroy(&pool->mutex);
     free(pool);
 }

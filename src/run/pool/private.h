@@ -2,8 +2,7 @@
  *
  * At the end of a turn of the loop, the runs that have ended in it become one settlement, and one
  * claim asks for jobs of all tasks with free slots. Both are handed to the committer at the same
- * time, so that they share a transaction. Answers come back through a list under a mutex and are
- * read on the loop.
+ * time, so that they share a transaction. Answers come back through the mailbox.
  *
  * A claimed job is in one list at a time: waiting for a slot, with its runner, among those to be
  * settled, or in a settlement that is under way.
@@ -18,6 +17,7 @@
 
 #include "base/mem/list.h"
 #include "engine/claim_pace.h"
+#include "engine/mailbox.h"
 #include "engine/report/worker_row.h"
 #include "engine/verbs/claim.h"
 #include "engine/verbs/settle.h"
@@ -68,13 +68,6 @@ bool suspects_blame_job(struct suspects *s, int64_t seq);
 
 /* How long after the end of the grace settlements are still tried again. */
 #define POOL_SETTLE_MS 10000
-
-/* An operation that the committer has, or has answered. */
-struct pool_call {
-    struct pool *pool;
-    struct list link; /* in pool->answers */
-    void (*answered)(struct pool_call *call);
-};
 
 struct pool_job {
     struct list link;  /* in task->jobs */
@@ -132,7 +125,6 @@ struct pool_task {
     struct pool_fault fault;
 
     uv_timer_t heartbeat;
-    struct pool_call extend_call;
     struct extend_op extend;
     struct extension *extensions;
     struct pool_job **extending; /* the jobs of the extensions */
@@ -143,7 +135,6 @@ struct pool_task {
 /* One claim for all tasks that have free slots, so that the order of queues and priorities holds
  * between tasks. */
 struct pool_claim {
-    struct pool_call call;
     struct claim_op op;
     struct str *names; /* of the tasks that it asks for */
     size_t *limits;    /* of each */
@@ -154,7 +145,6 @@ struct pool_claim {
 /* This worker's row in the store. */
 struct pool_row {
     uv_timer_t timer;
-    struct pool_call call;
     struct worker_op op;
     bool is_under_way;
     bool is_leaving; /* the next write removes the row */
@@ -170,18 +160,17 @@ struct pool {
     size_t n_jobs;
     uint64_t n_left;   /* jobs that were claimed and stay running: no memory, or their end was
                         * refused */
-    size_t n_calls;    /* under way */
-    size_t n_settling; /* of these, settlements */
+    size_t n_settling; /* settlements that are under way */
     size_t n_runners;
     uint64_t n_ended;
     uint64_t n_failed;
 
-    struct list outgoing;  /* operations, by op.link, to be handed in at the end of this turn */
-    struct list to_settle; /* struct pool_job */
-    uv_timer_t gather;     /* while outcomes are gathered: it is over */
-    bool has_gathered;     /* for long enough */
-    bool settle_singly;    /* one of them made the store refuse them all */
-    int64_t pause_ms;      /* of the latest trouble; 0: none */
+    struct mailbox mailbox; /* flushed at the end of a turn */
+    struct list to_settle;  /* struct pool_job */
+    uv_timer_t gather;      /* while outcomes are gathered: it is over */
+    bool has_gathered;      /* for long enough */
+    bool settle_singly;     /* one of them made the store refuse them all */
+    int64_t pause_ms;       /* of the latest trouble; 0: none */
 
     struct pool_claim claim;
     struct pool_row row;
@@ -198,34 +187,12 @@ struct pool {
     bool is_abandoned; /* pool_new has failed: it frees itself */
 
     pthread_mutex_t mutex; /* guards what follows */
-    struct list answers;   /* struct pool_call */
     int64_t *cancelled;    /* numbers of jobs whose runs must end */
     size_t n_cancelled;
     size_t cancelled_capacity;
-    bool is_woken;
-    bool is_closed; /* async must not be used any more */
 
     struct pool_task tasks[];
 };
-
-/* ---- The committer (pool/calls.c) ------------------------------------------------------------ */
-
-/* Has the operation handed in at the end of this turn; call->answered is called on the loop. */
-void pool_send(struct pool_call *call, struct op *op);
-/* The next call that was answered, taken out; NULL: none is left. */
-struct pool_call *pool_next_answer(struct pool *pool);
-
-/* The store has failed: hands nothing in for a while, longer each time. */
-void pool_pause(struct pool *pool, const char *what, const struct redrive_err *err);
-bool pool_is_pausing(const struct pool *pool);
-
-/* Every task asks again. */
-void pool_ask_again(struct pool *pool);
-
-/* Writes this worker's row to the store now and then. */
-void pool_row_init(struct pool *pool);
-/* Removes the row; true when it is gone, or could not be removed. To be called until then. */
-bool pool_row_leave(struct pool *pool);
 
 /* ---- Jobs (pool/job.c) ----------------------------------------------------------------------- */
 
@@ -242,6 +209,10 @@ void pool_job_cancel(struct pool_job *job);
 void pool_job_start(struct pool_job *job);
 /* The job has not begun: it goes back to the queue and loses no attempt. */
 void pool_job_give_back(struct pool_job *job);
+/* Whether nothing is handed in for a while, because the store has failed. */
+bool pool_is_pausing(const struct pool *pool);
+/* Every task asks again. */
+void pool_ask_again(struct pool *pool);
 /* The timer of the heartbeats, which begin with the first job. */
 void pool_lease_init(struct pool_task *task);
 

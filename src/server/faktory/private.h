@@ -5,12 +5,10 @@
  *
  * A call is one operation for one or more consecutive commands of a connection. It is in the
  * connection's list, in the order of the commands, until its reply has been taken. All of it is on
- * the loop's thread, but for what the server's mutex guards.
+ * the loop's thread.
  */
 #ifndef SERVER_FAKTORY_PRIVATE_H
 #define SERVER_FAKTORY_PRIVATE_H
-
-#include <pthread.h>
 
 #include "base/mem/arena.h"
 #include "base/mem/list.h"
@@ -19,7 +17,7 @@
 #include "base/os/log.h"
 #include "base/text/buf.h"
 #include "core/check.h"
-#include "engine/op.h"
+#include "engine/mailbox.h"
 #include "server/faktory/format/request.h"
 #include "server/faktory/passwords.h"
 #include "server/faktory/server.h"
@@ -89,8 +87,7 @@ struct faktory_call_kind {
 
 struct faktory_call {
     const struct faktory_call_kind *kind;
-    struct list link;        /* of the connection's */
-    struct list answer_link; /* of the server's answers */
+    struct list link; /* of the connection's */
     struct faktory_conn *conn;
     struct faktory_block *block; /* may be NULL */
     unsigned load;
@@ -164,12 +161,7 @@ struct faktory_server {
     uv_timer_t drain_timer;
     unsigned n_handles;
 
-    pthread_mutex_t mutex; /* guards these three */
-    struct list answers;
-    bool is_woken;
-    bool is_closed;
-
-    struct list outgoing; /* operations of this turn */
+    struct mailbox mailbox; /* flushed at the end of a turn */
     struct list conns;
     size_t n_conns;
     struct list touched;

@@ -15,39 +15,22 @@
 
 /* ---- The committer --------------------------------------------------------------------------- */
 
-/* On the committer's thread. */
 static void on_answer(struct op *op, void *ctx)
 {
     struct faktory_call *call = ctx;
-    struct faktory_server *server = call->conn->server;
     (void)op;
-    pthread_mutex_lock(&server->mutex);
-    list_insert(&server->answers, &call->answer_link);
-    (void)uv_async_send(&server->async);
-    pthread_mutex_unlock(&server->mutex);
+    call->is_under_way = false;
+    call->conn->server->n_under_way--;
+    faktory_conn_touch(call->conn);
+    call->kind->answered(call);
 }
 
 void faktory_call_send(struct faktory_call *call, struct op *op)
 {
     struct faktory_server *server = call->conn->server;
-    op->done = on_answer;
-    op->done_ctx = call;
     call->is_under_way = true;
     server->n_under_way++;
-    list_insert(&server->outgoing, &op->link);
-}
-
-static void take_answers(struct faktory_server *server, struct list *ret, bool *ret_woken)
-{
-    list_init(ret);
-    pthread_mutex_lock(&server->mutex);
-    LIST_FOREACH (&server->answers, link) {
-        list_remove(link);
-        list_insert(ret, link);
-    }
-    *ret_woken = server->is_woken;
-    server->is_woken = false;
-    pthread_mutex_unlock(&server->mutex);
+    mailbox_send(&server->mailbox, op, on_answer, call);
 }
 
 /* Answers come before the notification that jobs are ready: a FETCH that found none must be among
@@ -55,29 +38,18 @@ static void take_answers(struct faktory_server *server, struct list *ret, bool *
 static void on_async(uv_async_t *async)
 {
     struct faktory_server *server = async->data;
-    struct list answers;
-    bool is_woken;
-    take_answers(server, &answers, &is_woken);
-    LIST_FOREACH (&answers, link) {
-        struct faktory_call *call = LIST_ENTRY(link, struct faktory_call, answer_link);
-        list_remove(link);
-        call->is_under_way = false;
-        server->n_under_way--;
-        faktory_conn_touch(call->conn);
-        call->kind->answered(call);
-    }
-    if (is_woken)
+    if (mailbox_deliver(&server->mailbox))
         faktory_fetch_wake(server);
+}
+
+static void wake_loop(void *async)
+{
+    (void)uv_async_send(async);
 }
 
 void faktory_server_wake(struct faktory_server *server)
 {
-    pthread_mutex_lock(&server->mutex);
-    if (!server->is_closed && !server->is_woken) {
-        server->is_woken = true;
-        (void)uv_async_send(&server->async);
-    }
-    pthread_mutex_unlock(&server->mutex);
+    mailbox_wake(&server->mailbox, 1);
 }
 
 /* ---- The end of a turn ----------------------------------------------------------------------- */
@@ -90,8 +62,7 @@ static void on_turn(uv_prepare_t *turn)
         list_remove(&conn->touched);
         faktory_conn_advance(conn);
     }
-    if (!list_empty(&server->outgoing))
-        committer_submit_all(server->options.committer, &server->outgoing);
+    mailbox_flush(&server->mailbox);
     faktory_server_settle_down(server);
 }
 
@@ -146,9 +117,7 @@ void faktory_server_settle_down(struct faktory_server *server)
         server->n_under_way > 0)
         return;
     server->is_closing_handles = true;
-    pthread_mutex_lock(&server->mutex);
-    server->is_closed = true;
-    pthread_mutex_unlock(&server->mutex);
+    mailbox_close(&server->mailbox);
     uv_close((uv_handle_t *)&server->async, faktory_server_handle_closed);
     uv_close((uv_handle_t *)&server->turn, faktory_server_handle_closed);
     uv_close((uv_handle_t *)&server->sweep, faktory_server_handle_closed);
@@ -248,9 +217,7 @@ static struct faktory_server *server_new(const struct faktory_options *options)
     const uint64_t seed = rng_system_seed();
     server->options = *options;
     set_defaults(&server->options);
-    pthread_mutex_init(&server->mutex, NULL);
-    list_init(&server->answers);
-    list_init(&server->outgoing);
+    mailbox_init(&server->mailbox, options->committer, wake_loop, &server->async);
     list_init(&server->conns);
     list_init(&server->touched);
     list_init(&server->worker_list);
@@ -340,7 +307,7 @@ void faktory_server_free(struct faktory_server *server)
     map_release(&server->groups);
     buf_release(&server->text);
     free(server->read_buffer);
-    pthread_mutex_destroy(&server->mutex);
+    mailbox_release(&server->mailbox);
     free(server);
 }
 
@@ -364,7 +331,6 @@ void *faktory_call_new(struct faktory_conn *conn, const struct faktory_call_kind
     buf_init(&call->reply, FAKTORY_REPLY_MAX);
     arena_init(&call->arena);
     list_insert(&conn->calls, &call->link);
-    list_init(&call->answer_link);
     if (kind && kind->seal)
         conn->open = call;
     return call;

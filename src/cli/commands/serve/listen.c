@@ -88,12 +88,11 @@ static int64_t now_of_engine(const struct serve *serve)
     return engine_now_ms(committer_engine(serve->committer));
 }
 
-static void on_asked(struct serve_call *call)
+static void on_asked(struct op *op, void *ctx)
 {
-    struct serve *serve = call->serve;
-    const struct leases_op *op = &serve->drain.op;
-    if (op->op.code == 0)
-        held_jobs_answer(serve->held, op->leases, op->n);
+    struct serve *serve = ctx;
+    if (op->code == 0)
+        held_jobs_answer(serve->held, serve->drain.op.leases, serve->drain.op.n);
     arena_release(&serve->drain.arena);
     serve->drain.is_asking = false;
 }
@@ -111,9 +110,9 @@ static void ask(struct serve *serve, int64_t now_ms)
         return;
     }
     leases_op_init(&serve->drain.op, leases, n);
-    serve->drain.call = (struct serve_call){.serve = serve, .answered = on_asked};
     serve->drain.is_asking = true;
-    serve_send(&serve->drain.call, &serve->drain.op.op);
+    mailbox_send(&serve->mailbox, &serve->drain.op.op, on_asked, serve);
+    mailbox_flush(&serve->mailbox);
 }
 
 static void on_drain(uv_timer_t *timer)
@@ -128,7 +127,7 @@ static void on_drain(uv_timer_t *timer)
     (void)uv_timer_stop(timer);
     serve->drain.is_under_way = false;
     http_server_quiesce(serve->http);
-    serve_advance(serve);
+    serve_part_ended(serve);
 }
 
 void serve_drain_http(struct serve *serve, int64_t grace_ms)
@@ -232,14 +231,14 @@ static void on_faktory_stopped(void *ctx)
     serve->faktory = NULL;
     pthread_mutex_unlock(&serve->mutex);
     faktory_server_free(server);
-    serve_advance(serve);
+    serve_part_ended(serve);
 }
 
 static void on_drained(void *ctx)
 {
     struct serve *serve = ctx;
     serve->is_faktory_draining = false;
-    serve_advance(serve);
+    serve_part_ended(serve);
 }
 
 void serve_drain_faktory(struct serve *serve, int64_t grace_ms)

@@ -20,6 +20,7 @@
 #include "base/mem/list.h"
 #include "cli/shared/session.h"
 #include "engine/engine.h"
+#include "engine/mailbox.h"
 #include "engine/report/worker_row.h"
 #include "run/notify.h"
 #include "run/pool/pool.h"
@@ -43,13 +44,6 @@ struct serve_options {
     const char *faktory_passwords; /* a file */
     bool no_work;
     struct worker_options worker;
-};
-
-/* An operation of the server's own, answered on the loop. */
-struct serve_call {
-    struct serve *serve;
-    struct list link; /* in serve->answers */
-    void (*answered)(struct serve_call *call);
 };
 
 /* A pool, a notifier, or what has failed to become one, with their configuration. */
@@ -78,6 +72,7 @@ struct serve {
     struct config *config; /* in force */
     int lock;
     struct committer *committer;
+    struct mailbox mailbox; /* of the server's own operations; serve_part_ended wakes it */
     struct run_times *run_times;
     struct event_hub *hub;
     struct held_jobs *held;
@@ -106,7 +101,6 @@ struct serve {
         int64_t least_ms; /* monotonic: not before */
         int64_t most_ms;  /* not after */
         int64_t ask_ms;   /* the store, not before */
-        struct serve_call call;
         struct leases_op op;
         struct arena arena;
         bool is_asking;
@@ -115,14 +109,12 @@ struct serve {
     /* commands/serve/workers.c */
     struct {
         uv_timer_t timer;
-        struct serve_call call;
         struct worker_op op;
         bool is_under_way;
         bool is_leaving;
         bool has_left;
 
         /* The rows of remote workers. */
-        struct serve_call remote_call;
         struct remote_workers_op remote_op;
         struct arena remote_arena;
         bool is_remote_under_way;
@@ -130,7 +122,6 @@ struct serve {
 
     /* commands/serve/reload.c */
     struct {
-        struct serve_call call;
         struct reload_op op;
         struct config *config;               /* that is being put into force */
         struct tls_identity *tls;            /* of that configuration; NULL: without TLS */
@@ -144,16 +135,13 @@ struct serve {
     struct faktory_server *faktory;
     struct list pools;     /* struct serve_pool */
     struct list notifiers; /* struct serve_notifier */
-    struct list answers;   /* struct serve_call */
 };
 
-/* ---- The server (commands/serve/serve.c) ----------------------------------------------------- */
-
-/* Hands the operation in; call->answered is called on the loop. */
-void serve_send(struct serve_call *call, struct op *op);
-
-/* Something has ended: goes on with stopping, if that has begun. */
-void serve_advance(struct serve *serve);
+/* Something has ended: the loop goes on with stopping, if that has begun. */
+static inline void serve_part_ended(struct serve *serve)
+{
+    mailbox_wake(&serve->mailbox, 1);
+}
 
 /* ---- Pools and notifiers (commands/serve/workers.c) ------------------------------------------ */
 
@@ -168,6 +156,9 @@ bool serve_same_work(const struct config *a, const struct config *b);
 /* Begins to work by a configuration; serve->pool is the new one. */
 int serve_start_pool(struct serve *serve, struct config *config, struct redrive_err *err);
 int serve_start_notifier(struct serve *serve, struct config *config, struct redrive_err *err);
+
+/* After the loop: releases the configurations of pools that failed to start. */
+void serve_release_kept(struct serve *serve);
 
 /* Lets the present one end, if there is one. */
 void serve_retire_pool(struct serve *serve);
@@ -184,8 +175,8 @@ bool serve_row_leave(struct serve *serve);
 /* ---- HTTP (commands/serve/listen.c) ---------------------------------------------------------- */
 
 /* Closes HTTP when `listen.drain` is over and no job that a worker with a name claimed here is
- * still held, as this process or the store knows, or when the grace is over; then serve_advance is
- * called. To be called again for a shorter grace. */
+ * still held, as this process or the store knows, or when the grace is over; then serve_part_ended
+ * is called. To be called again for a shorter grace. */
 void serve_drain_http(struct serve *serve, int64_t grace_ms);
 /* When no operation is under way any more. */
 void serve_drain_release(struct serve *serve);
@@ -214,10 +205,5 @@ void serve_reload_faktory(struct serve *serve, const struct config *config);
 /* ---- Another configuration (commands/serve/reload.c) ----------------------------------------- */
 
 void serve_reload(struct serve *serve);
-/* Holds the configuration of a pool or notifier that failed to start, and that closes itself on the
- * loop meanwhile, until the loop has ended. */
-void serve_keep_config(struct serve *serve, struct config *config);
-/* After the loop: releases all of them. */
-void serve_release_kept(struct serve *serve);
 
 #endif

@@ -7,8 +7,6 @@
  */
 #include "cli/commands/serve/private.h"
 
-#include <stdlib.h>
-
 #include "base/err.h"
 #include "base/time/clock.h"
 #include "cli/shared/load_config.h"
@@ -16,27 +14,6 @@
 #include "server/faktory/passwords.h"
 #include "server/faktory/server.h"
 #include "server/listen/endpoint.h"
-
-/* ---- Configurations of what has failed ------------------------------------------------------- */
-
-void serve_keep_config(struct serve *serve, struct config *config)
-{
-    struct serve_kept *one = calloc(1, sizeof *one);
-    if (!one)
-        return; /* it stays for good, which does no harm but to memory */
-    one->config = config_hold(config);
-    list_insert(&serve->kept, &one->link);
-}
-
-void serve_release_kept(struct serve *serve)
-{
-    LIST_FOREACH (&serve->kept, link) {
-        struct serve_kept *one = LIST_ENTRY(link, struct serve_kept, link);
-        list_remove(link);
-        config_free(one->config);
-        free(one);
-    }
-}
 
 /* ---- Refusing -------------------------------------------------------------------------------- */
 
@@ -158,13 +135,13 @@ static void give_up(struct serve *serve, struct config *config)
     drop_reload(serve, config);
 }
 
-static void on_reloaded(struct serve_call *call)
+static void on_reloaded(struct op *op, void *ctx)
 {
-    struct serve *serve = call->serve;
+    struct serve *serve = ctx;
     struct config *config = serve->reload.config;
     const bool in_force = serve->reload.op.in_force;
-    if (serve->reload.op.op.code < 0)
-        log_refusal(serve, &serve->reload.op.op.err);
+    if (op->code < 0)
+        log_refusal(serve, &op->err);
     reload_op_release(&serve->reload.op);
     serve->reload.config = NULL;
     serve->reload.is_under_way = false;
@@ -219,8 +196,8 @@ void serve_reload(struct serve *serve)
         serve->reload.config = NULL;
     } else {
         serve->reload.is_under_way = true;
-        serve->reload.call = (struct serve_call){.serve = serve, .answered = on_reloaded};
-        serve_send(&serve->reload.call, &serve->reload.op.op);
+        mailbox_send(&serve->mailbox, &serve->reload.op.op, on_reloaded, serve);
+        mailbox_flush(&serve->mailbox);
         return;
     }
     supervisor_ready();

@@ -14,55 +14,6 @@
 static const int SIGNALS[] = {SIGINT, SIGTERM, SIGHUP};
 #define N_SIGNALS (sizeof SIGNALS / sizeof SIGNALS[0])
 
-/* ---- Between the committer's thread and the loop's ------------------------------------------- */
-
-/* On the committer's thread. */
-static void on_answer(struct op *op, void *ctx)
-{
-    struct serve_call *call = ctx;
-    struct serve *serve = call->serve;
-    (void)op;
-    pthread_mutex_lock(&serve->mutex);
-    list_insert(&serve->answers, &call->link);
-    (void)uv_async_send(&serve->async);
-    pthread_mutex_unlock(&serve->mutex);
-}
-
-void serve_send(struct serve_call *call, struct op *op)
-{
-    op->done = on_answer;
-    op->done_ctx = call;
-    committer_submit(call->serve->committer, op);
-}
-
-static struct serve_call *next_answer(struct serve *serve)
-{
-    struct serve_call *call = NULL;
-    pthread_mutex_lock(&serve->mutex);
-    if (!list_empty(&serve->answers)) {
-        call = LIST_ENTRY(serve->answers.next, struct serve_call, link);
-        list_remove(&call->link);
-    }
-    pthread_mutex_unlock(&serve->mutex);
-    return call;
-}
-
-static void on_async(uv_async_t *async)
-{
-    struct serve *serve = async->data;
-    struct serve_call *call;
-    while ((call = next_answer(serve)))
-        call->answered(call);
-    serve_advance(serve);
-}
-
-static int init_calls(struct serve *serve, struct redrive_err *err)
-{
-    int rc = uv_async_init(&serve->loop, &serve->async, on_async);
-    serve->async.data = serve;
-    return rc == 0 ? 0 : err_set(err, REDRIVE_E_IO, "cannot start serving: %s", uv_strerror(rc));
-}
-
 /* ---- Notifications --------------------------------------------------------------------------- */
 
 /* The job was cancelled in this process: its run need not wait for a heartbeat. */
@@ -118,8 +69,8 @@ static void on_ready(void *ctx)
 
 /* ---- Stopping -------------------------------------------------------------------------------- */
 
-/* Jobs end first, then what clients have asked for. */
-void serve_advance(struct serve *serve)
+/* Goes on with stopping, if that has begun. Jobs end first, then what clients have asked for. */
+static void advance(struct serve *serve)
 {
     if (!serve->is_stopping || serve->is_closing || serve->reload.is_under_way)
         return;
@@ -128,6 +79,18 @@ void serve_advance(struct serve *serve)
         return;
     serve->is_closing = true;
     uv_stop(&serve->loop);
+}
+
+static void on_async(uv_async_t *async)
+{
+    struct serve *serve = async->data;
+    (void)mailbox_deliver(&serve->mailbox);
+    advance(serve);
+}
+
+static void wake_loop(void *async)
+{
+    (void)uv_async_send(async);
 }
 
 static void close_handles(struct serve *serve)
@@ -166,7 +129,7 @@ static void stop(struct serve *serve, int64_t grace_ms)
     serve_drain_http(serve, grace_ms);
     serve_drain_faktory(serve, grace_ms);
     serve_stop_pools(serve, grace_ms);
-    serve_advance(serve);
+    advance(serve);
 }
 
 static void on_signal(uv_signal_t *handle, int number)
@@ -265,9 +228,11 @@ static int open_store(struct serve *serve, struct redrive_err *err)
 
 static int serve_on(struct serve *serve, struct redrive_err *err)
 {
-    int rc = init_calls(serve, err);
+    int rc = uv_async_init(&serve->loop, &serve->async, on_async);
     if (rc < 0)
-        return rc;
+        return err_set(err, REDRIVE_E_IO, "cannot start serving: %s", uv_strerror(rc));
+    serve->async.data = serve;
+    serve->mailbox.committer = serve->committer;
     /* From here on there are handles, so that a failure has to be stopped like a success. */
     rc = start(serve, err);
     if (rc == 0) {
@@ -318,6 +283,7 @@ static void release(struct serve *serve)
     config_free(serve->config);
     serve_release_kept(serve);
     serve_lock_release(serve->lock);
+    mailbox_release(&serve->mailbox);
     pthread_mutex_destroy(&serve->mutex);
 }
 
@@ -331,7 +297,7 @@ static int run_serve(struct cli *cli, struct redrive_err *err)
     list_init(&serve.kept);
     list_init(&serve.pools);
     list_init(&serve.notifiers);
-    list_init(&serve.answers);
+    mailbox_init(&serve.mailbox, NULL, wake_loop, &serve.async); /* serve_on has the committer */
     worker_name(serve.options->worker.name, serve.name);
     int rc = load(cli, &serve, err);
     int failed = rc == 0 ? uv_loop_init(&serve.loop) : 0;

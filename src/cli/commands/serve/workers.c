@@ -76,6 +76,29 @@ bool serve_same_work(const struct config *a, const struct config *b)
     return runs_all_of(a, b) && runs_all_of(b, a);
 }
 
+/* ---- Configurations of what has failed ------------------------------------------------------- */
+
+/* Holds the configuration of a pool that failed to start, and that closes itself on the loop
+ * meanwhile, until the loop has ended. */
+static void keep_config(struct serve *serve, struct config *config)
+{
+    struct serve_kept *one = calloc(1, sizeof *one);
+    if (!one)
+        return; /* it stays for good, which does no harm but to memory */
+    one->config = config_hold(config);
+    list_insert(&serve->kept, &one->link);
+}
+
+void serve_release_kept(struct serve *serve)
+{
+    LIST_FOREACH (&serve->kept, link) {
+        struct serve_kept *one = LIST_ENTRY(link, struct serve_kept, link);
+        list_remove(link);
+        config_free(one->config);
+        free(one);
+    }
+}
+
 /* ---- Pools ----------------------------------------------------------------------------------- */
 
 static void take_out(struct serve *serve, struct list *link)
@@ -102,7 +125,7 @@ static void on_pool_stopped(void *ctx)
     pool_free(one->pool);
     config_free(one->config);
     free(one);
-    serve_advance(serve);
+    serve_part_ended(serve);
 }
 
 int serve_start_pool(struct serve *serve, struct config *config, struct redrive_err *err)
@@ -124,7 +147,7 @@ int serve_start_pool(struct serve *serve, struct config *config, struct redrive_
     int rc = pool_new(&options, &one->pool, err);
     if (rc < 0) {
         /* What had been begun closes itself on the loop, and may look at the configuration. */
-        serve_keep_config(serve, config);
+        keep_config(serve, config);
         free(one);
         return rc;
     }
@@ -201,10 +224,12 @@ void serve_stop_notifiers(struct serve *serve, const struct config *but)
  * access to the store.
  */
 
-static void on_own_row_written(struct serve_call *call)
+/* A row that could not be written is no reason to stop: the next one will do. */
+static void on_own_row_written(struct op *op, void *ctx)
 {
-    /* A row that could not be written is no reason to stop: the next one will do. */
-    call->serve->row.is_under_way = false;
+    struct serve *serve = ctx;
+    (void)op;
+    serve->row.is_under_way = false;
 }
 
 static void write_own_row(struct serve *serve)
@@ -213,14 +238,15 @@ static void write_own_row(struct serve *serve)
         return;
     worker_op_init(&serve->row.op, str_of(serve->name), (struct str){0});
     serve->row.op.leaving = serve->row.has_left = serve->row.is_leaving;
-    serve->row.call = (struct serve_call){.serve = serve, .answered = on_own_row_written};
     serve->row.is_under_way = true;
-    serve_send(&serve->row.call, &serve->row.op.op);
+    mailbox_send(&serve->mailbox, &serve->row.op.op, on_own_row_written, serve);
+    mailbox_flush(&serve->mailbox);
 }
 
-static void on_remote_rows_written(struct serve_call *call)
+static void on_remote_rows_written(struct op *op, void *ctx)
 {
-    struct serve *serve = call->serve;
+    struct serve *serve = ctx;
+    (void)op;
     arena_release(&serve->row.remote_arena);
     serve->row.is_remote_under_way = false;
 }
@@ -240,10 +266,9 @@ static bool write_remote_rows(struct serve *serve)
         return true;
     }
     remote_workers_op_init(&serve->row.remote_op, workers, n);
-    serve->row.remote_call =
-        (struct serve_call){.serve = serve, .answered = on_remote_rows_written};
     serve->row.is_remote_under_way = true;
-    serve_send(&serve->row.remote_call, &serve->row.remote_op.op);
+    mailbox_send(&serve->mailbox, &serve->row.remote_op.op, on_remote_rows_written, serve);
+    mailbox_flush(&serve->mailbox);
     return false;
 }
 
