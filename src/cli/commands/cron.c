@@ -233,23 +233,6 @@ static int run_list(struct cli *cli, struct redrive_err *err)
     return rc;
 }
 
-static void add_hint(const struct session *session, const char *tenant, const char *name,
-                     struct redrive_err *err)
-{
-    struct words names = WORDS_INIT;
-    struct cron_page page = {0};
-    (void)read_page(session, tenant, &page, NULL);
-    for (size_t i = 0; i < page.n; i++)
-        words_add(&names, "", page.items[i].entry->name);
-    const char *nearest = words_nearest(&names, str_of(name));
-    if (nearest)
-        err_hint(err, "did you mean '%s'?", nearest);
-    else
-        err_hint(err, "`redrive cron list` names them");
-    words_release(&names);
-    cron_page_release(&page);
-}
-
 static void run_as_json(struct json_writer *w, const void *thing)
 {
     const struct cron_op *op = thing;
@@ -276,8 +259,8 @@ static int run_by_hand(struct cli *cli, struct session *session, struct redrive_
         return rc;
     rc = session->remote ? remote_cron_run(session->remote, name, op.id, &op.state, err)
                          : engine_apply_one(session->engine, &op.op, err);
-    if (rc == REDRIVE_E_NOT_FOUND)
-        add_hint(session, options->tenant, name, err);
+    if (rc == REDRIVE_E_NOT_FOUND && !err->hint[0])
+        err_hint(err, "`redrive cron list` names them");
     else if (rc == REDRIVE_E_STATE)
         err_hint(err, "`overlap: allow` in its entry would make a second one");
     return rc < 0 ? rc : cli_show(cli, &op, run_as_json, run_as_text, err);
