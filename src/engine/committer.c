@@ -403,7 +403,6 @@ int committer_start(const struct committer_options *options, struct committer **
 {
     *ret = NULL;
     struct committer *c = calloc(1, sizeof *c);
-    pthread_condattr_t monotonic;
     if (!c) {
         store_close(options->watch);
         engine_close(options->engine);
@@ -417,10 +416,7 @@ int committer_start(const struct committer_options *options, struct committer **
     c->enough = 1;
     list_init(&c->waiting);
     pthread_mutex_init(&c->mutex, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&c->wake, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    thread_cond_init(&c->wake);
     int rc = options->watch ? watch(c, options->watch, err) : 0;
     if (rc == 0 && !thread_start(&c->thread, run, c)) {
         watcher_stop(c->watcher);

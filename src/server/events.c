@@ -275,12 +275,8 @@ static bool serve_all(struct event_hub *hub)
 
 static void wait_a_while(struct event_hub *hub)
 {
-    struct timespec at;
-    clock_gettime(CLOCK_MONOTONIC, &at);
-    int64_t ns = at.tv_nsec + hub->keep_alive_ms / 4 * 1000000;
-    at.tv_sec += (time_t)(ns / 1000000000);
-    at.tv_nsec = (long)(ns % 1000000000);
-    (void)pthread_cond_timedwait(&hub->wake, &hub->mutex, &at);
+    const int64_t at_ms = clock_monotonic_ms() + hub->keep_alive_ms / 4;
+    (void)thread_cond_wait_until(&hub->wake, &hub->mutex, at_ms);
 }
 
 /* A sink holds a few chunks, and its client has to read them. */

@@ -3,7 +3,6 @@
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "base/err.h"
 #include "base/os/thread.h"
@@ -19,12 +18,6 @@ struct timers {
     bool ending;
 };
 
-static void wait_until_ms(struct timers *t, int64_t at_ms)
-{
-    struct timespec at = {.tv_sec = at_ms / 1000, .tv_nsec = (long)(at_ms % 1000) * 1000000};
-    (void)pthread_cond_timedwait(&t->changed, &t->mutex, &at);
-}
-
 static void *run(void *arg)
 {
     struct timers *t = arg;
@@ -36,7 +29,7 @@ static void *run(void *arg)
         }
         struct timer *first = LIST_ENTRY(t->set.next, struct timer, link);
         if (first->at_ms > clock_monotonic_ms()) {
-            wait_until_ms(t, first->at_ms);
+            (void)thread_cond_wait_until(&t->changed, &t->mutex, first->at_ms);
             continue;
         }
         list_remove(&first->link);

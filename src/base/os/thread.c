@@ -1,4 +1,5 @@
-/* thread.c - starts threads that block signals, makes conditions with time-outs. */
+/* thread.c - starts threads that block signals, makes conditions with time-outs and waits for them.
+ */
 #include "base/os/thread.h"
 
 #include <signal.h>
@@ -26,4 +27,10 @@ void thread_cond_init(pthread_cond_t *ret)
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(ret, &monotonic);
     pthread_condattr_destroy(&monotonic);
+}
+
+bool thread_cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t at_ms)
+{
+    const struct timespec at = {.tv_sec = at_ms / 1000, .tv_nsec = (long)(at_ms % 1000) * 1000000};
+    return pthread_cond_timedwait(cond, mutex, &at) == 0;
 }

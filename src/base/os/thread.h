@@ -11,6 +11,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 /* Starts a thread in which every signal is blocked except those that report a fault of the thread
  * itself (SIGSEGV and the like): handlers that report crashes must see them, and a blocked fault
@@ -20,5 +21,7 @@ bool thread_start(pthread_t *ret, void *(*run)(void *arg), void *arg);
 
 /* A condition whose time-outs are times of clock_monotonic_ms. */
 void thread_cond_init(pthread_cond_t *ret);
+/* Waits on such a condition; false when it is `at_ms` or later, and no signal has come. */
+bool thread_cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t at_ms);
 
 #endif

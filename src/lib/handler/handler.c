@@ -38,8 +38,6 @@ static int check_options(const struct redrive_handler_options *options, struct r
 static void init_threads(struct redrive_handler *h)
 {
     pthread_mutex_init(&h->lock, NULL);
-    pthread_condattr_init(&h->cond_attr);
-    pthread_condattr_setclock(&h->cond_attr, CLOCK_MONOTONIC);
     pthread_cond_init(&h->left, NULL);
     list_init(&h->waiters);
 }
@@ -126,7 +124,6 @@ void redrive_handler_free(struct redrive_handler *h)
     free(h->policy);
     free(h->name);
     pthread_cond_destroy(&h->left);
-    pthread_condattr_destroy(&h->cond_attr);
     pthread_mutex_destroy(&h->lock);
     free(h);
 }

@@ -352,8 +352,7 @@ struct dead_letter *dlq_next(struct dlq *dlq, const struct redrive_dlq_filter *f
 
 struct redrive_handler {
     pthread_mutex_t lock;
-    pthread_cond_t left;          /* the last caller has left */
-    pthread_condattr_t cond_attr; /* the monotonic clock */
+    pthread_cond_t left; /* the last caller has left */
     char *name;
     struct redrive_policy *policy; /* a copy in one block */
     struct redrive_breaker_config breaker;

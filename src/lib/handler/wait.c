@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <time.h>
 
+#include "base/os/thread.h"
 #include "base/time/clock.h"
 
 #define NS_PER_MS INT64_C(1000000)
@@ -215,7 +216,7 @@ void caller_end_wait(struct caller *c)
 
 void caller_wait(struct caller *c, int64_t wake_ms)
 {
-    pthread_cond_init(&c->cond, &c->handler->cond_attr);
+    thread_cond_init(&c->cond);
     caller_begin_wait(c, wake_ms);
     if (c->handler->is_virtual)
         wait_for_virtual(c);

@@ -157,17 +157,11 @@ struct redrive_queue {
 
 /* ---- For all (queue/queue.c) ----------------------------------------------------------------- */
 
-/* A condition variable that measures by the monotonic clock. */
-void queue_cond_init(pthread_cond_t *cond);
-
 /* `ms` from now, or QUEUE_NEVER where that is too far away. Async-signal-safe. */
 static inline int64_t queue_after(int64_t now_ms, int64_t ms)
 {
     return ms < QUEUE_NEVER - now_ms ? now_ms + ms : QUEUE_NEVER;
 }
-
-/* A time of the monotonic clock, for the condition variables of a queue. */
-struct timespec queue_time_at(int64_t at_ms);
 
 /* The answer of a function that was given no queue. */
 int queue_is_missing(struct redrive_err *err);

@@ -9,25 +9,12 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/os/thread.h"
 #include "base/rng.h"
 
 #define TASK_MAX_LEN 255
 
 /* ---- For all --------------------------------------------------------------------------------- */
-
-void queue_cond_init(pthread_cond_t *cond)
-{
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(cond, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-}
-
-struct timespec queue_time_at(int64_t at_ms)
-{
-    return (struct timespec){.tv_sec = at_ms / 1000, .tv_nsec = (long)(at_ms % 1000) * 1000000};
-}
 
 int queue_is_missing(struct redrive_err *err)
 {
@@ -204,7 +191,7 @@ int redrive_queue_open(const struct redrive_queue_options *options, struct redri
     if (!q)
         return err_nomem(err);
     pthread_mutex_init(&q->mutex, NULL);
-    queue_cond_init(&q->pause);
+    thread_cond_init(&q->pause);
     atomic_init(&q->stop_at_ms, QUEUE_NEVER);
     atomic_init(&q->give_up_at_ms, QUEUE_NEVER);
     q->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -312,7 +299,7 @@ static struct queue_handler *handler_new(struct redrive_queue *q, const char *ta
     h->queue = q;
     h->config = config_task(q->config, str_of(h->task));
     claim_pace_init(&h->pace, n_slots, claim_ahead_max(n_slots));
-    queue_cond_init(&h->wake);
+    thread_cond_init(&h->wake);
     list_init(&h->unused);
     list_init(&h->claimed);
     list_init(&h->ended);

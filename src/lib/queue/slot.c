@@ -2,6 +2,7 @@
  */
 #include "lib/queue/private.h"
 
+#include "base/os/thread.h"
 #include "base/time/clock.h"
 
 enum next {
@@ -74,8 +75,7 @@ static void sleep_slot(struct queue_handler *h)
     if (!q->is_stopping) {
         h->n_asleep++;
         if (h->wants && h->claim_again_ms > 0) {
-            const struct timespec until = queue_time_at(h->claim_again_ms);
-            (void)pthread_cond_timedwait(&h->wake, &q->mutex, &until);
+            (void)thread_cond_wait_until(&h->wake, &q->mutex, h->claim_again_ms);
         } else {
             (void)pthread_cond_wait(&h->wake, &q->mutex);
         }

@@ -3,6 +3,7 @@
 #include "lib/queue/private.h"
 
 #include "base/err.h"
+#include "base/os/thread.h"
 #include "base/time/clock.h"
 #include "engine/store_status.h"
 #include "engine/verbs/claim.h"
@@ -128,9 +129,9 @@ static void pause_turn(struct queue_handler *h, const char *what, const struct r
 {
     struct redrive_queue *q = h->queue;
     log_trouble(h, what, err);
-    const struct timespec until = queue_time_at(clock_monotonic_ms() + h->pause_ms);
+    const int64_t until_ms = clock_monotonic_ms() + h->pause_ms;
     pthread_mutex_lock(&q->mutex);
-    (void)pthread_cond_timedwait(&q->pause, &q->mutex, &until);
+    (void)thread_cond_wait_until(&q->pause, &q->mutex, until_ms);
     pthread_mutex_unlock(&q->mutex);
 }
 

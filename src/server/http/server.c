@@ -454,9 +454,8 @@ static void answer_all(struct http_server *server)
         else
             http_resume(request);
     }
-    struct timespec until = {.tv_sec = deadline_ms / 1000, .tv_nsec = deadline_ms % 1000 * 1000000};
     while (server->n_busy > 0 &&
-           pthread_cond_timedwait(&server->changed, &server->lock, &until) == 0)
+           thread_cond_wait_until(&server->changed, &server->lock, deadline_ms))
         continue;
 }
 

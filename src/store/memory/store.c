@@ -1,8 +1,9 @@
 /* store.c - transactions, and stores that are shared by name. */
 #include <stdlib.h>
-#include <time.h>
 
 #include "base/err.h"
+#include "base/os/thread.h"
+#include "base/time/clock.h"
 #include "store/memory/private.h"
 
 /* ---- Transactions ---------------------------------------------------------------------------- */
@@ -39,25 +40,12 @@ static bool state_share(struct mem_state *to, const struct mem_state *from)
            mem_table_share(&to->counters, &from->counters);
 }
 
-static struct timespec clock_after(int64_t ms)
-{
-    struct timespec at;
-    clock_gettime(CLOCK_MONOTONIC, &at);
-    at.tv_sec += ms / 1000;
-    at.tv_nsec += (long)(ms % 1000) * 1000000;
-    if (at.tv_nsec >= 1000000000) {
-        at.tv_sec++;
-        at.tv_nsec -= 1000000000;
-    }
-    return at;
-}
-
 /* The mutex is held. False: it took too long. */
 static bool take_turn(struct memory *m)
 {
-    struct timespec until = clock_after(m->busy_wait_ms);
+    const int64_t until_ms = clock_monotonic_ms() + m->busy_wait_ms;
     while (m->place->busy)
-        if (pthread_cond_timedwait(&m->place->changed, &m->place->mutex, &until) != 0)
+        if (!thread_cond_wait_until(&m->place->changed, &m->place->mutex, until_ms))
             return false;
     m->place->busy = true;
     return true;
@@ -130,10 +118,10 @@ int memory_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_notificat
     struct memory *m = memory_of(store);
     if (m->in_transaction)
         return err_set(err, REDRIVE_E_STATE, "a transaction is open: waiting would be for ever");
-    struct timespec until = clock_after(timeout_ms > 0 ? timeout_ms : 0);
+    const int64_t until_ms = clock_monotonic_ms() + (timeout_ms > 0 ? timeout_ms : 0);
     pthread_mutex_lock(&m->place->mutex);
     while (m->seen_commits == m->place->commits)
-        if (pthread_cond_timedwait(&m->place->changed, &m->place->mutex, &until) != 0)
+        if (!thread_cond_wait_until(&m->place->changed, &m->place->mutex, until_ms))
             break;
     if (ret_notification)
         *ret_notification = m->seen_commits == m->place->commits ? 0 : STORE_NOTIFY_ALL;
@@ -196,11 +184,7 @@ static struct mem_place *place_new(struct str name)
         return NULL;
     state_init(&place->committed);
     pthread_mutex_init(&place->mutex, NULL);
-    pthread_condattr_t attr;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&place->changed, &attr);
-    pthread_condattr_destroy(&attr);
+    thread_cond_init(&place->changed);
     if (name.len == 0)
         return place;
 
