@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "base/json/writer.h"
+#include "base/mem/arena.h"
 #include "base/os/log.h"
 #include "base/text/str.h"
 #include "core/breaker/health.h"
@@ -336,31 +337,31 @@ bool config_flag_enumerate(size_t index, struct config_flag *ret);
 
 /* ---- Parts on their own ---------------------------------------------------------------------- */
 
-/* A policy together with what it points to. */
-struct parsed_policy;
+/* One of these, together with what it points to. */
+struct config_part {
+    union {
+        struct redrive_policy policy;
+        struct config_task task;
+        struct config_cron cron;
+    };
+    struct zone *zones;
+    struct arena arena;
+};
+/* NULL does nothing. */
+void config_part_free(struct config_part *part);
 
 /* Reads a policy in the form of the file's `retry` section, which here may also have `on`, on top
  * of `defaults` (NULL: the built-in ones), of which it keeps no reference. An error names the
  * first thing that is wrong. */
 int policy_parse_json(struct str json, const struct redrive_policy *defaults,
-                      struct parsed_policy **ret, struct redrive_err *err);
-const struct redrive_policy *parsed_policy_get(const struct parsed_policy *box);
-void parsed_policy_free(struct parsed_policy *box);
-
-/* A task together with what it points to. */
-struct parsed_task;
+                      struct config_part **ret, struct redrive_err *err);
 
 /* Writes the definition of a task as one object in the form of the file, complete, so that it
  * depends on no defaults; all but `run`, which each worker takes from its own configuration.
  * Reading it gives the same task, without a way to run it. */
 void task_write_json(const struct config_task *task, struct json_writer *w);
-int task_parse_json(struct str name, struct str json, struct parsed_task **ret,
+int task_parse_json(struct str name, struct str json, struct config_part **ret,
                     struct redrive_err *err);
-const struct config_task *parsed_task_get(const struct parsed_task *box);
-void parsed_task_free(struct parsed_task *box);
-
-/* A cron entry together with what it points to. */
-struct parsed_cron;
 
 /* Writes an entry as one object in the form of the file's `cron` section, complete. Reading it
  * gives the same entry. */
@@ -371,10 +372,8 @@ void cron_write_json(const struct config_cron *entry, struct json_writer *w);
  * first thing that is wrong; `ret_field` (may be NULL) then names the key, "": the whole. */
 #define CONFIG_FIELD_MAX 96
 int cron_parse_json(const struct config *config, bool among, struct str name, struct str json,
-                    struct parsed_cron **ret, char ret_field[CONFIG_FIELD_MAX],
+                    struct config_part **ret, char ret_field[CONFIG_FIELD_MAX],
                     struct redrive_err *err);
-const struct config_cron *parsed_cron_get(const struct parsed_cron *box);
-void parsed_cron_free(struct parsed_cron *box);
 
 /* The same for a breaker: the keys of the file's `breaker` section but for `key`. */
 int breaker_parse_json(struct str json, const struct redrive_breaker_config *defaults,

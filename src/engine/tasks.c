@@ -15,14 +15,14 @@ static const struct str TASK_TENANT = {ENGINE_TENANT_DEFAULT, sizeof ENGINE_TENA
 struct published_task {
     int64_t version; /* of the row */
     bool seen;       /* in this load */
-    struct parsed_task *box;
+    struct config_part *box;
 };
 
 static void task_free(struct published_task *task)
 {
     if (!task)
         return;
-    parsed_task_free(task->box);
+    config_part_free(task->box);
     free(task);
 }
 
@@ -60,7 +60,7 @@ static int take_row(struct engine *e, const struct shared_row *row, struct redri
         return 0;
     struct redrive_err why = {0};
     restart_sweep(e);
-    parsed_task_free(task->box);
+    config_part_free(task->box);
     task->box = NULL;
     task->version = row->version;
     if (task_parse_json(row->key, row->value, &task->box, &why) < 0)
@@ -78,7 +78,7 @@ static void forget_unseen(struct engine *e)
         if (!task->seen) {
             if (task->box)
                 restart_sweep(e);
-            parsed_task_free(task->box);
+            config_part_free(task->box);
             *task = (struct published_task){0};
         }
         task->seen = false;
@@ -104,7 +104,7 @@ const struct config_task *task_in_force(const struct engine *e, struct str name)
     if (*own->name || e->published.count == 0)
         return own;
     const struct published_task *task = map_get(&e->published, name);
-    return task && task->box ? parsed_task_get(task->box) : own;
+    return task && task->box ? &task->box->task : own;
 }
 
 const struct config_task **tasks_in_force(struct engine *e, size_t *ret_n)
@@ -119,7 +119,7 @@ const struct config_task **tasks_in_force(struct engine *e, size_t *ret_n)
     MAP_FOREACH (&e->published, slot) {
         const struct published_task *task = slot->value;
         if (tasks && task->box)
-            tasks[n++] = parsed_task_get(task->box);
+            tasks[n++] = &task->box->task;
     }
     *ret_n = n;
     return tasks;

@@ -77,7 +77,7 @@ static void a_policy_survives_every_failure_to_allocate(void **state)
 {
     (void)state;
     struct redrive_err err;
-    struct parsed_policy *box = NULL;
+    struct config_part *box = NULL;
     for (long n = 0;; n++) {
         until_failure = n;
         has_failed = false;
@@ -93,14 +93,14 @@ static void a_policy_survives_every_failure_to_allocate(void **state)
         assert_int_equal(err.code, REDRIVE_E_NOMEM);
         assert_null(box);
     }
-    parsed_policy_free(box);
+    config_part_free(box);
 }
 
 static void an_entry_survives_every_failure_to_allocate(void **state)
 {
     (void)state;
     struct redrive_err err;
-    struct parsed_cron *box = NULL;
+    struct config_part *box = NULL;
     for (long n = 0;; n++) {
         until_failure = n;
         has_failed = false;
@@ -117,7 +117,7 @@ static void an_entry_survives_every_failure_to_allocate(void **state)
         assert_int_equal(err.code, REDRIVE_E_NOMEM);
         assert_null(box);
     }
-    parsed_cron_free(box);
+    config_part_free(box);
 }
 
 int main(void)

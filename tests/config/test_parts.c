@@ -10,9 +10,9 @@
 
 static struct redrive_err err;
 
-static struct parsed_policy *policy(const char *json, const struct redrive_policy *defaults)
+static struct config_part *policy(const char *json, const struct redrive_policy *defaults)
 {
-    struct parsed_policy *box = NULL;
+    struct config_part *box = NULL;
     if (policy_parse_json(str_of(json), defaults, &box, &err) < 0)
         fail_msg("%s", err.message);
     return box;
@@ -20,7 +20,7 @@ static struct parsed_policy *policy(const char *json, const struct redrive_polic
 
 static void refuses(const char *json, int code, const char *message)
 {
-    struct parsed_policy *box = NULL;
+    struct config_part *box = NULL;
     assert_int_equal(policy_parse_json(str_of(json), NULL, &box, &err), code);
     assert_null(box);
     assert_int_equal(err.code, code);
@@ -32,24 +32,24 @@ static void an_empty_policy_is_the_default_one(void **state)
     (void)state;
     struct redrive_policy standard;
     redrive_policy_init(&standard);
-    struct parsed_policy *box = policy("{}", NULL);
-    const struct redrive_policy *p = parsed_policy_get(box);
+    struct config_part *box = policy("{}", NULL);
+    const struct redrive_policy *p = &box->policy;
     assert_int_equal(p->max_retries, standard.max_retries);
     assert_int_equal(p->backoff.max_delay_ms, standard.backoff.max_delay_ms);
-    parsed_policy_free(box);
-    parsed_policy_free(NULL);
+    config_part_free(box);
+    config_part_free(NULL);
 }
 
 static void keys_are_those_of_the_file(void **state)
 {
     (void)state;
-    struct parsed_policy *box =
+    struct config_part *box =
         policy("{\"strategy\": \"polynomial\", \"exponent\": 4, \"initial_delay\": \"15s\","
                " \"max_delay\": \"40d\", \"jitter\": {\"mode\": \"step\", \"max\": \"30s\"},"
                " \"max_retries\": 25, \"retry_on\": [\"network\", \"A.B\"],"
                " \"on\": {\"database\": {\"max_attempts\": 3}}}",
                NULL);
-    const struct redrive_policy *p = parsed_policy_get(box);
+    const struct redrive_policy *p = &box->policy;
     assert_int_equal(p->backoff.strategy, REDRIVE_STRATEGY_POLYNOMIAL);
     assert_int_equal(p->backoff.max_delay_ms, INT64_C(40) * 86400000);
     assert_int_equal(p->backoff.jitter.step_ms, 30000);
@@ -57,27 +57,26 @@ static void keys_are_those_of_the_file(void **state)
     assert_string_equal(p->retry_on.types[0], "A.B");
     assert_int_equal(p->on[REDRIVE_CLASS_DATABASE]->max_retries, 2);
     assert_int_equal(p->on[REDRIVE_CLASS_DATABASE]->backoff.initial_delay_ms, 15000);
-    parsed_policy_free(box);
+    config_part_free(box);
 }
 
 static void a_box_outlives_what_it_was_made_from(void **state)
 {
     (void)state;
-    struct parsed_policy *first = policy("{\"retry_on\": [\"First\"], \"give_up_on\": [\"Second\"],"
-                                         " \"on\": {\"network\": {\"initial_delay\": \"9s\"}}}",
-                                         NULL);
-    struct parsed_policy *second =
-        policy("{\"profile\": \"thumbnail\", \"on\": {\"network\": {\"multiplier\": 7}}}",
-               parsed_policy_get(first));
-    parsed_policy_free(first);
+    struct config_part *first = policy("{\"retry_on\": [\"First\"], \"give_up_on\": [\"Second\"],"
+                                       " \"on\": {\"network\": {\"initial_delay\": \"9s\"}}}",
+                                       NULL);
+    struct config_part *second = policy(
+        "{\"profile\": \"thumbnail\", \"on\": {\"network\": {\"multiplier\": 7}}}", &first->policy);
+    config_part_free(first);
 
-    const struct redrive_policy *p = parsed_policy_get(second);
+    const struct redrive_policy *p = &second->policy;
     assert_int_equal(p->backoff.strategy, REDRIVE_STRATEGY_FIXED);
     assert_string_equal(p->retry_on.types[0], "First");
     assert_string_equal(p->give_up_on.types[0], "Second");
     assert_int_equal(p->on[REDRIVE_CLASS_NETWORK]->backoff.initial_delay_ms, 9000);
     assert_true(p->on[REDRIVE_CLASS_NETWORK]->backoff.multiplier == 7);
-    parsed_policy_free(second);
+    config_part_free(second);
 }
 
 static void what_is_wrong_with_a_policy_is_told(void **state)
@@ -93,7 +92,7 @@ static void what_is_wrong_with_a_policy_is_told(void **state)
             "on.network.max_delay: max_delay is below min_delay");
     refuses("{\"jitter\": null}", REDRIVE_E_INVALID, "jitter: has no value");
     refuses("[]", REDRIVE_E_INVALID, "found an empty list");
-    struct parsed_policy *box = NULL;
+    struct config_part *box = NULL;
     assert_int_equal(policy_parse_json(STR("{"), NULL, &box, &err), REDRIVE_E_PARSE);
     assert_int_equal(policy_parse_json(STR("{}{}"), NULL, &box, NULL), REDRIVE_E_PARSE);
 }
@@ -167,10 +166,10 @@ static size_t for_each_case(const char *file, const char *name, void (*check)(st
 
 static void check_policy(struct str json)
 {
-    struct parsed_policy *box = NULL;
+    struct config_part *box = NULL;
     if (policy_parse_json(json, NULL, &box, &err) < 0)
         fail_msg("%s", err.message);
-    parsed_policy_free(box);
+    config_part_free(box);
 }
 
 static void check_breaker(struct str json)
@@ -187,12 +186,12 @@ static void the_vectors_are_policies_and_breakers(void **state)
     assert_true(for_each_case("breaker.json", "config", check_breaker) > 5);
 }
 
-static void write_task(const struct parsed_task *box, struct buf *out)
+static void write_task(const struct config_part *box, struct buf *out)
 {
     struct json_writer w;
     buf_init(out, 65536);
     json_writer_init(&w, out);
-    task_write_json(parsed_task_get(box), &w);
+    task_write_json(&box->task, &w);
     assert_int_equal(buf_failed(out), 0);
 }
 
@@ -205,7 +204,7 @@ static void a_task_is_the_same_after_writing_and_reading(void **state)
         "\"Quota*\"]}, \"on\": {\"network\": {\"initial_delay\": \"7s\"}},"
         " \"breaker\": {\"key\": \"b:{user}\", \"failure_threshold\": 3},"
         " \"limits\": {\"rate\": \"60/min\", \"per\": \"user\", \"concurrency\": 2}}";
-    struct parsed_task *first = NULL, *second = NULL;
+    struct config_part *first = NULL, *second = NULL;
     struct buf once, twice;
     if (task_parse_json(STR("call"), str_of(JSON), &first, &err) < 0)
         fail_msg("%s", err.message);
@@ -215,7 +214,7 @@ static void a_task_is_the_same_after_writing_and_reading(void **state)
     write_task(second, &twice);
     assert_string_equal(buf_cstr(&once), buf_cstr(&twice));
 
-    const struct config_task *task = parsed_task_get(second);
+    const struct config_task *task = &second->task;
     assert_string_equal(task->name, "call");
     assert_string_equal(task->queue, "media");
     assert_int_equal(task->payload, CONFIG_PAYLOAD_REQUIRED);
@@ -228,26 +227,26 @@ static void a_task_is_the_same_after_writing_and_reading(void **state)
     assert_int_equal(task->run.kind, CONFIG_RUN_NONE);
     buf_release(&once);
     buf_release(&twice);
-    parsed_task_free(first);
-    parsed_task_free(second);
+    config_part_free(first);
+    config_part_free(second);
 }
 
 static void a_task_that_is_not_understood_is_refused(void **state)
 {
     (void)state;
-    struct parsed_task *box = NULL;
+    struct config_part *box = NULL;
     assert_true(task_parse_json(STR("t"), STR("{\"warp\": 9}"), &box, &err) < 0);
     assert_true(task_parse_json(STR("t"), STR("[]"), &box, &err) < 0);
     assert_true(task_parse_json(STR("t"), STR("{"), &box, &err) < 0);
     assert_null(box);
 }
 
-static void write_entry(const struct parsed_cron *box, struct buf *out)
+static void write_entry(const struct config_part *box, struct buf *out)
 {
     struct json_writer w;
     buf_init(out, 65536);
     json_writer_init(&w, out);
-    cron_write_json(parsed_cron_get(box), &w);
+    cron_write_json(&box->cron, &w);
     assert_int_equal(buf_failed(out), 0);
 }
 
@@ -257,7 +256,7 @@ static void an_entry_is_the_same_after_writing_and_reading(void **state)
     static const char JSON[] = "{\"task\": \"call\", \"schedule\": \"30 2 * * *\", "
                                "\"timezone\": \"Europe/Berlin\", \"overlap\": \"queue_one\", "
                                "\"payload\": {\"n\": 1.50, \"s\": \"5\", \"yes\": [null, true]}}";
-    struct parsed_cron *first = NULL, *second = NULL;
+    struct config_part *first = NULL, *second = NULL;
     struct buf once, twice;
     if (cron_parse_json(NULL, false, STR("night"), str_of(JSON), &first, NULL, &err) < 0)
         fail_msg("%s", err.message);
@@ -267,7 +266,7 @@ static void an_entry_is_the_same_after_writing_and_reading(void **state)
     write_entry(second, &twice);
     assert_string_equal(buf_cstr(&once), buf_cstr(&twice));
 
-    const struct config_cron *entry = parsed_cron_get(second);
+    const struct config_cron *entry = &second->cron;
     assert_string_equal(entry->name, "night");
     assert_string_equal(entry->payload, "{\"n\":1.50,\"s\":\"5\",\"yes\":[null,true]}");
     assert_int_equal(entry->overlap, CONFIG_OVERLAP_QUEUE_ONE);
@@ -278,9 +277,9 @@ static void an_entry_is_the_same_after_writing_and_reading(void **state)
     assert_int_equal(next_ms, INT64_C(1782864000000) + 30 * 60000);
     buf_release(&once);
     buf_release(&twice);
-    parsed_cron_free(first);
-    parsed_cron_free(second);
-    parsed_cron_free(NULL);
+    config_part_free(first);
+    config_part_free(second);
+    config_part_free(NULL);
 }
 
 static void what_is_wrong_with_an_entry_is_named(void **state)
@@ -298,7 +297,7 @@ static void what_is_wrong_with_an_entry_is_named(void **state)
     };
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         char field[CONFIG_FIELD_MAX] = "?";
-        struct parsed_cron *box = NULL;
+        struct config_part *box = NULL;
         err = (struct redrive_err){0};
         assert_int_equal(
             cron_parse_json(NULL, true, STR("a"), str_of(CASES[i].json), &box, field, &err),

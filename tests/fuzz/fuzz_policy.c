@@ -8,20 +8,20 @@
 
 static void try_policy(struct str text)
 {
-    struct parsed_policy *box = NULL;
+    struct config_part *box = NULL;
     struct redrive_err err = {0};
     if (policy_parse_json(text, NULL, &box, &err) < 0) {
         FUZZ_CHECK(err.message[0] != '\0');
         return;
     }
-    const struct redrive_policy *policy = parsed_policy_get(box);
+    const struct redrive_policy *policy = &box->policy;
     FUZZ_CHECK(redrive_policy_check(policy, NULL) == 0);
     for (uint32_t n = 1; n < 20; n++) {
         int64_t min_ms, max_ms, ms = backoff_delay_ms(&policy->backoff, n, text.len);
         backoff_bounds_ms(&policy->backoff, n, &min_ms, &max_ms);
         FUZZ_CHECK(min_ms >= 0 && ms >= min_ms && ms <= max_ms);
     }
-    parsed_policy_free(box);
+    config_part_free(box);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -98,9 +98,9 @@ static void wrong_jobs_are_refused_in_faktorys_words(void **state)
 }
 
 /* The policy of a job whose task nobody declared. */
-static struct parsed_policy *policy_of(const char *json)
+static struct config_part *policy_of(const char *json)
 {
-    struct parsed_policy *box = NULL;
+    struct config_part *box = NULL;
     struct redrive_err err = {0};
     struct job_spec spec = spec_of(json, false);
     if (policy_parse_json(spec.policy, NULL, &box, &err) < 0)
@@ -111,14 +111,14 @@ static struct parsed_policy *policy_of(const char *json)
 static void an_undeclared_task_follows_faktorys_schedule(void **state)
 {
     (void)state;
-    struct parsed_policy *box = policy_of(PLAIN "}");
-    const struct redrive_policy *policy = parsed_policy_get(box);
+    struct config_part *box = policy_of(PLAIN "}");
+    const struct redrive_policy *policy = &box->policy;
     assert_int_equal(policy->max_retries, 25);
     assert_int_equal(policy->backoff.strategy, REDRIVE_STRATEGY_POLYNOMIAL);
     assert_int_equal(policy->total_timeout_ms, 0);
     assert_int_equal(policy->dlq_retention_days, 180);
     assert_true(policy->enable_dlq);
-    parsed_policy_free(box);
+    config_part_free(box);
 }
 
 static void retry_says_how_often(void **state)
@@ -136,10 +136,10 @@ static void retry_says_how_often(void **state)
         {PLAIN ",\"retry\":9000000}", REDRIVE_MAX_RETRIES, true},
     };
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
-        struct parsed_policy *box = policy_of(CASES[i].json);
-        assert_int_equal(parsed_policy_get(box)->max_retries, CASES[i].retries);
-        assert_int_equal(parsed_policy_get(box)->enable_dlq, CASES[i].dlq);
-        parsed_policy_free(box);
+        struct config_part *box = policy_of(CASES[i].json);
+        assert_int_equal(box->policy.max_retries, CASES[i].retries);
+        assert_int_equal(box->policy.enable_dlq, CASES[i].dlq);
+        config_part_free(box);
     }
 }
 

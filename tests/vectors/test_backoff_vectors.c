@@ -116,16 +116,16 @@ static void policies_give_these_schedules(void **state)
     while (vectors_next(&v)) {
         struct redrive_policy defaults;
         struct redrive_err err = {0};
-        struct parsed_policy *box = NULL;
+        struct config_part *box = NULL;
         read_schedule(&v.reader, &s);
         redrive_policy_init(&defaults);
         if (strncmp(s.name, "handler", 7) != 0)
             defaults.total_timeout_ms = 0;
         if (policy_parse_json(s.policy, &defaults, &box, &err) < 0)
             fail_msg("%s: %s (%s)", s.name, err.message, err.detail);
-        check_delays(parsed_policy_get(box), &s);
-        check_end(parsed_policy_get(box), &s);
-        parsed_policy_free(box);
+        check_delays(&box->policy, &s);
+        check_end(&box->policy, &s);
+        config_part_free(box);
 
         const char *profile = profile_of(s.name);
         if (profile) {

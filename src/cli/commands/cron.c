@@ -389,9 +389,9 @@ static int say_set(struct cli *cli, const struct cron_item *item, bool created,
 static int check_definition(const struct config *config, const char *name, struct str definition,
                             struct redrive_err *err)
 {
-    struct parsed_cron *box = NULL;
+    struct config_part *box = NULL;
     int rc = cron_parse_json(config, true, str_of(name), definition, &box, NULL, err);
-    parsed_cron_free(box);
+    config_part_free(box);
     return rc;
 }
 

@@ -48,7 +48,7 @@ static void put_definition(const struct written_entry *e, struct buf *out)
 static int restore_entry(const struct written_entry *e, struct cron_page *page,
                          struct redrive_err *err)
 {
-    struct parsed_cron *box = NULL;
+    struct config_part *box = NULL;
     struct buf definition;
     buf_init(&definition, DEFINITION_MAX);
     put_definition(e, &definition);
@@ -58,7 +58,7 @@ static int restore_entry(const struct written_entry *e, struct cron_page *page,
         return rc;
     page->boxes[page->n_boxes++] = box;
     page->items[page->n++] = (struct cron_item){
-        .entry = parsed_cron_get(box),
+        .entry = &box->cron,
         .is_stored = str_is(e->source, "stored"),
         .last_ms = e->last_ms,
         .next_ms = e->next_ms,
@@ -71,7 +71,7 @@ static int restore_entries(const struct written_entry *entries, size_t n, struct
 {
     *ret = (struct cron_page){
         .items = calloc(n + 1, sizeof *ret->items),
-        .boxes = calloc(n + 1, sizeof(struct parsed_cron *)),
+        .boxes = calloc(n + 1, sizeof(struct config_part *)),
     };
     if (!ret->items || !ret->boxes) {
         cron_page_release(ret);

@@ -54,12 +54,34 @@ static int bind_json(struct arena *arena, struct str json, const struct table *t
     return bind_json_with(&binder, json, table, object, finish, err);
 }
 
-/* ---- Policies -------------------------------------------------------------------------------- */
+static struct parsed *parsed_new(void)
+{
+    struct parsed *box = calloc(1, sizeof *box);
+    if (box)
+        arena_init(&box->arena);
+    return box;
+}
 
-struct parsed_policy {
-    struct arena arena;
-    struct redrive_policy policy;
-};
+void parsed_free(struct parsed *parsed)
+{
+    if (!parsed)
+        return;
+    zones_release(parsed->zones);
+    arena_release(&parsed->arena);
+    free(parsed);
+}
+
+/* What was parsed is the caller's, unless parsing it has failed. */
+static int hand_over(struct parsed *box, int rc, struct parsed **ret)
+{
+    if (rc < 0)
+        parsed_free(box);
+    else
+        *ret = box;
+    return rc;
+}
+
+/* ---- Policies -------------------------------------------------------------------------------- */
 
 static void copy_match(struct arena *arena, struct redrive_match *match)
 {
@@ -78,7 +100,7 @@ static void copy_delays(struct arena *arena, struct redrive_backoff *backoff)
 }
 
 /* Makes what a copied policy points to its own. */
-static void copy_parts(struct parsed_policy *box)
+static void copy_parts(struct parsed *box)
 {
     struct redrive_policy *policy = &box->policy;
     copy_match(&box->arena, &policy->retry_on);
@@ -101,45 +123,21 @@ static void finish_rules(struct binder *b, const struct node *root, void *object
 }
 
 int policy_parse_json(struct str json, const struct redrive_policy *defaults,
-                      struct parsed_policy **ret, struct redrive_err *err)
+                      struct parsed **ret, struct redrive_err *err)
 {
-    struct parsed_policy *box = calloc(1, sizeof *box);
+    struct parsed *box = parsed_new();
     if (!box)
         return err_nomem(err);
-    arena_init(&box->arena);
     if (defaults)
         box->policy = *defaults;
     else
         policy_init_queue(&box->policy);
     copy_parts(box);
     int rc = bind_json(&box->arena, json, &TABLE_POLICY_JSON, &box->policy, finish_rules, err);
-    if (rc < 0) {
-        parsed_policy_free(box);
-        return rc;
-    }
-    *ret = box;
-    return 0;
-}
-
-const struct redrive_policy *parsed_policy_get(const struct parsed_policy *box)
-{
-    return &box->policy;
-}
-
-void parsed_policy_free(struct parsed_policy *box)
-{
-    if (!box)
-        return;
-    arena_release(&box->arena);
-    free(box);
+    return hand_over(box, rc, ret);
 }
 
 /* ---- Tasks ----------------------------------------------------------------------------------- */
-
-struct parsed_task {
-    struct arena arena;
-    struct config_task task;
-};
 
 void task_write_json(const struct config_task *task, struct json_writer *w)
 {
@@ -150,13 +148,11 @@ void task_write_json(const struct config_task *task, struct json_writer *w)
     json_end_object(w);
 }
 
-int task_parse_json(struct str name, struct str json, struct parsed_task **ret,
-                    struct redrive_err *err)
+int task_parse_json(struct str name, struct str json, struct parsed **ret, struct redrive_err *err)
 {
-    struct parsed_task *box = calloc(1, sizeof *box);
+    struct parsed *box = parsed_new();
     if (!box)
         return err_nomem(err);
-    arena_init(&box->arena);
     box->task = (struct config_task){
         .name = arena_dup(&box->arena, name),
         .queue = "default",
@@ -166,25 +162,7 @@ int task_parse_json(struct str name, struct str json, struct parsed_task **ret,
     policy_init_queue(&box->task.retry);
     redrive_breaker_config_init(&box->task.breaker.config);
     int rc = bind_json(&box->arena, json, &TABLE_TASK, &box->task, NULL, err);
-    if (rc < 0) {
-        parsed_task_free(box);
-        return rc;
-    }
-    *ret = box;
-    return 0;
-}
-
-const struct config_task *parsed_task_get(const struct parsed_task *box)
-{
-    return &box->task;
-}
-
-void parsed_task_free(struct parsed_task *box)
-{
-    if (!box)
-        return;
-    arena_release(&box->arena);
-    free(box);
+    return hand_over(box, rc, ret);
 }
 
 /* ---- Breakers -------------------------------------------------------------------------------- */
@@ -208,12 +186,6 @@ int breaker_parse_json(struct str json, const struct redrive_breaker_config *def
 }
 
 /* ---- Cron entries ---------------------------------------------------------------------------- */
-
-struct parsed_cron {
-    struct arena arena;
-    struct zone *zones;
-    struct config_cron entry;
-};
 
 _Static_assert(CONFIG_FIELD_MAX == NODE_PATH_MAX, "the place of an error is a path");
 
@@ -242,7 +214,7 @@ static int check_entry_name(struct str name, char *ret_field, struct redrive_err
 }
 
 static int parse_entry(const struct config *config, bool among, struct str name, struct str json,
-                       struct parsed_cron *box, char *ret_field, struct redrive_err *err)
+                       struct parsed *box, char *ret_field, struct redrive_err *err)
 {
     const char *zone_dir = config && config->owned ? config->owned->zone_dir : NULL;
     struct binder binder = {
@@ -255,41 +227,20 @@ static int parse_entry(const struct config *config, bool among, struct str name,
     int rc = check_entry_name(name, ret_field, err);
     if (rc < 0)
         return rc;
-    TABLE_CRON.init(&binder, &box->entry);
-    box->entry.name = arena_dup(&box->arena, name);
-    return bind_json_with(&binder, json, &TABLE_CRON, &box->entry, finish_entry, err);
+    TABLE_CRON.init(&binder, &box->cron);
+    box->cron.name = arena_dup(&box->arena, name);
+    return bind_json_with(&binder, json, &TABLE_CRON, &box->cron, finish_entry, err);
 }
 
 int cron_parse_json(const struct config *config, bool among, struct str name, struct str json,
-                    struct parsed_cron **ret, char ret_field[CONFIG_FIELD_MAX],
-                    struct redrive_err *err)
+                    struct parsed **ret, char ret_field[CONFIG_FIELD_MAX], struct redrive_err *err)
 {
     char field[CONFIG_FIELD_MAX] = "";
-    struct parsed_cron *box = calloc(1, sizeof *box);
+    struct parsed *box = parsed_new();
     if (!box)
         return err_nomem(err);
-    arena_init(&box->arena);
     int rc = parse_entry(config, among, name, json, box, field, err);
     if (ret_field)
         memcpy(ret_field, field, sizeof field);
-    if (rc < 0) {
-        parsed_cron_free(box);
-        return rc;
-    }
-    *ret = box;
-    return 0;
-}
-
-const struct config_cron *parsed_cron_get(const struct parsed_cron *box)
-{
-    return &box->entry;
-}
-
-void parsed_cron_free(struct parsed_cron *box)
-{
-    if (!box)
-        return;
-    zones_release(box->zones);
-    arena_release(&box->arena);
-    free(box);
+    return hand_over(box, rc, ret);
 }

@@ -402,10 +402,24 @@ static void *new_elements(struct binder *b, const struct field *field, const str
     return elements;
 }
 
-static void bind_list(struct binder *b, const struct field *field, const struct node *node,
-                      void *member)
+/* The element of a map starts with its name. */
+static void bind_name_of(struct binder *b, const struct field *field, const struct node *child,
+                         void *element)
 {
-    if (node->type != NODE_LIST && !node_is_null(node)) {
+    char shown[NODE_SHOW_MAX];
+    if (!type_name_valid(child->key))
+        err_detail(bind_key_error(b, child, "%s cannot be a name in %s",
+                                  node_show(child->key, shown), field->name),
+                   "expected 1 to %d bytes without spaces", TYPE_NAME_MAX);
+    *(const char **)element = arena_dup(b->arena, child->key);
+}
+
+/* TYPE_LIST and TYPE_MAP. */
+static void bind_elements(struct binder *b, const struct field *field, const struct node *node,
+                          void *member)
+{
+    const bool is_map = field->type == &TYPE_MAP;
+    if (node->type != (is_map ? NODE_MAP : NODE_LIST) && !node_is_null(node)) {
         bind_expected(b, field, node);
         return;
     }
@@ -413,6 +427,8 @@ static void bind_list(struct binder *b, const struct field *field, const struct 
     if (!element)
         return;
     NODE_FOREACH (node, child) {
+        if (is_map)
+            bind_name_of(b, field, child, element);
         bind_table(b, field->table, child, element);
         element += field->table->size;
     }
@@ -431,30 +447,8 @@ static void write_list(const struct field *field, const void *member, struct jso
     json_end_array(w);
 }
 
-const struct field_type TYPE_LIST = {FIELD_PART, bind_list, write_list,
+const struct field_type TYPE_LIST = {FIELD_PART, bind_elements, write_list,
                                      .expects = "a list of maps"};
-
-static void bind_map(struct binder *b, const struct field *field, const struct node *node,
-                     void *member)
-{
-    if (node->type != NODE_MAP && !node_is_null(node)) {
-        bind_expected(b, field, node);
-        return;
-    }
-    char *element = new_elements(b, field, node, member);
-    if (!element)
-        return;
-    NODE_FOREACH (node, child) {
-        char shown[NODE_SHOW_MAX];
-        if (!type_name_valid(child->key))
-            err_detail(bind_key_error(b, child, "%s cannot be a name in %s",
-                                      node_show(child->key, shown), field->name),
-                       "expected 1 to %d bytes without spaces", TYPE_NAME_MAX);
-        *(const char **)(void *)element = arena_dup(b->arena, child->key);
-        bind_table(b, field->table, child, element);
-        element += field->table->size;
-    }
-}
 
 static void write_map(const struct field *field, const void *member, struct json_writer *w)
 {
@@ -469,5 +463,5 @@ static void write_map(const struct field *field, const void *member, struct json
     json_end_object(w);
 }
 
-const struct field_type TYPE_MAP = {FIELD_PART, bind_map, write_map,
+const struct field_type TYPE_MAP = {FIELD_PART, bind_elements, write_map,
                                     .expects = "a map by name, such as NAME: {...}"};

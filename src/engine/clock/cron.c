@@ -259,7 +259,7 @@ static int add_stored(const struct config *config, const struct shared_row *row,
                       struct cron_page *page, struct redrive_err *err)
 {
     struct cron_entry_row says;
-    struct parsed_cron *box = NULL;
+    struct parsed *box = NULL;
     if (cron_entries_own(config, row->tenant, row->key) ||
         !cron_entry_row_read(row->value, &says) || says.definition.len == 0)
         return 0;
@@ -267,7 +267,7 @@ static int add_stored(const struct config *config, const struct shared_row *row,
     if (rc < 0)
         return rc == REDRIVE_E_NOMEM ? err_nomem(err) : 0;
     page->boxes[page->n_boxes++] = box;
-    page->items[page->n++] = item_of(parsed_cron_get(box), true, says.last_ms, now_ms);
+    page->items[page->n++] = item_of(&box->cron, true, says.last_ms, now_ms);
     return 0;
 }
 
@@ -281,7 +281,7 @@ int cron_page_read(struct store *store, const struct config *config, struct str 
     if (rc < 0)
         return rc;
     ret->items = calloc(rows.n + (has_own ? config->n_cron : 0) + 1, sizeof *ret->items);
-    ret->boxes = calloc(rows.n + 1, sizeof(struct parsed_cron *));
+    ret->boxes = calloc(rows.n + 1, sizeof(struct parsed *));
     if (!ret->items || !ret->boxes) {
         shared_page_release(&rows);
         cron_page_release(ret);
@@ -300,7 +300,7 @@ int cron_page_read(struct store *store, const struct config *config, struct str 
 void cron_page_release(struct cron_page *page)
 {
     for (size_t i = 0; page->boxes && i < page->n_boxes; i++)
-        parsed_cron_free(page->boxes[i]);
+        parsed_free(page->boxes[i]);
     free(page->boxes);
     free(page->items);
     *page = (struct cron_page){0};
@@ -369,17 +369,17 @@ static void answer_beaten(struct op *op)
 static int64_t first_mark(const struct engine *e, const struct cron_put_op *op,
                           const struct cron_entry_row *before)
 {
-    const struct config_cron *entry = parsed_cron_get(op->box);
-    struct parsed_cron *box = NULL;
+    const struct config_cron *entry = &op->box->cron;
+    struct parsed *box = NULL;
     int64_t mark_ms = e->now_ms;
     if (before->definition.len > 0 &&
         cron_parse_json(op->config, false, op->name, before->definition, &box, NULL, NULL) == 0) {
-        const struct config_cron *former = parsed_cron_get(box);
+        const struct config_cron *former = &box->cron;
         if (strcmp(former->schedule, entry->schedule) == 0 &&
             strcmp(former->timezone, entry->timezone) == 0)
             mark_ms = before->last_ms;
     }
-    parsed_cron_free(box);
+    parsed_free(box);
     return mark_ms;
 }
 
@@ -406,7 +406,7 @@ static int put(struct engine *e, struct cron_put_op *op, const struct found *fou
     }
     if (rc == 0 && !won)
         answer_beaten(&op->op);
-    op->shown = item_of(parsed_cron_get(op->box), true, row.last_ms, e->now_ms);
+    op->shown = item_of(&op->box->cron, true, row.last_ms, e->now_ms);
     return rc;
 }
 
@@ -438,7 +438,7 @@ int cron_put_op_init(struct cron_put_op *op, const struct engine *e, struct str 
         return rc;
     struct json_writer w;
     json_writer_init(&w, &op->definition);
-    cron_write_json(parsed_cron_get(op->box), &w);
+    cron_write_json(&op->box->cron, &w);
     rc = buf_failed(&op->definition);
     if (rc == REDRIVE_E_TOO_BIG) {
         (void)str_copy(op->field, sizeof op->field, STR("payload"));
@@ -451,7 +451,7 @@ int cron_put_op_init(struct cron_put_op *op, const struct engine *e, struct str 
 
 void cron_put_op_release(struct cron_put_op *op)
 {
-    parsed_cron_free(op->box);
+    parsed_free(op->box);
     buf_release(&op->definition);
     config_free(op->config);
     op->box = NULL;

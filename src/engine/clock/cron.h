@@ -49,7 +49,7 @@ struct cron_item {
 struct cron_page {
     struct cron_item *items; /* the configuration's in its order, then the stored ones by name */
     size_t n;
-    struct parsed_cron **boxes; /* what stored items point to */
+    struct config_part **boxes; /* what stored items point to */
     size_t n_boxes;
 };
 
@@ -82,7 +82,7 @@ struct cron_put_op {
     struct str name;
     char field[CONFIG_FIELD_MAX]; /* of a definition that was refused: what is at fault, or "" */
     struct config *config;        /* what it was checked by */
-    struct parsed_cron *box;
+    struct config_part *box;
     struct buf definition;
     /* The answer. */
     bool created;

@@ -82,7 +82,7 @@ static void slot_release(struct cron_entry *slot)
     free(slot->tenant);
     free(slot->name);
     free(slot->definition);
-    parsed_cron_free(slot->box);
+    config_part_free(slot->box);
     *slot = (struct cron_entry){0};
 }
 
@@ -131,7 +131,7 @@ struct cron_entry *cron_entries_find(const struct cron_entries *table, struct st
 
 const struct config_cron *cron_entry_config(const struct cron_entry *slot)
 {
-    return slot->own ? slot->own : slot->box ? parsed_cron_get(slot->box) : NULL;
+    return slot->own ? slot->own : slot->box ? &slot->box->cron : NULL;
 }
 
 const struct config_cron *cron_entries_own(const struct config *config, struct str tenant,

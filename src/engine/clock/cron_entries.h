@@ -27,7 +27,7 @@ struct cron_entry {
     char *tenant; /* owned, as all that follows but `own` */
     char *name;
     const struct config_cron *own; /* the configuration's entry */
-    struct parsed_cron *box;       /* the stored one where there is no `own` */
+    struct config_part *box;       /* the stored one where there is no `own` */
     char *definition;              /* as the row has it; NULL: none */
     int64_t version;               /* of the row; 0: there is none yet */
     int64_t last_ms; /* the last tick that was made, or when the entry was first seen */

@@ -176,13 +176,13 @@ static int32_t own_length(const struct own_policies *own, const struct job_spec 
 {
     const struct config_task *task = task_in_force(own->e, spec->task);
     struct redrive_policy policy = task->retry;
-    struct parsed_policy *box = NULL;
+    struct config_part *box = NULL;
     if (!*task->name)
         policy.dlq_retention_days = own->longest == FOR_EVER ? 0 : own->longest;
     int32_t days = policy.dlq_retention_days;
     if (policy_parse_json(spec->policy, &policy, &box, NULL) == 0)
-        days = parsed_policy_get(box)->dlq_retention_days;
-    parsed_policy_free(box);
+        days = box->policy.dlq_retention_days;
+    config_part_free(box);
     return days == 0 ? FOR_EVER : days;
 }
 

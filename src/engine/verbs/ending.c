@@ -25,7 +25,7 @@ struct decision ending_decide(struct engine *e, const struct job *job,
 {
     const struct job_spec *spec = &job->spec;
     const struct config_task *task = task_in_force(e, spec->task);
-    struct parsed_policy *box = NULL;
+    struct parsed *box = NULL;
     const struct job_facts facts = {
         .attempts = job->status.attempts,
         .crashes = job->status.crashes,
@@ -45,10 +45,10 @@ struct decision ending_decide(struct engine *e, const struct job *job,
     /* It was checked when the job came in; if it is not valid any more, the task's policy holds. */
     const int rc = policy_parse_json(spec->policy, &task->retry, &box, NULL);
     if (rc == 0)
-        decision = decide(&facts, outcome, parsed_policy_get(box), e->classifier);
+        decision = decide(&facts, outcome, &box->policy, e->classifier);
     else if (rc == REDRIVE_E_NOMEM)
         e->arena.failed = true; /* the transaction fails: this decision is not the job's own */
-    parsed_policy_free(box);
+    parsed_free(box);
     return decision;
 }
 

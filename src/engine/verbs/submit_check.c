@@ -78,7 +78,7 @@ static int check_numbers(const struct job_spec *spec, struct redrive_err *err)
 int submit_read_policy(const struct config_task *task, struct job_spec *spec,
                        struct redrive_err *err)
 {
-    struct parsed_policy *box = NULL;
+    struct parsed *box = NULL;
     struct redrive_err why = {0};
     const struct redrive_policy *policy = &task->retry;
     if (spec->policy.len > 0) {
@@ -89,10 +89,10 @@ int submit_read_policy(const struct config_task *task, struct job_spec *spec,
             err_hint(err, "%s", why.hint);
             return rc;
         }
-        policy = parsed_policy_get(box);
+        policy = &box->policy;
     }
     spec->max_attempts = (int32_t)policy_max_attempts(policy);
-    parsed_policy_free(box);
+    parsed_free(box);
     return 0;
 }
 

@@ -105,12 +105,12 @@ static const char *faulty_member(const struct submission *s, size_t i)
 {
     const struct submit_answer *a = &s->submit.answers[i];
     const struct job_spec *spec = &s->submit.specs[i];
-    struct parsed_policy *box = NULL;
+    struct config_part *box = NULL;
     if (!a->invalid)
         return NULL;
     if (spec->policy.len > 0 && policy_parse_json(spec->policy, NULL, &box, NULL) < 0)
         return "retry";
-    parsed_policy_free(box);
+    config_part_free(box);
     if (a->code == REDRIVE_E_UNKNOWN || spec->task.len > BODY_NAME_MAX)
         return "task";
     return s->body_is_payload && !a->lacks_payload && a->code == REDRIVE_E_INVALID ? "task"
