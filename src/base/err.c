@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "base/text/utf8.h"
+#include "base/text/encode.h"
 
 struct error_row {
     int code;

@@ -2,7 +2,7 @@
 #include "core/check.h"
 
 #include "base/err.h"
-#include "base/text/utf8.h"
+#include "base/text/encode.h"
 
 int name_check(const char *what, struct str name, struct redrive_err *err)
 {

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "base/text/str.h"
-#include "core/classify/failure.h"
+#include "core/classify/classify.h"
 
 char *failure_keep(const struct redrive_failure *failure, struct redrive_failure *ret)
 {

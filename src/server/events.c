@@ -10,7 +10,7 @@
 #include "base/json/writer.h"
 #include "base/mem/list.h"
 #include "base/text/buf.h"
-#include "base/text/suggest.h"
+#include "base/text/str.h"
 #include "base/os/thread.h"
 #include "base/time/clock.h"
 #include "store/job_json.h"

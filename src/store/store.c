@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/text/suggest.h"
+#include "base/text/str.h"
 
 static const struct store_ops *const STORES[] = {
     &STORE_MEMORY, &STORE_REDIS, &STORE_REDIS_TLS, &STORE_SQLITE, &STORE_POSTGRES,

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "base/text/utf8.h"
+#include "base/text/encode.h"
 
 /* ---- Walking --------------------------------------------------------------------------------- */
 

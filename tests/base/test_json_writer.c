@@ -4,7 +4,7 @@
 #include "test_json.h"
 
 #include "base/rng.h"
-#include "base/text/utf8.h"
+#include "base/text/encode.h"
 
 struct fixture {
     struct buf out;

@@ -1,4 +1,4 @@
-#include "base/text/suggest.h"
+#include "base/text/str.h"
 
 #include "check.h"
 

@@ -1,4 +1,4 @@
-#include "base/text/utf8.h"
+#include "base/text/encode.h"
 
 #include "check.h"
 

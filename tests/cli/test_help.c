@@ -3,7 +3,7 @@
 #include "base/os/log.h"
 #include "cli/frame/cli.h"
 #include "cli/frame/help.h"
-#include "cli/output/text.h"
+#include "cli/output/term.h"
 #include "fake.h"
 
 static struct buf out;

@@ -1,7 +1,7 @@
 #include "check.h"
 
 #include "cli/output/table.h"
-#include "cli/output/text.h"
+#include "cli/output/term.h"
 
 static const struct table_column COLUMNS[] = {
     {"ATTEMPT", ALIGN_RIGHT},

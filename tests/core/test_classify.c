@@ -6,7 +6,6 @@
 #include <signal.h>
 #include <stdlib.h>
 
-#include "core/classify/failure.h"
 #include "core/classify/table.h"
 
 #define CLASS_OF(...) \

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/csv/csv.h"
-#include "base/text/utf8.h"
+#include "base/text/encode.h"
 
 #define MAX_OUT (64u << 20)
 

@@ -2,7 +2,7 @@
  * its number; reading comes to an end. */
 #include "fuzz.h"
 
-#include "base/text/utf8.h"
+#include "base/text/encode.h"
 #include "config/document/dotenv.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -4,7 +4,7 @@
 #include "fuzz.h"
 
 #include "base/sha256.h"
-#include "base/text/utf8.h"
+#include "base/text/encode.h"
 #include "server/auth/auth.h"
 #include "server/events.h"
 #include "server/http/private.h"

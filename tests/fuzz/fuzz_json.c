@@ -7,7 +7,7 @@
 
 #include "base/json/json.h"
 #include "base/json/writer.h"
-#include "base/text/utf8.h"
+#include "base/text/encode.h"
 
 #define MAX_OUTPUT (64u << 20)
 

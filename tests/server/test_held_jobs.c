@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-#include "server/held_jobs.h"
+#include "server/remote_workers.h"
 
 #define NOW INT64_C(1800000000000)
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "base/text/utf8.h"
+#include "base/text/encode.h"
 
 static const char MARK[] = "\xef\xbb\xbf";
 

@@ -10,7 +10,7 @@
 
 #include "base/err.h"
 #include "base/rng.h"
-#include "base/text/utf8.h"
+#include "base/text/encode.h"
 
 void json_reader_init(struct json_reader *r, struct str text, const struct json_limits *limits)
 {

@@ -1,7 +1,7 @@
 /* string.c - strings of the JSON reader: checking them in place, decoding them on demand. */
 #include "base/json/private.h"
 
-#include "base/text/utf8.h"
+#include "base/text/encode.h"
 
 /* ---- Checking -------------------------------------------------------------------------------- */
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "base/json/private.h"
-#include "base/text/utf8.h"
+#include "base/text/encode.h"
 
 void json_writer_init(struct json_writer *w, struct buf *out)
 {

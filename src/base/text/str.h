@@ -82,4 +82,10 @@ bool str_glob(const char *pattern, struct str s);
 /* The last component of a type name: what follows the last `.`, `:`, `/`, `\` or `$`. */
 struct str str_last_component(struct str name);
 
+/* ---- The nearest word ------------------------------------------------------------------------ */
+
+/* The word nearest to `given` by edit distance (a swap of neighbours counts one, `-` and `_` are
+ * the same), or NULL when none is near enough to be meant. */
+const char *suggest(struct str given, const char *const *words, size_t n_words);
+
 #endif

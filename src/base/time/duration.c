@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "base/err.h"
-#include "base/text/utf8.h"
+#include "base/text/encode.h"
 
 #define SECOND INT64_C(1000)
 #define MINUTE (60 * SECOND)

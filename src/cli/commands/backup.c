@@ -10,7 +10,7 @@
 #include "cli/jobs/export.h"
 #include "cli/output/figures.h"
 #include "cli/output/progress.h"
-#include "cli/output/text.h"
+#include "cli/output/term.h"
 #include "cli/shared/session.h"
 
 struct backup_options {

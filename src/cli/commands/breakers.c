@@ -7,7 +7,7 @@
 #include "base/time/clock.h"
 #include "base/time/duration.h"
 #include "cli/output/figures.h"
-#include "cli/output/text.h"
+#include "cli/output/term.h"
 #include "cli/remote/figures.h"
 #include "cli/shared/session.h"
 #include "engine/gates/view.h"

@@ -12,7 +12,7 @@
 #include "cli/frame/cli.h"
 #include "cli/output/figures.h"
 #include "cli/output/progress.h"
-#include "cli/output/text.h"
+#include "cli/output/term.h"
 #include "engine/copy/copy.h"
 #include "store/store.h"
 

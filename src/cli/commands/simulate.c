@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "base/text/suggest.h"
+#include "base/text/str.h"
 #include "cli/frame/cli.h"
 #include "cli/frame/command.h"
 #include "cli/output/progress.h"

@@ -17,7 +17,7 @@
 #include "cli/shared/session.h"
 #include "engine/event.h"
 #include "run/pool/pool.h"
-#include "server/metrics/server.h"
+#include "server/metrics/metrics.h"
 #include "store/job_json.h"
 #include "store/store.h"
 

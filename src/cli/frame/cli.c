@@ -10,7 +10,6 @@
 #include "base/os/log.h"
 #include "cli/frame/help.h"
 #include "cli/output/term.h"
-#include "cli/output/text.h"
 
 static const char *const LOG_LEVELS[] = {
     [LOG_LEVEL_DEBUG] = "debug", [LOG_LEVEL_INFO] = "info", [LOG_LEVEL_WARNING] = "warning",

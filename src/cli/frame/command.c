@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "base/text/suggest.h"
+#include "base/text/str.h"
 
 /* ---- Words ----------------------------------------------------------------------------------- */
 

@@ -2,7 +2,7 @@
 #include "cli/frame/help.h"
 
 #include "base/json/writer.h"
-#include "cli/output/text.h"
+#include "cli/output/term.h"
 
 /* Column at which the right side of a list starts. An entry too long for its column gets a line of
  * its own. */

@@ -9,7 +9,7 @@
 #include "base/time/clock.h"
 #include "cli/output/progress.h"
 #include "cli/output/table.h"
-#include "cli/output/text.h"
+#include "cli/output/term.h"
 #include "core/state.h"
 #include "engine/verbs/change.h"
 

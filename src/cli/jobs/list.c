@@ -7,7 +7,7 @@
 #include "base/err.h"
 #include "base/json/writer.h"
 #include "cli/output/table.h"
-#include "cli/output/text.h"
+#include "cli/output/term.h"
 #include "cli/remote/jobs.h"
 #include "cli/shared/session.h"
 #include "store/page.h"

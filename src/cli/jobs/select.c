@@ -2,7 +2,7 @@
 #include "cli/jobs/select.h"
 
 #include "base/err.h"
-#include "base/text/suggest.h"
+#include "base/text/str.h"
 #include "base/time/duration.h"
 #include "cli/remote/remote.h"
 #include "core/classify/fingerprint.h"

@@ -10,7 +10,7 @@
 #include "base/time/duration.h"
 #include "cli/jobs/change.h"
 #include "cli/output/table.h"
-#include "cli/output/text.h"
+#include "cli/output/term.h"
 #include "core/classify/fingerprint.h"
 #include "engine/gates/view.h"
 #include "store/job_json.h"

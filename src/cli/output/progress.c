@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 #include "base/time/clock.h"
-#include "cli/output/text.h"
+#include "cli/output/term.h"
 
 #define BAR_MIN        10
 #define BAR_MAX        40

@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "cli/output/text.h"
+#include "cli/output/term.h"
 
 #define TEXT_MAX (64u * 1024 * 1024)
 #define GAP      2

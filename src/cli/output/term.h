@@ -7,9 +7,11 @@
 #define CLI_OUTPUT_TERM_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 
 #include "base/text/buf.h"
+#include "base/text/str.h"
 #include "redrive.h"
 
 struct term {
@@ -56,5 +58,36 @@ int term_close(struct term *t, struct redrive_err *err);
  * write fails. Also lets SIGPIPE end the program quietly, even if the parent ignored it: `redrive …
  * | head` is no error. */
 void term_sanitize(void);
+
+/* ---- Text --------------------------------------------------------------------------------------
+ *
+ * Text as a terminal shows it: how wide, where to cut, where to wrap.
+ *
+ * Widths are columns. ASCII and most of Unicode take one, combining marks none, East Asian wide
+ * characters and emoji two. Bytes that are not UTF-8 count one for each broken
+ * character. No locale is asked: the answer is the same everywhere.
+ */
+
+size_t text_width(struct str s);
+
+/* The longest prefix, in whole characters, that takes at most `width` columns. */
+struct str text_fit(struct str s, size_t width);
+
+/* Appends `s` so that it stays on its line and cannot control a terminal: line breaks and tabs
+ * become spaces, other control characters and bytes that are not UTF-8 become '?'. What it adds is
+ * as wide as text_width says. */
+void text_add_clean(struct buf *out, struct str s);
+
+/* The same for text of several lines, each of which it indents unless it is empty, and ends with a
+ * newline. */
+void text_add_clean_lines(struct buf *out, struct str text, size_t indent);
+
+/* Appends `n` spaces. */
+void text_add_spaces(struct buf *out, size_t n);
+
+/* Appends `text` filled to `width` columns. The first line starts at column `at`, where the caller
+ * is; later ones are indented to `indent`. A word longer than a line gets one of its own. A newline
+ * in the text is kept; a line that starts with a space is not filled. Ends without a newline. */
+void text_add_wrapped(struct buf *out, struct str text, size_t at, size_t indent, size_t width);
 
 #endif

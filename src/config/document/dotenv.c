@@ -4,7 +4,7 @@
 #include <ctype.h>
 
 #include "base/err.h"
-#include "base/text/utf8.h"
+#include "base/text/encode.h"
 
 void dotenv_init(struct dotenv *reader, struct str text)
 {

@@ -4,7 +4,7 @@
 #include <yaml.h>
 
 #include "base/err.h"
-#include "base/text/utf8.h"
+#include "base/text/encode.h"
 
 struct builder {
     struct arena *arena;

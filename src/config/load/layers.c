@@ -7,8 +7,8 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "base/text/suggest.h"
-#include "base/text/utf8.h"
+#include "base/text/str.h"
+#include "base/text/encode.h"
 #include "config/config.h"
 #include "config/schema/types.h"
 

@@ -5,7 +5,7 @@
 
 #include "base/err.h"
 #include "base/os/file.h"
-#include "base/text/suggest.h"
+#include "base/text/str.h"
 #include "config/document/dotenv.h"
 #include "config/load/env.h"
 #include "config/load/load.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "base/text/utf8.h"
+#include "base/text/encode.h"
 #include "config/load/load.h"
 #include "config/schema/bind.h"
 #include "config/schema/schema.h"
@@ -54,28 +54,28 @@ static int bind_json(struct arena *arena, struct str json, const struct table *t
     return bind_json_with(&binder, json, table, object, finish, err);
 }
 
-static struct parsed *parsed_new(void)
+static struct config_part *part_new(void)
 {
-    struct parsed *box = calloc(1, sizeof *box);
+    struct config_part *box = calloc(1, sizeof *box);
     if (box)
         arena_init(&box->arena);
     return box;
 }
 
-void parsed_free(struct parsed *parsed)
+void config_part_free(struct config_part *part)
 {
-    if (!parsed)
+    if (!part)
         return;
-    zones_release(parsed->zones);
-    arena_release(&parsed->arena);
-    free(parsed);
+    zones_release(part->zones);
+    arena_release(&part->arena);
+    free(part);
 }
 
 /* What was parsed is the caller's, unless parsing it has failed. */
-static int hand_over(struct parsed *box, int rc, struct parsed **ret)
+static int hand_over(struct config_part *box, int rc, struct config_part **ret)
 {
     if (rc < 0)
-        parsed_free(box);
+        config_part_free(box);
     else
         *ret = box;
     return rc;
@@ -100,7 +100,7 @@ static void copy_delays(struct arena *arena, struct redrive_backoff *backoff)
 }
 
 /* Makes what a copied policy points to its own. */
-static void copy_parts(struct parsed *box)
+static void copy_parts(struct config_part *box)
 {
     struct redrive_policy *policy = &box->policy;
     copy_match(&box->arena, &policy->retry_on);
@@ -123,9 +123,9 @@ static void finish_rules(struct binder *b, const struct node *root, void *object
 }
 
 int policy_parse_json(struct str json, const struct redrive_policy *defaults,
-                      struct parsed **ret, struct redrive_err *err)
+                      struct config_part **ret, struct redrive_err *err)
 {
-    struct parsed *box = parsed_new();
+    struct config_part *box = part_new();
     if (!box)
         return err_nomem(err);
     if (defaults)
@@ -148,9 +148,10 @@ void task_write_json(const struct config_task *task, struct json_writer *w)
     json_end_object(w);
 }
 
-int task_parse_json(struct str name, struct str json, struct parsed **ret, struct redrive_err *err)
+int task_parse_json(struct str name, struct str json, struct config_part **ret,
+                    struct redrive_err *err)
 {
-    struct parsed *box = parsed_new();
+    struct config_part *box = part_new();
     if (!box)
         return err_nomem(err);
     box->task = (struct config_task){
@@ -214,7 +215,7 @@ static int check_entry_name(struct str name, char *ret_field, struct redrive_err
 }
 
 static int parse_entry(const struct config *config, bool among, struct str name, struct str json,
-                       struct parsed *box, char *ret_field, struct redrive_err *err)
+                       struct config_part *box, char *ret_field, struct redrive_err *err)
 {
     const char *zone_dir = config && config->owned ? config->owned->zone_dir : NULL;
     struct binder binder = {
@@ -233,10 +234,11 @@ static int parse_entry(const struct config *config, bool among, struct str name,
 }
 
 int cron_parse_json(const struct config *config, bool among, struct str name, struct str json,
-                    struct parsed **ret, char ret_field[CONFIG_FIELD_MAX], struct redrive_err *err)
+                    struct config_part **ret, char ret_field[CONFIG_FIELD_MAX],
+                    struct redrive_err *err)
 {
     char field[CONFIG_FIELD_MAX] = "";
-    struct parsed *box = parsed_new();
+    struct config_part *box = part_new();
     if (!box)
         return err_nomem(err);
     int rc = parse_entry(config, among, name, json, box, field, err);

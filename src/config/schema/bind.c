@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "base/err.h"
-#include "base/text/suggest.h"
+#include "base/text/str.h"
 #include "config/document/dotenv.h"
 
 /* ---- Reporting ------------------------------------------------------------------------------- */

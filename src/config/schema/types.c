@@ -6,7 +6,7 @@
 
 #include "base/err.h"
 #include "base/json/json.h"
-#include "base/text/suggest.h"
+#include "base/text/str.h"
 #include "base/time/duration.h"
 #include "config/schema/bind.h"
 #include "core/check.h"

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "base/err.h"
-#include "base/text/suggest.h"
+#include "base/text/str.h"
 #include "base/time/duration.h"
 #include "config/schema/bind.h"
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "base/err.h"
-#include "base/text/suggest.h"
+#include "base/text/str.h"
 
 #define ALL_HOURS 0xFFFFFFu
 #define HOUR_S    3600

@@ -4,10 +4,10 @@
 #include <stdio.h>
 
 #include "base/err.h"
-#include "base/text/suggest.h"
+#include "base/text/str.h"
 #include "base/time/duration.h"
 #include "core/check.h"
-#include "core/classify/failure.h"
+#include "core/classify/classify.h"
 #include "core/retry/backoff.h"
 #include "core/vocabulary.h"
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "base/text/suggest.h"
+#include "base/text/str.h"
 #include "core/cron/cron.h"
 #include "engine/clock/cron_entries.h"
 #include "engine/state.h"

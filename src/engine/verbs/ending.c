@@ -5,7 +5,7 @@
 
 #include "base/text/buf.h"
 #include "base/time/duration.h"
-#include "core/classify/failure.h"
+#include "core/classify/classify.h"
 #include "core/classify/fingerprint.h"
 #include "core/retry/backoff.h"
 #include "engine/state.h"
@@ -25,7 +25,7 @@ struct decision ending_decide(struct engine *e, const struct job *job,
 {
     const struct job_spec *spec = &job->spec;
     const struct config_task *task = task_in_force(e, spec->task);
-    struct parsed *box = NULL;
+    struct config_part *box = NULL;
     const struct job_facts facts = {
         .attempts = job->status.attempts,
         .crashes = job->status.crashes,
@@ -48,7 +48,7 @@ struct decision ending_decide(struct engine *e, const struct job *job,
         decision = decide(&facts, outcome, &box->policy, e->classifier);
     else if (rc == REDRIVE_E_NOMEM)
         e->arena.failed = true; /* the transaction fails: this decision is not the job's own */
-    parsed_free(box);
+    config_part_free(box);
     return decision;
 }
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/text/str.h"
-#include "core/classify/failure.h"
+#include "core/classify/classify.h"
 #include "core/classify/fingerprint.h"
 #include "lib/copies.h"
 

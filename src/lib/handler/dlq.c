@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/text/str.h"
-#include "core/classify/failure.h"
+#include "core/classify/classify.h"
 
 void dlq_init(struct dlq *dlq, size_t max, uint64_t seed)
 {

@@ -8,7 +8,6 @@
 #include "base/rng.h"
 #include "base/time/clock.h"
 #include "core/classify/classify.h"
-#include "core/classify/failure.h"
 #include "engine/store_status.h"
 
 /* ---- Trouble --------------------------------------------------------------------------------- */

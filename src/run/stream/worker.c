@@ -10,7 +10,6 @@
 #include "base/text/buf.h"
 #include "base/time/clock.h"
 #include "core/classify/classify.h"
-#include "core/classify/failure.h"
 #include "run/exec/spawn.h"
 #include "run/exec/failure_from_stderr.h"
 

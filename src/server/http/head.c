@@ -1,7 +1,7 @@
 /* head.c - checks headers and how the length of a body is given, decodes path and query. */
 #include "server/http/private.h"
 
-#include "base/text/utf8.h"
+#include "base/text/encode.h"
 
 static bool is_printable(struct str value)
 {

@@ -67,12 +67,10 @@ void rest_readers_take(struct rest *rest, struct rest_call *call);
 
 extern const struct rest_route REST_CONTROL[];
 extern const struct rest_route REST_DEAD[];
-extern const struct rest_route REST_DEAD_BULK[];
 extern const struct rest_route REST_JOBS[];
 extern const struct rest_route REST_SERVICE[];
 extern const struct rest_route REST_STATS[];
 extern const struct rest_route REST_TASKS[];
-extern const struct rest_route REST_WATCH[];
 extern const struct rest_route REST_WORK[];
 
 /* Ends with NULL. */

@@ -361,8 +361,7 @@ bool rest_is_away(const struct rest_call *call, struct redrive_err *err)
 }
 
 const struct rest_route *const REST_TABLES[] = {
-    REST_JOBS,  REST_WORK,  REST_CONTROL, REST_DEAD,  REST_DEAD_BULK,
-    REST_STATS, REST_TASKS, REST_SERVICE, REST_WATCH, NULL,
+    REST_JOBS, REST_WORK, REST_CONTROL, REST_DEAD, REST_STATS, REST_TASKS, REST_SERVICE, NULL,
 };
 
 /* ---- Life cycle ------------------------------------------------------------------------------ */

@@ -1,12 +1,16 @@
-/* routes_dead.c - dead letters one by one and in pages: list, show, edit, remove, retry, groups. */
-#include "server/rest/private.h"
+/* routes_dead.c - dead letters: list, show, edit, remove, retry, groups; many at once, by filter.
+ */
+#include <inttypes.h>
+#include <stdio.h>
 
 #include "base/err.h"
 #include "base/time/clock.h"
 #include "engine/report/dead_letters.h"
 #include "engine/verbs/change.h"
+#include "server/bulk_runs.h"
 #include "server/rest/body/body.h"
 #include "server/rest/body/views.h"
+#include "server/rest/private.h"
 #include "server/rest/resource.h"
 
 #define DEAD (1u << REDRIVE_STATE_DEAD_LETTER)
@@ -159,7 +163,280 @@ static void delete_letter(struct rest_call *call)
     rest_commit(call, &op->op, removed);
 }
 
+/* ---- Many at once ------------------------------------------------------------------------------
+ *
+ * Retry by filter, purge by age; the retries that go on at a rate.
+ */
+
+#define HOURS_MAX      876000 /* a hundred years */
+#define PER_SECOND_MAX 1000000
+
+struct bulk_call {
+    struct bulk_op op; /* first: the chunk that is under way */
+    struct bulk bulk;
+    const char *done; /* "redriven", "removed" */
+    uint64_t matched;
+    struct str filter; /* as it was sent */
+    int64_t run_id;    /* 0: it does not go on after the answer */
+};
+
+static void send_counts(struct rest_call *call, int status, const struct bulk_call *b, bool dry_run,
+                        uint64_t refused)
+{
+    struct json_writer *w = rest_json(call);
+    char id[24];
+    json_begin_object(w);
+    if (b->run_id) {
+        (void)snprintf(id, sizeof id, "%" PRId64, b->run_id);
+        json_field_cstr(w, "id", id);
+    }
+    json_field_bool(w, "dry_run", dry_run);
+    json_field_int(w, "matched", (int64_t)b->matched);
+    json_field_int(w, b->done, (int64_t)b->bulk.changed);
+    if (b->bulk.kind == MOVE_REDRIVE)
+        json_field_int(w, "refused", (int64_t)refused);
+    /* A dry run has nothing more to do: it has counted. */
+    json_field_bool(w, "finished", dry_run || b->bulk.finished);
+    json_end_object(w);
+    rest_send(call, status);
+}
+
+/* ---- At once: chunk after chunk, others in between ------------------------------------------- */
+
+static void next_chunk(struct rest_call *call, struct bulk_call *b);
+
+static void chunk_done(struct rest_call *call, struct op *op)
+{
+    struct bulk_call *b = (struct bulk_call *)(void *)op;
+    if (rest_refused(call, op))
+        return;
+    bulk_add(&b->bulk, &b->op);
+    if (b->bulk.finished)
+        send_counts(call, 200, b, false, b->bulk.refused);
+    else
+        next_chunk(call, b);
+}
+
+static void next_chunk(struct rest_call *call, struct bulk_call *b)
+{
+    bulk_op_init(&b->op, &b->bulk, BULK_CHUNK_MAX);
+    rest_commit(call, &b->op.op, chunk_done);
+}
+
+/* Counts, and then carries out what was asked for. */
+static void start(struct rest_call *call, struct bulk_call *b, bool dry_run,
+                  const struct rate *rate)
+{
+    struct bulk_run_spec run = {.bulk = &b->bulk, .rate = rate, .filter = b->filter};
+    struct redrive_err err = {0};
+    uint64_t changed, refused;
+    int rc = bulk_count(rest_store(call), &b->bulk, &changed, &refused, &err);
+    run.matched = b->matched = changed + refused;
+    if (rc < 0) {
+        rest_fail(call, &err, NULL);
+    } else if (dry_run || b->matched == 0) {
+        b->bulk.finished = !dry_run;
+        send_counts(call, 200, b, dry_run, refused);
+    } else if (rate->count == 0) {
+        next_chunk(call, b);
+    } else if (bulk_runs_start(call->rest->bulk_runs, &run, &b->run_id, &err) < 0) {
+        rest_fail(call, &err, NULL);
+    } else {
+        send_counts(call, 202, b, false, refused);
+    }
+}
+
+/* ---- Retry by filter ------------------------------------------------------------------------- */
+
+struct retry_body {
+    struct str filter;
+    struct str rate;
+    bool dry_run;
+    bool all;
+};
+
+#define RETRY(m) offsetof(struct retry_body, m)
+
+static const struct member RETRY_MEMBERS[] = {
+    {"filter", MEMBER_OBJECT, RETRY(filter)},
+    {"rate", MEMBER_JSON, RETRY(rate)},
+    {"dry_run", MEMBER_BOOL, RETRY(dry_run)},
+    {"all", MEMBER_BOOL, RETRY(all)},
+    {0},
+};
+
+/* "90/min", or a number: so many a second. */
+static int read_rate(struct body *b, struct str json, struct rate *ret)
+{
+    int64_t number;
+    *ret = (struct rate){0};
+    if (json.len == 0 || str_is(json, "null"))
+        return 0;
+    if (json.ptr[0] == '"' && json.len > 2 &&
+        rate_parse((struct str){json.ptr + 1, json.len - 2}, ret, NULL) == 0)
+        return 0;
+    if (query_int("rate", json, 1, PER_SECOND_MAX, &number, NULL) == 0) {
+        *ret = (struct rate){.count = (uint32_t)number, .period_s = 1};
+        return 0;
+    }
+    int rc = body_fault(b, "rate", REDRIVE_E_INVALID, "it is not a rate");
+    err_detail(b->err, "expected jobs a second, 1 to %d, or a text such as 10/s or 90/min",
+               PER_SECOND_MAX);
+    return rc;
+}
+
+static int which_letters(struct body *b, const struct retry_body *body, struct job_query *query)
+{
+    int rc = body->filter.len > 0 ? job_query_add_object(query, body->filter, b->err) : 0;
+    if (rc == 0)
+        rc = job_query_finish(query, b->err);
+    if (rc < 0) {
+        b->field[0] = '\0';
+        if (query->field)
+            (void)snprintf(b->field, sizeof b->field, "filter.%s", query->field);
+        return rc;
+    }
+    if (job_query_selects(query) == !body->all)
+        return 0;
+    rc = body_fault(b, "filter", REDRIVE_E_INVALID,
+                    body->all ? "it and 'all' exclude each other" : "which dead letters?");
+    err_detail(b->err, "expected an object with the parameters of the list, or \"all\": true");
+    return rc;
+}
+
+static int read_retry(struct rest_call *call, struct body *b, struct retry_body *body,
+                      struct rate *rate, struct job_query *query)
+{
+    const struct str text = http_body(call->request);
+    uint64_t given;
+    int rc = text.len > 0 ? body_object(b, RETRY_MEMBERS, body, &given) : 0;
+    if (rc == 0 && text.len > 0)
+        rc = body_end(b);
+    if (rc == 0)
+        rc = read_rate(b, body->rate, rate);
+    return rc == 0 ? which_letters(b, body, query) : rc;
+}
+
+static void post_retry(struct rest_call *call)
+{
+    struct arena *arena = http_arena(call->request);
+    struct bulk_call *bulk = kit_alloc(call, sizeof *bulk);
+    struct retry_body body = {0};
+    struct redrive_err err = {0};
+    struct job_query query;
+    struct rate rate = {0};
+    struct body b;
+    if (!bulk)
+        return;
+    job_query_init(&query, call->principal.tenant, 0, ORDER_OLDEST, rest_now_ms(call), arena);
+    query.filter.states = DEAD;
+    body_open(&b, http_body(call->request), arena, 0, &err);
+    int rc = read_retry(call, &b, &body, &rate, &query);
+    body_release(&b);
+    if (rc < 0) {
+        kit_fail(call, &err, b.field);
+        return;
+    }
+    bulk_init(&bulk->bulk, MOVE_REDRIVE, &query.filter, rest_now_ms(call));
+    bulk->done = "redriven";
+    bulk->filter = body.filter;
+    start(call, bulk, body.dry_run, &rate);
+}
+
+/* ---- Purge ----------------------------------------------------------------------------------- */
+
+struct purge_query {
+    struct job_query query;
+    struct redrive_err err;
+    const char *field;
+    int64_t hours; /* -1: not given */
+    bool dry_run;
+    int rc;
+};
+
+static bool add_param(struct str name, struct str value, void *ctx)
+{
+    struct purge_query *p = ctx;
+    p->field = "older_than_hours";
+    if (str_is(name, p->field)) {
+        p->rc = query_int(p->field, value, 0, HOURS_MAX, &p->hours, &p->err);
+    } else if (str_is(name, "dry_run")) {
+        p->field = "dry_run";
+        p->rc = query_bool(p->field, value, &p->dry_run, &p->err);
+    } else {
+        p->rc = job_query_add(&p->query, name, value, &p->err);
+        p->field = p->query.field;
+    }
+    return p->rc == 0;
+}
+
+/* A missing parameter must not remove everything. */
+static int need_age(struct purge_query *p)
+{
+    struct job_filter *f = &p->query.filter;
+    const int64_t before_ms = p->query.now_ms - p->hours * 3600 * 1000 + 1;
+    if (p->hours >= 0)
+        f->finished_before_ms = before_ms > 0 ? before_ms : 1;
+    if (f->finished_before_ms != 0)
+        return 0;
+    p->field = "older_than_hours";
+    (void)err_set(&p->err, REDRIVE_E_INVALID, "older_than_hours: it is missing");
+    err_detail(&p->err, "expected a whole number of hours, 0 to %d; 0 means all", HOURS_MAX);
+    return REDRIVE_E_INVALID;
+}
+
+static void delete_letters(struct rest_call *call)
+{
+    static const struct rate AT_ONCE = {0};
+    struct arena *arena = http_arena(call->request);
+    struct bulk_call *bulk = kit_alloc(call, sizeof *bulk);
+    struct purge_query p = {.hours = -1};
+    if (!bulk)
+        return;
+    job_query_init(&p.query, call->principal.tenant, 0, ORDER_OLDEST, rest_now_ms(call), arena);
+    p.query.filter.states = DEAD;
+    http_each_query(call->request, add_param, &p);
+    if (p.rc == 0)
+        p.rc = need_age(&p);
+    if (p.rc == 0) {
+        p.rc = job_query_finish(&p.query, &p.err);
+        p.field = p.query.field;
+    }
+    if (p.rc < 0) {
+        kit_fail(call, &p.err, p.field);
+        return;
+    }
+    bulk_init(&bulk->bulk, MOVE_REMOVE, &p.query.filter, rest_now_ms(call));
+    bulk->done = "removed";
+    start(call, bulk, p.dry_run, &AT_ONCE);
+}
+
+/* ---- Retries at a rate ----------------------------------------------------------------------- */
+
+static void get_retries(struct rest_call *call)
+{
+    struct json_writer *w = rest_json(call);
+    kit_begin_items(w);
+    bulk_runs_write(call->rest->bulk_runs, call->principal.tenant, w);
+    kit_end_items(w);
+    rest_send(call, 200);
+}
+
+/* On a reader: stopping waits for a timer that is firing. */
+static void delete_retry(struct rest_call *call)
+{
+    const struct str id = call->params[0];
+    int64_t number;
+    if (query_int("id", id, 1, INT64_MAX, &number, NULL) == 0 &&
+        bulk_runs_cancel(call->rest->bulk_runs, call->principal.tenant, number))
+        rest_send_empty(call, 204);
+    else
+        kit_refuse(call, REDRIVE_E_NOT_FOUND, "there is no retry '%.*s' under way",
+                   (int)(id.len < 100 ? id.len : 100), id.ptr);
+}
+
 #define LETTERS "/retry/dead-letters"
+#define RETRIES LETTERS "/retries"
 
 const struct rest_route REST_DEAD[] = {
     {HTTP_GET, LETTERS, CONFIG_SCOPE_READ, true, get_letters},
@@ -174,5 +451,9 @@ const struct rest_route REST_DEAD[] = {
     {HTTP_PATCH, LETTERS "/by-id/{id}", CONFIG_SCOPE_ADMIN, false, patch_letter},
     {HTTP_DELETE, LETTERS "/by-id/{id}", CONFIG_SCOPE_ADMIN, false, delete_letter},
     {HTTP_POST, LETTERS "/by-id/{id}/retry", CONFIG_SCOPE_ADMIN, false, retry_letter},
+    {HTTP_POST, LETTERS "/retry", CONFIG_SCOPE_ADMIN, true, post_retry},
+    {HTTP_GET, RETRIES, CONFIG_SCOPE_READ, false, get_retries},
+    {HTTP_DELETE, RETRIES "/{id}", CONFIG_SCOPE_ADMIN, true, delete_retry},
+    {HTTP_DELETE, LETTERS, CONFIG_SCOPE_ADMIN, true, delete_letters},
     {0},
 };

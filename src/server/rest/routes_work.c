@@ -7,7 +7,6 @@
 #include "base/time/clock.h"
 #include "engine/engine.h"
 #include "server/claim_waits.h"
-#include "server/held_jobs.h"
 #include "server/remote_workers.h"
 #include "server/rest/body/views.h"
 #include "server/rest/body/work.h"

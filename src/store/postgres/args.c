@@ -3,7 +3,7 @@
 
 #include <endian.h>
 
-#include "base/text/utf8.h"
+#include "base/text/encode.h"
 #include "redrive.h"
 
 #define ARGS_BYTES_MAX ((size_t)1 << 30)

@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "base/err.h"
-#include "base/text/utf8.h"
+#include "base/text/encode.h"
 #include "base/time/clock.h"
 #include "store/postgres/private.h"
 

@@ -4,7 +4,7 @@
 
 #include "base/err.h"
 #include "base/text/url_mask.h"
-#include "base/text/utf8.h"
+#include "base/text/encode.h"
 #include "store/postgres/private.h"
 
 #define BUSY_DEFAULT_MS 5000

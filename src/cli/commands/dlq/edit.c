@@ -15,7 +15,7 @@
 #include "base/json/writer.h"
 #include "base/os/file.h"
 #include "cli/jobs/change.h"
-#include "cli/output/text.h"
+#include "cli/output/term.h"
 #include "engine/verbs/change.h"
 
 #define EDIT_PATH_MAX 512

@@ -8,7 +8,7 @@
 #include "base/err.h"
 #include "cli/commands/doctor/private.h"
 #include "cli/output/table.h"
-#include "cli/output/text.h"
+#include "cli/output/term.h"
 #include "cli/shared/load_config.h"
 
 #define OUTPUT_MAX (256u * 1024)

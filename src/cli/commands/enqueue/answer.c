@@ -7,7 +7,7 @@
 #include "base/time/clock.h"
 #include "base/time/duration.h"
 #include "cli/jobs/list.h"
-#include "cli/output/text.h"
+#include "cli/output/term.h"
 #include "cli/remote/jobs.h"
 #include "core/state.h"
 #include "store/job_json.h"

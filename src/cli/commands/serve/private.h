@@ -25,11 +25,10 @@
 #include "run/notify.h"
 #include "run/pool/pool.h"
 #include "server/events.h"
-#include "server/held_jobs.h"
+#include "server/remote_workers.h"
 #include "server/http/server.h"
 #include "server/listen/tls.h"
 #include "server/metrics/run_times.h"
-#include "server/remote_workers.h"
 #include "server/rest/rest.h"
 
 /* For alerts that are being sent when their notifier is stopped. */

@@ -7,7 +7,7 @@
 #include "base/time/clock.h"
 #include "cli/output/figures.h"
 #include "cli/output/table.h"
-#include "cli/output/text.h"
+#include "cli/output/term.h"
 
 /* ---- Pace ------------------------------------------------------------------------------------ */
 

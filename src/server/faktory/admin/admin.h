@@ -77,11 +77,4 @@ void faktory_admin_next(struct faktory_admin *admin);
  * that Faktory does not know at the end. */
 void faktory_normalise(struct str job, struct buf *out);
 
-/* ---- faktory/admin/info.c -------------------------------------------------------------------- */
-
-/* The documents of INFO and QUEUE LATENCY. Each writes into the `text` of the operation; what the
- * store fails with is handed on. */
-int faktory_write_info(struct engine *e, struct faktory_admin *a, struct redrive_err *err);
-int faktory_write_latency(struct engine *e, struct faktory_admin *a, struct redrive_err *err);
-
 #endif

@@ -7,7 +7,7 @@
 
 #include "base/json/json.h"
 #include "base/sha256.h"
-#include "base/text/utf8.h"
+#include "base/text/encode.h"
 #include "core/check.h"
 #include "redrive.h"
 #include "server/faktory/format/job.h"

@@ -5,7 +5,7 @@
 
 #include "base/err.h"
 #include "base/json/json.h"
-#include "base/text/utf8.h"
+#include "base/text/encode.h"
 #include "base/time/duration.h"
 #include "core/classify/fingerprint.h"
 #include "core/vocabulary.h"

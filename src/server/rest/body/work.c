@@ -6,7 +6,7 @@
 
 #include "base/err.h"
 #include "core/check.h"
-#include "core/classify/failure.h"
+#include "core/classify/classify.h"
 
 const char *lease_token_write(uint64_t token, char out[LEASE_TOKEN_MAX])
 {
