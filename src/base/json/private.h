@@ -10,7 +10,7 @@
 #include <emmintrin.h>
 #endif
 
-/* ---- json/json.c: each records the first error and returns the code that sticks. ------------- */
+/* ---- json/scan.c: each records the first error and returns the code that sticks. ------------- */
 
 /* "expected …, found …", the latter from the byte at `at`. */
 int json_unexpected(struct json_reader *r, const char *at, const char *expected)
@@ -20,16 +20,12 @@ int json_wrong_type(struct json_reader *r, const char *expected) __attribute__((
 int json_fail_at(struct json_reader *r, const char *at, int code, const char *format, ...)
     __attribute__((cold, format(printf, 4, 5)));
 
-/* ---- json/string.c --------------------------------------------------------------------------- */
-
 /* Checks a string from its first byte; returns its closing quote, or NULL and the error. */
 const char *json_scan_string(struct json_reader *r, const char *p, bool *ret_escaped);
 
 /* Decodes the byte or escape at *p, of a string that has been checked, and steps over it; returns
  * how many bytes it is decoded. */
 size_t json_decode_next(const char **p, char out[4]);
-
-/* ---- json/number.c --------------------------------------------------------------------------- */
 
 /* Checks the number at `p`; returns its end, or NULL and the error. */
 const char *json_scan_number(struct json_reader *r, const char *p);

@@ -293,32 +293,6 @@ void config_free(struct config *config)
 
 /* ---- Asking ---------------------------------------------------------------------------------- */
 
-static int compare_name(const void *key, const void *element)
-{
-    const struct str *name = key;
-    const struct config_task *task = *(const struct config_task *const *)element;
-    return str_compare(*name, str_of(task->name));
-}
-
-const struct config_task *config_task(const struct config *config, struct str name)
-{
-    if (!name.ptr || config->n_tasks == 0)
-        return &config->undeclared;
-    const struct config_task *const *found = bsearch(&name, config->tasks_by_name, config->n_tasks,
-                                                     sizeof(struct config_task *), compare_name);
-    return found ? *found : &config->undeclared;
-}
-
-const char *config_task_nearest(const struct config *config, struct str name)
-{
-    const char **names = calloc(config->n_tasks + 1, sizeof *names);
-    for (size_t i = 0; names && i < config->n_tasks; i++)
-        names[i] = config->tasks[i].name;
-    const char *nearest = names ? suggest(name, names, config->n_tasks) : NULL;
-    free(names);
-    return nearest;
-}
-
 void config_write(const struct config *config, struct json_writer *w)
 {
     json_begin_object(w);

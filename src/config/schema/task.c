@@ -1,7 +1,8 @@
-/* task.c - the keys of `tasks`: run, limits, leases. */
+/* task.c - the keys of `tasks`: run, limits, leases; a task by its name. */
 #include "config/schema/schema.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -277,3 +278,31 @@ const struct table TABLE_TASK = {.name = "tasks",
                                  .size = sizeof(struct config_task),
                                  .init = task_init,
                                  .finish = finish_task};
+
+/* ---- Asking ---------------------------------------------------------------------------------- */
+
+static int compare_name(const void *key, const void *element)
+{
+    const struct str *name = key;
+    const struct config_task *task = *(const struct config_task *const *)element;
+    return str_compare(*name, str_of(task->name));
+}
+
+const struct config_task *config_task(const struct config *config, struct str name)
+{
+    if (!name.ptr || config->n_tasks == 0)
+        return &config->undeclared;
+    const struct config_task *const *found = bsearch(&name, config->tasks_by_name, config->n_tasks,
+                                                     sizeof(struct config_task *), compare_name);
+    return found ? *found : &config->undeclared;
+}
+
+const char *config_task_nearest(const struct config *config, struct str name)
+{
+    const char **names = calloc(config->n_tasks + 1, sizeof *names);
+    for (size_t i = 0; names && i < config->n_tasks; i++)
+        names[i] = config->tasks[i].name;
+    const char *nearest = names ? suggest(name, names, config->n_tasks) : NULL;
+    free(names);
+    return nearest;
+}

@@ -33,6 +33,32 @@ static int failed(const struct buf *b, struct redrive_err *err)
     return buf_failed(b) ? err_nomem(err) : 0;
 }
 
+/* ---- For both passes --------------------------------------------------------------------------
+ */
+
+int copy_count(struct store *store, uint64_t *ret, struct redrive_err *err)
+{
+    struct count_page partitions = {0};
+    int rc = store_ops(store)->counts(store, COUNT_PARTITIONS, (struct str){0}, &partitions, err);
+    *ret = 0;
+    for (size_t i = 0; i < partitions.n; i++)
+        for (int state = 0; state < REDRIVE_STATE_COUNT; state++)
+            *ret += partitions.counts[i].by_state[state];
+    count_page_release(&partitions);
+    return rc;
+}
+
+int copy_progress(const struct transfer *t, const char *phase, uint64_t done, uint64_t total,
+                  struct redrive_err *err)
+{
+    const struct copy_options *o = t->options;
+    if (!o->progress || o->progress(o->ctx, phase, done, total))
+        return 0;
+    err_set(err, REDRIVE_E_CANCELLED, "interrupted");
+    err_hint(err, COPY_GOES_ON);
+    return REDRIVE_E_CANCELLED;
+}
+
 /* ---- Jobs ------------------------------------------------------------------------------------ */
 
 static void count_job(struct transfer *t, const struct imported_job *job)

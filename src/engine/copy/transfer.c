@@ -20,9 +20,6 @@
 #define WORKERS_NAMED 3
 #define NAMES_MAX     4096
 
-/* What an error says when transactions have been made. */
-#define COPY_GOES_ON "what was copied is whole: the same command goes on with the rest"
-
 /* ---- A transaction --------------------------------------------------------------------------- */
 
 typedef int (*copy_moves_fn)(void *ctx, struct redrive_err *err);
@@ -144,18 +141,6 @@ int copy_check_idle(struct store *store, const char *side, int64_t now_ms, struc
     return rc;
 }
 
-int copy_count(struct store *store, uint64_t *ret, struct redrive_err *err)
-{
-    struct count_page partitions = {0};
-    int rc = store_ops(store)->counts(store, COUNT_PARTITIONS, (struct str){0}, &partitions, err);
-    *ret = 0;
-    for (size_t i = 0; i < partitions.n; i++)
-        for (int state = 0; state < REDRIVE_STATE_COUNT; state++)
-            *ret += partitions.counts[i].by_state[state];
-    count_page_release(&partitions);
-    return rc;
-}
-
 static int foreign(const struct job *job, struct redrive_err *err)
 {
     err_set(err, REDRIVE_E_STATE, "the destination has jobs that the source has not");
@@ -254,17 +239,6 @@ static int look(struct transfer *t, struct redrive_err *err)
     if (rc == 0 && o->to)
         rc = check_destination(t, err);
     return rc;
-}
-
-int copy_progress(const struct transfer *t, const char *phase, uint64_t done, uint64_t total,
-                  struct redrive_err *err)
-{
-    const struct copy_options *o = t->options;
-    if (!o->progress || o->progress(o->ctx, phase, done, total))
-        return 0;
-    err_set(err, REDRIVE_E_CANCELLED, "interrupted");
-    err_hint(err, COPY_GOES_ON);
-    return REDRIVE_E_CANCELLED;
 }
 
 /* ---- Copying: each of these makes the moves of an open transaction --------------------------- */

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "base/os/log.h"
+#include "server/auth/auth.h"
 #include "server/rest/rest.h"
 #include "server/timer.h"
 
@@ -49,11 +50,8 @@ struct rest {
 /* Who asks, and with which scopes. */
 enum auth_verdict rest_identify(const struct rest_call *call, struct principal *ret);
 
-/* Logs what an administrator did, or tried; before the answer is given. */
-void rest_audit(struct rest_call *call, int status);
-
-/* Whether the store is known to be away; then `err` says why, and is one of 503. */
-bool rest_is_away(const struct rest_call *call, struct redrive_err *err);
+/* What the audit log says of a call. */
+struct audit rest_audit_of(struct rest_call *call);
 
 /* Opens the readers' stores and starts their threads. */
 int rest_readers_start(struct rest *rest, const char *store_url, struct redrive_err *err);

@@ -262,11 +262,34 @@ void rest_header(struct rest_call *call, const char *name, const char *value)
     call->headers[call->n_headers++] = (struct http_header){name, value};
 }
 
+struct audit rest_audit_of(struct rest_call *call)
+{
+    const char *action = arena_printf(http_arena(call->request), "%s %s",
+                                      http_method_name(call->route->method), call->route->path);
+    return (struct audit){
+        .interface = "http",
+        .token = call->principal.name,
+        .tenant = call->principal.tenant,
+        .client = call->client,
+        .action = action ? action : call->route->path,
+        .target = call->params[0],
+    };
+}
+
+/* Logs what an administrator did, or tried; before the answer is given. */
+static void log_action(struct rest_call *call, int status)
+{
+    if (!call->route || call->route->scope != CONFIG_SCOPE_ADMIN || call->is_refused)
+        return;
+    const struct audit what = rest_audit_of(call);
+    audit_action(call->rest->log, &what, status < 400 ? "done" : "failed");
+}
+
 /* The call is freed with its request, so its body is taken out of it first. */
 static bool reply(struct rest_call *call, int status, const char *content_type)
 {
     struct buf body = call->body;
-    rest_audit(call, status);
+    log_action(call, status);
     call->body = (struct buf){0};
     const bool is_given = http_reply(call->request, status, content_type, buf_str(&body),
                                      call->headers, call->n_headers);
@@ -306,6 +329,15 @@ void rest_fail(struct rest_call *call, const struct redrive_err *err, const char
     rest_fail_as(call, 0, err, field);
 }
 
+/* Whether the store is known to be away; then `err` says why, and is one of 503. */
+static bool is_away(const struct rest_call *call, struct redrive_err *err)
+{
+    if (!store_status_is_away(engine_store_status(committer_engine(call->rest->committer)), err))
+        return false;
+    err->code = REDRIVE_E_IO;
+    return true;
+}
+
 static void committed(struct op *op, void *ctx)
 {
     struct rest_call *call = ctx;
@@ -315,7 +347,7 @@ static void committed(struct op *op, void *ctx)
 void rest_commit(struct rest_call *call, struct op *op,
                  void (*then)(struct rest_call *call, struct op *op))
 {
-    if (rest_is_away(call, &op->err)) {
+    if (is_away(call, &op->err)) {
         op->code = op->err.code;
         then(call, op);
         return;
@@ -383,7 +415,7 @@ static void answer_call(struct rest_reader *reader, struct rest_call *call)
 {
     struct redrive_err err;
     call->store = reader->store;
-    if (!call->route->outlives_store && rest_is_away(call, &err))
+    if (!call->route->outlives_store && is_away(call, &err))
         rest_fail(call, &err, NULL);
     else
         call->route->run(call);

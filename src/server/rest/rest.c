@@ -148,33 +148,11 @@ static const char *foreign_detail(enum auth_verdict verdict)
     }
 }
 
-static struct audit audit_of(struct rest_call *call)
-{
-    const char *action = arena_printf(http_arena(call->request), "%s %s",
-                                      http_method_name(call->route->method), call->route->path);
-    return (struct audit){
-        .interface = "http",
-        .token = call->principal.name,
-        .tenant = call->principal.tenant,
-        .client = call->client,
-        .action = action ? action : call->route->path,
-        .target = call->params[0],
-    };
-}
-
 /* The line comes after the error has been set, and before the answer, with which the call goes. */
 static void log_refusal(struct rest_call *call, const struct redrive_err *err)
 {
-    const struct audit what = audit_of(call);
+    const struct audit what = rest_audit_of(call);
     audit_refusal(call->rest->log, &call->rest->refusals, &what, err->message);
-}
-
-void rest_audit(struct rest_call *call, int status)
-{
-    if (!call->route || call->route->scope != CONFIG_SCOPE_ADMIN || call->is_refused)
-        return;
-    const struct audit what = audit_of(call);
-    audit_action(call->rest->log, &what, status < 400 ? "done" : "failed");
 }
 
 static void refuse_stranger(struct rest_call *call, enum auth_verdict verdict)
@@ -352,14 +330,6 @@ void rest_handle(struct http_request *request, void *ctx)
 
 /* A request that would wait for a store that is known to be away is refused at once. The committer
  * tries the store all the time, so requests after its return are served. */
-bool rest_is_away(const struct rest_call *call, struct redrive_err *err)
-{
-    if (!store_status_is_away(engine_store_status(committer_engine(call->rest->committer)), err))
-        return false;
-    err->code = REDRIVE_E_IO;
-    return true;
-}
-
 const struct rest_route *const REST_TABLES[] = {
     REST_JOBS, REST_WORK, REST_CONTROL, REST_DEAD, REST_STATS, REST_TASKS, REST_SERVICE, NULL,
 };

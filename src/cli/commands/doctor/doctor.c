@@ -1,7 +1,6 @@
 /* doctor.c - `redrive doctor`: is everything in order? */
 #include "cli/commands/commands.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -23,35 +22,6 @@ static const struct {
 };
 
 /* ---- Findings -------------------------------------------------------------------------------- */
-
-void doctor_say(struct doctor *d, enum health_level level, const char *check, const char *format,
-                ...)
-{
-    va_list args;
-    if (d->n == DOCTOR_MAX_FINDINGS)
-        return;
-    struct finding *f = &d->findings[d->n++];
-    *f = (struct finding){.level = level, .check = check};
-    va_start(args, format);
-    (void)vsnprintf(f->text, sizeof f->text, format, args);
-    va_end(args);
-}
-
-void doctor_hint(struct doctor *d, const char *format, ...)
-{
-    va_list args;
-    struct finding *f = &d->findings[d->n - 1];
-    va_start(args, format);
-    (void)vsnprintf(f->hint, sizeof f->hint, format, args);
-    va_end(args);
-}
-
-void doctor_blame(struct doctor *d, const char *check, const struct redrive_err *why)
-{
-    doctor_say(d, DOCTOR_FAIL, check, "%s%s%s", why->message, why->detail[0] ? "; " : "",
-               why->detail);
-    doctor_hint(d, "%s", why->hint);
-}
 
 static void check_config(struct doctor *d)
 {

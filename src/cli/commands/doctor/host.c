@@ -1,10 +1,11 @@
-/* host.c - checks of the machine: disk, system, programs, secrets. */
+/* host.c - adds findings; checks of the machine: disk, system, programs, secrets. */
 #include "cli/commands/doctor/private.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,39 @@
 #include "config/config.h"
 #include "run/from_config.h"
 #include "server/listen/tls.h"
+
+/* ---- Findings -------------------------------------------------------------------------------- */
+
+void doctor_say(struct doctor *d, enum health_level level, const char *check, const char *format,
+                ...)
+{
+    va_list args;
+    if (d->n == DOCTOR_MAX_FINDINGS)
+        return;
+    struct finding *f = &d->findings[d->n++];
+    *f = (struct finding){.level = level, .check = check};
+    va_start(args, format);
+    (void)vsnprintf(f->text, sizeof f->text, format, args);
+    va_end(args);
+}
+
+void doctor_hint(struct doctor *d, const char *format, ...)
+{
+    va_list args;
+    struct finding *f = &d->findings[d->n - 1];
+    va_start(args, format);
+    (void)vsnprintf(f->hint, sizeof f->hint, format, args);
+    va_end(args);
+}
+
+void doctor_blame(struct doctor *d, const char *check, const struct redrive_err *why)
+{
+    doctor_say(d, DOCTOR_FAIL, check, "%s%s%s", why->message, why->detail[0] ? "; " : "",
+               why->detail);
+    doctor_hint(d, "%s", why->hint);
+}
+
+/* ---- The machine ----------------------------------------------------------------------------- */
 
 #define SYNC_TIMES   9
 #define SYNC_SLOW_US 50000

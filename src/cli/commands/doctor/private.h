@@ -39,6 +39,7 @@ struct doctor {
     size_t n;
 };
 
+/* commands/doctor/host.c */
 /* Adds a finding; those that do not fit are left out. */
 void doctor_say(struct doctor *d, enum health_level level, const char *check, const char *format,
                 ...) __attribute__((format(printf, 4, 5)));
@@ -47,16 +48,16 @@ void doctor_hint(struct doctor *d, const char *format, ...) __attribute__((forma
 /* An error as a finding. */
 void doctor_blame(struct doctor *d, const char *check, const struct redrive_err *why);
 
-/* commands/doctor/store.c: the store itself, then the jobs in it. */
-void doctor_check_store(struct doctor *d);
-void doctor_check_jobs(struct doctor *d);
-
-/* commands/doctor/host.c: the machine around it. */
+/* The machine around it. */
 void doctor_check_disk(struct doctor *d);
 void doctor_check_zones(struct doctor *d);
 void doctor_check_limits(struct doctor *d);
 void doctor_check_programs(struct doctor *d);
 void doctor_check_tls(struct doctor *d);
 void doctor_check_secrets(struct doctor *d);
+
+/* commands/doctor/store.c: the store itself, then the jobs in it. */
+void doctor_check_store(struct doctor *d);
+void doctor_check_jobs(struct doctor *d);
 
 #endif
