@@ -171,10 +171,6 @@ void http_read_target(struct http_request *request, const char *uri);
 /* For the request whose line has arrived; NULL when there is no memory. */
 struct http_request *http_request_new(struct http_server *server, struct http_connection *c,
                                       struct MHD_Connection *mhd, const char *uri);
-/* Lets go of one hold and of the lock, which is held; the last hold frees it, and the last request
- * of a server that has been stopped frees the server. */
-void http_let_go(struct http_request *request);
-
 /* For libmicrohttpd: called with the head of a request, then with each piece of its body, then when
  * it is whole, and once more whenever its connection has been resumed. */
 enum MHD_Result http_take(void *ctx, struct MHD_Connection *mhd, const char *url,
@@ -190,11 +186,9 @@ struct MHD_Response *http_response_stopping(void);
  * this one that will be sent. */
 bool http_give(struct http_request *request, int status, struct MHD_Response *response,
                enum http_phase phase, int64_t deadline_ms);
-/* Clears `suspended` and resumes, if it was set; under the lock. */
-void http_resume(struct http_request *request);
-
-/* ---- http/server.c --------------------------------------------------------------------------- */
-
+/* Lets go of one hold and of the lock, which is held; the last hold frees it, and the last request
+ * of a server that has been stopped frees the server. */
+void http_let_go(struct http_request *request);
 /* Lets go of one hold on the server and of the lock, which is held. */
 void http_server_let_go(struct http_server *server);
 
@@ -220,6 +214,8 @@ void http_loop_stop(struct http_server *server);
 /* Has it look at connections that were resumed, and whether it is to be quiet; under the lock. Many
  * calls at a time cost one. */
 void http_loop_call(struct http_server *server);
+/* Clears `suspended` and resumes, if it was set; under the lock. */
+void http_resume(struct http_request *request);
 
 /* Closes what is past its deadline, and notices clients that have gone, until `stopping` and then
  * `sweep_ended`. */

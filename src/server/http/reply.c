@@ -2,6 +2,7 @@
 #include "server/http/private.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/err.h"
 #include "base/time/clock.h"
@@ -95,6 +96,45 @@ static struct str put_problem(struct buf *out, int status, const struct redrive_
     return buf_str(out);
 }
 
+/* ---- Holds ----------------------------------------------------------------------------------- */
+
+void http_server_let_go(struct http_server *server)
+{
+    bool last = --server->refs == 0;
+    pthread_mutex_unlock(&server->lock);
+    if (!last)
+        return;
+    pthread_cond_destroy(&server->changed);
+    pthread_mutex_destroy(&server->lock);
+    tls_identity_free(server->tls);
+    address_counts_release(&server->addresses);
+    free(server);
+}
+
+static void request_free(struct http_request *request)
+{
+    if (request->response)
+        MHD_destroy_response(request->response);
+    buf_release(&request->stream.waiting);
+    buf_release(&request->body);
+    arena_release(&request->arena);
+    if (request->release)
+        request->release(request->release_ctx);
+    free(request);
+}
+
+void http_let_go(struct http_request *request)
+{
+    struct http_server *server = request->server;
+    if (--request->refs > 0) {
+        pthread_mutex_unlock(&server->lock);
+        return;
+    }
+    server->body_bytes -= request->body_bytes;
+    http_server_let_go(server);
+    request_free(request);
+}
+
 /* ---- Answers --------------------------------------------------------------------------------- */
 
 static int code_of(int status)
@@ -124,15 +164,6 @@ struct MHD_Response *http_response_refusal(int status, const char *why)
 struct MHD_Response *http_response_stopping(void)
 {
     return refusal(503, REDRIVE_E_STOPPING, "shutting down");
-}
-
-void http_resume(struct http_request *request)
-{
-    if (!request->suspended)
-        return;
-    request->suspended = false;
-    MHD_resume_connection(request->mhd);
-    http_loop_call(request->server);
 }
 
 bool http_give(struct http_request *request, int status, struct MHD_Response *response,

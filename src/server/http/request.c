@@ -34,30 +34,6 @@ struct http_request *http_request_new(struct http_server *server, struct http_co
     return r;
 }
 
-static void request_free(struct http_request *request)
-{
-    if (request->response)
-        MHD_destroy_response(request->response);
-    buf_release(&request->stream.waiting);
-    buf_release(&request->body);
-    arena_release(&request->arena);
-    if (request->release)
-        request->release(request->release_ctx);
-    free(request);
-}
-
-void http_let_go(struct http_request *request)
-{
-    struct http_server *server = request->server;
-    if (--request->refs > 0) {
-        pthread_mutex_unlock(&server->lock);
-        return;
-    }
-    server->body_bytes -= request->body_bytes;
-    http_server_let_go(server);
-    request_free(request);
-}
-
 /* ---- Headers --------------------------------------------------------------------------------- */
 
 static const char *const METHODS[] = {"GET",   "HEAD",   "POST",    "PUT",

@@ -67,19 +67,6 @@ static struct http_server *server_new(const struct http_server_options *given)
     return server;
 }
 
-void http_server_let_go(struct http_server *server)
-{
-    bool last = --server->refs == 0;
-    pthread_mutex_unlock(&server->lock);
-    if (!last)
-        return;
-    pthread_cond_destroy(&server->changed);
-    pthread_mutex_destroy(&server->lock);
-    tls_identity_free(server->tls);
-    address_counts_release(&server->addresses);
-    free(server);
-}
-
 /* ---- Which connections there may be ---------------------------------------------------------- */
 
 /* When a server has all the connections it may have, a new one replaces that of a client that does

@@ -150,6 +150,15 @@ void http_loop_stop(struct http_server *server)
     close(server->loop_fd);
 }
 
+void http_resume(struct http_request *request)
+{
+    if (!request->suspended)
+        return;
+    request->suspended = false;
+    MHD_resume_connection(request->mhd);
+    http_loop_call(request->server);
+}
+
 /* ---- 4. The sweeper --------------------------------------------------------------------------
  *
  * Closes connections past their deadline, for which libmicrohttpd has one time for all phases, and
@@ -177,6 +186,17 @@ bool http_has_gone(const struct http_connection *connection)
     return connection->cut || (poll(&look, 1, 0) > 0 && look.revents != 0);
 }
 
+/* As http_give does, without an answer: the client has gone. */
+static void give_nothing(struct http_request *request)
+{
+    if (request->given)
+        return;
+    request->given = true;
+    request->status = 503;
+    request->connection->phase = HTTP_ANSWERING;
+    request->connection->deadline_ms = 0;
+}
+
 /* Of a connection that is suspended. */
 static void look_for_client(struct http_connection *c, bool has_gone)
 {
@@ -186,7 +206,7 @@ static void look_for_client(struct http_connection *c, bool has_gone)
     if (c->phase == HTTP_STREAMING)
         request->stream.failed = true;
     else if (request->end)
-        http_give(request, 503, NULL, HTTP_ANSWERING, 0);
+        give_nothing(request);
     else
         return;
     http_cut(c);
