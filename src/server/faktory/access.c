@@ -269,6 +269,14 @@ static void greet(struct faktory_conn *conn)
                      conn->salt);
 }
 
+void faktory_server_handle_closed(uv_handle_t *handle)
+{
+    struct faktory_server *server = handle->data;
+    if (--server->n_handles > 0 || !server->stopped)
+        return;
+    server->stopped(server->stopped_ctx);
+}
+
 static void on_spare_closed(uv_handle_t *handle)
 {
     struct faktory_server *server = handle->data;

@@ -19,14 +19,6 @@
 /* Of each connection, whatever the others hold. */
 #define FREE_BYTES ((size_t)16 * 1024)
 
-void faktory_block_unref(struct faktory_block *block)
-{
-    if (!block || --block->refs > 0)
-        return;
-    *block->held -= block->capacity;
-    free(block);
-}
-
 static struct faktory_block *block_new(struct faktory_server *server, size_t capacity)
 {
     struct faktory_block *block = malloc(sizeof *block + capacity);
@@ -145,53 +137,6 @@ static void free_if_over(struct faktory_conn *conn)
     buf_release(&conn->out);
     buf_release(&conn->sending);
     free(conn);
-    faktory_server_settle_down(server);
-}
-
-static void on_closed(uv_handle_t *handle)
-{
-    struct faktory_conn *conn = handle->data;
-    conn->is_closed = true;
-    faktory_conn_touch(conn);
-}
-
-/* Calls that the committer does not have are over; the others will be answered. */
-static void cancel_calls(struct faktory_conn *conn)
-{
-    LIST_FOREACH (&conn->calls, link) {
-        struct faktory_call *call = LIST_ENTRY(link, struct faktory_call, link);
-        if (!call->is_done && !call->is_under_way && call->kind->cancel)
-            call->kind->cancel(call);
-    }
-}
-
-void faktory_conn_close(struct faktory_conn *conn)
-{
-    if (conn->is_closing)
-        return;
-    conn->is_ending = conn->is_closing = true;
-    uv_close((uv_handle_t *)&conn->tcp, on_closed);
-    faktory_conn_seal(conn);
-    cancel_calls(conn);
-}
-
-void faktory_conn_end(struct faktory_conn *conn)
-{
-    if (conn->is_ending)
-        return;
-    conn->is_ending = true;
-    conn->taken_ms = clock_monotonic_ms();
-    faktory_conn_seal(conn);
-    cancel_calls(conn);
-    if (conn->tls && !faktory_tls_is_open(conn->tls))
-        buf_reset(&conn->out); /* the greeting, which cannot be sent any more */
-    faktory_conn_touch(conn);
-}
-
-void faktory_conn_touch(struct faktory_conn *conn)
-{
-    if (list_empty(&conn->touched))
-        list_insert(&conn->server->touched, &conn->touched);
 }
 
 static size_t unsent(const struct faktory_conn *conn)

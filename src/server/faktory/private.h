@@ -193,14 +193,10 @@ struct faktory_server {
     void *stopped_ctx;
 };
 
-/* ---- faktory/server.c ------------------------------------------------------------------------ */
+/* ---- faktory/call.c -------------------------------------------------------------------------- */
 
 /* Hands the call's operation in at the end of the turn. */
 void faktory_call_send(struct faktory_call *call, struct op *op);
-/* For handles of the server that are counted in `n_handles`. */
-void faktory_server_handle_closed(uv_handle_t *handle);
-/* Looks whether a server that stops has nothing left. */
-void faktory_server_settle_down(struct faktory_server *server);
 /* A key of several parts for the server's maps, in its `text`. */
 struct str faktory_key(struct faktory_server *server, struct str a, struct str b);
 /* A zeroed struct of `size` bytes that begins with a struct faktory_call, at the end of the
@@ -219,6 +215,16 @@ void faktory_conn_seal(struct faktory_conn *conn);
 struct buf *faktory_conn_reply(struct faktory_conn *conn);
 /* Takes it out of its connection's list. */
 void faktory_call_free(struct faktory_call *call);
+void faktory_block_unref(struct faktory_block *block);
+/* To be looked at before the loop waits again. */
+void faktory_conn_touch(struct faktory_conn *conn);
+/* Reads no more commands; it is closed when what was asked is answered. */
+void faktory_conn_end(struct faktory_conn *conn);
+void faktory_conn_close(struct faktory_conn *conn);
+/* -ERR with the message, and the detail if there is one. */
+void faktory_put_failure(struct buf *out, const struct redrive_err *err);
+/* Space for one more in an array that doubles; false without memory. */
+bool faktory_make_room(void **items, size_t n, size_t *capacity, size_t size);
 
 /* ---- faktory/access.c ------------------------------------------------------------------------ */
 
@@ -227,20 +233,17 @@ void faktory_tenants_release(struct faktory_server *server);
  */
 bool faktory_conn_may(struct faktory_conn *conn, enum config_scope scope, struct str verb);
 void faktory_conn_accept(struct faktory_server *server);
+/* Takes the first line. */
+void faktory_conn_hello(struct faktory_conn *conn, struct str verb, struct str args);
+/* For handles of the server that are counted in `n_handles`. */
+void faktory_server_handle_closed(uv_handle_t *handle);
 
 /* ---- faktory/conn.c -------------------------------------------------------------------------- */
 
-void faktory_block_unref(struct faktory_block *block);
-/* To be looked at before the loop waits again. */
-void faktory_conn_touch(struct faktory_conn *conn);
 /* Takes finished calls, reads on, sends; may free it. */
 void faktory_conn_advance(struct faktory_conn *conn);
-void faktory_conn_end(struct faktory_conn *conn);
-void faktory_conn_close(struct faktory_conn *conn);
 /* Time-outs. */
 void faktory_conn_check(struct faktory_conn *conn, int64_t now_ms);
-/* Takes the first line. */
-void faktory_conn_hello(struct faktory_conn *conn, struct str verb, struct str args);
 
 /* ---- The commands ---------------------------------------------------------------------------- */
 
@@ -255,11 +258,6 @@ void faktory_info(struct faktory_conn *conn, struct str args);
 void faktory_flush(struct faktory_conn *conn, struct str args);
 void faktory_queue(struct faktory_conn *conn, struct str args);
 void faktory_mutate(struct faktory_conn *conn, struct str args);
-
-/* -ERR with the message, and the detail if there is one. */
-void faktory_put_failure(struct buf *out, const struct redrive_err *err);
-/* Space for one more in an array that doubles; false without memory. */
-bool faktory_make_room(void **items, size_t n, size_t *capacity, size_t size);
 
 /* ---- faktory/worker.c ------------------------------------------------------------------------ */
 

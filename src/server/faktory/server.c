@@ -1,4 +1,4 @@
-/* server.c - starts and stops the server, and hands operations to the committer. */
+/* server.c - starts and stops the server, and runs its turns. */
 #include "server/faktory/server.h"
 
 #include <signal.h>
@@ -14,24 +14,6 @@
 #define SWEEP_MS 500
 
 /* ---- The committer --------------------------------------------------------------------------- */
-
-static void on_answer(struct op *op, void *ctx)
-{
-    struct faktory_call *call = ctx;
-    (void)op;
-    call->is_under_way = false;
-    call->conn->server->n_under_way--;
-    faktory_conn_touch(call->conn);
-    call->kind->answered(call);
-}
-
-void faktory_call_send(struct faktory_call *call, struct op *op)
-{
-    struct faktory_server *server = call->conn->server;
-    call->is_under_way = true;
-    server->n_under_way++;
-    mailbox_send(&server->mailbox, op, on_answer, call);
-}
 
 /* Answers come before the notification that jobs are ready: a FETCH that found none must be among
  * those that wait when they are woken. */
@@ -54,6 +36,21 @@ void faktory_server_wake(struct faktory_server *server)
 
 /* ---- The end of a turn ----------------------------------------------------------------------- */
 
+/* Looks whether a server that stops has nothing left. */
+static void settle_down(struct faktory_server *server)
+{
+    if (!server->is_stopping || server->is_closing_handles || server->n_conns > 0 ||
+        server->n_under_way > 0)
+        return;
+    server->is_closing_handles = true;
+    mailbox_close(&server->mailbox);
+    uv_close((uv_handle_t *)&server->async, faktory_server_handle_closed);
+    uv_close((uv_handle_t *)&server->turn, faktory_server_handle_closed);
+    uv_close((uv_handle_t *)&server->sweep, faktory_server_handle_closed);
+    uv_close((uv_handle_t *)&server->fetch_timer, faktory_server_handle_closed);
+    uv_close((uv_handle_t *)&server->drain_timer, faktory_server_handle_closed);
+}
+
 static void on_turn(uv_prepare_t *turn)
 {
     struct faktory_server *server = turn->data;
@@ -63,7 +60,7 @@ static void on_turn(uv_prepare_t *turn)
         faktory_conn_advance(conn);
     }
     mailbox_flush(&server->mailbox);
-    faktory_server_settle_down(server);
+    settle_down(server);
 }
 
 static void on_sweep(uv_timer_t *timer)
@@ -81,49 +78,7 @@ static void on_connection(uv_stream_t *listener, int status)
         faktory_conn_accept(listener->data);
 }
 
-struct str faktory_key(struct faktory_server *server, struct str a, struct str b)
-{
-    buf_reset(&server->text);
-    (void)buf_add_str(&server->text, a);
-    (void)buf_putc(&server->text, '\0');
-    (void)buf_add_str(&server->text, b);
-    return buf_str(&server->text);
-}
-
 /* ---- Stopping -------------------------------------------------------------------------------- */
-
-void faktory_server_quiet(struct faktory_server *server)
-{
-    if (server->state < FAKTORY_QUIET)
-        server->state = FAKTORY_QUIET;
-}
-
-void faktory_server_terminate(struct faktory_server *server)
-{
-    server->state = FAKTORY_TERMINATE;
-}
-
-void faktory_server_handle_closed(uv_handle_t *handle)
-{
-    struct faktory_server *server = handle->data;
-    if (--server->n_handles > 0 || !server->stopped)
-        return;
-    server->stopped(server->stopped_ctx);
-}
-
-void faktory_server_settle_down(struct faktory_server *server)
-{
-    if (!server->is_stopping || server->is_closing_handles || server->n_conns > 0 ||
-        server->n_under_way > 0)
-        return;
-    server->is_closing_handles = true;
-    mailbox_close(&server->mailbox);
-    uv_close((uv_handle_t *)&server->async, faktory_server_handle_closed);
-    uv_close((uv_handle_t *)&server->turn, faktory_server_handle_closed);
-    uv_close((uv_handle_t *)&server->sweep, faktory_server_handle_closed);
-    uv_close((uv_handle_t *)&server->fetch_timer, faktory_server_handle_closed);
-    uv_close((uv_handle_t *)&server->drain_timer, faktory_server_handle_closed);
-}
 
 void faktory_server_stop(struct faktory_server *server, void (*stopped)(void *ctx), void *ctx)
 {
@@ -269,7 +224,7 @@ int faktory_server_start(const struct faktory_options *options, struct faktory_s
     rc = listen_on(server, address, err);
     if (rc < 0) {
         faktory_server_stop(server, free_abandoned, server);
-        faktory_server_settle_down(server);
+        settle_down(server);
         return rc;
     }
     /* A write to a client that has gone must give an error, and not end the process. */
@@ -309,89 +264,4 @@ void faktory_server_free(struct faktory_server *server)
     free(server->read_buffer);
     mailbox_release(&server->mailbox);
     free(server);
-}
-
-/* ---- Calls ----------------------------------------------------------------------------------- */
-
-/* Commands that are under way, in the order of their connection. */
-void *faktory_call_new(struct faktory_conn *conn, const struct faktory_call_kind *kind, size_t size)
-{
-    struct faktory_call *call = calloc(1, size);
-    if (!call) {
-        faktory_conn_close(conn);
-        return NULL;
-    }
-    call->kind = kind;
-    call->conn = conn;
-    call->block = conn->in;
-    if (call->block)
-        call->block->refs++;
-    call->load = 1;
-    conn->load += call->load;
-    buf_init(&call->reply, FAKTORY_REPLY_MAX);
-    arena_init(&call->arena);
-    list_insert(&conn->calls, &call->link);
-    if (kind && kind->seal)
-        conn->open = call;
-    return call;
-}
-
-void faktory_call_finish(struct faktory_call *call)
-{
-    call->is_done = true;
-    faktory_conn_touch(call->conn);
-}
-
-void faktory_call_free(struct faktory_call *call)
-{
-    struct faktory_conn *conn = call->conn;
-    if (call->kind && call->kind->release)
-        call->kind->release(call);
-    list_remove(&call->link);
-    conn->load -= call->load;
-    faktory_block_unref(call->block);
-    buf_release(&call->reply);
-    arena_release(&call->arena);
-    free(call);
-}
-
-void faktory_call_add_load(struct faktory_call *call, size_t load)
-{
-    call->load += (unsigned)load;
-    call->conn->load += (unsigned)load;
-}
-
-struct faktory_call *faktory_conn_open_call(struct faktory_conn *conn,
-                                            const struct faktory_call_kind *kind)
-{
-    return conn->open && conn->open->kind == kind && conn->open->load < FAKTORY_RUN_MAX ? conn->open
-                                                                                        : NULL;
-}
-
-void faktory_conn_seal(struct faktory_conn *conn)
-{
-    struct faktory_call *call = conn->open;
-    conn->open = NULL;
-    if (call)
-        call->kind->seal(call);
-}
-
-/* Behind what is still unanswered, the reply has to wait in a call of its own. */
-struct buf *faktory_conn_reply(struct faktory_conn *conn)
-{
-    faktory_conn_seal(conn);
-    if (list_empty(&conn->calls))
-        return &conn->out;
-    struct faktory_call *last = LIST_ENTRY(conn->calls.prev, struct faktory_call, link);
-    if (!last->kind && last->load < FAKTORY_RUN_MAX) {
-        faktory_call_add_load(last, 1);
-        return &last->reply;
-    }
-    struct faktory_call *call = faktory_call_new(conn, NULL, sizeof *call);
-    if (!call)
-        return &conn->out; /* it is being closed */
-    faktory_block_unref(call->block);
-    call->block = NULL;
-    call->is_done = true;
-    return &call->reply;
 }

@@ -7,27 +7,6 @@
 #include "engine/verbs/settle.h"
 #include "server/faktory/format/request.h"
 
-void faktory_put_failure(struct buf *out, const struct redrive_err *err)
-{
-    if (err->detail[0])
-        faktory_put_error(out, "%s: %s", err->message, err->detail);
-    else
-        faktory_put_error(out, "%s", err->message);
-}
-
-bool faktory_make_room(void **items, size_t n, size_t *capacity, size_t size)
-{
-    if (n < *capacity)
-        return true;
-    size_t grown_to = *capacity ? *capacity * 2 : 4;
-    void *grown = realloc(*items, grown_to * size);
-    if (!grown)
-        return false;
-    *items = grown;
-    *capacity = grown_to;
-    return true;
-}
-
 /* ---- Small ones ------------------------------------------------------------------------------ */
 
 static void answer_beat(struct buf *out, const struct faktory_server *server,

@@ -15,6 +15,17 @@
  * is connected any more, or when the time is over.
  */
 
+void faktory_server_quiet(struct faktory_server *server)
+{
+    if (server->state < FAKTORY_QUIET)
+        server->state = FAKTORY_QUIET;
+}
+
+void faktory_server_terminate(struct faktory_server *server)
+{
+    server->state = FAKTORY_TERMINATE;
+}
+
 /* On the loop, never within the call of one that asks. */
 static void on_drained(uv_timer_t *timer)
 {
