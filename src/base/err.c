@@ -109,6 +109,12 @@ int err_full(struct redrive_err *err, int code, const char *format, ...)
     return code;
 }
 
+void err_suggest(struct redrive_err *err, const char *nearest)
+{
+    if (nearest)
+        err_hint(err, "did you mean '%s'?", nearest);
+}
+
 int err_nomem(struct redrive_err *err)
 {
     return err_set(err, REDRIVE_E_NOMEM, "%s", redrive_err_text(REDRIVE_E_NOMEM));

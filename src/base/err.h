@@ -19,6 +19,9 @@ void err_detail(struct redrive_err *err, const char *format, ...)
 void err_hint(struct redrive_err *err, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* Adds the hint "did you mean '…'?"; NULL: none. */
+void err_suggest(struct redrive_err *err, const char *nearest);
+
 /* "out of memory", said the same way everywhere. */
 int err_nomem(struct redrive_err *err);
 

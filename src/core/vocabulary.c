@@ -105,42 +105,16 @@ enum redrive_severity class_severity(enum redrive_class class_)
     return CLASS_FACTS[class_].severity;
 }
 
-const char *redrive_class_name(enum redrive_class class_)
-{
-    return vocabulary_word(VOCABULARY_CLASS, (int)class_);
-}
-
-const char *redrive_severity_name(enum redrive_severity severity)
-{
-    return vocabulary_word(VOCABULARY_SEVERITY, (int)severity);
-}
-
-const char *redrive_state_name(enum redrive_state state)
-{
-    return vocabulary_word(VOCABULARY_STATE, (int)state);
-}
-
-const char *redrive_reason_name(enum redrive_reason reason)
-{
-    return vocabulary_word(VOCABULARY_REASON, (int)reason);
-}
-
-const char *redrive_breaker_state_name(enum redrive_breaker_state state)
-{
-    return vocabulary_word(VOCABULARY_BREAKER_STATE, (int)state);
-}
-
-const char *redrive_on_open_name(enum redrive_on_open on_open)
-{
-    return vocabulary_word(VOCABULARY_ON_OPEN, (int)on_open);
-}
-
-const char *redrive_strategy_name(enum redrive_strategy strategy)
-{
-    return vocabulary_word(VOCABULARY_STRATEGY, (int)strategy);
-}
-
-const char *redrive_jitter_name(enum redrive_jitter_mode mode)
-{
-    return vocabulary_word(VOCABULARY_JITTER, (int)mode);
-}
+#define NAME_OF(function, type, words)              \
+    const char *function(type number)               \
+    {                                               \
+        return vocabulary_word(words, (int)number); \
+    }
+NAME_OF(redrive_class_name, enum redrive_class, VOCABULARY_CLASS)
+NAME_OF(redrive_severity_name, enum redrive_severity, VOCABULARY_SEVERITY)
+NAME_OF(redrive_state_name, enum redrive_state, VOCABULARY_STATE)
+NAME_OF(redrive_reason_name, enum redrive_reason, VOCABULARY_REASON)
+NAME_OF(redrive_breaker_state_name, enum redrive_breaker_state, VOCABULARY_BREAKER_STATE)
+NAME_OF(redrive_on_open_name, enum redrive_on_open, VOCABULARY_ON_OPEN)
+NAME_OF(redrive_strategy_name, enum redrive_strategy, VOCABULARY_STRATEGY)
+NAME_OF(redrive_jitter_name, enum redrive_jitter_mode, VOCABULARY_JITTER)

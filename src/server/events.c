@@ -399,11 +399,9 @@ int event_kinds_parse(struct str names, uint32_t *ret, struct redrive_err *err)
         while (kind < ENGINE_EVENT_COUNT && !str_is(name, NAMES[kind]))
             kind++;
         if (kind == ENGINE_EVENT_COUNT) {
-            const char *nearest = suggest(name, NAMES, ENGINE_EVENT_COUNT);
             (void)err_set(err, REDRIVE_E_UNKNOWN, "there is no type of event '%.*s'",
                           (int)(name.len < 64 ? name.len : 64), name.ptr);
-            if (nearest)
-                err_hint(err, "did you mean '%s'?", nearest);
+            err_suggest(err, suggest(name, NAMES, ENGINE_EVENT_COUNT));
             return REDRIVE_E_UNKNOWN;
         }
         *ret |= 1u << kind;

@@ -13,52 +13,24 @@
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
-void job_page_release(struct job_page *page)
-{
-    arena_release(&page->arena);
-    *page = (struct job_page){0};
-}
-
-void attempt_page_release(struct attempt_page *page)
-{
-    arena_release(&page->arena);
-    *page = (struct attempt_page){0};
-}
+#define PAGE_RELEASE(function, type) \
+    void function(type *page)        \
+    {                                \
+        arena_release(&page->arena); \
+        *page = (type){0};           \
+    }
+PAGE_RELEASE(job_page_release, struct job_page)
+PAGE_RELEASE(attempt_page_release, struct attempt_page)
+PAGE_RELEASE(count_page_release, struct count_page)
+PAGE_RELEASE(group_page_release, struct group_page)
+PAGE_RELEASE(remembered_key_page_release, struct remembered_key_page)
+PAGE_RELEASE(shared_page_release, struct shared_page)
+PAGE_RELEASE(counter_page_release, struct counter_page)
 
 void attempt_pages_release(struct attempt_page *pages, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         attempt_page_release(&pages[i]);
-}
-
-void count_page_release(struct count_page *page)
-{
-    arena_release(&page->arena);
-    *page = (struct count_page){0};
-}
-
-void group_page_release(struct group_page *page)
-{
-    arena_release(&page->arena);
-    *page = (struct group_page){0};
-}
-
-void remembered_key_page_release(struct remembered_key_page *page)
-{
-    arena_release(&page->arena);
-    *page = (struct remembered_key_page){0};
-}
-
-void shared_page_release(struct shared_page *page)
-{
-    arena_release(&page->arena);
-    *page = (struct shared_page){0};
-}
-
-void counter_page_release(struct counter_page *page)
-{
-    arena_release(&page->arena);
-    *page = (struct counter_page){0};
 }
 
 void *page_grow(struct arena *arena, void *rows, size_t n, size_t size)

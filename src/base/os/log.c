@@ -19,14 +19,6 @@ const char *log_level_name(enum log_level level)
     return LEVELS[level];
 }
 
-int log_level_find(struct str name)
-{
-    for (int i = 0; i <= LOG_LEVEL_OFF; i++)
-        if (str_is(name, LEVELS[i]))
-            return i;
-    return -1;
-}
-
 void log_to_stderr(struct str line, void *ctx)
 {
     (void)ctx;

@@ -68,8 +68,6 @@ struct log_field {
 void log_to_stderr(struct str line, void *ctx);
 
 const char *log_level_name(enum log_level level);
-/* An enum log_level, or -1. */
-int log_level_find(struct str name);
 
 static inline bool log_wants(const struct log *log, enum log_level level)
 {

@@ -54,27 +54,25 @@ static bool is_doubtful(struct str login)
  * (options), and whatever is not known here. */
 static bool is_harmless(struct str name)
 {
-    static const char *const NAMES[] = {
-        "prefix",
-        "host",
-        "hostaddr",
-        "port",
-        "dbname",
-        "user",
-        "sslmode",
-        "sslcert",
-        "sslkey",
-        "sslrootcert",
-        "service",
-        "connect_timeout",
-        "passfile",
-        "sslcrl",
-        "gssencmode",
-        "channel_binding",
-        "application_name",
-        "target_session_attrs",
-        "load_balance_hosts",
-    };
+    static const char *const NAMES[] = {"prefix",
+                                        "host",
+                                        "hostaddr",
+                                        "port",
+                                        "dbname",
+                                        "user",
+                                        "sslmode",
+                                        "sslcert",
+                                        "sslkey",
+                                        "sslrootcert",
+                                        "service",
+                                        "connect_timeout",
+                                        "passfile",
+                                        "sslcrl",
+                                        "gssencmode",
+                                        "channel_binding",
+                                        "application_name",
+                                        "target_session_attrs",
+                                        "load_balance_hosts"};
     for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++)
         if (str_is(name, NAMES[i]))
             return true;

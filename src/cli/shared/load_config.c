@@ -159,9 +159,7 @@ int load_config_task(const struct config *config, const char *name, const struct
     *ret = config_task(config, str_of(name));
     if (!name || (*ret)->name[0] != '\0')
         return 0;
-    const char *nearest = config_task_nearest(config, str_of(name));
     err_set(err, REDRIVE_E_CONFIG, "no task '%s' in the configuration", name);
-    if (nearest)
-        err_hint(err, "did you mean '%s'?", nearest);
+    err_suggest(err, config_task_nearest(config, str_of(name)));
     return REDRIVE_E_CONFIG;
 }

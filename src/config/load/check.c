@@ -57,9 +57,8 @@ static void check_task(struct binder *b, const struct config *config, const stru
     const char *format = "task %s is not declared";
     struct redrive_err *err = config->strict_tasks ? bind_error(b, at, format, shown)
                                                    : bind_warning(b, at, format, shown);
-    const char *nearest = err ? config_task_nearest(config, str_of(task)) : NULL;
-    if (nearest)
-        err_hint(err, "did you mean '%s'?", nearest);
+    if (err)
+        err_suggest(err, config_task_nearest(config, str_of(task)));
 }
 
 /* Elements are in the order of their nodes. */

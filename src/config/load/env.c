@@ -155,9 +155,7 @@ static void warn_unknown(struct layers *layers, const struct variable *variable)
 {
     const struct node where = {.style = NODE_SETTING, .source = variable->source};
     struct redrive_err *warning = bind_warning(layers->binder, &where, "is not a setting");
-    const char *nearest = key_suggest_variable(variable->name);
-    if (nearest)
-        err_hint(warning, "did you mean '%s'?", nearest);
+    err_suggest(warning, key_suggest_variable(variable->name));
 }
 
 static const struct variable *find_same(const struct variables *variables,

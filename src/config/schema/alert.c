@@ -58,7 +58,7 @@ static void unknown_metric(struct binder *b, const struct node *node, struct str
     char shown[NODE_SHOW_MAX];
     struct redrive_err *err = bind_error(b, node, "unknown metric %s", node_show(word, shown));
     err_detail(err, "expected dead_letters, retry_backlog, error_rate or health_score");
-    bind_suggest(err, word, METRICS, N_METRICS);
+    err_suggest(err, suggest(word, METRICS, N_METRICS));
 }
 
 static void bind_condition(struct binder *b, const struct field *field, const struct node *node,

@@ -147,14 +147,6 @@ struct redrive_err *bind_warning(struct binder *b, const struct node *at, const 
     return warning;
 }
 
-void bind_suggest(struct redrive_err *err, struct str given, const char *const *words,
-                  size_t n_words)
-{
-    const char *nearest = suggest(given, words, n_words);
-    if (nearest)
-        err_hint(err, "did you mean '%s'?", nearest);
-}
-
 /* ---- What is usually wrong with a value ------------------------------------------------------ */
 
 const char *field_expects(const struct field *field, char out[EXPECTS_MAX])
@@ -275,7 +267,7 @@ static void unknown_key(struct binder *b, const struct table *table, const struc
     else if (str_is(child->key, "<<"))
         err_hint(err, "merging is not supported: write the keys out");
     else
-        bind_suggest(err, child->key, names, table->n_fields);
+        err_suggest(err, suggest(child->key, names, table->n_fields));
 }
 
 static void check_alternative(struct binder *b, const struct field *field, const struct node *child,

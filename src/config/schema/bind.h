@@ -64,10 +64,6 @@ void bind_detail(struct redrive_err *err, const struct field *field);
 void bind_expected_list(struct binder *b, const struct field *field, const struct node *node);
 void bind_out_of_range(struct binder *b, const struct field *field, const struct node *node);
 
-/* "did you mean '…'?", if a word is near enough. */
-void bind_suggest(struct redrive_err *err, struct str given, const char *const *words,
-                  size_t n_words);
-
 /* A warning in config->warnings; NULL when there is no configuration or the list is full. */
 struct redrive_err *bind_warning(struct binder *b, const struct node *at, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -102,22 +102,20 @@ static const char *const STRATEGIES[] = {
 };
 
 /* A profile given by a flag overrides the keys of the file that it covers. */
-static const char *const SCHEDULE[] = {
-    "strategy",
-    "initial_delay",
-    "max_delay",
-    "min_delay",
-    "multiplier",
-    "backoff_factor",
-    "exponent",
-    "jitter",
-    "max_retries",
-    "max_attempts",
-    "delays",
-    "total_timeout",
-    "base_backoff_minutes",
-    NULL,
-};
+static const char *const SCHEDULE[] = {"strategy",
+                                       "initial_delay",
+                                       "max_delay",
+                                       "min_delay",
+                                       "multiplier",
+                                       "backoff_factor",
+                                       "exponent",
+                                       "jitter",
+                                       "max_retries",
+                                       "max_attempts",
+                                       "delays",
+                                       "total_timeout",
+                                       "base_backoff_minutes",
+                                       NULL};
 static const char *const DOUBLING[] = {"strategy", "multiplier",    "max_delay", "jitter",
                                        "delays",   "total_timeout", NULL};
 /* A strategy given by a flag overrides a list of the file. */
@@ -314,7 +312,7 @@ static void check_classes(struct binder *b, const struct node *rules)
                            node_path(rules, path));
         err_detail(err, "expected transient, rate_limited, network, system, database, permanent, "
                         "validation or authentication");
-        bind_suggest(err, child->key, classes, n);
+        err_suggest(err, suggest(child->key, classes, n));
     }
 }
 

@@ -72,7 +72,7 @@ static void bind_scope(struct binder *b, const struct field *field, const struct
     }
     struct redrive_err *err = bind_error(b, node, "unknown scope %s", node_show(node->text, shown));
     bind_detail(err, field);
-    bind_suggest(err, node->text, SCOPES, N_SCOPES);
+    err_suggest(err, suggest(node->text, SCOPES, N_SCOPES));
 }
 
 static void bind_scopes(struct binder *b, const struct field *field, const struct node *node,

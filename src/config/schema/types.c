@@ -295,7 +295,7 @@ static void bind_word(struct binder *b, const struct field *field, const struct 
     }
     struct redrive_err *err = bind_error(b, node, "unknown word %s", node_show(node->text, shown));
     bind_detail(err, field);
-    bind_suggest(err, node->text, words, n);
+    err_suggest(err, suggest(node->text, words, n));
 }
 
 static void write_word(const struct field *field, const void *member, struct json_writer *w)

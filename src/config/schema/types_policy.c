@@ -109,7 +109,7 @@ static void bind_jitter_word(struct binder *b, const struct field *field, const 
     }
     size_t n;
     const char *const *words = vocabulary_words(VOCABULARY_JITTER, &n);
-    bind_suggest(bind_expected(b, field, node), node->text, words, n);
+    err_suggest(bind_expected(b, field, node), suggest(node->text, words, n));
 }
 
 static void bind_jitter(struct binder *b, const struct field *field, const struct node *node,

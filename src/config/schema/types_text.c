@@ -56,7 +56,7 @@ static bool template_ok(struct binder *b, const struct field *field, const struc
                 bind_error(b, node, "unknown placeholder %s", node_show(name, shown));
             err_detail(err, "expected {task}, {service}, {queue}, {tenant}, {user} or "
                             "{payload.NAME}");
-            bind_suggest(err, name, PLACEHOLDERS, N_PLACEHOLDERS);
+            err_suggest(err, suggest(name, PLACEHOLDERS, N_PLACEHOLDERS));
             return false;
         }
         p = close;
@@ -196,7 +196,7 @@ static void bind_store(struct binder *b, const struct field *field, const struct
     if (!scheme.ptr)
         err_hint(err, "put 'sqlite:' in front of a file's path");
     else if (!is_scheme(scheme))
-        bind_suggest(err, scheme, SUGGESTED, sizeof SUGGESTED / sizeof SUGGESTED[0]);
+        err_suggest(err, suggest(scheme, SUGGESTED, sizeof SUGGESTED / sizeof SUGGESTED[0]));
 }
 
 static void write_store(const struct field *field, const void *member, struct json_writer *w)

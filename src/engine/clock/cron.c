@@ -180,9 +180,7 @@ static void answer_unknown(const struct engine *e, struct op *op, struct str ten
     for (size_t i = 0; names && i < e->cron_entries.n; i++)
         if (str_is(tenant, e->cron_entries.slots[i].tenant))
             names[n++] = e->cron_entries.slots[i].name;
-    const char *nearest = names ? suggest(name, names, n) : NULL;
-    if (nearest)
-        err_hint(&op->err, "did you mean '%s'?", nearest);
+    err_suggest(&op->err, names ? suggest(name, names, n) : NULL);
     free(names);
 }
 
@@ -259,7 +257,7 @@ static int add_stored(const struct config *config, const struct shared_row *row,
                       struct cron_page *page, struct redrive_err *err)
 {
     struct cron_entry_row says;
-    struct parsed *box = NULL;
+    struct config_part *box = NULL;
     if (cron_entries_own(config, row->tenant, row->key) ||
         !cron_entry_row_read(row->value, &says) || says.definition.len == 0)
         return 0;
@@ -281,7 +279,7 @@ int cron_page_read(struct store *store, const struct config *config, struct str 
     if (rc < 0)
         return rc;
     ret->items = calloc(rows.n + (has_own ? config->n_cron : 0) + 1, sizeof *ret->items);
-    ret->boxes = calloc(rows.n + 1, sizeof(struct parsed *));
+    ret->boxes = calloc(rows.n + 1, sizeof(struct config_part *));
     if (!ret->items || !ret->boxes) {
         shared_page_release(&rows);
         cron_page_release(ret);
@@ -300,7 +298,7 @@ int cron_page_read(struct store *store, const struct config *config, struct str 
 void cron_page_release(struct cron_page *page)
 {
     for (size_t i = 0; page->boxes && i < page->n_boxes; i++)
-        parsed_free(page->boxes[i]);
+        config_part_free(page->boxes[i]);
     free(page->boxes);
     free(page->items);
     *page = (struct cron_page){0};
@@ -370,7 +368,7 @@ static int64_t first_mark(const struct engine *e, const struct cron_put_op *op,
                           const struct cron_entry_row *before)
 {
     const struct config_cron *entry = &op->box->cron;
-    struct parsed *box = NULL;
+    struct config_part *box = NULL;
     int64_t mark_ms = e->now_ms;
     if (before->definition.len > 0 &&
         cron_parse_json(op->config, false, op->name, before->definition, &box, NULL, NULL) == 0) {
@@ -379,7 +377,7 @@ static int64_t first_mark(const struct engine *e, const struct cron_put_op *op,
             strcmp(former->timezone, entry->timezone) == 0)
             mark_ms = before->last_ms;
     }
-    parsed_free(box);
+    config_part_free(box);
     return mark_ms;
 }
 
@@ -451,7 +449,7 @@ int cron_put_op_init(struct cron_put_op *op, const struct engine *e, struct str 
 
 void cron_put_op_release(struct cron_put_op *op)
 {
-    parsed_free(op->box);
+    config_part_free(op->box);
     buf_release(&op->definition);
     config_free(op->config);
     op->box = NULL;

@@ -78,7 +78,7 @@ static int check_numbers(const struct job_spec *spec, struct redrive_err *err)
 int submit_read_policy(const struct config_task *task, struct job_spec *spec,
                        struct redrive_err *err)
 {
-    struct parsed *box = NULL;
+    struct config_part *box = NULL;
     struct redrive_err why = {0};
     const struct redrive_policy *policy = &task->retry;
     if (spec->policy.len > 0) {
@@ -92,17 +92,15 @@ int submit_read_policy(const struct config_task *task, struct job_spec *spec,
         policy = &box->policy;
     }
     spec->max_attempts = (int32_t)policy_max_attempts(policy);
-    parsed_free(box);
+    config_part_free(box);
     return 0;
 }
 
 static int refuse_unknown(const struct config *config, struct str name, struct redrive_err *err)
 {
-    const char *nearest = config_task_nearest(config, name);
     (void)err_set(err, REDRIVE_E_UNKNOWN, "there is no task '%.*s'", (int)name.len, name.ptr);
     err_detail(err, "strict_tasks allows declared tasks only");
-    if (nearest)
-        err_hint(err, "did you mean '%s'?", nearest);
+    err_suggest(err, config_task_nearest(config, name));
     return REDRIVE_E_UNKNOWN;
 }
 

@@ -233,11 +233,9 @@ void redrive_queue_close(struct redrive_queue *q)
 
 static int refuse_unknown(const struct config *config, const char *task, struct redrive_err *err)
 {
-    const char *nearest = config_task_nearest(config, str_of(task));
     (void)err_set(err, REDRIVE_E_UNKNOWN, "there is no task '%s'", task);
     err_detail(err, "strict_tasks allows declared tasks only");
-    if (nearest)
-        err_hint(err, "did you mean '%s'?", nearest);
+    err_suggest(err, config_task_nearest(config, str_of(task)));
     return REDRIVE_E_UNKNOWN;
 }
 

@@ -143,17 +143,15 @@ struct trace trace_read(struct str text)
 /* The exit codes, exception names and messages of programs that could not be loaded.
  */
 /* As the exceptions are called that Python, Ruby and Java raise while they load a program. */
-static const char *const TYPES[] = {
-    "ModuleNotFoundError",
-    "ImportError",
-    "SyntaxError",
-    "IndentationError",
-    "LoadError",
-    "java.lang.NoClassDefFoundError",
-    "ClassNotFoundException",
-    "java.lang.ClassNotFoundException",
-    "java.lang.UnsupportedClassVersionError",
-};
+static const char *const TYPES[] = {"ModuleNotFoundError",
+                                    "ImportError",
+                                    "SyntaxError",
+                                    "IndentationError",
+                                    "LoadError",
+                                    "java.lang.NoClassDefFoundError",
+                                    "ClassNotFoundException",
+                                    "java.lang.ClassNotFoundException",
+                                    "java.lang.UnsupportedClassVersionError"};
 
 /* What interpreters say of a script or a module that is not there, and the code they exit with: a
  * handler that could not open a file of its job must not look the same. */

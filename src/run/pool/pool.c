@@ -251,10 +251,8 @@ static bool runs_task(const struct pool_options *options, const struct config_ta
 
 static int no_such_task(const struct config *config, struct str name, struct redrive_err *err)
 {
-    const char *nearest = config_task_nearest(config, name);
     err_set(err, REDRIVE_E_CONFIG, "no task '%.*s' in the configuration", (int)name.len, name.ptr);
-    if (nearest)
-        err_hint(err, "did you mean '%s'?", nearest);
+    err_suggest(err, config_task_nearest(config, name));
     return REDRIVE_E_CONFIG;
 }
 

@@ -230,6 +230,32 @@ static void post_claim(struct rest_call *call)
     claim_waits_add(&p->wait);
 }
 
+/* ---- Answers to many items ------------------------------------------------------------------- */
+
+/* One for each item that was sent, in that order: what is wrong with it, or what `write` says of
+ * the next one of those that were handed in. */
+static void send_items(struct rest_call *call, const struct op *op,
+                       struct item_fault *const *faults, size_t n_sent,
+                       void (*write)(struct rest_call *call, const struct op *op, size_t i))
+{
+    if (op->code < 0) {
+        rest_fail(call, &op->err, NULL);
+        return;
+    }
+    struct json_writer *w = rest_json(call);
+    json_begin_object(w);
+    json_open_array(w, "items");
+    for (size_t i = 0, good = 0; i < n_sent; i++) {
+        if (faults[i])
+            view_bad_item(w, faults[i]->id, &faults[i]->err, faults[i]->field);
+        else
+            write(call, op, good++);
+    }
+    json_end_array(w);
+    json_end_object(w);
+    rest_send(call, 200);
+}
+
 /* ---- Settlements ----------------------------------------------------------------------------- */
 
 struct settling {
@@ -237,28 +263,16 @@ struct settling {
     struct settle_body body;
 };
 
+static void write_settled(struct rest_call *call, const struct op *op, size_t i)
+{
+    const struct settlement *item = &((const struct settling *)(const void *)op)->body.items[i];
+    view_item(&call->writer, item->id, &item->ret, &item->decision, rest_now_ms(call));
+}
+
 static void settled(struct rest_call *call, struct op *op)
 {
     const struct settle_body *body = &((const struct settling *)(const void *)op)->body;
-    if (op->code < 0) {
-        rest_fail(call, &op->err, NULL);
-        return;
-    }
-    struct json_writer *w = rest_json(call);
-    const int64_t now_ms = rest_now_ms(call);
-    json_begin_object(w);
-    json_open_array(w, "items");
-    for (size_t i = 0, good = 0; i < body->n_sent; i++) {
-        if (body->faults[i]) {
-            view_bad_item(w, body->faults[i]->id, &body->faults[i]->err, body->faults[i]->field);
-            continue;
-        }
-        const struct settlement *item = &body->items[good++];
-        view_item(w, item->id, &item->ret, &item->decision, now_ms);
-    }
-    json_end_array(w);
-    json_end_object(w);
-    rest_send(call, 200);
+    send_items(call, op, body->faults, body->n_sent, write_settled);
 }
 
 static void post_settle(struct rest_call *call)
@@ -285,31 +299,19 @@ struct extending {
     struct extend_body body;
 };
 
+static void write_extended(struct rest_call *call, const struct op *op, size_t i)
+{
+    const struct extension *item = &((const struct extending *)(const void *)op)->body.items[i];
+    const struct job_name name = {item->tenant, item->id};
+    if (item->ret.code == 0)
+        held_jobs_extend(call->rest->held, &name, item->token, item->lease_ms, rest_now_ms(call));
+    view_item(&call->writer, item->id, &item->ret, NULL, 0);
+}
+
 static void extended(struct rest_call *call, struct op *op)
 {
     const struct extend_body *body = &((const struct extending *)(const void *)op)->body;
-    if (op->code < 0) {
-        rest_fail(call, &op->err, NULL);
-        return;
-    }
-    struct json_writer *w = rest_json(call);
-    const int64_t now_ms = rest_now_ms(call);
-    json_begin_object(w);
-    json_open_array(w, "items");
-    for (size_t i = 0, good = 0; i < body->n_sent; i++) {
-        if (body->faults[i]) {
-            view_bad_item(w, body->faults[i]->id, &body->faults[i]->err, body->faults[i]->field);
-            continue;
-        }
-        const struct extension *item = &body->items[good++];
-        const struct job_name name = {item->tenant, item->id};
-        if (item->ret.code == 0)
-            held_jobs_extend(call->rest->held, &name, item->token, item->lease_ms, now_ms);
-        view_item(w, item->id, &item->ret, NULL, 0);
-    }
-    json_end_array(w);
-    json_end_object(w);
-    rest_send(call, 200);
+    send_items(call, op, body->faults, body->n_sent, write_extended);
 }
 
 static void post_extend(struct rest_call *call)

@@ -77,13 +77,6 @@ void pg_args_int4(struct args *args, int32_t value)
     end(args);
 }
 
-void pg_args_bool(struct args *args, bool value)
-{
-    begin(args);
-    (void)buf_putc(&args->bytes, (char)value);
-    end(args);
-}
-
 void pg_args_text(struct args *args, struct str s)
 {
     if (!s.ptr) {
@@ -98,11 +91,6 @@ void pg_args_text(struct args *args, struct str s)
 void pg_args_name(struct args *args, struct str s)
 {
     pg_args_text(args, s.len ? s : STR(""));
-}
-
-void pg_args_option(struct args *args, struct str s)
-{
-    pg_args_text(args, s.len ? s : (struct str){NULL, 0});
 }
 
 void pg_args_bytes(struct args *args, struct str s)

@@ -44,11 +44,9 @@ void pg_args_reset(struct args *args);
 void pg_args_null(struct args *args);
 void pg_args_int8(struct args *args, int64_t value);
 void pg_args_int4(struct args *args, int32_t value);
-void pg_args_bool(struct args *args, bool value);
-/* The absent string is NULL; pg_args_name makes it '' and pg_args_option makes '' NULL. */
+/* The absent string is NULL; pg_args_name makes it ''. */
 void pg_args_text(struct args *args, struct str s);
 void pg_args_name(struct args *args, struct str s);
-void pg_args_option(struct args *args, struct str s);
 void pg_args_bytes(struct args *args, struct str s);
 
 /* -- Arrays: begin, items, end. Items are of the type of the array. -- */

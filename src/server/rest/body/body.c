@@ -60,9 +60,7 @@ void body_suggest(struct redrive_err *err, struct str word, const char *const *w
     for (size_t i = 0; i < n; i++)
         buf_printf(&list, "%s%s", i > 0 ? ", " : "", words[i]);
     err_detail(err, "expected one of %s", buf_cstr(&list));
-    const char *nearest = suggest(word, words, n);
-    if (nearest)
-        err_hint(err, "did you mean '%s'?", nearest);
+    err_suggest(err, suggest(word, words, n));
     buf_release(&list);
 }
 
