@@ -13,7 +13,7 @@
 #include "base/time/clock.h"
 
 /* Two names, the sign between them, and some spare bytes. */
-#define KEY_MAX_BYTES 1024
+#define KEY_MAX_BYTES 4096
 
 struct remote {
     struct list link; /* of `list`: those that wait longest for their row come first */
@@ -66,21 +66,12 @@ void remote_workers_free(struct remote_workers *all)
 
 /* ---- The list; the mutex is held ------------------------------------------------------------- */
 
-static struct str key_of(struct remote_workers *all, struct str tenant, struct str name)
-{
-    buf_reset(&all->key);
-    (void)buf_add_str(&all->key, tenant);
-    (void)buf_putc(&all->key, '\0');
-    (void)buf_add_str(&all->key, name);
-    return buf_str(&all->key);
-}
-
 static struct remote *find(struct remote_workers *all, struct str tenant, struct str name)
 {
     struct remote *last = all->last;
     if (last && str_eq(last->name, name) && str_eq(last->tenant, tenant))
         return last;
-    struct remote *found = map_get(&all->map, key_of(all, tenant, name));
+    struct remote *found = map_get(&all->map, buf_pair(&all->key, tenant, name));
     if (found)
         all->last = found;
     return found;
@@ -89,7 +80,7 @@ static struct remote *find(struct remote_workers *all, struct str tenant, struct
 static struct remote *add(struct remote_workers *all, struct str tenant, struct str name,
                           int64_t now_ms)
 {
-    struct str key = key_of(all, tenant, name);
+    struct str key = buf_pair(&all->key, tenant, name);
     if (all->n >= REMOTE_WORKERS_MAX || buf_failed(&all->key))
         return NULL;
     struct remote *one = calloc(1, sizeof *one + tenant.len + name.len);
@@ -112,7 +103,7 @@ static void drop(struct remote_workers *all, struct remote *one)
 {
     if (all->last == one)
         all->last = NULL;
-    (void)map_remove(&all->map, key_of(all, one->tenant, one->name));
+    (void)map_remove(&all->map, buf_pair(&all->key, one->tenant, one->name));
     list_remove(&one->link);
     all->n--;
     free(one);
@@ -250,9 +241,6 @@ size_t remote_workers_collect(struct remote_workers *all, int64_t now_ms, bool l
 
 /* ---- Jobs that they hold --------------------------------------------------------------------- */
 
-/* Two names and the sign between them. */
-#define KEY_MAX_BYTES 4096
-
 /* With fewer of them it is not worth the while to look for leases that have ended. */
 #define SWEEP_LEAST 1024
 
@@ -301,20 +289,16 @@ void held_jobs_free(struct held_jobs *all)
 
 static struct str key_of(struct held_jobs *all, const struct job_name *job)
 {
-    buf_reset(&all->key);
-    (void)buf_add_str(&all->key, job->tenant);
-    (void)buf_putc(&all->key, '\0');
-    (void)buf_add_str(&all->key, job->id);
-    return buf_str(&all->key);
+    return buf_pair(&all->key, job->tenant, job->id);
 }
 
-static struct held *find(struct held_jobs *all, const struct job_name *job, uint64_t token)
+static struct held *find_held(struct held_jobs *all, const struct job_name *job, uint64_t token)
 {
     struct held *one = map_get(&all->map, key_of(all, job));
     return one && one->lease.token == token ? one : NULL;
 }
 
-static void drop(struct held_jobs *all, struct held *one)
+static void drop_held(struct held_jobs *all, struct held *one)
 {
     if (!one)
         return;
@@ -329,15 +313,15 @@ static void sweep(struct held_jobs *all, int64_t now_ms)
     LIST_FOREACH (&all->list, link) {
         struct held *one = LIST_ENTRY(link, struct held, link);
         if (one->lease.until_ms <= now_ms)
-            drop(all, one);
+            drop_held(all, one);
     }
     all->sweep_at = 2 * all->n > SWEEP_LEAST ? 2 * all->n : SWEEP_LEAST;
 }
 
-static void add(struct held_jobs *all, const struct lease *lease, int64_t now_ms)
+static void add_held(struct held_jobs *all, const struct lease *lease, int64_t now_ms)
 {
     const struct job_name *job = &lease->job;
-    drop(all, map_get(&all->map, key_of(all, job))); /* an earlier lease of the same job */
+    drop_held(all, map_get(&all->map, key_of(all, job))); /* an earlier lease of the same job */
     struct str key = key_of(all, job);
     struct held *one = calloc(1, sizeof *one + key.len);
     if (!one || buf_failed(&all->key) || map_put(&all->map, key, one) < 0) {
@@ -362,7 +346,7 @@ void held_jobs_add(struct held_jobs *all, const struct lease *lease, int64_t now
     pthread_mutex_lock(&all->mutex);
     if (all->n >= all->sweep_at)
         sweep(all, now_ms);
-    add(all, lease, now_ms);
+    add_held(all, lease, now_ms);
     pthread_mutex_unlock(&all->mutex);
 }
 
@@ -371,7 +355,7 @@ void held_jobs_drop(struct held_jobs *all, const struct job_name *job, uint64_t 
     if (!all)
         return;
     pthread_mutex_lock(&all->mutex);
-    drop(all, find(all, job, token));
+    drop_held(all, find_held(all, job, token));
     pthread_mutex_unlock(&all->mutex);
 }
 
@@ -381,7 +365,7 @@ void held_jobs_extend(struct held_jobs *all, const struct job_name *job, uint64_
     if (!all)
         return;
     pthread_mutex_lock(&all->mutex);
-    struct held *one = find(all, job, token);
+    struct held *one = find_held(all, job, token);
     if (one)
         one->lease.until_ms = now_ms + (lease_ms > 0 ? lease_ms : one->lease_ms);
     pthread_mutex_unlock(&all->mutex);
@@ -396,7 +380,7 @@ void held_jobs_event(const struct engine_event *event, void *ctx)
         atomic_load_explicit(&all->n, memory_order_relaxed) == 0)
         return;
     pthread_mutex_lock(&all->mutex);
-    drop(all, map_get(&all->map, key_of(all, &job)));
+    drop_held(all, map_get(&all->map, key_of(all, &job)));
     pthread_mutex_unlock(&all->mutex);
 }
 
@@ -439,9 +423,9 @@ void held_jobs_answer(struct held_jobs *all, const struct lease *leases, size_t 
         return;
     pthread_mutex_lock(&all->mutex);
     for (size_t i = 0; i < n; i++) {
-        struct held *one = find(all, &leases[i].job, leases[i].token);
+        struct held *one = find_held(all, &leases[i].job, leases[i].token);
         if (one && leases[i].until_ms == 0)
-            drop(all, one);
+            drop_held(all, one);
         else if (one)
             one->lease.until_ms = leases[i].until_ms;
     }

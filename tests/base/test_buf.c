@@ -108,6 +108,20 @@ static void growth_keeps_what_was_there(void **state)
     buf_release(&b);
 }
 
+static void pair_is_a_key_of_two_names(void **state)
+{
+    (void)state;
+    struct buf b;
+    buf_init(&b, 8);
+    buf_puts(&b, "before");
+    struct str key = buf_pair(&b, STR("ab"), STR("c"));
+    assert_int_equal(key.len, 4);
+    assert_memory_equal(key.ptr, "ab\0c", 4);
+    buf_pair(&b, STR("too long"), STR("for it"));
+    assert_int_equal(buf_failed(&b), REDRIVE_E_TOO_BIG);
+    buf_release(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -118,6 +132,7 @@ int main(void)
         T(the_first_failure_sticks_until_reset),
         T(detach_hands_over_the_memory),
         T(growth_keeps_what_was_there),
+        T(pair_is_a_key_of_two_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -67,6 +67,17 @@ static void what_strangers_wrote_stays_on_one_line(void **state)
     assert_string_equal(err.hint, "not ?");
 }
 
+static void nearest_word_is_a_hint(void **state)
+{
+    (void)state;
+    struct redrive_err err;
+    err_set(&err, REDRIVE_E_UNKNOWN, "there is no task 'enrch'");
+    err_suggest(&err, NULL);
+    assert_string_equal(err.hint, "");
+    err_suggest(&err, "enrich");
+    assert_string_equal(err.hint, "did you mean 'enrich'?");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -76,6 +87,7 @@ int main(void)
         T(null_is_accepted_by_all),
         T(long_messages_are_cut_not_overflowed),
         T(what_strangers_wrote_stays_on_one_line),
+        T(nearest_word_is_a_hint),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

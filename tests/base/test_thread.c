@@ -4,6 +4,8 @@
 
 #include <signal.h>
 
+#include "base/time/clock.h"
+
 static void *look_at_mask(void *arg)
 {
     pthread_sigmask(SIG_SETMASK, NULL, arg);
@@ -53,12 +55,28 @@ static void the_mask_of_the_starter_stays(void **state)
     assert_int_equal(sigismember(&seen, SIGSYS), 1);
 }
 
+static void waiting_ends_at_its_moment(void **state)
+{
+    (void)state;
+    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    pthread_cond_t cond;
+    thread_cond_init(&cond);
+    const int64_t at_ms = clock_monotonic_ms() + 20;
+    pthread_mutex_lock(&mutex);
+    while (thread_cond_wait_until(&cond, &mutex, at_ms))
+        ; /* woken for no reason */
+    pthread_mutex_unlock(&mutex);
+    assert_true(clock_monotonic_ms() >= at_ms);
+    pthread_cond_destroy(&cond);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(signals_for_the_process_find_no_thread_of_ours),
         cmocka_unit_test(a_fault_of_the_thread_is_not_blocked),
         cmocka_unit_test(the_mask_of_the_starter_stays),
+        cmocka_unit_test(waiting_ends_at_its_moment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

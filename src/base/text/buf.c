@@ -133,6 +133,15 @@ void buf_truncate(struct buf *b, size_t len)
     }
 }
 
+struct str buf_pair(struct buf *b, struct str first, struct str second)
+{
+    buf_reset(b);
+    (void)buf_add_str(b, first);
+    (void)buf_putc(b, '\0');
+    (void)buf_add_str(b, second);
+    return buf_str(b);
+}
+
 struct str buf_str(const struct buf *b)
 {
     return (struct str){buf_cstr(b), b->len};

@@ -49,6 +49,9 @@ void buf_commit(struct buf *b, size_t len);
 /* Shortens it to `len` bytes. */
 void buf_truncate(struct buf *b, size_t len);
 
+/* Replaces the contents by two names with a zero byte between them, a key for a map. */
+struct str buf_pair(struct buf *b, struct str first, struct str second);
+
 /* The contents as a slice, and as a terminated string ("" when empty). Valid until the next
  * addition. */
 struct str buf_str(const struct buf *b);

@@ -1,5 +1,5 @@
-/* call.c - calls: commands under way, in the order of their connection, and their replies; and the end
- * of a connection. */
+/* call.c - calls: commands under way, in the order of their connection, and their replies; and the
+ * end of a connection. */
 #include "server/faktory/private.h"
 
 #include <stdlib.h>
@@ -11,11 +11,7 @@
 
 struct str faktory_key(struct faktory_server *server, struct str a, struct str b)
 {
-    buf_reset(&server->text);
-    (void)buf_add_str(&server->text, a);
-    (void)buf_putc(&server->text, '\0');
-    (void)buf_add_str(&server->text, b);
-    return buf_str(&server->text);
+    return buf_pair(&server->text, a, b);
 }
 
 void faktory_put_failure(struct buf *out, const struct redrive_err *err)
@@ -158,7 +154,8 @@ void faktory_call_send(struct faktory_call *call, struct op *op)
     mailbox_send(&server->mailbox, op, on_answer, call);
 }
 
-/* ---- The end of a connection ------------------------------------------------------------------ */
+/* ---- The end of a connection ------------------------------------------------------------------
+ */
 
 static void on_closed(uv_handle_t *handle)
 {
