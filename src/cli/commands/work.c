@@ -12,11 +12,10 @@
 #include "base/json/writer.h"
 #include "base/time/clock.h"
 #include "base/time/duration.h"
-#include "cli/shared/alerting.h"
 #include "cli/shared/load_config.h"
 #include "cli/shared/session.h"
+#include "cli/shared/working.h"
 #include "engine/event.h"
-#include "run/pool/pool.h"
 #include "server/metrics/metrics.h"
 #include "store/job_json.h"
 #include "store/store.h"
@@ -192,20 +191,11 @@ struct work {
     struct work_tally tally;
     struct run_times *times;        /* NULL: without metrics */
     struct metrics_server *metrics; /* NULL: none */
-    uv_loop_t loop;
-    uv_signal_t signals[2];
-    bool has_signals; /* they are watched */
-    int n_signals;    /* that have come */
+    struct working working;
+    int n_signals; /* that have come */
     int64_t started_ms;
     bool is_over; /* nothing runs any more */
-
-    struct alerting alerting;
-
-    pthread_mutex_t mutex; /* guards the pointer, which the committer's thread uses too */
-    struct pool *pool;
 };
-
-static const int SIGNALS[] = {SIGINT, SIGTERM};
 
 static void on_event(const struct engine_event *event, void *ctx)
 {
@@ -215,53 +205,15 @@ static void on_event(const struct engine_event *event, void *ctx)
         run_times_event(work->times, event);
 }
 
-static void on_ready(void *ctx)
-{
-    struct work *work = ctx;
-    pthread_mutex_lock(&work->mutex);
-    if (work->pool)
-        pool_wake(work->pool);
-    pthread_mutex_unlock(&work->mutex);
-}
-
-static void set_pool(struct work *work, struct pool *pool)
-{
-    pthread_mutex_lock(&work->mutex);
-    work->pool = pool;
-    pthread_mutex_unlock(&work->mutex);
-}
-
-/* ---- Signals --------------------------------------------------------------------------------- */
-
 static void on_signal(uv_signal_t *handle, int number)
 {
     struct work *work = handle->data;
     int64_t grace_ms = work->n_signals++ == 0 ? work->options->worker.grace_ms : 0;
-    struct pool_status status = pool_status(work->pool);
+    struct pool_status status = pool_status(work->working.pool);
     log_event(&work->session.log, LOG_LEVEL_INFO, clock_wall_ms(), "worker_stopping",
               LOG_S("worker", work->name), LOG_S("signal", number == SIGINT ? "SIGINT" : "SIGTERM"),
               LOG_I("running", (int64_t)status.running), LOG_I("grace_ms", grace_ms));
-    pool_stop(work->pool, grace_ms);
-}
-
-static void close_signals(struct work *work)
-{
-    for (size_t i = 0; i < 2; i++)
-        uv_close((uv_handle_t *)&work->signals[i], NULL);
-}
-
-static int watch_signals(struct work *work, struct redrive_err *err)
-{
-    int rc = 0;
-    for (size_t i = 0; i < 2; i++) {
-        uv_signal_init(&work->loop, &work->signals[i]);
-        work->signals[i].data = work;
-    }
-    for (size_t i = 0; i < 2 && rc == 0; i++)
-        rc = uv_signal_start(&work->signals[i], on_signal, SIGNALS[i]);
-    work->has_signals = true;
-    return rc == 0 ? 0
-                   : err_set(err, REDRIVE_E_IO, "cannot listen for signals: %s", uv_strerror(rc));
+    pool_stop(work->working.pool, grace_ms);
 }
 
 /* ---- Working --------------------------------------------------------------------------------- */
@@ -270,14 +222,14 @@ static void on_stopped(void *ctx)
 {
     struct work *work = ctx;
     work->is_over = true;
-    uv_stop(&work->loop);
+    uv_stop(&work->working.loop);
 }
 
 static struct pool_options describe_pool(struct work *work)
 {
     const struct work_options *o = work->options;
     return (struct pool_options){
-        .loop = &work->loop,
+        .loop = &work->working.loop,
         .committer = work->committer,
         .config = work->session.config,
         .log = &work->session.log,
@@ -302,7 +254,7 @@ static int start_pool(struct work *work, struct redrive_err *err)
     int rc = pool_new(&options, &pool, err);
     if (rc < 0)
         return rc;
-    set_pool(work, pool);
+    working_set_pool(&work->working, pool);
     log_event(&work->session.log, LOG_LEVEL_INFO, clock_wall_ms(), "worker_started",
               LOG_S("worker", work->name), LOG_S("store", work->session.config->store_shown),
               LOG_I("slots", (int64_t)pool_status(pool).slots));
@@ -329,10 +281,10 @@ static int summarize(struct cli *cli, struct work *work, struct redrive_err *err
         summary.left = NULL;
     }
     rc = cli_show(cli, &summary, summary_as_json, summary_as_text, err);
-    const uint64_t stuck = pool_status(work->pool).left;
+    const uint64_t stuck = pool_status(work->working.pool).left;
     uint64_t lost = summary.counts.dead + summary.counts.failed;
     if (rc == 0)
-        rc = pool_fault(work->pool, err);
+        rc = pool_fault(work->working.pool, err);
     if (rc == 0 && stuck > 0) {
         rc = err_set(err, REDRIVE_E_IO, "%" PRIu64 " job%s left running", stuck,
                      stuck == 1 ? " is" : "s are");
@@ -348,18 +300,18 @@ static int summarize(struct cli *cli, struct work *work, struct redrive_err *err
 
 static int work_on(struct cli *cli, struct work *work, struct redrive_err *err)
 {
-    int rc = watch_signals(work, err);
+    int rc = working_watch_signals(&work->working, on_signal, work, err);
     if (rc == 0)
         rc = start_pool(work, err);
     while (rc == 0 && !work->is_over)
-        (void)uv_run(&work->loop, UV_RUN_DEFAULT);
+        (void)uv_run(&work->working.loop, UV_RUN_DEFAULT);
     if (rc == 0) {
-        const struct pool_status status = pool_status(work->pool);
+        const struct pool_status status = pool_status(work->working.pool);
         log_event(&work->session.log, LOG_LEVEL_INFO, clock_wall_ms(), "worker_stopped",
                   LOG_S("worker", work->name), LOG_I("runs", (int64_t)status.ended));
     }
     if (rc == 0 && work->options->until_idle) {
-        alerting_look(&work->alerting, cli, work->committer);
+        working_look_at_alerts(&work->working, cli, work->committer);
         rc = summarize(cli, work, err);
     }
     return rc;
@@ -411,8 +363,8 @@ static int open_all(struct cli *cli, struct work *work, struct redrive_err *err)
     const struct engine_options options = {
         .on_event = on_event,
         .event_ctx = work,
-        .on_alert = alerting_on_alert,
-        .alert_ctx = &work->alerting,
+        .on_alert = working_on_alert,
+        .alert_ctx = &work->working,
     };
     work->queues = as_strs(&work->options->queues);
     work->tasks = as_strs(&work->options->tasks);
@@ -428,10 +380,10 @@ static int open_all(struct cli *cli, struct work *work, struct redrive_err *err)
         rc = session_connect(&work->session, &options, err);
     /* Before the engine first looks: an alert is sent once. */
     if (rc == 0)
-        rc = alerting_start(&work->alerting, &work->loop, work->session.config, &work->session.log,
-                            err);
+        rc = working_start_alerts(&work->working, work->session.config, &work->session.log, err);
     if (rc == 0)
-        rc = session_committer(&work->session, on_ready, work, &work->committer, err);
+        rc = session_committer(&work->session, working_on_ready, &work->working, &work->committer,
+                               err);
     if (rc == 0)
         rc = start_metrics(work, err);
     return rc;
@@ -442,13 +394,7 @@ static void close_all(struct work *work)
 {
     metrics_server_stop(work->metrics);
     committer_stop(work->committer);
-    alerting_end(&work->alerting, work->n_signals == 0);
-    if (work->has_signals)
-        close_signals(work);
-    while (uv_run(&work->loop, UV_RUN_DEFAULT) != 0)
-        ;
-    pool_free(work->pool);
-    (void)uv_loop_close(&work->loop);
+    working_close(&work->working, work->n_signals == 0);
 }
 
 static int run_work(struct cli *cli, struct redrive_err *err)
@@ -461,12 +407,8 @@ static int run_work(struct cli *cli, struct redrive_err *err)
     signal(SIGPIPE, SIG_IGN);
     worker_name(work.options->worker.name, work.name);
     work_tally_init(&work.tally, str_of(work.name));
-    alerting_init(&work.alerting);
-    pthread_mutex_init(&work.mutex, NULL);
-    int rc = uv_loop_init(&work.loop);
-    if (rc < 0) {
-        rc = err_set(err, REDRIVE_E_IO, "cannot start the event loop: %s", uv_strerror(rc));
-    } else {
+    int rc = working_init(&work.working, err);
+    if (rc == 0) {
         rc = open_all(cli, &work, err);
         if (rc == 0)
             rc = work_on(cli, &work, err);
@@ -474,8 +416,6 @@ static int run_work(struct cli *cli, struct redrive_err *err)
     }
     session_close(&work.session);
     run_times_free(work.times);
-    alerting_release(&work.alerting);
-    pthread_mutex_destroy(&work.mutex);
     work_tally_release(&work.tally);
     free(work.queues);
     free(work.tasks);

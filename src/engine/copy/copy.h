@@ -99,6 +99,9 @@ static inline bool is_mark(const struct counter *counter)
     return str_eq(counter->name, STR(COPY_COUNTER));
 }
 
+/* What an error says when transactions have been made. */
+#define COPY_GOES_ON "what was copied is whole: the same command goes on with the rest"
+
 /* How many jobs a store counts. */
 int copy_count(struct store *store, uint64_t *ret, struct redrive_err *err);
 

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -15,10 +14,9 @@
 #include "cli/commands/batch/tally.h"
 #include "cli/jobs/export.h"
 #include "cli/output/progress.h"
-#include "cli/shared/alerting.h"
 #include "cli/shared/load_config.h"
 #include "cli/shared/session.h"
-#include "run/pool/pool.h"
+#include "cli/shared/working.h"
 
 #define REPORTS_MAX   20
 #define PATH_TEXT_MAX 4096
@@ -46,36 +44,22 @@ struct batch {
     struct feed feed;
     int64_t started_ms;
 
-    uv_loop_t loop;
-    uv_signal_t signals[2];
+    struct working working;
     uv_async_t notification; /* of the feed */
     uv_timer_t redraw;
     struct progress progress;
-    struct alerting alerting;
     int n_signals; /* that have come */
     bool is_fed;   /* the input has ended */
 
     pthread_mutex_t mutex; /* guards what follows, which other threads use too */
-    struct pool *pool;
     bool feed_ended;
     struct redrive_err reports[REPORTS_MAX];
     size_t n_reports;
     size_t n_reported;
 };
 
-static const int SIGNALS[] = {SIGINT, SIGTERM};
-
 /* ---- What other threads report -----------------------------------------------------------------
  */
-
-static void on_ready(void *ctx)
-{
-    struct batch *b = ctx;
-    pthread_mutex_lock(&b->mutex);
-    if (b->pool)
-        pool_wake(b->pool);
-    pthread_mutex_unlock(&b->mutex);
-}
 
 static void on_report(const struct redrive_err *err, void *ctx)
 {
@@ -118,7 +102,7 @@ static void on_notification(uv_async_t *async)
     if (!has_ended || b->is_fed)
         return;
     b->is_fed = true;
-    pool_until_idle(b->pool);
+    pool_until_idle(b->working.pool);
 }
 
 static void on_redraw(uv_timer_t *timer)
@@ -136,38 +120,31 @@ static void on_signal(uv_signal_t *handle, int number)
     struct batch *b = handle->data;
     (void)number;
     feed_stop(&b->feed);
-    pool_stop(b->pool, b->n_signals++ == 0 ? POOL_GRACE_MS : 0);
+    pool_stop(b->working.pool, b->n_signals++ == 0 ? POOL_GRACE_MS : 0);
 }
 
 /* ---- The loop -------------------------------------------------------------------------------- */
 
 static void close_handles(struct batch *b)
 {
-    for (size_t i = 0; i < 2; i++)
-        uv_close((uv_handle_t *)&b->signals[i], NULL);
+    working_close_signals(&b->working);
     uv_close((uv_handle_t *)&b->notification, NULL);
     uv_close((uv_handle_t *)&b->redraw, NULL);
 }
 
 static int open_handles(struct batch *b, struct redrive_err *err)
 {
-    int rc = uv_async_init(&b->loop, &b->notification, on_notification);
+    int rc = uv_async_init(&b->working.loop, &b->notification, on_notification);
     if (rc < 0)
         return err_set(err, REDRIVE_E_IO, "cannot start working: %s", uv_strerror(rc));
-    uv_timer_init(&b->loop, &b->redraw);
+    uv_timer_init(&b->working.loop, &b->redraw);
     b->notification.data = b->redraw.data = b;
     if (b->cli->err.is_tty)
         uv_timer_start(&b->redraw, on_redraw, PROGRESS_REDRAW_MS, PROGRESS_REDRAW_MS);
-    for (size_t i = 0; i < 2; i++) {
-        uv_signal_init(&b->loop, &b->signals[i]);
-        b->signals[i].data = b;
-    }
-    for (size_t i = 0; i < 2 && rc == 0; i++)
-        rc = uv_signal_start(&b->signals[i], on_signal, SIGNALS[i]);
-    if (rc == 0)
-        return 0;
-    close_handles(b);
-    return err_set(err, REDRIVE_E_IO, "cannot listen for signals: %s", uv_strerror(rc));
+    rc = working_watch_signals(&b->working, on_signal, b, err);
+    if (rc < 0)
+        close_handles(b);
+    return rc;
 }
 
 /* No thread may send messages any more when the handles are closed. */
@@ -178,15 +155,15 @@ static void on_stopped(void *ctx)
     (void)feed_join(&b->feed, NULL);
     tell_reports(b);
     progress_clear(&b->progress);
-    alerting_look(&b->alerting, b->cli, b->committer);
-    alerting_end(&b->alerting, b->n_signals == 0);
+    working_look_at_alerts(&b->working, b->cli, b->committer);
+    working_end_alerts(&b->working, b->n_signals == 0);
     close_handles(b);
 }
 
 static int start_working(struct batch *b, struct redrive_err *err)
 {
     const struct pool_options options = {
-        .loop = &b->loop,
+        .loop = &b->working.loop,
         .committer = b->committer,
         .config = b->session.config,
         .log = &b->pool_log,
@@ -205,9 +182,7 @@ static int start_working(struct batch *b, struct redrive_err *err)
         close_handles(b);
         return rc;
     }
-    pthread_mutex_lock(&b->mutex);
-    b->pool = pool;
-    pthread_mutex_unlock(&b->mutex);
+    working_set_pool(&b->working, pool);
     b->is_fed = b->input == NULL;
     rc = b->is_fed ? 0 : feed_start(&b->feed, err);
     if (rc < 0)
@@ -342,7 +317,7 @@ static int judge(struct batch *b, const struct batch_summary *s, struct redrive_
         err_hint(err, "run it again to go on: nothing is lost, and nothing is done twice");
         return rc;
     }
-    rc = pool_fault(b->pool, err);
+    rc = pool_fault(b->working.pool, err);
     if (rc < 0)
         return rc;
     if (s->feed.invalid > 0) {
@@ -373,10 +348,10 @@ static int work(struct batch *b, struct redrive_err *err)
     int rc = open_handles(b, err);
     if (rc == 0)
         rc = start_working(b, err);
-    if (!b->pool)
-        alerting_end(&b->alerting, false);
+    if (!b->working.pool)
+        working_end_alerts(&b->working, false);
     /* After a failure too: what was begun has to be closed. */
-    while (uv_run(&b->loop, UV_RUN_DEFAULT) != 0)
+    while (uv_run(&b->working.loop, UV_RUN_DEFAULT) != 0)
         ;
     return rc < 0 ? rc : finish(b, err);
 }
@@ -437,8 +412,8 @@ static int open_all(struct batch *b, struct redrive_err *err)
     const struct engine_options options = {
         .on_event = batch_tally_event,
         .event_ctx = &b->tally,
-        .on_alert = alerting_on_alert,
-        .alert_ctx = &b->alerting,
+        .on_alert = working_on_alert,
+        .alert_ctx = &b->working,
         .alert_log = &b->pool_log,
     };
     int rc = session_load(b->cli, &b->session, err);
@@ -460,9 +435,9 @@ static int open_all(struct batch *b, struct redrive_err *err)
         rc = check_store(b, err);
     /* Before the engine first looks: an alert is sent once. */
     if (rc == 0)
-        rc = alerting_start(&b->alerting, &b->loop, b->session.config, &b->pool_log, err);
+        rc = working_start_alerts(&b->working, b->session.config, &b->pool_log, err);
     if (rc == 0)
-        rc = session_committer(&b->session, on_ready, b, &b->committer, err);
+        rc = session_committer(&b->session, working_on_ready, &b->working, &b->committer, err);
     if (rc == 0 && b->input)
         rc = session_another_store(&b->session, &b->keys, err);
     b->feed.options.committer = b->committer;
@@ -473,12 +448,7 @@ static int open_all(struct batch *b, struct redrive_err *err)
 static void close_all(struct batch *b)
 {
     committer_stop(b->committer);
-    alerting_end(&b->alerting, false);
-    while (uv_run(&b->loop, UV_RUN_DEFAULT) != 0)
-        ;
-    alerting_release(&b->alerting);
-    pool_free(b->pool);
-    (void)uv_loop_close(&b->loop);
+    working_close(&b->working, false);
     feed_release(&b->feed);
     store_close(b->keys);
     session_close(&b->session);
@@ -491,6 +461,11 @@ static int run_batch(struct cli *cli, struct redrive_err *err)
     struct batch *b = calloc(1, sizeof *b);
     if (!b)
         return err_nomem(err);
+    int rc = working_init(&b->working, err);
+    if (rc < 0) {
+        free(b);
+        return rc;
+    }
     b->cli = cli;
     b->options = invocation_options(&cli->invocation);
     b->task = str_of(cli->invocation.args[0]);
@@ -498,17 +473,9 @@ static int run_batch(struct cli *cli, struct redrive_err *err)
     b->started_ms = clock_monotonic_ms();
     b->tally.task = b->task;
     b->feed.fd = b->feed.wake[0] = b->feed.wake[1] = -1;
-    alerting_init(&b->alerting);
     pthread_mutex_init(&b->mutex, NULL);
     progress_init(&b->progress, &cli->err, "batch", 0, NULL);
     worker_name(NULL, b->worker);
-    int rc = uv_loop_init(&b->loop);
-    if (rc < 0) {
-        alerting_release(&b->alerting);
-        pthread_mutex_destroy(&b->mutex);
-        free(b);
-        return err_set(err, REDRIVE_E_IO, "cannot start the event loop: %s", uv_strerror(rc));
-    }
     rc = open_all(b, err);
     if (rc == 0)
         rc = work(b, err);
