@@ -98,7 +98,8 @@ export function timeline(job) {
 // ---- What is ahead -------------------------------------------------------------------------------
 
 function heldText(held) {
-  const what = held.kind === "limit" ? `limit ${held.key}` : `breaker ${held.key}, which is ${label(held.state)}`;
+  const names = { limit: `limit ${held.key}`, budget: `retry budget of ${held.key}, which has no room` };
+  const what = names[held.kind] ?? `breaker ${held.key}, which is ${label(held.state)}`;
   return ["held by the ", what, held.may_go_at && [", may go ", when(held.may_go_at)]];
 }
 

@@ -19,6 +19,7 @@
 #include "base/text/str.h"
 #include "core/breaker/health.h"
 #include "core/cron/cron.h"
+#include "core/limit/budget.h"
 #include "core/limit/limit.h"
 #include "core/time/tz.h"
 #include "redrive.h"
@@ -93,6 +94,7 @@ struct config_limits {
     enum config_limit_per per;
     const char *key;      /* template, with CONFIG_PER_KEY */
     uint32_t concurrency; /* 0: no limit */
+    struct budget_config budget;
 };
 
 enum config_payload {

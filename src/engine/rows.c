@@ -50,6 +50,16 @@ static bool may_move(const struct engine *e, const struct job *job, const struct
     return t.code == 0;
 }
 
+/* Leaves only those jobs in the page that go. */
+static void keep_some(struct job_page *page, size_t most, bool (*goes)(const struct job *job))
+{
+    size_t n = 0;
+    for (size_t i = 0; i < page->n && n < most; i++)
+        if (goes(&page->jobs[i]))
+            page->jobs[n++] = page->jobs[i];
+    page->n = n;
+}
+
 static int move_page(struct engine *e, const struct job_page *page, struct move_list *how,
                      size_t *ret_moved, struct redrive_err *err)
 {
@@ -66,17 +76,27 @@ static int move_page(struct engine *e, const struct job_page *page, struct move_
     return make_moves(e, how, ret_moved, err);
 }
 
-int scan_and_move(struct engine *e, struct scan *scan, struct move_list how,
-                  struct scan_outcome *ret, struct redrive_err *err)
+int scan_and_move_some(struct engine *e, struct scan *scan, struct move_list how, size_t most,
+                       bool (*goes)(const struct job *job), struct scan_outcome *ret,
+                       struct redrive_err *err)
 {
     struct job_page page = {0};
     *ret = (struct scan_outcome){0};
     int rc = e->ops->scan(e->store, scan, &page, err);
+    const size_t found = page.n;
+    if (rc == 0 && goes)
+        keep_some(&page, most, goes);
+    ret->more = page.more || page.n < found;
     if (rc == 0)
         rc = move_page(e, &page, &how, &ret->moved, err);
-    ret->more = page.more;
     job_page_release(&page);
     return rc;
+}
+
+int scan_and_move(struct engine *e, struct scan *scan, struct move_list how,
+                  struct scan_outcome *ret, struct redrive_err *err)
+{
+    return scan_and_move_some(e, scan, how, SIZE_MAX, NULL, ret, err);
 }
 
 static int remove_page(struct engine *e, const struct job_page *page,

@@ -26,6 +26,10 @@ struct scan_outcome {
  * the seqs. */
 int scan_and_move(struct engine *e, struct scan *scan, struct move_list how,
                   struct scan_outcome *ret, struct redrive_err *err);
+/* The same of the first `most` that `goes` says. `more` is also true when it left some. */
+int scan_and_move_some(struct engine *e, struct scan *scan, struct move_list how, size_t most,
+                       bool (*goes)(const struct job *job), struct scan_outcome *ret,
+                       struct redrive_err *err);
 
 /* Removes those jobs of a SCAN_FINISHED that `goes` says, or all of them if it is NULL. */
 int scan_and_remove(struct engine *e, struct scan *scan,

@@ -139,6 +139,7 @@ LOOKS = [
     ["dlq", "export", "--task", "enrich"],
     ["queues", "list"],
     ["breakers", "list"],
+    ["limits", "list"],
     ["breakers", "show", "parking"],
     ["breakers", "show", "parkin"],
     ["cron", "list"],

@@ -203,7 +203,8 @@ static void a_task_is_the_same_after_writing_and_reading(void **state)
         " \"retry\": {\"strategy\": \"linear\", \"max_attempts\": 9, \"retry_on\": [\"network\", "
         "\"Quota*\"]}, \"on\": {\"network\": {\"initial_delay\": \"7s\"}},"
         " \"breaker\": {\"key\": \"b:{user}\", \"failure_threshold\": 3},"
-        " \"limits\": {\"rate\": \"60/min\", \"per\": \"user\", \"concurrency\": 2}}";
+        " \"limits\": {\"rate\": \"60/min\", \"per\": \"user\", \"concurrency\": 2,"
+        " \"retry_budget\": {\"ratio\": 0}}}";
     struct config_part *first = NULL, *second = NULL;
     struct buf once, twice;
     if (task_parse_json(STR("call"), str_of(JSON), &first, &err) < 0)
@@ -224,6 +225,7 @@ static void a_task_is_the_same_after_writing_and_reading(void **state)
     assert_string_equal(task->breaker.key, "b:{user}");
     assert_int_equal(task->limits.rate.count, 60);
     assert_int_equal(task->limits.concurrency, 2);
+    assert_true(task->limits.budget.ratio == 0 && budget_is_set(&task->limits.budget));
     assert_int_equal(task->run.kind, CONFIG_RUN_NONE);
     buf_release(&once);
     buf_release(&twice);

@@ -385,6 +385,29 @@ static void limits_have_a_rate_and_what_they_are_counted_for(void **state)
     assert_int_equal(task(s, "d")->limits.per, CONFIG_PER_TASK);
 }
 
+static void a_retry_budget_is_a_share_or_tokens(void **state)
+{
+    struct sandbox *s = *state;
+    sandbox_good(s, "tasks:\n"
+                    "  a: {limits: {retry_budget: {}}}\n"
+                    "  b: {limits: {retry_budget: {ratio: 0, window: 1m, min_per_second: 0.5}}}\n"
+                    "  c: {limits: {retry_budget: {max_tokens: 4, token_ratio: 1.6}}}\n"
+                    "  d: {limits: {retry_budget: }}\n"
+                    "  e: {limits: {rate: 2/s}}\n");
+    const struct budget_config *budget = &task(s, "a")->limits.budget;
+    assert_true(budget->ratio == 0.1 && budget->min_per_second == 1 && budget->max_tokens == 0);
+    assert_int_equal(budget->window_ms, 10000);
+    budget = &task(s, "b")->limits.budget;
+    assert_true(budget->ratio == 0 && budget->min_per_second == 0.5);
+    assert_int_equal(budget->window_ms, 60000);
+    budget = &task(s, "c")->limits.budget;
+    assert_true(budget->max_tokens == 4 && budget->token_ratio == 1.6 && budget->ratio == 0);
+    assert_false(budget_is_set(&task(s, "d")->limits.budget));
+    assert_false(budget_is_set(&task(s, "e")->limits.budget));
+    check_dumped(s, "tasks.b.limits.retry_budget.ratio", "0");
+    check_dumped(s, "tasks.c.limits.retry_budget.token_ratio", "1.6");
+}
+
 static void a_heartbeat_is_a_third_of_the_lease_unless_given(void **state)
 {
     struct sandbox *s = *state;
@@ -679,6 +702,7 @@ int main(void)
         IN_SANDBOX(requests_can_be_signed_and_have_headers),
         IN_SANDBOX(each_way_to_run_has_keys_of_its_own),
         IN_SANDBOX(limits_have_a_rate_and_what_they_are_counted_for),
+        IN_SANDBOX(a_retry_budget_is_a_share_or_tokens),
         IN_SANDBOX(a_heartbeat_is_a_third_of_the_lease_unless_given),
         IN_SANDBOX(a_breaker_inherits_key_by_key),
         IN_SANDBOX(every_source_can_classify),

@@ -14,9 +14,10 @@ static void hear(const struct engine_event *event, void *ctx)
     ((struct bed *)ctx)->told[event->kind]++;
 }
 
-static void load_config(struct bed *bed, const char *yaml)
+struct config *bed_config(struct bed *bed, const char *yaml)
 {
     char path[128];
+    struct config *config;
     struct config_report report;
     (void)snprintf(path, sizeof path, "%s/redrive.yaml", bed->dir);
     FILE *f = fopen(path, "w");
@@ -24,10 +25,10 @@ static void load_config(struct bed *bed, const char *yaml)
     (void)fputs(yaml, f);
     (void)fclose(f);
     const struct config_sources sources = {.path = path, .path_required = true};
-    int rc = config_load(&sources, &bed->config, &report);
-    if (rc < 0)
+    if (config_load(&sources, &config, &report) < 0)
         fail_msg("%s: %s", report.errors[0].message, report.errors[0].detail);
     (void)unlink(path);
+    return config;
 }
 
 static struct store *open_store(const struct bed *bed)
@@ -64,7 +65,7 @@ static void init_without_engine(struct bed *bed, const char *yaml, int64_t now_m
     (void)snprintf(bed->dir, sizeof bed->dir, "%.40s/engine-XXXXXX", tmp ? tmp : "/tmp");
     assert_non_null(mkdtemp(bed->dir));
     if (yaml)
-        load_config(bed, yaml);
+        bed->config = bed_config(bed, yaml);
 }
 
 void bed_init(struct bed *bed, const char *yaml)
@@ -95,6 +96,18 @@ void bed_release(struct bed *bed)
     if (bed->url[0])
         stores_remove(bed->url);
     (void)rmdir(bed->dir);
+}
+
+void bed_reload(struct bed *bed, const char *yaml)
+{
+    struct config *config = bed_config(bed, yaml);
+    struct reload_op op;
+    assert_int_equal(reload_op_init(&op, config, NULL), 0);
+    config_free(config);
+    assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
+    assert_true(op.in_force);
+    reload_op_release(&op);
+    bed_tick(bed);
 }
 
 void bed_tick(struct bed *bed)

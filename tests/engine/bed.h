@@ -36,6 +36,10 @@ void bed_release(struct bed *bed);
 /* A further engine on the same store. */
 struct engine *bed_second_engine(struct bed *bed);
 
+/* A configuration, for the test to free; the same put into force, held by the engine alone. */
+struct config *bed_config(struct bed *bed, const char *yaml);
+void bed_reload(struct bed *bed, const char *yaml);
+
 /* Ticks until nothing more is due now. */
 void bed_tick(struct bed *bed);
 /* Moves the clock and ticks. */

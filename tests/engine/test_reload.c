@@ -2,8 +2,6 @@
 #include "engine/bed.h"
 
 #include <pthread.h>
-#include <stdio.h>
-#include <unistd.h>
 
 #include "engine/committer.h"
 #include "engine/engine.h"
@@ -15,43 +13,13 @@
     "10m, max_delay: 20m, "                                                                      \
     "jitter: false}}}\n"
 
-static struct config *config_of(struct bed *bed, const char *yaml)
-{
-    char path[128];
-    struct config *config;
-    struct config_report report;
-    (void)snprintf(path, sizeof path, "%s/other.yaml", bed->dir);
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    (void)fputs(yaml, f);
-    (void)fclose(f);
-    const struct config_sources sources = {.path = path, .path_required = true};
-    if (config_load(&sources, &config, &report) < 0)
-        fail_msg("%s: %s", report.errors[0].message, report.errors[0].detail);
-    (void)unlink(path);
-    return config;
-}
-
-/* Puts it into force; nobody but the engine holds it then. */
-static void reload(struct bed *bed, const char *yaml)
-{
-    struct config *config = config_of(bed, yaml);
-    struct reload_op op;
-    assert_int_equal(reload_op_init(&op, config, NULL), 0);
-    config_free(config);
-    assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
-    assert_true(op.in_force);
-    reload_op_release(&op);
-    bed_tick(bed);
-}
-
 static void waiting_jobs_go_by_the_new_policy(void **state)
 {
     (void)state;
     struct bed bed;
     bed_init(&bed, QUICK);
     int64_t seq = bed_submit(&bed, "call", "{}");
-    reload(&bed, SLOW);
+    bed_reload(&bed, SLOW);
     assert_int_equal(bed_fail(&bed, bed_claim_one(&bed), "TRANSIENT_FAIL"), 0);
     bed_pass(&bed, 60 * 1000);
     assert_int_equal(bed_state(&bed, seq), REDRIVE_STATE_RETRYING);
@@ -66,7 +34,7 @@ static void shown_attempts_are_never_less_than_there_were(void **state)
     struct bed bed;
     bed_init(&bed, "tasks: {call: {retry: {max_attempts: 2, strategy: immediate}}}\n");
     int64_t seq = bed_submit(&bed, "call", "{}");
-    reload(&bed, "tasks: {call: {retry: {max_attempts: 3, strategy: immediate}}}\n");
+    bed_reload(&bed, "tasks: {call: {retry: {max_attempts: 3, strategy: immediate}}}\n");
     for (int n = 0; n < 3; n++) {
         assert_int_equal(bed_fail(&bed, bed_claim_one(&bed), "TRANSIENT_FAIL"), 0);
         bed_tick(&bed);
@@ -82,7 +50,7 @@ static void new_jobs_go_by_the_new_definitions(void **state)
     (void)state;
     struct bed bed;
     bed_init(&bed, QUICK);
-    reload(&bed, SLOW "strict_tasks: true\n");
+    bed_reload(&bed, SLOW "strict_tasks: true\n");
     int64_t seq = bed_submit(&bed, "call", "{}");
     assert_int_equal(bed_job(&bed, seq).spec.max_attempts, 9);
     const struct job_spec unknown = {.task = STR("other")};
@@ -98,7 +66,7 @@ static void classification_is_the_new_one(void **state)
     struct bed bed;
     const struct outcome outcome = {.ending = ENDING_RAN, .failure = {.error_type = "OddError"}};
     bed_init(&bed, QUICK);
-    reload(&bed, QUICK "classify: [{error_type: OddError, class: permanent}]\n");
+    bed_reload(&bed, QUICK "classify: [{error_type: OddError, class: permanent}]\n");
     int64_t seq = bed_submit(&bed, "call", "{}");
     assert_int_equal(bed_settle(&bed, bed_claim_one(&bed), &outcome), 0);
     assert_int_equal(bed_state(&bed, seq), REDRIVE_STATE_DEAD_LETTER);
@@ -110,11 +78,11 @@ static void periodic_tasks_come_and_go(void **state)
     (void)state;
     struct bed bed;
     bed_init(&bed, "cron: {hourly: {task: call, schedule: \"0 * * * *\", overlap: allow}}\n");
-    reload(&bed, "cron: {often: {task: call, schedule: \"* * * * *\"},\n"
-                 "       hourly: {task: call, schedule: \"0 * * * *\", overlap: allow}}\n");
+    bed_reload(&bed, "cron: {often: {task: call, schedule: \"* * * * *\"},\n"
+                     "       hourly: {task: call, schedule: \"0 * * * *\", overlap: allow}}\n");
     bed_pass(&bed, 60 * 1000);
     assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 1);
-    reload(&bed, "strict_tasks: false\n");
+    bed_reload(&bed, "strict_tasks: false\n");
     bed_pass(&bed, 3600 * 1000);
     assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 1);
     bed_release(&bed);
@@ -127,8 +95,8 @@ static void a_cron_entries_keeps_its_marks(void **state)
     bed_init(&bed, "cron: {hourly: {task: call, schedule: \"0 * * * *\", overlap: allow}}\n");
     bed_pass(&bed, 3600 * 1000);
     assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 1);
-    reload(&bed, "cron: {first: {task: x, schedule: \"0 0 1 1 *\"},\n"
-                 "       hourly: {task: call, schedule: \"0 * * * *\", overlap: allow}}\n");
+    bed_reload(&bed, "cron: {first: {task: x, schedule: \"0 0 1 1 *\"},\n"
+                     "       hourly: {task: call, schedule: \"0 * * * *\", overlap: allow}}\n");
     assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 1);
     bed_pass(&bed, 3600 * 1000);
     assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 2);
@@ -140,7 +108,7 @@ static void new_tasks_are_published(void **state)
     (void)state;
     struct bed bed;
     bed_init(&bed, QUICK);
-    reload(&bed, SLOW);
+    bed_reload(&bed, SLOW);
     struct shared_page page = {0};
     struct store *store = engine_store(bed.engine);
     assert_int_equal(
@@ -157,11 +125,11 @@ static void a_submit_under_way_keeps_what_it_began_with(void **state)
     (void)state;
     struct bed bed;
     bed_init(&bed, QUICK);
-    reload(&bed, "tasks: {call: {queue: media}}\n"); /* held by the engine alone */
+    bed_reload(&bed, "tasks: {call: {queue: media}}\n"); /* held by the engine alone */
     const struct job_spec spec = {.task = STR("call")};
     struct submit_op op;
     assert_int_equal(submit_op_init(&op, bed.engine, &spec, 1, NULL), 0);
-    reload(&bed, QUICK);
+    bed_reload(&bed, QUICK);
     assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
     assert_int_equal(op.answers[0].code, 0);
     check_str(op.specs[0].queue, "media");
@@ -204,7 +172,7 @@ static void submits_go_on_while_configurations_change(void **state)
     for (size_t i = 0; i < 2; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, submit_many, committer), 0);
     for (int i = 0; i < N_RELOADS; i++) {
-        struct config *config = config_of(&bed, i % 2 ? QUICK : "tasks: {call: {queue: media}}\n");
+        struct config *config = bed_config(&bed, i % 2 ? QUICK : "tasks: {call: {queue: media}}\n");
         struct reload_op op;
         assert_int_equal(reload_op_init(&op, config, NULL), 0);
         config_free(config);

@@ -342,6 +342,32 @@ static void breakers_without_end_are_counted_but_not_all_shown(void **state)
     buf_release(&text);
 }
 
+static void budgets_with_the_least_room_come_first(void **state)
+{
+    (void)state;
+    enum {
+        N = METRICS_MAX_BREAKERS + 50
+    };
+    static struct limit_info limits[N + 1];
+    static char keys[N][16];
+    struct buf text;
+    for (size_t i = 0; i < N; i++) {
+        (void)snprintf(keys[i], sizeof keys[i], "host%04zu", i);
+        limits[i] = (struct limit_info){
+            .key = str_of(keys[i]),
+            .budget = {.config = {.min_per_second = 1}, .status = {.room = (uint32_t)(N - i)}}};
+    }
+    limits[N] = (struct limit_info){.key = STR("without")};
+    const struct stats stats = {.limits = {.limits = limits, .n = N + 1}};
+    buf_init(&text, 1 << 20);
+    assert_int_equal(metrics_write_store(&stats, &text), 0);
+    exposition_check(buf_cstr(&text));
+    check_value(buf_cstr(&text), "redrive_retry_budget_room_jobs{limit=\"host0249\"}", 1);
+    assert_null(strstr(buf_cstr(&text), "host0049"));
+    assert_null(strstr(buf_cstr(&text), "without"));
+    buf_release(&text);
+}
+
 static void tenants_are_added_up_where_none_is_named(void **state)
 {
     (void)state;
@@ -372,6 +398,7 @@ int main(void)
         T(run_times_are_a_histogram),
         T(waiting_times_are_a_histogram),
         T(breakers_without_end_are_counted_but_not_all_shown),
+        T(budgets_with_the_least_room_come_first),
         T(tenants_are_added_up_where_none_is_named),
         T(names_are_escaped),
         T(a_tenant_sees_its_own),

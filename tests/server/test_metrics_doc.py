@@ -16,7 +16,7 @@ RULES = yaml.safe_load((ROOT / "docs" / "prometheus" / "redrive.rules.yaml").rea
 
 TASKS = """
 tasks:
-  quick: {queue: fast, run: {exec: [cat]}}
+  quick: {queue: fast, run: {exec: [cat]}, limits: {retry_budget: {}}}
   never: {run: {exec: [sh, -c, 'exit 65']}}
 """
 

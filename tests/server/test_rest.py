@@ -489,6 +489,10 @@ def test_simulated_failures_open_a_breaker(api):
     assert api.claim_one()["id"] == job_id
 
 
+def test_a_server_without_limits_lists_none(api):
+    assert api.ok("GET", "/limits") == {"items": [], "next": None}
+
+
 def test_a_breaker_that_is_not_there_is_not_made_by_a_reset(api):
     before = api.ok("GET", "/retry/circuit-breakers")["items"]
     api.ok("POST", "/retry/circuit-breakers/nosuch/reset", status=404)

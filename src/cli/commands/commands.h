@@ -25,6 +25,7 @@ extern const struct command cmd_enqueue;
 extern const struct command cmd_health; /* commands/stats.c */
 extern const struct command cmd_help;
 extern const struct command cmd_jobs;
+extern const struct command cmd_limits;
 extern const struct command cmd_migrate;
 extern const struct command cmd_move;
 extern const struct command cmd_policy;

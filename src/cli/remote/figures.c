@@ -1,4 +1,5 @@
-/* figures.c - queues, breakers, workers and statistics of a server, read back into structs. */
+/* figures.c - queues, breakers, limits, workers and statistics of a server, read back into structs.
+ */
 #include "cli/remote/figures.h"
 
 #include <stdlib.h>
@@ -84,6 +85,43 @@ int remote_breakers(struct remote *remote, struct breaker_page *ret, struct redr
     ret->breakers = list.rows;
     ret->n = rc < 0 ? 0 : list.n;
     return rc;
+}
+
+/* ---- Limits ---------------------------------------------------------------------------------- */
+
+struct written_limit {
+    struct limit_info info;
+    struct str rate;
+};
+
+#define LIMIT(m) offsetof(struct written_limit, m)
+static const struct unpack LIMITS[] = {
+    {"key", UNPACK_STR, LIMIT(info.key)},
+    {"tenant", UNPACK_STR, LIMIT(info.tenant)},
+    {"rate", UNPACK_STR, LIMIT(rate)},
+    {"concurrency", UNPACK_U32, LIMIT(info.slots.max)},
+    {"running", UNPACK_U32, LIMIT(info.slots.used)},
+    {"parked", UNPACK_U64, LIMIT(info.parked)},
+    {"retry_budget", UNPACK_OBJECT, LIMIT(info.budget), .object = UNPACK_BUDGET},
+    {0},
+};
+
+int remote_limits(struct remote *remote, struct limit_page *ret, struct redrive_err *err)
+{
+    struct unpack_list list = {0};
+    limit_page_release(ret);
+    int rc = remote_get_list(remote, "/limits", LIMITS, sizeof(struct written_limit), NULL,
+                             &ret->arena, &list, err);
+    const struct written_limit *written = list.rows;
+    if (rc == 0 && list.n > 0)
+        ret->limits = arena_array(&ret->arena, list.n, sizeof *ret->limits);
+    for (size_t i = 0; i < list.n && ret->limits; i++) {
+        ret->limits[ret->n] = written[i].info;
+        if (written[i].rate.len > 0)
+            (void)rate_parse(written[i].rate, &ret->limits[ret->n].rate, NULL);
+        ret->n++;
+    }
+    return rc == 0 && ret->arena.failed ? err_nomem(err) : rc;
 }
 
 /* ---- Health ---------------------------------------------------------------------------------- */

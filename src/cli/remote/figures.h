@@ -1,4 +1,4 @@
-/* figures.h - what a server counts: queues, breakers, workers, statistics, dead letters. */
+/* figures.h - what a server counts: queues, breakers, limits, workers, statistics, dead letters. */
 #ifndef CLI_REMOTE_FIGURES_H
 #define CLI_REMOTE_FIGURES_H
 
@@ -12,6 +12,9 @@ int remote_queues(struct remote *remote, struct count_page *ret, struct redrive_
 
 /* With those that tasks of the server's configuration declare, and with the parked jobs of each. */
 int remote_breakers(struct remote *remote, struct breaker_page *ret, struct redrive_err *err);
+
+/* With the parked jobs of each. */
+int remote_limits(struct remote *remote, struct limit_page *ret, struct redrive_err *err);
 
 /* `json` (which http_answer_init has seen) is the document as the server wrote it, `ret` what the
  * text of `redrive stats` and `redrive top` needs of it. To be released in any case. */

@@ -192,6 +192,20 @@ static int restore_history(struct str json, struct attempt_page *ret, struct red
     return rc;
 }
 
+#define BUDGET(m) offsetof(struct budget_info, m)
+const struct unpack UNPACK_BUDGET[] = {
+    {"ratio", UNPACK_DOUBLE, BUDGET(config.ratio)},
+    {"window", UNPACK_SPAN, BUDGET(config.window_ms)},
+    {"first_attempts", UNPACK_U32, BUDGET(status.firsts)},
+    {"retries", UNPACK_U32, BUDGET(status.retries)},
+    {"max_tokens", UNPACK_DOUBLE, BUDGET(config.max_tokens)},
+    {"token_ratio", UNPACK_DOUBLE, BUDGET(config.token_ratio)},
+    {"tokens", UNPACK_DOUBLE, BUDGET(status.tokens)},
+    {"min_per_second", UNPACK_DOUBLE, BUDGET(config.min_per_second)},
+    {"room", UNPACK_U32, BUDGET(status.room)},
+    {0},
+};
+
 struct written_gate {
     struct gate_info gate;
     struct str kind;
@@ -206,6 +220,7 @@ static const struct unpack GATES[] = {
     {"rate", UNPACK_STR, GATE(rate)},
     {"concurrency", UNPACK_U32, GATE(gate.slots.max)},
     {"running", UNPACK_U32, GATE(gate.slots.used)},
+    {"retry_budget", UNPACK_OBJECT, GATE(gate.budget), .object = UNPACK_BUDGET},
     {"may_go_at", UNPACK_TIME, GATE(gate.may_go_ms)},
     {0},
 };
@@ -222,7 +237,8 @@ static int restore_gate(struct str json, struct arena *arena, struct gate_info *
         return rc;
     *ret = written.gate;
     ret->is_held = true;
-    ret->is_limit = str_is(written.kind, "limit");
+    ret->is_budget = str_is(written.kind, "budget");
+    ret->is_limit = ret->is_budget || str_is(written.kind, "limit");
     if (written.rate.len > 0)
         (void)rate_parse(written.rate, &ret->rate, NULL);
     return 0;

@@ -46,5 +46,6 @@ int remote_tasks(struct remote *remote, struct arena *arena, struct remote_task 
 
 /* The members of a job's last error, for other tables. */
 extern const struct unpack UNPACK_JOB_ERROR[];
+extern const struct unpack UNPACK_BUDGET[]; /* [struct budget_info] */
 
 #endif

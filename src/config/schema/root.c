@@ -221,26 +221,15 @@ const struct table TABLE_ROOT = {
 
 const struct table *section_at(size_t index)
 {
-    static const struct table *const TABLES[] = {&TABLE_ROOT,
-                                                 &TABLE_LISTEN,
-                                                 &TABLE_TLS,
-                                                 &TABLE_LOG,
-                                                 &TABLE_DEFAULTS,
-                                                 &TABLE_RETRY,
-                                                 &TABLE_JITTER,
-                                                 &TABLE_BREAKER,
-                                                 &TABLE_CLASS_RULE,
-                                                 &TABLE_TASK,
-                                                 &TABLE_RUN,
-                                                 &TABLE_HTTP,
-                                                 &TABLE_LIMITS,
-                                                 &TABLE_CLASSIFY,
-                                                 &TABLE_CRON,
-                                                 &TABLE_TOKEN,
-                                                 &TABLE_FAKTORY_PASSWORD,
-                                                 &TABLE_ALERT,
-                                                 &TABLE_HEALTH,
-                                                 &TABLE_RETENTION,
-                                                 &TABLE_PATHS};
+    static const struct table *const TABLES[] = {
+        &TABLE_ROOT,   &TABLE_LISTEN,       &TABLE_TLS,
+        &TABLE_LOG,    &TABLE_DEFAULTS,     &TABLE_RETRY,
+        &TABLE_JITTER, &TABLE_BREAKER,      &TABLE_CLASS_RULE,
+        &TABLE_TASK,   &TABLE_RUN,          &TABLE_HTTP,
+        &TABLE_LIMITS, &TABLE_RETRY_BUDGET, &TABLE_CLASSIFY,
+        &TABLE_CRON,   &TABLE_TOKEN,        &TABLE_FAKTORY_PASSWORD,
+        &TABLE_ALERT,  &TABLE_HEALTH,       &TABLE_RETENTION,
+        &TABLE_PATHS,
+    };
     return index < sizeof TABLES / sizeof TABLES[0] ? TABLES[index] : NULL;
 }

@@ -105,6 +105,7 @@ extern const struct table TABLE_TASK;
 extern const struct table TABLE_RUN;
 extern const struct table TABLE_HTTP;
 extern const struct table TABLE_LIMITS;
+extern const struct table TABLE_RETRY_BUDGET;
 extern const struct table TABLE_RETRY;
 extern const struct table TABLE_CLASS_RULE;
 extern const struct table TABLE_JITTER;

@@ -1,4 +1,4 @@
-/* task.c - the keys of `tasks`: run, limits, leases; a task by its name. */
+/* task.c - the keys of `tasks`: run, limits, retry budgets, leases; a task by its name. */
 #include "config/schema/schema.h"
 
 #include <stdio.h>
@@ -149,7 +149,7 @@ static void write_run(const struct field *field, const void *member, struct json
 static const struct field_type TYPE_RUN = {FIELD_NESTED, type_table_bind, write_run,
                                            .expects = "a map"};
 
-/* ---- limits ---------------------------------------------------------------------------------- */
+/* ---- rate ------------------------------------------------------------------------------------ */
 
 static void bind_rate(struct binder *b, const struct field *field, const struct node *node,
                       void *member)
@@ -181,6 +181,92 @@ static const struct field_type TYPE_RATE = {FIELD_SCALAR, bind_rate, write_rate,
                                             .expects =
                                                 "a rate such as 10/s, 60/min, 1000/h or 5000/d"};
 
+/* ---- retry_budget ---------------------------------------------------------------------------- */
+
+#undef AT
+#define AT(member) offsetof(struct budget_config, member)
+
+/* They are written by write_budget: which of them depends on how the budget is reckoned. */
+static const struct field BUDGET_FIELDS[] = {
+    ROW("ratio", DOUBLE, AT(ratio), "retries that are allowed for each first attempt", RANGE(0, 1),
+        DEFAULT("0.1")),
+    ROW("window", DURATION, AT(window_ms), "the time over which both are counted",
+        RANGE(BUDGET_WINDOW_LEAST_MS, BUDGET_WINDOW_MOST_MS), DEFAULT("10s")),
+    ROW("min_per_second", DOUBLE, AT(min_per_second),
+        "retries a second that are allowed besides, so that none waits for ever",
+        RANGE(BUDGET_LEAST_PER_SECOND, BUDGET_MOST), DEFAULT("1")),
+    ROW("max_tokens", DOUBLE, AT(max_tokens),
+        "in place of `ratio`, tokens as gRPC has them: a failure takes one, and retries start "
+        "while there are more than half",
+        RANGE(1, BUDGET_MOST)),
+    ROW("token_ratio", DOUBLE, AT(token_ratio), "tokens that a success gives back",
+        RANGE(0, BUDGET_MOST), DEFAULT("0.1")),
+};
+
+/* By share or by tokens: a key of the one says nothing to the other. */
+static void finish_budget(struct binder *b, const struct node *map, void *object)
+{
+    static const char *const BY_SHARE[] = {"ratio", "window"};
+    struct budget_config *budget = object;
+    const struct node *tokens = node_find(map, STR("max_tokens"));
+    const struct node *token_ratio = node_find(map, STR("token_ratio"));
+    if (!tokens) {
+        if (token_ratio)
+            err_hint(bind_error(b, token_ratio, "is not used"), "add max_tokens");
+        budget->token_ratio = 0;
+        return;
+    }
+    for (size_t i = 0; i < sizeof BY_SHARE / sizeof BY_SHARE[0]; i++) {
+        const struct node *key = node_find(map, str_of(BY_SHARE[i]));
+        if (key)
+            err_hint(bind_error(b, key, "is not used"),
+                     "with max_tokens, retries are not a share of first attempts");
+    }
+    budget->ratio = 0;
+    budget->window_ms = 0;
+}
+
+const struct table TABLE_RETRY_BUDGET = {.name = "retry_budget",
+                                         FIELDS(BUDGET_FIELDS),
+                                         .size = sizeof(struct budget_config),
+                                         .finish = finish_budget};
+
+/* `{}` is the usual one; null is none. */
+static void bind_budget(struct binder *b, const struct field *field, const struct node *node,
+                        void *member)
+{
+    struct budget_config *budget = member;
+    if (node_is_null(node))
+        return;
+    *budget = (struct budget_config){
+        .ratio = BUDGET_RATIO,
+        .window_ms = BUDGET_WINDOW_MS,
+        .min_per_second = BUDGET_MIN_PER_SECOND,
+        .token_ratio = BUDGET_TOKEN_RATIO,
+    };
+    type_table_bind(b, field, node, member);
+}
+
+static void write_budget(const struct field *field, const void *member, struct json_writer *w)
+{
+    const struct budget_config *budget = member;
+    if (!budget_is_set(budget))
+        return;
+    json_open_object(w, field->name);
+    for (size_t i = 0; i < field->table->n_fields; i++) {
+        const struct field *row = &field->table->fields[i];
+        const bool is_of_tokens = row->offset == AT(max_tokens) || row->offset == AT(token_ratio);
+        if (row->offset == AT(min_per_second) || is_of_tokens == (budget->max_tokens > 0))
+            row->type->write(row, (const char *)member + row->offset, w);
+    }
+    json_end_object(w);
+}
+
+static const struct field_type TYPE_BUDGET = {FIELD_NESTED, bind_budget, write_budget,
+                                              .expects = "a map"};
+
+/* ---- limits ---------------------------------------------------------------------------------- */
+
 static const char *const PER[] = {"task", "user", "project", "key", NULL};
 
 #undef AT
@@ -195,6 +281,8 @@ static const struct field LIMITS_FIELDS[] = {
         .sparse = true),
     ROW("per", WORD, AT(per), "what each limit is counted for", .words = PER, DEFAULT("task")),
     ROW("key", TEMPLATE, AT(key), "with `per: key`: jobs with the same key share the limits"),
+    ROW("retry_budget", BUDGET, AT(budget), "how many retries there may be beside first attempts",
+        .table = &TABLE_RETRY_BUDGET),
 };
 
 static void finish_limits(struct binder *b, const struct node *map, void *object)

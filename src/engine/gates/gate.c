@@ -76,6 +76,8 @@ void gate_reset(struct gate *gate)
         gate->bucket = (struct bucket){0};
         gate->rate = (struct rate){0};
         gate->slots = (struct slots){0};
+        gate->budget = (struct budget){0};
+        gate->budget_config = (struct budget_config){0};
         gate->seems_empty = false;
     }
 }
@@ -197,6 +199,25 @@ bool gate_has_slots(const struct gate *gate)
     return gate->slots.max == 0 || gate->slots.used < gate->slots.max;
 }
 
+void gate_set_budget(struct gate *gate, const struct budget_config *config, int64_t now_ms)
+{
+    if (!budget_is_set(config))
+        gate->budget = (struct budget){0};
+    else if (!budget_is_set(&gate->budget_config))
+        budget_init(&gate->budget, config, now_ms);
+    gate->budget_config = *config;
+}
+
+int64_t gate_wait_ms(const struct gate *gate, bool is_retry, int64_t now_ms)
+{
+    int64_t wait_ms = 0, budget_ms = 0;
+    if (gate->rate.count > 0)
+        wait_ms = bucket_wait_ms(&gate->bucket, &gate->rate, now_ms);
+    if (is_retry && budget_is_set(&gate->budget_config))
+        budget_ms = budget_wait_ms(&gate->budget, &gate->budget_config, now_ms);
+    return wait_ms > budget_ms ? wait_ms : budget_ms;
+}
+
 /* ---- Breakers -------------------------------------------------------------------------------- */
 
 void gate_record(struct gate *gate, struct breaker_permit permit, enum breaker_result result,
@@ -263,7 +284,9 @@ static bool open_is_spent(const struct gate *gate, int64_t now_ms)
 static bool limit_is_spent(const struct gate *gate, int64_t now_ms)
 {
     return gate->slots.used == 0 && elapsed_since(gate->bucket.updated_ms, now_ms) >= HOUR_MS &&
-           (gate->rate.count == 0 || bucket_is_full(&gate->bucket, &gate->rate, now_ms));
+           (gate->rate.count == 0 || bucket_is_full(&gate->bucket, &gate->rate, now_ms)) &&
+           (!budget_is_set(&gate->budget_config) ||
+            budget_is_full(&gate->budget, &gate->budget_config, now_ms));
 }
 
 bool gate_is_spent(const struct gate *gate, int64_t now_ms)

@@ -1,6 +1,10 @@
 /* gate.h - a gate: what a job may have to wait for, a breaker or a limit; and the table of those
  * that this process knows.
  *
+ * A limit is what its task has of these: slots, a rate, a retry budget. A job must pass all of
+ * them; the budget holds only retries, so that first attempts may wait beside them in the same
+ * gate. How much a budget has left is in the limit's row, as the tokens of a rate are.
+ *
  * A breaker or a limit has a key; jobs with the same key in the same tenant share it, and so do all
  * processes, through a row that is compared and set. A gate is changed in memory while a
  * transaction is open, marked, and written once at the transaction's end (gates.h). What is here
@@ -42,6 +46,7 @@
 #include "base/mem/map.h"
 #include "base/text/buf.h"
 #include "core/breaker/breaker.h"
+#include "core/limit/budget.h"
 #include "core/limit/limit.h"
 #include "store/store.h"
 
@@ -56,6 +61,8 @@ struct limit_row {
     struct bucket bucket;
     struct rate rate;
     uint32_t max;
+    struct budget budget;
+    struct budget_config budget_config;
 };
 
 struct gate {
@@ -91,6 +98,9 @@ struct gate {
             struct bucket bucket;
             struct rate rate; /* count 0: none */
             struct slots slots;
+            struct budget budget;
+            struct budget_config budget_config;
+            int64_t looked_ms;         /* when this process last asked whether it is in force */
             bool seems_empty;          /* has_parked, but none were found */
             bool parks;                /* jobs of the open transaction */
             bool starts;               /* likewise */
@@ -152,6 +162,12 @@ void gate_give_slot(struct gate *gate);
 /* Whether parked jobs of the limit could start, as far as slots go. */
 bool gate_has_slots(const struct gate *gate);
 
+/* The budget that its task has, which holds from now on. */
+void gate_set_budget(struct gate *gate, const struct budget_config *config, int64_t now_ms);
+/* How long a job has to wait for the limit, as far as time alone decides: for its rate, and for the
+ * budget if it is a retry. 0: it may start, if there are slots. */
+int64_t gate_wait_ms(const struct gate *gate, bool is_retry, int64_t now_ms);
+
 /* ---- State ----------------------------------------------------------------------------------- */
 
 /* Reports how a permitted run went and how long it took, and starts or slows the release. */
@@ -175,5 +191,7 @@ bool gate_is_spent(const struct gate *gate, int64_t now_ms);
  * or NOMEM. In gate_row.c. */
 void gate_encode(const struct gate *gate, struct buf *out);
 int gate_decode(struct gate *gate, struct str bytes);
+/* A gate apart from any table, as the store has it. REDRIVE_E_CORRUPT names a damaged row. */
+int gate_of_row(const struct shared_row *row, struct gate *ret, struct redrive_err *err);
 
 #endif

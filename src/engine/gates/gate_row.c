@@ -4,12 +4,14 @@
 
 #include <stddef.h>
 
+#include "base/err.h"
 #include "base/json/json.h"
 #include "base/json/writer.h"
 #include "base/text/buf.h"
 
 #define BREAKER_FORMAT 3
 #define LIMIT_FORMAT   4
+#define BUDGET_FORMAT  5 /* of a limit with a retry budget: earlier versions cannot read it */
 #define TIME_MAX_MS    (INT64_MAX / 4)
 #define AMOUNT_MAX     1e30
 #define REOPENED_MAX   UINT32_C(1000000)
@@ -105,16 +107,40 @@ static const struct field LIMIT[] = {
     ONE("seems_empty", FIELD_BOOL, seems_empty),
 };
 
-static const struct field *fields_of(enum shared_kind kind, size_t *ret_n)
-{
-    *ret_n = kind == SHARED_BREAKER ? sizeof BREAKER / sizeof BREAKER[0]
-                                    : sizeof LIMIT / sizeof LIMIT[0];
-    return kind == SHARED_BREAKER ? BREAKER : LIMIT;
-}
+/* After those of a limit. */
+static const struct field BUDGET[] = {
+    ONE("budget_tokens", FIELD_DOUBLE, budget.tokens),
+    ONE("budget_tokens_at_ms", FIELD_TIME, budget.tokens_ms),
+    ONE("budget_slot_ms", FIELD_TIME, budget.slot_ms),
+    ONE("budget_newest", FIELD_U32, budget.newest),
+    MANY("budget_firsts", FIELD_U32, budget.slots, .firsts),
+    MANY("budget_retries", FIELD_U32, budget.slots, .retries),
+    MANY("budget_reserved", FIELD_U32, budget.slots, .reserved),
+    ONE("budget_min_per_second", FIELD_DOUBLE, budget_config.min_per_second),
+    ONE("budget_ratio", FIELD_DOUBLE, budget_config.ratio),
+    ONE("budget_window_ms", FIELD_I64, budget_config.window_ms),
+    ONE("budget_max_tokens", FIELD_DOUBLE, budget_config.max_tokens),
+    ONE("budget_token_ratio", FIELD_DOUBLE, budget_config.token_ratio),
+};
 
-static int64_t format_of(enum shared_kind kind)
+#define N_OF(fields) (sizeof(fields) / sizeof((fields)[0]))
+
+/* The fields of a row of that format; ends with an empty list. */
+struct field_list {
+    const struct field *fields;
+    size_t n;
+};
+static const struct field_list FORMATS[][3] = {
+    [BREAKER_FORMAT] = {{BREAKER, N_OF(BREAKER)}},
+    [LIMIT_FORMAT] = {{LIMIT, N_OF(LIMIT)}},
+    [BUDGET_FORMAT] = {{LIMIT, N_OF(LIMIT)}, {BUDGET, N_OF(BUDGET)}},
+};
+
+static int64_t format_of(const struct gate *gate)
 {
-    return kind == SHARED_BREAKER ? BREAKER_FORMAT : LIMIT_FORMAT;
+    if (gate->kind == SHARED_BREAKER)
+        return BREAKER_FORMAT;
+    return budget_is_set(&gate->budget_config) ? BUDGET_FORMAT : LIMIT_FORMAT;
 }
 
 /* ---- Writing --------------------------------------------------------------------------------- */
@@ -156,28 +182,31 @@ static size_t items_of(const struct field *f, const char *at)
     return n;
 }
 
+static void write_field(struct json_writer *w, const struct field *f, const struct gate *gate)
+{
+    const char *at = (const char *)gate + f->offset;
+    json_key(w, f->name);
+    if (f->n == 0) {
+        write_item(w, f->type, at);
+        return;
+    }
+    const size_t items = items_of(f, at);
+    json_begin_array(w);
+    for (size_t k = 0; k < items; k++)
+        write_item(w, f->type, at + k * f->step);
+    json_end_array(w);
+}
+
 void gate_encode(const struct gate *gate, struct buf *out)
 {
     struct json_writer w;
-    size_t n;
-    const struct field *fields = fields_of(gate->kind, &n);
+    const int64_t format = format_of(gate);
     json_writer_init(&w, out);
     json_begin_object(&w);
-    json_field_int(&w, "format", format_of(gate->kind));
-    for (size_t i = 0; i < n; i++) {
-        const struct field *f = &fields[i];
-        const char *at = (const char *)gate + f->offset;
-        json_key(&w, f->name);
-        if (f->n == 0) {
-            write_item(&w, f->type, at);
-            continue;
-        }
-        const size_t items = items_of(f, at);
-        json_begin_array(&w);
-        for (size_t k = 0; k < items; k++)
-            write_item(&w, f->type, at + k * f->step);
-        json_end_array(&w);
-    }
+    json_field_int(&w, "format", format);
+    for (const struct field_list *list = FORMATS[format]; list->n > 0; list++)
+        for (size_t i = 0; i < list->n; i++)
+            write_field(&w, &list->fields[i], gate);
     json_end_object(&w);
 }
 
@@ -256,16 +285,16 @@ static bool read_row(struct json_reader *r, struct gate *gate)
 {
     struct json_string key;
     int64_t format;
-    size_t n;
-    const int64_t wanted = format_of(gate->kind);
-    const struct field *fields = fields_of(gate->kind, &n);
+    const bool is_breaker = gate->kind == SHARED_BREAKER;
     if (json_enter_object(r) < 0 || json_next_key(r, &key) <= 0 || !json_string_is(key, "format") ||
-        !read_int(r, wanted, wanted, &format))
+        !read_int(r, is_breaker ? BREAKER_FORMAT : LIMIT_FORMAT,
+                  is_breaker ? BREAKER_FORMAT : BUDGET_FORMAT, &format))
         return false;
-    for (size_t i = 0; i < n; i++)
-        if (json_next_key(r, &key) <= 0 || !json_string_is(key, fields[i].name) ||
-            !read_field(r, &fields[i], (char *)gate + fields[i].offset))
-            return false;
+    for (const struct field_list *list = FORMATS[format]; list->n > 0; list++)
+        for (size_t i = 0; i < list->n; i++)
+            if (json_next_key(r, &key) <= 0 || !json_string_is(key, list->fields[i].name) ||
+                !read_field(r, &list->fields[i], (char *)gate + list->fields[i].offset))
+                return false;
     return json_next_key(r, &key) == 0 && json_end(r) == 0;
 }
 
@@ -287,20 +316,32 @@ static bool breaker_is_whole(struct gate *gate)
            redrive_breaker_config_check(&gate->breaker_config, NULL) == 0;
 }
 
+static bool budget_is_whole(const struct gate *gate)
+{
+    return gate->budget.tokens >= 0 && gate->budget.tokens <= AMOUNT_MAX &&
+           gate->budget.newest < BUDGET_SLOTS && budget_config_is_valid(&gate->budget_config);
+}
+
 static bool limit_is_whole(const struct gate *gate)
 {
     const struct rate *rate = &gate->rate;
     const bool has_rate = rate->count <= RATE_MAX_COUNT &&
                           (rate->count == 0 || rate->period_s == 1 || rate->period_s == 60 ||
                            rate->period_s == 3600 || rate->period_s == 86400);
-    return has_rate && gate->bucket.parts >= 0 && gate->bucket.parts <= BUCKET_TOKEN * UINT32_MAX;
+    return has_rate && gate->bucket.parts >= 0 && gate->bucket.parts <= BUCKET_TOKEN * UINT32_MAX &&
+           budget_is_whole(gate);
 }
 
 int gate_decode(struct gate *gate, struct str bytes)
 {
     struct json_reader r;
-    if (gate->kind == SHARED_BREAKER) /* of arrays only the first items may be there */
+    /* Not all items of an array need be there, nor a limit's budget. */
+    if (gate->kind == SHARED_BREAKER) {
         gate->breaker = (struct breaker){0};
+    } else {
+        gate->budget = (struct budget){0};
+        gate->budget_config = (struct budget_config){0};
+    }
     json_reader_init(&r, bytes, NULL);
     const bool is_sound =
         read_row(&r, gate) &&
@@ -308,4 +349,15 @@ int gate_decode(struct gate *gate, struct str bytes)
     const int error = r.error;
     json_reader_release(&r);
     return is_sound ? 0 : error == REDRIVE_E_NOMEM ? REDRIVE_E_NOMEM : REDRIVE_E_CORRUPT;
+}
+
+int gate_of_row(const struct shared_row *row, struct gate *ret, struct redrive_err *err)
+{
+    *ret = (struct gate){.kind = row->kind};
+    int rc = gate_decode(ret, row->value);
+    if (rc != REDRIVE_E_CORRUPT)
+        return rc < 0 ? err_nomem(err) : 0;
+    return err_set(err, REDRIVE_E_CORRUPT, "the row of %s '%.*s' is damaged",
+                   row->kind == SHARED_BREAKER ? "breaker" : "limit", (int)row->key.len,
+                   row->key.ptr);
 }

@@ -37,9 +37,10 @@ int gate_breaker(struct engine *e, struct str tenant, struct str key,
     return 0;
 }
 
-int gate_limit(struct engine *e, struct str tenant, struct str key, const struct rate *rate,
-               uint32_t max, struct gate **ret, struct redrive_err *err)
+int gate_limit(struct engine *e, struct str tenant, struct str key,
+               const struct config_limits *limits, struct gate **ret, struct redrive_err *err)
 {
+    const struct rate *rate = &limits->rate;
     *ret = gate_find(&e->gates.limits, tenant, key);
     if (!*ret) {
         int rc = gate_new(&e->gates, SHARED_BUCKET, tenant, key, ret, err);
@@ -52,8 +53,9 @@ int gate_limit(struct engine *e, struct str tenant, struct str key, const struct
     else if (rate->count == 0 && elapsed_since(gate->bucket.updated_ms, e->now_ms) >= WANTED_LAG_MS)
         gate->bucket.updated_ms = e->now_ms; /* so that it is known when it was last wanted */
     gate->rate = *rate;
-    gate->slots.max = max;
-    return max > 0 ? gates_need_slots(e, err) : 0;
+    gate->slots.max = limits->concurrency;
+    gate_set_budget(gate, &limits->budget, e->now_ms);
+    return limits->concurrency > 0 ? gates_need_slots(e, err) : 0;
 }
 
 /* ---- Writing --------------------------------------------------------------------------------- */

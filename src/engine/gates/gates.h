@@ -32,8 +32,8 @@ int gates_sweep(struct engine *e, size_t limit, size_t *ret_n, struct redrive_er
 int gate_breaker(struct engine *e, struct str tenant, struct str key,
                  const struct redrive_breaker_config *config, struct gate **ret,
                  struct redrive_err *err);
-int gate_limit(struct engine *e, struct str tenant, struct str key, const struct rate *rate,
-               uint32_t max, struct gate **ret, struct redrive_err *err);
+int gate_limit(struct engine *e, struct str tenant, struct str key,
+               const struct config_limits *limits, struct gate **ret, struct redrive_err *err);
 
 /* ---- The sums of limits: limit.c ------------------------------------------------------------- */
 

@@ -116,7 +116,7 @@ int key_of_breaker(const struct config_task *task, const struct job_spec *spec, 
 /* A job without a user or project is not under their limits. */
 static bool is_limited(const struct config_limits *limits, const struct job_spec *spec)
 {
-    if (limits->rate.count == 0 && limits->concurrency == 0)
+    if (limits->rate.count == 0 && limits->concurrency == 0 && !budget_is_set(&limits->budget))
         return false;
     switch (limits->per) {
     case CONFIG_PER_USER: return spec->user.len > 0;

@@ -1,6 +1,8 @@
 /* limit.c - what is special about limits: their sums are added to, and read more often. */
 #include "engine/gates/gates.h"
 
+#include <string.h>
+
 #include "base/err.h"
 #include "engine/state.h"
 
@@ -15,7 +17,22 @@ static struct limit_row limit_row_of(const struct gate *gate)
         .bucket = gate->bucket,
         .rate = gate->rate,
         .max = gate->slots.max,
+        .budget = gate->budget,
+        .budget_config = gate->budget_config,
     };
+}
+
+static bool same_budget(const struct limit_row *a, const struct limit_row *b)
+{
+    const struct budget_config *x = &a->budget_config, *y = &b->budget_config;
+    if (!budget_is_set(x) && !budget_is_set(y))
+        return true;
+    return x->min_per_second == y->min_per_second && x->ratio == y->ratio &&
+           x->window_ms == y->window_ms && x->max_tokens == y->max_tokens &&
+           x->token_ratio == y->token_ratio && a->budget.tokens == b->budget.tokens &&
+           a->budget.tokens_ms == b->budget.tokens_ms && a->budget.slot_ms == b->budget.slot_ms &&
+           a->budget.newest == b->budget.newest &&
+           memcmp(a->budget.slots, b->budget.slots, sizeof a->budget.slots) == 0;
 }
 
 static bool same_limit_row(const struct limit_row *a, const struct limit_row *b)
@@ -24,7 +41,7 @@ static bool same_limit_row(const struct limit_row *a, const struct limit_row *b)
            a->candidates_until_ms == b->candidates_until_ms && a->bucket.parts == b->bucket.parts &&
            a->bucket.updated_ms == b->bucket.updated_ms && a->rate.count == b->rate.count &&
            a->rate.period_s == b->rate.period_s && a->rate.burst == b->rate.burst &&
-           a->max == b->max;
+           a->max == b->max && same_budget(a, b);
 }
 
 /* Nothing of the limit has changed but its sums. */

@@ -4,19 +4,42 @@
 #include "core/breaker/breaker.h"
 #include "engine/rows.h"
 #include "engine/state.h"
+#include "engine/tasks.h"
 
 /* At most so many of a gate in one transaction. */
 #define BATCH 256
 
-/* Unparks up to `n`. */
-static int unpark(struct engine *e, struct gate *gate, enum scan_index order, uint32_t n,
+/* Which of the parked jobs go. */
+struct choice {
+    enum scan_index order;
+    bool (*goes)(const struct job *job); /* NULL: all of them */
+};
+
+static bool is_first(const struct job *job)
+{
+    return job->status.attempts == 0;
+}
+
+static bool is_retry(const struct job *job)
+{
+    return job->status.attempts > 0;
+}
+
+static struct scan scan_of(const struct gate *gate, enum scan_index order, uint32_t n)
+{
+    return (struct scan){.index = order,
+                         .limit = n < BATCH ? n : BATCH,
+                         .tenant = str_of(gate->tenant),
+                         .name = str_of(gate->key)};
+}
+
+/* Unparks up to `n`. Those that do not go may stand before those that do. */
+static int unpark(struct engine *e, struct gate *gate, struct choice choice, uint32_t n,
                   struct scan_outcome *ret, struct redrive_err *err)
 {
-    struct scan scan = {.index = order,
-                        .limit = n < BATCH ? n : BATCH,
-                        .tenant = str_of(gate->tenant),
-                        .name = str_of(gate->key)};
-    int rc = scan_and_move(e, &scan, (struct move_list){MOVE_UNPARK}, ret, err);
+    struct scan scan = scan_of(gate, choice.order, choice.goes ? BATCH : n);
+    int rc =
+        scan_and_move_some(e, &scan, (struct move_list){MOVE_UNPARK}, n, choice.goes, ret, err);
     if (rc == 0 && ret->moved > 0)
         engine_made_some_ready(e);
     return rc;
@@ -38,8 +61,8 @@ static int let_go(struct engine *e, struct gate *gate, struct redrive_err *err)
         return starts ? gate_mark(&e->gates, gate, err) : 0;
     }
     const bool takes_newest = probe_takes_newest(gate->breaker.consecutive);
-    int rc = unpark(e, gate, takes_newest ? SCAN_PARKED_NEWEST : SCAN_PARKED_OLDEST, earned,
-                    &outcome, err);
+    const struct choice choice = {takes_newest ? SCAN_PARKED_NEWEST : SCAN_PARKED_OLDEST, NULL};
+    int rc = unpark(e, gate, choice, earned, &outcome, err);
     if (rc < 0)
         return rc;
     (void)release_take(&gate->release, &gate->breaker_config, e->now_ms, (uint32_t)outcome.moved);
@@ -63,7 +86,7 @@ static void note_left(struct engine *e, struct gate *gate, bool some_left)
         engine_want(e, e->now_ms);
 }
 
-static int send(struct engine *e, struct gate *gate, enum scan_index order, uint32_t room,
+static int send(struct engine *e, struct gate *gate, struct choice choice, uint32_t room,
                 struct redrive_err *err)
 {
     struct scan_outcome outcome;
@@ -73,7 +96,7 @@ static int send(struct engine *e, struct gate *gate, enum scan_index order, uint
             engine_want(e, gate->candidates_until_ms);
         return 0;
     }
-    int rc = unpark(e, gate, order, n, &outcome, err);
+    int rc = unpark(e, gate, choice, n, &outcome, err);
     if (rc < 0)
         return rc;
     note_left(e, gate, outcome.more);
@@ -95,22 +118,57 @@ static int release_breaker(struct engine *e, struct gate *gate, struct redrive_e
     int64_t next_ms = breaker_next_ms(b, &gate->breaker_config);
     if (next_ms > e->now_ms)
         engine_want(e, next_ms);
-    const enum scan_index order =
-        probe_takes_newest(b->reopened) ? SCAN_PARKED_NEWEST : SCAN_PARKED_PROBES;
+    const struct choice choice = {
+        probe_takes_newest(b->reopened) ? SCAN_PARKED_NEWEST : SCAN_PARKED_PROBES, NULL};
     switch (b->state) {
     case REDRIVE_BREAKER_CLOSED:
     case REDRIVE_BREAKER_DISABLED: return let_go(e, gate, err);
     case REDRIVE_BREAKER_OPEN:
     case REDRIVE_BREAKER_HALF_OPEN:
-        return send(e, gate, order, breaker_probe_room(b, &gate->breaker_config, e->now_ms), err);
+        return send(e, gate, choice, breaker_probe_room(b, &gate->breaker_config, e->now_ms), err);
     case REDRIVE_BREAKER_FORCED_OPEN:
     case REDRIVE_BREAKER_STATE_COUNT:
     default: return 0;
     }
 }
 
+/* A budget that has been taken out of the configuration, or changed, would hold its retries until
+ * one of them meets the new one. Whether it is still in force, the task of a parked job says, if
+ * this process knows that task. */
+static int renew_budget(struct engine *e, struct gate *gate, struct redrive_err *err)
+{
+    struct scan scan = scan_of(gate, SCAN_PARKED_OLDEST, 1);
+    struct job_page page = {0};
+    const int64_t ago_ms = e->now_ms - gate->looked_ms;
+    if (ago_ms >= 0 && ago_ms < GATE_LOOK_MS)
+        return 0;
+    gate->looked_ms = e->now_ms;
+    int rc = e->ops->scan(e->store, &scan, &page, err);
+    const struct config_task *task =
+        rc == 0 && page.n > 0 ? task_in_force(e, page.jobs[0].spec.task) : NULL;
+    if (task && *task->name)
+        gate_set_budget(gate, &task->limits.budget, e->now_ms);
+    job_page_release(&page);
+    return rc;
+}
+
+/* The budget has less room than the limit: retries go as it allows, the oldest first, and first
+ * attempts go past those that it holds. */
+static int release_under_budget(struct engine *e, struct gate *gate, uint32_t room,
+                                uint32_t retries, struct redrive_err *err)
+{
+    static const struct choice RETRIES = {SCAN_PARKED_OLDEST, is_retry};
+    static const struct choice FIRSTS = {SCAN_PARKED_PROBES, is_first};
+    const int64_t wait_ms = budget_wait_ms(&gate->budget, &gate->budget_config, e->now_ms);
+    engine_want(e, e->now_ms + (0 < wait_ms && wait_ms < GATE_LOOK_MS ? wait_ms : GATE_LOOK_MS));
+    int rc = retries > 0 ? send(e, gate, RETRIES, retries, err) : 0;
+    const bool holds_firsts = gate->slots.max > 0 || gate->rate.count > 0;
+    return rc == 0 && holds_firsts && gate->has_parked ? send(e, gate, FIRSTS, room, err) : rc;
+}
+
 static int release_limit(struct engine *e, struct gate *gate, struct redrive_err *err)
 {
+    static const struct choice ANY = {SCAN_PARKED_OLDEST, NULL};
     uint32_t room = BATCH;
     if (gate->slots.max != 0) /* one that has freed a slot may have died since */
         engine_want(e, e->now_ms + GATE_LOOK_MS);
@@ -122,7 +180,14 @@ static int release_limit(struct engine *e, struct gate *gate, struct redrive_err
         if (room == 0)
             engine_want(e, e->now_ms + bucket_wait_ms(&look, &gate->rate, e->now_ms));
     }
-    return room > 0 ? send(e, gate, SCAN_PARKED_OLDEST, room, err) : 0;
+    if (room == 0)
+        return 0;
+    int rc = budget_is_set(&gate->budget_config) ? renew_budget(e, gate, err) : 0;
+    if (rc < 0 || !budget_is_set(&gate->budget_config))
+        return rc < 0 ? rc : send(e, gate, ANY, room, err);
+    const uint32_t retries = budget_room(&gate->budget, &gate->budget_config, e->now_ms);
+    return retries < room ? release_under_budget(e, gate, room, retries, err)
+                          : send(e, gate, ANY, room, err);
 }
 
 int parked_release(struct engine *e, struct redrive_err *err)

@@ -1,4 +1,4 @@
-/* view.h - breakers and limits as they are shown: every breaker of a store, and what holds a parked
+/* view.h - breakers and limits as they are shown: every one of a store, and what holds a parked
  * job.
  *
  * Reads what processes share, through any store handle and outside of a transaction: no engine is
@@ -16,6 +16,7 @@
 #include "base/text/buf.h"
 #include "base/text/str.h"
 #include "config/config.h"
+#include "core/limit/budget.h"
 #include "core/limit/limit.h"
 #include "redrive.h"
 #include "store/store.h"
@@ -65,6 +66,41 @@ uint32_t breakers_open(const struct breaker_page *page);
 /* One object; times are text. */
 void breaker_write_json(struct json_writer *w, const struct breaker_info *info);
 
+/* ---- Limits ---------------------------------------------------------------------------------- */
+
+struct budget_info {
+    struct budget_config config;
+    struct budget_status status; /* if it is set */
+};
+
+struct limit_info {
+    struct str tenant;
+    struct str key;
+    struct rate rate;   /* count 0: none */
+    struct slots slots; /* max 0: none; used is counted all the same */
+    struct budget_info budget;
+    uint64_t parked; /* jobs that wait for it, once they have been counted */
+};
+
+struct limit_page {
+    struct limit_info *limits; /* by tenant, then key, as bytes */
+    size_t n;
+    struct arena arena;
+};
+
+/* As breakers_read: those that a job has met. */
+int limits_read(struct store *store, struct str tenant, int64_t now_ms, struct limit_page *ret,
+                struct redrive_err *err);
+void limit_page_release(struct limit_page *page);
+int limits_count_parked(struct store *store, struct str tenant, struct limit_page *page,
+                        struct redrive_err *err);
+
+/* One object: rate, concurrency, running, parked, and retry_budget or null. */
+void limit_write_json(struct json_writer *w, const struct limit_info *info);
+/* The rate, as `60/min`; empty: there is none. Static text, or `out`. */
+#define RATE_TEXT_MAX 24
+const char *rate_text(const struct rate *rate, char out[RATE_TEXT_MAX]);
+
 /* ---- What holds a parked job ----------------------------------------------------------------- */
 
 /* A breaker or a limit, and when it may let the job go. The time is the earliest one: other jobs
@@ -76,7 +112,9 @@ struct gate_info {
     enum redrive_breaker_state state; /* of a breaker */
     struct rate rate;                 /* of a limit; count 0: none */
     struct slots slots;               /* likewise; max 0: none */
-    int64_t may_go_ms;                /* 0: not known beforehand; gate_wait_text says why */
+    bool is_budget;                   /* of a limit: its retry budget holds the job */
+    struct budget_info budget;
+    int64_t may_go_ms; /* 0: not known beforehand; gate_wait_text says why */
 };
 
 /* A job that is not parked is held by nothing. REDRIVE_E_CORRUPT names a row that cannot be read.
@@ -92,7 +130,8 @@ int pause_read(struct store *store, const struct job *job, bool *ret, struct red
 const char *gate_wait_text(const struct gate_info *gate);
 
 /* The member "held_by": {"kind":"breaker","key":…,"state":…,"may_go_at":…}, or "kind":"limit" with
- * rate, concurrency and running; null when nothing holds the job. */
+ * rate, concurrency and running, or "kind":"budget" with those and retry_budget; null when nothing
+ * holds the job. */
 void gate_write_json(struct json_writer *w, const struct gate_info *gate);
 
 /* The same in words: `breaker mail (open)`. */

@@ -13,6 +13,7 @@ void stats_release(struct stats *stats)
     count_page_release(&stats->queues);
     count_page_release(&stats->partitions);
     breaker_page_release(&stats->breakers);
+    limit_page_release(&stats->limits);
     worker_page_release(&stats->workers);
     arena_release(&stats->arena);
     *stats = (struct stats){0};
@@ -172,6 +173,8 @@ int stats_read(struct store *store, struct str tenant, const struct health_thres
         rc = breakers_read(store, tenant, now_ms, &ret->breakers, err);
     if (rc == 0)
         rc = breakers_count_parked(store, tenant, &ret->breakers, err);
+    if (rc == 0)
+        rc = limits_read(store, tenant, now_ms, &ret->limits, err);
     if (rc == 0)
         rc = workers_read(store, tenant, now_ms, &ret->workers, err);
     if (rc < 0) {

@@ -62,6 +62,8 @@ struct stats {
     struct breaker_page breakers;
     uint32_t breakers_by_state[REDRIVE_BREAKER_STATE_COUNT];
 
+    struct limit_page limits;
+
     struct worker_page workers;
     double tasks_per_second; /* of all workers together */
     struct {

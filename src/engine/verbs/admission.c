@@ -17,23 +17,22 @@ static const struct str CRON_GATE = {"limit:cron:", 11};
 static int limit_of(struct engine *e, const struct job *job, struct gate **ret,
                     struct redrive_err *err)
 {
-    const struct config_limits *limits = &task_in_force(e, job->spec.task)->limits;
-    static const struct rate NO_RATE = {0};
+    static const struct config_limits ONE_AT_A_TIME = {.concurrency = 1};
     *ret = NULL;
     if (job->spec.limit_key.len == 0)
         return 0;
-    if (str_starts_with(job->spec.limit_key, CRON_GATE))
-        return gate_limit(e, job->spec.tenant, job->spec.limit_key, &NO_RATE, 1, ret, err);
-    return gate_limit(e, job->spec.tenant, job->spec.limit_key, &limits->rate, limits->concurrency,
-                      ret, err);
+    const bool is_cron = str_starts_with(job->spec.limit_key, CRON_GATE);
+    return gate_limit(e, job->spec.tenant, job->spec.limit_key,
+                      is_cron ? &ONE_AT_A_TIME : &task_in_force(e, job->spec.task)->limits, ret,
+                      err);
 }
 
 /* Whether the limit has room; if not, asks to be woken when it may. */
-static bool has_room(struct engine *e, const struct gate *gate)
+static bool has_room(struct engine *e, const struct gate *gate, const struct job *job)
 {
     if (!gate_has_slots(gate))
         return false;
-    int64_t wait_ms = gate->rate.count ? bucket_wait_ms(&gate->bucket, &gate->rate, e->now_ms) : 0;
+    const int64_t wait_ms = gate_wait_ms(gate, job->status.attempts > 0, e->now_ms);
     if (wait_ms > 0)
         engine_want(e, e->now_ms + wait_ms);
     return wait_ms == 0;
@@ -91,8 +90,17 @@ static uint64_t new_token(struct engine *e)
     return token;
 }
 
-static int take_gates(struct engine *e, struct gate *limit, struct gate *breaker,
-                      struct redrive_err *err)
+/* Parked retries go when there is room for the next one. */
+static void take_budget(struct engine *e, struct gate *limit, bool is_retry)
+{
+    budget_start(&limit->budget, &limit->budget_config, is_retry, e->now_ms);
+    if (limit->has_parked)
+        engine_want(e,
+                    e->now_ms + budget_wait_ms(&limit->budget, &limit->budget_config, e->now_ms));
+}
+
+static int take_gates(struct engine *e, const struct job *job, struct gate *limit,
+                      struct gate *breaker, struct redrive_err *err)
 {
     if (breaker && breaker->candidates > 0) {
         gate_arrived(breaker);
@@ -106,6 +114,8 @@ static int take_gates(struct engine *e, struct gate *limit, struct gate *breaker
     gate_take_slot(limit);
     if (limit->rate.count)
         (void)bucket_take(&limit->bucket, &limit->rate, e->now_ms, 1);
+    if (budget_is_set(&limit->budget_config))
+        take_budget(e, limit, job->status.attempts > 0);
     return gate_mark(&e->gates, limit, err);
 }
 
@@ -133,7 +143,7 @@ static int start(struct admission *a, const struct admission_request *request, s
     };
     a->starts[a->n_starts++] =
         (struct admitted){.owner = request->owner, .job = job, .limit = limit, .breaker = breaker};
-    return take_gates(e, limit, breaker, err);
+    return take_gates(e, job, limit, breaker, err);
 }
 
 int admission_consider(struct admission *a, const struct admission_request *request,
@@ -150,7 +160,7 @@ int admission_consider(struct admission *a, const struct admission_request *requ
     int rc = limit_of(e, job, &limit, err);
     if (rc < 0)
         return rc;
-    if (limit && !has_room(e, limit)) {
+    if (limit && !has_room(e, limit, job)) {
         park(a, job, limit);
         return 0;
     }

@@ -9,7 +9,14 @@
 #include "engine/tasks.h"
 #include "engine/verbs/ending.h"
 
-int settle_gates(struct engine *e, const struct job *job, enum breaker_result result,
+static void settle_budget(const struct engine *e, struct gate *limit, enum redrive_state state)
+{
+    const bool has_failed = state == REDRIVE_STATE_RETRYING;
+    if (budget_is_set(&limit->budget_config) && (has_failed || state == REDRIVE_STATE_COMPLETED))
+        budget_settle(&limit->budget, &limit->budget_config, has_failed, e->now_ms);
+}
+
+int settle_gates(struct engine *e, const struct job *job, const struct decision *decision,
                  int64_t run_ms, struct redrive_err *err)
 {
     const struct job_spec *spec = &job->spec;
@@ -20,6 +27,7 @@ int settle_gates(struct engine *e, const struct job *job, enum breaker_result re
             return err_set(err, REDRIVE_E_CANCELLED, "the limits are to be read again");
         if (gate) {
             gate_give_slot(gate);
+            settle_budget(e, gate, decision->state);
             if (gate->has_parked && gate_has_slots(gate))
                 engine_want(e, e->now_ms);
             rc = gate_mark(&e->gates, gate, err);
@@ -32,7 +40,7 @@ int settle_gates(struct engine *e, const struct job *job, enum breaker_result re
                       &task_in_force(e, spec->task)->breaker.config, &gate, err);
     if (rc < 0)
         return rc;
-    gate_record(gate, job->status.permit, result, run_ms, e->now_ms);
+    gate_record(gate, job->status.permit, decision->breaker, run_ms, e->now_ms);
     if (gate->has_parked)
         engine_want(e, e->now_ms);
     return gate_mark(&e->gates, gate, err);
@@ -127,7 +135,7 @@ static int settled(struct engine *e, const struct job *job, struct settlement *s
         engine_waits_until(e, job->spec.deadline_ms);
     if (d->state == REDRIVE_STATE_QUEUED)
         engine_made_some_ready(e);
-    int rc = settle_gates(e, job, d->breaker, run_ms_of(e, job, s), err);
+    int rc = settle_gates(e, job, d, run_ms_of(e, job, s), err);
     s->is_shut = is_shut(e, job, d->breaker);
     return rc;
 }

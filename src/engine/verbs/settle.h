@@ -91,8 +91,9 @@ int settle_batch_add(struct engine *e, struct settle_batch *batch, const struct 
 /* Makes them all and empties the batch, also when it fails. A refusal goes into s->ret. */
 int settle_batch_flush(struct engine *e, struct settle_batch *batch, struct redrive_err *err);
 
-/* A job has left running after so long a run: its breaker hears how, its limit has room again. */
-int settle_gates(struct engine *e, const struct job *job, enum breaker_result result,
+/* A job has left running as the decision says, after so long a run: its breaker and its retry
+ * budget are told how, its limit has room again. */
+int settle_gates(struct engine *e, const struct job *job, const struct decision *decision,
                  int64_t run_ms, struct redrive_err *err);
 
 #endif

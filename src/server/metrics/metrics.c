@@ -233,6 +233,36 @@ static int write_breakers(const struct stats *s, struct buf *out)
     return 0;
 }
 
+/* ---- Retry budgets --------------------------------------------------------------------------- */
+
+static int least_room_first(const void *left, const void *right)
+{
+    const struct limit_info *a = *(const struct limit_info *const *)left;
+    const struct limit_info *b = *(const struct limit_info *const *)right;
+    if (a->budget.status.room != b->budget.status.room)
+        return a->budget.status.room < b->budget.status.room ? -1 : 1;
+    return str_compare(a->key, b->key);
+}
+
+static int write_budgets(const struct stats *s, struct buf *out)
+{
+    const struct limit_info **sorted = calloc(s->limits.n + 1, sizeof(struct limit_info *));
+    size_t n = 0;
+    if (!sorted)
+        return REDRIVE_E_NOMEM;
+    for (size_t i = 0; i < s->limits.n; i++)
+        if (budget_is_set(&s->limits.limits[i].budget.config))
+            sorted[n++] = &s->limits.limits[i];
+    qsort(sorted, n, sizeof(struct limit_info *), least_room_first);
+    metrics_family(out, "redrive_retry_budget_room_jobs", "gauge",
+                   "Retries that may start now; 0 while a budget is overdrawn.");
+    for (size_t i = 0; i < n && i < METRICS_MAX_BREAKERS; i++)
+        metrics_count(out, "redrive_retry_budget_room_jobs", LABELS({"limit", sorted[i]->key}),
+                      sorted[i]->budget.status.room);
+    free(sorted);
+    return 0;
+}
+
 /* ---- Workers --------------------------------------------------------------------------------- */
 
 static void write_workers(const struct stats *s, struct buf *out)
@@ -261,6 +291,8 @@ int metrics_write_store(const struct stats *stats, struct buf *out)
     write_counters(stats, out);
     write_sizes(stats, out);
     int rc = write_breakers(stats, out);
+    if (rc == 0)
+        rc = write_budgets(stats, out);
     write_workers(stats, out);
     return rc;
 }

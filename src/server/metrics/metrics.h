@@ -24,8 +24,9 @@
 
 #define METRICS_CONTENT_TYPE "text/plain; version=0.0.4; charset=utf-8"
 
-/* Breakers that have a series of their own, those that are not closed first. Keys made of payloads
- * have no end; redrive_breakers counts them all. */
+/* Breakers that have a series of their own, those that are not closed first, and retry budgets,
+ * those with the least room first. Keys made of payloads have no end; redrive_breakers counts all
+ * breakers. */
 #define METRICS_MAX_BREAKERS 200
 
 /* What the kernel knows about this process; 0: it could not be found out. */

@@ -1,4 +1,5 @@
-/* routes_control.c - queues and circuit breakers: look at all; pause one, move one by hand. */
+/* routes_control.c - queues, limits and circuit breakers: look at all; pause one, move one by hand.
+ */
 #include "server/rest/private.h"
 
 #include "base/err.h"
@@ -91,6 +92,27 @@ static void get_breakers(struct rest_call *call)
     breaker_page_release(&page);
 }
 
+/* ---- Limits ---------------------------------------------------------------------------------- */
+
+static void write_limit(struct json_writer *w, const void *page, size_t i)
+{
+    limit_write_json(w, &((const struct limit_page *)page)->limits[i]);
+}
+
+static void get_limits(struct rest_call *call)
+{
+    struct store *store = rest_store(call);
+    struct limit_page page = {0};
+    struct redrive_err err = {0};
+    int rc = limits_read(store, call->principal.tenant, rest_now_ms(call), &page, &err);
+    if (rc == 0)
+        rc = limits_count_parked(store, call->principal.tenant, &page, &err);
+    kit_send_items(call, rc, &err, &page, page.n, write_limit);
+    limit_page_release(&page);
+}
+
+/* ---- Breakers by hand ------------------------------------------------------------------------ */
+
 static void breaker_moved(struct rest_call *call, struct op *op)
 {
     const struct breaker_op *b = (const struct breaker_op *)(const void *)op;
@@ -147,6 +169,7 @@ const struct rest_route REST_CONTROL[] = {
     {HTTP_GET, "/queues", CONFIG_SCOPE_READ, true, get_queues},
     {HTTP_POST, "/queues/{queue}/pause", CONFIG_SCOPE_ADMIN, false, post_pause},
     {HTTP_POST, "/queues/{queue}/resume", CONFIG_SCOPE_ADMIN, false, post_resume},
+    {HTTP_GET, "/limits", CONFIG_SCOPE_READ, true, get_limits},
     {HTTP_GET, BREAKERS, CONFIG_SCOPE_READ, true, get_breakers},
     {HTTP_POST, BREAKERS "/{type}/reset", CONFIG_SCOPE_ADMIN, false, post_reset},
     {HTTP_POST, BREAKERS "/{type}/trip", CONFIG_SCOPE_ADMIN, false, post_trip},

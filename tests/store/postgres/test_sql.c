@@ -81,6 +81,15 @@ static void what_was_published_of_a_task_fills_the_job_in(void **state)
     assert_int_equal(LIST(k, .queue = STR("own"), .limit = 1)->jobs[0].spec.limit_key.len, 0);
     check_refused(k, "redrive.submit('mail')", "the payload is missing");
     check_refused(k, "redrive.submit('mail', 'null')", "the payload is missing");
+    const struct shared_row budget = {
+        .kind = SHARED_TASK,
+        .tenant = STR("default"),
+        .key = STR("call"),
+        .value = STR("{\"limits\":{\"per\":\"task\",\"retry_budget\":{\"ratio\":0.1}}}")};
+    assert_int_equal(kit_shared_put(k, &budget), 0);
+    check_answer(k, "SELECT redrive.submit('call', id => 'y', queue => 'calls')", "y");
+    check_str(LIST(k, .queue = STR("calls"), .limit = 1)->jobs[0].spec.limit_key,
+              "limit:task:call");
 }
 
 /* Such a character stands for a byte where the store has put it; U+10FF22 would be a quote. */

@@ -1,0 +1,323 @@
+/* Retry budgets: retries that would be too many wait, and use no attempt. */
+#include "engine/bed.h"
+
+#include <stdio.h>
+
+#include "engine/gates/gate.h"
+#include "engine/gates/view.h"
+#include "engine/state.h"
+
+#define RETRY                                                                      \
+    "retry: {strategy: fixed, initial_delay: 1s, jitter: false, max_retries: 20, " \
+    "total_timeout: 0}, breaker: {failure_threshold: 100000, failure_rate: 0}"
+#define TENTH "retry_budget: {ratio: 0.1, window: 10s, min_per_second: 0.1}"
+
+static void start_and_fail(struct bed *bed, size_t n)
+{
+    struct job jobs[64];
+    assert_int_equal(bed_claim(bed, n), n);
+    memcpy(jobs, bed->claim.jobs, n * sizeof jobs[0]);
+    for (size_t i = 0; i < n; i++)
+        assert_int_equal(bed_fail(bed, &jobs[i], "TRANSIENT_FAIL"), 0);
+}
+
+static void submit(struct bed *bed, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        (void)bed_submit(bed, "call", NULL);
+}
+
+static void succeed_all(struct bed *bed)
+{
+    for (size_t i = 0; i < bed->claim.n; i++)
+        assert_int_equal(bed_succeed(bed, &bed->claim.jobs[i]), 0);
+}
+
+/* Three retries are due, and the reserve has one. */
+static void overdraw(struct bed *bed, const char *limits)
+{
+    char yaml[512];
+    (void)snprintf(yaml, sizeof yaml, "tasks: {call: {" RETRY ", limits: {%s}}}\n", limits);
+    bed_init(bed, yaml);
+    submit(bed, 3);
+    start_and_fail(bed, 3);
+    bed_pass(bed, 1000);
+    assert_int_equal(bed_claim(bed, 9), 1);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_PARKED), 2);
+}
+
+static struct job oldest_parked(struct bed *bed)
+{
+    for (int64_t seq = 1; seq < 100; seq++)
+        if (bed_state(bed, seq) == REDRIVE_STATE_PARKED)
+            return bed_job(bed, seq);
+    fail_msg("no job is parked");
+    return (struct job){0};
+}
+
+static void an_overdrawn_retry_is_parked_and_uses_no_attempt(void **state)
+{
+    (void)state;
+    struct bed bed;
+    overdraw(&bed, TENTH);
+    const struct job job = oldest_parked(&bed);
+    assert_int_equal(job.status.attempts, 1);
+    assert_int_equal(job.status.deferrals, 1);
+    assert_true(job.status.parked_by_limit);
+    bed_release(&bed);
+}
+
+static void time_lets_parked_retries_go(void **state)
+{
+    (void)state;
+    struct bed bed;
+    overdraw(&bed, TENTH);
+    succeed_all(&bed);
+    bed_pass(&bed, 9000);
+    assert_int_equal(bed_claim(&bed, 9), 0);
+    bed_pass(&bed, 1002);
+    assert_int_equal(bed_claim(&bed, 9), 1);
+    succeed_all(&bed);
+    bed_pass(&bed, 10002);
+    assert_int_equal(bed_claim(&bed, 9), 1);
+    succeed_all(&bed);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_COMPLETED), 3);
+    bed_release(&bed);
+}
+
+static void first_attempts_make_room_for_retries(void **state)
+{
+    (void)state;
+    struct bed bed;
+    overdraw(&bed, TENTH);
+    succeed_all(&bed);
+    submit(&bed, 16);
+    assert_int_equal(bed_claim(&bed, 16), 16); /* and 3 of before: 1.9 */
+    succeed_all(&bed);
+    bed_tick(&bed);
+    assert_int_equal(bed_claim(&bed, 9), 1);
+    succeed_all(&bed);
+    submit(&bed, 1);
+    assert_int_equal(bed_claim(&bed, 1), 1);
+    succeed_all(&bed);
+    bed_tick(&bed);
+    assert_int_equal(bed_claim(&bed, 9), 1);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_PARKED), 0);
+    bed_release(&bed);
+}
+
+/* All three slots are free, and the two oldest that wait are retries. */
+static void first_attempts_pass_retries_that_the_budget_holds(void **state)
+{
+    (void)state;
+    struct bed bed;
+    overdraw(&bed, "concurrency: 3, " TENTH);
+    submit(&bed, 4);
+    assert_int_equal(bed_claim(&bed, 9), 2); /* one retry runs */
+    const struct job first = bed.claim.jobs[0];
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_PARKED), 4);
+    assert_int_equal(bed_succeed(&bed, &first), 0);
+    bed_tick(&bed);
+    assert_int_equal(bed_claim(&bed, 9), 1);
+    assert_int_equal(bed.claim.jobs[0].status.attempts, 1);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_PARKED), 3);
+    bed_release(&bed);
+}
+
+static void a_budget_that_is_no_longer_configured_holds_nothing(void **state)
+{
+    (void)state;
+    struct bed bed;
+    overdraw(&bed, TENTH);
+    bed_reload(&bed, "tasks: {call: {" RETRY "}}\n");
+    bed_pass(&bed, GATE_LOOK_MS);
+    assert_int_equal(bed_claim(&bed, 9), 2);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_PARKED), 0);
+    bed_release(&bed);
+}
+
+/* The reserve gives one in ten seconds: no retry of a task that is gone waits for ever. */
+static void a_task_that_is_no_longer_configured_is_released(void **state)
+{
+    (void)state;
+    struct bed bed;
+    overdraw(&bed, TENTH);
+    bed_reload(&bed, "strict_tasks: false\n");
+    bed_pass(&bed, 10002);
+    assert_int_equal(bed_claim(&bed, 9), 1);
+    succeed_all(&bed);
+    bed_pass(&bed, GATE_LOOK_MS);
+    assert_int_equal(bed_claim(&bed, 9), 1);
+    bed_release(&bed);
+}
+
+static void tokens_stop_retries_at_half(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, "tasks: {call: {" RETRY ", limits: {retry_budget: {max_tokens: 4, "
+                   "token_ratio: 1.6, min_per_second: 0.01}}}}\n");
+    submit(&bed, 3);
+    start_and_fail(&bed, 3); /* 1 is left */
+    submit(&bed, 1);
+    bed_pass(&bed, 1000);
+    assert_int_equal(bed_claim(&bed, 9), 1); /* a first attempt always goes */
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_PARKED), 3);
+    succeed_all(&bed); /* 2.61 */
+    bed_tick(&bed);
+    assert_int_equal(bed_claim(&bed, 9), 1);
+    bed_release(&bed);
+}
+
+/* What one process has used, another one does not have. */
+static void processes_share_a_budget(void **state)
+{
+    (void)state;
+    struct bed bed;
+    overdraw(&bed, TENTH);
+    const struct claim_filter filter = {.limit = 9};
+    struct engine *other = bed_second_engine(&bed);
+    struct claim_op op;
+    int64_t next_ms;
+    submit(&bed, 1);
+    start_and_fail(&bed, 1);
+    bed_pass(&bed, 1000);
+    claim_op_init(&op, &filter, STR("w"), 30000);
+    assert_int_equal(engine_apply_one(other, &op.op, NULL), 0);
+    assert_int_equal(op.n, 0);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_PARKED), 3);
+    /* Its first attempts count in the same window. */
+    submit(&bed, 26);
+    claim_op_release(&op);
+    claim_op_init(&op, &(struct claim_filter){.limit = 26}, STR("w"), 30000);
+    assert_int_equal(engine_apply_one(other, &op.op, NULL), 0);
+    assert_int_equal(op.n, 26);
+    assert_int_equal(engine_tick(other, &next_ms, NULL), 0);
+    assert_int_equal(bed_claim(&bed, 9), 3);
+    claim_op_release(&op);
+    engine_close(other);
+    bed_release(&bed);
+}
+
+static void a_job_tells_that_it_waits_for_the_budget(void **state)
+{
+    (void)state;
+    struct bed bed;
+    overdraw(&bed, TENTH);
+    struct store *store = engine_store(bed.engine);
+    const struct job_filter filter = {.states = 1 << REDRIVE_STATE_PARKED, .limit = 1};
+    struct job_page page = {0};
+    struct gate_info gate;
+    struct buf out;
+    struct json_writer w;
+    assert_int_equal(store_ops(store)->list(store, &filter, &page, NULL), 0);
+    assert_int_equal(gate_read(store, &page.jobs[0], bed.now_ms, &gate, NULL), 0);
+    assert_true(gate.is_held && gate.is_limit && gate.is_budget);
+    assert_in_range(gate.may_go_ms, bed.now_ms + 9000, bed.now_ms + 10001);
+    assert_string_equal(gate_wait_text(&gate), "when the retry budget has room");
+    buf_init(&out, 4096);
+    gate_write_text(&out, &gate);
+    assert_string_equal(buf_cstr(&out),
+                        "retry budget limit:task:call (1 retries, 3 first attempts in 10s)");
+    buf_reset(&out);
+    json_writer_init(&w, &out);
+    json_begin_object(&w);
+    gate_write_json(&w, &gate);
+    json_end_object(&w);
+    assert_non_null(strstr(buf_cstr(&out), "\"kind\":\"budget\",\"key\":\"limit:task:call\""));
+    assert_non_null(strstr(buf_cstr(&out), "\"first_attempts\":3,\"retries\":1,"));
+    buf_release(&out);
+    job_page_release(&page);
+    bed_release(&bed);
+}
+
+static void limits_are_listed_with_their_budgets(void **state)
+{
+    (void)state;
+    struct bed bed;
+    overdraw(&bed, "rate: 100/s, concurrency: 5, " TENTH);
+    struct store *store = engine_store(bed.engine);
+    struct limit_page page = {0};
+    assert_int_equal(limits_read(store, (struct str){0}, bed.now_ms, &page, NULL), 0);
+    assert_int_equal(limits_count_parked(store, (struct str){0}, &page, NULL), 0);
+    assert_int_equal(page.n, 1);
+    const struct limit_info *limit = &page.limits[0];
+    assert_true(str_is(limit->key, "limit:task:call"));
+    assert_int_equal(limit->rate.count, 100);
+    assert_int_equal(limit->slots.max, 5);
+    assert_int_equal(limit->slots.used, 1);
+    assert_int_equal(limit->budget.status.firsts, 3);
+    assert_int_equal(limit->budget.status.retries, 1);
+    assert_int_equal(limit->budget.status.room, 0);
+    assert_int_equal(limit->parked, 2);
+    limit_page_release(&page);
+    bed_release(&bed);
+}
+
+static void the_row_reads_back_as_it_was(void **state)
+{
+    (void)state;
+    struct gate gate = {.kind = SHARED_BUCKET}, read = {.kind = SHARED_BUCKET};
+    const struct budget_config config = {.ratio = 0.3, .window_ms = 20000, .min_per_second = 0.7};
+    struct buf bytes;
+    buf_init(&bytes, 1 << 16);
+    gate_set_budget(&gate, &config, 1000);
+    for (int i = 0; i < 1000; i++)
+        budget_start(&gate.budget, &config, i % 3 == 0, 1000 + 37 * i);
+    gate_encode(&gate, &bytes);
+    assert_int_equal(gate_decode(&read, buf_str(&bytes)), 0);
+    assert_memory_equal(&read.budget.slots, &gate.budget.slots, sizeof gate.budget.slots);
+    assert_true(read.budget.tokens == gate.budget.tokens);
+    assert_int_equal(read.budget.tokens_ms, gate.budget.tokens_ms);
+    assert_int_equal(read.budget.slot_ms, gate.budget.slot_ms);
+    assert_int_equal(read.budget.newest, gate.budget.newest);
+    assert_true(read.budget_config.ratio == 0.3 && read.budget_config.min_per_second == 0.7);
+    for (size_t len = 0; len < bytes.len; len++)
+        assert_int_equal(gate_decode(&read, (struct str){bytes.data, len}), REDRIVE_E_CORRUPT);
+    /* Without a budget it is the row that earlier versions write, and nothing of the old is left.
+     */
+    gate_set_budget(&gate, &(struct budget_config){0}, 50000);
+    buf_reset(&bytes);
+    gate_encode(&gate, &bytes);
+    assert_null(strstr(buf_cstr(&bytes), "budget"));
+    assert_int_equal(gate_decode(&read, buf_str(&bytes)), 0);
+    assert_false(budget_is_set(&read.budget_config));
+    buf_release(&bytes);
+}
+
+static void a_budget_that_is_full_again_is_removed(void **state)
+{
+    (void)state;
+    struct bed bed;
+    overdraw(&bed, TENTH);
+    succeed_all(&bed);
+    for (int i = 0; i < 3; i++) {
+        bed_pass(&bed, 11000);
+        (void)bed_claim(&bed, 9);
+        succeed_all(&bed);
+    }
+    assert_int_equal(bed.engine->gates.limits.count, 1);
+    for (int i = 0; i < 12; i++)
+        bed_pass(&bed, 600 * 1000);
+    assert_int_equal(bed.engine->gates.limits.count, 0);
+    bed_release(&bed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(an_overdrawn_retry_is_parked_and_uses_no_attempt),
+        T(time_lets_parked_retries_go),
+        T(first_attempts_make_room_for_retries),
+        T(first_attempts_pass_retries_that_the_budget_holds),
+        T(a_budget_that_is_no_longer_configured_holds_nothing),
+        T(a_task_that_is_no_longer_configured_is_released),
+        T(tokens_stop_retries_at_half),
+        T(processes_share_a_budget),
+        T(a_job_tells_that_it_waits_for_the_budget),
+        T(limits_are_listed_with_their_budgets),
+        T(the_row_reads_back_as_it_was),
+        T(a_budget_that_is_full_again_is_removed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
