@@ -29,6 +29,7 @@ struct look {
 static const struct look LOOKS[] = {
     {"#d55e00", "2 3", 1.8},  {"#e69f00", "9 3", 1.8},     {"#cc79a7", "8 3 2 3", 1.8},
     {"#009e73", "14 4", 1.8}, {"#000000", "4 2 1 2", 1.6}, {"#0072b2", "none", 3},
+    {"#0072b2", "6 2", 2.4},
 };
 
 static const struct look CONFIGURED_LOOK = {"#56b4e9", "12 3 3 3", 2.4};
@@ -151,8 +152,8 @@ static void put_head(const struct plot *p)
     struct buf *out = p->out;
 
     if (o->outage_ms > 0)
-        snprintf(line, sizeof line, "Calls per second through an outage of %g s",
-                 (double)o->outage_ms / 1000);
+        snprintf(line, sizeof line, "Calls per second through %s of %g s",
+                 compare_is_brownout(o) ? "a brownout" : "an outage", (double)o->outage_ms / 1000);
     else
         snprintf(line, sizeof line, "Calls per second without an outage");
     buf_printf(out,
@@ -189,8 +190,10 @@ static void put_outage(const struct plot *p)
     buf_printf(p->out,
                "<rect x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"%d\" fill=\"" SHADE "\"/>\n",
                from, TOP, to - from, BOTTOM - TOP);
-    text(p->out, (from + to) / 2, TOP - 8, "fill=\"" SHADED "\" text-anchor=\"middle\"",
-         "the service is down");
+    char line[64] = "the service is down";
+    if (compare_is_brownout(&c->options))
+        snprintf(line, sizeof line, "%g %% of the calls fail", 100 * c->options.brownout);
+    text(p->out, (from + to) / 2, TOP - 8, "fill=\"" SHADED "\" text-anchor=\"middle\"", line);
 }
 
 static void put_axes(const struct plot *p)
@@ -273,7 +276,8 @@ static void put_legend(const struct plot *p)
         put_legend_entry(p, i, look_of(o->strategies[i]), o->strategies[i]->title, line);
     }
     if (shows_capacity(p)) {
-        snprintf(line, sizeof line, "%g calls/s; what is beyond fails", o->capacity_per_s);
+        snprintf(line, sizeof line, "%g calls/s; what is beyond %s", o->capacity_per_s,
+                 o->overload_waits ? "waits" : "fails");
         put_legend_entry(p, o->n_strategies, &CAPACITY_LOOK, "capacity of the service", line);
     }
 }

@@ -15,11 +15,19 @@
         .max_delay_ms = 60 * 1000, .multiplier = 2, .jitter = {.mode = (jitter_mode)}, \
     }
 
+static const struct budget_config BUDGET = {
+    .ratio = BUDGET_RATIO, .window_ms = BUDGET_WINDOW_MS, .min_per_second = BUDGET_MIN_PER_SECOND};
+
 static const struct strategy TABLE[] = {
-    {"none", "no delay", {.strategy = REDRIVE_STRATEGY_IMMEDIATE, .multiplier = 1}, 0, NULL},
-    {"exponential", "exponential", EXPONENTIAL(REDRIVE_JITTER_NONE), SIM_BREAKER_NONE, NULL},
-    {"full-jitter", "exponential, full jitter", EXPONENTIAL(REDRIVE_JITTER_FULL), SIM_BREAKER_NONE,
+    {"none",
+     "no delay",
+     {.strategy = REDRIVE_STRATEGY_IMMEDIATE, .multiplier = 1},
+     SIM_BREAKER_NONE,
+     NULL,
      NULL},
+    {"exponential", "exponential", EXPONENTIAL(REDRIVE_JITTER_NONE), SIM_BREAKER_NONE, NULL, NULL},
+    {"full-jitter", "exponential, full jitter", EXPONENTIAL(REDRIVE_JITTER_FULL), SIM_BREAKER_NONE,
+     NULL, NULL},
     /* c^4 + 15 + rand(10)·(c + 1) seconds with c = n − 1; Faktory draws rand(30). */
     {"sidekiq",
      "sidekiq/faktory curve",
@@ -30,12 +38,16 @@ static const struct strategy TABLE[] = {
       .exponent = 4,
       .jitter = {.mode = REDRIVE_JITTER_STEP, .step_ms = 10 * 1000}},
      SIM_BREAKER_NONE,
+     NULL,
      NULL},
     {"breaker-burns", "breaker that burns attempts", EXPONENTIAL(REDRIVE_JITTER_FULL),
-     SIM_BREAKER_BURNS, NULL},
+     SIM_BREAKER_BURNS, NULL, NULL},
     {"breaker-parks", "breaker that parks", EXPONENTIAL(REDRIVE_JITTER_FULL), SIM_BREAKER_OBEYS,
-     NULL},
+     NULL, NULL},
+    {"retry-budget", "full jitter, retry budget", EXPONENTIAL(REDRIVE_JITTER_FULL),
+     SIM_BREAKER_NONE, &BUDGET, NULL},
 };
+_Static_assert(sizeof TABLE / sizeof TABLE[0] > STRATEGIES_USUAL, "the rest is on request");
 
 const struct strategy *strategies(size_t *ret_n)
 {
@@ -57,6 +69,7 @@ struct strategy strategy_of_config(const struct strategy_config *configured)
         .name = STRATEGY_CONFIGURED,
         .title = "your policy",
         .breaker = SIM_BREAKER_OBEYS,
+        .budget = configured->budget,
         .configured = configured,
     };
 }
@@ -95,9 +108,9 @@ void compare_options_init(struct compare_options *options)
         .workers = 100,
         .seed = 1,
     };
-    const struct strategy *all = strategies(&options->n_strategies);
-    for (size_t i = 0; i < options->n_strategies; i++)
-        options->strategies[i] = &all[i];
+    options->n_strategies = STRATEGIES_USUAL;
+    for (size_t i = 0; i < STRATEGIES_USUAL; i++)
+        options->strategies[i] = &TABLE[i];
 }
 
 /* Long enough for the slowest strategy to drain among new arrivals. */
@@ -116,6 +129,7 @@ int compare_options_check(const struct compare_options *o, struct redrive_err *e
         {"duration (ms)", (double)o->duration_ms, 0, 7 * day_ms},
         {"latency (ms)", (double)o->latency_ms, 0, day_ms}, {"rate", o->jobs_per_s, 0.001, 100000},
         {"capacity", o->capacity_per_s, 0, 1e9}, {"error_rate", o->error_rate, 0, 1},
+        {"brownout", o->brownout, 0, 1}, {"timeout (ms)", (double)o->timeout_ms, 0, day_ms},
         {"attempts", o->attempts, 1, 1000}, {"workers", o->workers, 1, 1e6});
     if (r < 0)
         return r;
@@ -187,6 +201,7 @@ static int run_one(const struct compare_options *options, const struct strategy 
         .names = configured ? configured->names : (struct classify_context){.task = "simulated"},
         .breaker_mode = strategy->breaker,
         .breaker = &breaker,
+        .budget = strategy->budget,
         .service = service,
         .observe = watch,
         .observe_ctx = watcher,
@@ -217,6 +232,10 @@ int compare_run(const struct compare_options *options, struct comparison *ret,
         .latency_ms = options->latency_ms,
         .error_rate = options->error_rate,
         .capacity = options->capacity_per_s,
+        .brownout = options->brownout,
+        .timeout_ms = options->timeout_ms,
+        .outage_hangs = options->timeout_ms > 0,
+        .overload_waits = options->overload_waits,
     };
     uint64_t expected = 1 + (uint64_t)(options->jobs_per_s * (double)duration_ms(options) / 1000);
     for (size_t i = 0; i < options->n_strategies; i++) {

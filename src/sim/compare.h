@@ -19,6 +19,7 @@
 struct strategy_config {
     const struct redrive_policy *policy;
     const struct redrive_breaker_config *breaker;
+    const struct budget_config *budget;  /* NULL: none */
     const struct classifier *classifier; /* may be NULL */
     struct classify_context names;
 };
@@ -28,13 +29,16 @@ struct strategy {
     const char *title; /* in tables and legends */
     struct redrive_backoff backoff;
     enum sim_breaker breaker;
+    const struct budget_config *budget;       /* NULL: none */
     const struct strategy_config *configured; /* if set, it replaces `backoff` and attempts */
 };
 
 #define STRATEGY_CONFIGURED "configured"
 
-/* In the order in which they are compared. */
+/* In the order in which they are compared. After those that are compared unless others are named
+ * come some that are compared only when they are named. */
 const struct strategy *strategies(size_t *ret_n);
+#define STRATEGIES_USUAL 6
 
 /* NULL when there is none of that name. */
 const struct strategy *strategy_find(struct str name);
@@ -61,6 +65,9 @@ typedef void (*compare_progress_fn)(uint64_t done, uint64_t total, void *ctx);
 
 struct compare_options {
     int64_t outage_ms;   /* 0: none */
+    double brownout;     /* the share of calls that fail in the outage; 0 and 1: all */
+    int64_t timeout_ms;  /* a call that takes longer fails, and an outage hangs; 0: neither */
+    bool overload_waits; /* see service.h */
     int64_t duration_ms; /* jobs arrive for this long; 0: chosen by the length of the outage */
     int64_t latency_ms;
     double jobs_per_s;
@@ -81,6 +88,12 @@ struct comparison {
     int64_t outage_end_ms;
     struct measure rows[COMPARE_MAX_STRATEGIES]; /* one a strategy */
 };
+
+/* Whether only a part of the calls fails in the outage. */
+static inline bool compare_is_brownout(const struct compare_options *options)
+{
+    return options->brownout > 0 && options->brownout < 1;
+}
 
 /* Fills in the defaults: 20 jobs/s, 180 s, 8 attempts, all strategies. */
 void compare_options_init(struct compare_options *options);

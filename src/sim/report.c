@@ -69,12 +69,20 @@ void comparison_describe(const struct comparison *c, struct buf *out)
     const struct compare_options *o = &c->options;
     buf_printf(out, "%g jobs/s for %g s, ", o->jobs_per_s, (double)o->duration_ms / 1000);
     comparison_attempts(c, " each", out);
-    if (o->outage_ms > 0)
-        buf_printf(out, "; the service is down from %g s to %g s",
-                   (double)c->outage_start_ms / 1000, (double)c->outage_end_ms / 1000);
+    if (o->outage_ms > 0) {
+        if (compare_is_brownout(o))
+            buf_printf(out, "; %g %% of the calls fail", 100 * o->brownout);
+        else
+            buf_puts(out, "; the service is down");
+        buf_printf(out, " from %g s to %g s", (double)c->outage_start_ms / 1000,
+                   (double)c->outage_end_ms / 1000);
+    }
     if (o->capacity_per_s > 0)
-        buf_printf(out, "; %s takes %g calls/s", o->outage_ms > 0 ? "it" : "the service",
-                   o->capacity_per_s);
+        buf_printf(out, "; %s takes %g calls/s%s",
+                   o->outage_ms > 0 && !compare_is_brownout(o) ? "it" : "the service",
+                   o->capacity_per_s, o->overload_waits ? ", and further calls wait" : "");
+    if (o->timeout_ms > 0)
+        buf_printf(out, "; calls time out after %g s", (double)o->timeout_ms / 1000);
 }
 
 /* Whether it did as well as the best: lost as few, and if `in_waste` wasted as few. */
@@ -228,6 +236,9 @@ static void put_options(struct json_writer *w, const struct comparison *c)
     json_field_int(w, "latency_ms", o->latency_ms);
     json_field_double(w, "capacity_per_s", o->capacity_per_s);
     json_field_double(w, "error_rate", o->error_rate);
+    json_field_double(w, "brownout", o->brownout);
+    json_field_int(w, "timeout_ms", o->timeout_ms);
+    json_field_bool(w, "overload_waits", o->overload_waits);
     json_field_int(w, "attempts", o->attempts);
     json_field_int(w, "workers", o->workers);
     json_key(w, "seed");

@@ -46,6 +46,9 @@ static void world_init(struct world *w, const struct sim_config *config)
     heap_init(&w->agenda);
     heap_init(&w->ready);
     heap_init(&w->parked);
+    heap_init(&w->held);
+    if (config->budget)
+        budget_init(&w->budget, config->budget, 0);
     heap_init_ordered(&w->probes[0], dispatch_probe_order);
     heap_init_ordered(&w->probes[1], dispatch_newest_order);
     rng_seed(&w->arrivals, rng_mix(config->seed ^ STREAM_ARRIVALS));
@@ -66,6 +69,7 @@ static void world_release(struct world *w)
     heap_release(&w->agenda);
     heap_release(&w->ready);
     heap_release(&w->parked);
+    heap_release(&w->held);
     heap_release(&w->probes[0]);
     heap_release(&w->probes[1]);
     free(w->jobs);
@@ -164,6 +168,7 @@ static void happen(struct world *w, const struct heap_item *item)
         if (w->releasing && item->key == w->release_wake_ms)
             dispatch_release(w);
         break;
+    case HAPPEN_BUDGET: w->budget_wake_ms = 0; break; /* what follows lets them go */
     case HAPPEN_INTERVENE: intervene(w); break;
     case HAPPEN_REST: rest(w); break;
     case HAPPEN_DUE:

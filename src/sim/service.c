@@ -80,6 +80,30 @@ static int64_t draw_latency_ms(struct service *service)
     return takes < 1 ? 1 : (int64_t)takes;
 }
 
+static bool is_hit(struct service *service, int64_t now_ms)
+{
+    const double share = service->config.brownout;
+    return is_down(&service->config, now_ms) &&
+           (share <= 0 || share >= 1 || rng_double(&service->rng) < share);
+}
+
+/* How long the call waits for those before it. */
+static int64_t wait_for_turn_ms(struct service *service, int64_t now_ms)
+{
+    const struct service_config *config = &service->config;
+    if (!config->overload_waits || config->capacity <= 0)
+        return 0;
+    const double begins_ms = fmax((double)now_ms, service->busy_until_ms);
+    service->busy_until_ms = begins_ms + 1000 / config->capacity;
+    return (int64_t)(begins_ms - (double)now_ms);
+}
+
+static bool has_capacity(struct service *service, int64_t now_ms)
+{
+    const struct service_config *config = &service->config;
+    return config->overload_waits || bucket_take(&service->capacity, config->capacity, now_ms);
+}
+
 struct service_answer service_call(struct service *service, int64_t now_ms)
 {
     const struct service_config *config = &service->config;
@@ -88,17 +112,19 @@ struct service_answer service_call(struct service *service, int64_t now_ms)
 
     if (sound)
         return answer;
-    if (is_down(config, now_ms)) {
+    if (is_hit(service, now_ms)) {
         answer.failure = &refused;
         if (config->outage_hangs && config->timeout_ms > 0)
             answer.takes_ms = INT64_MAX;
     } else if (!bucket_take(&service->limit, config->rate_limit, now_ms)) {
         answer.failure = &service->too_many;
-    } else if (!bucket_take(&service->capacity, config->capacity, now_ms)) {
+    } else if (!has_capacity(service, now_ms)) {
         answer.failure = &overloaded;
     } else if (config->error_rate > 0 && rng_double(&service->rng) < config->error_rate) {
         answer.failure = draw_fault(service);
     }
+    if (answer.failure != &refused && answer.failure != &service->too_many)
+        answer.takes_ms += wait_for_turn_ms(service, now_ms);
     if (config->timeout_ms > 0 && answer.takes_ms > config->timeout_ms) {
         answer.takes_ms = config->timeout_ms;
         answer.failure = &timed_out;

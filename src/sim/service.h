@@ -1,12 +1,12 @@
 /* service.h - the service that jobs call, and that fails.
  *
  * A call is judged when it begins, by the first of these that applies:
- *   outage      refused at once (or it hangs until it times out)
- *   rate limit  429 with Retry-After, for what is beyond rate_limit calls/s
- *   capacity    503, for what is beyond capacity calls/s: a service that has just come back falls
- *               over again when everything that waited arrives together
- *   error rate  one of the faults, drawn by weight
- *   else        success
+ *   outage      refused at once (or it hangs until it times out); in a brownout only a share of
+ * them rate limit  429 with Retry-After, for what is beyond rate_limit calls/s capacity    503, for
+ * what is beyond capacity calls/s: a service that has just come back falls over again when
+ * everything that waited arrives together. With overload_waits it is not refused: calls are worked
+ * on one after the other, so that each takes longer the more there are. A call that has timed out
+ * meanwhile is worked on all the same error rate  one of the faults, drawn by weight else success
  * It takes a random time: half of latency_ms for certain, and an exponential tail with the other
  * half as its mean; a share of slow_rate takes slow_ms on top. Whatever takes longer than
  * timeout_ms ends there, as a time-out. Rate limit and capacity are token buckets that hold one
@@ -37,9 +37,11 @@ struct service_config {
     const struct service_outage *outages;
     size_t n_outages;
     bool outage_hangs;
+    double brownout;   /* the share of calls that an outage fails; 0: all */
     double rate_limit; /* calls/s; 0: none */
     int64_t retry_after_ms;
     double capacity; /* calls/s; 0: unlimited */
+    bool overload_waits;
     double error_rate;
     const struct service_fault *faults; /* none: HTTP 503 */
     size_t n_faults;
@@ -60,6 +62,7 @@ struct service {
     struct rng rng;
     struct service_bucket limit;
     struct service_bucket capacity;
+    double busy_until_ms; /* with overload_waits */
     double total_weight;
     struct redrive_failure too_many; /* the 429 */
 };

@@ -2,9 +2,9 @@
  *
  * The simulator owns what a queue owns (job rows, leases, the time of day) and decides nothing.
  * What becomes of a job is decide()'s answer, whether a call may go is breaker_allow()'s, how
- * fast parked jobs return is release_take()'s, which job goes as a probe is probe_precedes()'s:
- * the functions that the engine and the library call. That is what makes a run evidence about
- * them.
+ * fast parked jobs return is release_take()'s, which job goes as a probe is probe_precedes()'s,
+ * whether a retry may start is budget_room()'s: the functions that the engine and the library call.
+ * That is what makes a run evidence about them.
  *
  * Everything that happens is an event for an observer, in order. The measurements of `redrive
  * simulate` and the checker of the tests are observers and see nothing else.
@@ -21,6 +21,7 @@
 
 #include "core/breaker/breaker.h"
 #include "core/decide.h"
+#include "core/limit/budget.h"
 #include "redrive.h"
 #include "sim/service.h"
 
@@ -73,7 +74,8 @@ struct sim_event {
     const struct decision *decision;    /* SETTLED */
     enum redrive_breaker_state breaker; /* after the event */
     uint64_t generation;
-    bool by_hand; /* BREAKER */
+    bool by_hand;   /* BREAKER */
+    bool by_budget; /* PARKED, UNPARKED: by the retry budget, not by the breaker */
 };
 
 typedef void (*sim_observe_fn)(const struct sim_event *event, void *ctx);
@@ -100,6 +102,7 @@ struct sim_config {
     struct classify_context names;       /* of every job, for the classifier */
     enum sim_breaker breaker_mode;
     const struct redrive_breaker_config *breaker; /* unless SIM_BREAKER_NONE */
+    const struct budget_config *budget;           /* NULL: none */
     const struct service_config *service;
     const struct sim_hands *hands; /* NULL: none */
     uint64_t max_events;           /* a run that takes more has gone wrong; 0: no limit */

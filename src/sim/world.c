@@ -56,6 +56,7 @@ static struct sim_event event_of(const struct world *w, uint32_t job, enum sim_e
         .submitted_ms = j->submitted_ms,
         .started_ms = j->started_ms,
         .called = j->called,
+        .by_budget = j->by_budget,
         .permit = j->permit,
         .breaker = w->breaker.state,
         .generation = w->breaker.generation,
@@ -90,14 +91,21 @@ static void enter_state(struct world *w, uint32_t job, enum redrive_state to)
     w->in_state[to]++;
     if (j->state == REDRIVE_STATE_PARKED && j->first_start_ms >= 0)
         j->parked_ms += w->now_ms - j->parked_at_ms;
+    if (j->state == REDRIVE_STATE_PARKED && j->by_budget) {
+        w->n_held--;
+        j->by_budget = false;
+    }
     j->state = to;
     if (to == REDRIVE_STATE_QUEUED) {
         push_job(w, &w->ready, job);
         add_probe(w, job);
     } else if (to == REDRIVE_STATE_PARKED) {
         j->parked_at_ms = w->now_ms;
-        push_job(w, &w->parked, job);
-        add_probe(w, job);
+        push_job(w, j->by_budget ? &w->held : &w->parked, job);
+        if (j->by_budget)
+            w->n_held++;
+        else
+            add_probe(w, job);
     } else if (to == REDRIVE_STATE_SCHEDULED || to == REDRIVE_STATE_RETRYING) {
         world_plan(w, j->process_after_ms, HAPPEN_DUE, job, 0);
     }
@@ -207,6 +215,13 @@ static void report_to_breaker(struct world *w, struct breaker_permit permit,
     dispatch_breaker_changed(w, false);
 }
 
+static void report_to_budget(struct world *w, enum redrive_state state)
+{
+    const bool has_failed = state == REDRIVE_STATE_RETRYING;
+    if (w->config->budget && (has_failed || state == REDRIVE_STATE_COMPLETED))
+        budget_settle(&w->budget, w->config->budget, has_failed, w->now_ms);
+}
+
 void world_settle(struct world *w, uint32_t job, const struct outcome *outcome)
 {
     struct sim_job *j = &w->jobs[job];
@@ -234,6 +249,8 @@ void world_settle(struct world *w, uint32_t job, const struct outcome *outcome)
     event.decision = &decision;
     call_observer(w, &event);
 
+    if (was_running && called)
+        report_to_budget(w, decision.state);
     if (was_running && called && w->config->breaker_mode != SIM_BREAKER_NONE)
         report_to_breaker(w, permit, decision.breaker, w->now_ms - event.started_ms);
     if ((decision.state == REDRIVE_STATE_DEAD_LETTER || decision.state == REDRIVE_STATE_FAILED) &&
@@ -297,6 +314,8 @@ static void start(struct world *w, uint32_t job, struct breaker_permit permit)
 {
     if (w->jobs[job].state == REDRIVE_STATE_PARKED)
         world_move(w, job, SIM_UNPARKED, REDRIVE_STATE_QUEUED);
+    if (w->config->budget)
+        budget_start(&w->budget, w->config->budget, w->jobs[job].attempts > 0, w->now_ms);
     count_start(w, job, permit, true);
     struct service_answer answer = service_call(&w->service, w->now_ms);
     w->jobs[job].answer = answer.failure;
@@ -312,6 +331,47 @@ static void burn(struct world *w, uint32_t job)
         .ending = ENDING_RAN,
         .failure = {.status = "TRANSIENT_FAIL", .message = "circuit breaker is open"}};
     world_settle(w, job, &outcome);
+}
+
+/* ---- What meets the retry budget ------------------------------------------------------------- */
+
+/* Whether the job is a retry that has to wait; if so, it is parked. */
+static bool hold(struct world *w, uint32_t job)
+{
+    struct sim_job *j = &w->jobs[job];
+    if (!w->config->budget || j->attempts == 0 ||
+        budget_room(&w->budget, w->config->budget, w->now_ms) > 0)
+        return false;
+    if (j->state == REDRIVE_STATE_PARKED) /* by the breaker, which lets it go as a probe */
+        world_move(w, job, SIM_UNPARKED, REDRIVE_STATE_QUEUED);
+    j->by_budget = true;
+    world_move(w, job, SIM_PARKED, REDRIVE_STATE_PARKED);
+    return true;
+}
+
+/* Lets as many go as have room and a worker each. */
+static void let_held_go(struct world *w)
+{
+    uint32_t room = budget_room(&w->budget, w->config->budget, w->now_ms);
+    uint32_t job;
+    if (room > w->idle_workers)
+        room = w->idle_workers;
+    while (room > 0 && pop_job(w, &w->held, REDRIVE_STATE_PARKED, &job)) {
+        if (!w->jobs[job].by_budget)
+            continue; /* by the breaker, since */
+        world_move(w, job, SIM_UNPARKED, REDRIVE_STATE_QUEUED);
+        room--;
+    }
+}
+
+/* Workers that become free look for themselves; for room that time gives, they are woken. */
+static void plan_budget(struct world *w)
+{
+    const int64_t wait_ms = budget_wait_ms(&w->budget, w->config->budget, w->now_ms);
+    if (w->budget_wake_ms != 0 || w->n_held == 0 || wait_ms == 0)
+        return;
+    w->budget_wake_ms = w->now_ms + wait_ms;
+    world_plan(w, w->budget_wake_ms, HAPPEN_BUDGET, 0, 0);
 }
 
 /* The breaker said no, and all that is ready meets it. */
@@ -374,7 +434,8 @@ static bool pop_probe(struct world *w, uint32_t *ret)
     struct heap_item item;
     while (heap_pop(probes, &item)) {
         const struct sim_job *j = &w->jobs[item.job];
-        bool waits = j->state == REDRIVE_STATE_QUEUED || j->state == REDRIVE_STATE_PARKED;
+        bool waits =
+            j->state == REDRIVE_STATE_QUEUED || (j->state == REDRIVE_STATE_PARKED && !j->by_budget);
         if (waits && j->attempts == (uint32_t)item.key) {
             *ret = item.job;
             return true;
@@ -389,7 +450,10 @@ static bool choose(struct world *w, uint32_t *ret)
 {
     bool probing = w->config->breaker_mode == SIM_BREAKER_OBEYS && !breaker_passes(&w->breaker);
     keep_probes(w, probing);
-    return probing ? pop_probe(w, ret) : pop_job(w, &w->ready, REDRIVE_STATE_QUEUED, ret);
+    while (probing ? pop_probe(w, ret) : pop_job(w, &w->ready, REDRIVE_STATE_QUEUED, ret))
+        if (!hold(w, *ret))
+            return true;
+    return false;
 }
 
 static bool may_go(struct world *w, struct breaker_permit *permit)
@@ -404,25 +468,37 @@ static bool may_go(struct world *w, struct breaker_permit *permit)
     return may;
 }
 
-void dispatch(struct world *w)
+static void start_some(struct world *w)
 {
     while (w->idle_workers > 0 && !w->error) {
         uint32_t waiting = w->in_state[REDRIVE_STATE_QUEUED];
         if (!breaker_passes(&w->breaker))
-            waiting += w->in_state[REDRIVE_STATE_PARKED];
+            waiting += w->in_state[REDRIVE_STATE_PARKED] - w->n_held;
         if (waiting == 0)
             break;
 
         struct breaker_permit permit = {0};
-        uint32_t job;
+        uint32_t job = 0;
         if (!may_go(w, &permit)) {
             turn_away(w);
             break;
         }
-        if (!choose(w, &job))
+        if (!choose(w, &job)) {
+            if (permit.probe != 0)
+                report_to_breaker(w, permit, BREAKER_RETURNED, 0);
             break;
+        }
         start(w, job, permit);
     }
+}
+
+void dispatch(struct world *w)
+{
+    if (w->n_held > 0)
+        let_held_go(w);
+    start_some(w);
+    if (w->config->budget)
+        plan_budget(w);
 }
 
 static void plan_release(struct world *w)
@@ -436,12 +512,12 @@ static void plan_release(struct world *w)
 
 void dispatch_release(struct world *w)
 {
-    uint32_t waiting = w->in_state[REDRIVE_STATE_PARKED];
+    uint32_t waiting = w->in_state[REDRIVE_STATE_PARKED] - w->n_held;
     uint32_t n = release_take(&w->release, w->config->breaker, w->now_ms, waiting);
     uint32_t job;
     while (n-- > 0 && pop_job(w, &w->parked, REDRIVE_STATE_PARKED, &job))
         world_move(w, job, SIM_UNPARKED, REDRIVE_STATE_QUEUED);
-    w->releasing = w->in_state[REDRIVE_STATE_PARKED] > 0;
+    w->releasing = w->in_state[REDRIVE_STATE_PARKED] > w->n_held;
     if (w->releasing)
         plan_release(w);
 }
@@ -455,7 +531,8 @@ void dispatch_breaker_changed(struct world *w, bool by_hand)
                                              .breaker = w->breaker.state,
                                              .generation = w->breaker.generation,
                                              .by_hand = by_hand});
-        bool may_release = breaker_passes(&w->breaker) && w->in_state[REDRIVE_STATE_PARKED] > 0;
+        bool may_release =
+            breaker_passes(&w->breaker) && w->in_state[REDRIVE_STATE_PARKED] > w->n_held;
         if (may_release && !w->releasing) {
             release_start(&w->release, w->config->breaker, w->now_ms);
             plan_release(w);

@@ -26,6 +26,7 @@ enum happening {
     HAPPEN_DEADLINE,
     HAPPEN_BREAKER,
     HAPPEN_RELEASE,
+    HAPPEN_BUDGET, /* the retry budget may have room */
     HAPPEN_CANCEL,
     HAPPEN_KILL,
     HAPPEN_RUN_NOW,
@@ -49,6 +50,7 @@ struct sim_job {
     int64_t parked_ms;   /* since first_start_ms, up to parked_at_ms */
     int64_t deadline_ms; /* INT64_MAX: none */
     bool called;
+    bool by_budget; /* parked by it */
     struct breaker_permit permit;
     const struct redrive_failure *answer; /* what the run will say */
 };
@@ -60,8 +62,12 @@ struct world {
     struct heap agenda;
     struct heap ready;
     struct heap parked;
-    struct heap probes[2]; /* the oldest of equals first; the newest */
-    bool probing;          /* whether they are kept */
+    struct heap held; /* parked by the retry budget: in no other heap */
+    uint32_t n_held;
+    struct budget budget;
+    int64_t budget_wake_ms; /* 0: none on the agenda */
+    struct heap probes[2];  /* the oldest of equals first; the newest */
+    bool probing;           /* whether they are kept */
     struct sim_job *jobs;
     uint32_t n_jobs;
     uint32_t capacity;

@@ -97,8 +97,7 @@ static void watch_probes(const struct sim_event *e, void *ctx)
 static void no_job_is_the_probe_twice_while_others_wait(void **state)
 {
     (void)state;
-    size_t n;
-    const struct strategy *parks = &strategies(&n)[n - 1];
+    const struct strategy *parks = strategy_find(STR("breaker-parks"));
     struct spread spread = {0};
     struct redrive_policy policy;
     struct redrive_breaker_config breaker;

@@ -26,6 +26,9 @@ struct simulate_options {
     double rate;
     double capacity;
     double error_rate;
+    double brownout;
+    int64_t timeout_ms;
+    bool overload_waits;
     int64_t attempts;
     int64_t workers;
     int64_t seed;
@@ -81,6 +84,22 @@ static const struct option OPTIONS[] = {
      .placeholder = "SHARE",
      .default_text = "0",
      .help = "the share of calls that fail while the service is up"},
+    {.name = "brownout",
+     INTO_DOUBLE(struct simulate_options, brownout),
+     .min_double = 0.001,
+     .max_double = 1,
+     .placeholder = "SHARE",
+     .default_text = "1",
+     .help = "the share of calls that fail during the outage"},
+    {.name = "timeout",
+     INTO_DURATION(struct simulate_options, timeout_ms),
+     .max = DAY_MS,
+     .placeholder = "SPAN",
+     .default_text = "0",
+     .help = "calls of the outage hang for this long, and slower ones fail; 0 for no time-out"},
+    {.name = "overload-waits",
+     INTO_FLAG(struct simulate_options, overload_waits),
+     .help = "calls beyond the capacity wait for their turn instead of failing at once"},
     {.name = "duration",
      INTO_DURATION(struct simulate_options, duration_ms),
      .max = 7 * DAY_MS,
@@ -89,11 +108,12 @@ static const struct option OPTIONS[] = {
     {.name = "strategies",
      INTO_STRING(struct simulate_options, strategies),
      .placeholder = "LIST",
-     .help = "which to compare, separated by commas; all but configured unless given"},
+     .help = "which to compare, separated by commas; all but retry-budget and configured unless "
+             "given"},
     {.name = "task",
      INTO_STRING(struct simulate_options, task),
      .placeholder = "NAME",
-     .help = "compare the policy and the breaker of this task, too"},
+     .help = "compare the policy, the breaker and the retry budget of this task, too"},
     {.name = "seed",
      INTO_INT(struct simulate_options, seed),
      .min = 0,
@@ -139,6 +159,7 @@ static int own_load(struct cli *cli, const char *task_name, struct own *own,
     own->parts = (struct strategy_config){
         .policy = &task->retry,
         .breaker = &task->breaker.config,
+        .budget = budget_is_set(&task->limits.budget) ? &task->limits.budget : NULL,
         .classifier = own->classifier,
         .names = {.task = task->name, .queue = task->queue},
     };
@@ -221,6 +242,9 @@ static int read_options(struct cli *cli, const struct simulate_options *given, s
     ret->jobs_per_s = given->rate;
     ret->capacity_per_s = given->capacity;
     ret->error_rate = given->error_rate;
+    ret->brownout = given->brownout;
+    ret->timeout_ms = given->timeout_ms;
+    ret->overload_waits = given->overload_waits;
     ret->attempts = (uint32_t)given->attempts;
     ret->workers = (uint32_t)given->workers;
     ret->seed = (uint64_t)given->seed;
@@ -459,10 +483,11 @@ const struct command cmd_simulate = {
         "strategy, with the same arrivals, in virtual time. The decisions are made by the code "
         "that makes them in production.\n"
         "\n"
-        "Strategies: none, exponential, full-jitter, sidekiq, breaker-burns, breaker-parks, and "
-        "configured: your policy, which is the retry policy and the breaker of the configuration. "
-        "It joins when --task, --config or a flag of the configuration is given, or when "
-        "--strategies names it.\n"
+        "Strategies: none, exponential, full-jitter, sidekiq, breaker-burns, breaker-parks; "
+        "retry-budget, if --strategies names it: full-jitter, with retries at most a tenth of "
+        "first attempts; and configured: your policy, which is the retry policy, the breaker and "
+        "the retry budget of the configuration. It joins when --task, --config or a flag of the "
+        "configuration is given, or when --strategies names it.\n"
         "\n"
         "WASTED are calls that failed. DRAINED is how long after the outage the backlog is back "
         "to normal. P50 and P99 are the time from submit to completion of the jobs that were "
@@ -475,6 +500,8 @@ const struct command cmd_simulate = {
             {"redrive simulate --strategies full-jitter,breaker-parks --svg outage.svg",
              "two strategies and a picture"},
             {"redrive simulate -c redrive.yaml --task thumbnail", "your policy beside the others"},
+            {"redrive simulate --strategies full-jitter,retry-budget --brownout 0.5",
+             "a service that fails in part"},
             {"redrive simulate --strategies breaker-parks --retry-max-retries 3",
              "a setting tried out"},
             {0},
