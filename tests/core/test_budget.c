@@ -93,6 +93,19 @@ static void the_reserve_fills_with_time(void **state)
     assert_int_equal(budget_room(&b, &TENTH, 1000000), 10);
 }
 
+/* It says more than a new one: what it has counted makes room, or takes it. */
+static void a_budget_with_counts_is_not_full(void **state)
+{
+    (void)state;
+    struct budget b;
+    budget_init(&b, &TENTH, 0);
+    start_firsts(&b, &TENTH, 10, 0);
+    assert_false(budget_is_full(&b, &TENTH, 0));
+    budget_start(&b, &TENTH, true, 9000);
+    assert_false(budget_is_full(&b, &TENTH, 10000)); /* the first attempts are gone */
+    assert_true(budget_is_full(&b, &TENTH, 19000));
+}
+
 /* A share of 0 leaves the reserve; of 1, each first attempt may be retried once. */
 static void shares_of_0_and_of_1(void **state)
 {
@@ -247,6 +260,7 @@ int main(void)
         T(retries_are_a_share_of_first_attempts),
         T(what_is_older_than_the_window_does_not_count),
         T(the_reserve_fills_with_time),
+        T(a_budget_with_counts_is_not_full),
         T(shares_of_0_and_of_1),
         T(the_bound_holds_for_any_order_of_starts),
         T(tokens_go_as_those_of_grpc),
