@@ -12,7 +12,9 @@
 bool claim_ahead_is_allowed(const struct config_task *task)
 {
     const struct redrive_breaker_config *breaker = &task->breaker.config;
-    const bool has_limit = task->limits.concurrency > 0 || task->limits.rate.count > 0;
+    const struct config_limits *limits = &task->limits;
+    const bool has_limit =
+        limits->concurrency > 0 || limits->rate.count > 0 || budget_is_set(&limits->budget);
     const bool counts_slow = breaker->slow_call_ms > 0 && breaker->slow_rate > 0;
     return !has_limit && !counts_slow && policy_max_attempts(&task->retry) > 1;
 }

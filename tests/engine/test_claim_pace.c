@@ -97,6 +97,8 @@ static void some_tasks_are_not_claimed_ahead(void **state)
     assert_false(claim_ahead_is_allowed(&task));
     task = (struct config_task){.retry.max_retries = 2, .limits.rate.count = 5};
     assert_false(claim_ahead_is_allowed(&task));
+    task = (struct config_task){.retry.max_retries = 2, .limits.budget.min_per_second = 1};
+    assert_false(claim_ahead_is_allowed(&task));
     task = (struct config_task){.retry.max_retries = 0};
     assert_false(claim_ahead_is_allowed(&task));
     task = (struct config_task){.retry.max_retries = 2};

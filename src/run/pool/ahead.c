@@ -118,9 +118,11 @@ static bool has_slot(const struct pool_task *task)
 void pool_ahead_take(struct pool_job *job)
 {
     struct pool_task *task = job->task;
+    /* By a definition of another process, perhaps, or a cron entry. */
+    task->may_go_ahead &= !job->has_limit;
     if (task->pool->is_stopping || (task->n_ahead == 0 && has_slot(task)))
         pool_job_start(job);
-    else if (job->has_limit || !task->may_go_ahead || pool_fault_pauses(task))
+    else if (!task->may_go_ahead || pool_fault_pauses(task))
         pool_job_give_back(job);
     else
         wait_for_slot(job);
