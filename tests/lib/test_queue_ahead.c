@@ -1,6 +1,8 @@
 /* test_queue_ahead.c - jobs that a queue claims before a thread is free for them. */
 #include "queue_bed.h"
 
+#include <sqlite3.h>
+
 #define QUICK 60 /* runs after which it is known that they are short */
 #define JOBS  100
 
@@ -24,6 +26,8 @@ struct load {
     atomic_bool is_open;
     atomic_int runs[JOBS];
     int fail_from;
+    int last;
+    char *path; /* of the store */
 };
 
 static void submit_numbered(struct redrive_queue *q)
@@ -147,6 +151,52 @@ static void a_stop_gives_back_what_has_not_started(void **state)
     assert_int_equal(count_in(bed->queue, REDRIVE_STATE_QUEUED), JOBS - QUICK - 1);
 }
 
+/* Keeps the store locked for longer than the run takes. */
+static void *lock_store(void *arg)
+{
+    sqlite3 *db;
+    assert_int_equal(sqlite3_open(arg, &db), SQLITE_OK);
+    sqlite3_busy_timeout(db, LONG_MS);
+    sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
+    sleep_ms(600);
+    sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
+    sqlite3_close(db);
+    return NULL;
+}
+
+static int stop_meanwhile(struct redrive_task_run *run, void *arg)
+{
+    struct load *load = arg;
+    struct redrive_queue *q = redrive_task_run_owner(run);
+    pthread_t thread;
+    if (atomic_fetch_add(&load->n, 1) != QUICK)
+        return 0;
+    load->last = atoi(redrive_task_run_id(run));
+    assert_int_equal(pthread_create(&thread, NULL, lock_store, load->path), 0);
+    pthread_detach(thread);
+    sleep_ms(20);
+    redrive_queue_stop(q, LONG_MS);
+    sleep_ms(300);
+    return 0;
+}
+
+/* The thread that called work settles for the only slot, and waits for the store, when that slot
+ * leaves. */
+static void a_run_that_ends_while_others_are_given_back_is_settled(void **state)
+{
+    struct bed *bed = *state;
+    struct load load = {0};
+    struct redrive_err err = {0};
+    char id[16];
+    load.path = bed->store + strlen("sqlite:");
+    submit_numbered(bed->queue);
+    handle(bed->queue, stop_meanwhile, &load, false);
+    assert_int_equal(redrive_queue_work(bed->queue, 0, &err), 0);
+    snprintf(id, sizeof id, "%d", load.last);
+    assert_int_equal(state_of(bed->queue, id), REDRIVE_STATE_COMPLETED);
+    assert_int_equal(count_in(bed->queue, REDRIVE_STATE_RUNNING), 0);
+}
+
 static int fail_from(struct redrive_task_run *run, void *arg)
 {
     struct load *load = arg;
@@ -212,6 +262,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(jobs_that_wait_behind_a_long_one_are_given_back, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_stop_gives_back_what_has_not_started, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_run_that_ends_while_others_are_given_back_is_settled,
+                                        setup, teardown),
         cmocka_unit_test_setup_teardown(being_given_back_costs_no_attempt, setup, teardown),
         cmocka_unit_test_setup_teardown(none_starts_after_the_failure_that_opens_the_breaker,
                                         setup_with_breaker, teardown),

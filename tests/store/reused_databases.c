@@ -40,6 +40,10 @@ static bool is_locked[MOST], is_taken[MOST];
     "SET lock_timeout = '10s'; SET client_min_messages = error; "                             \
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "                                 \
     "WHERE datname = current_database() AND pid <> pg_backend_pid(); "                        \
+    "DO $$ BEGIN FOR i IN 1..2000 LOOP PERFORM pg_stat_clear_snapshot(); "                    \
+    "EXIT WHEN NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() "  \
+    "AND pid <> pg_backend_pid() AND backend_type = 'client backend'); "                      \
+    "PERFORM pg_sleep(0.002); END LOOP; END $$; "                                             \
     "DO $$ DECLARE name text; is_used boolean; BEGIN FOR name IN SELECT oid::regclass::text " \
     "FROM pg_class WHERE relnamespace = 'redrive'::regnamespace AND relkind = 'r' AND "       \
     "relname NOT IN ('meta', 'shared_version', 'states', 'classes', 'reasons') LOOP "         \

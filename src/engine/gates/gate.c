@@ -203,7 +203,8 @@ void gate_set_budget(struct gate *gate, const struct budget_config *config, int6
 {
     if (!budget_is_set(config))
         gate->budget = (struct budget){0};
-    else if (!budget_is_set(&gate->budget_config))
+    else if (!budget_is_set(&gate->budget_config) ||
+             (config->max_tokens > 0) != (gate->budget_config.max_tokens > 0))
         budget_init(&gate->budget, config, now_ms);
     gate->budget_config = *config;
 }

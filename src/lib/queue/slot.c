@@ -60,7 +60,7 @@ static void run_next(struct queue_handler *h)
 static bool is_idle(const struct redrive_queue *q)
 {
     for (const struct queue_handler *h = q->handlers; h; h = h->next)
-        if (h->wants)
+        if (h->wants || h->in_turn || h->n_claimed > 0 || !list_empty(&h->ended))
             return false;
     return q->n_busy == 0;
 }
@@ -74,11 +74,11 @@ static void sleep_slot(struct queue_handler *h)
         queue_begin_stop(q);
     if (!q->is_stopping) {
         h->n_asleep++;
-        if (h->wants && h->claim_again_ms > 0) {
+        /* While there is a turn, the thread that takes it looks again afterwards. */
+        if (h->wants && h->claim_again_ms > 0 && !h->in_turn)
             (void)thread_cond_wait_until(&h->wake, &q->mutex, h->claim_again_ms);
-        } else {
+        else
             (void)pthread_cond_wait(&h->wake, &q->mutex);
-        }
         h->n_asleep--;
         h->is_waking = false;
     }

@@ -450,4 +450,6 @@ void queue_settle_once(struct queue_handler *h)
         n_ended = 0;
     }
     end_turn(h, n_ended);
+    /* A slot that could not take a turn meanwhile sleeps. */
+    queue_wake_slot(h);
 }

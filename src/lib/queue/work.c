@@ -296,6 +296,16 @@ static void join_slots(struct redrive_queue *q, size_t n)
             pthread_join(h->slots[i].thread, NULL);
 }
 
+/* A slot that leaves while this thread settles for it leaves its run behind. */
+static void settle_rest(struct redrive_queue *q)
+{
+    pthread_mutex_lock(&q->mutex);
+    for (struct queue_handler *h = q->handlers; h; h = h->next)
+        while (!list_empty(&h->ended))
+            queue_take_turn(h);
+    pthread_mutex_unlock(&q->mutex);
+}
+
 /* ---- Work ------------------------------------------------------------------------------------ */
 
 static int begin(struct redrive_queue *q, unsigned flags, struct redrive_err *err)
@@ -346,6 +356,7 @@ int redrive_queue_work(struct redrive_queue *q, unsigned flags, struct redrive_e
             rc = err_set(err, REDRIVE_E_NOMEM, "cannot start thread %zu of %zu", n + 1, q->n_slots);
         look_after(q);
         join_slots(q, n);
+        settle_rest(q);
     }
     finish(q);
     return rc;

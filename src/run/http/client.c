@@ -59,11 +59,12 @@ static int add_header(struct http_client *client, const char *name, const char *
     return 0;
 }
 
-static void set_options(struct http_client *client, const struct http_client_options *options)
+/* False: there was no memory for the strings. */
+static bool set_options(struct http_client *client, const struct http_client_options *options)
 {
     CURL *easy = client->easy;
+    bool is_set = curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https") == CURLE_OK;
     curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, client->curl_error);
-    curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
     curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
@@ -73,9 +74,10 @@ static void set_options(struct http_client *client, const struct http_client_opt
     curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_body);
     curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
     if (options->ca_file)
-        curl_easy_setopt(easy, CURLOPT_CAINFO, options->ca_file);
+        is_set &= curl_easy_setopt(easy, CURLOPT_CAINFO, options->ca_file) == CURLE_OK;
     if (options->no_proxy)
-        curl_easy_setopt(easy, CURLOPT_NOPROXY, "*");
+        is_set &= curl_easy_setopt(easy, CURLOPT_NOPROXY, "*") == CURLE_OK;
+    return is_set;
 }
 
 int http_client_new(const struct http_client_options *options, struct http_client **ret,
@@ -99,11 +101,10 @@ int http_client_new(const struct http_client_options *options, struct http_clien
             rc = add_header(client, "Authorization", bearer);
     }
     free(bearer);
-    if (rc < 0) {
+    if (rc < 0 || !set_options(client, options)) {
         http_client_free(client);
         return err_nomem(err);
     }
-    set_options(client, options);
     *ret = client;
     return 0;
 }
@@ -166,7 +167,7 @@ int http_client_call(struct http_client *client, const char *method, const char 
     }
     buf_reset(&ret->body);
     client->curl_error[0] = '\0';
-    curl_easy_setopt(easy, CURLOPT_URL, buf_cstr(&url));
+    bool is_set = curl_easy_setopt(easy, CURLOPT_URL, buf_cstr(&url)) == CURLE_OK;
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, &ret->body);
     curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)timeout_ms);
     if (body.ptr) {
@@ -176,8 +177,8 @@ int http_client_call(struct http_client *client, const char *method, const char 
     } else {
         curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L);
     }
-    curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, method);
-    const CURLcode code = curl_easy_perform(easy);
+    is_set &= curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, method) == CURLE_OK;
+    const CURLcode code = is_set ? curl_easy_perform(easy) : CURLE_OUT_OF_MEMORY;
     curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
     ret->status = (int)status;
     buf_release(&url);

@@ -120,7 +120,8 @@ void pool_ahead_take(struct pool_job *job)
     struct pool_task *task = job->task;
     /* By a definition of another process, perhaps, or a cron entry. */
     task->may_go_ahead &= !job->has_limit;
-    if (task->pool->is_stopping || (task->n_ahead == 0 && has_slot(task)))
+    const bool must_wait = task->n_ahead > 0 || (task->may_go_ahead && task->n_doubtful > 0);
+    if (task->pool->is_stopping || (!must_wait && has_slot(task)))
         pool_job_start(job);
     else if (!task->may_go_ahead || pool_fault_pauses(task))
         pool_job_give_back(job);

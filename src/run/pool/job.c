@@ -470,10 +470,10 @@ static void end_asking(struct pool *pool, bool has_answer, bool more)
         size_t given = 0;
         for (size_t k = 0; k < claim->n && has_answer; k++)
             given += str_eq(claim->jobs[k].spec.task, task->name);
-        if (task->asked > 0)
+        if (task->asked > 0 && has_answer) {
             pool_ahead_claimed(task, took_us);
-        if (task->asked > 0 && has_answer)
             task->wants = more || given >= task->asked || task->woken;
+        }
         task->asked = 0;
     }
 }

@@ -36,7 +36,8 @@ int stream_line_write(const struct run_request *request, struct buf *out, struct
     if (buf_failed(out))
         return err_full(err, buf_failed(out), "the job does not fit in a line");
     join_lines(out->data + start, out->len - start);
-    return buf_putc(out, '\n');
+    rc = buf_putc(out, '\n');
+    return rc < 0 ? err_full(err, rc, "the job does not fit in a line") : 0;
 }
 
 #define RETRY_AFTER_MAX_S (100.0 * 365 * 24 * 3600)
