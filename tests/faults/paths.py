@@ -208,6 +208,8 @@ ENDS = {"good-1": "completed", "bad-1": "dead_letter", "web-1": "completed", "li
 WORKED = {job: (*WAITING, end) for job, end in ENDS.items()}
 LIFE_ALLOWED = {"lib-good": (None, *WAITING, "completed"), "lib-bad": (None, *WAITING, "dead_letter")}
 LIFE_DONE = {"lib-good": ("completed",), "lib-bad": ("dead_letter",)}
+#: A failure whose words there was no memory for is one of which nothing is known, and is retried.
+LIFE_SAID_DONE = {job: (*NOT_NOW, *ends) for job, ends in LIFE_DONE.items()}
 
 
 def reads(name, *words, **more):
@@ -234,7 +236,7 @@ COMMANDS = (
                 final={job: ("completed",) for job in ("r1", "r2", "good-1")}, is_patient=True,
                 same_output=False),
     CommandPath("library", ("sqlite:jobs.db", "redrive.yaml"), program="life", make=places.make_empty, allowed=LIFE_ALLOWED,
-                success=LIFE_DONE, final=LIFE_DONE, must_recover=True, is_patient=True, same_output=False),
+                success=LIFE_SAID_DONE, final=LIFE_DONE, must_recover=True, is_patient=True, same_output=False),
     reads("config-check", "config", "check"),
     reads("config-show", "config", "show"),
     reads("jobs-list", "jobs", "list", "--json"),

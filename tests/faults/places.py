@@ -7,6 +7,7 @@ import pathlib
 import shutil
 import sqlite3
 import subprocess
+import tempfile
 import threading
 
 from failing import BUILD
@@ -153,12 +154,31 @@ class Places:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def damage(folder):
-    """What SQLite finds wrong with the file, or None. Opened for reading alone: the log stays as it is."""
+@contextlib.contextmanager
+def reading(folder):
+    """A connection to the store that leaves its log as it is. A log that needs recovery is recovered in a copy."""
     path = folder / "jobs.db"
-    if not path.exists():
-        return None
     with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
+        try:
+            db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        except sqlite3.OperationalError:
+            pass
+        else:
+            yield db
+            return
+    with tempfile.TemporaryDirectory(dir=folder) as copy:
+        for name in ("jobs.db", "jobs.db-wal"):
+            if (folder / name).exists():
+                shutil.copy(folder / name, copy)
+        with contextlib.closing(sqlite3.connect(pathlib.Path(copy) / "jobs.db")) as db:
+            yield db
+
+
+def damage(folder):
+    """What SQLite finds wrong with the file, or None."""
+    if not (folder / "jobs.db").exists():
+        return None
+    with reading(folder) as db:
         try:
             said = [row[0] for row in db.execute("PRAGMA integrity_check")]
         except sqlite3.DatabaseError as error:
@@ -168,10 +188,9 @@ def damage(folder):
 
 def states(folder):
     """The state of each job by its id."""
-    path = folder / "jobs.db"
-    if not path.exists():
+    if not (folder / "jobs.db").exists():
         return {}
-    with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
+    with reading(folder) as db:
         if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'jobs'").fetchone():
             return {}
         return dict(db.execute("SELECT id, status FROM jobs"))

@@ -78,7 +78,7 @@ def try_cases(name, cases):
 def plan(name, counts, options):
     """The cases of a path; of calls that are many only each N-th, which shows no favour to the first ones."""
     for kind in options.kind or KINDS:
-        for lasting in (False, True):
+        for lasting in (False,) if options.once else (False, True):
             every = options.every * (1 if options.whole else SPARSE.get(kind, 1))
             first = (sum(map(ord, name + kind)) + lasting) % every + 1
             for at in [options.at] if options.at else range(first, counts[kind] + 1, every):
@@ -132,6 +132,7 @@ def parse_arguments():
     parser.add_argument("--kind", action="append", choices=KINDS)
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--whole", action="store_true", help="all allocations of SQLite too")
+    parser.add_argument("--once", action="store_true", help="no runs in which all calls fail from the n-th on")
     parser.add_argument("--at", type=int, help="this call only")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--show", type=int, default=20, help="at most so many complaints with their stacks (%(default)s)")
