@@ -11,6 +11,7 @@ for folder in ("server", "servers"):
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / folder))
 
 from selenium import webdriver  # noqa: E402
+from selenium.common.exceptions import StaleElementReferenceException  # noqa: E402
 from selenium.webdriver.chrome.options import Options  # noqa: E402
 from selenium.webdriver.chrome.service import Service  # noqa: E402
 from selenium.webdriver.common.by import By  # noqa: E402
@@ -52,6 +53,29 @@ def tokens(**scopes):
     """A section of the configuration: a token `secret-NAME` for each name."""
     lines = [f"  - {{name: {name}, hash: '{token_hash('secret-' + name)}', scopes: [{words}], tenant: default}}" for name, words in scopes.items()]
     return "tokens:\n" + "\n".join(lines) + "\n"
+
+
+class Found:
+    """An element. One that the page has drawn anew since it was found is looked for again."""
+
+    TRIES = 20
+
+    def __init__(self, look):
+        self._look = look
+        self.element = look()
+
+    def _try(self, act):
+        for _ in range(self.TRIES):
+            try:
+                return act(self.element)
+            except StaleElementReferenceException:
+                self.element = self._look()
+        return act(self.element)
+
+    def __getattr__(self, name):
+        if callable(getattr(type(self.element), name, None)):
+            return lambda *words: self._try(lambda element: getattr(element, name)(*words))
+        return self._try(lambda element: getattr(element, name))
 
 
 class Dashboard:
@@ -112,13 +136,14 @@ class Dashboard:
         return self
 
     def js(self, code, *arguments):
-        return self.driver.execute_script(code, *arguments)
+        plain = [argument.element if isinstance(argument, Found) else argument for argument in arguments]
+        return self.driver.execute_script(code, *plain)
 
     def text(self, selector="#page"):
         return self.js("return document.querySelector(arguments[0])?.innerText ?? ''", selector)
 
     def find(self, selector):
-        return wait_for(lambda: next(iter(self.driver.find_elements(By.CSS_SELECTOR, selector)), None), f"{selector} in\n{self.text('body')}")
+        return Found(lambda: wait_for(lambda: next(iter(self.all(selector)), None), lambda: f"{selector} in\n{self.text('body')}"))
 
     def all(self, selector):
         return self.driver.find_elements(By.CSS_SELECTOR, selector)
@@ -144,7 +169,7 @@ class Dashboard:
 
     def press(self, *keys):
         for key in keys:
-            self.driver.switch_to.active_element.send_keys(key)
+            Found(lambda: self.driver.switch_to.active_element).send_keys(key)
         return self
 
     def type_into(self, selector, text):
