@@ -23,9 +23,9 @@
 
 struct claim_pace {
     uint32_t n_slots;
-    uint32_t max;    /* that are ever claimed ahead */
-    int64_t turn_us; /* a typical one; 0: none yet */
-    int64_t run_us;  /* a long one of late; 0: none yet */
+    uint32_t max;    /* jobs that are ever claimed ahead */
+    int64_t turn_us; /* what a turn takes; 0: there was none yet */
+    int64_t run_us;  /* what the longer of the latest runs took; 0: there was none yet */
 };
 
 /* Whether jobs of a task may be claimed ahead at all. One that waits has its slot of a limit, and

@@ -424,7 +424,7 @@ static const char *const BIG_NAMES[BIG_COUNT] = {
 /* How many jobs are counted, of all that were ever submitted. */
 struct census {
     uint64_t counted;
-    int64_t last_seq; /* that was given out, be it in use yet or not */
+    int64_t last_seq; /* the highest that the store has given to a handle, used or not */
     int64_t commits;
 };
 
