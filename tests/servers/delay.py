@@ -78,12 +78,12 @@ class DelayProxy:
         return json.loads(line)
 
 
-def round_trips_of_transactions(server, url, build=None):
+def round_trips_of_transactions(server, url, build=None, step_ms=STEP_MS):
     """{"settle_claim": n, "settle": n}: those that a transaction waits for, one that settles a batch and claims the next
     one, and one that only settles, as bench_engine makes them on the store at `url` of the server. They follow from
-    the shortest time of many: what is sent ahead and not waited for costs nothing."""
+    the shortest time of many with `step_ms` of delay: what is sent ahead and not waited for costs nothing."""
     shortest_ms, done, asked_s = {}, "", 0
-    with DelayProxy(server, STEP_MS, build) as network:
+    with DelayProxy(server, step_ms, build) as network:
         command = [str(find_program(build).with_name("bench_engine")), "steps", "--store", network.through(url),
                    "--batch", str(STEP_BATCH)]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as engine:
@@ -91,10 +91,10 @@ def round_trips_of_transactions(server, url, build=None):
                 took_ms = (time.monotonic() - asked_s) * 1000
                 shortest_ms[done] = min(shortest_ms.get(done, took_ms), took_ms)
                 done = line.strip()
-                time.sleep(STEP_MS / 500)  # what was sent ahead is answered
+                time.sleep(step_ms / 500)  # what was sent ahead is answered
                 asked_s = time.monotonic()
                 engine.stdin.write("\n")
                 engine.stdin.flush()
     if engine.returncode != 0:
         raise RuntimeError("bench_engine has failed")
-    return {step: int(ms / STEP_MS) for step, ms in shortest_ms.items() if step}
+    return {step: int(ms / step_ms) for step, ms in shortest_ms.items() if step}
