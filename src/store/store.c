@@ -16,18 +16,16 @@ static int unknown_scheme(struct str scheme, struct redrive_err *err)
 {
     const char *names[N_STORES];
     char list[128] = "";
-    size_t len = 0, n = 0;
+    size_t len = 0;
     for (size_t i = 0; i < N_STORES; i++) {
-        if (!STORES[i]->close)
-            continue; /* its open only returns an error */
-        names[n++] = STORES[i]->scheme;
-        int added = snprintf(list + len, sizeof list - len, "%s%s:", len ? ", " : "", names[n - 1]);
+        names[i] = STORES[i]->scheme;
+        int added = snprintf(list + len, sizeof list - len, "%s%s:", len ? ", " : "", names[i]);
         if (added > 0 && (size_t)added < sizeof list - len)
             len += (size_t)added;
     }
     err_set(err, REDRIVE_E_UNKNOWN, "there is no store '%.*s'", (int)scheme.len, scheme.ptr);
     err_detail(err, "stores are %s", list);
-    const char *nearest = suggest(scheme, names, n);
+    const char *nearest = suggest(scheme, names, N_STORES);
     if (nearest)
         err_hint(err, "did you mean '%s:'?", nearest);
     return REDRIVE_E_UNKNOWN;

@@ -453,7 +453,7 @@ const char *store_loss_text(enum store_durability durability);
 
 extern const struct store_ops STORE_MEMORY;
 extern const struct store_ops STORE_REDIS;
-extern const struct store_ops STORE_REDIS_TLS; /* says why there is none */
+extern const struct store_ops STORE_REDIS_TLS; /* only opens: handles are of STORE_REDIS */
 extern const struct store_ops STORE_SQLITE;
 extern const struct store_ops STORE_POSTGRES;
 

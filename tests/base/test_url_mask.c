@@ -14,6 +14,8 @@ static void check_shown(void (*mask)(struct buf *, struct str), const char *url,
 static void passwords_are_hidden(void **state)
 {
     (void)state;
+    check_shown(url_mask, "rediss://ann:s3cret@r/1?prefix=a&sslkey=/k.pem&server_name=r&sentinel=b",
+                "rediss://ann:***@r/1?prefix=a&sslkey=/k.pem&server_name=r&sentinel=b");
     check_shown(url_mask, "postgres://ann:s3cret@db:5432/jobs", "postgres://ann:***@db:5432/jobs");
     check_shown(url_mask, "redis://:s3cret@cache/1", "redis://:***@cache/1");
     check_shown(url_mask, "postgres://db/jobs?password=s3cret", "postgres://db/jobs?password=***");

@@ -69,7 +69,7 @@ static void check_error(struct str bytes)
         memcpy(copy, bytes.ptr, bytes.len);
     copy[bytes.len] = '\0';
     const struct str text = {copy, bytes.len};
-    FUZZ_CHECK(rd_place_parse(STR("//127.0.0.1"), &place, NULL) == 0);
+    FUZZ_CHECK(rd_place_parse(STR("//127.0.0.1"), false, &place, NULL) == 0);
     if (rd_says_elsewhere(text) && !rd_says_later(text) && !rd_says_nowhere(text))
         rd_node_told(&place, text);
     FUZZ_CHECK(place.n_nodes <= NODES_MAX);

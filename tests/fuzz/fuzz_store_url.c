@@ -5,16 +5,16 @@
 #include <string.h>
 
 #include "base/text/url_mask.h"
-#include "store/redis/link.h"
+#include "store/redis/net/place.h"
 #include "store/store.h"
 
 #define SECRET "s3cr3t-p4ssw0rd"
 
-static void check_place(struct str text)
+static void check_place(struct str text, bool is_tls)
 {
     struct place place = {0};
     struct redrive_err err = {0};
-    int rc = rd_place_parse(text, &place, &err);
+    int rc = rd_place_parse(text, is_tls, &place, &err);
     if (rc < 0)
         FUZZ_CHECK(err.code == rc && err.message[0] != '\0');
     else
@@ -60,8 +60,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int rc = store_find(url, &ops, &place, &err);
     if (rc < 0)
         FUZZ_CHECK(err.code == rc && err.message[0] != '\0');
-    else if (strcmp(ops->scheme, "redis") == 0)
-        check_place(place);
+    else if (str_starts_with(str_of(ops->scheme), STR("redis")))
+        check_place(place, strcmp(ops->scheme, "rediss") == 0);
     check_mask(whole);
     check_secret(whole);
     free(url);

@@ -51,7 +51,7 @@ def test_development_package_brings_what_its_pkg_config_file_requires():
     text = (ROOT / "meson.build").read_text("utf-8")
     required = re.search(r"requires_private: \[(.*?)\]", text).group(1)
     packages = {"sqlite3": "libsqlite3-dev", "hiredis": "libhiredis-dev", "yaml-0.1": "libyaml-dev"}
-    wanted = {packages[name] for name in re.findall(r"'([^']+)'", required)} | {"libpq-dev", "libredrive-dev"}
+    wanted = {packages[name] for name in re.findall(r"'([^']+)'", required)} | {"libgnutls28-dev", "libpq-dev", "libredrive-dev"}
     (queue,) = [package for package in PACKAGES if package["Package"] == "libredrive-queue-dev"]
     assert wanted <= names(queue["Depends"])
 

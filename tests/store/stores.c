@@ -26,7 +26,8 @@ static void redis_new(char *ret, size_t size)
         fprintf(stderr, "REDRIVE_TEST_REDIS is not set: use tools/with-servers\n");
         exit(2);
     }
-    snprintf(ret, size, "%s?prefix=test-%d-%u", server, (int)getpid(), counter++);
+    snprintf(ret, size, "%s%cprefix=test-%d-%u", server, strchr(server, '?') ? '&' : '?',
+             (int)getpid(), counter++);
 }
 
 static void redis_remove(const char *url)

@@ -55,6 +55,8 @@ static bool is_doubtful(struct str login)
 static bool is_harmless(struct str name)
 {
     static const char *const NAMES[] = {"prefix",
+                                        "sentinel",
+                                        "server_name",
                                         "host",
                                         "hostaddr",
                                         "port",

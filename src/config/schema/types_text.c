@@ -142,7 +142,7 @@ static const char *const SCHEMES[] = {"sqlite", "postgres", "postgresql",
                                       "redis",  "rediss",   "memory"};
 #define N_SCHEMES (sizeof SCHEMES / sizeof SCHEMES[0])
 /* Those that can be opened, each once. */
-static const char *const SUGGESTED[] = {"sqlite", "postgres", "redis", "memory"};
+static const char *const SUGGESTED[] = {"sqlite", "postgres", "redis", "rediss", "memory"};
 
 static bool is_scheme(struct str text)
 {

@@ -1,8 +1,6 @@
 /* link.c - requests over the connection, retries, and what every answer carries. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 #include <time.h>
 
 #include "base/err.h"
@@ -21,78 +19,61 @@
  * servers one of them may take over: ten seconds are longer than most stalls, and shorter than the
  * fifteen after which a cluster fails over. If the wait was too short, the transaction is lost, or
  * its outcome is asked for. */
-#define PATIENCE_S      30
-#define PATIENCE_MANY_S 10
+#define PATIENCE_MS      30000
+#define PATIENCE_MANY_MS 10000
 
-struct timeval rd_patience(const struct place *place)
+/* How long to wait for a connection; shorter where there are other servers to ask. */
+#define CONNECT_MS      5000
+#define CONNECT_MANY_MS 1000
+
+int64_t rd_patience_ms(const struct place *place)
 {
-    return (struct timeval){.tv_sec = place->n_nodes > 1 ? PATIENCE_MANY_S : PATIENCE_S};
+    return rd_place_has_others(place) ? PATIENCE_MANY_MS : PATIENCE_MS;
 }
 
-static int cannot_connect(const struct place *place, const char *why, struct redrive_err *err)
+int rd_link_connect(const struct place *place, struct rd_wire **ret, struct redrive_err *err)
 {
-    int rc;
-    if (place->at.port == 0)
-        rc = err_set(err, REDRIVE_E_IO, "cannot reach the Redis server at %s", place->at.host);
-    else
-        rc = err_set(err, REDRIVE_E_IO, "cannot reach the Redis server at %s:%d", place->at.host,
-                     place->at.port);
-    err_detail(err, "%s", why);
-    err_hint(err, "is it running, and is this its address?");
+    int rc = rd_wire_open(&place->at, &place->tls,
+                          rd_place_has_others(place) ? CONNECT_MANY_MS : CONNECT_MS, ret, err);
+    if (rc == 0)
+        rd_wire_set_limit(*ret, rd_patience_ms(place));
     return rc;
 }
 
-redisContext *rd_link_connect(const struct place *place, struct redrive_err *err)
-{
-    /* Shorter where there are other servers to ask. */
-    const struct timeval wait = {.tv_sec = place->n_nodes > 1 ? 1 : 5};
-    const struct node *at = &place->at;
-    redisContext *link = at->port == 0 ? redisConnectUnixWithTimeout(at->host, wait)
-                                       : redisConnectWithTimeout(at->host, at->port, wait);
-    if (!link) {
-        err_nomem(err);
-        return NULL;
-    }
-    if (link->err) {
-        cannot_connect(place, link->errstr, err);
-        redisFree(link);
-        return NULL;
-    }
-    redisSetTimeout(link, rd_patience(place));
-    if (at->port != 0)
-        redisEnableKeepAlive(link); /* to a socket on this machine it is an error */
-    return link;
-}
-
-static int expect_ok(redisContext *link, redisReply *reply, struct redrive_err *err)
+static int expect_ok(struct rd_wire *link, redisReply *reply, struct redrive_err *err)
 {
     int rc = 0;
     if (!reply)
-        rc = err_set(err, REDRIVE_E_IO, "the Redis server does not answer: %s", link->errstr);
+        rc = rd_wire_explain(link, err);
     else if (reply->type == REDIS_REPLY_ERROR)
         rc = rd_link_error((struct str){reply->str, reply->len}, err);
     freeReplyObject(reply);
     return rc;
 }
 
-int rd_link_greet(redisContext *link, const struct place *place, struct redrive_err *err)
+int rd_link_log_in(struct rd_wire *link, const struct place *place, struct redrive_err *err)
 {
-    int rc = 0;
-    if (place->password && place->user)
-        rc = expect_ok(link, redisCommand(link, "AUTH %s %s", place->user, place->password), err);
-    else if (place->password)
-        rc = expect_ok(link, redisCommand(link, "AUTH %s", place->password), err);
+    if (!place->password)
+        return 0;
+    return expect_ok(link,
+                     place->user ? rd_wire_command(link, "AUTH %s %s", place->user, place->password)
+                                 : rd_wire_command(link, "AUTH %s", place->password),
+                     err);
+}
+
+int rd_link_greet(struct rd_wire *link, const struct place *place, struct redrive_err *err)
+{
+    int rc = rd_link_log_in(link, place, err);
     if (rc == 0 && place->db != 0)
-        rc = expect_ok(link, redisCommand(link, "SELECT %d", place->db), err);
+        rc = expect_ok(link, rd_wire_command(link, "SELECT %d", place->db), err);
     if (rc == 0)
-        rc = expect_ok(link, redisCommand(link, "PING"), err);
+        rc = expect_ok(link, rd_wire_command(link, "PING"), err);
     return rc;
 }
 
 void rd_link_close(struct store *store)
 {
-    if (store->link)
-        redisFree(store->link);
+    rd_wire_close(store->link);
     store->link = NULL;
     store->is_astray = false;
     store->n_unread = store->n_ahead = 0;
@@ -106,49 +87,44 @@ int rd_link_broken(struct store *store, struct redrive_err *err)
      * provisional: send_commit asks for the outcome. */
     const int code = store->in_transaction ? REDRIVE_E_CANCELLED : REDRIVE_E_IO;
     int rc = err_set(err, code, "the connection to the Redis server is broken");
-    if (store->link && store->link->err)
-        err_detail(err, "%s", store->link->errstr);
+    if (store->link && *rd_wire_error(store->link))
+        err_detail(err, "%s", rd_wire_error(store->link));
     rd_link_close(store);
     return rc;
 }
 
 bool rd_link_is_alive(const struct store *store)
 {
-    char byte;
-    if (!store->link || store->link->err)
-        return false;
-    const ssize_t n = recv(store->link->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-    return n > 0 || (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR));
+    return store->link && rd_wire_take(store->link);
 }
 
 /* ---- Calls ----------------------------------------------------------------------------------- */
 
-static int send_words(struct store *store, struct redrive_err *err)
+/* Adds a request to those that are sent next. */
+static bool add_request(struct store *store, size_t n_words, const struct buf *words)
 {
     char head[32];
+    const int len = snprintf(head, sizeof head, "*%zu\r\n", n_words);
+    return rd_wire_add(store->link, (struct str){head, (size_t)len}) &&
+           rd_wire_add(store->link, buf_str(words));
+}
+
+static int send_words(struct store *store, struct redrive_err *err)
+{
     if (buf_failed(&store->words) != 0)
         return buf_failed(&store->words) == REDRIVE_E_NOMEM
                    ? err_nomem(err)
                    : err_set(err, REDRIVE_E_TOO_BIG, "a transaction is too big for one request");
-    int len = snprintf(head, sizeof head, "*%zu\r\n", store->n_words);
-    if (redisAppendFormattedCommand(store->link, head, (size_t)len) != REDIS_OK ||
-        redisAppendFormattedCommand(store->link, store->words.data, store->words.len) != REDIS_OK)
-        return rd_link_broken(store, err);
-    return 0;
+    return add_request(store, store->n_words, &store->words) ? 0 : rd_link_broken(store, err);
 }
 
 /* Sends the request that goes with a commit; its reply is read later. */
 static void send_ahead(struct store *store)
 {
     struct ahead *ahead = &store->ahead;
-    char head[32];
-    if (!ahead->is_asked)
-        return;
-    ahead->is_asked = false;
-    const int len = snprintf(head, sizeof head, "*%zu\r\n", ahead->n_words);
-    if (redisAppendFormattedCommand(store->link, head, (size_t)len) == REDIS_OK &&
-        redisAppendFormattedCommand(store->link, ahead->words.data, ahead->words.len) == REDIS_OK)
+    if (ahead->is_asked && add_request(store, ahead->n_words, &ahead->words))
         store->n_ahead = 1;
+    ahead->is_asked = false;
 }
 
 /* Reads the replies that no caller waits for. */
@@ -156,7 +132,7 @@ static int read_unread(struct store *store)
 {
     for (; store->n_unread > 0; store->n_unread--) {
         redisReply *reply = NULL;
-        if (redisGetReply(store->link, (void **)&reply) != REDIS_OK)
+        if (!rd_wire_reply(store->link, &reply))
             return REDRIVE_E_IO;
         freeReplyObject(reply);
     }
@@ -175,7 +151,7 @@ static int exchange(struct store *store, redisReply **ret, struct redrive_err *e
     if (rc != 0)
         return rc;
     send_ahead(store);
-    if (read_unread(store) != 0 || redisGetReply(store->link, (void **)ret) != REDIS_OK || !*ret)
+    if (read_unread(store) != 0 || !rd_wire_reply(store->link, ret))
         return rd_link_broken(store, err);
     store->n_unread += store->n_ahead;
     store->n_ahead = 0;
@@ -365,7 +341,7 @@ int rd_link_told(struct store *store, redisReply **ret, struct redrive_err *err)
 static void read_ahead(struct store *store)
 {
     redisReply *reply = NULL;
-    if (redisGetReply(store->link, (void **)&reply) != REDIS_OK || !reply) {
+    if (!rd_wire_reply(store->link, &reply)) {
         (void)rd_link_broken(store, NULL);
         return;
     }
@@ -425,12 +401,9 @@ int rd_link_read(struct store *store, redisReply **ret, struct redrive_err *err)
 
 void rd_link_tell(struct store *store)
 {
-    int done = 0;
     if (!store->link || send_words(store, NULL) != 0)
         return;
     store->n_unread++;
-    while (!done && redisBufferWrite(store->link, &done) == REDIS_OK)
-        continue;
-    if (!done)
+    if (!rd_wire_send(store->link))
         rd_link_broken(store, NULL);
 }

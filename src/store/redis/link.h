@@ -1,4 +1,4 @@
-/* link.h - the connection to the server: where it is, requests and replies. */
+/* link.h - the connection of a store: which server it leads to, requests and replies. */
 #ifndef STORE_REDIS_LINK_H
 #define STORE_REDIS_LINK_H
 
@@ -6,38 +6,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <sys/time.h>
-
-#include <hiredis/hiredis.h>
-
 #include "base/text/buf.h"
 #include "base/text/str.h"
 #include "redrive.h"
+#include "store/redis/net/place.h"
+#include "store/redis/net/wire.h"
 
 struct store;
-
-#define PREFIX_MAX 64
-
-/* The address of a server. */
-#define HOST_MAX 256
-struct node {
-    char host[HOST_MAX]; /* or the path of a socket */
-    int port;            /* 0: it is a socket */
-};
-
-/* What a URL says, and which servers it leads to. */
-#define NODES_MAX       16
-#define NODES_GIVEN_MAX 8
-struct place {
-    char *user;
-    char *password;
-    int db;
-    char prefix[PREFIX_MAX];
-    struct node at;               /* where the store is, as far as is known */
-    struct node nodes[NODES_MAX]; /* to ask for the store: those of the URL, then a cluster's */
-    size_t n_given;
-    size_t n_nodes;
-};
 
 /* A server has a name for the history of its data, which changes at each start, and each time that
  * it becomes the primary. Within one history no commit is lost. */
@@ -54,9 +29,6 @@ struct told {
     char history[RD_HISTORY_MAX];
     char id[24]; /* of the store, a new one each time that it is set up */
 };
-
-int rd_place_parse(struct str text, struct place *ret, struct redrive_err *err);
-void rd_place_release(struct place *place);
 
 /* ---- nodes.c: which server has the store ----------------------------------------------------- */
 
@@ -77,13 +49,15 @@ void rd_node_told(struct place *place, struct str text);
 /* ---- link.c ---------------------------------------------------------------------------------- */
 
 /* How long to wait for an answer. */
-struct timeval rd_patience(const struct place *place);
+int64_t rd_patience_ms(const struct place *place);
 void rd_link_close(struct store *store);
 /* Whether there is a connection that the other side has not closed, as far as is known here. */
 bool rd_link_is_alive(const struct store *store);
-/* A connection to place->at; NULL and the error. */
-redisContext *rd_link_connect(const struct place *place, struct redrive_err *err);
-int rd_link_greet(redisContext *link, const struct place *place, struct redrive_err *err);
+/* A connection to place->at; rd_link_log_in gives user and password, if there are any,
+ * rd_link_greet chooses the database as well. */
+int rd_link_connect(const struct place *place, struct rd_wire **ret, struct redrive_err *err);
+int rd_link_log_in(struct rd_wire *link, const struct place *place, struct redrive_err *err);
+int rd_link_greet(struct rd_wire *link, const struct place *place, struct redrive_err *err);
 
 /* Starts a request: a function of the library with the root as its key, or any command. */
 void rd_ask(struct store *store, const char *function);

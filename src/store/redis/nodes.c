@@ -1,5 +1,5 @@
-/* nodes.c - where the store is: the URL, its servers and, in a cluster, the node that serves its
- * slot. */
+/* nodes.c - where the store is: the servers of the URL, the primary that Sentinels name and, in a
+ * cluster, the node that serves the store's slot. */
 #include <stdlib.h>
 #include <time.h>
 
@@ -15,7 +15,7 @@
 #define NOWHERE_MS 500
 
 /* How long a server that is one of several may take for a greeting. */
-#define GREETING_S 2
+#define GREETING_MS 2000
 
 /* How often a look follows nodes that each name another one. */
 #define HOPS_MAX 5
@@ -28,204 +28,7 @@ struct look {
     struct node dead; /* one that does not answer, though others may still name it */
 };
 
-/* ---- The URL --------------------------------------------------------------------------------- */
-
-#define DEFAULT_PORT   6379
-#define DEFAULT_PREFIX "redrive"
-
-/* Text with an at sign may be part of a password, and is not shown. */
-static int wrong_url(const char *what, struct str text, struct redrive_err *err)
-{
-    int rc = err_set(err, REDRIVE_E_INVALID, "the URL of the Redis store has %s", what);
-    if (text.len > 0 && !memchr(text.ptr, '@', text.len))
-        err_detail(err, "'%.*s'", (int)text.len, text.ptr);
-    err_hint(err, "write redis://[USER:PASSWORD@]HOST[:PORT][,HOST[:PORT]...][/DB][?prefix=NAME], "
-                  "or redis:/PATH/OF/SOCKET");
-    return rc;
-}
-
-/* Cuts off what is before a byte, and the byte; false: the byte is not there. */
-static bool cut(struct str *text, char at, struct str *ret)
-{
-    const char *found = text->len > 0 ? memchr(text->ptr, at, text->len) : NULL;
-    if (!found)
-        return false;
-    *ret = (struct str){text->ptr, (size_t)(found - text->ptr)};
-    text->len -= ret->len + 1;
-    text->ptr = found + 1;
-    return true;
-}
-
-/* The same from the end: cuts off what follows the byte. */
-static bool cut_tail(struct str *text, char at, struct str *ret)
-{
-    const char *found = text->len > 0 ? memrchr(text->ptr, at, text->len) : NULL;
-    if (!found)
-        return false;
-    *ret = (struct str){found + 1, text->len - (size_t)(found + 1 - text->ptr)};
-    text->len = (size_t)(found - text->ptr);
-    return true;
-}
-
-static int hex(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* A copy with %XX resolved; NULL: no memory. */
-static char *decoded(struct str text)
-{
-    char *copy = str_dup(text);
-    size_t n = 0;
-    for (size_t i = 0; copy && i < text.len; i++) {
-        const bool is_escape = text.ptr[i] == '%' && i + 2 < text.len;
-        const int high = is_escape ? hex(text.ptr[i + 1]) : -1;
-        const int low = is_escape ? hex(text.ptr[i + 2]) : -1;
-        const unsigned char byte = (unsigned char)(high * 16 + low);
-        if (high < 0 || low < 0) {
-            copy[n++] = text.ptr[i];
-            continue;
-        }
-        memcpy(&copy[n++], &byte, 1);
-        i += 2;
-    }
-    if (copy)
-        copy[n] = '\0';
-    return copy;
-}
-
-static bool number(struct str text, int max, int *ret)
-{
-    int n = 0;
-    for (size_t i = 0; i < text.len; i++) {
-        if (text.ptr[i] < '0' || text.ptr[i] > '9' || n > max / 10)
-            return false;
-        n = n * 10 + text.ptr[i] - '0';
-    }
-    *ret = n;
-    return text.len > 0 && n <= max;
-}
-
-static int parse_query(struct str query, struct place *ret, struct redrive_err *err)
-{
-    struct str name = query;
-    if (!str_starts_with(query, STR("prefix="))) {
-        (void)cut(&query, '=', &name);
-        return wrong_url("a setting that is not known", name, err);
-    }
-    struct str prefix = {query.ptr + 7, query.len - 7};
-    for (size_t i = 0; i < prefix.len; i++)
-        if (strchr("{}:&?#", prefix.ptr[i]) || (unsigned char)prefix.ptr[i] <= ' ')
-            return wrong_url("a prefix that cannot be part of a key", prefix, err);
-    if (prefix.len == 0 || prefix.len >= PREFIX_MAX)
-        return wrong_url("a prefix that is empty or too long", prefix, err);
-    str_copy(ret->prefix, sizeof ret->prefix, prefix);
-    return 0;
-}
-
-static int parse_user(struct str text, struct place *ret, struct redrive_err *err)
-{
-    struct str user = {0};
-    if (cut(&text, ':', &user) && user.len > 0 && !(ret->user = decoded(user)))
-        return err_nomem(err);
-    ret->password = decoded(text);
-    return ret->password ? 0 : err_nomem(err);
-}
-
-static int add_node(struct place *place, struct str host, int port, struct redrive_err *err)
-{
-    struct node *node = &place->nodes[place->n_nodes];
-    if (host.len >= sizeof node->host)
-        return wrong_url("an address that is too long", host, err);
-    if (place->n_nodes == NODES_GIVEN_MAX)
-        return wrong_url("more addresses than eight", host, err);
-    str_copy(node->host, sizeof node->host, host);
-    node->port = port;
-    place->n_given = ++place->n_nodes;
-    place->at = place->nodes[0];
-    return 0;
-}
-
-static int parse_host(struct str text, struct place *ret, struct redrive_err *err)
-{
-    struct str port_text = {0};
-    int port = DEFAULT_PORT;
-    if (text.len > 0 && text.ptr[0] == '[') {
-        struct str host;
-        text = (struct str){text.ptr + 1, text.len - 1};
-        if (!cut(&text, ']', &host))
-            return wrong_url("an address without its ]", text, err);
-        if (text.len > 0 && text.ptr[0] == ':')
-            port_text = (struct str){text.ptr + 1, text.len - 1};
-        text = host;
-    } else {
-        (void)cut_tail(&text, ':', &port_text);
-    }
-    if (port_text.ptr && (!number(port_text, 65535, &port) || port == 0))
-        return wrong_url("a port that is none", port_text, err);
-    return add_node(ret, text.len > 0 ? text : STR("127.0.0.1"), port, err);
-}
-
-static int parse_hosts(struct str text, struct place *ret, struct redrive_err *err)
-{
-    struct str one;
-    int rc = 0;
-    while (rc == 0 && cut(&text, ',', &one))
-        rc = parse_host(one, ret, err);
-    return rc == 0 ? parse_host(text, ret, err) : rc;
-}
-
-static int parse_socket(struct str text, struct place *ret, struct redrive_err *err)
-{
-    char *path = decoded(text);
-    if (!path)
-        return err_nomem(err);
-    int rc = add_node(ret, str_of(path), 0, err);
-    free(path);
-    return rc;
-}
-
-int rd_place_parse(struct str text, struct place *ret, struct redrive_err *err)
-{
-    struct str query = {0}, db = {0}, user = {0};
-    int rc = 0;
-    *ret = (struct place){.prefix = DEFAULT_PREFIX};
-    if (cut_tail(&text, '?', &query))
-        rc = parse_query(query, ret, err);
-    if (rc == 0 && !str_starts_with(text, STR("//"))) {
-        if (text.len == 0 || text.ptr[0] != '/')
-            return wrong_url("no // after redis:", text, err);
-        return parse_socket(text, ret, err);
-    }
-    if (rc != 0)
-        return rc;
-    text = (struct str){text.ptr + 2, text.len - 2};
-    if (cut_tail(&text, '/', &db) && db.len > 0 && !number(db, 1 << 20, &ret->db))
-        return wrong_url("a database that is no number", db, err);
-    struct str hosts = text;
-    if (cut_tail(&text, '@', &hosts)) {
-        user = text;
-        rc = parse_user(user, ret, err);
-    }
-    return rc == 0 ? parse_hosts(hosts, ret, err) : rc;
-}
-
-void rd_place_release(struct place *place)
-{
-    free(place->user);
-    free(place->password);
-    *place = (struct place){0};
-}
-
 /* ---- Addresses ------------------------------------------------------------------------------- */
-
-static bool node_is(const struct node *a, const struct node *b)
-{
-    return a->port == b->port && strcmp(a->host, b->host) == 0;
-}
 
 static bool says(struct str text, const char *word)
 {
@@ -281,7 +84,7 @@ void rd_node_told(struct place *place, struct str text)
 static void remember(struct place *place, const struct node *node)
 {
     for (size_t i = 0; i < place->n_nodes; i++)
-        if (node_is(&place->nodes[i], node))
+        if (rd_node_is(&place->nodes[i], node))
             return;
     if (place->n_nodes < NODES_MAX)
         place->nodes[place->n_nodes++] = *node;
@@ -304,8 +107,8 @@ static void remember_range(struct place *place, const redisReply *range)
 static void learn_nodes(struct store *store)
 {
     struct place *place = &store->place;
-    redisReply *slot = redisCommand(store->link, "CLUSTER KEYSLOT %s", store->root);
-    redisReply *slots = redisCommand(store->link, "CLUSTER SLOTS");
+    redisReply *slot = rd_wire_command(store->link, "CLUSTER KEYSLOT %s", store->root);
+    redisReply *slots = rd_wire_command(store->link, "CLUSTER SLOTS");
     if (slot && slots && slot->type == REDIS_REPLY_INTEGER && slots->type == REDIS_REPLY_ARRAY) {
         place->n_nodes = place->n_given;
         for (int others = 0; others < 2; others++)
@@ -327,7 +130,7 @@ static void learn_nodes(struct store *store)
  * a replica in a cluster names its primary by itself. */
 static bool learn_role(struct store *store)
 {
-    redisReply *info = redisCommand(store->link, "INFO replication cluster");
+    redisReply *info = rd_wire_command(store->link, "INFO replication cluster");
     store->is_cluster = str_is(rd_info_line(info, "cluster_enabled:"), "1");
     const bool follows = !store->is_cluster && str_is(rd_info_line(info, "role:"), "slave");
     freeReplyObject(info);
@@ -338,24 +141,23 @@ static bool learn_role(struct store *store)
 static int visit(struct store *store, struct look *look, struct redrive_err *err)
 {
     struct place *place = &store->place;
-    const struct timeval greeting = {.tv_sec = GREETING_S};
-    if (node_is(&place->at, &look->dead))
+    if (rd_node_is(&place->at, &look->dead))
         return REDRIVE_E_IO;
     rd_link_close(store);
-    store->link = rd_link_connect(place, err);
-    if (!store->link) {
+    int rc = rd_link_connect(place, &store->link, err);
+    if (rc != 0) {
         look->dead = place->at;
-        return REDRIVE_E_IO;
+        return rc;
     }
-    if (place->n_nodes > 1)
-        redisSetTimeout(store->link, greeting);
-    int rc = rd_link_greet(store->link, place, err);
-    if (store->link->err)
+    if (rd_place_has_others(place))
+        rd_wire_set_limit(store->link, GREETING_MS);
+    rc = rd_link_greet(store->link, place, err);
+    if (*rd_wire_error(store->link))
         look->dead = place->at;
-    if (rc == 0 && learn_role(store) && place->n_given > 1)
+    if (rc == 0 && learn_role(store) && (place->n_given > 1 || place->sentinel))
         rc = rd_link_error(STR("READONLY it follows another one"), err);
     if (rc == 0)
-        redisSetTimeout(store->link, rd_patience(place));
+        rd_wire_set_limit(store->link, rd_patience_ms(place));
     return rc;
 }
 
@@ -364,7 +166,7 @@ static redisReply *ask_for_slot(struct store *store, const struct look *look)
 {
     const int64_t nowhere_ms = clock_monotonic_ms() + NOWHERE_MS;
     for (;;) {
-        redisReply *reply = redisCommand(store->link, "EXISTS %s", store->root);
+        redisReply *reply = rd_wire_command(store->link, "EXISTS %s", store->root);
         if (!reply || reply->type != REDIS_REPLY_ERROR)
             return reply;
         const struct str text = {reply->str, reply->len};
@@ -391,7 +193,7 @@ static int find_slot(struct store *store, const struct look *look, bool *ret_her
     if (reply->type == REDIS_REPLY_ERROR) {
         const struct str text = {reply->str, reply->len};
         rd_node_told(&store->place, text);
-        if (node_is(&asked, &store->place.at))
+        if (rd_node_is(&asked, &store->place.at))
             rc = rd_link_error(text, err);
     } else {
         *ret_here = true;
@@ -415,7 +217,7 @@ static int follow(struct store *store, const struct node *from, struct look *loo
     }
     if (is_here) {
         learn_nodes(store);
-        redisSetTimeout(store->link, rd_patience(&store->place));
+        rd_wire_set_limit(store->link, rd_patience_ms(&store->place));
     }
     return is_here ? 0
                    : err_set(err, REDRIVE_E_IO, "the nodes of the Redis cluster name each other");
@@ -427,6 +229,95 @@ static bool is_final(int rc)
     return rc == 0 || rc == REDRIVE_E_DENIED || rc == REDRIVE_E_INVALID || rc == REDRIVE_E_NOMEM;
 }
 
+static int try_nodes(struct store *store, struct look *look, struct redrive_err *err)
+{
+    const struct place *place = &store->place;
+    const struct node first = place->at;
+    int rc = follow(store, &first, look, err);
+    for (size_t i = 0; i < place->n_nodes && !is_final(rc); i++) {
+        if (clock_monotonic_ms() >= look->until_ms)
+            break;
+        if (!rd_node_is(&place->nodes[i], &first))
+            rc = follow(store, &place->nodes[i], look, err);
+    }
+    return rc;
+}
+
+/* ---- Sentinels ------------------------------------------------------------------------------- */
+
+/* A Sentinel may want a password; if so, it is that of the URL. */
+static int ask_for_primary(struct rd_wire *wire, const struct place *place, redisReply **ret,
+                           struct redrive_err *err)
+{
+    static const char QUESTION[] = "SENTINEL get-master-addr-by-name %s";
+    *ret = rd_wire_command(wire, QUESTION, place->sentinel);
+    if (*ret && (*ret)->type == REDIS_REPLY_ERROR && says(str_of((*ret)->str), "NOAUTH") &&
+        place->password) {
+        freeReplyObject(*ret);
+        *ret = NULL;
+        int rc = rd_link_log_in(wire, place, err);
+        if (rc != 0)
+            return rc;
+        *ret = rd_wire_command(wire, QUESTION, place->sentinel);
+    }
+    return *ret ? 0 : rd_wire_explain(wire, err);
+}
+
+/* Sets place->at to what a Sentinel has answered. */
+static int take_primary(struct place *place, const redisReply *reply, struct redrive_err *err)
+{
+    struct node primary;
+    char where[NODE_TEXT_MAX];
+    if (reply->type == REDIS_REPLY_ERROR)
+        return rd_link_error((struct str){reply->str, reply->len}, err);
+    if (!address(place, rd_reply_str(reply, 0), rd_reply_int(reply, 1), &primary)) {
+        int rc = err_set(err, REDRIVE_E_INVALID, "the Sentinel at %s knows no primary '%s'",
+                         rd_node_text(&place->at, where), place->sentinel);
+        err_hint(err, "sentinel=NAME has the name of its line `sentinel monitor NAME ...`");
+        return rc;
+    }
+    place->at = primary;
+    return 0;
+}
+
+/* Sets place->at to the primary that a Sentinel names. */
+static int ask_sentinel(struct place *place, const struct node *sentinel, struct redrive_err *err)
+{
+    struct rd_wire *wire = NULL;
+    redisReply *reply = NULL;
+    place->at = *sentinel;
+    int rc = rd_link_connect(place, &wire, err);
+    if (rc != 0)
+        return rc;
+    rd_wire_set_limit(wire, GREETING_MS);
+    rc = ask_for_primary(wire, place, &reply, err);
+    if (rc == 0)
+        rc = take_primary(place, reply, err);
+    freeReplyObject(reply);
+    rd_wire_close(wire);
+    return rc;
+}
+
+/* After a primary has gone the Sentinels name it until they have chosen another one. */
+static int try_sentinels(struct store *store, struct look *look, struct redrive_err *err)
+{
+    struct place *place = &store->place;
+    for (;;) {
+        bool is_named = false;
+        int rc = REDRIVE_E_IO;
+        for (size_t i = 0; i < place->n_given && !is_final(rc); i++) {
+            rc = ask_sentinel(place, &place->nodes[i], err);
+            is_named = is_named || rc == 0;
+            if (rc == 0)
+                rc = visit(store, look, err);
+        }
+        if (is_final(rc) || !is_named || clock_monotonic_ms() >= look->until_ms)
+            return rc;
+        const struct timespec nap = {.tv_nsec = NAP_NS};
+        nanosleep(&nap, NULL);
+    }
+}
+
 int rd_link_open(struct store *store, struct redrive_err *err)
 {
     struct place *place = &store->place;
@@ -434,13 +325,7 @@ int rd_link_open(struct store *store, struct redrive_err *err)
     const struct node first = place->at;
     /* Its notifications come from the node that is left. */
     rd_listener_close(store);
-    int rc = follow(store, &first, &look, err);
-    for (size_t i = 0; i < place->n_nodes && !is_final(rc); i++) {
-        if (clock_monotonic_ms() >= look.until_ms)
-            break;
-        if (!node_is(&place->nodes[i], &first))
-            rc = follow(store, &place->nodes[i], &look, err);
-    }
+    int rc = place->sentinel ? try_sentinels(store, &look, err) : try_nodes(store, &look, err);
     if (rc != 0) {
         rd_link_close(store);
         place->at = first;

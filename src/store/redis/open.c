@@ -49,9 +49,9 @@ int rd_library_load(struct store *store, struct redrive_err *err)
     int rc = 0;
     buf_init(&text, LIBRARY_MAX);
     library_text(store, &text);
-    const char *argv[] = {"FUNCTION", "LOAD", "REPLACE", buf_cstr(&text)};
-    const size_t lens[] = {8, 4, 7, text.len};
-    redisReply *reply = buf_failed(&text) ? NULL : redisCommandArgv(store->link, 4, argv, lens);
+    redisReply *reply = buf_failed(&text) ? NULL
+                                          : rd_wire_command(store->link, "FUNCTION LOAD REPLACE %b",
+                                                            text.data, text.len);
     if (buf_failed(&text))
         rc = err_nomem(err);
     else if (!reply)
@@ -242,7 +242,10 @@ static int learn_facts(struct store *store, struct redrive_err *err)
         str_copy(policy, sizeof policy, rd_info_line(info, "maxmemory_policy:"));
         str_copy(max, sizeof max, rd_info_line(info, "maxmemory:"));
     }
-    if (version.len > 0 && strtol(version.ptr, NULL, 10) < 7)
+    if (str_is(rd_info_line(info, "redis_mode:"), "sentinel"))
+        rc = refuse_server(err, "the server is a Sentinel, which keeps no jobs", store->server,
+                           "add sentinel=NAME to the URL, with the name of the primary");
+    else if (version.len > 0 && strtol(version.ptr, NULL, 10) < 7)
         rc = refuse_server(err, "the Redis server is too old", store->server,
                            "Redrive needs Redis 7");
     else if (str_is(rd_info_line(info, "role:"), "slave"))
@@ -257,20 +260,14 @@ static int learn_facts(struct store *store, struct redrive_err *err)
     return rc;
 }
 
-/* In a cluster the node that has the store now. */
+/* In a cluster with the node that has the store now. */
 static const char *describe_server(struct store *store)
 {
-    const struct node *at = &store->place.at;
-    const char *open = strchr(at->host, ':') ? "[" : "", *close = *open ? "]" : "";
-    if (!store->is_cluster)
-        return store->server;
-    if (at->port == 0)
-        snprintf(store->seat, sizeof store->seat, "%s, a cluster; the store is on the node at %s",
-                 store->server, at->host);
-    else
-        snprintf(store->seat, sizeof store->seat,
-                 "%s, a cluster; the store is on the node %s%s%s:%d", store->server, open, at->host,
-                 close, at->port);
+    char where[NODE_TEXT_MAX];
+    const char *tls = store->link ? rd_wire_tls(store->link) : NULL;
+    snprintf(store->seat, sizeof store->seat, "%s%s%s%s%s", store->server, tls ? ", " : "",
+             tls ? tls : "", store->is_cluster ? ", a cluster; the store is on the node " : "",
+             store->is_cluster ? rd_node_text(&store->place.at, where) : "");
     return store->seat;
 }
 
@@ -353,8 +350,8 @@ static void init(struct store *store, const struct store_options *options)
     buf_init(&store->ahead.words, (size_t)1 << 24);
 }
 
-int redis_open(struct str place, const struct store_options *options, struct store **ret,
-               struct redrive_err *err)
+static int open_place(struct str place, bool is_tls, const struct store_options *options,
+                      struct store **ret, struct redrive_err *err)
 {
     struct store *store = calloc(1, sizeof *store);
     if (!store)
@@ -362,7 +359,7 @@ int redis_open(struct str place, const struct store_options *options, struct sto
     init(store, options);
     int rc = name_library(store, err);
     if (rc == 0)
-        rc = rd_place_parse(place, &store->place, err);
+        rc = rd_place_parse(place, is_tls, &store->place, err);
     if (rc == 0) {
         snprintf(store->root, sizeof store->root, "{%s}:root", store->place.prefix);
         rc = rd_link_open(store, err);
@@ -379,6 +376,18 @@ int redis_open(struct str place, const struct store_options *options, struct sto
     return 0;
 }
 
+int redis_open(struct str place, const struct store_options *options, struct store **ret,
+               struct redrive_err *err)
+{
+    return open_place(place, false, options, ret, err);
+}
+
+static int redis_tls_open(struct str place, const struct store_options *options, struct store **ret,
+                          struct redrive_err *err)
+{
+    return open_place(place, true, options, ret, err);
+}
+
 #define REDIS_BACKUP_HINT \
     "use the server's own persistence: redis-cli --rdb FILE takes a snapshot beside workers"
 
@@ -393,18 +402,7 @@ const struct store_ops STORE_REDIS = {
     .elect = redis_elect,
 };
 
-static int redis_tls_open(struct str place, const struct store_options *options, struct store **ret,
-                          struct redrive_err *err)
-{
-    (void)place;
-    (void)options;
-    (void)ret;
-    int rc = err_set(err, REDRIVE_E_INVALID, "the Redis store does not speak TLS");
-    err_detail(err, "the library that it uses has none");
-    err_hint(err, "name a stunnel on this machine, or a socket: redis:/PATH");
-    return rc;
-}
-
+/* The handles that it opens are those of STORE_REDIS: only the way to the server differs. */
 const struct store_ops STORE_REDIS_TLS = {
     .scheme = "rediss", .open = redis_tls_open, .backup_hint = REDIS_BACKUP_HINT};
 

@@ -94,10 +94,10 @@ struct store {
     char root[PREFIX_MAX + 16];
     char library[32]; /* its name, with which the names of its functions begin */
 
-    redisContext *link;
-    redisContext *listener; /* subscribed to commits */
-    int64_t check_at_ms;    /* when to look whether it listens at the right server */
-    bool is_leader;         /* as of its last election */
+    struct rd_wire *link;
+    struct rd_wire *listener; /* subscribed to commits */
+    int64_t check_at_ms;      /* when to look whether it listens at the right server */
+    bool is_leader;           /* as of its last election */
     bool is_cluster;
     bool is_astray; /* the store is no longer on the server of the connection */
     struct told told;
@@ -109,7 +109,7 @@ struct store {
     unsigned n_ahead;  /* the same, after the reply that a caller waits for */
     struct ahead ahead;
     char server[96];
-    char seat[HOST_MAX + 160]; /* the same with the node that has the store, in a cluster */
+    char seat[NODE_TEXT_MAX + 160]; /* the same with TLS, and in a cluster the node of the store */
     char loss[192];
 
     bool in_transaction;

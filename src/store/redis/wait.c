@@ -46,33 +46,26 @@ static int check_place(struct store *store, struct redrive_err *err)
 
 void rd_listener_close(struct store *store)
 {
-    if (store->listener)
-        redisFree(store->listener);
+    rd_wire_close(store->listener);
     store->listener = NULL;
 }
 
 /* Subscribes to all commits, and to messages for this process alone. */
-static redisContext *listener_open(const struct store *store)
+static struct rd_wire *listener_open(const struct store *store)
 {
-    redisContext *listener = rd_link_connect(&store->place, NULL);
-    if (!listener)
-        return NULL;
+    struct rd_wire *listener = NULL;
     redisReply *reply = NULL;
+    if (rd_link_connect(&store->place, &listener, NULL) != 0)
+        return NULL;
     if (rd_link_greet(listener, &store->place, NULL) == 0)
-        reply = redisCommand(listener, "SUBSCRIBE {%s}:changed {%s}:wake:%s", store->place.prefix,
-                             store->place.prefix, store->origin);
+        reply = rd_wire_command(listener, "SUBSCRIBE {%s}:changed {%s}:wake:%s",
+                                store->place.prefix, store->place.prefix, store->origin);
     if (!reply || reply->type == REDIS_REPLY_ERROR) {
-        redisFree(listener);
+        rd_wire_close(listener);
         listener = NULL;
     }
     freeReplyObject(reply);
     return listener;
-}
-
-static int listener_next(redisContext *listener, redisReply **ret)
-{
-    *ret = NULL;
-    return redisGetReplyFromReader(listener, (void **)ret) == REDIS_OK ? 0 : REDRIVE_E_IO;
 }
 
 static bool is_wake(struct str channel)
@@ -101,13 +94,13 @@ static uint32_t notification_in(const struct store *store, struct str channel, s
 static uint32_t listener_read(struct store *store)
 {
     uint32_t notification = 0;
-    redisReply *reply;
-    int rc = redisBufferRead(store->listener) == REDIS_OK ? 0 : REDRIVE_E_IO;
-    while (rc == 0 && (rc = listener_next(store->listener, &reply)) == 0 && reply) {
+    redisReply *reply = NULL;
+    bool ok = rd_wire_take(store->listener);
+    while (ok && (ok = rd_wire_next(store->listener, &reply)) && reply) {
         notification |= notification_in(store, rd_reply_str(reply, 1), rd_reply_str(reply, 2));
         freeReplyObject(reply);
     }
-    if (rc == 0)
+    if (ok)
         return notification;
     rd_listener_close(store);
     return STORE_NOTIFY_ALL;
@@ -117,8 +110,9 @@ static uint32_t listener_wait(struct store *store, int64_t until_ms)
 {
     for (;;) {
         const int64_t left_ms = until_ms - clock_monotonic_ms();
-        struct pollfd at = {.fd = store->listener->fd, .events = POLLIN};
-        int n = poll(&at, 1, left_ms > 60000 ? 60000 : left_ms > 0 ? (int)left_ms : 0);
+        const int n = rd_wire_wait(store->listener, left_ms > 60000 ? 60000
+                                                    : left_ms > 0   ? (int)left_ms
+                                                                    : 0);
         const uint32_t notification = n > 0 ? listener_read(store) : 0;
         if (notification != 0 || left_ms <= 0)
             return notification;
