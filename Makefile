@@ -88,12 +88,12 @@ test-python: $(BUILD)/build.ninja
 	@tools/wheel $(BUILD)
 	@tools/test-python $(BUILD)
 
-# redrive.spark on real Spark and Delta. PAIR=1: Spark 3.5; PAIR=2: Spark 4.1; ALL=1: both.
+# redrive.spark on real Spark and Delta. PAIR=1: Spark 3.5; PAIR=2: Spark 4.1; ALL=1: both; QUICK=1: a third of the time.
 test-spark: $(BUILD)/build.ninja
 	@ninja --quiet -C $(BUILD) redrive
 	@$(MAKE) --no-print-directory wheel
 	@tools/bootstrap spark
-	@set -e; for pair in $(if $(ALL),1 2,$(PAIR)); do tools/spark-env $(BUILD) $$pair; tools/test-spark $(BUILD) $$pair; done
+	@set -e; for pair in $(if $(ALL),1 2,$(PAIR)); do tools/spark-env $(BUILD) $$pair; tools/test-spark $(BUILD) $$pair $(if $(QUICK),-m "not long"); done
 
 example-spark: wheel
 	@tools/bootstrap spark
@@ -200,8 +200,8 @@ help:
 	@echo 'make sdist      the Python package as a source distribution in build/sdist/'
 	@echo 'make test-python'
 	@echo '                its tests, type checker and linter; packages come from PyPI'
-	@echo 'make test-spark PAIR=1|2, ALL=1'
-	@echo '                tests of redrive.spark on Spark and Delta, from PyPI and Maven'
+	@echo 'make test-spark PAIR=1|2, ALL=1, QUICK=1'
+	@echo '                tests of redrive.spark on Spark and Delta, from PyPI and Maven; QUICK=1: those in .ci/run'
 	@echo 'make example-spark'
 	@echo '                a pipeline of records on Spark under a moving clock, drawn as SVG'
 	@echo 'make dist       the committed sources as build/dist/redrive-VERSION.tar.xz'

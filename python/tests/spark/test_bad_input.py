@@ -1,12 +1,12 @@
 """What callers get wrong: a clear exception with a hint, and no record lost or charged."""
 
-import os
 import subprocess
 import sys
 import threading
 
 import handlers
 import pytest
+from cluster_driver import VICTIMS
 from conftest import HERE, START
 from handlers import flaky, parity
 from test_pipeline import everything
@@ -60,6 +60,7 @@ def only_the_driver_has_it(record):
     return "SUCCESS"
 
 
+@pytest.mark.long
 def test_a_batch_that_stops_changes_nothing(spark, queue, config, frame):
     given = frame([(str(n), "ok") for n in range(10)])
     for function, setup, error, words in (
@@ -122,15 +123,25 @@ def test_a_configuration_file(tmp_path):
     assert [policy.delay(n) for n in (1, 2, 3)] == [60, 120, 240]
 
 
-@pytest.mark.timeout(600)
-def test_an_executor_that_is_killed_costs_no_record(spark, config):
-    """A cluster of two executors; one is killed while it processes records, and Spark runs its task again."""
-    if os.environ.get("SPARK_TEST_CLUSTER") == "0":
-        pytest.skip("SPARK_TEST_CLUSTER=0")
-    folder = os.path.dirname(config.retry_table_path)
-    command = [sys.executable, str(HERE / "cluster_driver.py"), folder]
+@pytest.mark.parametrize("victim", VICTIMS)
+def test_a_killed_process_costs_no_record(spark, cluster_run, victim):
+    """It is killed while it processes records. Spark runs its task again: each record is in one table, once."""
+    killed = (cluster_run / f"killed-{victim}").read_text()
+    calls = (cluster_run / f"calls-{victim}").read_text().split()
+    assert calls.count(killed) == 2, "its task was run again"
+    names = ("retry_queue", "final_results", "dead_letter_queue")
+    rows = everything(spark, RetryQueueConfig(*(str(cluster_run / name) for name in names)))
+    final, waiting, dead = ([name for name in found if name.startswith(victim)] for found in rows)
+    assert sorted(waiting) == sorted(f"{victim}-{n}" for n in range(0, 100, 10))
+    assert (len(final), len(dead)) == (90, 0)
+    assert set(calls) == {*final, *waiting}
+
+
+@pytest.fixture(scope="module")
+def cluster_run(tmp_path_factory):
+    """The folder of a run of cluster_driver.py: a cluster of two executors, with a process killed in each batch."""
+    folder = tmp_path_factory.mktemp("cluster")
+    command = [sys.executable, str(HERE / "cluster_driver.py"), str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert os.path.exists(f"{folder}/killed"), "no executor was killed"
-    final, waiting, dead = everything(spark, config)
-    assert (len(final), len(waiting), len(dead)) == (180, 20, 0)
+    return folder

@@ -89,6 +89,7 @@ def calls(tmp_path):
     return len(list((tmp_path / "calls").iterdir()))
 
 
+@pytest.mark.long
 def test_an_open_breaker_leaves_records_waiting_without_using_an_attempt(spark, config, frame, tmp_path, service):
     paths = (config.retry_table_path, config.final_table_path, config.dlq_table_path)
     own = RetryQueueConfig(*paths, breaker=CONFIG, partitions=1)
@@ -123,6 +124,7 @@ def test_an_open_breaker_leaves_records_waiting_without_using_an_attempt(spark, 
     assert [row["held"] for row in runs] == [15, 1, 20, 0]
 
 
+@pytest.mark.long
 def test_a_breaker_moved_by_hand(spark, queue, config, frame, tmp_path, service):
     with pytest.raises(redrive.InvalidArgumentError, match="has no breaker"):
         queue.trip_breaker()

@@ -68,7 +68,13 @@ def expected(spark, half_way, tmp_path_factory):
     return facts(spark, folder)
 
 
-@pytest.mark.parametrize("write", ["outcomes", "success", "dead", "waiting", "runs"])
+LONG = pytest.mark.long
+
+
+@pytest.mark.parametrize(
+    "write",
+    ["outcomes", "waiting", *(pytest.param(write, marks=LONG) for write in ("success", "dead", "runs"))],
+)
 def test_a_killed_driver_loses_and_repeats_nothing(spark, folder, expected, write):
     command = [sys.executable, str(HERE / "crash_driver.py"), str(folder), write, "2"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=500)
@@ -98,6 +104,7 @@ def test_of_two_drivers_at_once_one_is_refused(spark, folder, expected):
     assert facts(spark, folder) == expected
 
 
+@pytest.mark.long
 def test_a_driver_that_comes_back_late_changes_nothing(spark, folder):
     """It has decided batch 2 and then slept, while another one carried out batches 2 and 3."""
     slow = queue_in(spark, folder)

@@ -7,6 +7,8 @@ import subprocess
 import sys
 import types
 
+import pytest
+
 PAGE = pathlib.Path(__file__).resolve().parents[3] / "docs" / "spark.md"
 BLOCK = re.compile(r"^```(python|sql|yaml) ?(.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -35,6 +37,7 @@ def stand_in_for_airflow(monkeypatch):
     sys.modules[path].SparkSubmitOperator = Recorder
 
 
+@pytest.mark.long
 def test_blocks(spark, tmp_path, monkeypatch, capsys, server):
     stand_in_for_airflow(monkeypatch)
     (tmp_path / "incoming").mkdir()

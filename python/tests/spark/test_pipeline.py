@@ -1,9 +1,11 @@
 """A batch from its records to the three tables, under a moving clock."""
 
+import dataclasses
 import datetime as dt
 
 import pytest
 from conftest import START, at
+from delta.tables import DeltaTable
 from handlers import flaky, parity
 from pyspark.sql import functions as F
 
@@ -97,6 +99,7 @@ def test_records_that_need_no_processing(spark, queue, config):
     assert queue.alerts(dead=1) == [f"2 dead letters (limit 1): review {config.dlq_table_path}"]
 
 
+@pytest.mark.long
 def test_a_policy_and_rows_of_ones_own(spark, config, frame):
     own = redrive.RetryPolicy(profile="records", delays=[60, 600], max_retries=2, jitter=False)
     more = {"policy": own, "classify": [redrive.Row("message", "bad", "rate_limited")], "max_due_per_batch": 1}
@@ -133,15 +136,18 @@ def test_setup_runs_once_in_each_partition_and_is_closed(spark, queue, frame, tm
     assert states and set(states) == {"closed"} and len(states) <= 2
 
 
-def test_the_tenth_batch_takes_no_longer_than_the_second(queue, frame):
-    seconds = []
-    for n in range(10):
-        kinds = ["ok"] * 8 + ["flaky:1", "bad"]
-        rows = [(f"{n}-{i}", kinds[i % 10]) for i in range(200)]
-        seconds.append(queue.process_batch(frame(rows), flaky, now=at(2 * n)).seconds)
-    print(seconds)
-    # The best of three: a single batch may meet another process that needs the machine.
-    assert min(seconds[7:]) <= 1.3 * min(seconds[1:4]), seconds
+@pytest.mark.long
+def test_files_do_not_grow_in_number(spark, config, frame):
+    """A batch adds one file to a table; compaction joins them. `make bench-spark BATCHES=10` has the times."""
+    queue = RetryQueue(spark, dataclasses.replace(config, compact_every_batches=5))
+    tables = (config.retry_table_path, config.final_table_path, config.dlq_table_path, config.runs_table)
+    files = []
+    for n in range(5):
+        rows = [(f"{n}-{i}", (["ok"] * 8 + ["flaky:1", "bad"])[i % 10]) for i in range(200)]
+        queue.process_batch(frame(rows), flaky, now=at(2 * n))
+        files.append([DeltaTable.forPath(spark, table).detail().collect()[0]["numFiles"] for table in tables])
+    assert files[:4] == [[1, n, n, n] for n in range(1, 5)]
+    assert files[4] == [1, 1, 1, 1]
 
 
 @pytest.mark.parametrize("now", [dt.datetime(2030, 1, 1), "2030-01-01", 5])

@@ -21,6 +21,7 @@ def places(spark, config):
     return [sorted(rows) for rows in everything(spark, config)]
 
 
+@pytest.mark.long
 def test_dead_letters_run_again_with_all_their_retries(spark, with_dead, config):
     result = with_dead.redrive("error_msg = 'odd'", now=at(5))
     assert (result.redriven, result.new_records, result.due_records, result.waiting) == (1, 0, 0, 1)
@@ -31,6 +32,7 @@ def test_dead_letters_run_again_with_all_their_retries(spark, with_dead, config)
     assert places(spark, config) == [["even", "odd"], [], ["null", "word"]]
 
 
+@pytest.mark.long
 def test_payloads_are_mended_on_the_way(spark, with_dead, config):
     assert with_dead.redrive(now=at(5)).redriven == 2, "what is null would only die again"
     assert with_dead.process_batch(None, parity, now=at(5)).dead == 2
@@ -46,6 +48,7 @@ class Killed(BaseException):
     pass
 
 
+@pytest.mark.long
 def test_a_redrive_that_is_cut_short_is_completed_by_the_next_batch(spark, queue, config, frame):
     writes = ["outcomes", "waiting", "redriven", "runs"]
     queue.process_batch(frame([(write, "bad") for write in writes]), flaky, now=START)
