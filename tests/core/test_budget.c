@@ -183,6 +183,7 @@ static void starts_take_no_tokens_and_time_gives_some(void **state)
     budget_init(&b, &grpc, 0);
     budget_start(&b, &grpc, true, 0);
     budget_start(&b, &grpc, false, 0);
+    budget_take_back(&b, &grpc, true, 0);
     assert_int_equal(budget_room(&b, &grpc, 0), 5); /* as many as may fail before half is reached */
     for (int i = 0; i < 20; i++)
         budget_settle(&b, &grpc, true, 0);
@@ -193,6 +194,27 @@ static void starts_take_no_tokens_and_time_gives_some(void **state)
     assert_int_equal(budget_room(&b, &grpc, wait_ms), 1);
     assert_false(budget_is_full(&b, &grpc, 19999));
     assert_true(budget_is_full(&b, &grpc, 20000));
+}
+
+static void a_start_that_is_taken_back_does_not_count(void **state)
+{
+    (void)state;
+    struct budget b;
+    struct budget_status status;
+    budget_init(&b, &SHARE_ONLY, 0);
+    start_firsts(&b, &SHARE_ONLY, 10, 0);
+    assert_int_equal(start_retries(&b, &SHARE_ONLY, 500), 2); /* by share, and the reserve */
+    for (int i = 0; i < 2; i++)
+        budget_take_back(&b, &SHARE_ONLY, true, 3500); /* of a slot before the newest one */
+    assert_int_equal(budget_room(&b, &SHARE_ONLY, 3500), 2);
+    budget_take_back(&b, &SHARE_ONLY, true, 3500); /* there is none left */
+    budget_take_back(&b, &SHARE_ONLY, false, 3500);
+    budget_status(&b, &SHARE_ONLY, 3500, &status);
+    assert_int_equal(status.firsts, 9);
+    assert_int_equal(status.retries, 0);
+    assert_int_equal(status.room, 1);
+    budget_take_back(&b, &SHARE_ONLY, false, 20000); /* the window has left it */
+    assert_true(budget_is_full(&b, &SHARE_ONLY, 20000));
 }
 
 static void by_share_results_change_nothing(void **state)
@@ -265,6 +287,7 @@ int main(void)
         T(the_bound_holds_for_any_order_of_starts),
         T(tokens_go_as_those_of_grpc),
         T(starts_take_no_tokens_and_time_gives_some),
+        T(a_start_that_is_taken_back_does_not_count),
         T(by_share_results_change_nothing),
         T(a_clock_that_goes_back_gives_nothing),
         T(a_smaller_budget_cuts_what_was_saved_up),

@@ -85,6 +85,27 @@ static void time_lets_parked_retries_go(void **state)
     bed_release(&bed);
 }
 
+/* The reserve has one retry: a job that gives its start back leaves it for the next start. */
+static void a_start_that_uses_no_attempt_is_given_back(void **state)
+{
+    (void)state;
+    static const struct outcome GIVEN_BACK[] = {{.ending = ENDING_RELEASED},
+                                                {.ending = ENDING_SNOOZED, .snooze_ms = 1000}};
+    struct bed bed;
+    overdraw(&bed, TENTH);
+    for (size_t i = 0; i < 2; i++) {
+        const struct job job = bed.claim.jobs[0];
+        assert_int_equal(bed_settle(&bed, &job, &GIVEN_BACK[i]), 0);
+        bed_tick(&bed);
+        assert_int_equal(bed_claim(&bed, 9), 1);
+    }
+    /* A run that is cancelled has made its call. */
+    assert_int_equal(bed_change(&bed, MOVE_CANCEL, bed.claim.jobs[0].status.seq), 0);
+    bed_tick(&bed);
+    assert_int_equal(bed_claim(&bed, 9), 0);
+    bed_release(&bed);
+}
+
 static void first_attempts_make_room_for_retries(void **state)
 {
     (void)state;
@@ -308,6 +329,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(an_overdrawn_retry_is_parked_and_uses_no_attempt),
         T(time_lets_parked_retries_go),
+        T(a_start_that_uses_no_attempt_is_given_back),
         T(first_attempts_make_room_for_retries),
         T(first_attempts_pass_retries_that_the_budget_holds),
         T(a_budget_that_is_no_longer_configured_holds_nothing),

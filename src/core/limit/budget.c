@@ -143,6 +143,36 @@ void budget_start(struct budget *b, const struct budget_config *config, bool is_
     }
 }
 
+/* Returns whether the slot had such a start. */
+static bool take_back_from(struct budget *b, struct budget_slot *slot,
+                           const struct budget_config *config, bool was_retry, int64_t now_ms)
+{
+    if (!was_retry && slot->firsts > 0) {
+        slot->firsts--;
+    } else if (was_retry && slot->reserved > 0) {
+        slot->reserved--;
+        add_tokens(b, config, 1, now_ms);
+    } else if (was_retry && slot->retries > 0) {
+        slot->retries--;
+    } else {
+        return false;
+    }
+    return true;
+}
+
+void budget_take_back(struct budget *b, const struct budget_config *config, bool was_retry,
+                      int64_t now_ms)
+{
+    if (by_tokens(config))
+        return;
+    advance(b, config, now_ms);
+    for (uint32_t age = 0; age < BUDGET_SLOTS; age++) {
+        struct budget_slot *slot = &b->slots[(b->newest + BUDGET_SLOTS - age) % BUDGET_SLOTS];
+        if (take_back_from(b, slot, config, was_retry, now_ms))
+            return;
+    }
+}
+
 void budget_settle(struct budget *b, const struct budget_config *config, bool has_failed,
                    int64_t now_ms)
 {

@@ -81,6 +81,11 @@ int64_t budget_wait_ms(const struct budget *b, const struct budget_config *confi
 void budget_start(struct budget *b, const struct budget_config *config, bool is_retry,
                   int64_t now_ms);
 
+/* A start that was not carried out, or used no attempt, is taken back: its job starts again, and would
+ * count twice. Of one that the window has left nothing is known, and nothing changes. */
+void budget_take_back(struct budget *b, const struct budget_config *config, bool was_retry,
+                      int64_t now_ms);
+
 /* An attempt has succeeded, or has failed and is to be retried. */
 void budget_settle(struct budget *b, const struct budget_config *config, bool has_failed,
                    int64_t now_ms);

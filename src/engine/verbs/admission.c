@@ -219,6 +219,9 @@ static void give_gates_back(struct engine *e, const struct admitted *s,
     gate_give_slot(s->limit);
     if (s->limit->rate.count)
         bucket_give(&s->limit->bucket, &s->limit->rate, 1);
+    if (budget_is_set(&s->limit->budget_config))
+        budget_take_back(&s->limit->budget, &s->limit->budget_config, s->job->status.attempts > 0,
+                         e->now_ms);
 }
 
 /* The job as the store has it now. */

@@ -9,11 +9,17 @@
 #include "engine/tasks.h"
 #include "engine/verbs/ending.h"
 
-static void settle_budget(const struct engine *e, struct gate *limit, enum redrive_state state)
+static void settle_budget(const struct engine *e, struct gate *limit, const struct job *job,
+                          const struct decision *d)
 {
-    const bool has_failed = state == REDRIVE_STATE_RETRYING;
-    if (budget_is_set(&limit->budget_config) && (has_failed || state == REDRIVE_STATE_COMPLETED))
-        budget_settle(&limit->budget, &limit->budget_config, has_failed, e->now_ms);
+    const struct budget_config *config = &limit->budget_config;
+    const bool has_failed = d->state == REDRIVE_STATE_RETRYING;
+    if (!budget_is_set(config))
+        return;
+    if (!d->uses_attempt)
+        budget_take_back(&limit->budget, config, job->status.attempts > 1, e->now_ms);
+    else if (has_failed || d->state == REDRIVE_STATE_COMPLETED)
+        budget_settle(&limit->budget, config, has_failed, e->now_ms);
 }
 
 int settle_gates(struct engine *e, const struct job *job, const struct decision *decision,
@@ -27,7 +33,7 @@ int settle_gates(struct engine *e, const struct job *job, const struct decision 
             return err_set(err, REDRIVE_E_CANCELLED, "the limits are to be read again");
         if (gate) {
             gate_give_slot(gate);
-            settle_budget(e, gate, decision->state);
+            settle_budget(e, gate, job, decision);
             if (gate->has_parked && gate_has_slots(gate))
                 engine_want(e, e->now_ms);
             rc = gate_mark(&e->gates, gate, err);
