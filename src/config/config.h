@@ -19,6 +19,7 @@
 #include "base/text/str.h"
 #include "core/breaker/health.h"
 #include "core/cron/cron.h"
+#include "core/limit/adaptive.h"
 #include "core/limit/budget.h"
 #include "core/limit/limit.h"
 #include "core/time/tz.h"
@@ -89,11 +90,14 @@ enum config_limit_per {
     CONFIG_PER_KEY,
 };
 
+#define CONFIG_ADAPTIVE UINT32_MAX
+
 struct config_limits {
     struct rate rate; /* all zero: none */
     enum config_limit_per per;
     const char *key;      /* template, with CONFIG_PER_KEY */
-    uint32_t concurrency; /* 0: no limit */
+    uint32_t concurrency; /* 0: no limit; or CONFIG_ADAPTIVE */
+    struct adaptive_config adaptive;
     struct budget_config budget;
 };
 

@@ -79,6 +79,7 @@ struct decision {
     uint32_t crashes; /* to be kept with the job */
     bool unclassified;
     bool uses_attempt;        /* false: the start is taken back */
+    bool is_overload;         /* the service turned the call away as too much, or it timed out */
     struct too_late too_late; /* with DELAY_TOO_LATE */
 };
 

@@ -17,35 +17,41 @@
 
 static const struct budget_config BUDGET = {
     .ratio = BUDGET_RATIO, .window_ms = BUDGET_WINDOW_MS, .min_per_second = BUDGET_MIN_PER_SECOND};
+static const struct adaptive_config ADAPTIVE = {ADAPTIVE_FLOOR, ADAPTIVE_CEILING};
 
 static const struct strategy TABLE[] = {
-    {"none",
-     "no delay",
-     {.strategy = REDRIVE_STRATEGY_IMMEDIATE, .multiplier = 1},
-     SIM_BREAKER_NONE,
-     NULL,
-     NULL},
-    {"exponential", "exponential", EXPONENTIAL(REDRIVE_JITTER_NONE), SIM_BREAKER_NONE, NULL, NULL},
-    {"full-jitter", "exponential, full jitter", EXPONENTIAL(REDRIVE_JITTER_FULL), SIM_BREAKER_NONE,
-     NULL, NULL},
+    {.name = "none",
+     .title = "no delay",
+     .backoff = {.strategy = REDRIVE_STRATEGY_IMMEDIATE, .multiplier = 1}},
+    {.name = "exponential", .title = "exponential", .backoff = EXPONENTIAL(REDRIVE_JITTER_NONE)},
+    {.name = "full-jitter",
+     .title = "exponential, full jitter",
+     .backoff = EXPONENTIAL(REDRIVE_JITTER_FULL)},
     /* c^4 + 15 + rand(10)·(c + 1) seconds with c = n − 1; Faktory draws rand(30). */
-    {"sidekiq",
-     "sidekiq/faktory curve",
-     {.strategy = REDRIVE_STRATEGY_POLYNOMIAL,
-      .initial_delay_ms = 15 * 1000,
-      .max_delay_ms = LONGEST_MS,
-      .multiplier = 1,
-      .exponent = 4,
-      .jitter = {.mode = REDRIVE_JITTER_STEP, .step_ms = 10 * 1000}},
-     SIM_BREAKER_NONE,
-     NULL,
-     NULL},
-    {"breaker-burns", "breaker that burns attempts", EXPONENTIAL(REDRIVE_JITTER_FULL),
-     SIM_BREAKER_BURNS, NULL, NULL},
-    {"breaker-parks", "breaker that parks", EXPONENTIAL(REDRIVE_JITTER_FULL), SIM_BREAKER_OBEYS,
-     NULL, NULL},
-    {"retry-budget", "full jitter, retry budget", EXPONENTIAL(REDRIVE_JITTER_FULL),
-     SIM_BREAKER_NONE, &BUDGET, NULL},
+    {.name = "sidekiq",
+     .title = "sidekiq/faktory curve",
+     .backoff = {.strategy = REDRIVE_STRATEGY_POLYNOMIAL,
+                 .initial_delay_ms = 15 * 1000,
+                 .max_delay_ms = LONGEST_MS,
+                 .multiplier = 1,
+                 .exponent = 4,
+                 .jitter = {.mode = REDRIVE_JITTER_STEP, .step_ms = 10 * 1000}}},
+    {.name = "breaker-burns",
+     .title = "breaker that burns attempts",
+     .backoff = EXPONENTIAL(REDRIVE_JITTER_FULL),
+     .breaker = SIM_BREAKER_BURNS},
+    {.name = "breaker-parks",
+     .title = "breaker that parks",
+     .backoff = EXPONENTIAL(REDRIVE_JITTER_FULL),
+     .breaker = SIM_BREAKER_OBEYS},
+    {.name = "retry-budget",
+     .title = "full jitter, retry budget",
+     .backoff = EXPONENTIAL(REDRIVE_JITTER_FULL),
+     .budget = &BUDGET},
+    {.name = "adaptive",
+     .title = "full jitter, adaptive concurrency",
+     .backoff = EXPONENTIAL(REDRIVE_JITTER_FULL),
+     .adaptive = &ADAPTIVE},
 };
 _Static_assert(sizeof TABLE / sizeof TABLE[0] > STRATEGIES_USUAL, "the rest is on request");
 
@@ -70,6 +76,7 @@ struct strategy strategy_of_config(const struct strategy_config *configured)
         .title = "your policy",
         .breaker = SIM_BREAKER_OBEYS,
         .budget = configured->budget,
+        .adaptive = configured->adaptive,
         .configured = configured,
     };
 }
@@ -128,9 +135,10 @@ int compare_options_check(const struct compare_options *o, struct redrive_err *e
         "", err, {"outage (ms)", (double)o->outage_ms, 0, day_ms},
         {"duration (ms)", (double)o->duration_ms, 0, 7 * day_ms},
         {"latency (ms)", (double)o->latency_ms, 0, day_ms}, {"rate", o->jobs_per_s, 0.001, 100000},
-        {"capacity", o->capacity_per_s, 0, 1e9}, {"error_rate", o->error_rate, 0, 1},
-        {"brownout", o->brownout, 0, 1}, {"timeout (ms)", (double)o->timeout_ms, 0, day_ms},
-        {"attempts", o->attempts, 1, 1000}, {"workers", o->workers, 1, 1e6});
+        {"capacity", o->capacity_per_s, 0, 1e9}, {"rate_limit", o->rate_limit_per_s, 0, 1e9},
+        {"error_rate", o->error_rate, 0, 1}, {"brownout", o->brownout, 0, 1},
+        {"timeout (ms)", (double)o->timeout_ms, 0, day_ms}, {"attempts", o->attempts, 1, 1000},
+        {"workers", o->workers, 1, 1e6});
     if (r < 0)
         return r;
     int64_t duration = duration_ms(o);
@@ -202,6 +210,7 @@ static int run_one(const struct compare_options *options, const struct strategy 
         .breaker_mode = strategy->breaker,
         .breaker = &breaker,
         .budget = strategy->budget,
+        .adaptive = strategy->adaptive,
         .service = service,
         .observe = watch,
         .observe_ctx = watcher,
@@ -232,6 +241,7 @@ int compare_run(const struct compare_options *options, struct comparison *ret,
         .latency_ms = options->latency_ms,
         .error_rate = options->error_rate,
         .capacity = options->capacity_per_s,
+        .rate_limit = options->rate_limit_per_s,
         .brownout = options->brownout,
         .timeout_ms = options->timeout_ms,
         .outage_hangs = options->timeout_ms > 0,

@@ -19,7 +19,8 @@
 struct strategy_config {
     const struct redrive_policy *policy;
     const struct redrive_breaker_config *breaker;
-    const struct budget_config *budget;  /* NULL: none */
+    const struct budget_config *budget; /* NULL: none */
+    const struct adaptive_config *adaptive;
     const struct classifier *classifier; /* may be NULL */
     struct classify_context names;
 };
@@ -30,6 +31,7 @@ struct strategy {
     struct redrive_backoff backoff;
     enum sim_breaker breaker;
     const struct budget_config *budget;       /* NULL: none */
+    const struct adaptive_config *adaptive;   /* likewise */
     const struct strategy_config *configured; /* if set, it replaces `backoff` and attempts */
 };
 
@@ -71,7 +73,8 @@ struct compare_options {
     int64_t duration_ms; /* jobs arrive for this long; 0: chosen by the length of the outage */
     int64_t latency_ms;
     double jobs_per_s;
-    double capacity_per_s; /* calls that the service can take; 0: unlimited */
+    double capacity_per_s;   /* calls that the service can take; 0: unlimited */
+    double rate_limit_per_s; /* it answers 429 to calls beyond; 0: it has no such limit */
     double error_rate;
     uint32_t attempts;
     uint32_t workers;

@@ -81,6 +81,8 @@ void comparison_describe(const struct comparison *c, struct buf *out)
         buf_printf(out, "; %s takes %g calls/s%s",
                    o->outage_ms > 0 && !compare_is_brownout(o) ? "it" : "the service",
                    o->capacity_per_s, o->overload_waits ? ", and further calls wait" : "");
+    if (o->rate_limit_per_s > 0)
+        buf_printf(out, "; more than %g calls/s get a 429", o->rate_limit_per_s);
     if (o->timeout_ms > 0)
         buf_printf(out, "; calls time out after %g s", (double)o->timeout_ms / 1000);
 }
@@ -235,6 +237,7 @@ static void put_options(struct json_writer *w, const struct comparison *c)
     json_field_int(w, "outage_ms", o->outage_ms);
     json_field_int(w, "latency_ms", o->latency_ms);
     json_field_double(w, "capacity_per_s", o->capacity_per_s);
+    json_field_double(w, "rate_limit_per_s", o->rate_limit_per_s);
     json_field_double(w, "error_rate", o->error_rate);
     json_field_double(w, "brownout", o->brownout);
     json_field_int(w, "timeout_ms", o->timeout_ms);

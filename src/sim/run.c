@@ -49,6 +49,8 @@ static void world_init(struct world *w, const struct sim_config *config)
     heap_init(&w->held);
     if (config->budget)
         budget_init(&w->budget, config->budget, 0);
+    if (config->adaptive)
+        adaptive_init(&w->adaptive, config->adaptive);
     heap_init_ordered(&w->probes[0], dispatch_probe_order);
     heap_init_ordered(&w->probes[1], dispatch_newest_order);
     rng_seed(&w->arrivals, rng_mix(config->seed ^ STREAM_ARRIVALS));

@@ -3,8 +3,8 @@
  * The simulator owns what a queue owns (job rows, leases, the time of day) and decides nothing.
  * What becomes of a job is decide()'s answer, whether a call may go is breaker_allow()'s, how
  * fast parked jobs return is release_take()'s, which job goes as a probe is probe_precedes()'s,
- * whether a retry may start is budget_room()'s: the functions that the engine and the library call.
- * That is what makes a run evidence about them.
+ * whether a retry may start is budget_room()'s, how many may run is adaptive_limit()'s: the
+ * functions that the engine and the library call. That is what makes a run evidence about them.
  *
  * Everything that happens is an event for an observer, in order. The measurements of `redrive
  * simulate` and the checker of the tests are observers and see nothing else.
@@ -21,6 +21,7 @@
 
 #include "core/breaker/breaker.h"
 #include "core/decide.h"
+#include "core/limit/adaptive.h"
 #include "core/limit/budget.h"
 #include "redrive.h"
 #include "sim/service.h"
@@ -103,6 +104,7 @@ struct sim_config {
     enum sim_breaker breaker_mode;
     const struct redrive_breaker_config *breaker; /* unless SIM_BREAKER_NONE */
     const struct budget_config *budget;           /* NULL: none */
+    const struct adaptive_config *adaptive;       /* NULL: as many run as there are workers */
     const struct service_config *service;
     const struct sim_hands *hands; /* NULL: none */
     uint64_t max_events;           /* a run that takes more has gone wrong; 0: no limit */

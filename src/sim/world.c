@@ -222,6 +222,16 @@ static void report_to_budget(struct world *w, enum redrive_state state)
         budget_settle(&w->budget, w->config->budget, has_failed, w->now_ms);
 }
 
+/* `running` counts the call that has ended. */
+static void report_to_adaptive(struct world *w, const struct decision *d, int64_t started_ms,
+                               uint32_t running)
+{
+    if (d->state == REDRIVE_STATE_COMPLETED)
+        adaptive_succeeded(&w->adaptive, w->config->adaptive, running);
+    else if (d->is_overload)
+        adaptive_overloaded(&w->adaptive, w->config->adaptive, started_ms, w->now_ms);
+}
+
 void world_settle(struct world *w, uint32_t job, const struct outcome *outcome)
 {
     struct sim_job *j = &w->jobs[job];
@@ -251,6 +261,8 @@ void world_settle(struct world *w, uint32_t job, const struct outcome *outcome)
 
     if (was_running && called)
         report_to_budget(w, decision.state);
+    if (was_running && called && w->config->adaptive)
+        report_to_adaptive(w, &decision, event.started_ms, w->in_state[REDRIVE_STATE_RUNNING] + 1);
     if (was_running && called && w->config->breaker_mode != SIM_BREAKER_NONE)
         report_to_breaker(w, permit, decision.breaker, w->now_ms - event.started_ms);
     if ((decision.state == REDRIVE_STATE_DEAD_LETTER || decision.state == REDRIVE_STATE_FAILED) &&
@@ -468,9 +480,16 @@ static bool may_go(struct world *w, struct breaker_permit *permit)
     return may;
 }
 
+static bool has_slot(const struct world *w)
+{
+    return w->idle_workers > 0 &&
+           (!w->config->adaptive ||
+            w->in_state[REDRIVE_STATE_RUNNING] < adaptive_limit(&w->adaptive, w->config->adaptive));
+}
+
 static void start_some(struct world *w)
 {
-    while (w->idle_workers > 0 && !w->error) {
+    while (has_slot(w) && !w->error) {
         uint32_t waiting = w->in_state[REDRIVE_STATE_QUEUED];
         if (!breaker_passes(&w->breaker))
             waiting += w->in_state[REDRIVE_STATE_PARKED] - w->n_held;

@@ -65,6 +65,7 @@ struct world {
     struct heap held; /* parked by the retry budget: in no other heap */
     uint32_t n_held;
     struct budget budget;
+    struct adaptive adaptive;
     int64_t budget_wake_ms; /* 0: none on the agenda */
     struct heap probes[2];  /* the oldest of equals first; the newest */
     bool probing;           /* whether they are kept */

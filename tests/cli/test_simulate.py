@@ -287,13 +287,14 @@ def test_the_page_shows_what_capacity_does(redrive):
         assert shown == printed
 
 
-def test_the_page_on_budgets_shows_what_is_printed_and_drawn(redrive, tmp_path):
-    page = (ROOT / "docs" / "retry-budget.md").read_text()
+@pytest.mark.parametrize("name", ["retry-budget", "adaptive-concurrency"])
+def test_a_page_shows_what_is_printed_and_drawn(redrive, tmp_path, name):
+    page = (ROOT / "docs" / f"{name}.md").read_text()
     command = re.search(r"^    redrive (simulate .*?)\n\n", page, re.M | re.S).group(1).replace("\\\n", " ")
     table = [line for line in page.split(command.split()[-1], 1)[1].splitlines() if line.startswith("| ")][1:3]
     shown = [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
     assert shown == rows(redrive.output(*command.split(), "--svg", str(tmp_path / "chart.svg")))
-    assert (tmp_path / "chart.svg").read_bytes() == (ROOT / "docs" / "img" / "retry-budget.svg").read_bytes()
+    assert (tmp_path / "chart.svg").read_bytes() == (ROOT / "docs" / "img" / f"{name}.svg").read_bytes()
 
 
 def test_the_picture_of_the_page_is_the_one_that_is_drawn(redrive, tmp_path):

@@ -146,6 +146,34 @@ static void rate_limits_hide_behind_other_statuses(void **state)
     assert_string_equal(CLASS_OF(.http_status = 403), "authentication");
 }
 
+static void time_outs_are_told_from_other_failures(void **state)
+{
+    (void)state;
+    static const char *const TYPES[] = {"httpx.NetworkError", "httpx.ReadTimeout"};
+    static const struct redrive_failure TIMED_OUT[] = {
+        {.http_status = 408},
+        {.http_status = 504},
+        {.curl_code = 28},
+        {.errnum = ETIMEDOUT},
+        {.exit_code = 124},
+        {.sqlstate = "57014"},
+        {.error_type = "java.net.SocketTimeoutException"},
+        {.error_types = TYPES, .n_error_types = 2},
+        {.message = "Read timed out."},
+        {.message = "Timeout after 5 s"},
+    };
+    static const struct redrive_failure OTHERS[] = {
+        {.failed = true},
+        {.http_status = 503, .message = "unavailable"},
+        {.sqlstate = "57P01", .error_type = "timeouts.OperationalError"},
+        {.exit_code = 1, .error_types = TYPES, .n_error_types = 1},
+    };
+    for (size_t i = 0; i < sizeof TIMED_OUT / sizeof TIMED_OUT[0]; i++)
+        assert_true(failure_is_timeout(&TIMED_OUT[i]));
+    for (size_t i = 0; i < sizeof OTHERS / sizeof OTHERS[0]; i++)
+        assert_false(failure_is_timeout(&OTHERS[i]));
+}
+
 static void a_reason_far_down_a_message_is_not_looked_for(void **state)
 {
     (void)state;
@@ -390,6 +418,7 @@ int main(void)
         T(whole_ranges_of_numbers_have_a_class),
         T(what_matches_nothing_is_marked),
         T(rate_limits_hide_behind_other_statuses),
+        T(time_outs_are_told_from_other_failures),
         T(a_reason_far_down_a_message_is_not_looked_for),
         T(error_types_are_in_the_order_of_the_search),
         T(every_error_type_is_found),

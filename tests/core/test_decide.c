@@ -56,6 +56,17 @@ static void a_transient_failure_is_retried_after_the_policys_delay(void **state)
     assert_int_equal(d.breaker, BREAKER_FAILURE);
 }
 
+static void a_service_that_cannot_keep_up_is_told_from_one_that_fails(void **state)
+{
+    (void)state;
+    struct redrive_policy policy = policy_of("handler");
+    assert_true(decide_http(1, 429, &policy).is_overload);
+    assert_true(decide_http(1, 504, &policy).is_overload);
+    assert_true(decide_http(99, 504, &policy).is_overload); /* whatever becomes of the job */
+    assert_false(decide_http(1, 503, &policy).is_overload);
+    assert_false(decide_http(1, 200, &policy).is_overload);
+}
+
 static void the_last_attempt_ends_exhausted(void **state)
 {
     (void)state;
@@ -502,6 +513,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(success_completes_the_job),
         T(a_transient_failure_is_retried_after_the_policys_delay),
+        T(a_service_that_cannot_keep_up_is_told_from_one_that_fails),
         T(the_last_attempt_ends_exhausted),
         T(no_retries_means_one_attempt),
         T(classes_that_are_not_retried_end_at_once),

@@ -24,10 +24,14 @@ static void add_limit_json(struct json_writer *w, const void *list, size_t i)
     limit_write_json(w, &((const struct limit_page *)list)->limits[i]);
 }
 
-static void add_running(struct table *t, const struct slots *slots)
+static void add_running(struct table *t, const struct slots *slots,
+                        const struct adaptive_config *adaptive)
 {
     if (slots->max == 0)
         table_addf(t, "%u", slots->used);
+    else if (adaptive_is_set(adaptive))
+        table_addf(t, "%u/%u (%u to %u)", slots->used, slots->max, adaptive->floor,
+                   adaptive->ceiling);
     else
         table_addf(t, "%u/%u", slots->used, slots->max);
 }
@@ -53,7 +57,7 @@ static void add_limit_row(struct table *t, const void *list, size_t i)
 {
     const struct limit_info *limit = &((const struct limit_page *)list)->limits[i];
     char rate[RATE_TEXT_MAX];
-    add_running(t, &limit->slots);
+    add_running(t, &limit->slots, &limit->adaptive);
     table_add(t, limit->rate.count > 0 ? rate_text(&limit->rate, rate) : "-");
     add_budget(t, limit);
     table_addf(t, "%" PRIu64, limit->parked);
@@ -101,9 +105,10 @@ static const struct command CMD_LIST = {
     .name = "list",
     .summary = "list the limits that jobs have met",
     .description =
-        "RUNNING are the jobs that run under the limit, and how many may. RETRIES are those of "
-        "the budget's window and the first attempts that they stand against, ROOM is how many may "
-        "start now. PARKED are jobs that wait for the limit or its budget.",
+        "RUNNING are the jobs that run under the limit, and how many may: if that is adaptive, "
+        "how many now, and its bounds. RETRIES are those of the budget's window and the first "
+        "attempts that they stand against, ROOM is how many may start now. PARKED are jobs that "
+        "wait for the limit or its budget.",
     .examples =
         (const struct example[]){
             {"redrive limits list", "is a budget overdrawn, and how many jobs wait?"},

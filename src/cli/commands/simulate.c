@@ -25,6 +25,7 @@ struct simulate_options {
     int64_t latency_ms;
     double rate;
     double capacity;
+    double rate_limit;
     double error_rate;
     double brownout;
     int64_t timeout_ms;
@@ -57,6 +58,12 @@ static const struct option OPTIONS[] = {
      .placeholder = "CALLS/S",
      .default_text = "80",
      .help = "how many calls a second the service can take; 0 for no limit"},
+    {.name = "rate-limit",
+     INTO_DOUBLE(struct simulate_options, rate_limit),
+     .max_double = 1e9,
+     .placeholder = "CALLS/S",
+     .default_text = "0",
+     .help = "the service answers 429 to calls beyond so many a second; 0 for no limit"},
     {.name = "attempts",
      INTO_INT(struct simulate_options, attempts),
      .min = 1,
@@ -108,12 +115,12 @@ static const struct option OPTIONS[] = {
     {.name = "strategies",
      INTO_STRING(struct simulate_options, strategies),
      .placeholder = "LIST",
-     .help = "which to compare, separated by commas; all but retry-budget and configured unless "
-             "given"},
+     .help = "which to compare, separated by commas; all but retry-budget, adaptive and "
+             "configured unless given"},
     {.name = "task",
      INTO_STRING(struct simulate_options, task),
      .placeholder = "NAME",
-     .help = "compare the policy, the breaker and the retry budget of this task, too"},
+     .help = "compare the policy, the breaker and the limits of this task, too"},
     {.name = "seed",
      INTO_INT(struct simulate_options, seed),
      .min = 0,
@@ -160,6 +167,7 @@ static int own_load(struct cli *cli, const char *task_name, struct own *own,
         .policy = &task->retry,
         .breaker = &task->breaker.config,
         .budget = budget_is_set(&task->limits.budget) ? &task->limits.budget : NULL,
+        .adaptive = adaptive_is_set(&task->limits.adaptive) ? &task->limits.adaptive : NULL,
         .classifier = own->classifier,
         .names = {.task = task->name, .queue = task->queue},
     };
@@ -241,6 +249,7 @@ static int read_options(struct cli *cli, const struct simulate_options *given, s
     ret->latency_ms = given->latency_ms;
     ret->jobs_per_s = given->rate;
     ret->capacity_per_s = given->capacity;
+    ret->rate_limit_per_s = given->rate_limit;
     ret->error_rate = given->error_rate;
     ret->brownout = given->brownout;
     ret->timeout_ms = given->timeout_ms;
@@ -485,8 +494,10 @@ const struct command cmd_simulate = {
         "\n"
         "Strategies: none, exponential, full-jitter, sidekiq, breaker-burns, breaker-parks; "
         "retry-budget, if --strategies names it: full-jitter, with retries at most a tenth of "
-        "first attempts; and configured: your policy, which is the retry policy, the breaker and "
-        "the retry budget of the configuration. It joins when --task, --config or a flag of the "
+        "first attempts; adaptive, likewise: full-jitter, with as many calls at a time as the "
+        "service is found to take; and configured: your policy, which is the retry policy, the "
+        "breaker, the retry budget and the adaptive concurrency of the configuration. It joins "
+        "when --task, --config or a flag of the "
         "configuration is given, or when --strategies names it.\n"
         "\n"
         "WASTED are calls that failed. DRAINED is how long after the outage the backlog is back "
@@ -502,6 +513,9 @@ const struct command cmd_simulate = {
             {"redrive simulate -c redrive.yaml --task thumbnail", "your policy beside the others"},
             {"redrive simulate --strategies full-jitter,retry-budget --brownout 0.5",
              "a service that fails in part"},
+            {"redrive simulate --strategies full-jitter,adaptive --outage 0 --duration 10m "
+             "--rate 100 --rate-limit 80 --latency 250ms",
+             "a service that refuses more than 80 calls a second"},
             {"redrive simulate --strategies breaker-parks --retry-max-retries 3",
              "a setting tried out"},
             {0},

@@ -100,6 +100,8 @@ static const struct unpack LIMITS[] = {
     {"tenant", UNPACK_STR, LIMIT(info.tenant)},
     {"rate", UNPACK_STR, LIMIT(rate)},
     {"concurrency", UNPACK_U32, LIMIT(info.slots.max)},
+    {"min_concurrency", UNPACK_U32, LIMIT(info.adaptive.floor)},
+    {"max_concurrency", UNPACK_U32, LIMIT(info.adaptive.ceiling)},
     {"running", UNPACK_U32, LIMIT(info.slots.used)},
     {"parked", UNPACK_U64, LIMIT(info.parked)},
     {"retry_budget", UNPACK_OBJECT, LIMIT(info.budget), .object = UNPACK_BUDGET},

@@ -265,6 +265,34 @@ static void write_budget(const struct field *field, const void *member, struct j
 static const struct field_type TYPE_BUDGET = {FIELD_NESTED, bind_budget, write_budget,
                                               .expects = "a map"};
 
+/* ---- concurrency ----------------------------------------------------------------------------- */
+
+static void bind_concurrency(struct binder *b, const struct field *field, const struct node *node,
+                             void *member)
+{
+    int32_t fixed = 0;
+    if (node->type == NODE_SCALAR && str_is(node->text, "adaptive")) {
+        *(uint32_t *)member = CONFIG_ADAPTIVE;
+        return;
+    }
+    TYPE_INT.bind(b, field, node, &fixed);
+    if (fixed > 0)
+        *(uint32_t *)member = (uint32_t)fixed;
+}
+
+static void write_concurrency(const struct field *field, const void *member, struct json_writer *w)
+{
+    const uint32_t concurrency = *(const uint32_t *)member;
+    if (concurrency == CONFIG_ADAPTIVE)
+        json_field_cstr(w, field->name, "adaptive");
+    else if (concurrency > 0)
+        json_field_int(w, field->name, concurrency);
+}
+
+static const struct field_type TYPE_CONCURRENCY = {
+    FIELD_SCALAR, bind_concurrency, write_concurrency,
+    .expects = "a whole number from 1 to 1000000, or adaptive"};
+
 /* ---- limits ---------------------------------------------------------------------------------- */
 
 static const char *const PER[] = {"task", "user", "project", "key", NULL};
@@ -276,8 +304,15 @@ static const struct field LIMITS_FIELDS[] = {
     ROW("rate", RATE, AT(rate), "starts over time", .first = true),
     ROW("burst", INT, AT(rate.burst), "starts that can be saved up", RANGE(1, RATE_MAX_COUNT),
         DEFAULT("the number of `rate`"), .sparse = true),
-    ROW("concurrency", INT, AT(concurrency),
-        "jobs that run at one time, over all processes; not set: no limit", RANGE(1, 1e6),
+    ROW("concurrency", CONCURRENCY, AT(concurrency),
+        "jobs that run at one time, over all processes; `adaptive`: as many as the service can "
+        "take; not set: no limit",
+        RANGE(1, ADAPTIVE_MOST)),
+    ROW("min_concurrency", INT, AT(adaptive.floor),
+        "with `concurrency: adaptive`: at least so many", RANGE(1, ADAPTIVE_MOST), DEFAULT("1"),
+        .sparse = true),
+    ROW("max_concurrency", INT, AT(adaptive.ceiling),
+        "with `concurrency: adaptive`: at most so many", RANGE(1, ADAPTIVE_MOST), DEFAULT("1000"),
         .sparse = true),
     ROW("per", WORD, AT(per), "what each limit is counted for", .words = PER, DEFAULT("task")),
     ROW("key", TEMPLATE, AT(key), "with `per: key`: jobs with the same key share the limits"),
@@ -285,9 +320,32 @@ static const struct field LIMITS_FIELDS[] = {
         .table = &TABLE_RETRY_BUDGET),
 };
 
+static void finish_adaptive(struct binder *b, const struct node *map, struct config_limits *limits)
+{
+    static const char *const BOUNDS[] = {"min_concurrency", "max_concurrency"};
+    struct adaptive_config *adaptive = &limits->adaptive;
+    for (size_t i = 0; i < 2 && limits->concurrency != CONFIG_ADAPTIVE; i++) {
+        const struct node *bound = node_find(map, str_of(BOUNDS[i]));
+        if (bound)
+            err_hint(bind_error(b, bound, "is not used"), "add concurrency: adaptive");
+    }
+    if (limits->concurrency != CONFIG_ADAPTIVE) {
+        *adaptive = (struct adaptive_config){0};
+        return;
+    }
+    if (adaptive->floor == 0)
+        adaptive->floor = ADAPTIVE_FLOOR;
+    if (adaptive->ceiling == 0)
+        adaptive->ceiling = adaptive->floor > ADAPTIVE_CEILING ? adaptive->floor : ADAPTIVE_CEILING;
+    if (adaptive->floor > adaptive->ceiling)
+        err_hint(bind_error(b, node_find(map, STR("min_concurrency")), "is above max_concurrency"),
+                 "at least %u and at most %u: swap them, or leave one out",
+                 (unsigned)adaptive->floor, (unsigned)adaptive->ceiling);
+}
+
 static void finish_limits(struct binder *b, const struct node *map, void *object)
 {
-    const struct config_limits *limits = object;
+    struct config_limits *limits = object;
     const struct node *key = node_find(map, STR("key"));
     const struct node *burst = node_find(map, STR("burst"));
 
@@ -297,6 +355,7 @@ static void finish_limits(struct binder *b, const struct node *map, void *object
         err_hint(bind_error(b, key, "is not used"), "add per: key");
     if (burst && limits->rate.count == 0)
         err_hint(bind_error(b, burst, "is not used"), "add a rate");
+    finish_adaptive(b, map, limits);
 }
 
 const struct table TABLE_LIMITS = {.name = "limits",

@@ -53,6 +53,9 @@ int classify_row_check(const struct redrive_classify_row *row, struct redrive_er
 struct verdict classify(const struct classifier *classifier, const struct redrive_failure *failure,
                         const struct classify_context *context);
 
+/* Whether the call took too long: a number, an error type or the message says so. */
+bool failure_is_timeout(const struct redrive_failure *failure);
+
 /* What a handler's own word means, upper or lower case: the class, CLASSIFY_FAIL for a failure of
  * which the rest of the table is to find the class, or -1 for an unknown word. */
 #define CLASSIFY_FAIL REDRIVE_CLASS_COUNT

@@ -206,6 +206,24 @@ int table_message(struct str message)
     return NONE;
 }
 
+static bool is_timeout_type(const struct redrive_failure *f)
+{
+    const char *type;
+    for (size_t i = 0; (type = failure_type_at(f, i)); i++)
+        if (contains_phrase(str_last_component(str_of(type)), "timeout"))
+            return true;
+    return false;
+}
+
+bool failure_is_timeout(const struct redrive_failure *f)
+{
+    const struct str message = beginning(str_of(f->message));
+    return f->http_status == 408 || f->http_status == 504 || f->curl_code == 28 ||
+           f->errnum == ETIMEDOUT || f->exit_code == 124 ||
+           (f->sqlstate && strcmp(f->sqlstate, "57014") == 0) || is_timeout_type(f) ||
+           contains_phrase(message, "timed out") || contains_phrase(message, "timeout");
+}
+
 bool table_is_rate_limit_message(struct str message)
 {
     return table_message(message) == RATE_LIMITED;

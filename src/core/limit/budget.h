@@ -81,8 +81,8 @@ int64_t budget_wait_ms(const struct budget *b, const struct budget_config *confi
 void budget_start(struct budget *b, const struct budget_config *config, bool is_retry,
                   int64_t now_ms);
 
-/* A start that was not carried out, or used no attempt, is taken back: its job starts again, and would
- * count twice. Of one that the window has left nothing is known, and nothing changes. */
+/* A start that was not carried out, or used no attempt, is taken back: its job starts again, and
+ * would count twice. Of one that the window has left nothing is known, and nothing changes. */
 void budget_take_back(struct budget *b, const struct budget_config *config, bool was_retry,
                       int64_t now_ms);
 

@@ -78,6 +78,8 @@ void gate_reset(struct gate *gate)
         gate->slots = (struct slots){0};
         gate->budget = (struct budget){0};
         gate->budget_config = (struct budget_config){0};
+        gate->adaptive = (struct adaptive){0};
+        gate->adaptive_config = (struct adaptive_config){0};
         gate->seems_empty = false;
     }
 }
@@ -197,6 +199,36 @@ void gate_give_slot(struct gate *gate)
 bool gate_has_slots(const struct gate *gate)
 {
     return gate->slots.max == 0 || gate->slots.used < gate->slots.max;
+}
+
+void gate_set_slots(struct gate *gate, uint32_t max, const struct adaptive_config *config)
+{
+    if (!adaptive_is_set(config))
+        gate->adaptive = (struct adaptive){0};
+    else if (!adaptive_is_set(&gate->adaptive_config))
+        adaptive_init(&gate->adaptive, config);
+    gate->adaptive_config = *config;
+    gate->slots.max = adaptive_is_set(config) ? adaptive_limit(&gate->adaptive, config) : max;
+}
+
+void gate_succeeded(struct gate *gate)
+{
+    const struct adaptive_config *config = &gate->adaptive_config;
+    if (!adaptive_is_set(config))
+        return;
+    /* How many ran when the transaction began: it may settle all of them. */
+    const int64_t running = (int64_t)gate->slots.used - gate->add.used;
+    adaptive_succeeded(&gate->adaptive, config, running > 0 ? (uint32_t)running : 0);
+    gate->slots.max = adaptive_limit(&gate->adaptive, config);
+}
+
+void gate_overloaded(struct gate *gate, int64_t started_ms, int64_t now_ms)
+{
+    const struct adaptive_config *config = &gate->adaptive_config;
+    if (!adaptive_is_set(config))
+        return;
+    adaptive_overloaded(&gate->adaptive, config, started_ms, now_ms);
+    gate->slots.max = adaptive_limit(&gate->adaptive, config);
 }
 
 void gate_set_budget(struct gate *gate, const struct budget_config *config, int64_t now_ms)

@@ -3,7 +3,9 @@
  *
  * A limit is what its task has of these: slots, a rate, a retry budget. A job must pass all of
  * them; the budget holds only retries, so that first attempts may wait beside them in the same
- * gate. How much a budget has left is in the limit's row, as the tokens of a rate are.
+ * gate. How much a budget has left is in the limit's row, as the tokens of a rate are. How many
+ * slots there are may follow what the service can take (core/limit/adaptive.h): then the row says
+ * how many there are now.
  *
  * A breaker or a limit has a key; jobs with the same key in the same tenant share it, and so do all
  * processes, through a row that is compared and set. A gate is changed in memory while a
@@ -46,6 +48,7 @@
 #include "base/mem/map.h"
 #include "base/text/buf.h"
 #include "core/breaker/breaker.h"
+#include "core/limit/adaptive.h"
 #include "core/limit/budget.h"
 #include "core/limit/limit.h"
 #include "store/store.h"
@@ -63,6 +66,8 @@ struct limit_row {
     uint32_t max;
     struct budget budget;
     struct budget_config budget_config;
+    int64_t cut_ms;
+    struct adaptive_config adaptive_config;
 };
 
 struct gate {
@@ -100,6 +105,8 @@ struct gate {
             struct slots slots;
             struct budget budget;
             struct budget_config budget_config;
+            struct adaptive adaptive;               /* slots.max follows it … */
+            struct adaptive_config adaptive_config; /* … if this is set */
             int64_t looked_ms;         /* when this process last asked whether it is in force */
             bool seems_empty;          /* has_parked, but none were found */
             bool parks;                /* jobs of the open transaction */
@@ -161,6 +168,13 @@ void gate_take_slot(struct gate *gate);
 void gate_give_slot(struct gate *gate);
 /* Whether parked jobs of the limit could start, as far as slots go. */
 bool gate_has_slots(const struct gate *gate);
+
+/* How many jobs its task lets run at one time, which holds from now on; 0: there is no limit. */
+void gate_set_slots(struct gate *gate, uint32_t max, const struct adaptive_config *config);
+/* A job of a limit that may be adaptive has ended, and its slot is given back: it succeeded, or it
+ * was too much for its service. */
+void gate_succeeded(struct gate *gate);
+void gate_overloaded(struct gate *gate, int64_t started_ms, int64_t now_ms);
 
 /* The budget that its task has, which holds from now on. */
 void gate_set_budget(struct gate *gate, const struct budget_config *config, int64_t now_ms);

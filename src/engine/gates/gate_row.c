@@ -9,12 +9,13 @@
 #include "base/json/writer.h"
 #include "base/text/buf.h"
 
-#define BREAKER_FORMAT 3
-#define LIMIT_FORMAT   4
-#define BUDGET_FORMAT  5 /* of a limit with a retry budget: earlier versions cannot read it */
-#define TIME_MAX_MS    (INT64_MAX / 4)
-#define AMOUNT_MAX     1e30
-#define REOPENED_MAX   UINT32_C(1000000)
+#define BREAKER_FORMAT  3
+#define LIMIT_FORMAT    4
+#define BUDGET_FORMAT   5 /* of a limit with a retry budget: earlier versions cannot read it */
+#define ADAPTIVE_FORMAT 6 /* of one whose slots are adaptive, likewise */
+#define TIME_MAX_MS     (INT64_MAX / 4)
+#define AMOUNT_MAX      1e30
+#define REOPENED_MAX    UINT32_C(1000000)
 
 enum field_type {
     FIELD_BOOL,
@@ -123,6 +124,14 @@ static const struct field BUDGET[] = {
     ONE("budget_token_ratio", FIELD_DOUBLE, budget_config.token_ratio),
 };
 
+/* After those of a budget, which need not be set. */
+static const struct field ADAPTIVE[] = {
+    ONE("adaptive_limit", FIELD_U32, adaptive.limit),
+    ONE("adaptive_cut_at_ms", FIELD_TIME, adaptive.cut_ms),
+    ONE("min_concurrency", FIELD_U32, adaptive_config.floor),
+    ONE("max_concurrency", FIELD_U32, adaptive_config.ceiling),
+};
+
 #define N_OF(fields) (sizeof(fields) / sizeof((fields)[0]))
 
 /* The fields of a row of that format; ends with an empty list. */
@@ -130,16 +139,19 @@ struct field_list {
     const struct field *fields;
     size_t n;
 };
-static const struct field_list FORMATS[][3] = {
+static const struct field_list FORMATS[][4] = {
     [BREAKER_FORMAT] = {{BREAKER, N_OF(BREAKER)}},
     [LIMIT_FORMAT] = {{LIMIT, N_OF(LIMIT)}},
     [BUDGET_FORMAT] = {{LIMIT, N_OF(LIMIT)}, {BUDGET, N_OF(BUDGET)}},
+    [ADAPTIVE_FORMAT] = {{LIMIT, N_OF(LIMIT)}, {BUDGET, N_OF(BUDGET)}, {ADAPTIVE, N_OF(ADAPTIVE)}},
 };
 
 static int64_t format_of(const struct gate *gate)
 {
     if (gate->kind == SHARED_BREAKER)
         return BREAKER_FORMAT;
+    if (adaptive_is_set(&gate->adaptive_config))
+        return ADAPTIVE_FORMAT;
     return budget_is_set(&gate->budget_config) ? BUDGET_FORMAT : LIMIT_FORMAT;
 }
 
@@ -288,7 +300,7 @@ static bool read_row(struct json_reader *r, struct gate *gate)
     const bool is_breaker = gate->kind == SHARED_BREAKER;
     if (json_enter_object(r) < 0 || json_next_key(r, &key) <= 0 || !json_string_is(key, "format") ||
         !read_int(r, is_breaker ? BREAKER_FORMAT : LIMIT_FORMAT,
-                  is_breaker ? BREAKER_FORMAT : BUDGET_FORMAT, &format))
+                  is_breaker ? BREAKER_FORMAT : ADAPTIVE_FORMAT, &format))
         return false;
     for (const struct field_list *list = FORMATS[format]; list->n > 0; list++)
         for (size_t i = 0; i < list->n; i++)
@@ -329,18 +341,21 @@ static bool limit_is_whole(const struct gate *gate)
                           (rate->count == 0 || rate->period_s == 1 || rate->period_s == 60 ||
                            rate->period_s == 3600 || rate->period_s == 86400);
     return has_rate && gate->bucket.parts >= 0 && gate->bucket.parts <= BUCKET_TOKEN * UINT32_MAX &&
-           budget_is_whole(gate);
+           budget_is_whole(gate) && adaptive_config_is_valid(&gate->adaptive_config);
 }
 
 int gate_decode(struct gate *gate, struct str bytes)
 {
     struct json_reader r;
-    /* Not all items of an array need be there, nor a limit's budget. */
+    /* Not all items of an array need be there, nor what only some limits have. */
     if (gate->kind == SHARED_BREAKER) {
         gate->breaker = (struct breaker){0};
     } else {
         gate->budget = (struct budget){0};
         gate->budget_config = (struct budget_config){0};
+        gate->adaptive.limit = 0;
+        gate->adaptive.cut_ms = 0;
+        gate->adaptive_config = (struct adaptive_config){0};
     }
     json_reader_init(&r, bytes, NULL);
     const bool is_sound =

@@ -53,7 +53,7 @@ int gate_limit(struct engine *e, struct str tenant, struct str key,
     else if (rate->count == 0 && elapsed_since(gate->bucket.updated_ms, e->now_ms) >= WANTED_LAG_MS)
         gate->bucket.updated_ms = e->now_ms; /* so that it is known when it was last wanted */
     gate->rate = *rate;
-    gate->slots.max = limits->concurrency;
+    gate_set_slots(gate, limits->concurrency, &limits->adaptive);
     gate_set_budget(gate, &limits->budget, e->now_ms);
     return limits->concurrency > 0 ? gates_need_slots(e, err) : 0;
 }

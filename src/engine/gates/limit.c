@@ -19,6 +19,8 @@ static struct limit_row limit_row_of(const struct gate *gate)
         .max = gate->slots.max,
         .budget = gate->budget,
         .budget_config = gate->budget_config,
+        .cut_ms = gate->adaptive.cut_ms,
+        .adaptive_config = gate->adaptive_config,
     };
 }
 
@@ -41,7 +43,9 @@ static bool same_limit_row(const struct limit_row *a, const struct limit_row *b)
            a->candidates_until_ms == b->candidates_until_ms && a->bucket.parts == b->bucket.parts &&
            a->bucket.updated_ms == b->bucket.updated_ms && a->rate.count == b->rate.count &&
            a->rate.period_s == b->rate.period_s && a->rate.burst == b->rate.burst &&
-           a->max == b->max && same_budget(a, b);
+           a->max == b->max && a->cut_ms == b->cut_ms &&
+           a->adaptive_config.floor == b->adaptive_config.floor &&
+           a->adaptive_config.ceiling == b->adaptive_config.ceiling && same_budget(a, b);
 }
 
 /* Nothing of the limit has changed but its sums. */

@@ -76,8 +76,9 @@ struct budget_info {
 struct limit_info {
     struct str tenant;
     struct str key;
-    struct rate rate;   /* count 0: none */
-    struct slots slots; /* max 0: none; used is counted all the same */
+    struct rate rate;                /* count 0: none */
+    struct slots slots;              /* max 0: none; used is counted all the same */
+    struct adaptive_config adaptive; /* if set, slots.max is what it is now */
     struct budget_info budget;
     uint64_t parked; /* jobs that wait for it, once they have been counted */
 };
@@ -95,7 +96,8 @@ void limit_page_release(struct limit_page *page);
 int limits_count_parked(struct store *store, struct str tenant, struct limit_page *page,
                         struct redrive_err *err);
 
-/* One object: rate, concurrency, running, parked, and retry_budget or null. */
+/* One object: rate, concurrency, min_concurrency and max_concurrency if it is adaptive, running,
+ * parked, and retry_budget or null. */
 void limit_write_json(struct json_writer *w, const struct limit_info *info);
 /* The rate, as `60/min`; empty: there is none. Static text, or `out`. */
 #define RATE_TEXT_MAX 24

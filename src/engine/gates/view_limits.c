@@ -39,6 +39,7 @@ static int read_limit(const struct shared_row *row, int64_t now_ms, struct arena
         .key = arena_str(arena, row->key),
         .rate = gate.rate,
         .slots = {.used = (uint32_t)row->sums.used, .max = gate.slots.max},
+        .adaptive = gate.adaptive_config,
         .budget = read_budget(&gate, now_ms),
     };
     return 0;
@@ -99,15 +100,20 @@ const char *rate_text(const struct rate *rate, char out[RATE_TEXT_MAX])
     return out;
 }
 
+static void write_number(struct json_writer *w, const char *name, uint32_t value)
+{
+    json_key(w, name);
+    if (value == 0)
+        json_put_null(w);
+    else
+        json_put_int(w, value);
+}
+
 static void write_limit(struct json_writer *w, const struct rate *rate, const struct slots *slots)
 {
     char text[RATE_TEXT_MAX];
     json_field_cstr(w, "rate", rate->count > 0 ? rate_text(rate, text) : NULL);
-    json_key(w, "concurrency");
-    if (slots->max == 0)
-        json_put_null(w);
-    else
-        json_put_int(w, slots->max);
+    write_number(w, "concurrency", slots->max);
     json_field_int(w, "running", slots->used);
 }
 
@@ -154,6 +160,8 @@ void limit_write_json(struct json_writer *w, const struct limit_info *info)
     json_field_string(w, "key", info->key);
     json_field_string(w, "tenant", info->tenant);
     write_limit(w, &info->rate, &info->slots);
+    write_number(w, "min_concurrency", info->adaptive.floor);
+    write_number(w, "max_concurrency", info->adaptive.ceiling);
     json_field_int(w, "parked", (int64_t)info->parked);
     write_budget(w, &info->budget);
     json_end_object(w);

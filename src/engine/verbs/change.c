@@ -65,9 +65,8 @@ static int change_job(struct engine *e, enum move_kind kind, const struct job *j
     tell(e, job, kind);
     /* The run goes on until its worker hears of it; its result is not used. */
     if (kind == MOVE_CANCEL && job->status.state == REDRIVE_STATE_RUNNING) {
-        const struct decision d = {.state = REDRIVE_STATE_CANCELLED,
-                                   .breaker = BREAKER_RETURNED,
-                                   .uses_attempt = true};
+        const struct decision d = {
+            .state = REDRIVE_STATE_CANCELLED, .breaker = BREAKER_RETURNED, .uses_attempt = true};
         return settle_gates(e, job, &d, 0, err);
     }
     return 0;

@@ -22,6 +22,16 @@ static void settle_budget(const struct engine *e, struct gate *limit, const stru
         budget_settle(&limit->budget, config, has_failed, e->now_ms);
 }
 
+static void settle_slots(const struct engine *e, struct gate *limit, const struct job *job,
+                         const struct decision *d)
+{
+    gate_give_slot(limit);
+    if (d->state == REDRIVE_STATE_COMPLETED)
+        gate_succeeded(limit);
+    else if (d->is_overload)
+        gate_overloaded(limit, job->status.started_ms, e->now_ms);
+}
+
 int settle_gates(struct engine *e, const struct job *job, const struct decision *decision,
                  int64_t run_ms, struct redrive_err *err)
 {
@@ -32,7 +42,7 @@ int settle_gates(struct engine *e, const struct job *job, const struct decision 
         if (!gate && !e->gates.are_fresh) /* another process may have made it a moment ago */
             return err_set(err, REDRIVE_E_CANCELLED, "the limits are to be read again");
         if (gate) {
-            gate_give_slot(gate);
+            settle_slots(e, gate, job, decision);
             settle_budget(e, gate, job, decision);
             if (gate->has_parked && gate_has_slots(gate))
                 engine_want(e, e->now_ms);

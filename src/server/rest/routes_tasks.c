@@ -41,7 +41,9 @@ static void write_limits(struct json_writer *w, const struct config_limits *limi
     json_open_object(w, "limits");
     json_field_cstr(w, "rate", limits->rate.count > 0 ? rate : NULL);
     json_key(w, "concurrency");
-    if (limits->concurrency > 0)
+    if (limits->concurrency == CONFIG_ADAPTIVE)
+        json_put_cstr(w, "adaptive");
+    else if (limits->concurrency > 0)
         json_put_int(w, limits->concurrency);
     else
         json_put_null(w);
