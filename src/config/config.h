@@ -252,6 +252,7 @@ struct config {
     size_t n_tokens;
     struct config_faktory_password *faktory_passwords;
     size_t n_faktory_passwords;
+    struct config_strings redact; /* keys whose values only clients with `admin` are shown */
     struct config_alert *alerts;
     size_t n_alerts;
     struct health_thresholds health;

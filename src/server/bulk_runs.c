@@ -1,4 +1,4 @@
-/* bulk_runs.c - hands chunks of redrives to the committer at a rate. */
+/* bulk_runs.c - hands chunks of bulks to the committer, at a rate or one after the other. */
 #include "server/bulk_runs.h"
 
 #include <inttypes.h>
@@ -10,10 +10,21 @@
 #include "base/time/clock.h"
 #include "store/job_json.h"
 
+enum run_state {
+    RUN_RUNNING,
+    RUN_FINISHED,
+    RUN_STOPPED,
+    RUN_FAILED,
+};
+
 struct bulk_run {
-    struct list link; /* of bulk_runs.list */
+    struct list link; /* of bulk_runs.list, or .ended_runs */
     struct bulk_runs *all;
-    struct bulk bulk;
+    enum bulk_verb verb;
+    enum run_state state;
+    struct bulk bulks[BULK_PARTS_MAX];
+    size_t n_bulks;
+    size_t part; /* which of them is under way */
     struct bulk_pace pace;
     struct bulk_op op;
     struct timer timer;
@@ -21,7 +32,9 @@ struct bulk_run {
     int64_t id;
     struct rate rate;
     uint64_t matched;
+    bool is_at_least;
     struct str filter;
+    int64_t ended_ms;
     bool in_hand;   /* the committer has its chunk */
     bool cancelled; /* it ends with that chunk */
 };
@@ -34,6 +47,8 @@ struct bulk_runs {
     pthread_cond_t ended;
     struct list list;
     size_t n;
+    struct list ended_runs; /* the oldest first */
+    size_t n_ended;
     size_t in_hand; /* chunks that the committer has */
     int64_t last_id;
     bool stopped;
@@ -43,6 +58,40 @@ static void run_free(struct bulk_run *run)
 {
     arena_release(&run->arena);
     free(run);
+}
+
+static uint64_t changed_of(const struct bulk_run *run)
+{
+    return run->bulks[0].changed + run->bulks[1].changed;
+}
+
+static uint64_t refused_of(const struct bulk_run *run)
+{
+    return run->bulks[0].refused + run->bulks[1].refused;
+}
+
+static bool has_tenant(const struct bulk_run *run, struct str tenant)
+{
+    return str_eq(run->bulks[0].filter.tenant, tenant);
+}
+
+/* The oldest is forgotten when there are too many. No timer is set for it. */
+static void keep_ended(struct bulk_run *run, enum run_state state)
+{
+    struct bulk_runs *all = run->all;
+    struct bulk_run *oldest = NULL;
+    pthread_mutex_lock(&all->mutex);
+    run->state = state;
+    run->ended_ms = clock_wall_ms();
+    list_insert(&all->ended_runs, &run->link);
+    if (++all->n_ended > BULK_RUNS_KEPT) {
+        oldest = LIST_ENTRY(all->ended_runs.next, struct bulk_run, link);
+        list_remove(&oldest->link);
+        all->n_ended--;
+    }
+    pthread_mutex_unlock(&all->mutex);
+    if (oldest)
+        run_free(oldest);
 }
 
 /* ---- Chunks ---------------------------------------------------------------------------------- */
@@ -56,12 +105,37 @@ static void go_on(struct bulk_run *run)
     timer_set(all->timers, &run->timer, now_ms + wait_ms);
 }
 
-static void tell(const struct bulk_run *run)
+static const char *verb_name(enum bulk_verb verb)
 {
-    log_event(run->all->log, run->op.op.code < 0 ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO,
-              clock_wall_ms(), run->op.op.code < 0 ? "redrive_failed" : "redrive_finished",
-              LOG_I("redriven", (int64_t)run->bulk.changed),
-              LOG_I("refused", (int64_t)run->bulk.refused), LOG_S("error", run->op.op.err.message));
+    return verb == BULK_REDRIVE ? "redrive" : verb == BULK_CANCEL ? "cancel" : "retry";
+}
+
+static void tell(const struct bulk_run *run, enum run_state state)
+{
+    const enum log_level level = state == RUN_FAILED ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO;
+    const int64_t changed = (int64_t)changed_of(run), refused = (int64_t)refused_of(run);
+    const char *error = state == RUN_FAILED ? run->op.op.err.message : "";
+    if (run->verb == BULK_REDRIVE)
+        log_event(run->all->log, level, clock_wall_ms(),
+                  state == RUN_FAILED    ? "redrive_failed"
+                  : state == RUN_STOPPED ? "redrive_stopped"
+                                         : "redrive_finished",
+                  LOG_I("redriven", changed), LOG_I("refused", refused), LOG_S("error", error));
+    else
+        log_event(run->all->log, level, clock_wall_ms(),
+                  state == RUN_FAILED    ? "bulk_failed"
+                  : state == RUN_STOPPED ? "bulk_stopped"
+                                         : "bulk_finished",
+                  LOG_S("verb", verb_name(run->verb)), LOG_I("changed", changed),
+                  LOG_I("refused", refused), LOG_S("error", error));
+}
+
+/* Goes on to the next part when one is through. */
+static bool is_through(struct bulk_run *run)
+{
+    while (run->part < run->n_bulks && run->bulks[run->part].finished)
+        run->part++;
+    return run->part == run->n_bulks;
 }
 
 static void on_chunk(struct op *op, void *ctx)
@@ -70,10 +144,10 @@ static void on_chunk(struct op *op, void *ctx)
     struct bulk_runs *all = run->all;
     pthread_mutex_lock(&all->mutex);
     if (op->code == 0) {
-        bulk_add(&run->bulk, &run->op);
+        bulk_add(&run->bulks[run->part], &run->op);
         bulk_pace_took(&run->pace, run->op.changed, clock_monotonic_ms());
     }
-    const bool has_ended = op->code < 0 || run->bulk.finished;
+    const bool has_ended = op->code < 0 || is_through(run);
     const bool is_over = has_ended || all->stopped || run->cancelled;
     all->in_hand--;
     run->in_hand = false;
@@ -87,10 +161,11 @@ static void on_chunk(struct op *op, void *ctx)
     pthread_mutex_unlock(&all->mutex);
     if (!is_over)
         return;
+    const enum run_state state = op->code < 0 ? RUN_FAILED : has_ended ? RUN_FINISHED : RUN_STOPPED;
     if (has_ended)
-        tell(run);
+        tell(run, state);
     timer_unset(all->timers, &run->timer);
-    run_free(run);
+    keep_ended(run, state);
 }
 
 static void on_timer(struct timer *timer)
@@ -109,7 +184,7 @@ static void on_timer(struct timer *timer)
     pthread_mutex_unlock(&all->mutex);
     if (n == 0)
         return;
-    bulk_op_init(&run->op, &run->bulk, n);
+    bulk_op_init(&run->op, &run->bulks[run->part], n);
     run->op.op.done = on_chunk;
     run->op.op.done_ctx = run;
     committer_submit(all->committer, &run->op.op);
@@ -117,9 +192,8 @@ static void on_timer(struct timer *timer)
 
 /* ---- Start and stop -------------------------------------------------------------------------- */
 
-static void own_strings(struct bulk_run *run)
+static void own_strings(struct bulk_run *run, struct job_filter *f)
 {
-    struct job_filter *f = &run->bulk.filter;
     struct str *const strings[] = {&f->tenant, &f->id,         &f->task,       &f->queue,
                                    &f->user,   &f->unique_key, &f->error_type, &f->text};
     for (size_t i = 0; i < sizeof strings / sizeof strings[0]; i++)
@@ -134,13 +208,18 @@ int bulk_runs_start(struct bulk_runs *all, const struct bulk_run_spec *spec, int
     if (!run)
         return err_nomem(err);
     run->all = all;
-    run->bulk = *spec->bulk;
+    run->verb = spec->verb;
     run->rate = *spec->rate;
     run->matched = spec->matched;
+    run->is_at_least = spec->is_at_least;
     arena_init(&run->arena);
+    for (; run->n_bulks < BULK_PARTS_MAX && spec->bulks[run->n_bulks]; run->n_bulks++) {
+        run->bulks[run->n_bulks] = *spec->bulks[run->n_bulks];
+        own_strings(run, &run->bulks[run->n_bulks].filter);
+    }
     if (spec->filter.ptr)
         run->filter = arena_str(&run->arena, spec->filter);
-    own_strings(run);
+    (void)is_through(run);
     if (run->arena.failed) {
         run_free(run);
         return err_nomem(err);
@@ -159,36 +238,71 @@ int bulk_runs_start(struct bulk_runs *all, const struct bulk_run_spec *spec, int
     if (!refused)
         return 0;
     run_free(run);
-    (void)err_set(err, REDRIVE_E_STATE, "%d redrives at a rate go on already", BULK_RUNS_MAX);
+    (void)err_set(err, REDRIVE_E_STATE, "%d such runs go on already", BULK_RUNS_MAX);
     err_hint(err, "wait until one of them has ended, or stop one");
     return REDRIVE_E_STATE;
 }
 
-static void write_run(struct json_writer *w, const struct bulk_run *run)
+/* Rate, null: none; and what was asked for. */
+static void write_request(struct json_writer *w, const struct bulk_run *run)
 {
     char text[48];
-    json_begin_object(w);
     (void)snprintf(text, sizeof text, "%" PRId64, run->id);
     json_field_cstr(w, "id", text);
-    job_write_time(w, "started_at", run->bulk.started_ms);
-    (void)snprintf(text, sizeof text, "%" PRIu32 "/%s", run->rate.count, rate_unit(&run->rate));
-    json_field_cstr(w, "rate", text);
+    job_write_time(w, "started_at", run->bulks[0].started_ms);
+    (void)snprintf(text, sizeof text, "%" PRIu32 "/%s", run->rate.count,
+                   run->rate.count > 0 ? rate_unit(&run->rate) : "");
+    json_field_cstr(w, "rate", run->rate.count > 0 ? text : NULL);
     json_key(w, "filter");
     json_put_raw(w, run->filter.len > 0 ? run->filter : STR("null"));
     json_field_int(w, "matched", (int64_t)run->matched);
-    json_field_int(w, "redriven", (int64_t)run->bulk.changed);
-    json_field_int(w, "refused", (int64_t)run->bulk.refused);
+}
+
+static void write_redrive(struct json_writer *w, const struct bulk_run *run)
+{
+    json_begin_object(w);
+    write_request(w, run);
+    json_field_int(w, "redriven", (int64_t)changed_of(run));
+    json_field_int(w, "refused", (int64_t)refused_of(run));
     json_end_object(w);
 }
 
-void bulk_runs_write(struct bulk_runs *all, struct str tenant, struct json_writer *w)
+static void write_run(struct json_writer *w, const struct bulk_run *run)
+{
+    static const char *const STATES[] = {"running", "finished", "stopped", "failed"};
+    json_begin_object(w);
+    write_request(w, run);
+    json_field_bool(w, "at_least", run->is_at_least);
+    json_field_cstr(w, "verb", verb_name(run->verb));
+    json_field_cstr(w, "state", STATES[run->state]);
+    json_field_int(w, "changed", (int64_t)changed_of(run));
+    json_field_int(w, "refused", (int64_t)refused_of(run));
+    job_write_time(w, "ended_at", run->ended_ms);
+    json_field_cstr(w, "error", run->state == RUN_FAILED ? run->op.op.err.message : NULL);
+    json_end_object(w);
+}
+
+void bulk_runs_write_redrives(struct bulk_runs *all, struct str tenant, struct json_writer *w)
 {
     pthread_mutex_lock(&all->mutex);
     LIST_FOREACH (&all->list, link) {
         const struct bulk_run *run = LIST_ENTRY(link, struct bulk_run, link);
-        if (str_eq(run->bulk.filter.tenant, tenant) && !run->cancelled)
-            write_run(w, run);
+        if (has_tenant(run, tenant) && !run->cancelled && run->verb == BULK_REDRIVE)
+            write_redrive(w, run);
     }
+    pthread_mutex_unlock(&all->mutex);
+}
+
+void bulk_runs_write(struct bulk_runs *all, struct str tenant, struct json_writer *w)
+{
+    struct list *const lists[] = {&all->list, &all->ended_runs};
+    pthread_mutex_lock(&all->mutex);
+    for (size_t i = 0; i < 2; i++)
+        LIST_FOREACH (lists[i], link) {
+            const struct bulk_run *run = LIST_ENTRY(link, struct bulk_run, link);
+            if (has_tenant(run, tenant))
+                write_run(w, run);
+        }
     pthread_mutex_unlock(&all->mutex);
 }
 
@@ -196,7 +310,7 @@ static struct bulk_run *find(struct bulk_runs *all, struct str tenant, int64_t i
 {
     LIST_FOREACH (&all->list, link) {
         struct bulk_run *run = LIST_ENTRY(link, struct bulk_run, link);
-        if (run->id == id && str_eq(run->bulk.filter.tenant, tenant) && !run->cancelled)
+        if (run->id == id && has_tenant(run, tenant) && !run->cancelled)
             return run;
     }
     return NULL;
@@ -209,9 +323,7 @@ bool bulk_runs_cancel(struct bulk_runs *all, struct str tenant, int64_t id)
     const bool is_ours = run && !run->in_hand;
     if (run) {
         run->cancelled = true;
-        log_event(all->log, LOG_LEVEL_INFO, clock_wall_ms(), "redrive_stopped",
-                  LOG_I("redriven", (int64_t)run->bulk.changed),
-                  LOG_I("refused", (int64_t)run->bulk.refused));
+        tell(run, RUN_STOPPED);
     }
     if (is_ours) {
         list_remove(&run->link);
@@ -220,7 +332,7 @@ bool bulk_runs_cancel(struct bulk_runs *all, struct str tenant, int64_t id)
     pthread_mutex_unlock(&all->mutex);
     if (is_ours) {
         timer_unset(all->timers, &run->timer);
-        run_free(run);
+        keep_ended(run, RUN_STOPPED);
     }
     return run != NULL;
 }
@@ -258,6 +370,7 @@ int bulk_runs_new(struct committer *committer, struct timers *timers, const stru
     all->log = log;
     all->last_id = clock_wall_ms();
     list_init(&all->list);
+    list_init(&all->ended_runs);
     pthread_mutex_init(&all->mutex, NULL);
     pthread_cond_init(&all->ended, NULL);
     return 0;
@@ -268,6 +381,8 @@ void bulk_runs_free(struct bulk_runs *all)
     if (!all)
         return;
     LIST_FOREACH (&all->list, link)
+        run_free(LIST_ENTRY(link, struct bulk_run, link));
+    LIST_FOREACH (&all->ended_runs, link)
         run_free(LIST_ENTRY(link, struct bulk_run, link));
     pthread_cond_destroy(&all->ended);
     pthread_mutex_destroy(&all->mutex);

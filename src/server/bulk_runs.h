@@ -1,9 +1,9 @@
-/* bulk_runs.h - dead letters that are redriven at a rate, long after the request was answered.
+/* bulk_runs.h - one verb over many jobs, long after the request was answered.
  *
- * A run is a bulk (engine/verbs/change.h) whose chunks a timer paces. It holds no thread. When it
- * is stopped between two chunks nothing is half done: a job that was not redriven is still dead.
- * Each has a number; numbers go on rising when the process is restarted, so that none means two
- * runs.
+ * A run is a bulk (engine/verbs/change.h), or two of them one after the other, whose chunks a timer
+ * paces. It holds no thread. When it is stopped between two chunks nothing is half done: a job that
+ * it did not come to is as it was. Each has a number; numbers go on rising when the process is
+ * restarted, so that none means two runs. The last runs that have ended are kept to be looked at.
  */
 #ifndef SERVER_BULK_RUNS_H
 #define SERVER_BULK_RUNS_H
@@ -16,17 +16,29 @@
 
 /* More at one time are refused. */
 #define BULK_RUNS_MAX 16
+/* So many that have ended are kept, of all tenants together. */
+#define BULK_RUNS_KEPT 32
 
 struct bulk_runs;
 
 int bulk_runs_new(struct committer *committer, struct timers *timers, const struct log *log,
                   struct bulk_runs **ret, struct redrive_err *err);
 
+enum bulk_verb {
+    BULK_REDRIVE, /* dead letters, at a rate */
+    BULK_CANCEL,
+    BULK_RETRY, /* runs those that wait for their time now, then redrives those that have ended */
+};
+
+#define BULK_PARTS_MAX 2
+
 /* What was asked for; copied. */
 struct bulk_run_spec {
-    const struct bulk *bulk;
-    const struct rate *rate;
+    enum bulk_verb verb;
+    const struct bulk *bulks[BULK_PARTS_MAX]; /* the second may be NULL */
+    const struct rate *rate;                  /* count 0: as fast as it goes */
     uint64_t matched;
+    bool is_at_least;  /* there were too many to count */
     struct str filter; /* JSON, as it was sent; absent: all */
 };
 
@@ -34,11 +46,13 @@ struct bulk_run_spec {
 int bulk_runs_start(struct bulk_runs *all, const struct bulk_run_spec *spec, int64_t *ret_id,
                     struct redrive_err *err);
 
-/* Writes those of a tenant that are under way, one object each. */
+/* Writes the redrives of a tenant that are under way, one object each. */
+void bulk_runs_write_redrives(struct bulk_runs *all, struct str tenant, struct json_writer *w);
+/* Writes all runs of a tenant, of every verb: those under way, then those that have ended. */
 void bulk_runs_write(struct bulk_runs *all, struct str tenant, struct json_writer *w);
 
-/* Stops one: nothing more is redriven than a chunk that the committer is working on. False: the
- * tenant has none of that number. */
+/* Stops one: nothing more is changed than a chunk that the committer is working on. False: the
+ * tenant has none of that number under way. */
 bool bulk_runs_cancel(struct bulk_runs *all, struct str tenant, int64_t id);
 
 /* Stops all of them, and waits for the chunks that the committer is working on; from now on none is

@@ -141,7 +141,7 @@ static void field_if(struct json_writer *w, const char *key, struct str value)
         json_field_string(w, key, value);
 }
 
-static void write_job(struct json_writer *w, const struct engine_event *event)
+static void write_job(struct json_writer *w, const struct engine_event *event, bool hides_errors)
 {
     json_field_string(w, "job_id", event->id);
     json_field_string(w, "task", event->task);
@@ -159,7 +159,8 @@ static void write_job(struct json_writer *w, const struct engine_event *event)
         json_field_cstr(w, "class", redrive_class_name(event->class_));
     if (event->reason != REDRIVE_REASON_NONE)
         json_field_cstr(w, "reason", redrive_reason_name(event->reason));
-    field_if(w, "error", event->message);
+    if (!hides_errors)
+        field_if(w, "error", event->message);
 }
 
 /* Its members are called as in the document of a breaker; those of a job as in the log. */
@@ -177,7 +178,8 @@ static void write_breaker(struct json_writer *w, const struct engine_event *even
     job_write_time(w, "next_probe_at", event->next_probe_ms);
 }
 
-static void write_event(uint64_t id, const struct engine_event *event, struct buf *out)
+static void write_event(uint64_t id, const struct engine_event *event, bool hides_errors,
+                        struct buf *out)
 {
     struct json_writer w;
     (void)buf_printf(out, "id: %" PRIu64 "\nevent: %s\ndata: ", id, engine_event_name(event->kind));
@@ -188,7 +190,7 @@ static void write_event(uint64_t id, const struct engine_event *event, struct bu
     if (event->kind == ENGINE_EVENT_BREAKER)
         write_breaker(&w, event);
     else
-        write_job(&w, event);
+        write_job(&w, event, hides_errors);
     json_end_object(&w);
     (void)buf_puts(out, "\n\n");
 }
@@ -211,7 +213,7 @@ static bool gather(struct event_hub *hub, struct client *c, int64_t now_ms)
          i++, c->next_id++) {
         const struct engine_event *event = &hub->ring[c->next_id % hub->capacity].event;
         if (wants(c, event))
-            write_event(c->next_id, event, out);
+            write_event(c->next_id, event, c->filter.hides_errors, out);
     }
     if (out->len == 0 && now_ms - c->quiet_since_ms >= hub->keep_alive_ms)
         (void)buf_puts(out, ": still here\n\n");

@@ -52,8 +52,9 @@ struct event_sink {
 
 struct event_filter {
     struct str tenant;
-    struct str task; /* absent: all */
-    uint32_t kinds;  /* bits of enum engine_event_kind; 0: all */
+    struct str task;   /* absent: all */
+    uint32_t kinds;    /* bits of enum engine_event_kind; 0: all */
+    bool hides_errors; /* the messages of errors are left out */
 };
 
 /* A new client. `last_id` is the Last-Event-ID that it sent; absent: from now on. On failure (no

@@ -1,4 +1,4 @@
-/* chart.c - draws a comparison as SVG. */
+/* chart.c - draws a comparison as SVG, or gives what is drawn as numbers. */
 #include "sim/report.h"
 
 #include <math.h>
@@ -296,4 +296,19 @@ int chart_svg(const struct comparison *comparison, struct buf *out)
     put_legend(&p);
     buf_puts(out, "</svg>\n");
     return buf_failed(out);
+}
+
+void comparison_write_series(const struct comparison *comparison, struct json_writer *w)
+{
+    struct plot p = {.comparison = comparison};
+    measure_axes(&p);
+    json_field_int(w, "step_ms", p.width_s * 1000);
+    json_open_array(w, "calls_per_s");
+    for (size_t i = 0; i < comparison->options.n_strategies; i++) {
+        json_begin_array(w);
+        for (int64_t s = 0; s + p.width_s <= p.end_s; s += p.width_s)
+            json_put_double(w, round(calls_at(&p, &comparison->rows[i], s) * 100) / 100);
+        json_end_array(w);
+    }
+    json_end_array(w);
 }

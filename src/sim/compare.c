@@ -166,6 +166,7 @@ struct watch {
     uint64_t expected; /* jobs of one strategy, about */
     uint64_t before;   /* jobs of the strategies that are through */
     uint64_t events;
+    uint64_t events_left; /* that the simulator may take; 0: no limit */
 };
 
 /* A job counts half when it has come and half when it has ended, so that neither a long backlog
@@ -184,6 +185,29 @@ static void watch(const struct sim_event *event, void *ctx)
                          w->options->progress_ctx);
 }
 
+static int refuse_work(struct redrive_err *err)
+{
+    (void)err_set(err, REDRIVE_E_RANGE, "too much to simulate");
+    err_detail(err, "the calls of these jobs are more than may be simulated here");
+    err_hint(err, "lower the rate, the outage, the attempts or the number of strategies");
+    return REDRIVE_E_RANGE;
+}
+
+/* Takes what the run has used from the events that are left; at least one stays, as 0 is no limit.
+ */
+static int run_bounded(const struct sim_config *config, struct watch *watcher,
+                       struct redrive_err *err)
+{
+    struct sim_totals totals;
+    const int r = sim_run(config, &totals, err);
+    const bool is_used_up = config->max_events > 0 && totals.events >= config->max_events;
+    if (r == REDRIVE_E_INTERNAL && is_used_up)
+        return refuse_work(err);
+    if (config->max_events > 0)
+        watcher->events_left = is_used_up ? 1 : config->max_events - totals.events;
+    return r;
+}
+
 static int run_one(const struct compare_options *options, const struct strategy *strategy,
                    const struct service_config *service, struct watch *watcher,
                    struct redrive_err *err)
@@ -191,7 +215,6 @@ static int run_one(const struct compare_options *options, const struct strategy 
     const struct strategy_config *configured = strategy->configured;
     struct redrive_policy policy;
     struct redrive_breaker_config breaker;
-    struct sim_totals totals;
 
     strategy_policy(strategy, options->attempts, &policy);
     redrive_breaker_config_init(&breaker);
@@ -212,13 +235,14 @@ static int run_one(const struct compare_options *options, const struct strategy 
         .budget = strategy->budget,
         .adaptive = strategy->adaptive,
         .service = service,
+        .max_events = watcher->events_left,
         .observe = watch,
         .observe_ctx = watcher,
     };
     int r = redrive_policy_check(&policy, err);
     if (r < 0)
         return r;
-    r = sim_run(&config, &totals, err);
+    r = run_bounded(&config, watcher, err);
     if (r < 0)
         return r;
     return measure_finish(watcher->measure) < 0 ? err_nomem(err) : 0;
@@ -248,11 +272,13 @@ int compare_run(const struct compare_options *options, struct comparison *ret,
         .overload_waits = options->overload_waits,
     };
     uint64_t expected = 1 + (uint64_t)(options->jobs_per_s * (double)duration_ms(options) / 1000);
+    uint64_t events_left = options->max_events;
     for (size_t i = 0; i < options->n_strategies; i++) {
         struct watch watcher = {.options = &ret->options,
                                 .measure = &ret->rows[i],
                                 .expected = expected,
-                                .before = i * expected};
+                                .before = i * expected,
+                                .events_left = events_left};
         measure_init(&ret->rows[i], ret->outage_start_ms, ret->outage_end_ms,
                      ret->options.duration_ms);
         int r = run_one(&ret->options, options->strategies[i], &service, &watcher, err);
@@ -260,6 +286,7 @@ int compare_run(const struct compare_options *options, struct comparison *ret,
             comparison_release(ret);
             return r;
         }
+        events_left = watcher.events_left;
     }
     return 0;
 }

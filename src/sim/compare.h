@@ -81,6 +81,7 @@ struct compare_options {
     uint64_t seed;
     const struct strategy *strategies[COMPARE_MAX_STRATEGIES];
     size_t n_strategies;
+    uint64_t max_events;          /* of all strategies together; 0: no limit */
     compare_progress_fn progress; /* may be NULL */
     void *progress_ctx;
 };
@@ -104,7 +105,8 @@ void compare_options_init(struct compare_options *options);
 /* Refuses what makes no sense or would not fit into memory. */
 int compare_options_check(const struct compare_options *options, struct redrive_err *err);
 
-/* Runs every strategy; on success `ret` must be released. */
+/* Runs every strategy; on success `ret` must be released. REDRIVE_E_RANGE: it takes more than
+ * max_events. */
 int compare_run(const struct compare_options *options, struct comparison *ret,
                 struct redrive_err *err);
 void comparison_release(struct comparison *comparison);

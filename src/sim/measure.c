@@ -46,16 +46,16 @@ static bool reserve(struct measure *m, void **array, size_t *capacity, size_t co
 static void count_call(struct measure *m, const struct sim_event *event)
 {
     size_t second = (size_t)(event->started_ms / 1000);
+    bool failed = event->decision->class_ != REDRIVE_CLASS_SUCCESS;
     void *array = m->seconds;
-    if (!reserve(m, &array, &m->seconds_capacity, second + 1, sizeof *m->seconds))
+    m->figures.calls++;
+    m->figures.wasted += failed;
+    if (second >= MEASURE_MAX_SECONDS ||
+        !reserve(m, &array, &m->seconds_capacity, second + 1, sizeof *m->seconds))
         return;
     m->seconds = array;
     if (second >= m->n_seconds)
         m->n_seconds = second + 1;
-
-    bool failed = event->decision->class_ != REDRIVE_CLASS_SUCCESS;
-    m->figures.calls++;
-    m->figures.wasted += failed;
     if (failed)
         m->seconds[second].failed++;
     else

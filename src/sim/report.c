@@ -1,8 +1,6 @@
 /* report.c - writes a comparison as sentences and JSON. */
 #include "sim/report.h"
 
-#include "base/json/writer.h"
-
 static const struct figures *figures_of(const struct comparison *c, size_t row)
 {
     return &c->rows[row].figures;
@@ -270,18 +268,22 @@ static void put_row(struct json_writer *w, const struct comparison *c, size_t ro
     json_end_object(w);
 }
 
+void comparison_write_members(const struct comparison *c, struct json_writer *w)
+{
+    json_key(w, "options");
+    put_options(w, c);
+    json_open_array(w, "strategies");
+    for (size_t i = 0; i < c->options.n_strategies; i++)
+        put_row(w, c, i);
+    json_end_array(w);
+    json_field_cstr(w, "best", c->options.strategies[comparison_best(c)]->name);
+}
+
 void comparison_json(const struct comparison *c, struct buf *out)
 {
     struct json_writer w;
     json_writer_init(&w, out);
     json_begin_object(&w);
-    json_key(&w, "options");
-    put_options(&w, c);
-    json_key(&w, "strategies");
-    json_begin_array(&w);
-    for (size_t i = 0; i < c->options.n_strategies; i++)
-        put_row(&w, c, i);
-    json_end_array(&w);
-    json_field_cstr(&w, "best", c->options.strategies[comparison_best(c)]->name);
+    comparison_write_members(c, &w);
     json_end_object(&w);
 }

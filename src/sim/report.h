@@ -2,6 +2,7 @@
 #ifndef SIM_REPORT_H
 #define SIM_REPORT_H
 
+#include "base/json/writer.h"
 #include "base/text/buf.h"
 #include "sim/compare.h"
 
@@ -15,8 +16,14 @@ void comparison_attempts(const struct comparison *comparison, const char *after,
  * did. A job that was refused at submit is lost as well. */
 void comparison_read(const struct comparison *comparison, struct buf *out);
 
-/* One object: `options`, as used, and `strategies`, an array in the order of the comparison. */
+/* One object: `options`, as used, `strategies`, an array in the order of the comparison, and the
+ * name of the `best`. */
 void comparison_json(const struct comparison *comparison, struct buf *out);
+/* The members of that object, within an object that is open. */
+void comparison_write_members(const struct comparison *comparison, struct json_writer *w);
+/* What the picture shows, likewise: `step_ms`, the length of a point of time, and `calls_per_s`, an
+ * array for each strategy. */
+void comparison_write_series(const struct comparison *comparison, struct json_writer *w);
 
 /* The strategy that lost the fewest jobs and, among equals, wasted the fewest calls. */
 size_t comparison_best(const struct comparison *comparison);

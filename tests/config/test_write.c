@@ -42,6 +42,7 @@ static void a_dump_can_be_loaded_again(void **state)
         "  x: {task: a, schedule: \"0 4 * * *\", timezone: Asia/Tokyo, payload: [1, {a: b}]}\n"
         "alerts:\n"
         "  - {when: error_rate >= 0.05, command: [x, y], task: a}\n"
+        "redact: [password, card.number]\n"
         "paths: {retry_queue: /q}\n"
         "health: {healthy: 0.9}\n"
         "retention: {completed: 90m, cancelled: 0}\n");

@@ -417,11 +417,37 @@ static void many_events_arrive_in_order(void **state)
     ear_release(&ear);
 }
 
+static void a_client_that_may_not_see_errors_gets_none(void **state)
+{
+    (void)state;
+    const struct event_filter hiding = {.tenant = STR("default"), .hides_errors = true};
+    struct event_hub *hub = hub_of(0, 0);
+    struct ear ear, other;
+    ear_init(&ear);
+    ear_init(&other);
+    assert_int_equal(join(hub, &hiding, NULL, &ear), 0);
+    assert_int_equal(join(hub, &ALL, NULL, &other), 0);
+    const struct engine_event event = {.kind = ENGINE_EVENT_DEAD,
+                                       .tenant = STR("default"),
+                                       .id = STR("job-1"),
+                                       .task = STR("mail"),
+                                       .class_ = REDRIVE_CLASS_PERMANENT,
+                                       .message = STR("no login with hunter2")};
+    event_hub_event(&event, hub);
+    ear_wait(&ear, "\"class\":\"permanent\"");
+    ear_wait(&other, "hunter2");
+    assert_false(ear_has(&ear, "hunter2"));
+    event_hub_free(hub);
+    ear_release(&ear);
+    ear_release(&other);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(a_client_hears_what_happens_after_it_came),
         T(a_failure_says_why),
+        T(a_client_that_may_not_see_errors_gets_none),
         T(a_breaker_that_changes_is_told_of_as_such),
         T(a_client_hears_of_its_own_tenant_only),
         T(filters_let_through_what_they_name),

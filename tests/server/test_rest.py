@@ -906,6 +906,10 @@ def test_a_tenant_sees_and_changes_its_own_only(tenants):
     assert ask("GET", "/stats")["counters"]["jobs_received"] == 0
     assert ask("GET", "/counts")["total"] == 0
     assert (ask("GET", "/summary")["n_queues"], ask("GET", "/rates")["items"]) == (0, [])
+    assert ask("GET", "/latency")["items"] == []
+    breakers = "/retry/circuit-breakers/history"
+    assert [c["state"] for c in red("GET", breakers)["items"]] == ["forced_open"] and ask("GET", breakers)["items"] == []
+    assert ask("GET", "/simulate", outage="5s", strategies="none")["best"] == "none"
     assert all(task["counters"]["jobs_received"] == 0 for task in ask("GET", "/tasks")["items"])
     assert ask("GET", "/tasks/once", "/tasks/{task}")["declared"]
     assert ask("POST", "/session")["tenant"] == "blue"
@@ -917,6 +921,10 @@ def test_a_tenant_sees_and_changes_its_own_only(tenants):
     retries = "/retry/dead-letters/retries/{id}"
     assert ask("DELETE", retries.replace("{id}", run), retries).status == 404
     assert ask("DELETE", "/retry/dead-letters", older_than_hours=0)["removed"] == 0
+    for verb in ("cancel", "retry"):
+        assert ask("POST", "/bulk", body={"verb": verb, "all": True})["matched"] == 0
+    assert ask("GET", "/bulk")["items"] == [] and red("GET", "/bulk")["items"][0]["verb"] == "redrive"
+    assert ask("DELETE", f"/bulk/{run}", "/bulk/{id}").status == 404
     assert ask("POST", "/claim", body={"n": 10})["jobs"] == []
     item = {"id": "running", "token": leased["token"]}
     assert ask("POST", "/settle", body={"items": [{**item, "status": "SUCCESS"}]})["items"][0]["status"] == 404

@@ -61,6 +61,18 @@ static void calls_are_counted_in_the_second_they_began(void **state)
     assert_int_equal(m.seconds[1].failed, 1);
 }
 
+static void calls_after_a_week_have_no_second(void **state)
+{
+    const int64_t late_ms = INT64_C(400) * 24 * 3600 * 1000;
+    (void)state;
+    submit(900);
+    settle(900, 999, 1001, REDRIVE_STATE_RETRYING);
+    settle(900, late_ms, late_ms + 1, REDRIVE_STATE_COMPLETED);
+    assert_int_equal(measure_finish(&m), 0);
+    assert_int_equal(m.figures.calls, 2);
+    assert_int_equal(m.n_seconds, 1);
+}
+
 static void a_start_without_a_call_is_no_call(void **state)
 {
     (void)state;
@@ -126,6 +138,7 @@ static void an_end_of_arrivals_is_not_a_recovery(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        M(calls_are_counted_in_the_second_they_began),    M(calls_after_a_week_have_no_second),
         M(calls_are_counted_in_the_second_they_began),    M(a_start_without_a_call_is_no_call),
         M(latency_is_that_of_jobs_that_met_the_outage),   M(nothing_completed_has_no_latency),
         M(drained_is_when_the_backlog_is_back_to_normal), M(an_end_of_arrivals_is_not_a_recovery),

@@ -200,6 +200,45 @@ static void json_holds_options_and_figures(void **state)
     json_decref(root);
 }
 
+static void work_beyond_its_bound_is_refused(void **state)
+{
+    struct compare_options options;
+    struct comparison c;
+    struct redrive_err err;
+    (void)state;
+    compare_options_init(&options);
+    options.outage_ms = 5000;
+    options.n_strategies = 2;
+    options.max_events = 1000000;
+    assert_int_equal(compare_run(&options, &c, &err), 0);
+    comparison_release(&c);
+    /* One strategy fits, the second one does not. */
+    options.max_events = 8000;
+    assert_int_equal(compare_run(&options, &c, &err), REDRIVE_E_RANGE);
+    assert_non_null(strstr(err.message, "too much"));
+}
+
+static void the_series_is_what_the_picture_draws(void **state)
+{
+    struct comparison c = made_up(0, 0, 0, 0);
+    struct measure_second seconds[4] = {{.ok = 2}, {.failed = 4}, {.ok = 1}, {.ok = 1}};
+    struct json_writer w;
+    struct buf out;
+    (void)state;
+    c.options.n_strategies = 1;
+    c.options.outage_ms = 0;
+    c.options.duration_ms = 4000;
+    c.rows[0].seconds = seconds;
+    c.rows[0].n_seconds = 4;
+    buf_init(&out, 10000);
+    json_writer_init(&w, &out);
+    json_begin_object(&w);
+    comparison_write_series(&c, &w);
+    json_end_object(&w);
+    assert_string_equal(buf_cstr(&out), "{\"step_ms\":1000,\"calls_per_s\":[[2,4,1,1]]}");
+    buf_release(&out);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -217,6 +256,8 @@ int main(void)
         T(a_configured_policy_has_its_own_attempts),
         T(the_description_says_what_was_simulated),
         T(json_holds_options_and_figures),
+        T(work_beyond_its_bound_is_refused),
+        T(the_series_is_what_the_picture_draws),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

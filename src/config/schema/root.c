@@ -1,6 +1,7 @@
 /* root.c - the keys of the top level, and the small sections. */
 #include "config/schema/schema.h"
 
+#include "base/err.h"
 #include "base/text/buf.h"
 #include "base/text/url_mask.h"
 #include "config/schema/bind.h"
@@ -137,6 +138,8 @@ static void finish_defaults(struct binder *b, const struct node *map, void *obje
 const struct table TABLE_DEFAULTS = {
     .name = "defaults", FIELDS(DEFAULTS_FIELDS), .finish = finish_defaults};
 
+#define REDACT_RULE_MAX 200
+
 /* ---- The root -------------------------------------------------------------------------------- */
 
 /* Moved to `defaults` before anything is bound; the row is there for people and for hints. */
@@ -171,6 +174,10 @@ static const struct field ROOT_FIELDS[] = {
     ROW("faktory_passwords", LIST, AT(faktory_passwords),
         "passwords of Faktory clients; with none, only this machine is served",
         .table = &TABLE_FAKTORY_PASSWORD, COUNTED_BY(n_faktory_passwords)),
+    ROW("redact", STRINGS, AT(redact),
+        "keys of payloads and results whose values are hidden from clients without the scope "
+        "admin",
+        .expects = "a list of keys such as [password, card.number]"),
     ROW("alerts", LIST, AT(alerts),
         "conditions that send a notification; replaces the built-in four", .table = &TABLE_ALERT,
         COUNTED_BY(n_alerts)),
@@ -209,10 +216,31 @@ static const char *shown(struct binder *b, const char *url)
     return copy;
 }
 
+/* A name, or names with dots between them. */
+static bool is_redact_rule(const char *rule)
+{
+    const size_t len = strlen(rule);
+    return len > 0 && len <= REDACT_RULE_MAX && rule[0] != '.' && rule[len - 1] != '.' &&
+           !strstr(rule, "..");
+}
+
+static void check_redact(struct binder *b, const struct node *root)
+{
+    const struct node *list = root ? node_find(root, STR("redact")) : NULL;
+    const struct config_strings *rules = &b->config->redact;
+    for (size_t i = 0; list && i < rules->n; i++) {
+        if (is_redact_rule(rules->items[i]))
+            continue;
+        struct redrive_err *err = bind_error(b, list, "'%.60s' is no key", rules->items[i]);
+        err_detail(err, "expected the name of a key, or names with dots, such as card.number");
+        return;
+    }
+}
+
 static void finish_root(struct binder *b, const struct node *root, void *object)
 {
     (void)object;
-    (void)root;
+    check_redact(b, root);
     b->config->store_shown = shown(b, b->config->store);
 }
 

@@ -178,8 +178,10 @@ void bulk_init(struct bulk *bulk, enum move_kind kind, const struct job_filter *
     bulk->filter.order = ORDER_OLDEST;
     bulk->filter.after_seq = 0;
     bulk->filter.after_ms = 0;
-    /* What has died in this very millisecond still counts. */
-    if (filter->finished_before_ms == 0 || filter->finished_before_ms > now_ms + 1)
+    /* What has died, or come, in this very millisecond still counts. */
+    if (possible & transition_from(MOVE_CANCEL))
+        bulk->created_until_ms = now_ms;
+    else if (filter->finished_before_ms == 0 || filter->finished_before_ms > now_ms + 1)
         bulk->filter.finished_before_ms = now_ms + 1;
     bulk->started_ms = now_ms;
     bulk->finished = bulk->filter.states == 0;
@@ -255,6 +257,10 @@ static int change_page(struct engine *e, struct bulk_op *op, const struct job_pa
 {
     for (size_t i = 0; i < page->n; i++) {
         struct change_item item = {0};
+        if (op->created_until_ms != 0 && page->jobs[i].status.created_ms > op->created_until_ms) {
+            op->more = false;
+            return 0;
+        }
         int rc = change_job(e, op->kind, &page->jobs[i], &item, err);
         if (rc < 0)
             return rc;
@@ -279,9 +285,9 @@ static int apply_bulk(struct engine *e, struct op *base, struct redrive_err *err
         filter.limit = left < PAGE_JOBS ? left : PAGE_JOBS;
         filter.after_seq = op->last_seq;
         rc = e->ops->list(e->store, &filter, &page, err);
+        op->more = page.more;
         if (rc == 0)
             rc = change_page(e, op, &page, err);
-        op->more = page.more;
         left -= page.n;
     }
     job_page_release(&page);
@@ -296,6 +302,7 @@ void bulk_op_init(struct bulk_op *op, const struct bulk *bulk, size_t limit)
         .op = {.apply = apply_bulk, .weight = limit},
         .kind = bulk->kind,
         .filter = bulk->filter,
+        .created_until_ms = bulk->created_until_ms,
         .limit = limit,
     };
 }

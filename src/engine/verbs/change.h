@@ -1,5 +1,5 @@
 /* change.h - what people do to jobs: cancel, run now, redrive, kill, edit, remove; to single ones,
- * or to all dead letters that match a filter. */
+ * or to all that match a filter. */
 #ifndef ENGINE_VERBS_CHANGE_H
 #define ENGINE_VERBS_CHANGE_H
 
@@ -35,7 +35,8 @@ void change_op_init(struct change_op *op, enum move_kind kind, struct change_ite
 
 /* ---- Bulk ------------------------------------------------------------------------------------ */
 
-/* One verb over every dead letter that matches a filter: redrive or remove.
+/* One verb over every job that matches a filter: redrive or remove those that have ended, cancel or
+ * run now those that have not.
  *
  *     struct bulk bulk;
  *     bulk_init(&bulk, MOVE_REDRIVE, &filter, engine_now_ms(engine));
@@ -49,8 +50,8 @@ void change_op_init(struct change_op *op, enum move_kind kind, struct change_ite
  * A bulk is made of chunks, each an operation of its own, so that no transaction is long and other
  * operations run in between. It walks over the jobs by their number, from the oldest on, and passes
  * each number once: a job that is redriven and dies again while the bulk runs stays dead. Jobs that
- * died after it began are left alone. A bulk that is interrupted between two chunks has lost
- * nothing, and may be begun anew.
+ * died, or for the verbs over live ones were submitted, after it began are left alone. A bulk that
+ * is interrupted between two chunks has lost nothing, and may be begun anew.
  *
  * A job whose unique key a live job now holds, or whose deadline has passed, is not redriven: it is
  * counted as refused.
@@ -61,8 +62,9 @@ void change_op_init(struct change_op *op, enum move_kind kind, struct change_ite
 
 /* How far a bulk has come. */
 struct bulk {
-    enum move_kind kind;      /* MOVE_REDRIVE or MOVE_REMOVE */
+    enum move_kind kind;      /* MOVE_REDRIVE, MOVE_REMOVE, MOVE_CANCEL or MOVE_RUN_NOW */
     struct job_filter filter; /* strings borrowed; its keyset moves on with each chunk */
+    int64_t created_until_ms; /* jobs that came later are left alone; 0: there is no bound */
     int64_t started_ms;
     uint64_t changed;
     uint64_t refused;
@@ -84,6 +86,7 @@ struct bulk_op {
     struct op op;
     enum move_kind kind;
     struct job_filter filter;
+    int64_t created_until_ms;
     size_t limit;
 
     /* The answer. */

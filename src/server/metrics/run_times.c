@@ -185,3 +185,15 @@ size_t run_times_read(struct run_times *times, struct str tenant, struct arena *
     qsort(rows, n, sizeof *rows, by_names);
     return add_up(rows, n);
 }
+
+void run_times_each(struct run_times *times,
+                    void (*each)(struct str tenant, const struct run_time *time, void *ctx),
+                    void *ctx)
+{
+    pthread_mutex_lock(&times->mutex);
+    MAP_FOREACH (&times->map, slot) {
+        const struct entry *entry = slot->value;
+        each(entry->tenant, &entry->time, ctx);
+    }
+    pthread_mutex_unlock(&times->mutex);
+}

@@ -50,4 +50,9 @@ void run_times_event(struct run_times *times, const struct engine_event *event);
 size_t run_times_read(struct run_times *times, struct str tenant, struct arena *arena,
                       struct run_time **ret);
 
+/* Calls with every histogram and its tenant, in no order; they are valid during the call. */
+void run_times_each(struct run_times *times,
+                    void (*each)(struct str tenant, const struct run_time *time, void *ctx),
+                    void *ctx);
+
 #endif

@@ -29,6 +29,7 @@ struct rest {
     pthread_mutex_t config_lock; /* guards which configuration it is; each request holds its own */
     struct config *config;
     atomic_bool ready;
+    atomic_bool simulates;    /* a simulation is under way: one at a time */
     struct log_pace refusals; /* of the server's thread */
 
     struct timers *timers;
@@ -36,6 +37,8 @@ struct rest {
     struct claim_waits *claims;
     struct bulk_runs *bulk_runs;
     struct rate_samples *rates;
+    struct latency_samples *latencies;
+    struct breaker_history *breakers;
     struct timer rates_timer; /* fires when a reader should sample the counters */
 
     struct rest_reader *readers;
@@ -63,10 +66,12 @@ void rest_readers_take(struct rest *rest, struct rest_call *call);
 
 /* ---- Routes ---------------------------------------------------------------------------------- */
 
+extern const struct rest_route REST_BULK[];
 extern const struct rest_route REST_CONTROL[];
 extern const struct rest_route REST_DEAD[];
 extern const struct rest_route REST_JOBS[];
 extern const struct rest_route REST_SERVICE[];
+extern const struct rest_route REST_SIMULATE[];
 extern const struct rest_route REST_STATS[];
 extern const struct rest_route REST_TASKS[];
 extern const struct rest_route REST_WORK[];

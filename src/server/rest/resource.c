@@ -9,6 +9,8 @@
 
 #include "base/err.h"
 #include "base/time/clock.h"
+#include "server/dashboard/breaker_history.h"
+#include "server/dashboard/latency_samples.h"
 #include "server/dashboard/rate_samples.h"
 #include "server/http/server.h"
 #include "server/rest/private.h"
@@ -117,6 +119,23 @@ static bool add_param(struct str name, struct str value, void *ctx)
     return walk->rc == 0;
 }
 
+bool kit_redacts(const struct rest_call *call)
+{
+    return call->config->redact.n > 0 && !(call->principal.scopes & CONFIG_SCOPE_ADMIN);
+}
+
+void kit_redactor(struct rest_call *call, struct redactor *ret)
+{
+    redactor_init(ret, kit_redacts(call) ? &call->config->redact : NULL, http_arena(call->request));
+}
+
+static int refuse_search(struct redrive_err *err)
+{
+    (void)err_set(err, REDRIVE_E_DENIED, "text: only a token with the scope admin may search");
+    err_detail(err, "this server hides values of jobs (redact), and errors may quote them");
+    return REDRIVE_E_DENIED;
+}
+
 bool kit_query(struct rest_call *call, struct job_query *query)
 {
     struct redrive_err err = {0};
@@ -124,9 +143,54 @@ bool kit_query(struct rest_call *call, struct job_query *query)
     http_each_query(call->request, add_param, &walk);
     if (walk.rc == 0)
         walk.rc = job_query_finish(query, &err);
+    if (walk.rc == 0 && query->filter.text.len > 0 && kit_redacts(call)) {
+        walk.rc = refuse_search(&err);
+        query->field = "text";
+    }
     if (walk.rc < 0)
         kit_fail(call, &err, query->field);
     return walk.rc == 0;
+}
+
+#define PER_SECOND_MAX 1000000
+
+int kit_read_rate(struct body *b, struct str json, struct rate *ret)
+{
+    int64_t number;
+    *ret = (struct rate){0};
+    if (json.len == 0 || str_is(json, "null"))
+        return 0;
+    if (json.ptr[0] == '"' && json.len > 2 &&
+        rate_parse((struct str){json.ptr + 1, json.len - 2}, ret, NULL) == 0)
+        return 0;
+    if (query_int("rate", json, 1, PER_SECOND_MAX, &number, NULL) == 0) {
+        *ret = (struct rate){.count = (uint32_t)number, .period_s = 1};
+        return 0;
+    }
+    int rc = body_fault(b, "rate", REDRIVE_E_INVALID, "it is not a rate");
+    err_detail(b->err, "expected jobs a second, 1 to %d, or a text such as 10/s or 90/min",
+               PER_SECOND_MAX);
+    return rc;
+}
+
+int kit_read_filter(struct body *b, struct str filter, bool all, const char *what,
+                    struct job_query *query)
+{
+    int rc = filter.len > 0 ? job_query_add_object(query, filter, b->err) : 0;
+    if (rc == 0)
+        rc = job_query_finish(query, b->err);
+    if (rc < 0) {
+        b->field[0] = '\0';
+        if (query->field)
+            (void)snprintf(b->field, sizeof b->field, "filter.%s", query->field);
+        return rc;
+    }
+    if (job_query_selects(query) == !all)
+        return 0;
+    rc = all ? body_fault(b, "filter", REDRIVE_E_INVALID, "it and 'all' exclude each other")
+             : body_fault(b, "filter", REDRIVE_E_INVALID, "which %s?", what);
+    err_detail(b->err, "expected an object with the parameters of the list, or \"all\": true");
+    return rc;
 }
 
 bool kit_find(struct rest_call *call, uint32_t states, struct job_page *ret)
@@ -179,21 +243,26 @@ void kit_send_items(struct rest_call *call, int rc, const struct redrive_err *er
 }
 
 /* Writes jobs until the filter's limit, or until the page is large. */
-static int write_jobs(struct store *store, struct job_filter *filter, kit_view_fn view,
+static int write_jobs(struct rest_call *call, struct job_filter *filter, kit_view_fn view,
                       struct json_writer *w, const char **ret_next, char cursor[JOB_CURSOR_MAX],
                       struct redrive_err *err)
 {
+    struct store *store = rest_store(call);
+    struct redactor redactor;
     struct job_page page = {0};
     size_t left = filter->limit;
     bool more = true;
     int rc = 0;
     *ret_next = NULL;
+    kit_redactor(call, &redactor);
     while (rc == 0 && more && left > 0 && w->out->len < PAGE_MAX_BYTES) {
         filter->limit = left < READ_JOBS ? left : READ_JOBS;
         rc = store_ops(store)->list(store, filter, &page, err);
         size_t n = 0;
-        while (n < page.n && w->out->len < PAGE_MAX_BYTES)
-            view(w, &page.jobs[n++], NULL);
+        while (n < page.n && w->out->len < PAGE_MAX_BYTES) {
+            const struct job shown = redact_job(&redactor, &page.jobs[n++]);
+            view(w, &shown, NULL);
+        }
         more = page.more || n < page.n;
         left -= n;
         if (n == 0)
@@ -216,7 +285,7 @@ void kit_send_page(struct rest_call *call, const struct job_filter *filter, kit_
     const char *next;
     json_begin_object(w);
     json_open_array(w, "items");
-    int rc = write_jobs(rest_store(call), &rest, view, w, &next, cursor, &err);
+    int rc = write_jobs(call, &rest, view, w, &next, cursor, &err);
     if (rc < 0) {
         rest_fail(call, &err, NULL);
         return;
@@ -396,9 +465,14 @@ static void note_rates(struct rest_reader *reader)
 {
     struct rest *rest = reader->rest;
     const struct engine *engine = committer_engine(rest->committer);
+    const int64_t now_ms = engine_now_ms(engine);
     int64_t wait_ms = RATE_STEP_MS;
-    if (!store_status_is_away(engine_store_status(engine), NULL))
-        wait_ms = rate_samples_take(rest->rates, reader->store, engine_now_ms(engine));
+    if (rest->run_times)
+        latency_samples_take(rest->latencies, rest->run_times, now_ms);
+    if (!store_status_is_away(engine_store_status(engine), NULL)) {
+        wait_ms = rate_samples_take(rest->rates, reader->store, now_ms);
+        (void)breaker_history_take(rest->breakers, reader->store, now_ms, NULL);
+    }
     timer_set(rest->timers, &rest->rates_timer, clock_monotonic_ms() + wait_ms);
 }
 

@@ -3,7 +3,10 @@
 #define SERVER_REST_RESOURCE_H
 
 #include "engine/verbs/change.h"
+#include "core/limit/limit.h"
+#include "server/rest/body/body.h"
 #include "server/rest/body/job_query.h"
+#include "server/rest/body/redact.h"
 #include "server/rest/rest.h"
 #include "store/store.h"
 
@@ -16,8 +19,23 @@ void kit_nomem(struct rest_call *call);
 /* Zeroed memory with the lifetime of the request; NULL: it has been answered with 503. */
 void *kit_alloc(struct rest_call *call, size_t size);
 
-/* The parameters of the query as a filter. False: it has been answered. */
+/* What the client may not be shown of jobs: what the configuration's `redact` says, unless its
+ * token has the scope `admin`. */
+void kit_redactor(struct rest_call *call, struct redactor *ret);
+/* Whether there is anything. */
+bool kit_redacts(const struct rest_call *call);
+
+/* The parameters of the query as a filter. False: it has been answered. A client that may not see
+ * all of an error may not search in errors either: it could find out what is hidden. */
 bool kit_query(struct rest_call *call, struct job_query *query);
+
+/* Parts of a body that asks for many jobs at once. "90/min", or a number: so many a second; absent
+ * or null: no rate. */
+int kit_read_rate(struct body *b, struct str json, struct rate *ret);
+/* `filter` is an object with the parameters of a list; `all` stands in its place, and one of the
+ * two must be there. `what` are "jobs" or "dead letters". Makes the query whole. */
+int kit_read_filter(struct body *b, struct str filter, bool all, const char *what,
+                    struct job_query *query);
 
 /* The job of the tenant with the id of the path's first placeholder, from a route that reads;
  * with `states` (bit mask; 0: any) only in one of these. False: it has been answered. */

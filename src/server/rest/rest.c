@@ -8,6 +8,8 @@
 #include "server/auth/auth.h"
 #include "server/bulk_runs.h"
 #include "server/claim_waits.h"
+#include "server/dashboard/breaker_history.h"
+#include "server/dashboard/latency_samples.h"
 #include "server/dashboard/rate_samples.h"
 #include "server/dashboard/ui.h"
 #include "server/events.h"
@@ -331,7 +333,8 @@ void rest_handle(struct http_request *request, void *ctx)
 /* A request that would wait for a store that is known to be away is refused at once. The committer
  * tries the store all the time, so requests after its return are served. */
 const struct rest_route *const REST_TABLES[] = {
-    REST_JOBS, REST_WORK, REST_CONTROL, REST_DEAD, REST_STATS, REST_TASKS, REST_SERVICE, NULL,
+    REST_JOBS,  REST_WORK,  REST_CONTROL,  REST_DEAD,    REST_BULK,
+    REST_STATS, REST_TASKS, REST_SIMULATE, REST_SERVICE, NULL,
 };
 
 /* ---- Life cycle ------------------------------------------------------------------------------ */
@@ -346,6 +349,10 @@ static int start_waits(struct rest *rest, struct redrive_err *err)
         rc = bulk_runs_new(rest->committer, rest->timers, rest->log, &rest->bulk_runs, err);
     if (rc == 0)
         rc = rate_samples_new(&rest->rates, err);
+    if (rc == 0)
+        rc = latency_samples_new(&rest->latencies, err);
+    if (rc == 0)
+        rc = breaker_history_new(&rest->breakers, err);
     return rc;
 }
 
@@ -414,6 +421,14 @@ bool rest_still_admits(struct rest *rest, const struct principal *principal,
     return holds;
 }
 
+bool rest_redacts(struct rest *rest, const struct principal *principal)
+{
+    pthread_mutex_lock(&rest->config_lock);
+    const bool has_rules = rest->config->redact.n > 0;
+    pthread_mutex_unlock(&rest->config_lock);
+    return has_rules && !(principal->scopes & CONFIG_SCOPE_ADMIN);
+}
+
 void rest_set_ready(struct rest *rest, bool ready)
 {
     rest->ready = ready;
@@ -464,6 +479,8 @@ void rest_free(struct rest *rest)
     claim_waits_free(rest->claims);
     bulk_runs_free(rest->bulk_runs);
     rate_samples_free(rest->rates);
+    latency_samples_free(rest->latencies);
+    breaker_history_free(rest->breakers);
     pthread_cond_destroy(&rest->wake);
     pthread_mutex_destroy(&rest->lock);
     pthread_mutex_destroy(&rest->config_lock);

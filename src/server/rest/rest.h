@@ -119,6 +119,9 @@ int64_t rest_now_ms(const struct rest_call *call);
 bool rest_still_admits(struct rest *rest, const struct principal *principal,
                        enum config_scope scope);
 
+/* Whether the configuration in force hides values of jobs from such a client. Any thread. */
+bool rest_redacts(struct rest *rest, const struct principal *principal);
+
 /* ---- For routes_*.c ----------------------------------------------------------------------------
  */
 

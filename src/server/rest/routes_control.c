@@ -5,9 +5,11 @@
 #include "base/err.h"
 #include "engine/gates/view.h"
 #include "engine/verbs/control.h"
+#include "server/dashboard/breaker_history.h"
 #include "server/rest/body/body.h"
 #include "server/rest/body/views.h"
 #include "server/rest/resource.h"
+#include "store/job_json.h"
 
 /* ---- Queues ---------------------------------------------------------------------------------- */
 
@@ -92,6 +94,35 @@ static void get_breakers(struct rest_call *call)
     breaker_page_release(&page);
 }
 
+/* The path is that of no breaker: those of breakers end with a verb. */
+#define HISTORY_MINUTES_MAX (7 * 24 * 60)
+
+static void get_history(struct rest_call *call)
+{
+    const struct str value = http_query(call->request, "minutes");
+    const int64_t now_ms = rest_now_ms(call);
+    struct breaker_history *history = call->rest->breakers;
+    struct redrive_err err = {0};
+    int64_t minutes = 60;
+    if (value.ptr && query_int("minutes", value, 1, HISTORY_MINUTES_MAX, &minutes, &err) < 0) {
+        rest_fail(call, &err, "minutes");
+        return;
+    }
+    if (breaker_history_take(history, rest_store(call), now_ms, &err) < 0) {
+        rest_fail(call, &err, NULL);
+        return;
+    }
+    struct json_writer *w = rest_json(call);
+    json_begin_object(w);
+    job_write_time(w, "at", now_ms);
+    job_write_time(w, "since", breaker_history_since_ms(history));
+    json_open_array(w, "items");
+    breaker_history_write(history, call->principal.tenant, now_ms, minutes * 60 * 1000, w);
+    json_end_array(w);
+    json_end_object(w);
+    rest_send(call, 200);
+}
+
 /* ---- Limits ---------------------------------------------------------------------------------- */
 
 static void write_limit(struct json_writer *w, const void *page, size_t i)
@@ -171,6 +202,7 @@ const struct rest_route REST_CONTROL[] = {
     {HTTP_POST, "/queues/{queue}/resume", CONFIG_SCOPE_ADMIN, false, post_resume},
     {HTTP_GET, "/limits", CONFIG_SCOPE_READ, true, get_limits},
     {HTTP_GET, BREAKERS, CONFIG_SCOPE_READ, true, get_breakers},
+    {HTTP_GET, BREAKERS "/history", CONFIG_SCOPE_READ, true, get_history},
     {HTTP_POST, BREAKERS "/{type}/reset", CONFIG_SCOPE_ADMIN, false, post_reset},
     {HTTP_POST, BREAKERS "/{type}/trip", CONFIG_SCOPE_ADMIN, false, post_trip},
     {HTTP_POST, BREAKERS "/{type}/disable", CONFIG_SCOPE_ADMIN, false, post_disable},

@@ -42,11 +42,15 @@ static void get_letter(struct rest_call *call)
         job_page_release(&page);
         return;
     }
+    struct redactor redactor;
+    kit_redactor(call, &redactor);
     int rc = store_ops(store)->history(store, &page.jobs[0].status.seq, 1, &history, &err);
     if (rc < 0) {
         rest_fail(call, &err, NULL);
     } else {
-        view_dead_letter(rest_json(call), &page.jobs[0], &history);
+        const struct job shown = redact_job(&redactor, &page.jobs[0]);
+        redact_history(&redactor, &history);
+        view_dead_letter(rest_json(call), &shown, &history);
         rest_send(call, 200);
     }
     attempt_page_release(&history);
@@ -63,10 +67,14 @@ static void get_groups(struct rest_call *call)
     struct store *store = rest_store(call);
     struct group_page page = {0};
     struct redrive_err err = {0};
+    struct redactor redactor;
     struct job_query query;
     if (!read_query(call, JOB_QUERY_LIMITS, &query))
         return;
     int rc = store_ops(store)->groups(store, &query.filter, &page, &err);
+    kit_redactor(call, &redactor);
+    for (size_t i = 0; i < page.n; i++)
+        page.groups[i].example = redact_job(&redactor, &page.groups[i].example);
     kit_send_items(call, rc, &err, &page, page.n, write_group);
     group_page_release(&page);
 }
@@ -168,8 +176,7 @@ static void delete_letter(struct rest_call *call)
  * Retry by filter, purge by age; the retries that go on at a rate.
  */
 
-#define HOURS_MAX      876000 /* a hundred years */
-#define PER_SECOND_MAX 1000000
+#define HOURS_MAX 876000 /* a hundred years */
 
 struct bulk_call {
     struct bulk_op op; /* first: the chunk that is under way */
@@ -227,7 +234,8 @@ static void next_chunk(struct rest_call *call, struct bulk_call *b)
 static void start(struct rest_call *call, struct bulk_call *b, bool dry_run,
                   const struct rate *rate)
 {
-    struct bulk_run_spec run = {.bulk = &b->bulk, .rate = rate, .filter = b->filter};
+    struct bulk_run_spec run = {
+        .verb = BULK_REDRIVE, .bulks = {&b->bulk}, .rate = rate, .filter = b->filter};
     struct redrive_err err = {0};
     uint64_t changed, refused;
     int rc = bulk_count(rest_store(call), &b->bulk, &changed, &refused, &err);
@@ -265,45 +273,6 @@ static const struct member RETRY_MEMBERS[] = {
     {0},
 };
 
-/* "90/min", or a number: so many a second. */
-static int read_rate(struct body *b, struct str json, struct rate *ret)
-{
-    int64_t number;
-    *ret = (struct rate){0};
-    if (json.len == 0 || str_is(json, "null"))
-        return 0;
-    if (json.ptr[0] == '"' && json.len > 2 &&
-        rate_parse((struct str){json.ptr + 1, json.len - 2}, ret, NULL) == 0)
-        return 0;
-    if (query_int("rate", json, 1, PER_SECOND_MAX, &number, NULL) == 0) {
-        *ret = (struct rate){.count = (uint32_t)number, .period_s = 1};
-        return 0;
-    }
-    int rc = body_fault(b, "rate", REDRIVE_E_INVALID, "it is not a rate");
-    err_detail(b->err, "expected jobs a second, 1 to %d, or a text such as 10/s or 90/min",
-               PER_SECOND_MAX);
-    return rc;
-}
-
-static int which_letters(struct body *b, const struct retry_body *body, struct job_query *query)
-{
-    int rc = body->filter.len > 0 ? job_query_add_object(query, body->filter, b->err) : 0;
-    if (rc == 0)
-        rc = job_query_finish(query, b->err);
-    if (rc < 0) {
-        b->field[0] = '\0';
-        if (query->field)
-            (void)snprintf(b->field, sizeof b->field, "filter.%s", query->field);
-        return rc;
-    }
-    if (job_query_selects(query) == !body->all)
-        return 0;
-    rc = body_fault(b, "filter", REDRIVE_E_INVALID,
-                    body->all ? "it and 'all' exclude each other" : "which dead letters?");
-    err_detail(b->err, "expected an object with the parameters of the list, or \"all\": true");
-    return rc;
-}
-
 static int read_retry(struct rest_call *call, struct body *b, struct retry_body *body,
                       struct rate *rate, struct job_query *query)
 {
@@ -313,8 +282,8 @@ static int read_retry(struct rest_call *call, struct body *b, struct retry_body 
     if (rc == 0 && text.len > 0)
         rc = body_end(b);
     if (rc == 0)
-        rc = read_rate(b, body->rate, rate);
-    return rc == 0 ? which_letters(b, body, query) : rc;
+        rc = kit_read_rate(b, body->rate, rate);
+    return rc == 0 ? kit_read_filter(b, body->filter, body->all, "dead letters", query) : rc;
 }
 
 static void post_retry(struct rest_call *call)
@@ -417,7 +386,7 @@ static void get_retries(struct rest_call *call)
 {
     struct json_writer *w = rest_json(call);
     kit_begin_items(w);
-    bulk_runs_write(call->rest->bulk_runs, call->principal.tenant, w);
+    bulk_runs_write_redrives(call->rest->bulk_runs, call->principal.tenant, w);
     kit_end_items(w);
     rest_send(call, 200);
 }

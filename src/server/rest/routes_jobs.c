@@ -35,7 +35,11 @@ static void get_job(struct rest_call *call)
     }
     int rc = store_ops(store)->history(store, &page.jobs[0].status.seq, 1, &history, &err);
     struct gate_info gate;
-    struct whole_job whole = {.job = &page.jobs[0], .history = &history, .gate = &gate};
+    struct redactor redactor;
+    kit_redactor(call, &redactor);
+    const struct job shown = redact_job(&redactor, &page.jobs[0]);
+    redact_history(&redactor, &history);
+    struct whole_job whole = {.job = &shown, .history = &history, .gate = &gate};
     if (rc == 0)
         rc = gate_read(store, &page.jobs[0], rest_now_ms(call), &gate, &err);
     if (rc == 0)

@@ -5,6 +5,7 @@
 #include "base/mem/map.h"
 #include "base/time/clock.h"
 #include "engine/report/stats.h"
+#include "server/dashboard/latency_samples.h"
 #include "server/dashboard/rate_samples.h"
 #include "server/events.h"
 #include "server/metrics/metrics.h"
@@ -235,6 +236,22 @@ static void get_rates(struct rest_call *call)
     rest_send(call, 200);
 }
 
+static void get_latency(struct rest_call *call)
+{
+    int64_t minutes;
+    if (!number_of(call, "minutes", MINUTES_MAX, 15, &minutes))
+        return;
+    struct json_writer *w = rest_json(call);
+    json_begin_object(w);
+    job_write_time(w, "at", rest_now_ms(call));
+    json_field_double(w, "step", RATE_STEP_MS / 1000.0);
+    json_open_array(w, "items");
+    latency_samples_write(call->rest->latencies, call->principal.tenant, minutes * 60 * 1000, w);
+    json_end_array(w);
+    json_end_object(w);
+    rest_send(call, 200);
+}
+
 /* ---- /metrics -------------------------------------------------------------------------------- */
 
 #define METRICS_MAX_BYTES (32u * 1024 * 1024)
@@ -293,6 +310,7 @@ struct listener {
     struct config *config;
     struct principal principal;
     enum config_scope scope;
+    bool hides_errors;
 };
 
 static bool write_stream(struct str bytes, void *ctx)
@@ -304,7 +322,8 @@ static bool write_stream(struct str bytes, void *ctx)
 static bool may_listen(void *ctx)
 {
     const struct listener *listener = ctx;
-    return rest_still_admits(listener->rest, &listener->principal, listener->scope);
+    return rest_still_admits(listener->rest, &listener->principal, listener->scope) &&
+           rest_redacts(listener->rest, &listener->principal) == listener->hides_errors;
 }
 
 static void close_stream(void *ctx)
@@ -337,6 +356,7 @@ static void listen_to(struct event_hub *hub, struct rest_call *call,
         .config = config_hold(call->config),
         .principal = call->principal,
         .scope = call->route->scope,
+        .hides_errors = filter->hides_errors,
     };
     listener->stream = http_stream_open(call->request, 200, "text/event-stream");
     /* The answer has begun: one too many can only be ended. */
@@ -348,7 +368,8 @@ static void get_events(struct rest_call *call)
 {
     struct event_hub *hub = call->rest->hub;
     const struct str task = http_query(call->request, "task");
-    struct event_filter filter = {.tenant = call->principal.tenant};
+    struct event_filter filter = {.tenant = call->principal.tenant,
+                                  .hides_errors = kit_redacts(call)};
     struct redrive_err err = {0};
     if (task.len > 0)
         filter.task = task;
@@ -373,6 +394,7 @@ const struct rest_route REST_STATS[] = {
     {HTTP_GET, "/counts", CONFIG_SCOPE_READ, true, get_counts},
     {HTTP_GET, "/summary", CONFIG_SCOPE_READ, true, get_summary},
     {HTTP_GET, "/rates", CONFIG_SCOPE_READ, false, get_rates},
+    {HTTP_GET, "/latency", CONFIG_SCOPE_READ, false, get_latency},
     {HTTP_GET, "/metrics", CONFIG_SCOPE_READ, true, get_metrics, .outlives_store = true},
     {HTTP_GET, "/events", CONFIG_SCOPE_READ, false, get_events},
     {0},

@@ -179,6 +179,21 @@ static void get_task(struct rest_call *call)
 
 /* ---- Cron entries ---------------------------------------------------------------------------- */
 
+static void write_cron(struct json_writer *w, struct rest_call *call, const struct cron_item *item)
+{
+    struct config_cron entry = *item->entry;
+    struct cron_item shown = *item;
+    struct redactor redactor;
+    kit_redactor(call, &redactor);
+    const struct str payload = redact_value(&redactor, str_of(entry.payload));
+    if (payload.ptr != entry.payload)
+        entry.payload = arena_dup(http_arena(call->request), payload);
+    if (!entry.payload)
+        entry.payload = "\"" REDACTED "\"";
+    shown.entry = &entry;
+    cron_item_write_json(w, &shown);
+}
+
 /* Cron entries: list them, set one, remove one. */
 static void get_cron(struct rest_call *call)
 {
@@ -192,7 +207,7 @@ static void get_cron(struct rest_call *call)
         struct json_writer *w = rest_json(call);
         kit_begin_items(w);
         for (size_t i = 0; i < page.n; i++)
-            cron_item_write_json(w, &page.items[i]);
+            write_cron(w, call, &page.items[i]);
         kit_end_items(w);
         rest_send(call, 200);
     }

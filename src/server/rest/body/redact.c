@@ -1,0 +1,357 @@
+/* redact.c - finds the values that rules name, and replaces them. */
+#include "server/rest/body/redact.h"
+
+#include <string.h>
+
+#include "base/json/json.h"
+#include "base/json/writer.h"
+#include "base/text/buf.h"
+
+static const struct str HIDDEN = {REDACTED, sizeof REDACTED - 1};
+
+#define JSON_MAX (64u * 1024 * 1024)
+
+/* The text of a buffer, in the arena; without memory all of it is hidden. */
+static struct str finish(struct redactor *r, struct buf *out)
+{
+    struct str kept = HIDDEN;
+    if (!buf_failed(out))
+        kept = arena_str(r->arena, buf_str(out));
+    buf_release(out);
+    return kept.ptr ? kept : HIDDEN;
+}
+
+/* ---- Rules ----------------------------------------------------------------------------------- */
+
+/* The keys that lead to a value, the outermost first. */
+struct path {
+    struct str keys[JSON_MAX_DEPTH];
+    size_t n;
+};
+
+/* Takes the last name off a rule. */
+static struct str last_name(struct str *rule)
+{
+    size_t at = rule->len;
+    while (at > 0 && rule->ptr[at - 1] != '.')
+        at--;
+    const struct str name = {rule->ptr + at, rule->len - at};
+    rule->len = at > 0 ? at - 1 : 0;
+    return name;
+}
+
+/* About another job: nothing has been hidden of it so far. */
+static void forget(struct redactor *r)
+{
+    r->n_secrets = 0;
+    memset(r->begins, 0, sizeof r->begins);
+    for (size_t i = 0; r->rules && i < r->rules->n; i++) {
+        struct str rule = str_of(r->rules->items[i]);
+        const struct str name = last_name(&rule);
+        if (name.len == 0)
+            continue;
+        const unsigned char first = (unsigned char)name.ptr[0];
+        r->begins[first] = true;
+        if ((first >= 'a' && first <= 'z') || (first >= 'A' && first <= 'Z'))
+            r->begins[first ^ 0x20] = true;
+    }
+}
+
+void redactor_init(struct redactor *r, const struct config_strings *rules, struct arena *arena)
+{
+    r->rules = rules && rules->n > 0 ? rules : NULL;
+    r->arena = arena;
+    forget(r);
+}
+
+static bool rule_matches(struct str rule, const struct path *path)
+{
+    for (size_t i = path->n; rule.len > 0; i--) {
+        const struct str name = last_name(&rule);
+        if (i == 0 || (!str_is(name, "*") && !str_eq_nocase(name, path->keys[i - 1])))
+            return false;
+    }
+    return true;
+}
+
+static bool is_hidden(const struct redactor *r, const struct path *path)
+{
+    for (size_t i = 0; i < r->rules->n; i++)
+        if (rule_matches(str_of(r->rules->items[i]), path))
+            return true;
+    return false;
+}
+
+/* ---- What was hidden ------------------------------------------------------------------------- */
+
+static void add_secret(struct redactor *r, struct str secret)
+{
+    if (secret.len < REDACT_TEXT_MIN || r->n_secrets > REDACT_SECRETS_MAX)
+        return;
+    for (size_t i = 0; i < r->n_secrets; i++)
+        if (str_eq(r->secrets[i], secret))
+            return;
+    if (r->n_secrets < REDACT_SECRETS_MAX)
+        r->secrets[r->n_secrets] = secret;
+    r->begins[(unsigned char)secret.ptr[0]] = true;
+    r->n_secrets++;
+}
+
+static struct str unescaped(struct redactor *r, struct json_string s)
+{
+    struct buf out;
+    if (!s.escaped)
+        return s.raw;
+    buf_init(&out, JSON_MAX);
+    (void)json_unescape(s, &out);
+    return finish(r, &out);
+}
+
+/* A text may be quoted as it is, or as it stands in the JSON. */
+static void note_scalar(struct redactor *r, struct json_reader *reader, int type)
+{
+    struct json_string text;
+    struct str raw;
+    if (type == JSON_TYPE_STRING && json_read_string(reader, &text) == 0) {
+        add_secret(r, text.raw);
+        add_secret(r, unescaped(r, text));
+    } else if (type == JSON_TYPE_NUMBER && json_skip(reader, &raw) == 0) {
+        add_secret(r, raw);
+    } else {
+        (void)json_skip(reader, NULL);
+    }
+}
+
+/* Reads a value that is hidden, and notes every text and number in it. */
+static void note_secrets(struct redactor *r, struct json_reader *reader)
+{
+    struct json_string key;
+    const int type = json_peek(reader);
+    if (type == JSON_TYPE_OBJECT && json_enter_object(reader) == 0) {
+        while (json_next_key(reader, &key) > 0)
+            note_secrets(r, reader);
+    } else if (type == JSON_TYPE_ARRAY && json_enter_array(reader) == 0) {
+        while (json_next_item(reader) > 0)
+            note_secrets(r, reader);
+    } else {
+        note_scalar(r, reader, type);
+    }
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------ */
+
+static bool copy_value(struct redactor *r, struct json_reader *reader, struct path *path,
+                       struct json_writer *w);
+
+/* True when something of it was hidden. */
+static bool copy_object(struct redactor *r, struct json_reader *reader, struct path *path,
+                        struct json_writer *w)
+{
+    struct json_string key;
+    bool has_hidden = false;
+    (void)json_enter_object(reader);
+    json_begin_object(w);
+    while (json_next_key(reader, &key) > 0) {
+        const struct str name = unescaped(r, key);
+        path->keys[path->n++] = name;
+        json_key_str(w, name);
+        if (is_hidden(r, path)) {
+            note_secrets(r, reader);
+            json_put_string(w, HIDDEN);
+            has_hidden = true;
+        } else {
+            has_hidden |= copy_value(r, reader, path, w);
+        }
+        path->n--;
+    }
+    json_end_object(w);
+    return has_hidden;
+}
+
+/* A text may quote what is hidden elsewhere. */
+static bool copy_scalar(struct redactor *r, struct json_reader *reader, struct json_writer *w)
+{
+    struct str raw = STR("null");
+    (void)json_skip(reader, &raw);
+    if (raw.ptr[0] == '"') {
+        const struct str inside = {raw.ptr + 1, raw.len - 2};
+        const bool is_escaped = memchr(inside.ptr, '\\', inside.len) != NULL;
+        const struct str text = unescaped(r, (struct json_string){inside, is_escaped});
+        const struct str shown = redact_text(r, text);
+        if (shown.ptr != text.ptr) {
+            json_put_string(w, shown);
+            return true;
+        }
+    }
+    json_put_raw(w, raw);
+    return false;
+}
+
+static bool copy_value(struct redactor *r, struct json_reader *reader, struct path *path,
+                       struct json_writer *w)
+{
+    bool has_hidden = false;
+    const int type = json_peek(reader);
+    if (type == JSON_TYPE_OBJECT)
+        return copy_object(r, reader, path, w);
+    if (type != JSON_TYPE_ARRAY)
+        return copy_scalar(r, reader, w);
+    (void)json_enter_array(reader);
+    json_begin_array(w);
+    while (json_next_item(reader) > 0)
+        has_hidden |= copy_value(r, reader, path, w);
+    json_end_array(w);
+    return has_hidden;
+}
+
+struct str redact_value(struct redactor *r, struct str value)
+{
+    struct json_reader reader;
+    struct json_writer w;
+    struct path path = {.n = 0};
+    struct buf out;
+    if (!r->rules || value.len == 0)
+        return value;
+    if (json_check(value, NULL, NULL) != 0)
+        return redact_text(r, value);
+    buf_init(&out, JSON_MAX);
+    json_writer_init(&w, &out);
+    json_reader_init(&reader, value, NULL);
+    const bool has_hidden = copy_value(r, &reader, &path, &w);
+    json_reader_release(&reader);
+    if (has_hidden)
+        return finish(r, &out);
+    buf_release(&out);
+    return value;
+}
+
+/* ---- Texts ----------------------------------------------------------------------------------- */
+
+static bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+static bool ends_value(char c)
+{
+    return c != '\0' && strchr(" \t\r\n,;&)]}\"'", c) != NULL;
+}
+
+static size_t skip_any(struct str text, size_t at, const char *chars)
+{
+    while (at < text.len && text.ptr[at] && strchr(chars, text.ptr[at]))
+        at++;
+    return at;
+}
+
+/* `password=x`, `password: x`, `"password": "x y"` at `at`: where the value begins and ends. */
+static bool find_assigned(struct str text, size_t at, struct str name, size_t *ret_from,
+                          size_t *ret_to)
+{
+    const struct str here = {text.ptr + at, name.len};
+    if (name.len == 0 || text.len - at < name.len || !str_eq_nocase(here, name) ||
+        (at > 0 && is_letter(text.ptr[at - 1])))
+        return false;
+    size_t from = skip_any(text, at + name.len, "\\\"' ");
+    if (from == text.len || (text.ptr[from] != '=' && text.ptr[from] != ':'))
+        return false;
+    from = skip_any(text, from + 1, " \\");
+    const bool is_quoted = from < text.len && (text.ptr[from] == '"' || text.ptr[from] == '\'');
+    const size_t quote_at = from;
+    from += is_quoted;
+    size_t to = from;
+    while (to < text.len &&
+           (is_quoted ? text.ptr[to] != text.ptr[quote_at] : !ends_value(text.ptr[to])))
+        to++;
+    *ret_from = from;
+    *ret_to = to;
+    return to > from;
+}
+
+/* What is hidden at `at`: the bytes up to *ret_from are shown, those up to *ret_to are not. */
+static bool find_secret(const struct redactor *r, struct str text, size_t at, size_t *ret_from,
+                        size_t *ret_to)
+{
+    const struct str rest = {text.ptr + at, text.len - at};
+    for (size_t i = 0; i < r->n_secrets; i++)
+        if (str_starts_with(rest, r->secrets[i])) {
+            *ret_from = at;
+            *ret_to = at + r->secrets[i].len;
+            return true;
+        }
+    for (size_t i = 0; i < r->rules->n; i++) {
+        struct str rule = str_of(r->rules->items[i]);
+        const struct str name = last_name(&rule);
+        if (!str_is(name, "*") && find_assigned(text, at, name, ret_from, ret_to))
+            return true;
+    }
+    return false;
+}
+
+struct str redact_text(struct redactor *r, struct str text)
+{
+    struct buf out;
+    size_t from, to, shown = 0;
+    if (!r->rules || text.len == 0)
+        return text;
+    if (r->n_secrets > REDACT_SECRETS_MAX)
+        return HIDDEN;
+    buf_init(&out, JSON_MAX);
+    for (size_t at = 0; at < text.len; at++) {
+        if (!r->begins[(unsigned char)text.ptr[at]] || !find_secret(r, text, at, &from, &to))
+            continue;
+        (void)buf_add(&out, text.ptr + shown, from - shown);
+        (void)buf_add_str(&out, HIDDEN);
+        shown = to;
+        at = to - 1;
+    }
+    if (shown == 0) {
+        buf_release(&out);
+        return text;
+    }
+    (void)buf_add(&out, text.ptr + shown, text.len - shown);
+    return finish(r, &out);
+}
+
+/* ---- Jobs ------------------------------------------------------------------------------------ */
+
+static void redact_error(struct redactor *r, struct job_error *error)
+{
+    error->type = redact_text(r, error->type);
+    error->message = redact_text(r, error->message);
+    error->stacktrace = redact_text(r, error->stacktrace);
+}
+
+/* The longest secret first, so that a shorter one does not cut it into halves. */
+static void sort_secrets(struct redactor *r)
+{
+    const size_t n = r->n_secrets < REDACT_SECRETS_MAX ? r->n_secrets : REDACT_SECRETS_MAX;
+    for (size_t i = 1; i < n; i++)
+        for (size_t j = i; j > 0 && r->secrets[j].len > r->secrets[j - 1].len; j--) {
+            const struct str other = r->secrets[j];
+            r->secrets[j] = r->secrets[j - 1];
+            r->secrets[j - 1] = other;
+        }
+}
+
+struct job redact_job(struct redactor *r, const struct job *job)
+{
+    struct job shown = *job;
+    if (!r->rules)
+        return shown;
+    forget(r);
+    /* Once to learn what is hidden, and once more to find it in the rest. */
+    (void)redact_value(r, job->spec.payload);
+    (void)redact_value(r, job->status.result);
+    sort_secrets(r);
+    shown.spec.payload = redact_value(r, job->spec.payload);
+    shown.status.result = redact_value(r, job->status.result);
+    redact_error(r, &shown.status.error);
+    return shown;
+}
+
+void redact_history(struct redactor *r, struct attempt_page *history)
+{
+    for (size_t i = 0; r->rules && history && i < history->n; i++)
+        redact_error(r, &history->attempts[i].error);
+}

@@ -1,0 +1,307 @@
+/* routes_simulate.c - runs the simulator for a client: several ways of retrying through an outage.
+ *
+ * It reads nothing but the configuration, and runs on a reader thread, so that requests of the
+ * server's thread do not wait for it. There is one at a time, so that the other readers are free;
+ * and its work is bounded by jobs, by events and by virtual time before and while it runs.
+ */
+#include "server/rest/private.h"
+
+#include <string.h>
+
+#include "base/err.h"
+#include "base/json/json.h"
+#include "base/time/duration.h"
+#include "server/rest/body/body.h"
+#include "server/rest/body/job_query.h"
+#include "server/rest/resource.h"
+#include "sim/report.h"
+
+/* About a second of work, and some ten megabytes. */
+#define JOBS_MAX     100000 /* of each strategy */
+#define EVENTS_MAX   6000000
+#define DURATION_MAX (INT64_C(24) * 3600 * 1000)
+#define OUTAGE_MAX   (INT64_C(6) * 3600 * 1000)
+#define TEXT_MAX     2000
+
+/* ---- Parameters ------------------------------------------------------------------------------ */
+
+struct simulation {
+    struct compare_options options;
+    struct str strategies; /* absent: the usual ones */
+    struct str task;       /* absent: no configured one, unless `strategies` names it */
+    const char *field;
+    struct redrive_err err;
+    int rc;
+    struct classifier *classifier;
+    struct strategy_config parts;
+    struct strategy own;
+};
+
+enum value_kind {
+    SPAN,
+    NUMBER,
+    WHOLE,
+    FLAG,
+    TEXT
+};
+
+#define INTO(member) offsetof(struct simulation, member)
+
+/* Numbers have the bounds of compare_options_check, or narrower ones. */
+static const struct parameter {
+    const char *name;
+    enum value_kind kind;
+    size_t offset;
+    int64_t max; /* of spans, in ms, and of whole numbers */
+} PARAMETERS[] = {
+    {"outage", SPAN, INTO(options.outage_ms), OUTAGE_MAX},
+    {"duration", SPAN, INTO(options.duration_ms), DURATION_MAX},
+    {"latency", SPAN, INTO(options.latency_ms), DURATION_MAX},
+    {"timeout", SPAN, INTO(options.timeout_ms), DURATION_MAX},
+    {"rate", NUMBER, INTO(options.jobs_per_s), 0},
+    {"capacity", NUMBER, INTO(options.capacity_per_s), 0},
+    {"error_rate", NUMBER, INTO(options.error_rate), 0},
+    {"brownout", NUMBER, INTO(options.brownout), 0},
+    {"overload_waits", FLAG, INTO(options.overload_waits), 0},
+    {"attempts", WHOLE, INTO(options.attempts), 100},
+    {"workers", WHOLE, INTO(options.workers), 100000},
+    {"seed", WHOLE, INTO(options.seed), INT64_MAX},
+    {"strategies", TEXT, INTO(strategies), 0},
+    {"task", TEXT, INTO(task), 0},
+};
+#define N_PARAMETERS (sizeof PARAMETERS / sizeof PARAMETERS[0])
+
+static int read_span(const struct parameter *p, struct str value, int64_t *ret,
+                     struct redrive_err *err)
+{
+    int64_t ms;
+    if (duration_parse(value, &ms, NULL) == 0 && ms <= p->max) {
+        *ret = ms;
+        return 0;
+    }
+    (void)err_set(err, REDRIVE_E_INVALID, "%s: it is not a duration of this range", p->name);
+    err_detail(err, "expected a duration such as 500ms, 3m or 1h, at most %d min",
+               (int)(p->max / 60000));
+    return REDRIVE_E_INVALID;
+}
+
+static int read_number(const struct parameter *p, struct str value, double *ret,
+                       struct redrive_err *err)
+{
+    struct json_reader reader;
+    json_reader_init(&reader, value, NULL);
+    int rc = json_read_double(&reader, ret);
+    if (rc == 0)
+        rc = json_end(&reader);
+    json_reader_release(&reader);
+    if (rc == 0)
+        return 0;
+    (void)err_set(err, REDRIVE_E_INVALID, "%s: it is not a number", p->name);
+    err_detail(err, "expected a number such as 20 or 0.5");
+    return REDRIVE_E_INVALID;
+}
+
+static int read_whole(const struct parameter *p, struct str value, void *member,
+                      struct redrive_err *err)
+{
+    int64_t number;
+    const bool is_seed = p->max == INT64_MAX;
+    const int rc = query_int(p->name, value, is_seed ? 0 : 1, p->max, &number, err);
+    if (rc == 0 && is_seed)
+        *(uint64_t *)member = (uint64_t)number;
+    else if (rc == 0)
+        *(uint32_t *)member = (uint32_t)number;
+    return rc;
+}
+
+static int read_value(const struct parameter *p, struct str value, void *member,
+                      struct redrive_err *err)
+{
+    switch (p->kind) {
+    case SPAN: return read_span(p, value, member, err);
+    case NUMBER: return read_number(p, value, member, err);
+    case WHOLE: return read_whole(p, value, member, err);
+    case FLAG: return query_bool(p->name, value, member, err);
+    case TEXT: break;
+    }
+    *(struct str *)member = value;
+    return 0;
+}
+
+static bool add_param(struct str name, struct str value, void *ctx)
+{
+    struct simulation *s = ctx;
+    const char *names[N_PARAMETERS];
+    for (size_t i = 0; i < N_PARAMETERS; i++) {
+        const struct parameter *p = &PARAMETERS[i];
+        names[i] = p->name;
+        if (!str_is(name, p->name))
+            continue;
+        s->field = p->name;
+        s->rc = read_value(p, value, (char *)s + p->offset, &s->err);
+        return s->rc == 0;
+    }
+    s->rc = err_set(&s->err, REDRIVE_E_UNKNOWN, "there is no parameter '%.*s'",
+                    (int)(name.len < 60 ? name.len : 60), name.ptr);
+    body_suggest(&s->err, name, names, N_PARAMETERS);
+    return false;
+}
+
+/* ---- Strategies ------------------------------------------------------------------------------ */
+
+static bool is_chosen(const struct compare_options *o, const struct strategy *strategy)
+{
+    for (size_t i = 0; i < o->n_strategies; i++)
+        if (o->strategies[i] == strategy)
+            return true;
+    return false;
+}
+
+static int unknown_strategy(struct simulation *s, struct str name)
+{
+    const char *names[COMPARE_MAX_STRATEGIES];
+    size_t n;
+    const struct strategy *all = strategies(&n);
+    for (size_t i = 0; i < n; i++)
+        names[i] = all[i].name;
+    names[n++] = STRATEGY_CONFIGURED;
+    s->field = "strategies";
+    (void)err_set(&s->err, REDRIVE_E_INVALID, "strategies: there is no '%.*s'",
+                  (int)(name.len < 60 ? name.len : 60), name.ptr);
+    body_suggest(&s->err, name, names, n);
+    return REDRIVE_E_INVALID;
+}
+
+static int choose(struct simulation *s, struct str list)
+{
+    struct compare_options *o = &s->options;
+    o->n_strategies = 0;
+    while (list.len > 0) {
+        const char *comma = memchr(list.ptr, ',', list.len);
+        const size_t len = comma ? (size_t)(comma - list.ptr) : list.len;
+        const struct str name = str_trim((struct str){list.ptr, len});
+        const struct strategy *found =
+            str_is(name, STRATEGY_CONFIGURED) ? &s->own : strategy_find(name);
+        if (!found)
+            return unknown_strategy(s, name);
+        if (!is_chosen(o, found))
+            o->strategies[o->n_strategies++] = found;
+        const size_t skip = len + (comma != NULL);
+        list = (struct str){list.ptr + skip, list.len - skip};
+    }
+    return o->n_strategies > 0 ? 0 : unknown_strategy(s, STR(""));
+}
+
+/* What a task is configured with, or the defaults. */
+static int add_configured(struct simulation *s, const struct config *config)
+{
+    const struct config_task *task = config_task(config, s->task);
+    s->parts = (struct strategy_config){
+        .policy = &task->retry,
+        .breaker = &task->breaker.config,
+        .budget = budget_is_set(&task->limits.budget) ? &task->limits.budget : NULL,
+        .names = {.task = task->name, .queue = task->queue},
+    };
+    s->own = strategy_of_config(&s->parts);
+    if (s->task.ptr && !is_chosen(&s->options, &s->own))
+        s->options.strategies[s->options.n_strategies++] = &s->own;
+    if (!is_chosen(&s->options, &s->own))
+        return 0;
+    const int rc = classifier_new(config->classify, config->n_classify, &s->classifier, &s->err);
+    s->parts.classifier = s->classifier;
+    return rc;
+}
+
+static int check_size(struct simulation *s)
+{
+    const struct compare_options *o = &s->options;
+    const int64_t duration_ms =
+        o->duration_ms > 0 ? o->duration_ms : COMPARE_OUTAGE_START_MS + 4 * o->outage_ms;
+    const double jobs = o->jobs_per_s * (double)duration_ms / 1000;
+    int rc = compare_options_check(o, &s->err);
+    if (rc == 0 && jobs > JOBS_MAX) {
+        rc = err_set(&s->err, REDRIVE_E_RANGE, "too many jobs to simulate here");
+        err_detail(&s->err, "%.0f jobs, at most %d", jobs, JOBS_MAX);
+        err_hint(&s->err,
+                 "lower the rate, the outage or the duration; redrive simulate takes more");
+    }
+    return rc;
+}
+
+static int prepare(struct rest_call *call, struct simulation *s)
+{
+    compare_options_init(&s->options);
+    s->options.brownout = 1; /* all calls fail, as on the command line */
+    s->options.max_events = EVENTS_MAX;
+    http_each_query(call->request, add_param, s);
+    if (s->rc == 0 && s->strategies.ptr)
+        s->rc = choose(s, s->strategies);
+    if (s->rc < 0)
+        return s->rc;
+    s->field = NULL;
+    s->rc = check_size(s);
+    return s->rc == 0 ? add_configured(s, call->config) : s->rc;
+}
+
+/* ---- The answer ------------------------------------------------------------------------------ */
+
+static void write_sentence(struct json_writer *w, const char *key, const struct comparison *c,
+                           void (*write)(const struct comparison *c, struct buf *out))
+{
+    struct buf text;
+    buf_init(&text, TEXT_MAX);
+    write(c, &text);
+    json_field_string(w, key, buf_str(&text));
+    buf_release(&text);
+}
+
+static void write_answer(struct rest_call *call, const struct comparison *c)
+{
+    struct json_writer *w = rest_json(call);
+    json_begin_object(w);
+    write_sentence(w, "description", c, comparison_describe);
+    write_sentence(w, "reading", c, comparison_read);
+    comparison_write_members(c, w);
+    comparison_write_series(c, w);
+    json_end_object(w);
+}
+
+static void refuse_second(struct rest_call *call)
+{
+    struct redrive_err err;
+    (void)err_set(&err, REDRIVE_E_IO, "another simulation is under way");
+    err_hint(&err, "repeat it in a second; redrive simulate runs on any machine");
+    rest_header(call, "Retry-After", "1");
+    rest_fail_as(call, 503, &err, NULL);
+}
+
+static void get_simulation(struct rest_call *call)
+{
+    struct comparison comparison;
+    struct simulation *s = kit_alloc(call, sizeof *s);
+    if (!s)
+        return;
+    if (atomic_exchange(&call->rest->simulates, true)) {
+        refuse_second(call);
+        return;
+    }
+    atomic_bool *simulates = &call->rest->simulates;
+    int rc = prepare(call, s);
+    if (rc == 0)
+        rc = compare_run(&s->options, &comparison, &s->err);
+    if (rc == 0) {
+        write_answer(call, &comparison);
+        comparison_release(&comparison);
+    }
+    classifier_free(s->classifier);
+    atomic_store(simulates, false);
+    if (rc < 0)
+        kit_fail(call, &s->err, s->field);
+    else
+        rest_send(call, 200);
+}
+
+const struct rest_route REST_SIMULATE[] = {
+    {HTTP_GET, "/simulate", CONFIG_SCOPE_READ, true, get_simulation, .outlives_store = true},
+    {0},
+};

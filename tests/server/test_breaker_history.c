@@ -1,0 +1,141 @@
+/* When breakers changed: what is noted from what is read now and then. */
+#include "check.h"
+
+#include <string.h>
+
+#include "base/text/buf.h"
+#include "engine/gates/view.h"
+#include "server/dashboard/breaker_history.h"
+
+#define SECOND 1000
+#define HOUR   (3600 * SECOND)
+
+static struct breaker_history *history;
+
+static int begin(void **state)
+{
+    (void)state;
+    return breaker_history_new(&history, NULL);
+}
+
+static int end(void **state)
+{
+    (void)state;
+    breaker_history_free(history);
+    return 0;
+}
+
+static void see(const char *tenant, const char *key, enum redrive_breaker_state state,
+                int64_t opened_ms, int64_t now_ms)
+{
+    struct breaker_info info = {
+        .tenant = str_of(tenant),
+        .key = str_of(key),
+        .status = {.state = state, .opened_at_ms = opened_ms},
+    };
+    const struct breaker_page page = {.breakers = &info, .n = 1};
+    breaker_history_note(history, &page, now_ms);
+}
+
+/* What a tenant is told, in static memory. */
+static const char *told(const char *tenant, int64_t now_ms, int64_t span_ms)
+{
+    static char text[100000];
+    struct json_writer w;
+    struct buf out;
+    buf_init(&out, sizeof text);
+    json_writer_init(&w, &out);
+    json_begin_array(&w);
+    breaker_history_write(history, str_of(tenant), now_ms, span_ms, &w);
+    json_end_array(&w);
+    assert_true(str_copy(text, sizeof text, buf_str(&out)));
+    buf_release(&out);
+    return text;
+}
+
+static void what_stays_as_it_is_is_no_change(void **state)
+{
+    (void)state;
+    assert_int_equal(breaker_history_since_ms(history), 0);
+    see("red", "mail", REDRIVE_BREAKER_CLOSED, 0, 10 * SECOND);
+    see("red", "mail", REDRIVE_BREAKER_CLOSED, 0, 20 * SECOND);
+    assert_string_equal(told("red", 20 * SECOND, HOUR), "[]");
+    assert_int_equal(breaker_history_since_ms(history), 10 * SECOND);
+}
+
+static void an_opening_has_its_own_time_and_a_closing_that_of_the_look(void **state)
+{
+    (void)state;
+    see("red", "mail", REDRIVE_BREAKER_CLOSED, 0, 10 * SECOND);
+    see("red", "mail", REDRIVE_BREAKER_OPEN, 13 * SECOND, 20 * SECOND);
+    see("red", "mail", REDRIVE_BREAKER_CLOSED, 13 * SECOND, 30 * SECOND);
+    assert_string_equal(told("red", 30 * SECOND, HOUR),
+                        "[{\"at\":\"1970-01-01T00:00:13.000Z\",\"key\":\"mail\","
+                        "\"previous_state\":\"closed\",\"state\":\"open\"},"
+                        "{\"at\":\"1970-01-01T00:00:30.000Z\",\"key\":\"mail\","
+                        "\"previous_state\":\"open\",\"state\":\"closed\"}]");
+}
+
+static void one_that_opened_and_closed_between_two_looks_is_seen(void **state)
+{
+    (void)state;
+    see("red", "mail", REDRIVE_BREAKER_CLOSED, 5 * SECOND, 10 * SECOND);
+    assert_string_equal(told("red", 10 * SECOND, HOUR), "[]"); /* long ago, before the first look */
+    see("red", "mail", REDRIVE_BREAKER_CLOSED, 14 * SECOND, 20 * SECOND);
+    const char *text = told("red", 20 * SECOND, HOUR);
+    assert_non_null(strstr(text, "00:14.000Z\",\"key\":\"mail\",\"previous_state\":\"closed\""));
+    assert_non_null(strstr(text, "00:20.000Z\",\"key\":\"mail\",\"previous_state\":\"open\""));
+}
+
+static void one_that_is_open_at_the_first_look_is_told_of(void **state)
+{
+    (void)state;
+    see("red", "mail", REDRIVE_BREAKER_FORCED_OPEN, 4 * SECOND, 10 * SECOND);
+    assert_non_null(strstr(told("red", 10 * SECOND, HOUR),
+                           "00:04.000Z\",\"key\":\"mail\",\"previous_state\":\"closed\","
+                           "\"state\":\"forced_open\""));
+}
+
+static void tenants_and_spans_are_kept_apart(void **state)
+{
+    (void)state;
+    see("red", "mail", REDRIVE_BREAKER_OPEN, 10 * SECOND, 10 * SECOND);
+    see("blue", "mail", REDRIVE_BREAKER_CLOSED, 0, 10 * SECOND);
+    assert_string_equal(told("blue", 10 * SECOND, HOUR), "[]");
+    assert_string_equal(told("red", 100 * SECOND, 60 * SECOND), "[]");
+    assert_string_not_equal(told("red", 100 * SECOND, 95 * SECOND), "[]");
+}
+
+static void old_changes_make_room(void **state)
+{
+    size_t n = 0;
+    (void)state;
+    for (int64_t i = 1; i <= BREAKER_CHANGES_MAX + 10; i++)
+        see("red", "m", i % 2 ? REDRIVE_BREAKER_DISABLED : REDRIVE_BREAKER_CLOSED, 0, i * SECOND);
+    struct buf out;
+    struct json_writer w;
+    buf_init(&out, 4u << 20);
+    json_writer_init(&w, &out);
+    json_begin_array(&w);
+    breaker_history_write(history, STR("red"), 5000 * SECOND, 24 * HOUR, &w);
+    json_end_array(&w);
+    for (const char *at = buf_cstr(&out); (at = strstr(at, "\"at\":")); at++)
+        n++;
+    buf_release(&out);
+    assert_int_equal(n, BREAKER_CHANGES_MAX);
+}
+
+#define EACH(test) cmocka_unit_test_setup_teardown(test, begin, end)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        EACH(what_stays_as_it_is_is_no_change),
+        EACH(an_opening_has_its_own_time_and_a_closing_that_of_the_look),
+        EACH(one_that_opened_and_closed_between_two_looks_is_seen),
+        EACH(one_that_is_open_at_the_first_look_is_told_of),
+        EACH(tenants_and_spans_are_kept_apart),
+        EACH(old_changes_make_room),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,140 @@
+/* What rules hide in values and in texts. */
+#include "check.h"
+
+#include <string.h>
+
+#include "server/rest/body/redact.h"
+
+static struct arena arena;
+
+static int begin(void **state)
+{
+    (void)state;
+    arena_init(&arena);
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    arena_release(&arena);
+    return 0;
+}
+
+static const char *const ITEMS[] = {"password", "card.number", "a.*.z", NULL};
+static const struct config_strings RULES = {ITEMS, 3};
+
+static void value_becomes(const char *value, const char *expected)
+{
+    struct redactor r;
+    redactor_init(&r, &RULES, &arena);
+    const struct str shown = redact_value(&r, str_of(value));
+    assert_string_equal(arena_dup(&arena, shown), expected);
+}
+
+static void keys_are_found_at_every_depth(void **state)
+{
+    (void)state;
+    value_becomes("{\"password\":1}", "{\"password\":\"[redacted]\"}");
+    value_becomes("{\"x\":[[{\"PassWord\":{\"y\":[1]}}]]}",
+                  "{\"x\":[[{\"PassWord\":\"[redacted]\"}]]}");
+    value_becomes("{\"pass\\u0077ord\":null}", "{\"password\":\"[redacted]\"}");
+    value_becomes("{\"card\":[{\"number\":5,\"n\":1e2}]}",
+                  "{\"card\":[{\"number\":\"[redacted]\",\"n\":1e2}]}");
+    value_becomes("{\"a\":{\"b\":{\"z\":1}}}", "{\"a\":{\"b\":{\"z\":\"[redacted]\"}}}");
+}
+
+static void what_no_rule_names_stays_byte_for_byte(void **state)
+{
+    (void)state;
+    static const char *const SAME[] = {
+        "{ \"number\" : 1 }",
+        "{\"passwords\": 1}",
+        "{\"a\":{\"z\":1}}",
+        "\"password\"",
+        "[]",
+        "12",
+        "",
+    };
+    for (size_t i = 0; i < sizeof SAME / sizeof SAME[0]; i++)
+        value_becomes(SAME[i], SAME[i]);
+}
+
+static void what_is_no_json_is_a_text(void **state)
+{
+    (void)state;
+    value_becomes("password=hunter2, user=ann", "password=[redacted], user=ann");
+    value_becomes("PASSWORD: 'a b' {", "PASSWORD: '[redacted]' {");
+    value_becomes("{\"password\": \"a\\\\b\"", "{\"password\": \"[redacted]\"");
+    value_becomes("mypassword=x password= ", "mypassword=x password= ");
+    value_becomes("password", "password");
+}
+
+static void texts_of_a_job_lose_what_was_hidden_in_it(void **state)
+{
+    (void)state;
+    struct redactor r;
+    struct job job = {
+        .spec = {.payload = STR("{\"password\":[\"tom\",\"se\\\"cret\",12345],\"x\":\"12345!\"}")},
+        .status = {.error = {.class_ = REDRIVE_CLASS_PERMANENT,
+                             .message = STR("tom, se\"cret, se\\\"cret and 12345"),
+                             .stacktrace = STR("12345")}},
+    };
+    redactor_init(&r, &RULES, &arena);
+    const struct job shown = redact_job(&r, &job);
+    assert_string_equal(arena_dup(&arena, shown.spec.payload),
+                        "{\"password\":\"[redacted]\",\"x\":\"[redacted]!\"}");
+    /* Three characters are too few to look for. */
+    assert_string_equal(arena_dup(&arena, shown.status.error.message),
+                        "tom, [redacted], [redacted] and [redacted]");
+    assert_string_equal(arena_dup(&arena, shown.status.error.stacktrace), "[redacted]");
+    /* Another job knows nothing of it. */
+    job.spec.payload = STR("{}");
+    const struct job other = redact_job(&r, &job);
+    assert_string_equal(arena_dup(&arena, other.status.error.stacktrace), "12345");
+}
+
+static void too_many_secrets_hide_the_whole_text(void **state)
+{
+    (void)state;
+    struct redactor r;
+    struct buf payload;
+    buf_init(&payload, 100000);
+    buf_puts(&payload, "{\"password\":[0");
+    for (int i = 0; i <= REDACT_SECRETS_MAX; i++)
+        buf_printf(&payload, ",\"secret-%d\"", i);
+    buf_puts(&payload, "]}");
+    const struct job job = {.spec = {.payload = buf_str(&payload)},
+                            .status = {.error = {.message = STR("secret-128")}}};
+    redactor_init(&r, &RULES, &arena);
+    const struct job shown = redact_job(&r, &job);
+    assert_string_equal(arena_dup(&arena, shown.status.error.message), REDACTED);
+    buf_release(&payload);
+}
+
+static void without_rules_nothing_is_hidden(void **state)
+{
+    (void)state;
+    struct redactor r;
+    const struct job job = {.spec = {.payload = STR("{\"password\":1}")},
+                            .status = {.error = {.message = STR("password=1")}}};
+    redactor_init(&r, NULL, &arena);
+    const struct job shown = redact_job(&r, &job);
+    assert_ptr_equal(shown.spec.payload.ptr, job.spec.payload.ptr);
+    assert_ptr_equal(shown.status.error.message.ptr, job.status.error.message.ptr);
+}
+
+#define EACH(test) cmocka_unit_test_setup_teardown(test, begin, end)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        EACH(keys_are_found_at_every_depth),
+        EACH(what_no_rule_names_stays_byte_for_byte),
+        EACH(what_is_no_json_is_a_text),
+        EACH(texts_of_a_job_lose_what_was_hidden_in_it),
+        EACH(too_many_secrets_hide_the_whole_text),
+        EACH(without_rules_nothing_is_hidden),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,89 @@
+"""What `redact` hides is in no answer to a token without `admin`."""
+
+import json
+import re
+
+import pytest
+
+from rest_client import api, start, token_line  # noqa: F401 (fixtures)
+from test_rest import documented_routes
+
+SECRET, CARD, QUOTED = "hunter2-is-secret", "4111111111111111", 'say "aah"'
+CONFIG = "redact: [password, card.number, '*.pin']\ncron:\n  nightly: {task: mail, schedule: '@yearly', payload: {password: " + SECRET + "}}\ntokens:\n"
+
+
+@pytest.fixture
+def server(start):  # noqa: F811
+    lines = token_line("ops", "enqueue, work, read, admin", "default") + token_line("reader", "read", "default") + token_line("worker", "work, enqueue", "default")
+    return start(CONFIG + lines).api
+
+
+@pytest.fixture
+def dead(server):
+    """A dead letter that has the secrets in its payload and all over its error."""
+    payload = {"user": "ann", "Password": SECRET, "cards": [{"card": {"number": int(CARD), "name": "ann"}}], "deep": {"pin": QUOTED}, "note": f"the word is {SECRET}"}
+    job_id = server.of("worker").submit("once", payload=payload)
+    job = server.of("worker").claim_one(tasks=["once"])
+    assert job["payload"] == payload  # a worker gets all of it
+    server.of("worker").settle(job, **{"class": "permanent", "error_type": "LoginError", "message": f"no login with {SECRET} or {QUOTED}; password=another1",
+                                       "stacktrace": f'File "x.py"\n  login({json.dumps({"password": SECRET})}, {CARD})'})
+    return job_id
+
+
+def assert_clean(raw):
+    for secret in (SECRET, CARD, QUOTED, "another1", json.dumps(QUOTED)[1:-1]):
+        assert secret.encode() not in raw, raw
+
+
+def test_the_secrets_are_in_no_answer(server, dead):
+    reader = server.of("reader")
+    for method, route in sorted(documented_routes()):
+        if method == "GET" and route != "/events":
+            assert_clean(reader(method, re.sub(r"\{\w+\}", dead, route)).raw)
+    assert_clean(reader("GET", f"/retry/dead-letters/by-id/{dead}").raw)
+
+
+def test_the_rest_is_shown(server, dead):
+    job = server.of("reader").ok("GET", f"/jobs/{dead}")
+    assert job["payload"] == {"user": "ann", "Password": "[redacted]", "cards": [{"card": {"number": "[redacted]", "name": "ann"}}],
+                              "deep": {"pin": "[redacted]"}, "note": "the word is [redacted]"}
+    assert job["last_error"]["message"] == "no login with [redacted] or [redacted]; password=[redacted]"
+    assert job["history"][0]["error"]["stacktrace"].startswith('File "x.py"')
+    assert server.of("reader").ok("GET", "/cron")["items"][0]["payload"] == {"password": "[redacted]"}
+
+
+def test_an_administrator_sees_and_edits_all_of_it(server, dead):
+    ops = server.of("ops")
+    raw = ops("GET", f"/jobs/{dead}").raw
+    assert all(secret in raw for secret in (SECRET.encode(), CARD.encode()))
+    ops.ok("PATCH", f"/retry/dead-letters/{dead}", {"payload": {"password": "new"}})
+    assert ops.ok("GET", f"/jobs/{dead}")["payload"] == {"password": "new"}
+    assert server.of("reader").ok("GET", f"/jobs/{dead}")["payload"] == {"password": "[redacted]"}
+
+
+def test_a_search_does_not_find_out(server, dead):
+    for path in ("/jobs", "/retry/dead-letters", "/retry/dead-letters/groups", "/retry/dead-letters/stats"):
+        assert server.of("reader").problem(403, "GET", path, text="hunter")["field"] == "text"
+    assert server.of("ops").ok("GET", "/jobs", text="hunter")["items"][0]["id"] == dead
+
+
+def test_results_are_redacted_too(server):
+    worker = server.of("worker")
+    job_id = worker.submit(payload={"password": SECRET})
+    worker.settle(worker.claim_one(tasks=["mail"]), status="SUCCESS", result={"echo": SECRET, "password": "x", "n": 12345678901234567890})
+    raw = server.of("reader")("GET", f"/jobs/{job_id}").raw
+    assert_clean(raw)
+    assert b'"result":{"echo":"[redacted]","password":"[redacted]","n":12345678901234567890}' in raw
+
+
+def test_payloads_without_a_match_stay_byte_for_byte(server):
+    body = '{"task": "mail", "id": "plain", "payload": {"a":  1.50, "passwords": [1]}}'
+    server.of("worker").ok("POST", "/jobs", body, status=201)
+    assert b'"payload":{"a":  1.50, "passwords": [1]}' in server.of("reader")("GET", "/jobs/plain").raw
+
+
+def test_without_rules_nothing_is_hidden(start):  # noqa: F811
+    reader = start("tokens:\n" + token_line("reader", "read, enqueue", "default")).api.of("reader")
+    job_id = reader.submit(payload={"password": SECRET}, delay="1h")
+    assert reader.ok("GET", f"/jobs/{job_id}")["payload"] == {"password": SECRET}
+    assert reader.ok("GET", "/jobs", text="x")["items"] == []

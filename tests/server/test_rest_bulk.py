@@ -1,0 +1,105 @@
+"""One verb over all jobs that match: counts, runs, progress, and what is left alone."""
+
+import pytest
+
+from rest_client import api, start, tenants, token_line, until  # noqa: F401 (fixtures)
+
+
+def run_of(api, run_id):  # noqa: F811
+    return next(item for item in api.ok("GET", "/bulk")["items"] if item["id"] == run_id)
+
+
+def finished(api, run_id):  # noqa: F811
+    until(lambda: run_of(api, run_id)["state"] != "running", "the end of the run")
+    return run_of(api, run_id)
+
+
+def by_state(api, **query):  # noqa: F811
+    return {state: n for state, n in api.ok("GET", "/counts", **query)["by_state"].items() if n}
+
+
+def test_all_that_match_are_cancelled_and_no_others(api):  # noqa: F811
+    api.ok("POST", "/jobs", [{"task": "mail", "delay": "1h"}] * 700, status=201)
+    api.ok("POST", "/jobs", [{"task": "once", "delay": "1h"}] * 3, status=201)
+    running = api.submit()
+    assert api.claim_one()["id"] == running
+    body = {"verb": "cancel", "filter": {"task": "mail"}}
+    assert api.ok("POST", "/bulk", {**body, "dry_run": True}) == {"verb": "cancel", "dry_run": True, "matched": 701, "at_least": False}
+    assert by_state(api, task="mail") == {"scheduled": 700, "running": 1}
+    run = finished(api, api.ok("POST", "/bulk", body, status=202)["id"])
+    assert (run["verb"], run["state"], run["matched"], run["changed"], run["refused"]) == ("cancel", "finished", 701, 701, 0)
+    assert run["filter"] == {"task": "mail"} and run["rate"] is None and run["ended_at"] >= run["started_at"]
+    assert by_state(api, task="mail") == {"cancelled": 701} and by_state(api, task="once") == {"scheduled": 3}
+    assert api.ok("POST", "/bulk", body)["matched"] == 0  # 200: there is nothing to do
+
+
+def test_a_retry_runs_what_waits_and_redrives_what_has_ended(api):  # noqa: F811
+    dead = [api.kill() for _ in range(2)]
+    waiting = [api.submit("once", delay="1h") for _ in range(3)]
+    queued = api.submit("once")
+    asked = api.ok("POST", "/bulk", {"verb": "retry", "filter": {"task": "once"}, "dry_run": True})
+    assert asked["matched"] == 5
+    run = finished(api, api.ok("POST", "/bulk", {"verb": "retry", "filter": {"task": "once"}}, status=202)["id"])
+    assert (run["state"], run["changed"]) == ("finished", 5)
+    assert {api.state(job) for job in [*dead, *waiting, queued]} == {"queued"}
+
+
+def test_a_retry_of_one_state_leaves_the_others(api):  # noqa: F811
+    dead, waiting = api.kill(), api.submit(delay="1h")
+    started = api.ok("POST", "/bulk", {"verb": "retry", "filter": {"state": ["dead_letter"]}}, status=202)
+    assert finished(api, started["id"])["changed"] == 1
+    assert (api.state(dead), api.state(waiting)) == ("queued", "scheduled")
+
+
+def test_other_filters_are_counted_one_by_one(api):  # noqa: F811
+    api.ok("POST", "/jobs", [{"task": "mail", "delay": "1h", "user": "ann"}] * 450, status=201)
+    api.submit(delay="1h", user="bob")
+    body = {"verb": "cancel", "filter": {"user": "ann"}}
+    asked = api.ok("POST", "/bulk", {**body, "dry_run": True})
+    assert (asked["matched"], asked["at_least"]) == (450, False)
+    assert finished(api, api.ok("POST", "/bulk", body, status=202)["id"])["changed"] == 450
+    assert by_state(api) == {"scheduled": 1, "cancelled": 450}
+
+
+def test_a_run_at_a_rate_is_shown_and_stopped(api):  # noqa: F811
+    api.ok("POST", "/jobs", [{"task": "mail", "delay": "1h"}] * 5, status=201)
+    run_id = api.ok("POST", "/bulk", {"verb": "cancel", "all": True, "rate": "1/h"}, status=202)["id"]
+    until(lambda: run_of(api, run_id)["changed"] == 1, "the first one")
+    assert (run_of(api, run_id)["state"], run_of(api, run_id)["rate"]) == ("running", "1/h")
+    api.ok("DELETE", f"/bulk/{run_id}", status=204)
+    assert finished(api, run_id)["state"] == "stopped"
+    assert by_state(api) == {"scheduled": 4, "cancelled": 1}
+    api.problem(404, "DELETE", f"/bulk/{run_id}")
+
+
+def test_jobs_that_come_later_are_left_alone(api):  # noqa: F811
+    api.ok("POST", "/jobs", [{"task": "mail", "delay": "1h"}] * 20, status=201)
+    run_id = api.ok("POST", "/bulk", {"verb": "cancel", "all": True, "rate": "20/s"}, status=202)["id"]
+    until(lambda: run_of(api, run_id)["changed"] > 0, "the first one")
+    later = api.submit(delay="1h")
+    assert finished(api, run_id)["changed"] == 20
+    assert api.state(later) == "scheduled"
+
+
+@pytest.mark.parametrize("body, field", [
+    ({"all": True}, "verb"),
+    ({"verb": "remove", "all": True}, "verb"),
+    ({"verb": "cancel"}, "filter"),
+    ({"verb": "cancel", "filter": {}}, "filter"),
+    ({"verb": "cancel", "filter": {"task": "mail"}, "all": True}, "filter"),
+    ({"verb": "cancel", "filter": {"tsk": "mail"}}, None),
+    ({"verb": "cancel", "filter": {"state": "nonsense"}}, "filter.state"),
+    ({"verb": "cancel", "all": True, "rate": "fast"}, "rate"),
+])
+def test_a_wrong_request_is_refused_and_changes_nothing(api, body, field):  # noqa: F811
+    api.submit(delay="1h")
+    problem = api.problem(400, "POST", "/bulk", body)
+    assert field is None or problem["field"] == field
+    assert by_state(api) == {"scheduled": 1}
+
+
+def test_a_server_stops_in_the_middle_of_a_run(start):  # noqa: F811
+    server = start()
+    server.api.ok("POST", "/jobs", [{"task": "mail", "delay": "1h"}] * 3, status=201)
+    server.api.ok("POST", "/bulk", {"verb": "cancel", "all": True, "rate": "1/h"}, status=202)
+    assert server.stop() == 0

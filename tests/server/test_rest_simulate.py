@@ -1,0 +1,78 @@
+"""The simulator over HTTP: the same figures as on the command line, and no more work than there may be."""
+
+import json
+import os
+import subprocess
+import threading
+
+import pytest
+
+from rest_client import BUILD, api, start  # noqa: F401 (fixtures)
+
+REDRIVE = os.environ.get("REDRIVE_BIN", BUILD / "redrive")
+
+
+def test_figures_are_those_of_the_command_line(api, tmp_path):  # noqa: F811
+    flags = ["--outage", "30s", "--rate", "10", "--strategies", "full-jitter,breaker-parks", "--seed", "7"]
+    printed = subprocess.run([REDRIVE, "simulate", "--json", *flags], cwd=tmp_path, capture_output=True, check=True, timeout=60).stdout
+    told = api.ok("GET", "/simulate", outage="30s", rate="10", strategies="full-jitter,breaker-parks", seed=7)
+    assert {name: told[name] for name in ("options", "strategies", "best")} == json.loads(printed)
+    assert "the service is down from 60 s to 90 s" in told["description"] and told["reading"].endswith(".")
+
+
+def test_calls_over_time_add_up(api):  # noqa: F811
+    told = api.ok("GET", "/simulate", outage="20s", strategies="none,breaker-parks", duration="140s")
+    assert len(told["calls_per_s"]) == len(told["strategies"]) == 2
+    for calls, strategy in zip(told["calls_per_s"], told["strategies"]):
+        assert sum(calls) * told["step_ms"] / 1000 <= strategy["calls"] + 1
+        assert max(calls) <= strategy["peak_calls_per_s"]
+
+
+def test_a_task_is_compared_with_its_own_policy(api):  # noqa: F811
+    told = api.ok("GET", "/simulate", outage="5s", strategies="none", task="mail")
+    assert [(s["name"], s["attempts"]) for s in told["strategies"]] == [("none", 8), ("configured", 2)]
+
+
+@pytest.mark.parametrize("query, field", [
+    ({"outage": "long"}, "outage"),
+    ({"outage": "7h"}, "outage"),
+    ({"duration": "2d"}, "duration"),
+    ({"rate": "fast"}, "rate"),
+    ({"rate": "-1"}, None),
+    ({"rate": "1e99"}, None),
+    ({"rate": "100000"}, None),
+    ({"attempts": "0"}, "attempts"),
+    ({"attempts": "101"}, "attempts"),
+    ({"workers": "100001"}, "workers"),
+    ({"error_rate": "2"}, None),
+    ({"strategies": "best"}, "strategies"),
+    ({"strategies": ","}, "strategies"),
+    ({"outge": "5s"}, None),
+])
+def test_what_makes_no_sense_or_is_too_much_is_refused(api, query, field):  # noqa: F811
+    problem = api.problem(400, "GET", "/simulate", **query)
+    assert field is None or problem["field"] == field
+
+
+def test_work_that_grows_while_it_runs_is_cut_off(start):  # noqa: F811
+    server = start()
+    before = server.cpu_s()
+    problem = server.api.problem(400, "GET", "/simulate", rate="200", duration="490s", outage="400s", attempts="100",
+                                 strategies="none,exponential,full-jitter", capacity="1", workers="100000")
+    assert "too much" in problem["detail"] and problem["hint"]
+    assert server.cpu_s() - before < 30  # some seconds with sanitizers, and a bound in any case
+
+
+def test_one_at_a_time_and_other_requests_meanwhile(api):  # noqa: F811
+    answers = []
+    ask = lambda: answers.append(api("GET", "/simulate", outage="300s", rate="40"))
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    api.submit()
+    assert api.ok("GET", "/jobs")["items"]
+    for thread in threads:
+        thread.join()
+    statuses = [answer.status for answer in answers]
+    assert set(statuses) <= {200, 503} and 200 in statuses
+    assert all(answer.headers["Retry-After"] == "1" for answer in answers if answer.status == 503)
