@@ -7,6 +7,7 @@ export class Problem extends Error {
     super(body.detail || body.title || `the server answered ${status}`);
     this.name = "Problem";
     this.status = status;
+    this.field = body.field;
     this.hint = [body.expected && `expected ${body.expected}`, body.hint].filter(Boolean).join("; ");
   }
 }

@@ -1,31 +1,37 @@
-// One verb over many jobs. Selected jobs, and all that match a filter, are done one by one from here,
-// a few at a time, with progress and a way to stop; leaving the page for another one of the
-// dashboard does not end it, closing it does. What was done stays done.
+// One verb over many jobs. All that match a filter are done by the server, which lists how far each such run
+// has come. Selected jobs, a page at the most, are done one by one from here; leaving the page for another
+// one of the dashboard does not end that, closing it does. What was done stays done.
 import { h } from "./dom.js";
-import { get, post, Problem, remove, segment } from "./api.js";
-import { count } from "./format.js";
+import { post, Problem, remove, segment } from "./api.js";
+import { gauge } from "./chart.js";
+import { count, now, plural } from "./format.js";
 import { redraw, refresh } from "./router.js";
-import { button, dialog, notify, notifyError } from "./widgets.js";
+import { act, button, dialog, mayChange, notify, notifyError } from "./widgets.js";
 
 const AT_A_TIME = 4;
-const PAGE = 200;
+const SHOWN_MS = 60000; // how long a run is shown after its end
+const POLL_MS = 1000;
 
 const DOING = { cancel: "Cancelling", retry: "Retrying" };
 const DONE = { cancel: "cancelled", retry: "to run again" };
-const STATES = { cancel: "scheduled,queued,running,retrying,parked", retry: "scheduled,retrying,failed,dead_letter" };
+const ENDED = { finished: "done", stopped: "stopped", failed: "failed" };
+
+// ---- Selected jobs ---------------------------------------------------------------------------------
 
 let run = null; // {verb, done, refused, stopped}
 
-/** Asks before; false: better not. */
-export async function chooseRun(verb, what) {
-  if (run) {
-    notify("error", "One of these is under way already.", "Stop it, or wait for its end.");
-    return false;
-  }
+function ask(verb, what) {
   const [title, text, kind] = verb === "cancel"
     ? ["Cancel jobs", `This ends ${what}. Those that run are stopped.`, "danger"]
     : ["Retry jobs", `This runs ${what} now, if they wait for their time, have failed or are dead.`, "primary"];
-  return (await dialog(title, h("p", null, text), [{ label: "Keep them", value: "" }, { label: title, value: "yes", kind }])) === "yes";
+  return dialog(title, h("p", null, text), [{ label: "Keep them", value: "" }, { label: title, value: "yes", kind }]).then((answer) => answer === "yes");
+}
+
+/** Asks before; false: better not. */
+export async function chooseRun(verb, what) {
+  if (!run) return ask(verb, what);
+  notify("error", "One of these is under way already.", "Stop it, or wait for its end.");
+  return false;
 }
 
 // One that has moved on meanwhile is refused, which is no reason to stop.
@@ -45,14 +51,13 @@ async function changeAll(verb, ids) {
     for (let id = rest.shift(); id !== undefined && !run.stopped; id = rest.shift()) await change(verb, id);
   };
   await Promise.all(Array.from({ length: AT_A_TIME }, take));
-  redraw();
 }
 
-async function carryOut(verb, work) {
+export async function runOnSome(verb, ids) {
   run = { verb, done: 0, refused: 0, stopped: false };
   redraw();
   try {
-    await work();
+    await changeAll(verb, ids);
     notify("done", `${count(run.done)} ${DONE[verb]}${run.refused ? `, ${count(run.refused)} refused in their state` : ""}`);
   } catch (error) {
     notifyError(error);
@@ -62,29 +67,48 @@ async function carryOut(verb, work) {
   }
 }
 
-export function runOnSome(verb, ids) {
-  return carryOut(verb, () => changeAll(verb, ids));
-}
-
-/** `filters`: URLSearchParams of the list. Only jobs from which the verb is possible are asked for. */
-export function runOnAll(verb, filters) {
-  const query = new URLSearchParams(filters);
-  if (!query.has("state")) query.set("state", STATES[verb]);
-  query.set("limit", PAGE);
-  query.set("order", "oldest");
-  return carryOut(verb, async () => {
-    for (let next = ""; next !== null && !run.stopped; ) {
-      if (next) query.set("cursor", next);
-      const page = await get(`/jobs?${query}`);
-      await changeAll(verb, page.items.map((job) => job.id));
-      next = page.next;
-    }
-  });
-}
-
 /** How far it has come; nothing when nothing is under way. */
 export function runLine() {
   if (!run) return null;
   return h("p", { class: "notice running" }, h("span", null, `${DOING[run.verb]}: ${count(run.done)} done${run.refused ? `, ${count(run.refused)} refused` : ""}`),
     button("Stop", () => (run.stopped = true)));
+}
+
+// ---- All that match --------------------------------------------------------------------------------
+
+/** Counts, asks, and has the server do it. `filters`: URLSearchParams of the list. */
+export async function runOnAll(verb, filters) {
+  const which = filters.size > 0 ? { filter: Object.fromEntries(filters) } : { all: true };
+  let asked;
+  try {
+    asked = await post("/bulk", { verb, ...which, dry_run: true });
+  } catch (error) {
+    notifyError(error);
+    return;
+  }
+  if (asked.matched === 0) {
+    notify("error", "There is no job that this can be done to.", "Running and queued jobs cannot be retried, and those that have ended cannot be cancelled.");
+    return;
+  }
+  if (await ask(verb, `${plural(asked.matched, "job")}${asked.at_least ? " or more" : ""}`))
+    act(post("/bulk", { verb, ...which }), (started) => (started.id ? `${DOING[verb]} ${count(started.matched)}${started.at_least ? " or more" : ""}` : "Nothing is left to do"));
+}
+
+let poll = null;
+
+function runText(item) {
+  const of = item.at_least ? "" : ` of ${count(item.matched)}`;
+  const refused = item.refused ? `, ${count(item.refused)} refused` : "";
+  const word = item.state === "running" ? "" : `, ${ENDED[item.state]}`;
+  return `${DOING[item.verb]}: ${count(item.changed)}${of}${refused}${word}${item.error ? `: ${item.error}` : ""}`;
+}
+
+/** Runs of the server that are under way or have just ended. */
+export function bulkLines(items) {
+  const shown = items.filter((item) => DOING[item.verb] && (!item.ended_at || now() - Date.parse(item.ended_at) < SHOWN_MS));
+  clearTimeout(poll);
+  if (shown.some((item) => item.state === "running")) poll = setTimeout(refresh, POLL_MS);
+  return shown.map((item) => h("p", { class: `notice ${item.state === "running" ? "running" : ""}`, "data-key": `run ${item.id}` },
+    h("span", null, runText(item), item.state === "running" && gauge(item.changed + item.refused, item.matched)),
+    item.state === "running" && mayChange() && button("Stop", () => act(remove(`/bulk/${segment(item.id)}`), "Stopped; what was done stays done"))));
 }

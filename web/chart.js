@@ -14,32 +14,54 @@ function roundUp(value) {
   return [1, 2, 5, 10].map((n) => n * power).find((n) => n >= value);
 }
 
+// A value that is null leaves a gap; one between two gaps is a short line.
 function linePath(values, max) {
   const step = WIDTH / Math.max(values.length - 1, 1);
-  return values.map((v, i) => `${i ? "L" : "M"}${(i * step).toFixed(1)} ${(HEIGHT - (v / max) * (HEIGHT - 6)).toFixed(1)}`).join("");
+  const at = (v, i) => `${(i * step).toFixed(1)} ${(HEIGHT - (v / max) * (HEIGHT - 6)).toFixed(1)}`;
+  return values.map((v, i) => (v === null ? "" : values[i - 1] === null || i === 0 ? `M${at(v, i)}h1` : `L${at(v, i)}`)).join("");
 }
 
-function columns(times, series, format) {
+function columns(times, series, format, moment) {
   const step = WIDTH / Math.max(times.length - 1, 1);
   return times.map((at, i) => svg("rect", { class: "column", x: (i - 0.5) * step, y: 0, width: step, height: HEIGHT },
-    svg("title", null, `${clock(at)}  ${series.map((s) => `${s.name} ${format(s.values[i])}`).join("  ")}`)));
+    svg("title", null, `${moment(at)}  ${series.map((s) => `${s.name} ${format(s.values[i])}`).join("  ")}`)));
 }
 
-/** Lines over time. series: {name, class, values}; the values belong to `times`, in ms. */
-export function lines(times, series, format) {
+// A span of time that is marked.
+function shade(times, [from, to]) {
+  const x = (at) => Math.max(0, Math.min(1, (at - times[0]) / (times.at(-1) - times[0] || 1))) * WIDTH;
+  return svg("rect", { class: "shade", x: x(from), y: 0, width: x(to) - x(from), height: HEIGHT });
+}
+
+/** Lines over time. series: {name, class, values, note}; the values belong to `times`, in ms; the note stands
+ * in place of the last value. `moment` writes a time, `marked` is a span [from, to]. */
+export function lines(times, series, format, { moment = clock, marked = null, isFilled = true, kind = "" } = {}) {
   const max = roundUp(Math.max(...series.flatMap((s) => s.values), 0));
-  return h("figure", { class: "chart" },
+  return h("figure", { class: `chart ${kind}` },
     h("figcaption", null, series.map((s) => h("span", { class: `key ${s.class}` },
-      s.name, " ", h("strong", null, format(s.values.at(-1) ?? 0))))),
+      s.name, " ", h("strong", null, s.note ?? format(s.values.at(-1) ?? null))))),
     h("div", { class: "plot" },
       h("span", { class: "max" }, format(max)), h("span", { class: "min" }, "0"),
       svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": `${series.map((s) => s.name).join(", ")} over time` },
+        marked && shade(times, marked),
         [0.25, 0.5, 0.75].map((y) => svg("line", { class: "grid", x1: 0, x2: WIDTH, y1: HEIGHT * y, y2: HEIGHT * y })),
         series.map((s, i) => [
-          i === 0 && svg("path", { class: `area ${s.class}`, d: `${linePath(s.values, max)}L${WIDTH} ${HEIGHT}L0 ${HEIGHT}Z` }),
+          isFilled && i === 0 && svg("path", { class: `area ${s.class}`, d: `${linePath(s.values, max)}L${WIDTH} ${HEIGHT}L0 ${HEIGHT}Z` }),
           svg("path", { class: `line ${s.class}`, d: linePath(s.values, max) })]),
-        columns(times, series, format))),
-    h("div", { class: "axis" }, h("span", null, clock(times[0])), h("span", null, clock(times.at(-1)))));
+        columns(times, series, format, moment))),
+    h("div", { class: "axis" }, h("span", null, moment(times[0])), h("span", null, moment(times.at(-1)))));
+}
+
+/** Rows of states over time. lanes: {name, parts: [{state, from, to}]}, in ms. */
+export function lanes(rows, from, to) {
+  const x = (at) => (Math.max(0, Math.min(1, (at - from) / (to - from || 1))) * WIDTH);
+  return h("figure", { class: "lanes" },
+    rows.map(({ name, parts }) => h("div", { class: "lane", "data-key": name }, h("span", { class: "name" }, name),
+      svg("svg", { viewBox: `0 0 ${WIDTH} 10`, preserveAspectRatio: "none", role: "img",
+        "aria-label": `${name}: ${parts.map((part) => `${label(part.state)} from ${clock(Math.max(part.from, from))}`).join(", ")}` },
+      parts.map((part) => svg("rect", { class: `s-${part.state}`, x: x(part.from), width: Math.max(x(part.to) - x(part.from), 1.5), height: 10 },
+        svg("title", null, `${label(part.state)} from ${clock(part.from)} for ${span(part.to - part.from)}`)))))),
+    h("div", { class: "axis" }, h("span", null, clock(from)), h("span", null, clock(to))));
 }
 
 /** One bar of parts: {state, n}. */

@@ -55,10 +55,10 @@ export function drawShell(root, session, logOut) {
       h("button", { class: "plain icon", title: "Light or dark", "aria-label": "Switch between light and dark", onclick: switchTheme }, "◐"),
       h("button", { class: "plain icon wide", title: "Keys", "aria-label": "Show the keys", onclick: showKeys }, "?")),
     h("nav", { class: "side", "aria-label": "Pages" },
-      h("ul", null, ROUTES.filter((route) => route.key).map((route) =>
+      h("ul", null, ROUTES.filter((route) => route.key && (!route.needs || session.scopes.includes(route.needs))).map((route) =>
         h("li", null, h("a", { href: `/ui/${route.path}`, "data-name": route.name }, route.title)))),
       h("div", { class: "who" },
-        session.needs_token && h("div", null, h("strong", null, session.name), isReader && " (reads only)"),
+        session.needs_token && h("div", null, h("strong", null, session.name), isReader && (session.scopes.includes("enqueue") ? " (reads and submits)" : " (reads only)")),
         session.needs_token && session.tenant !== "default" && h("div", null, session.tenant),
         session.needs_token && h("button", { class: "plain", onclick: logOut }, "Log out"),
         h("div", { class: "muted" }, `Redrive ${session.version}`))),

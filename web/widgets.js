@@ -17,6 +17,11 @@ export function mayChange() {
   return scopes.has("admin");
 }
 
+/** Whether jobs can be submitted from here. */
+export function maySubmit() {
+  return scopes.has("enqueue");
+}
+
 // ---- Notices ------------------------------------------------------------------------------------
 
 const notices = [];

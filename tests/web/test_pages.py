@@ -85,10 +85,10 @@ def test_selected_jobs_and_all_that_match_are_changed(ui):
     ui.sees("2 selected", "#page").click("Cancel", ".bulk").sees("This ends 2 selected jobs", "dialog")
     ui.click("Cancel jobs", "dialog").sees("2 cancelled").misses("job-229", "#page")
     assert ui.state("job-229") == "cancelled" and ui.state("job-227") == "scheduled"
-    ui.click("Cancel", ".bulk").sees("all 228 jobs that match", "dialog")
-    ui.click("Keep them", "dialog").misses("all 228 jobs that match")
+    ui.click("Cancel", ".bulk").sees("This ends 228 jobs", "dialog")
+    ui.click("Keep them", "dialog").misses("This ends 228 jobs")
     assert ui.state("job-227") == "scheduled"
-    ui.click("Cancel", ".bulk").click("Cancel jobs", "dialog").sees("228 cancelled")
+    ui.click("Cancel", ".bulk").click("Cancel jobs", "dialog").sees("Cancelling: 228 of 228, done", "#page")
     assert ui.call("GET", "/v1/counts")["by_state"]["cancelled"] == 230
 
 
@@ -148,6 +148,10 @@ def test_a_breaker_is_tripped_and_reset(busy):
     busy.open(f"/ui/jobs/{parked}").sees("held by the breaker resize", "#page")
     busy.open("/ui/breakers").click("Reset", row).sees("closed", row)
     busy.wait_state(parked, "completed")
+    busy.find(".lane[data-key=resize] rect.s-forced_open")
+    busy.click("1d", ".chips").find(".lane[data-key=resize] rect.s-forced_open")
+    busy.js("document.querySelector('#page details').open = true")
+    busy.sees("forced open →", "#page details")
 
 
 def test_tasks_draw_their_policies(busy):
@@ -208,7 +212,7 @@ def test_light_and_dark_by_the_system_and_by_the_switch(ui):
 
 def test_nothing_is_wider_than_a_narrow_screen(busy):
     set_view(busy.driver, width=360, height=740)
-    for page in ("", "queues", "jobs", f"jobs/{busy.dead}", "dead", "breakers", "tasks", "cron", "workers"):
+    for page in ("", "queues", "jobs", f"jobs/{busy.dead}", "dead", "breakers", "limits", "tasks", "cron", "workers", "simulate", "submit"):
         busy.open(f"/ui/{page}").find("#page .page")
         assert busy.js("return document.documentElement.scrollWidth") <= 360, page
 
@@ -257,7 +261,7 @@ def test_a_hidden_page_has_no_stream(ui):
 
 def test_the_console_stays_silent(busy):
     busy.driver.get_log("browser")
-    for page in ("", "queues", "jobs", f"jobs/{busy.dead}", "dead", "breakers", "tasks", "cron", "workers"):
+    for page in ("", "queues", "jobs", f"jobs/{busy.dead}", "dead", "breakers", "limits", "tasks", "cron", "workers", "simulate", "submit"):
         busy.open(f"/ui/{page}").find("#page .page")
         time.sleep(0.05)
     assert [line["message"] for line in busy.driver.get_log("browser")] == []

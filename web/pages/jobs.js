@@ -1,10 +1,10 @@
 // Jobs: filters in the address, pages, and actions on those that are selected or on all that match.
 import { h } from "../dom.js";
 import { get, Problem, segment } from "../api.js";
-import { chooseRun, runLine, runOnAll, runOnSome } from "../bulk.js";
+import { bulkLines, chooseRun, runLine, runOnAll, runOnSome } from "../bulk.js";
 import { compact, count, plural } from "../format.js";
 import { badge, LIVE, RETRIABLE, STATES } from "../states.js";
-import { button, empty, firstLine, heading, mayChange, table, when } from "../widgets.js";
+import { button, empty, firstLine, heading, mayChange, maySubmit, table, when } from "../widgets.js";
 
 const FILTERS = ["state", "task", "queue", "user", "unique_key", "class", "reason", "type", "text", "group", "older_than", "newer_than"];
 const COUNTED = ["state", "task", "queue"]; // there are counters for these
@@ -130,7 +130,7 @@ function selectColumn(items, selected, context) {
   };
 }
 
-function bulkBar(filters, total, items, selected, context) {
+function bulkBar(filters, items, selected) {
   const some = items.filter((job) => selected.has(job.id));
   const states = filters.get("state")?.split(",") ?? STATES;
   const can = { cancel: states.some((s) => LIVE.includes(s)), retry: states.some((s) => RETRIABLE.includes(s)) };
@@ -140,15 +140,11 @@ function bulkBar(filters, total, items, selected, context) {
     selected.clear();
     runOnSome(verb, ids);
   };
-  const onAll = async (verb) => {
-    const many = total === null ? "all jobs that match the filter" : `all ${count(total)} jobs that match the filter`;
-    if (await chooseRun(verb, many)) runOnAll(verb, filters);
-  };
   const row = (label, act, verbs) => h("span", { class: "bulk" }, label, verbs.map((verb) =>
     button(verb === "cancel" ? "Cancel" : "Retry", () => act(verb))));
   const verbs = ["retry", "cancel"].filter((verb) => can[verb]);
   return h("div", { class: "bulk-bar" },
-    some.length > 0 ? row(plural(some.length, "selected", "selected"), onSome, verbs) : verbs.length > 0 && row("All that match", onAll, verbs));
+    some.length > 0 ? row(plural(some.length, "selected", "selected"), onSome, verbs) : verbs.length > 0 && row("All that match", (verb) => runOnAll(verb, filters), verbs));
 }
 
 function pager(filters, query, next) {
@@ -165,23 +161,24 @@ export default function jobs(context) {
   async function load(signal) {
     const list = new URLSearchParams([...filters, ["limit", PAGE]]);
     if (context.query.has("cursor")) list.set("cursor", context.query.get("cursor"));
-    const [page, counts, exact] = await Promise.all([
-      get(`/jobs?${list}`, { signal }), get(countsPath(filters), { signal }), jobOf(filters.get("text"), signal)]);
-    return { page, counts, exact };
+    const [page, counts, exact, runs] = await Promise.all([
+      get(`/jobs?${list}`, { signal }), get(countsPath(filters), { signal }), jobOf(filters.get("text"), signal), get("/bulk", { signal })]);
+    return { page, counts, exact, runs: runs.items };
   }
 
-  function render({ page, counts, exact }) {
+  function render({ page, counts, exact, runs }) {
     const total = isCounted ? counts.total : null;
     const columns = mayChange() ? [selectColumn(page.items, selected, context), ...COLUMNS] : COLUMNS;
     return h("div", { class: "page" },
       heading(["Jobs ", total !== null && h("span", { class: "muted" }, count(total))],
+        maySubmit() && h("a", { href: `/ui/submit?${new URLSearchParams(filters.has("task") ? { task: filters.get("task") } : {})}` }, "Submit a job"),
         picker(context, filters, "task", counts.by_task), picker(context, filters, "queue", counts.by_queue)),
       stateChips(filters, counts),
       h("p", { class: "chosen" }, chosenFilters(filters)),
-      runLine(),
+      runLine(), bulkLines(runs),
       exact && h("p", { class: "notice" }, h("span", null, "The job with this id: ", h("a", { href: `/ui/jobs/${segment(exact.id)}` }, exact.id), " ", badge(exact.state))),
-      mayChange() && page.items.length > 0 && bulkBar(filters, total, page.items, selected, context),
-      page.items.length === 0 ? empty("No job matches.", filters.size > 0 ? "Fewer filters find more." : "Submit one with redrive enqueue, or POST /v1/jobs.")
+      mayChange() && page.items.length > 0 && bulkBar(filters, page.items, selected),
+      page.items.length === 0 ? empty("No job matches.", filters.size > 0 ? "Fewer filters find more." : "Submit one here, with redrive enqueue, or POST /v1/jobs.")
         : table(columns, page.items, { key: (job) => job.id, label: "Jobs" }),
       pager(filters, context.query, page.next));
   }

@@ -13,9 +13,9 @@ const SERIES = [
 ];
 
 async function load(signal) {
-  const [summary, rates] = await Promise.all([get("/summary?queues=8", { signal }), get("/rates", { signal })]);
+  const [summary, rates, latency] = await Promise.all([get("/summary?queues=8", { signal }), get("/rates", { signal }), get("/latency", { signal })]);
   setServerTime(summary.at);
-  return { summary, rates };
+  return { summary, rates, latency };
 }
 
 function tile(name, value, more, href, kind = "") {
@@ -40,6 +40,17 @@ function rateChart(rates) {
   const perSecond = (name) => items.map((item) => item[name] / item.seconds);
   return lines(items.map((item) => Date.parse(item.at)),
     SERIES.map(([field, name, cls]) => ({ name, class: cls, values: perSecond(field) })), rate);
+}
+
+const PERCENTILES = [["p50", "half", "c-6"], ["p95", "95 %", "c-2"], ["p99", "99 %", "c-1"]];
+
+function latencyChart(title, items, name) {
+  const seen = items.some((item) => item[name] !== null);
+  return h("section", { class: "card" }, h("h2", null, title),
+    !seen ? empty("Nothing to draw yet.", "From the jobs that this server starts and settles, in spans of ten seconds.")
+      : lines(items.map((item) => Date.parse(item.at)),
+        PERCENTILES.map(([field, word, cls]) => ({ name: word, class: cls, values: items.map((item) => (item[name] ? item[name][field] * 1000 : null)) })),
+        span, { isFilled: false }));
 }
 
 function states(sizes) {
@@ -75,9 +86,10 @@ function attention({ breakers, ...s }) {
 export default function overview() {
   return {
     load,
-    render({ summary, rates }) {
+    render({ summary, rates, latency }) {
       return h("div", { class: "page" }, heading("Overview"), tiles(summary),
         h("section", { class: "card" }, h("h2", null, "Jobs a second"), rateChart(rates)),
+        h("div", { class: "columns" }, latencyChart("Wait before the start", latency.items, "wait"), latencyChart("Run time", latency.items, "run")),
         h("div", { class: "columns" }, states(summary.sizes), attention(summary)),
         queues(summary.queues, summary.n_queues));
     },
