@@ -84,9 +84,6 @@ static void ask_ready(struct store *store, const struct claim_filter *filter, si
 /* Jobs that are looked for in the same request as a commit, for the transaction that follows. They
  * are reserved like those of any claim, and released if that transaction does not come soon. */
 
-/* How long they stay reserved for it. Idle workers could take them otherwise. */
-#define AHEAD_MS 20
-
 /* The filter as bytes, without its limits, to compare two claims. */
 static void name_filter(const struct claim_filter *filter, struct buf *out)
 {
@@ -123,20 +120,6 @@ void redis_look_ahead(struct store *store, const struct claim_filter *filter)
     ahead->is_asked = buf_failed(&ahead->words) == 0 && buf_failed(&ahead->filter) == 0;
 }
 
-void rd_ahead_take(struct store *store, redisReply *reply)
-{
-    struct ahead *ahead = &store->ahead;
-    const bool is_page = reply->type == REDIS_REPLY_ARRAY && reply->elements > RD_READY_FIRST;
-    if (!is_page) { /* there are none, or something shared has changed */
-        freeReplyObject(reply);
-        return;
-    }
-    ahead->reply = reply;
-    ahead->at_ms = clock_monotonic_ms();
-    store->base.wants_upkeep = true;
-    store->base.idle_ms = AHEAD_MS;
-}
-
 /* The jobs that were looked for by this filter, if that is not too long ago; the caller frees the
  * reply. NULL: there are none. */
 static redisReply *use_ahead(struct store *store, const struct claim_filter *filter)
@@ -171,30 +154,15 @@ void rd_ahead_drop(struct store *store)
     freeReplyObject(reply);
 }
 
-void rd_ahead_forget(struct store *store)
-{
-    freeReplyObject(store->ahead.reply);
-    store->ahead.reply = NULL;
-    store->ahead.is_asked = false;
-    store->base.wants_upkeep = false;
-}
-
 void rd_ahead_expire(struct store *store)
 {
-    if (clock_monotonic_ms() - store->ahead.at_ms > AHEAD_MS)
+    if (clock_monotonic_ms() - store->ahead.at_ms > RD_AHEAD_MS)
         rd_ahead_drop(store);
 }
 
 void redis_upkeep(struct store *store)
 {
     rd_ahead_drop(store);
-}
-
-void rd_ahead_release(struct store *store)
-{
-    rd_ahead_forget(store);
-    buf_release(&store->ahead.words);
-    buf_release(&store->ahead.filter);
 }
 
 /* ---- Claims ---------------------------------------------------------------------------------- */

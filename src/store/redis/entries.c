@@ -4,6 +4,8 @@
 #include "base/err.h"
 #include "store/redis/private.h"
 
+struct entry RD_ENTRY_GONE;
+
 static struct str seq_key(const int64_t *seq)
 {
     return (struct str){(const char *)(const void *)seq, sizeof *seq};
@@ -100,15 +102,6 @@ void rd_entries_distrust(struct store *store)
 {
     MAP_FOREACH (&store->entries, slot)
         ((struct entry *)slot->value)->is_mine = false;
-}
-
-void rd_map_empty(struct map *map)
-{
-    const uint64_t seed = map->seed;
-    if (map->count == 0)
-        return;
-    map_release(map);
-    map_init(map, seed);
 }
 
 void rd_entries_keep_running(struct store *store)

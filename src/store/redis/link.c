@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "base/err.h"
+#include "base/sha256.h"
 #include "base/time/clock.h"
 #include "store/redis/private.h"
 
@@ -11,91 +12,67 @@
 #define STEPS_MAX 20
 #define STEP_NS   50000000
 
-/* ---- Connections ----------------------------------------------------------------------------- */
-
-/* How long to wait for an answer. A single server may be slow for seconds and still answer: its log
- * is on a disk that stalls, or a function of another program runs, which it reports (BUSY) only
- * after five seconds. An early error would only make the outcome unknown. Where there are several
- * servers one of them may take over: ten seconds are longer than most stalls, and shorter than the
- * fifteen after which a cluster fails over. If the wait was too short, the transaction is lost, or
- * its outcome is asked for. */
-#define PATIENCE_MS      30000
-#define PATIENCE_MANY_MS 10000
-
-/* How long to wait for a connection; shorter where there are other servers to ask. */
-#define CONNECT_MS      5000
-#define CONNECT_MANY_MS 1000
-
-int64_t rd_patience_ms(const struct place *place)
-{
-    return rd_place_has_others(place) ? PATIENCE_MANY_MS : PATIENCE_MS;
-}
-
-int rd_link_connect(const struct place *place, struct rd_wire **ret, struct redrive_err *err)
-{
-    int rc = rd_wire_open(&place->at, &place->tls,
-                          rd_place_has_others(place) ? CONNECT_MANY_MS : CONNECT_MS, ret, err);
-    if (rc == 0)
-        rd_wire_set_limit(*ret, rd_patience_ms(place));
-    return rc;
-}
-
-static int expect_ok(struct rd_wire *link, redisReply *reply, struct redrive_err *err)
-{
-    int rc = 0;
-    if (!reply)
-        rc = rd_wire_explain(link, err);
-    else if (reply->type == REDIS_REPLY_ERROR)
-        rc = rd_link_error((struct str){reply->str, reply->len}, err);
-    freeReplyObject(reply);
-    return rc;
-}
-
-int rd_link_log_in(struct rd_wire *link, const struct place *place, struct redrive_err *err)
-{
-    if (!place->password)
-        return 0;
-    return expect_ok(link,
-                     place->user ? rd_wire_command(link, "AUTH %s %s", place->user, place->password)
-                                 : rd_wire_command(link, "AUTH %s", place->password),
-                     err);
-}
-
-int rd_link_greet(struct rd_wire *link, const struct place *place, struct redrive_err *err)
-{
-    int rc = rd_link_log_in(link, place, err);
-    if (rc == 0 && place->db != 0)
-        rc = expect_ok(link, rd_wire_command(link, "SELECT %d", place->db), err);
-    if (rc == 0)
-        rc = expect_ok(link, rd_wire_command(link, "PING"), err);
-    return rc;
-}
-
-void rd_link_close(struct store *store)
-{
-    rd_wire_close(store->link);
-    store->link = NULL;
-    store->is_astray = false;
-    store->n_unread = store->n_ahead = 0;
-    rd_ahead_forget(store);
-    store->told.is_known = store->told.has_history = false; /* it may have lost something */
-}
-
-int rd_link_broken(struct store *store, struct redrive_err *err)
-{
-    /* Nothing of a transaction is written before its commit. For the commit itself this code is
-     * provisional: send_commit asks for the outcome. */
-    const int code = store->in_transaction ? REDRIVE_E_CANCELLED : REDRIVE_E_IO;
-    int rc = err_set(err, code, "the connection to the Redis server is broken");
-    if (store->link && *rd_wire_error(store->link))
-        err_detail(err, "%s", rd_wire_error(store->link));
-    rd_link_close(store);
-    return rc;
-}
-
 bool rd_link_is_alive(const struct store *store)
 {
     return store->link && rd_wire_take(store->link);
+}
+
+/* ---- The library ----------------------------------------------------------------------------- */
+
+#define LIBRARY_MAX ((size_t)1 << 20)
+
+/* Its name is made of the version of the schema and a digest of the scripts, so that programs with
+ * other scripts load a library of their own beside this one. */
+int rd_library_name(struct store *store, struct redrive_err *err)
+{
+    uint8_t sum[SHA256_BYTES];
+    struct buf text;
+    buf_init(&text, LIBRARY_MAX);
+    for (int i = 0; i < REDIS_LIBRARY_COUNT; i++)
+        buf_puts(&text, REDIS_LIBRARY[i]);
+    int rc = buf_failed(&text) ? err_nomem(err) : 0;
+    if (rc == 0) {
+        sha256(text.data, text.len, sum);
+        snprintf(store->library, sizeof store->library, "redrive_%d_%02x%02x%02x%02x",
+                 SCHEMA_VERSION, sum[0], sum[1], sum[2], sum[3]);
+    }
+    buf_release(&text);
+    return rc;
+}
+
+/* All scripts as one text, in which @ is replaced by the name. */
+static void library_text(const struct store *store, struct buf *ret)
+{
+    buf_printf(ret, "#!lua name=%s\n", store->library);
+    for (int i = 0; i < REDIS_LIBRARY_COUNT; i++)
+        for (const char *p = REDIS_LIBRARY[i]; *p; p++)
+            if (*p == '@')
+                buf_puts(ret, store->library);
+            else
+                buf_putc(ret, *p);
+}
+
+static int load_library(struct store *store, struct redrive_err *err)
+{
+    struct buf text;
+    int rc = 0;
+    buf_init(&text, LIBRARY_MAX);
+    library_text(store, &text);
+    redisReply *reply = buf_failed(&text) ? NULL
+                                          : rd_wire_command(store->link, "FUNCTION LOAD REPLACE %b",
+                                                            text.data, text.len);
+    if (buf_failed(&text))
+        rc = err_nomem(err);
+    else if (!reply)
+        rc = rd_link_broken(store, err);
+    else if (reply->type == REDIS_REPLY_ERROR)
+        rc = rd_link_error((struct str){reply->str, reply->len}, err);
+    /* The next request looks for the store again. */
+    if (rc != 0 && reply && rd_says_elsewhere((struct str){reply->str, reply->len}))
+        rd_link_close(store);
+    freeReplyObject(reply);
+    buf_release(&text);
+    return rc;
 }
 
 /* ---- Calls ----------------------------------------------------------------------------------- */
@@ -172,7 +149,7 @@ static int exchange_functions(struct store *store, redisReply **ret, struct redr
         *ret = NULL;
         if (read_unread(store) != 0)
             return rd_link_broken(store, err);
-        rc = rd_library_load(store, err);
+        rc = load_library(store, err);
         if (rc == 0)
             rc = exchange(store, ret, err);
     }
@@ -371,10 +348,7 @@ int rd_store_replaced(struct store *store, struct str id, struct redrive_err *er
     store->told.is_known = false;
     if (store->in_transaction)
         return lose_transaction(store, err);
-    rd_ahead_forget(store);
-    rd_transaction_forget(store);
-    rd_partitions_forget(store);
-    rd_map_empty(&store->shared_known);
+    rd_store_forget(store);
     str_copy(store->known_id, sizeof store->known_id, id);
     store->known_history[0] = '\0';
     int rc =

@@ -30,34 +30,7 @@ struct told {
     char id[24]; /* of the store, a new one each time that it is set up */
 };
 
-/* ---- nodes.c: which server has the store ----------------------------------------------------- */
-
-/* Connects to the server that has the store. Nodes are asked until one leads there or some seconds
- * are over. */
-int rd_link_open(struct store *store, struct redrive_err *err);
-/* Whether an error reply says that the store is, or may soon be, elsewhere. A request with this
- * answer was not carried out. */
-bool rd_says_elsewhere(struct str text);
-/* The same, but not where: it is worth asking again. */
-bool rd_says_later(struct str text);
-/* The same, and that the node knows no node which serves the store. A node that has left the
- * cluster says so for ever: other nodes may know one. */
-bool rd_says_nowhere(struct str text);
-/* Notes the address that a MOVED tells, for the next rd_link_open. */
-void rd_node_told(struct place *place, struct str text);
-
-/* ---- link.c ---------------------------------------------------------------------------------- */
-
-/* How long to wait for an answer. */
-int64_t rd_patience_ms(const struct place *place);
-void rd_link_close(struct store *store);
-/* Whether there is a connection that the other side has not closed, as far as is known here. */
-bool rd_link_is_alive(const struct store *store);
-/* A connection to place->at; rd_link_log_in gives user and password, if there are any,
- * rd_link_greet chooses the database as well. */
-int rd_link_connect(const struct place *place, struct rd_wire **ret, struct redrive_err *err);
-int rd_link_log_in(struct rd_wire *link, const struct place *place, struct redrive_err *err);
-int rd_link_greet(struct rd_wire *link, const struct place *place, struct redrive_err *err);
+/* ---- protocol.c: requests and replies -------------------------------------------------------- */
 
 /* Starts a request: a function of the library with the root as its key, or any command. */
 void rd_ask(struct store *store, const char *function);
@@ -73,9 +46,52 @@ void rd_add_word(struct buf *b, struct str word);
 /* Starts a read, which rd_link_read sends. */
 void rd_ask_read(struct store *store, const char *what);
 
-/* Sends it and gives the reply, which the caller frees with freeReplyObject. An error reply is an
- * error here. Connects again when the connection has gone; if that fails an open transaction is
- * lost. */
+/* An element of a reply as text or as a number; absent, or 0, if there is none. */
+struct str rd_reply_str(const redisReply *reply, size_t i);
+int64_t rd_reply_int(const redisReply *reply, size_t i);
+/* A line of INFO, or absent. */
+struct str rd_info_line(const redisReply *info, const char *name);
+
+/* What an error reply means. */
+int rd_link_error(struct str text, struct redrive_err *err);
+/* Whether an error reply says that the store is, or may soon be, elsewhere. A request with this
+ * answer was not carried out. */
+bool rd_says_elsewhere(struct str text);
+/* The same, but not where: it is worth asking again. */
+bool rd_says_later(struct str text);
+/* The same, and that the node knows no node which serves the store. A node that has left the
+ * cluster says so for ever: other nodes may know one. */
+bool rd_says_nowhere(struct str text);
+
+/* ---- handle.c: closing ----------------------------------------------------------------------- */
+
+void rd_link_close(struct store *store);
+void rd_listener_close(struct store *store);
+/* Closes what has broken. REDRIVE_E_CANCELLED in a transaction, which is lost; else REDRIVE_E_IO.
+ */
+int rd_link_broken(struct store *store, struct redrive_err *err);
+
+/* ---- nodes.c: which server has the store ----------------------------------------------------- */
+
+/* A connection to place->at; rd_link_greet logs in and chooses the database. */
+int rd_link_connect(const struct place *place, struct rd_wire **ret, struct redrive_err *err);
+int rd_link_greet(struct rd_wire *link, const struct place *place, struct redrive_err *err);
+/* Connects to the server that has the store. Nodes are asked until one leads there or some seconds
+ * are over. */
+int rd_link_open(struct store *store, struct redrive_err *err);
+/* Notes the address that a MOVED tells, for the next rd_link_open. */
+void rd_node_told(struct place *place, struct str text);
+
+/* ---- link.c: calls --------------------------------------------------------------------------- */
+
+/* Gives the library of functions its name. A call loads it where the server does not have it. */
+int rd_library_name(struct store *store, struct redrive_err *err);
+/* Whether there is a connection that the other side has not closed, as far as is known here. */
+bool rd_link_is_alive(const struct store *store);
+
+/* Sends a request and gives the reply, which the caller frees with freeReplyObject. An error reply
+ * is an error here. Connects again when the connection has gone; if that fails an open transaction
+ * is lost. */
 int rd_link_call(struct store *store, redisReply **ret, struct redrive_err *err);
 /* The same for a function whose answer begins with a struct told, which is noted; *ret is what
  * follows it. In a transaction an answer of another store, or of another history, is
@@ -92,18 +108,5 @@ void rd_link_tell(struct store *store);
 /* Outside of a transaction, another store was found: all that is known is forgotten, and the next
  * read is one of that store. REDRIVE_E_CANCELLED. */
 int rd_store_replaced(struct store *store, struct str id, struct redrive_err *err);
-/* Closes what has broken. REDRIVE_E_CANCELLED in a transaction, which is lost; else REDRIVE_E_IO.
- */
-int rd_link_broken(struct store *store, struct redrive_err *err);
-
-/* ---- protocol.c ------------------------------------------------------------------------------ */
-
-/* What an error reply means. */
-int rd_link_error(struct str text, struct redrive_err *err);
-/* An element of a reply as text or as a number; absent, or 0, if there is none. */
-struct str rd_reply_str(const redisReply *reply, size_t i);
-int64_t rd_reply_int(const redisReply *reply, size_t i);
-/* A line of INFO, or absent. */
-struct str rd_info_line(const redisReply *info, const char *name);
 
 #endif

@@ -28,26 +28,71 @@ struct look {
     struct node dead; /* one that does not answer, though others may still name it */
 };
 
+/* ---- Connecting ------------------------------------------------------------------------------ */
+
+/* How long to wait for an answer. A single server may be slow for seconds and still answer: its log
+ * is on a disk that stalls, or a function of another program runs, which it reports (BUSY) only
+ * after five seconds. An early error would only make the outcome unknown. Where there are several
+ * servers one of them may take over: ten seconds are longer than most stalls, and shorter than the
+ * fifteen after which a cluster fails over. If the wait was too short, the transaction is lost, or
+ * its outcome is asked for. */
+#define PATIENCE_MS      30000
+#define PATIENCE_MANY_MS 10000
+
+/* How long to wait for a connection; shorter where there are other servers to ask. */
+#define CONNECT_MS      5000
+#define CONNECT_MANY_MS 1000
+
+static int64_t patience_ms(const struct place *place)
+{
+    return rd_place_has_others(place) ? PATIENCE_MANY_MS : PATIENCE_MS;
+}
+
+int rd_link_connect(const struct place *place, struct rd_wire **ret, struct redrive_err *err)
+{
+    int rc = rd_wire_open(&place->at, &place->tls,
+                          rd_place_has_others(place) ? CONNECT_MANY_MS : CONNECT_MS, ret, err);
+    if (rc == 0)
+        rd_wire_set_limit(*ret, patience_ms(place));
+    return rc;
+}
+
+static int expect_ok(struct rd_wire *link, redisReply *reply, struct redrive_err *err)
+{
+    int rc = 0;
+    if (!reply)
+        rc = rd_wire_explain(link, err);
+    else if (reply->type == REDIS_REPLY_ERROR)
+        rc = rd_link_error((struct str){reply->str, reply->len}, err);
+    freeReplyObject(reply);
+    return rc;
+}
+
+static int log_in(struct rd_wire *link, const struct place *place, struct redrive_err *err)
+{
+    if (!place->password)
+        return 0;
+    return expect_ok(link,
+                     place->user ? rd_wire_command(link, "AUTH %s %s", place->user, place->password)
+                                 : rd_wire_command(link, "AUTH %s", place->password),
+                     err);
+}
+
+int rd_link_greet(struct rd_wire *link, const struct place *place, struct redrive_err *err)
+{
+    int rc = log_in(link, place, err);
+    if (rc == 0 && place->db != 0)
+        rc = expect_ok(link, rd_wire_command(link, "SELECT %d", place->db), err);
+    if (rc == 0)
+        rc = expect_ok(link, rd_wire_command(link, "PING"), err);
+    return rc;
+}
+
 /* ---- Addresses ------------------------------------------------------------------------------- */
 
 static bool says(struct str text, const char *word)
 {
     return str_starts_with(text, str_of(word));
-}
-
-bool rd_says_nowhere(struct str text)
-{
-    return says(text, "CLUSTERDOWN");
-}
-
-bool rd_says_later(struct str text)
-{
-    return says(text, "ASK ") || says(text, "TRYAGAIN") || rd_says_nowhere(text);
-}
-
-bool rd_says_elsewhere(struct str text)
-{
-    return says(text, "MOVED ") || says(text, "READONLY") || rd_says_later(text);
 }
 
 /* A node that does not know its own address has the one where it was asked. */
@@ -157,7 +202,7 @@ static int visit(struct store *store, struct look *look, struct redrive_err *err
     if (rc == 0 && learn_role(store) && (place->n_given > 1 || place->sentinel))
         rc = rd_link_error(STR("READONLY it follows another one"), err);
     if (rc == 0)
-        rd_wire_set_limit(store->link, rd_patience_ms(place));
+        rd_wire_set_limit(store->link, patience_ms(place));
     return rc;
 }
 
@@ -217,7 +262,7 @@ static int follow(struct store *store, const struct node *from, struct look *loo
     }
     if (is_here) {
         learn_nodes(store);
-        rd_wire_set_limit(store->link, rd_patience_ms(&store->place));
+        rd_wire_set_limit(store->link, patience_ms(&store->place));
     }
     return is_here ? 0
                    : err_set(err, REDRIVE_E_IO, "the nodes of the Redis cluster name each other");
@@ -255,7 +300,7 @@ static int ask_for_primary(struct rd_wire *wire, const struct place *place, redi
         place->password) {
         freeReplyObject(*ret);
         *ret = NULL;
-        int rc = rd_link_log_in(wire, place, err);
+        int rc = log_in(wire, place, err);
         if (rc != 0)
             return rc;
         *ret = rd_wire_command(wire, QUESTION, place->sentinel);

@@ -5,66 +5,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "base/sha256.h"
 #include "store/redis/private.h"
-
-#define LIBRARY_MAX ((size_t)1 << 20)
-
-/* ---- The library ----------------------------------------------------------------------------- */
-
-/* Its name is made of the version of the schema and a digest of the scripts, so that programs with
- * other scripts load a library of their own beside this one. */
-static int name_library(struct store *store, struct redrive_err *err)
-{
-    uint8_t sum[SHA256_BYTES];
-    struct buf text;
-    buf_init(&text, LIBRARY_MAX);
-    for (int i = 0; i < REDIS_LIBRARY_COUNT; i++)
-        buf_puts(&text, REDIS_LIBRARY[i]);
-    int rc = buf_failed(&text) ? err_nomem(err) : 0;
-    if (rc == 0) {
-        sha256(text.data, text.len, sum);
-        snprintf(store->library, sizeof store->library, "redrive_%d_%02x%02x%02x%02x",
-                 SCHEMA_VERSION, sum[0], sum[1], sum[2], sum[3]);
-    }
-    buf_release(&text);
-    return rc;
-}
-
-/* All scripts as one text, in which @ is replaced by the name. */
-static void library_text(const struct store *store, struct buf *ret)
-{
-    buf_printf(ret, "#!lua name=%s\n", store->library);
-    for (int i = 0; i < REDIS_LIBRARY_COUNT; i++)
-        for (const char *p = REDIS_LIBRARY[i]; *p; p++)
-            if (*p == '@')
-                buf_puts(ret, store->library);
-            else
-                buf_putc(ret, *p);
-}
-
-int rd_library_load(struct store *store, struct redrive_err *err)
-{
-    struct buf text;
-    int rc = 0;
-    buf_init(&text, LIBRARY_MAX);
-    library_text(store, &text);
-    redisReply *reply = buf_failed(&text) ? NULL
-                                          : rd_wire_command(store->link, "FUNCTION LOAD REPLACE %b",
-                                                            text.data, text.len);
-    if (buf_failed(&text))
-        rc = err_nomem(err);
-    else if (!reply)
-        rc = rd_link_broken(store, err);
-    else if (reply->type == REDIS_REPLY_ERROR)
-        rc = rd_link_error((struct str){reply->str, reply->len}, err);
-    /* The next request looks for the store again. */
-    if (rc != 0 && reply && rd_says_elsewhere((struct str){reply->str, reply->len}))
-        rd_link_close(store);
-    freeReplyObject(reply);
-    buf_release(&text);
-    return rc;
-}
 
 /* ---- Setting up -------------------------------------------------------------------------------
  */
@@ -113,25 +54,8 @@ static int read_version(struct store *store, struct redrive_err *err)
     return 0;
 }
 
-static int call(struct store *store, struct redrive_err *err)
-{
-    redisReply *reply = NULL;
-    int rc = rd_link_call(store, &reply, err);
-    freeReplyObject(reply);
-    return rc;
-}
-
-int rd_set_up(struct store *store, struct redrive_err *err)
-{
-    char id[24];
-    rd_ask(store, "setup");
-    rd_ask_int(store, SCHEMA_VERSION);
-    snprintf(id, sizeof id, "%016" PRIx64, rng_next(&store->rng));
-    rd_ask_text(store, id);
-    return call(store, err);
-}
-
-int rd_learn_id(struct store *store, struct redrive_err *err)
+/* Reads the id of the store, before anything is cached of it. */
+static int learn_id(struct store *store, struct redrive_err *err)
 {
     redisReply *reply = NULL;
     rd_ask(store, "hello");
@@ -160,7 +84,7 @@ static int set_up(struct store *store, const struct store_options *options, stru
     /* A store that is there can be opened even if the server has no memory left to set one up. */
     rc = store->version_found == 0 ? rd_set_up(store, err) : 0;
     if (rc == 0)
-        rc = rd_learn_id(store, err);
+        rc = learn_id(store, err);
     return rc == 0 ? rd_partitions_refresh(store, err) : rc;
 }
 
@@ -295,59 +219,8 @@ void redis_close(struct store *store)
     redis_rollback(store);
     rd_ahead_drop(store);
     rd_resign(store);
-    rd_listener_close(store);
-    rd_link_close(store);
-    rd_transaction_forget(store);
-    map_release(&store->entries);
-    map_release(&store->cells);
-    map_release(&store->ids);
-    map_release(&store->new_keys);
-    map_release(&store->dirty_keys);
-    map_release(&store->keys_relied);
-    map_release(&store->shared_writes);
-    map_release(&store->shared_known);
-    rd_ops_release(&store->ops);
-    rd_ops_release(&store->checks);
-    free(store->reserved);
-    free(store->dirty);
-    free(store->dirty_cells);
-    rd_ahead_release(store);
-    buf_release(&store->row);
-    buf_release(&store->words);
-    rd_partitions_release(store);
-    rd_place_release(&store->place);
+    rd_handle_release(store);
     free(store);
-}
-
-static void init(struct store *store, const struct store_options *options)
-{
-    const uint64_t seed = rng_system_seed();
-    store->base = (struct store_base){.ops = &STORE_REDIS};
-    store->caller_time = options->caller_time;
-    store->is_as_is = options->as_is;
-    store->creates = options->create && !options->as_is;
-    rng_seed(&store->rng, seed);
-    snprintf(store->me, sizeof store->me, "%016" PRIx64, rng_next(&store->rng));
-    if (options->origin != 0)
-        snprintf(store->origin, sizeof store->origin, "%016" PRIx64, options->origin);
-    else
-        memcpy(store->origin, store->me, sizeof store->origin);
-    arena_init(&store->arena);
-    map_init(&store->entries, seed);
-    map_init(&store->cells, seed);
-    map_init(&store->ids, seed);
-    map_init(&store->new_keys, seed);
-    map_init(&store->partitions_by_name, seed);
-    map_init(&store->partitions_by_tenant, seed);
-    map_init(&store->dirty_keys, seed);
-    map_init(&store->keys_relied, seed);
-    map_init(&store->shared_writes, seed);
-    map_init(&store->shared_known, seed);
-    rd_ops_init(&store->ops);
-    rd_ops_init(&store->checks);
-    buf_init(&store->row, (size_t)1 << 30);
-    buf_init(&store->ahead.filter, (size_t)1 << 24);
-    buf_init(&store->ahead.words, (size_t)1 << 24);
 }
 
 static int open_place(struct str place, bool is_tls, const struct store_options *options,
@@ -356,8 +229,9 @@ static int open_place(struct str place, bool is_tls, const struct store_options 
     struct store *store = calloc(1, sizeof *store);
     if (!store)
         return err_nomem(err);
-    init(store, options);
-    int rc = name_library(store, err);
+    store->base.ops = &STORE_REDIS;
+    rd_handle_init(store, options);
+    int rc = rd_library_name(store, err);
     if (rc == 0)
         rc = rd_place_parse(place, is_tls, &store->place, err);
     if (rc == 0) {
@@ -541,7 +415,7 @@ int redis_verify(struct store *store, void (*progress)(void *ctx), void *ctx,
 {
     struct census first = {0}, last = {0};
     struct round round = {.walk = {.states = STATES_ALL}};
-    int rc = store->is_as_is ? rd_learn_id(store, err) : 0;
+    int rc = store->is_as_is ? learn_id(store, err) : 0;
     if (rc == 0)
         rc = take_census(store, &first, err);
     round.last_seq = first.last_seq;

@@ -160,51 +160,62 @@ struct store {
     uint32_t last_tenant;
 };
 
-/* ---- claim.c: ready jobs --------------------------------------------------------------------- */
+/* Each file uses only those above it: protocol, names, ops, handle, nodes, link, partitions, row,
+ * entries, keys, move, read, shared, claim, walk, sum, list, scan, submit, transaction, wait, open.
+ * The first of them are declared in link.h and row.h. */
 
+/* ---- handle.c: what a handle has in memory --------------------------------------------------- */
+
+void rd_handle_init(struct store *store, const struct store_options *options);
+/* Closes its connections, and frees all but the handle itself. */
+void rd_handle_release(struct store *store);
+void rd_map_empty(struct map *map);
+void rd_partition_free(struct partition *partition);
+
+/* How long jobs that were looked for ahead stay reserved. Idle workers could take them otherwise.
+ */
+#define RD_AHEAD_MS 20
 /* Takes the reply to the request that went with a commit. */
 void rd_ahead_take(struct store *store, redisReply *reply);
+/* Forgets them without a request: the server has forgotten them, or will soon. */
+void rd_ahead_forget(struct store *store);
+
+/* Whether the server has the store that the cache was read from, and has lost nothing since. */
+bool rd_is_known(const struct store *store);
+/* 0, or REDRIVE_E_STATE without a transaction, or REDRIVE_E_CANCELLED when it is lost. */
+int rd_transaction_needed(struct store *store, struct redrive_err *err);
+/* Forgets what the transaction was to write; rd_transaction_forget: and all rows. */
+void rd_transaction_end(struct store *store);
+void rd_transaction_forget(struct store *store);
+/* Forgets all that is cached of the store as well. */
+void rd_store_forget(struct store *store);
+
+/* ---- claim.c: ready jobs --------------------------------------------------------------------- */
+
 /* Releases the jobs that were looked for ahead; rd_ahead_expire: if that is too long ago. */
 void rd_ahead_drop(struct store *store);
 void rd_ahead_expire(struct store *store);
-/* Forgets them without a request: the server has forgotten them, or will soon. */
-void rd_ahead_forget(struct store *store);
-void rd_ahead_release(struct store *store);
-/* ---- open.c ---------------------------------------------------------------------------------- */
 
-int rd_library_load(struct store *store, struct redrive_err *err);
+/* ---- transaction.c --------------------------------------------------------------------------- */
+
 /* Sets the store up, unless it is there. */
 int rd_set_up(struct store *store, struct redrive_err *err);
-/* Reads the id of the store, before anything is cached of it. */
-int rd_learn_id(struct store *store, struct redrive_err *err);
 
 /* ---- wait.c ---------------------------------------------------------------------------------- */
 
 /* Before the connection is closed: gives up the leadership, so that others need not wait. */
 void rd_resign(struct store *store);
-void rd_listener_close(struct store *store);
-
-/* ---- transaction.c --------------------------------------------------------------------------- */
-
-/* In `ids`: an id whose job is gone. */
-extern struct entry RD_ENTRY_GONE;
-
-/* 0, or REDRIVE_E_STATE without a transaction, or REDRIVE_E_CANCELLED when it is lost. */
-int rd_transaction_needed(struct store *store, struct redrive_err *err);
-/* Whether the server has the store that the cache was read from, and has lost nothing since. */
-bool rd_is_known(const struct store *store);
-/* Forgets the transaction, and all rows. */
-void rd_transaction_forget(struct store *store);
 
 /* ---- entries.c: what the transaction has read or made -----------------------------------------
  */
 
+/* In `ids`: an id whose job is gone. */
+extern struct entry RD_ENTRY_GONE;
 /* The jobs of these seqs in one request; NULL for one that is not there. */
 int rd_entries_get(struct store *store, const int64_t *seqs, size_t n, struct entry **ret,
                    struct redrive_err *err);
 /* Forgets all but the rows of running jobs that this handle has started. */
 void rd_entries_keep_running(struct store *store);
-void rd_map_empty(struct map *map);
 /* A job that the transaction has read, or a running one that this handle has started; else NULL. */
 struct entry *rd_entry_known(struct store *store, int64_t seq);
 /* The same, if the transaction has made or changed it. */
@@ -354,9 +365,6 @@ struct walk {
     size_t at;
 };
 #define WALK_FINGERPRINT 2
-/* Makes it a walk over the jobs of the filter's tenant, if it has one; after rd_walk_partitions. */
-int rd_walk_tenant(struct store *store, const struct job_filter *filter, struct walk *walk,
-                   struct redrive_err *err);
 /* How many jobs are in these states, which are ends or running. */
 int rd_walk_count(struct store *store, uint32_t states, int64_t *ret, struct redrive_err *err);
 /* If the states have few jobs, the walk reads only these. */
@@ -367,6 +375,12 @@ int rd_walk_read(struct store *store, struct walk *walk, size_t limit, bool want
 /* The partitions of a filter for a walk; *ret_none: it has none. */
 int rd_walk_partitions(struct store *store, const struct job_filter *filter, struct buf *ret,
                        bool *ret_none, struct redrive_err *err);
+
+/* ---- sum.c ----------------------------------------------------------------------------------- */
+
+/* Makes it a walk over the jobs of the filter's tenant, if it has one; after rd_walk_partitions. */
+int rd_walk_tenant(struct store *store, const struct job_filter *filter, struct walk *walk,
+                   struct redrive_err *err);
 
 /* ---- The slots ------------------------------------------------------------------------------- */
 

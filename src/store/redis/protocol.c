@@ -139,6 +139,21 @@ static bool says(struct str text, const char *word)
     return str_starts_with(text, str_of(word));
 }
 
+bool rd_says_nowhere(struct str text)
+{
+    return says(text, "CLUSTERDOWN");
+}
+
+bool rd_says_later(struct str text)
+{
+    return says(text, "ASK ") || says(text, "TRYAGAIN") || rd_says_nowhere(text);
+}
+
+bool rd_says_elsewhere(struct str text)
+{
+    return says(text, "MOVED ") || says(text, "READONLY") || rd_says_later(text);
+}
+
 /* What error replies mean, by the word that they begin with; the first that fits. */
 static const struct refusal {
     const char *word;

@@ -92,6 +92,8 @@ void rd_add_part(struct buf *buf, struct str part);
 /* Cuts off the next part, which lives in the arena; false: there is none. */
 bool rd_take_part(struct str *name, struct arena *arena, struct str *ret);
 
+/* ---- partitions.c ---------------------------------------------------------------------------- */
+
 /* The partition of a job, which is given a number if it has none. */
 int rd_partition_find(struct store *store, const struct job_spec *specs, size_t n,
                       const struct partition **ret, struct redrive_err *err);
@@ -102,9 +104,6 @@ int rd_tenant_find(struct store *store, struct str tenant, const struct partitio
                    struct redrive_err *err);
 /* Learns all partitions that there are. */
 int rd_partitions_refresh(struct store *store, struct redrive_err *err);
-/* Forgets all partitions. No row may be kept then, because rows point to them. */
-void rd_partitions_forget(struct store *store);
-void rd_partitions_release(struct store *store);
 
 /* ---- row.c: jobs and attempts as bytes ------------------------------------------------------- */
 

@@ -7,8 +7,6 @@
 #include "core/state.h"
 #include "store/redis/private.h"
 
-struct entry RD_ENTRY_GONE;
-
 /* ---- Ids and keys that are taken
  * ------------------------------------------------------------------ */
 

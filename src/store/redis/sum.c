@@ -1,4 +1,6 @@
 /* sum.c - how many jobs there are: counts, groups and causes. */
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/err.h"
@@ -254,6 +256,27 @@ int redis_counts(struct store *store, enum count_kind kind, struct str tenant,
         qsort(ret->counts, ret->n, sizeof *ret->counts, job_count_order);
     drop_repeated(ret);
     return 0;
+}
+
+int rd_walk_tenant(struct store *store, const struct job_filter *f, struct walk *walk,
+                   struct redrive_err *err)
+{
+    const struct partition *partition = map_get(&store->partitions_by_tenant, f->tenant);
+    struct count_page page = {0};
+    if (f->tenant.len == 0 || !partition)
+        return 0;
+    /* The next call may forget the partition, if the server has another store by now. */
+    const uint32_t tenant_id = partition->tenant_id;
+    int rc = redis_counts(store, COUNT_PARTITIONS, f->tenant, &page, err);
+    for (size_t i = 0; rc == 0 && i < page.n; i++)
+        for (int state = 0; state < REDRIVE_STATE_COUNT; state++) {
+            const int64_t n = (int64_t)page.counts[i].by_state[state];
+            walk->n_own += n;
+            walk->n_own_in_states += walk->states >> state & 1 ? n : 0;
+        }
+    count_page_release(&page);
+    (void)snprintf(walk->own, sizeof walk->own, "y:%" PRIu32, tenant_id);
+    return rc;
 }
 
 /* ---- Groups and causes ----------------------------------------------------------------------- */

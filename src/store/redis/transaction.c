@@ -1,5 +1,6 @@
 /* transaction.c - begin, commit and rollback, and the outcome of a commit whose answer was lost. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/err.h"
@@ -15,52 +16,6 @@
 
 /* The server keeps the outcome of a commit for 600 s (OUTCOME_S in 2-commit.lua); less a margin. */
 #define OUTCOME_MS 500000
-
-int rd_transaction_needed(struct store *store, struct redrive_err *err)
-{
-    if (!store->in_transaction)
-        return err_set(err, REDRIVE_E_STATE, "there is no open transaction");
-    if (!store->is_lost)
-        return 0;
-    int rc =
-        err_set(err, REDRIVE_E_CANCELLED, "the transaction is lost: none of its moves was made");
-    err_detail(err, "its connection has broken, or the server has lost what it knew");
-    err_hint(err, "do it again");
-    return rc;
-}
-
-/* Forgets what the transaction was to write. */
-static void end_transaction(struct store *store)
-{
-    rd_map_empty(&store->ids);
-    rd_map_empty(&store->new_keys);
-    rd_map_empty(&store->dirty_keys);
-    rd_map_empty(&store->keys_relied);
-    rd_map_empty(&store->shared_writes);
-    rd_ops_reset(&store->ops);
-    rd_ops_reset(&store->checks);
-    freeReplyObject(store->shared_reply);
-    store->shared_reply = NULL;
-    store->shared_listed = 0;
-    store->sums_asked = NULL;
-    store->n_sums_asked = 0;
-    store->n_dirty = store->n_dirty_cells = store->n_reserved = 0;
-    store->has_new_jobs = false;
-    store->relied_partition = 0;
-    store->last_seq = store->shared_puts = 0;
-    store->in_transaction = store->is_lost = false;
-    store->ahead.is_asked = false;
-}
-
-void rd_transaction_forget(struct store *store)
-{
-    end_transaction(store);
-    arena_release(&store->arena);
-    arena_init(&store->arena);
-    rd_map_empty(&store->entries);
-    rd_map_empty(&store->cells);
-    store->n_kept = 0;
-}
 
 /* After a commit the server has the rows as the transaction has changed them. Only those of running
  * jobs that this handle has started are of use to the next transaction. */
@@ -79,7 +34,7 @@ static void keep_committed(struct store *store)
         if (write->version >= 0)
             rd_shared_learn(store, (struct str){slot->key, slot->key_len}, write->now);
     }
-    end_transaction(store);
+    rd_transaction_end(store);
     if (++store->n_kept > KEPT_TRANSACTIONS_MAX ||
         store->entries.count + store->cells.count > KEPT_MAX)
         rd_entries_keep_running(store);
@@ -105,12 +60,6 @@ static int64_t server_now_ms(const struct store *store)
     return store->told.now_ms + told_age_ms(store);
 }
 
-bool rd_is_known(const struct store *store)
-{
-    return strcmp(store->known_history, store->told.history) == 0 &&
-           strcmp(store->known_id, store->told.id) == 0;
-}
-
 static bool can_begin_unasked(const struct store *store)
 {
     return store->told.is_known && store->told.has_history && !store->is_astray &&
@@ -122,6 +71,19 @@ static int say_hello(struct store *store, struct redrive_err *err)
     redisReply *reply = NULL;
     rd_ask(store, "hello");
     int rc = rd_link_told(store, &reply, err);
+    freeReplyObject(reply);
+    return rc;
+}
+
+int rd_set_up(struct store *store, struct redrive_err *err)
+{
+    char id[24];
+    rd_ask(store, "setup");
+    rd_ask_int(store, SCHEMA_VERSION);
+    snprintf(id, sizeof id, "%016" PRIx64, rng_next(&store->rng));
+    rd_ask_text(store, id);
+    redisReply *reply = NULL;
+    int rc = rd_link_call(store, &reply, err);
     freeReplyObject(reply);
     return rc;
 }
@@ -144,10 +106,7 @@ static int ask_server(struct store *store, struct redrive_err *err)
  * STORE_VERSION_UNKNOWN. */
 static void forget_another(struct store *store)
 {
-    rd_ahead_forget(store);
-    rd_transaction_forget(store);
-    rd_partitions_forget(store);
-    rd_map_empty(&store->shared_known);
+    rd_store_forget(store);
     memcpy(store->known_history, store->told.history, sizeof store->known_history);
     memcpy(store->known_id, store->told.id, sizeof store->known_id);
 }
@@ -391,7 +350,7 @@ void redis_rollback(struct store *store)
         rd_link_tell(store);
     }
     const bool has_changed = store->n_dirty > 0;
-    end_transaction(store);
+    rd_transaction_end(store);
     if (has_changed || store->entries.count + store->cells.count > KEPT_MAX)
         rd_entries_keep_running(store);
 }

@@ -44,12 +44,6 @@ static int check_place(struct store *store, struct redrive_err *err)
     return rc;
 }
 
-void rd_listener_close(struct store *store)
-{
-    rd_wire_close(store->listener);
-    store->listener = NULL;
-}
-
 /* Subscribes to all commits, and to messages for this process alone. */
 static struct rd_wire *listener_open(const struct store *store)
 {
