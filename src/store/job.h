@@ -31,9 +31,9 @@ struct job_name {
 /* What never changes after submit, except by an edit of a dead letter's payload.
  *
  * A new field, here or in the status, is kept by each store (schema, statements, reading and
- * writing of rows), copied by engine/copy, compared by tests/store/dump.c and shown by job_json.c.
- * One that clients give is also read by server/rest/body, cli/commands/enqueue and
- * lib/queue/submit.c. */
+ * writing of rows), copied by a row of engine/copy/members.c, compared by tests/store/dump.c and
+ * shown by job_json.c. One that clients give is also read by server/rest/body, cli/commands/enqueue
+ * and lib/queue/submit.c. */
 struct job_spec {
     struct str tenant;
     struct str id; /* unique within the tenant */

@@ -294,6 +294,12 @@ struct store_ops {
     int (*counters_list)(struct store *store, struct str tenant, struct counter_page *ret,
                          struct redrive_err *err);
 
+    /* From a call with `on` to one without, all reads of this handle show the store as it was at
+     * one moment, while other handles go on; begin is refused meanwhile (REDRIVE_E_STATE). Outside
+     * of a transaction. For long reads of everything: the store keeps what others replace until
+     * then. NULL: the store cannot do it, or no other process can change it. */
+    int (*snapshot)(struct store *store, bool on, struct redrive_err *err);
+
     /* -- Care; outside of a transaction -- */
 
     /* What the store is, for people who look after it. */

@@ -11,7 +11,7 @@
 static const struct command *const COMMANDS[] = {
     &cmd_enqueue, &cmd_work,  &cmd_serve,  &cmd_batch,    &cmd_jobs,   &cmd_dlq,
     &cmd_queues,  &cmd_cron,  &cmd_policy, &cmd_simulate, &cmd_config, &cmd_breakers,
-    &cmd_move,    &cmd_stats, &cmd_backup, NULL,
+    &cmd_move,    &cmd_stats, &cmd_backup, &cmd_export,   &cmd_import, NULL,
 };
 
 static const struct command ROOT = {.name = "redrive", .commands = COMMANDS};

@@ -22,8 +22,10 @@ extern const struct command cmd_dlq_purge;  /* commands/dlq/bulk.c */
 extern const struct command cmd_dlq_retry;  /* commands/dlq/bulk.c */
 extern const struct command cmd_dlq_stats;
 extern const struct command cmd_enqueue;
+extern const struct command cmd_export; /* commands/archive.c */
 extern const struct command cmd_health; /* commands/stats.c */
 extern const struct command cmd_help;
+extern const struct command cmd_import; /* commands/archive.c */
 extern const struct command cmd_jobs;
 extern const struct command cmd_limits;
 extern const struct command cmd_migrate;

@@ -10,6 +10,7 @@
 #include "base/text/url_mask.h"
 #include "base/time/clock.h"
 #include "cli/frame/cli.h"
+#include "cli/shared/copied.h"
 #include "cli/output/figures.h"
 #include "cli/output/progress.h"
 #include "cli/output/term.h"
@@ -236,7 +237,7 @@ static int move_ends_open(struct move_end *from, struct move_end *to, bool dry_r
     const struct store_options as_it_is = {0}, set_up = {.create = true};
     int rc = store_open(from->url, &as_it_is, &from->store, err);
     if (rc == 0 && !force)
-        rc = copy_check_idle(from->store, from->side, clock_wall_ms(), err);
+        rc = copy_check_idle(from->store, from->side, "--force", clock_wall_ms(), err);
     if (rc == 0 && (to->is_there || !dry_run))
         rc = store_open(to->url, dry_run ? &as_it_is : &set_up, &to->store, err);
     if (rc == 0 && !to->is_there && !dry_run)
@@ -255,51 +256,25 @@ struct store_move {
     int64_t took_ms;
 };
 
-static const struct {
-    enum shared_kind kind;
-    const char *key;
-    const char *text;
-} ROWS[] = {
-    {SHARED_BREAKER, "breakers", "breakers"}, {SHARED_BUCKET, "limits", "limits"},
-    {SHARED_PAUSE, "pauses", "pauses"},       {SHARED_TASK, "tasks", "task definitions"},
-    {SHARED_CRON, "cron", "cron entries"},    {SHARED_ALERT, "alerts", "alerts"},
-    {SHARED_CANCEL, "cancels", "cancels"},
-};
-#define N_ROWS (sizeof ROWS / sizeof ROWS[0])
-
-static void put_number(struct json_writer *w, const char *name, uint64_t value)
-{
-    json_field_int(w, name, (int64_t)value);
-}
-
 static void move_as_json(struct json_writer *w, const void *thing)
 {
     const struct store_move *o = thing;
-    const struct copy_report *r = &o->report;
+    const struct findings *f = &o->report.findings;
+    const struct tally *from = &f->from;
+    const struct content_sum total = tally_total(from);
     char hash[CONTENT_TEXT_MAX];
     json_begin_object(w);
     json_field_cstr(w, "from", buf_cstr(&o->from->name));
     json_field_cstr(w, "to", buf_cstr(&o->to->name));
     json_field_bool(w, "dry_run", o->options->dry_run);
-    put_number(w, "jobs", r->jobs);
-    put_number(w, "copied", r->copied);
-    put_number(w, "attempts", r->attempts);
-    put_number(w, "dead_letters", r->by_state[REDRIVE_STATE_DEAD_LETTER]);
-    json_key(w, "by_state");
-    json_begin_object(w);
-    for (int state = 0; state < REDRIVE_STATE_COUNT; state++)
-        put_number(w, redrive_state_name((enum redrive_state)state), r->by_state[state]);
-    json_end_object(w);
-    for (size_t i = 0; i < N_ROWS; i++)
-        put_number(w, ROWS[i].key, r->rows[ROWS[i].kind]);
-    put_number(w, "counters", r->counters);
-    put_number(w, "remembered_keys", r->remembered_keys);
-    put_number(w, "differing", r->differing);
-    put_number(w, "missing", r->missing);
-    put_number(w, "other_differences", r->others);
-    json_field_cstr(w, "difference", r->difference[0] ? r->difference : NULL);
-    json_field_cstr(w, "hash_from", content_text(&r->from, hash));
-    json_field_cstr(w, "hash_to", o->options->dry_run ? NULL : content_text(&r->to, hash));
+    json_field_int(w, "copied", (int64_t)o->report.copied);
+    tally_as_json(w, from);
+    json_field_int(w, "differing", (int64_t)f->differing);
+    json_field_int(w, "missing", (int64_t)f->missing);
+    json_field_int(w, "other_differences", (int64_t)f->others);
+    json_field_cstr(w, "difference", f->difference[0] ? f->difference : NULL);
+    json_field_cstr(w, "hash_from", content_text(&total, hash));
+    json_field_cstr(w, "hash_to", o->options->dry_run ? NULL : content_text(&f->to, hash));
     json_field_double(w, "seconds", (double)o->took_ms / 1000);
     json_end_object(w);
 }
@@ -307,64 +282,42 @@ static void move_as_json(struct json_writer *w, const void *thing)
 static void move_as_text(struct buf *out, const struct term *term, const void *thing)
 {
     const struct store_move *o = thing;
-    const struct copy_report *r = &o->report;
+    const struct findings *f = &o->report.findings;
+    const struct content_sum total = tally_total(&f->from);
+    const uint64_t jobs = tally_jobs(&f->from), copied = o->report.copied;
     char span[FIGURE_MAX], hash[CONTENT_TEXT_MAX];
     const bool dry_run = o->options->dry_run;
     (void)term;
     buf_printf(out, "%s %" PRIu64 " job%s", dry_run ? "would move" : "moved",
-               dry_run ? r->jobs : r->copied, (dry_run ? r->jobs : r->copied) == 1 ? "" : "s");
-    if (!dry_run && r->copied + r->missing < r->jobs)
-        buf_printf(out, ", %" PRIu64 " were there already,", r->jobs - r->copied - r->missing);
+               dry_run ? jobs : copied, (dry_run ? jobs : copied) == 1 ? "" : "s");
+    if (!dry_run && copied + f->missing < jobs)
+        buf_printf(out, ", %" PRIu64 " were there already,", jobs - copied - f->missing);
     buf_puts(out, " from ");
     text_add_clean(out, buf_str(&o->from->name));
     buf_puts(out, " to ");
     text_add_clean(out, buf_str(&o->to->name));
     if (!dry_run)
         buf_printf(out, " in %s", figure_span(o->took_ms, span));
-    buf_printf(out, "\n  jobs %" PRIu64 ", attempts %" PRIu64 ", dead letters %" PRIu64 "\n ",
-               r->jobs, r->attempts, r->by_state[REDRIVE_STATE_DEAD_LETTER]);
-    for (size_t i = 0; i < N_ROWS; i++)
-        buf_printf(out, " %s %" PRIu64 ",", ROWS[i].text, r->rows[ROWS[i].kind]);
-    buf_printf(out, " counters %" PRIu64 ", remembered keys %" PRIu64 "\n", r->counters,
-               r->remembered_keys);
-    buf_printf(out, "  hash %s", content_text(&r->from, hash));
+    buf_putc(out, '\n');
+    tally_as_text(out, &f->from);
+    buf_printf(out, "  hash %s", content_text(&total, hash));
     if (!dry_run)
-        buf_puts(out, copy_is_same(r) ? ", checked in both" : ", not the same in both");
+        buf_puts(out, findings_are_same(f) ? ", checked in both" : ", not the same in both");
     buf_putc(out, '\n');
 }
 
 static int print_move(struct cli *cli, const struct store_move *o, struct redrive_err *err)
 {
-    const struct copy_report *r = &o->report;
+    const struct findings *f = &o->report.findings;
     int rc = cli_show(cli, o, move_as_json, move_as_text, err);
-    if (rc < 0 || copy_is_same(r))
-        return rc;
-    err_set(err, REDRIVE_E_STATE,
-            "the destination is not as the source: %" PRIu64 " jobs differ, %" PRIu64
-            " are missing, %" PRIu64 " other differences",
-            r->differing, r->missing, r->others);
-    err_detail(err, "the first: %s", r->difference);
-    err_hint(err, "did a process use one of the stores meanwhile? Nothing was overwritten");
-    return REDRIVE_E_STATE;
+    return rc < 0 || findings_are_same(f) ? rc : findings_error(f, "the source", err);
 }
 
 /* ---- The command ----------------------------------------------------------------------------- */
 
-struct bar {
-    struct cli *cli;
-    struct progress progress;
-};
-
-static bool show(void *ctx, const char *phase, uint64_t done, uint64_t total)
-{
-    struct bar *bar = ctx;
-    progress_phase(&bar->progress, &bar->cli->err, phase, done, total);
-    return !interrupt_asked();
-}
-
 static int transfer(struct cli *cli, struct store_move *o, struct redrive_err *err)
 {
-    struct bar bar = {.cli = cli};
+    struct copy_bar bar = {.cli = cli};
     struct interrupt interrupt;
     const int64_t started_ms = clock_monotonic_ms();
     const struct copy_options options = {
@@ -375,7 +328,7 @@ static int transfer(struct cli *cli, struct store_move *o, struct redrive_err *e
         .dry_run = o->options->dry_run,
         .despite_workers = o->options->force,
         .into_existing = o->options->into_existing,
-        .progress = show,
+        .progress = copy_bar_show,
         .ctx = &bar,
     };
     interrupt_catch(&interrupt);

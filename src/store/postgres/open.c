@@ -383,6 +383,7 @@ const struct store_ops STORE_POSTGRES = {
     .capabilities =
         STORE_SHARED | STORE_SQL | STORE_SERVER_TIME | STORE_NOTIFIES | STORE_TELLS | STORE_ELECTS,
     .look_ahead = postgres_look_ahead,
+    .snapshot = postgres_snapshot,
     .backup_hint = "use PostgreSQL's own: pg_dump --format=custom --schema=redrive --file=FILE "
                    "URL; it may run beside workers",
     .upkeep = postgres_upkeep,

@@ -129,14 +129,16 @@ static int begin_transaction(struct store *store, struct redrive_err *err)
     if (!store->in_transaction || store->is_begun)
         return 0;
     store->is_begun = true;
-    return pg_send_bare(store, STATEMENT_BEGIN, err);
+    return pg_send_bare(store, store->is_snapshot ? STATEMENT_BEGIN_SNAPSHOT : STATEMENT_BEGIN,
+                        err);
 }
 
 /* Whether a statement changes nothing, but for locks on the rows that it returns. */
 static bool is_a_read(enum statement which)
 {
     return (which >= STATEMENT_READY_OF_TENANT && which <= STATEMENT_FINISHED) ||
-           which == STATEMENT_BEGIN || which == STATEMENT_ROLLBACK ||
+           which == STATEMENT_BEGIN || which == STATEMENT_BEGIN_SNAPSHOT ||
+           which == STATEMENT_SNAPSHOT_WAITS || which == STATEMENT_ROLLBACK ||
            which == STATEMENT_TRANSACTION || which == STATEMENT_SHARED_LIST ||
            which == STATEMENT_PARTITIONS_KNOWN || which == STATEMENT_JOBS_NAMED;
 }

@@ -138,12 +138,13 @@ struct store {
 
     /* The open transaction. */
     bool in_transaction;
-    bool has_asked; /* its begin has asked the server for time and shared version */
-    bool is_begun;  /* BEGIN was sent */
-    bool is_lost;   /* it failed: only a rollback is left */
-    bool is_stale;  /* because a row was not as this handle has left it */
-    bool writes;    /* more than reads was sent */
-    bool is_timed;  /* its time was computed: the commit compares it with the server's */
+    bool is_snapshot; /* it only reads, as of one moment */
+    bool has_asked;   /* its begin has asked the server for time and shared version */
+    bool is_begun;    /* BEGIN was sent */
+    bool is_lost;     /* it failed: only a rollback is left */
+    bool is_stale;    /* because a row was not as this handle has left it */
+    bool writes;      /* more than reads was sent */
+    bool is_timed;    /* its time was computed: the commit compares it with the server's */
     int64_t now_ms;
     int64_t shared_version; /* that begin has returned */
     struct arena arena;
@@ -424,6 +425,7 @@ void pg_notify_commit(struct store *store);
 
 STORE_SLOT_MAP(STORE_SLOT_DECLARE, postgres)
 STORE_SLOT_DECLARE(postgres, look_ahead)
+STORE_SLOT_DECLARE(postgres, snapshot)
 STORE_SLOT_DECLARE(postgres, upkeep)
 STORE_SLOT_DECLARE(postgres, elect)
 

@@ -15,6 +15,8 @@
 
 #define STATEMENT_MAP(XX)                                                                          \
     XX(BEGIN, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")                                   \
+    XX(BEGIN_SNAPSHOT, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")                          \
+    XX(SNAPSHOT_WAITS, "SET LOCAL idle_in_transaction_session_timeout = 0")                        \
     XX(COMMIT, "COMMIT")                                                                           \
     XX(ROLLBACK, "ROLLBACK")                                                                       \
     XX(TRANSACTION, "SELECT version, " CLOCK_MS " FROM redrive.shared_version")                    \

@@ -87,7 +87,8 @@ static void check_connection(struct store *store)
 /* Begins the transaction on the server, whose first answer has time and version. */
 static int ask_once(struct store *store, struct redrive_err *err)
 {
-    int rc = pg_send(store, STATEMENT_BEGIN, false, err);
+    int rc =
+        pg_send(store, store->is_snapshot ? STATEMENT_BEGIN_SNAPSHOT : STATEMENT_BEGIN, false, err);
     if (rc == 0)
         rc = pg_send(store, STATEMENT_TRANSACTION, true, err);
     if (rc == 0)
@@ -250,7 +251,7 @@ static int learn_outcome(struct store *store, struct redrive_err *err)
 /* Forgets all that belongs to the transaction. */
 static void end_transaction(struct store *store, bool is_committed)
 {
-    store->in_transaction = store->is_begun = store->is_lost = false;
+    store->in_transaction = store->is_begun = store->is_lost = store->is_snapshot = false;
     store->bumps = 0;
     store->n_appended = 0;
     store->ends = NULL;
@@ -404,4 +405,29 @@ void postgres_rollback(struct store *store)
     partitions_forget(&store->partitions);
     end_transaction(store, false);
     tidy_up(store);
+}
+
+/* ---- Reading as of one moment ---------------------------------------------------------------- */
+
+int postgres_snapshot(struct store *store, bool on, struct redrive_err *err)
+{
+    int64_t now_ms, version;
+    if (!on) {
+        if (store->is_snapshot)
+            postgres_rollback(store);
+        return 0;
+    }
+    if (store->in_transaction)
+        return err_set(err, REDRIVE_E_STATE, "a transaction is already open");
+    /* The first read chooses the moment: begin asks the server. */
+    store_ask(store);
+    store->is_snapshot = true;
+    int rc = postgres_begin(store, 0, &now_ms, &version, err);
+    store->is_snapshot = rc == 0;
+    /* What is read may go to a slow reader. */
+    if (rc == 0)
+        rc = pg_run(store, STATEMENT_SNAPSHOT_WAITS, NULL, err);
+    if (rc != 0)
+        postgres_rollback(store);
+    return rc;
 }

@@ -405,6 +405,7 @@ const struct store_ops STORE_SQLITE = {
 
     .capabilities = STORE_SHARED | STORE_SQL | STORE_NOTIFIES,
     .own_process = own_process,
+    .snapshot = sqlite_snapshot,
     .backup = sqlite_backup,
     .upkeep = sqlite_upkeep,
 };

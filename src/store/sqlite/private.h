@@ -3,7 +3,8 @@
  * Invariants
  *   1. All writes happen between begin and commit, in one BEGIN IMMEDIATE.
  *   2. A statement that has been stepped is reset before its slot returns, so that no read
- *      transaction outlives a call and the log can always be checkpointed.
+ *      transaction outlives a call, unless a snapshot is asked for, and the log can always be
+ *      checkpointed.
  *   3. What the handle keeps in memory (partitions, the counts that a transaction has moved, the
  *      next seq, rows of jobs) is what the file says, or is thrown away: a rollback forgets it, and
  *      rows are forgotten when another connection has committed.
@@ -41,6 +42,7 @@ struct store {
     int64_t version_found; /* of the schema, when it was opened */
     int last_error;        /* why sql_use gave NULL */
     bool in_transaction;
+    bool in_snapshot; /* a read transaction stays open over several calls */
     bool meta_moved;
     int64_t now_ms;
     int64_t next_seq;
@@ -229,6 +231,7 @@ int sqlite_page_add_limits(struct store *store, struct job_page *page, struct re
 
 STORE_SLOT_MAP(STORE_SLOT_DECLARE, sqlite)
 STORE_SLOT_DECLARE(sqlite, backup)
+STORE_SLOT_DECLARE(sqlite, snapshot)
 STORE_SLOT_DECLARE(sqlite, upkeep)
 
 #endif

@@ -90,6 +90,8 @@ int sqlite_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
     bool changed;
     if (store->in_transaction)
         return err_set(err, REDRIVE_E_STATE, "a transaction is already open");
+    if (store->in_snapshot)
+        return err_set(err, REDRIVE_E_STATE, "the store is being read as of one moment");
     if (has_moved(store))
         return file_is_gone(store, err);
     /* What ends the transaction is at hand before it begins. */
@@ -187,7 +189,7 @@ void sqlite_rollback(struct store *store)
 
 int view_begin(struct store *store, struct redrive_err *err)
 {
-    if (store->in_transaction)
+    if (store->in_transaction || store->in_snapshot)
         return 0;
     int rc = end_left_open(store, err);
     return rc == 0 ? sql_exec(store, STATEMENT_BEGIN_READ, err) : rc;
@@ -195,8 +197,27 @@ int view_begin(struct store *store, struct redrive_err *err)
 
 void view_end(struct store *store)
 {
-    if (!store->in_transaction && !sqlite3_get_autocommit(store->db))
+    if (!store->in_transaction && !store->in_snapshot && !sqlite3_get_autocommit(store->db))
         (void)sql_exec(store, STATEMENT_COMMIT, NULL);
+}
+
+int sqlite_snapshot(struct store *store, bool on, struct redrive_err *err)
+{
+    if (!on) {
+        store->in_snapshot = false;
+        view_end(store);
+        return 0;
+    }
+    if (store->in_transaction || store->in_snapshot)
+        return err_set(err, REDRIVE_E_STATE, "a transaction is already open");
+    int rc = view_begin(store, err);
+    /* The first read chooses the moment. */
+    if (rc == 0)
+        rc = read_meta(store, err);
+    store->in_snapshot = rc == 0;
+    if (rc != 0)
+        view_end(store);
+    return rc;
 }
 
 int sqlite_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_notification,

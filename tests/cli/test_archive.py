@@ -1,0 +1,203 @@
+"""`redrive export` and `redrive import`: everything of a store in one file, and back."""
+
+import json
+import os
+import re
+import signal
+import sqlite3
+import stat
+import subprocess
+import threading
+import time
+
+import pytest
+
+from conftest import BINARY, TIMEOUT_S, clean_environment
+from jobs_kit import EVERY_STATE, Store
+
+MANY = 5000
+
+
+def run(*words, **options):
+    return subprocess.run([str(BINARY), *map(str, words)], capture_output=True, text=True, timeout=6 * TIMEOUT_S,
+                          check=False, env=clean_environment(), **{"stdin": subprocess.DEVNULL, **options})
+
+
+def answer(*words, code=0, **options):
+    result = run(*words, "--json", **options)
+    assert result.returncode == code, result
+    return json.loads(result.stdout) if code == 0 else json.loads(result.stderr.splitlines()[-1])["error"]
+
+
+def path_of(store):
+    return store.url.removeprefix("sqlite:")
+
+
+def jobs_in(store):
+    try:
+        with sqlite3.connect(f"file:{path_of(store)}?mode=ro", uri=True, timeout=TIMEOUT_S) as db:
+            return db.execute("SELECT count(*) FROM job_states").fetchone()[0]
+    except sqlite3.OperationalError:
+        return 0
+
+
+@pytest.fixture
+def stores(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    return Store(tmp_path / "a"), Store(tmp_path / "b")
+
+
+@pytest.fixture
+def full(stores):
+    stores[0].seed(*EVERY_STATE)
+    return stores
+
+
+def seed_many(store):
+    subprocess.run([BINARY.parent / "tests" / "cli" / "seed_store", store.url, str(MANY)], check=True,
+                   timeout=TIMEOUT_S, stdin=subprocess.DEVNULL)
+
+
+def test_every_job_arrives_as_it_was(full, tmp_path):
+    old, new = full
+    file = tmp_path / "jobs.jsonl"
+    written = answer("export", "--store", old.url, file)
+    assert written["jobs"] == len(EVERY_STATE) and written["snapshot"] is True
+    assert stat.S_IMODE(os.stat(file).st_mode) == 0o600
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert lines[0]["kind"] == "header" and lines[-1]["kind"] == "end"
+    assert lines[-1]["records"] == written["records"] == len(lines) - 2
+    assert answer("import", "--check", file)["hash"] == written["hash"]
+    taken = answer("import", "--store", new.url, file)
+    assert (taken["copied"], taken["difference"], taken["compared"]) == (len(EVERY_STATE), None, True)
+    assert taken["hash"] == taken["hash_to"] == written["hash"]
+    for job in EVERY_STATE:
+        assert new.job(job["id"]) == old.job(job["id"])
+    assert new.json("stats")["counters"] == old.json("stats")["counters"]
+    again = answer("import", "--store", new.url, file)
+    assert (again["copied"], again["skipped_records"]) == (0, written["records"])
+
+
+def test_the_summaries_are_for_people(full, tmp_path):
+    old, new = full
+    file = tmp_path / "jobs.jsonl"
+    result = run("export", "--store", old.url, file)
+    assert result.stdout.startswith(f"exported {len(EVERY_STATE)} jobs, ") and result.stderr == ""
+    assert "the file is whole" in run("import", "--check", file).stdout
+    result = run("import", "--store", new.url, file)
+    assert result.stdout.rstrip().endswith("checked in the store")
+    result = run("export", "--store", old.url, file)
+    assert result.returncode == 1 and "--force replaces it" in result.stderr
+    assert run("export", "--force", "--store", old.url, file).returncode == 0
+
+
+def test_standard_output_and_input(full):
+    old, new = full
+    written = run("export", "--store", old.url, "-")
+    assert written.returncode == 0 and f"{len(EVERY_STATE)} jobs" in written.stderr
+    taken = answer("import", "--store", new.url, "-", stdin=None, input=written.stdout)
+    assert (taken["copied"], taken["compared"]) == (len(EVERY_STATE), False)
+
+
+def test_a_file_that_is_cut_off_says_where_and_goes_on(full, tmp_path):
+    old, new = full
+    file, part = tmp_path / "jobs.jsonl", tmp_path / "part.jsonl"
+    answer("export", "--store", old.url, file)
+    lines = file.read_bytes().splitlines(keepends=True)
+    middle = next(i for i, line in enumerate(lines) if b'"kind":"job"' in line) + 5
+    part.write_bytes(b"".join(lines[:middle]) + lines[middle][:20])
+    error = answer("import", "--store", new.url, part, code=1)
+    assert error["code"] == "CORRUPT" and f"cut off in line {middle + 1}" in error["message"]
+    taken = int(re.match(r"(\d+) jobs", error["hint"])[1])
+    assert taken == jobs_in(new) == 5
+    assert answer("import", "--store", new.url, file)["copied"] == len(EVERY_STATE) - taken
+
+
+@pytest.mark.parametrize("damage, text", [
+    (lambda lines: lines[:3] + [lines[3].replace(b":", b";", 1)] + lines[4:], "line 4 is not as it was written"),
+    (lambda lines: lines[:3] + [lines[2]] + lines[3:], "line 4 is not as it was written"),
+    (lambda lines: lines[:-1], "cut off after line"),
+    (lambda lines: lines + [b"\n"], "something after line"),
+    (lambda lines: [lines[0].replace(b'"format":1', b'"format":2')] + lines[1:], "format 2, this program reads format 1"),
+    (lambda lines: lines[1:], "no export of a store"),
+    (lambda lines: [], "no export of a store"),
+])
+def test_a_damaged_file_is_refused(full, tmp_path, damage, text):
+    old, new = full
+    file = tmp_path / "jobs.jsonl"
+    answer("export", "--store", old.url, file)
+    file.write_bytes(b"".join(damage(file.read_bytes().splitlines(keepends=True))))
+    error = answer("import", "--check", file, code=1 if "no export" not in text else 2)
+    assert text in error["message"], error
+    assert not os.path.exists(path_of(new))
+
+
+def test_a_store_with_other_jobs_is_refused_unless_asked_for(full, tmp_path):
+    old, new = full
+    file = tmp_path / "jobs.jsonl"
+    answer("export", "--store", old.url, file)
+    new.output("enqueue", "mail", "--id", "mine")
+    assert "--into-existing" in answer("import", "--store", new.url, file, code=1)["hint"]
+    assert jobs_in(new) == 1
+    for copied in (len(EVERY_STATE), 0):
+        assert answer("import", "--into-existing", "--store", new.url, file)["copied"] == copied
+    assert jobs_in(new) == len(EVERY_STATE) + 1
+
+
+def test_no_store_is_made_for_a_file_that_is_no_export(stores, tmp_path):
+    (tmp_path / "list").write_text('{"id":"a"}\n')
+    assert "no export" in answer("import", "--store", stores[1].url, tmp_path / "list", code=2)["message"]
+    assert answer("import", "--store", stores[1].url, tmp_path / "nothing", code=1)["code"] == "NOT_FOUND"
+    assert os.listdir(stores[1].directory) == []
+    assert "memory" in answer("export", "--store", "memory:", tmp_path / "f", code=2)["message"]
+
+
+def test_an_import_that_is_killed_goes_on(stores, tmp_path):
+    old, new = stores
+    file = tmp_path / "jobs.jsonl"
+    seed_many(old)
+    total = answer("export", "--store", old.url, file)
+    process = subprocess.Popen([str(BINARY), "import", "--store", new.url, str(file)], stdin=subprocess.DEVNULL,
+                               stdout=subprocess.DEVNULL, env=clean_environment())
+    try:
+        until = time.monotonic() + TIMEOUT_S
+        while time.monotonic() < until and process.poll() is None and jobs_in(new) == 0:
+            time.sleep(0.001)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    before = jobs_in(new)
+    taken = answer("import", "--store", new.url, file)
+    assert before > 0 and taken["copied"] == total["jobs"] - before
+    assert jobs_in(new) == total["jobs"]
+    assert new.json("stats")["counters"] == old.json("stats")["counters"]
+
+
+def test_an_export_while_jobs_come_and_go_is_of_one_moment(stores, tmp_path):
+    """Jobs are submitted in order meanwhile: those in the file are the first ones, without a gap."""
+    old, new = stores
+    seed_many(old)
+    stop = threading.Event()
+    submitted = []
+
+    def submit():
+        while not stop.is_set():
+            submitted.append(f"late-{len(submitted)}")
+            old.output("enqueue", "mail", "--id", submitted[-1])
+
+    thread = threading.Thread(target=submit)
+    thread.start()
+    try:
+        for n in range(3):
+            answer("export", "--store", old.url, tmp_path / f"{n}.jsonl")
+    finally:
+        stop.set()
+        thread.join()
+    for n in range(3):
+        lines = [json.loads(line) for line in (tmp_path / f"{n}.jsonl").read_text().splitlines()]
+        late = [line["id"] for line in lines if line["kind"] == "job" and line["id"].startswith("late-")]
+        assert late == submitted[:len(late)]
+        counted = sum(line["value"] for line in lines if line["kind"] == "counter" and line["name"] == "jobs_received" and "label" in line)
+        assert counted == sum(line["kind"] == "job" for line in lines)
+    assert answer("import", "--store", new.url, tmp_path / "0.jsonl")["difference"] is None
