@@ -23,7 +23,7 @@ export const ROUTES = [
   { path: "limits", name: "limits", title: "Limits", key: "l", page: limits },
   { path: "tasks", name: "tasks", title: "Tasks", key: "t", page: tasks },
   { path: "cron", name: "cron", title: "Cron", key: "c", page: cron },
+  { path: "workers", name: "workers", title: "Workers", key: "w", page: workers },
   { path: "simulate", name: "simulate", title: "Simulator", key: "s", page: simulate },
   { path: "submit", name: "submit", title: "Submit a job", key: "n", needs: "enqueue", page: submit },
-  { path: "workers", name: "workers", title: "Workers", key: "w", page: workers },
 ];

@@ -126,7 +126,7 @@ export function facts(rows) {
  * become cards in which each cell says what it is. */
 export function table(columns, rows, { key, rowClass, label } = {}) {
   return h("div", { class: "scroll" }, h("table", { "aria-label": label },
-    h("thead", null, h("tr", null, columns.map((c) => h("th", { class: c.class, scope: "col" }, c.title)))),
+    h("thead", null, h("tr", null, columns.map((c) => h("th", { class: c.class, scope: "col" }, c.title === "" ? h("span", { class: "unseen" }, "Actions") : c.title)))),
     h("tbody", null, rows.map((row) =>
       h("tr", { "data-key": key?.(row), class: rowClass?.(row) }, columns.map((c) =>
         h("td", { class: c.class, "data-label": typeof c.title === "string" ? c.title : null }, c.cell(row))))))));

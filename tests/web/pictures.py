@@ -66,7 +66,7 @@ def main():
                 return
             target.mkdir(parents=True, exist_ok=True)
             pages = {"overview": "", "queues": "queues", "jobs": "jobs", "dead": "dead", "breakers": "breakers", "tasks": "tasks", "cron": "cron",
-                     "workers": "workers", "job-dead": f"jobs/{ui.dead}", "job-retrying": f"jobs/{ui.retrying}", "jobs-none": "jobs?user=nobody"}
+                     "workers": "workers", "limits": "limits", "simulate": "simulate?task=resize", "submit": "submit?task=mail&delay=1h", "job-dead": f"jobs/{ui.dead}", "job-retrying": f"jobs/{ui.retrying}", "jobs-none": "jobs?user=nobody"}
             for scheme in ("light", "dark"):
                 for width in (1280, 360):
                     for name, page in pages.items():

@@ -49,18 +49,19 @@ function actions(b) {
   return b.state === "closed" ? button("Trip", () => trip(b.key)) : button("Reset", () => reset(b.key), { kind: "primary" });
 }
 
-// The changes of one breaker as spans of states, up to now.
+// The changes of one breaker as spans of states, up to now. What was before this server noted it is not known.
 function partsOf(changes, from, to) {
   const parts = changes.map((change, i) => ({
     state: change.state, from: Date.parse(change.at), to: i + 1 < changes.length ? Date.parse(changes[i + 1].at) : to }));
-  return [{ state: changes[0].previous_state, from, to: parts[0].from }, ...parts];
+  return parts[0].from > from ? [{ state: changes[0].previous_state, from, to: parts[0].from }, ...parts] : parts;
 }
 
 function timeline({ items, since, at }, minutes) {
   const to = Date.parse(at);
   const from = to - minutes * 60000;
+  const known = Math.max(from, Date.parse(since));
   const byKey = Map.groupBy ? Map.groupBy(items, (change) => change.key) : items.reduce((map, change) => map.set(change.key, [...(map.get(change.key) ?? []), change]), new Map());
-  const rows = [...byKey].map(([name, changes]) => ({ name, parts: partsOf(changes, from, to) })).sort((a, b) => b.parts.length - a.parts.length);
+  const rows = [...byKey].map(([name, changes]) => ({ name, parts: partsOf(changes, known, to) })).sort((a, b) => b.parts.length - a.parts.length);
   return h("section", { class: "card" },
     h("div", { class: "heading" }, h("h2", null, "State over time"),
       h("nav", { class: "chips", "aria-label": "How far back" }, MINUTES.map((m) => h("a", { class: "chip", href: `/ui/breakers?minutes=${m}`, "aria-current": m === minutes ? "true" : null }, span(m * 60000))))),
