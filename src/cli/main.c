@@ -1,7 +1,6 @@
 /* main.c - the list of commands. */
 #include "cli/commands/commands.h"
 #include "cli/frame/cli.h"
-#include "cli/shared/load_config.h"
 #include "cli/shared/session.h"
 #include "store/store.h"
 
@@ -26,21 +25,16 @@ static const struct command ROOT = {
         "success, 1 on failure, 2 for wrong usage or configuration, 3 when the work itself died.",
     .commands = COMMANDS,
     .with_store = session_run,
-    .options = GLOBAL_OPTIONS,
-    .options_size = sizeof(struct globals),
-    .examples =
-        (const struct example[]){
-            {"redrive enqueue resize '{\"width\":320}'", "submit a job"},
-            {"redrive work", "run jobs until told to stop"},
-            {"redrive serve", "the same, and an HTTP API"},
-            {"redrive top", "watch what happens"},
-            {"redrive dlq groups", "what has died, and of what?"},
-            {"redrive policy explain --profile records", "when would a failing job be retried?"},
-            {"redrive simulate --outage 15m", "what do retries do to a service that is down?"},
-            {"redrive config check", "is the configuration right?"},
-            {"source <(redrive completion bash)", "complete commands and options in this shell"},
-            {0},
-        },
+    OPTIONS_INTO(GLOBAL_OPTIONS, struct globals),
+    .examples = EXAMPLES(
+        {"redrive enqueue resize '{\"width\":320}'", "submit a job"},
+        {"redrive work", "run jobs until told to stop"},
+        {"redrive serve", "the same, and an HTTP API"}, {"redrive top", "watch what happens"},
+        {"redrive dlq groups", "what has died, and of what?"},
+        {"redrive policy explain --profile records", "when would a failing job be retried?"},
+        {"redrive simulate --outage 15m", "what do retries do to a service that is down?"},
+        {"redrive config check", "is the configuration right?"},
+        {"source <(redrive completion bash)", "complete commands and options in this shell"}),
 };
 
 int main(int argc, char **argv)

@@ -42,7 +42,7 @@ struct run_request {
 /* Whether the handler could run at all. */
 enum run_fault {
     RUN_FAULT_NONE,
-    RUN_FAULT_LIKELY,  /* it ended as a handler does that cannot be loaded (run/pool/fault.c) */
+    RUN_FAULT_LIKELY,  /* it ended as a handler does that cannot be loaded (run/pool/run.c) */
     RUN_FAULT_CERTAIN, /* no program was there for this job */
 };
 

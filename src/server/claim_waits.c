@@ -1,32 +1,26 @@
-/* claim_waits.c - lines of waiting claims, and which of them asks next. */
+/* claim_waits.c - claims sleep, ask again and are answered when their time is over. */
 #include "server/claim_waits.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "base/mem/map.h"
 #include "base/time/clock.h"
 
-/* Those that ask for the same. It is there as long as one of them is. */
-struct claim_line {
-    struct list sleeping; /* the longest first */
-    size_t n;             /* claims that belong to it, asleep or not */
-    bool asks;            /* one of them has been woken and has no answer yet */
-    bool again;           /* jobs became ready meanwhile */
-};
+/* Claims of a line that ask at one time. */
+#define LINE_WIDTH 1
 
 struct claim_waits {
     struct committer *committer;
     struct timers *timers;
     pthread_mutex_t mutex; /* guards what follows, and the claims' own parts */
-    struct map lines;
+    struct claim_lines lines;
     bool closed;
 };
 
 static struct claim_wait *wait_of(struct list *link)
 {
-    return LIST_ENTRY(link, struct claim_wait, link);
+    return LIST_ENTRY(link, struct claim_wait, turn.link);
 }
 
 static bool may_wait(const struct claim_wait *wait)
@@ -34,77 +28,34 @@ static bool may_wait(const struct claim_wait *wait)
     return !wait->may_wait || wait->may_wait(wait);
 }
 
-/* ---- Lines; the mutex is held ---------------------------------------------------------------- */
-
-/* NULL when there is no memory: then it does not wait. */
-static struct claim_line *join(struct claim_waits *all, struct str key)
+static bool sleeps(const struct claim_wait *wait)
 {
-    struct claim_line *line = map_get(&all->lines, key);
-    if (!line) {
-        line = calloc(1, sizeof *line);
-        if (line && map_put(&all->lines, key, line) < 0) {
-            free(line);
-            line = NULL;
-        }
-        if (line)
-            list_init(&line->sleeping);
-    }
-    if (line)
-        line->n++;
-    return line;
-}
-
-static void leave(struct claim_waits *all, struct claim_wait *wait)
-{
-    struct claim_line *line = wait->line;
-    wait->line = NULL;
-    if (line && --line->n == 0) {
-        (void)map_remove(&all->lines, wait->key);
-        free(line);
-    }
-}
-
-/* Takes the first of a line out of its sleep, to ask. */
-static void wake_first(struct claim_line *line, struct list *asking)
-{
-    line->again = false;
-    line->asks = !list_empty(&line->sleeping);
-    if (!line->asks)
-        return;
-    struct claim_wait *first = wait_of(line->sleeping.next);
-    list_remove(&first->link);
-    first->sleeps = false;
-    list_insert(asking, &first->link);
+    return wait->turn.line && !wait->turn.asks;
 }
 
 /* ---- Asking ---------------------------------------------------------------------------------- */
 
-/* Hands in those of a list, which the mutex no longer guards. */
-static void ask(struct claim_waits *all, struct list *asking)
+/* A claim that sleeps is handed in: `ctx` is a list of operations. The mutex is held. */
+static bool add_to_ops(struct claim_turn *turn, void *ctx)
 {
-    struct list ops;
-    list_init(&ops);
-    LIST_FOREACH (asking, link) {
-        struct claim_wait *wait = wait_of(link);
-        list_remove(link);
-        list_insert(&ops, &wait->claim.op.link);
-    }
-    if (!list_empty(&ops))
-        committer_submit_all(all->committer, &ops);
+    struct claim_wait *wait = LIST_ENTRY(turn, struct claim_wait, turn);
+    list_insert(ctx, &wait->claim.op.link);
+    return true;
 }
 
-/* Nothing was there: sleeps in front of its line if it was first before, else at the end. */
-static bool may_sleep(struct claim_waits *all, struct claim_wait *wait, bool was_woken)
+/* Hands in operations, which the mutex no longer guards. */
+static void hand_in(struct claim_waits *all, struct list *ops)
+{
+    if (!list_empty(ops))
+        committer_submit_all(all->committer, ops);
+}
+
+/* Nothing was there: it keeps its place in the line if it has one, else it goes to the end. */
+static bool may_sleep(struct claim_waits *all, struct claim_wait *wait)
 {
     if (all->closed || wait->is_late || wait->until_ms <= clock_monotonic_ms() || !may_wait(wait))
         return false;
-    if (!wait->line)
-        wait->line = join(all, wait->key);
-    if (!wait->line)
-        return false;
-    list_insert(was_woken ? wait->line->sleeping.next : &wait->line->sleeping, &wait->link);
-    wait->sleeps = true;
-    return true;
+    return wait->turn.line || claim_lines_join(&all->lines, wait->key, &wait->turn);
 }
 
 static void finish(struct claim_waits *all, struct claim_wait *wait)
@@ -113,43 +64,31 @@ static void finish(struct claim_waits *all, struct claim_wait *wait)
     wait->done(wait);
 }
 
-/* Nothing was there, and it sleeps: but there may be more than a claim looks at, or something has
- * happened since. Then its line asks once more. */
-static void ask_on(const struct claim_wait *wait, struct list *asking)
-{
-    struct claim_line *line = wait->line;
-    line->again |= wait->claim.more;
-    if (line->again && !line->asks)
-        wake_first(line, asking);
-}
-
 static void on_answer(struct op *op, void *ctx)
 {
     struct claim_wait *wait = ctx;
     struct claim_waits *all = wait->all;
-    struct list asking;
-    bool sleeps = false;
-    list_init(&asking);
+    struct list ops;
+    list_init(&ops);
     pthread_mutex_lock(&all->mutex);
-    struct claim_line *line = wait->line; /* it was woken, if it has one */
-    if (line)
-        line->asks = false;
-    if (op->code == 0 && wait->claim.n == 0)
-        sleeps = may_sleep(all, wait, line != NULL);
-    if (sleeps) {
-        if (!line)
+    const bool is_first = !wait->turn.line; /* the first time that it asks */
+    const bool goes_on = op->code == 0 && wait->claim.n == 0 && may_sleep(all, wait);
+    /* A claim that got jobs, or ends, leaves the rest to the next one. */
+    claim_turn_answered(&all->lines, &wait->turn, !goes_on);
+    if (goes_on) {
+        if (is_first)
             timer_set(all->timers, &wait->timer, wait->until_ms);
-        ask_on(wait, &asking);
+        if (wait->claim.more) /* than a claim looks at */
+            claim_line_wake(wait->turn.line);
+        claim_line_ask(&all->lines, wait->turn.line, &ops);
     } else {
-        /* A claim that got jobs, or ends, leaves the rest to the next one, unless the server
-         * stops. */
-        if (line && op->code != REDRIVE_E_STOPPING)
-            wake_first(line, &asking);
-        leave(all, wait);
+        struct claim_line *line = claim_lines_leave(&all->lines, &wait->turn);
+        if (op->code != REDRIVE_E_STOPPING)
+            claim_line_ask(&all->lines, line, &ops);
     }
     pthread_mutex_unlock(&all->mutex);
-    ask(all, &asking);
-    if (!sleeps)
+    hand_in(all, &ops);
+    if (!goes_on)
         finish(all, wait);
 }
 
@@ -158,13 +97,10 @@ static bool end_sleep(struct claim_wait *wait)
 {
     struct claim_waits *all = wait->all;
     pthread_mutex_lock(&all->mutex);
-    const bool slept = wait->sleeps;
+    const bool slept = sleeps(wait);
     wait->is_late = true;
-    if (slept) {
-        list_remove(&wait->link);
-        wait->sleeps = false;
-        leave(all, wait);
-    }
+    if (slept)
+        (void)claim_lines_leave(&all->lines, &wait->turn);
     pthread_mutex_unlock(&all->mutex);
     return slept;
 }
@@ -185,9 +121,8 @@ void claim_waits_end(struct claim_wait *wait)
 void claim_wait_init(struct claim_waits *all, struct claim_wait *wait)
 {
     wait->all = all;
-    wait->line = NULL;
-    wait->sleeps = wait->is_late = false;
-    list_init(&wait->link);
+    wait->turn = (struct claim_turn){0};
+    wait->is_late = false;
     timer_init(&wait->timer, on_timer);
     wait->claim.op.done = on_answer;
     wait->claim.op.done_ctx = wait;
@@ -200,18 +135,12 @@ void claim_waits_add(struct claim_wait *wait)
 
 void claim_waits_ready(struct claim_waits *all)
 {
-    struct list asking;
-    list_init(&asking);
+    struct list ops;
+    list_init(&ops);
     pthread_mutex_lock(&all->mutex);
-    MAP_FOREACH (&all->lines, slot) {
-        struct claim_line *line = slot->value;
-        if (line->asks)
-            line->again = true;
-        else
-            wake_first(line, &asking);
-    }
+    claim_lines_ready(&all->lines, &ops);
     pthread_mutex_unlock(&all->mutex);
-    ask(all, &asking);
+    hand_in(all, &ops);
 }
 
 /* ---- Start and end --------------------------------------------------------------------------- */
@@ -219,26 +148,24 @@ void claim_waits_ready(struct claim_waits *all)
 /* Answers those that sleep and may not go on; when all is closed that is every one. */
 static void end_sleepers(struct claim_waits *all, bool closes)
 {
-    struct list over;
+    struct list over; /* by the link of the operation, which is not handed in */
     list_init(&over);
     pthread_mutex_lock(&all->mutex);
     all->closed |= closes;
-    MAP_FOREACH (&all->lines, slot) {
-        struct claim_line *line = slot->value;
-        LIST_FOREACH (&line->sleeping, link) {
-            if (!all->closed && may_wait(wait_of(link)))
-                continue;
-            wait_of(link)->sleeps = false;
-            list_remove(link);
-            list_insert(&over, link);
+    MAP_FOREACH (&all->lines.lines, slot) {
+        LIST_FOREACH (&((struct claim_line *)slot->value)->waiting, link) {
+            struct claim_wait *wait = wait_of(link);
+            if (sleeps(wait) && (all->closed || !may_wait(wait)))
+                list_insert(&over, &wait->claim.op.link);
         }
     }
     LIST_FOREACH (&over, link)
-        leave(all, wait_of(link));
+        (void)claim_lines_leave(&all->lines,
+                                &LIST_ENTRY(link, struct claim_wait, claim.op.link)->turn);
     pthread_mutex_unlock(&all->mutex);
     LIST_FOREACH (&over, link) {
         list_remove(link);
-        finish(all, wait_of(link));
+        finish(all, LIST_ENTRY(link, struct claim_wait, claim.op.link));
     }
 }
 
@@ -262,7 +189,7 @@ int claim_waits_new(struct committer *committer, struct timers *timers, struct c
     all->committer = committer;
     all->timers = timers;
     pthread_mutex_init(&all->mutex, NULL);
-    map_init(&all->lines, (uint64_t)clock_monotonic_ns());
+    claim_lines_init(&all->lines, LINE_WIDTH, add_to_ops, (uint64_t)clock_monotonic_ns());
     return 0;
 }
 
@@ -270,7 +197,7 @@ void claim_waits_free(struct claim_waits *all)
 {
     if (!all)
         return;
-    map_release(&all->lines);
+    claim_lines_release(&all->lines);
     pthread_mutex_destroy(&all->mutex);
     free(all);
 }

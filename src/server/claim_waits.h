@@ -1,10 +1,8 @@
 /* claim_waits.h - claims that wait until there is work.
  *
  * A claim that finds nothing goes into the line of those that ask for the same (tenant, queues,
- * tasks), and sleeps: it holds no thread. When jobs become ready, the first of each line asks
- * again, and the next one only if it was given something; so a thousand idle workers cost one claim
- * for each line and each time, not a thousand. When its time is over it is answered with nothing,
- * and so is one that may not wait any more.
+ * tasks; server/claim_lines.h), and sleeps: it holds no thread. When its time is over it is
+ * answered with nothing, and so is one that may not wait any more.
  *
  * A claim belongs to these from claim_waits_add on until its `done` is called, which happens once,
  * on any thread.
@@ -12,13 +10,12 @@
 #ifndef SERVER_CLAIM_WAITS_H
 #define SERVER_CLAIM_WAITS_H
 
-#include "base/mem/list.h"
 #include "engine/committer.h"
 #include "engine/verbs/claim.h"
+#include "server/claim_lines.h"
 #include "server/timer.h"
 
 struct claim_waits;
-struct claim_line;
 
 struct claim_wait {
     struct claim_op claim; /* filled in by the caller; the answer is here */
@@ -31,10 +28,8 @@ struct claim_wait {
 
     /* Of claim_waits.c. */
     struct claim_waits *all;
-    struct claim_line *line;
-    struct list link; /* in its line while it sleeps, else among those that ask */
+    struct claim_turn turn; /* in a line: it sleeps, unless it asks */
     struct timer timer;
-    bool sleeps;
     bool is_late; /* its time was over while it asked */
 };
 

@@ -1,5 +1,5 @@
 /* chart.c - draws a comparison as SVG, or gives what is drawn as numbers. */
-#include "sim/report.h"
+#include "sim/compare.h"
 
 #include <math.h>
 #include <stdio.h>

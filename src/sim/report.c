@@ -1,5 +1,5 @@
 /* report.c - writes a comparison as sentences and JSON. */
-#include "sim/report.h"
+#include "sim/compare.h"
 
 static const struct figures *figures_of(const struct comparison *c, size_t row)
 {

@@ -48,7 +48,6 @@ static const struct option WORK_OPTIONS[] = {
 /* Works with a bar on standard error, then prints a table on standard output. */
 static int run_work(struct cli *cli, struct redrive_err *err)
 {
-    static const struct table_column COLUMNS[] = {{"STEP", ALIGN_RIGHT}, {"NOTE", ALIGN_LEFT}};
     const struct work_options *options = invocation_options(&cli->invocation);
     const struct timespec pause = {.tv_nsec = 10 * 1000 * 1000};
     struct progress progress;
@@ -56,7 +55,7 @@ static int run_work(struct cli *cli, struct redrive_err *err)
     struct buf text;
 
     buf_init(&text, 1024u * 1024);
-    table_init(&table, COLUMNS, 2);
+    table_init(&table, ">STEP|NOTE");
     progress_init(&progress, &cli->err, "work", (uint64_t)options->steps, NULL);
     for (int64_t i = 1; i <= options->steps; i++) {
         nanosleep(&pause, NULL);

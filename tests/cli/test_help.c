@@ -2,7 +2,7 @@
 
 #include "base/os/log.h"
 #include "cli/frame/cli.h"
-#include "cli/frame/help.h"
+#include "cli/frame/command.h"
 #include "cli/output/term.h"
 #include "fake.h"
 

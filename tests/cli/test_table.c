@@ -3,12 +3,6 @@
 #include "cli/output/table.h"
 #include "cli/output/term.h"
 
-static const struct table_column COLUMNS[] = {
-    {"ATTEMPT", ALIGN_RIGHT},
-    {"TASK", ALIGN_LEFT},
-    {"MESSAGE", ALIGN_LEFT},
-};
-
 static struct table table;
 static struct buf out;
 
@@ -25,7 +19,7 @@ void *__wrap_realloc(void *old, size_t size)
 static int setup(void **state)
 {
     (void)state;
-    table_init(&table, COLUMNS, 3);
+    table_init(&table, ">ATTEMPT|TASK|MESSAGE");
     buf_init(&out, 1 << 20);
     return 0;
 }
@@ -211,7 +205,7 @@ static void cell_that_there_is_no_memory_for_fails_the_table(void **state)
     for (int n = 1; fails_at == 0; n++) {
         buf_release(&out);
         table_release(&table);
-        table_init(&table, COLUMNS, 3);
+        table_init(&table, ">ATTEMPT|TASK|MESSAGE");
         add_row("1", "a", "b");
         fails_at = n;
         const int rc = table_render(&table, 80, false, &out);

@@ -233,7 +233,7 @@ class Walker:
 
 
 def known_commands():
-    text = (ROOT / "src" / "server" / "faktory" / "verbs.c").read_text()
+    text = (ROOT / "src" / "server" / "faktory" / "verbs.c").read_text().split("} VERBS[] = {")[1]
     return set(re.findall(r'\{"([A-Z]+)", \w+, \w+\}', text))
 
 

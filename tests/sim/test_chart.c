@@ -2,7 +2,7 @@
 
 #include <ctype.h>
 
-#include "sim/report.h"
+#include "sim/compare.h"
 
 #define MAX_BYTES (1u << 20)
 

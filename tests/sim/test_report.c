@@ -2,7 +2,7 @@
 
 #include <jansson.h>
 
-#include "sim/report.h"
+#include "sim/compare.h"
 
 /* Three strategies with figures made up for the test. */
 static struct comparison made_up(uint64_t dead_a, uint64_t wasted_a, uint64_t dead_b,

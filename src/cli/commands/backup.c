@@ -18,9 +18,8 @@ struct backup_options {
 };
 
 static const struct option OPTIONS[] = {
-    {.name = "force",
-     INTO_FLAG(struct backup_options, force),
-     .help = "replace a file that is there"},
+    OPTION("force", 0, NULL, "replace a file that is there",
+           INTO_FLAG(struct backup_options, force)),
     {0},
 };
 
@@ -176,14 +175,9 @@ const struct command cmd_backup = {
         "\n"
         "PostgreSQL and Redis have their own means, such as pg_dump, which are named when the "
         "store is one of these.",
-    .options = OPTIONS,
-    .options_size = sizeof(struct backup_options),
-    .examples =
-        (const struct example[]){
-            {"redrive backup /backup/redrive.db", "the store of the configuration"},
-            {"redrive backup --force --store sqlite:jobs.db jobs-copy.db",
-             "replace the last backup"},
-            {0},
-        },
+    OPTIONS_INTO(OPTIONS, struct backup_options),
+    .examples = EXAMPLES(
+        {"redrive backup /backup/redrive.db", "the store of the configuration"},
+        {"redrive backup --force --store sqlite:jobs.db jobs-copy.db", "replace the last backup"}),
     .run = run_backup,
 };

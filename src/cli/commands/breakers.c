@@ -8,7 +8,7 @@
 #include "base/time/duration.h"
 #include "cli/output/figures.h"
 #include "cli/output/term.h"
-#include "cli/remote/figures.h"
+#include "cli/remote/remote.h"
 #include "cli/shared/session.h"
 #include "engine/gates/view.h"
 #include "engine/verbs/control.h"
@@ -18,10 +18,9 @@ struct breakers_options {
 };
 
 static const struct option OPTIONS[] = {
-    {.name = "tenant",
-     INTO_STRING(struct breakers_options, tenant),
-     .placeholder = "NAME",
-     .help = "whose breakers; by default `list` shows all, the others mean `default`"},
+    OPTION("tenant", 0, "NAME",
+           "whose breakers; by default `list` shows all, the others mean `default`",
+           INTO_STRING(struct breakers_options, tenant)),
     {0},
 };
 
@@ -104,15 +103,9 @@ static int check_tenant(const struct cli *cli, const struct session *session,
 
 static int run_list(struct cli *cli, struct session *session, struct redrive_err *err)
 {
-    static const struct table_column COLUMNS[] = {
-        {"STATE", ALIGN_LEFT},   {"FAILURES", ALIGN_RIGHT}, {"RATE", ALIGN_RIGHT},
-        {"SLOW", ALIGN_RIGHT},   {"OPENED", ALIGN_RIGHT},   {"PROBE IN", ALIGN_RIGHT},
-        {"PARKED", ALIGN_RIGHT}, {"TENANT", ALIGN_LEFT},    {"KEY", ALIGN_LEFT},
-    };
     struct breaker_list breakers = {.now_ms = session_now_ms(session)};
     struct listing listing = {
-        .columns = COLUMNS,
-        .n_columns = sizeof COLUMNS / sizeof COLUMNS[0],
+        .columns = "STATE|>FAILURES|>RATE|>SLOW|>OPENED|>PROBE IN|>PARKED|TENANT|KEY",
         .item = add_breaker_json,
         .row = add_breaker_row,
         .list = &breakers,
@@ -278,11 +271,7 @@ static int run_verb(struct cli *cli, struct session *session, struct redrive_err
 static const struct command CMD_LIST = {
     .name = "list",
     .summary = "list all breakers with their state",
-    .examples =
-        (const struct example[]){
-            {"redrive breakers list", "which are open, and how many jobs wait?"},
-            {0},
-        },
+    .examples = EXAMPLES({"redrive breakers list", "which are open, and how many jobs wait?"}),
     .run_on_store = run_list,
     .over_http = true,
 };
@@ -291,11 +280,7 @@ static const struct command CMD_SHOW = {
     .name = "show",
     .summary = "show one breaker with its thresholds",
     .arguments = "KEY",
-    .examples =
-        (const struct example[]){
-            {"redrive breakers show mail", "the breaker of the task mail"},
-            {0},
-        },
+    .examples = EXAMPLES({"redrive breakers show mail", "the breaker of the task mail"}),
     .run_on_store = run_verb,
     .over_http = true,
     .variant = BREAKER_LOOK,
@@ -308,10 +293,7 @@ static const struct command CMD_RESET = {
     .description = "Also ends what `trip` and `disable` have begun. Parked jobs are let go at the "
                    "breaker's release rate.",
     .examples =
-        (const struct example[]){
-            {"redrive breakers reset mail", "the service is back, do not wait for a probe"},
-            {0},
-        },
+        EXAMPLES({"redrive breakers reset mail", "the service is back, do not wait for a probe"}),
     .run_on_store = run_verb,
     .over_http = true,
     .variant = BREAKER_RESET,
@@ -321,11 +303,7 @@ static const struct command CMD_TRIP = {
     .name = "trip",
     .summary = "hold a breaker open until it is reset",
     .arguments = "KEY",
-    .examples =
-        (const struct example[]){
-            {"redrive breakers trip mail", "before the service is taken down"},
-            {0},
-        },
+    .examples = EXAMPLES({"redrive breakers trip mail", "before the service is taken down"}),
     .run_on_store = run_verb,
     .over_http = true,
     .variant = BREAKER_TRIP,
@@ -336,10 +314,7 @@ static const struct command CMD_DISABLE = {
     .summary = "let everything through until the breaker is reset",
     .arguments = "KEY",
     .examples =
-        (const struct example[]){
-            {"redrive breakers disable mail", "its failures are known to mean nothing"},
-            {0},
-        },
+        EXAMPLES({"redrive breakers disable mail", "its failures are known to mean nothing"}),
     .run_on_store = run_verb,
     .over_http = true,
     .variant = BREAKER_DISABLE,
@@ -350,10 +325,7 @@ static const struct command CMD_SIMULATE_FAILURE = {
     .summary = "feed one counted failure in",
     .arguments = "KEY",
     .examples =
-        (const struct example[]){
-            {"redrive breakers simulate-failure mail", "try it out: after five it opens"},
-            {0},
-        },
+        EXAMPLES({"redrive breakers simulate-failure mail", "try it out: after five it opens"}),
     .run_on_store = run_verb,
     .over_http = true,
     .variant = BREAKER_SIMULATE_FAILURE,
@@ -362,14 +334,9 @@ static const struct command CMD_SIMULATE_FAILURE = {
 const struct command cmd_breakers = {
     .name = "breakers",
     .summary = "look at circuit breakers and move them by hand",
-    .options = OPTIONS,
-    .options_size = sizeof(struct breakers_options),
-    .examples =
-        (const struct example[]){
-            {"redrive breakers list", "all of them"},
-            {"redrive breakers reset mail", "close one by hand"},
-            {0},
-        },
+    OPTIONS_INTO(OPTIONS, struct breakers_options),
+    .examples = EXAMPLES({"redrive breakers list", "all of them"},
+                         {"redrive breakers reset mail", "close one by hand"}),
     .commands = (const struct command *const[]){&CMD_LIST, &CMD_SHOW, &CMD_RESET, &CMD_TRIP,
                                                 &CMD_DISABLE, &CMD_SIMULATE_FAILURE, NULL},
 };

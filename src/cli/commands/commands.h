@@ -18,8 +18,6 @@ extern const struct command cmd_doctor;
 extern const struct command cmd_dlq;
 extern const struct command cmd_dlq_edit;
 extern const struct command cmd_dlq_groups; /* commands/dlq/stats.c */
-extern const struct command cmd_dlq_purge;  /* commands/dlq/bulk.c */
-extern const struct command cmd_dlq_retry;  /* commands/dlq/bulk.c */
 extern const struct command cmd_dlq_stats;
 extern const struct command cmd_enqueue;
 extern const struct command cmd_export; /* commands/archive.c */

@@ -8,7 +8,7 @@
 #include "base/json/writer.h"
 #include "base/time/duration.h"
 #include "cli/frame/cli.h"
-#include "cli/shared/load_config.h"
+#include "cli/shared/session.h"
 #include "config/config.h"
 #include "core/explain.h"
 #include "run/from_config.h"
@@ -210,11 +210,7 @@ static const struct command CMD_CHECK = {
                    "name. The exit code is 2 if there is one, 1 if a file cannot be read. Programs "
                    "of tasks that are missing or cannot be run here, with which nothing would "
                    "start, and files with secrets that other users can read, are warnings.",
-    .examples =
-        (const struct example[]){
-            {"redrive config check -c redrive.yaml", "before a deployment"},
-            {0},
-        },
+    .examples = EXAMPLES({"redrive config check -c redrive.yaml", "before a deployment"}),
     .run = run_check,
     .needs_no_store = true,
 };
@@ -224,11 +220,7 @@ static const struct command CMD_SHOW = {
     .summary = "print the configuration in force, as JSON",
     .description = "Defaults, file, .env, environment and flags, put together. Secrets are "
                    "hidden; but for them the output can be used as a configuration file.",
-    .examples =
-        (const struct example[]){
-            {"redrive config show --retry-max-delay 5m", "see what a flag changes"},
-            {0},
-        },
+    .examples = EXAMPLES({"redrive config show --retry-max-delay 5m", "see what a flag changes"}),
     .run = run_show,
     .needs_no_store = true,
 };
@@ -236,11 +228,7 @@ static const struct command CMD_SHOW = {
 const struct command cmd_config = {
     .name = "config",
     .summary = "check and show the configuration",
-    .examples =
-        (const struct example[]){
-            {"redrive config check -c redrive.yaml", "before a deployment"},
-            {"redrive config show", "what is in force here"},
-            {0},
-        },
+    .examples = EXAMPLES({"redrive config check -c redrive.yaml", "before a deployment"},
+                         {"redrive config show", "what is in force here"}),
     .commands = (const struct command *const[]){&CMD_CHECK, &CMD_SHOW, NULL},
 };

@@ -6,24 +6,20 @@
 #include "base/time/clock.h"
 #include "base/time/duration.h"
 #include "cli/output/figures.h"
-#include "cli/remote/cron.h"
+#include "cli/remote/remote.h"
 #include "cli/shared/session.h"
 #include "config/config.h"
 #include "core/cron/cron.h"
 #include "core/time/tz.h"
 #include "engine/clock/cron.h"
 
-#define TENANT_ROW(S, text)                                                \
-    {                                                                      \
-        .name = "tenant", INTO_STRING(S, tenant), .placeholder = "TENANT", \
-        .default_text = ENGINE_TENANT_DEFAULT, .help = (text)              \
-    }
+#define TENANT_ROW(S, text)                                       \
+    OPTION("tenant", 0, "TENANT", (text), INTO_STRING(S, tenant), \
+           .default_text = ENGINE_TENANT_DEFAULT)
 
-#define TIMEZONE_ROW(S)                                                                       \
-    {                                                                                         \
-        .name = "timezone", .letter = 'z', INTO_STRING(S, timezone), .placeholder = "ZONE",   \
-        .default_text = "UTC", .help = "the time zone of the schedule, such as Europe/Berlin" \
-    }
+#define TIMEZONE_ROW(S)                                                                     \
+    OPTION("timezone", 'z', "ZONE", "the time zone of the schedule, such as Europe/Berlin", \
+           INTO_STRING(S, timezone), .default_text = "UTC")
 
 /* ---- next ------------------------------------------------------------------------------------ */
 
@@ -37,19 +33,12 @@ struct next_options {
 };
 
 static const struct option NEXT_OPTIONS[] = {
-    {.name = "count",
-     .letter = 'n',
-     INTO_INT(struct next_options, count),
-     .min = 1,
-     .max = COUNT_MAX,
-     .placeholder = "N",
-     .default_text = "5",
-     .help = "how many ticks to print"},
+    OPTION("count", 'n', "N", "how many ticks to print", INTO_INT(struct next_options, count),
+           .min = 1, .max = COUNT_MAX, .default_text = "5"),
     TIMEZONE_ROW(struct next_options),
-    {.name = "after",
-     INTO_STRING(struct next_options, after),
-     .placeholder = "TIME",
-     .help = "start after this local time, 2026-03-28 or 2026-03-28T12:00, instead of now"},
+    OPTION("after", 0, "TIME",
+           "start after this local time, 2026-03-28 or 2026-03-28T12:00, instead of now",
+           INTO_STRING(struct next_options, after)),
     {0},
 };
 
@@ -82,13 +71,10 @@ static void add_tick_row(struct table *t, const void *list, size_t i)
 static int print_ticks(struct cli *cli, const struct cron *cron, const struct tz *tz,
                        int64_t after_ms, struct redrive_err *err)
 {
-    static const struct table_column COLUMNS[] = {
-        {"LOCAL", ALIGN_LEFT}, {"UTC", ALIGN_LEFT}, {"AFTER THE LAST", ALIGN_RIGHT}};
     const struct next_options *options = invocation_options(&cli->invocation);
     struct ticks ticks = {.tz = tz};
     const struct listing listing = {
-        .columns = COLUMNS,
-        .n_columns = sizeof COLUMNS / sizeof COLUMNS[0],
+        .columns = "LOCAL|UTC|>AFTER THE LAST",
         .n = (size_t)options->count,
         .item = add_tick_json,
         .row = add_tick_row,
@@ -128,15 +114,10 @@ static const struct command CMD_NEXT = {
                    "change no tick is lost and none comes twice: a local time that is jumped over "
                    "fires right after the gap, one that comes twice fires the first time, and "
                    "schedules for every hour follow elapsed time.",
-    .options = NEXT_OPTIONS,
-    .options_size = sizeof(struct next_options),
-    .examples =
-        (const struct example[]){
-            {"redrive cron next '*/2 * * * *'", "every two minutes"},
-            {"redrive cron next '30 2 * * *' -z Europe/Berlin --after 2026-03-28",
-             "what daylight saving does to half past two"},
-            {0},
-        },
+    OPTIONS_INTO(NEXT_OPTIONS, struct next_options),
+    .examples = EXAMPLES({"redrive cron next '*/2 * * * *'", "every two minutes"},
+                         {"redrive cron next '30 2 * * *' -z Europe/Berlin --after 2026-03-28",
+                          "what daylight saving does to half past two"}),
     .run = run_next,
     .needs_no_store = true,
 };
@@ -205,17 +186,11 @@ static void add_entry_row(struct table *t, const void *list, size_t i)
 
 static int run_list(struct cli *cli, struct redrive_err *err)
 {
-    static const struct table_column COLUMNS[] = {
-        {"NAME", ALIGN_LEFT},      {"TASK", ALIGN_LEFT},      {"SCHEDULE", ALIGN_LEFT},
-        {"TIME ZONE", ALIGN_LEFT}, {"OVERLAP", ALIGN_LEFT},   {"SOURCE", ALIGN_LEFT},
-        {"LAST TICK", ALIGN_LEFT}, {"NEXT TICK", ALIGN_LEFT},
-    };
     const struct entries_options *options = invocation_options(&cli->invocation);
     struct session session;
     struct cron_page page = {0};
     struct listing listing = {
-        .columns = COLUMNS,
-        .n_columns = sizeof COLUMNS / sizeof COLUMNS[0],
+        .columns = "NAME|TASK|SCHEDULE|TIME ZONE|OVERLAP|SOURCE|LAST TICK|NEXT TICK",
         .item = add_entry_json,
         .row = add_entry_row,
         .list = &page,
@@ -272,14 +247,9 @@ static const struct command CMD_LIST = {
     .description = "Those of the configuration and those that were stored with `redrive cron set` "
                    "or over HTTP, each with the last tick that any process has made, as the store "
                    "remembers it, and the next one, both on the clocks of its time zone.",
-    .options = OPTIONS,
-    .options_size = sizeof(struct entries_options),
-    .examples =
-        (const struct example[]){
-            {"redrive cron list", "what runs when"},
-            {"redrive cron list --json", "the same for programs"},
-            {0},
-        },
+    OPTIONS_INTO(OPTIONS, struct entries_options),
+    .examples = EXAMPLES({"redrive cron list", "what runs when"},
+                         {"redrive cron list --json", "the same for programs"}),
     .run = run_list,
     .over_http = true,
 };
@@ -291,13 +261,8 @@ static const struct command CMD_RUN = {
     .description = "A tick by hand: prints the id of the new job, and leaves the cron entry as it "
                    "is. The entry's rule of overlap holds: where it allows no further job, none is "
                    "made, and the exit code is 1.",
-    .options = OPTIONS,
-    .options_size = sizeof(struct entries_options),
-    .examples =
-        (const struct example[]){
-            {"redrive cron run fetch-joke", "do not wait for the next tick"},
-            {0},
-        },
+    OPTIONS_INTO(OPTIONS, struct entries_options),
+    .examples = EXAMPLES({"redrive cron run fetch-joke", "do not wait for the next tick"}),
     .run_on_store = run_by_hand,
     .over_http = true,
 };
@@ -319,29 +284,17 @@ struct set_options {
 };
 
 static const struct option SET_OPTIONS[] = {
-    {.name = "task",
-     .letter = 't',
-     INTO_STRING(struct set_options, task),
-     .placeholder = "TASK",
-     .help = "the task of the jobs it makes; required"},
-    {.name = "schedule",
-     .letter = 's',
-     INTO_STRING(struct set_options, schedule),
-     .placeholder = "SCHEDULE",
-     .help = "when, such as '*/15 * * * *' or @daily; required"},
+    OPTION("task", 't', "TASK", "the task of the jobs it makes; required",
+           INTO_STRING(struct set_options, task)),
+    OPTION("schedule", 's', "SCHEDULE", "when, such as '*/15 * * * *' or @daily; required",
+           INTO_STRING(struct set_options, schedule)),
     TIMEZONE_ROW(struct set_options),
-    {.name = "payload",
-     INTO_STRING(struct set_options, payload),
-     .placeholder = "JSON",
-     .default_text = "null",
-     .help = "the payload of its jobs"},
-    {.name = "overlap",
-     INTO_CHOICE(struct set_options, overlap),
-     .choices = OVERLAPS,
-     .placeholder = "RULE",
-     .default_text = "skip",
-     .help = "when its last job has not ended: start one all the same, skip the tick, or keep one "
-             "waiting"},
+    OPTION("payload", 0, "JSON", "the payload of its jobs",
+           INTO_STRING(struct set_options, payload), .default_text = "null"),
+    OPTION("overlap", 0, "RULE",
+           "when its last job has not ended: start one all the same, skip the tick, or keep one "
+           "waiting",
+           INTO_CHOICE(struct set_options, overlap), .choices = OVERLAPS, .default_text = "skip"),
     TENANT_ROW(struct set_options, "whose entry it is"),
     {0},
 };
@@ -460,15 +413,11 @@ static const struct command CMD_SET = {
         "each exactly once, from the next one on. An entry of the configuration with "
         "the same name cannot be set here. Options that are not given have their "
         "defaults, also when an entry is replaced.",
-    .options = SET_OPTIONS,
-    .options_size = sizeof(struct set_options),
-    .examples =
-        (const struct example[]){
-            {"redrive cron set tidy --task cleanup --schedule @daily", "every day at midnight"},
-            {"redrive cron set wake -t call -s '30 7 * * mon-fri' -z Europe/Berlin",
-             "half past seven on working days"},
-            {0},
-        },
+    OPTIONS_INTO(SET_OPTIONS, struct set_options),
+    .examples = EXAMPLES(
+        {"redrive cron set tidy --task cleanup --schedule @daily", "every day at midnight"},
+        {"redrive cron set wake -t call -s '30 7 * * mon-fri' -z Europe/Berlin",
+         "half past seven on working days"}),
     .run = run_set,
     .over_http = true,
 };
@@ -501,9 +450,8 @@ static const struct command CMD_REMOVE = {
     .summary = "remove a stored periodic task",
     .arguments = "NAME",
     .description = "Jobs that it has made stay. What the configuration has is removed there.",
-    .options = REMOVE_OPTIONS,
-    .options_size = sizeof(struct entries_options),
-    .examples = (const struct example[]){{"redrive cron remove tidy", "no more of it"}, {0}},
+    OPTIONS_INTO(REMOVE_OPTIONS, struct entries_options),
+    .examples = EXAMPLES({"redrive cron remove tidy", "no more of it"}),
     .run_on_store = run_remove,
     .over_http = true,
 };
@@ -511,12 +459,9 @@ static const struct command CMD_REMOVE = {
 const struct command cmd_cron = {
     .name = "cron",
     .summary = "look at cron entries, and change them",
-    .examples =
-        (const struct example[]){
-            {"redrive cron next '0 9 * * mon-fri' -z Asia/Tokyo", "nine o'clock on working days"},
-            {"redrive cron list", "all of them"},
-            {0},
-        },
+    .examples = EXAMPLES(
+        {"redrive cron next '0 9 * * mon-fri' -z Asia/Tokyo", "nine o'clock on working days"},
+        {"redrive cron list", "all of them"}),
     .commands = (const struct command *const[]){&CMD_NEXT, &CMD_LIST, &CMD_RUN, &CMD_SET,
                                                 &CMD_REMOVE, NULL},
 };

@@ -9,7 +9,6 @@
 #include "base/err.h"
 #include "cli/frame/cli.h"
 #include "cli/frame/command.h"
-#include "cli/frame/help.h"
 
 static bool is_source_topic(const struct option_source *source, const char *word)
 {
@@ -66,11 +65,8 @@ const struct command cmd_help = {
         "Shows what --help shows for the same command; without a command, the help of the program. "
         "With --json, the same for machines: the command, its options, and all commands below it.",
     .examples =
-        (const struct example[]){
-            {"redrive help completion bash", "read about one command"},
-            {"redrive help --json", "list all commands and options for a program to read"},
-            {0},
-        },
+        EXAMPLES({"redrive help completion bash", "read about one command"},
+                 {"redrive help --json", "list all commands and options for a program to read"}),
     .run = run_help,
     .needs_no_store = true,
     .complete = complete_help,
@@ -82,11 +78,7 @@ const struct command cmd_version = {
     .name = "version",
     .summary = "print the version",
     .description = "Prints the version, as --version does.",
-    .examples =
-        (const struct example[]){
-            {"redrive version --json", "read the version in a script"},
-            {0},
-        },
+    .examples = EXAMPLES({"redrive version --json", "read the version in a script"}),
     .run = cli_print_version,
     .needs_no_store = true,
 };
@@ -173,12 +165,9 @@ static const struct command cmd_completion_bash = {
     .summary = "print the script for bash",
     .description = "Prints a script to be loaded by bash." WHAT_IT_DOES,
     .examples =
-        (const struct example[]){
-            {"source <(redrive completion bash)", "complete in this shell"},
-            {"redrive completion bash > ~/.local/share/bash-completion/completions/redrive",
-             "complete in every shell of this user"},
-            {0},
-        },
+        EXAMPLES({"source <(redrive completion bash)", "complete in this shell"},
+                 {"redrive completion bash > ~/.local/share/bash-completion/completions/redrive",
+                  "complete in every shell of this user"}),
     .run = print_script,
     .needs_no_store = true,
     .variant = 0,
@@ -188,13 +177,9 @@ static const struct command cmd_completion_zsh = {
     .name = "zsh",
     .summary = "print the script for zsh",
     .description = "Prints a script to be loaded by zsh, after compinit." WHAT_IT_DOES,
-    .examples =
-        (const struct example[]){
-            {"source <(redrive completion zsh)", "complete in this shell"},
-            {"redrive completion zsh > ~/.zfunc/_redrive",
-             "complete in every shell, with ~/.zfunc in fpath before compinit"},
-            {0},
-        },
+    .examples = EXAMPLES({"source <(redrive completion zsh)", "complete in this shell"},
+                         {"redrive completion zsh > ~/.zfunc/_redrive",
+                          "complete in every shell, with ~/.zfunc in fpath before compinit"}),
     .run = print_script,
     .needs_no_store = true,
     .variant = 1,
@@ -204,13 +189,9 @@ static const struct command cmd_completion_fish = {
     .name = "fish",
     .summary = "print the script for fish",
     .description = "Prints a script to be loaded by fish." WHAT_IT_DOES,
-    .examples =
-        (const struct example[]){
-            {"redrive completion fish | source", "complete in this shell"},
-            {"redrive completion fish > ~/.config/fish/completions/redrive.fish",
-             "complete in every shell of this user"},
-            {0},
-        },
+    .examples = EXAMPLES({"redrive completion fish | source", "complete in this shell"},
+                         {"redrive completion fish > ~/.config/fish/completions/redrive.fish",
+                          "complete in every shell of this user"}),
     .run = print_script,
     .needs_no_store = true,
     .variant = 2,
@@ -221,12 +202,8 @@ const struct command cmd_completion = {
     .summary = "print a script that completes the command line in a shell",
     .commands = (const struct command *const[]){&cmd_completion_bash, &cmd_completion_zsh,
                                                 &cmd_completion_fish, NULL},
-    .examples =
-        (const struct example[]){
-            {"source <(redrive completion bash)", "complete in this shell"},
-            {"redrive completion fish | source", "the same in fish"},
-            {0},
-        },
+    .examples = EXAMPLES({"source <(redrive completion bash)", "complete in this shell"},
+                         {"redrive completion fish | source", "the same in fish"}),
 };
 
 static int run_complete(struct cli *cli, struct redrive_err *err)

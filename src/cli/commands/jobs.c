@@ -18,15 +18,11 @@ static const struct command CMD_LIST = {
     .description = "Without options, the newest jobs of all tenants. NEXT says what a job waits "
                    "for: a time, a breaker, a limit; or why it ended. Of several options all must "
                    "hold; of several words of one option, any.",
-    .options = LIST_OPTIONS,
-    .options_size = sizeof(struct job_list_options),
-    .examples =
-        (const struct example[]){
-            {"redrive jobs list --state retrying,parked", "what waits, and for what"},
-            {"redrive jobs list --task enrich --json --limit 1000", "a page for a script"},
-            {"redrive jobs list --state failed --newer-than 24h", "what failed since yesterday"},
-            {0},
-        },
+    OPTIONS_INTO(LIST_OPTIONS, struct job_list_options),
+    .examples = EXAMPLES(
+        {"redrive jobs list --state retrying,parked", "what waits, and for what"},
+        {"redrive jobs list --task enrich --json --limit 1000", "a page for a script"},
+        {"redrive jobs list --state failed --newer-than 24h", "what failed since yesterday"}),
     .check = job_list_check,
     .run_on_store = job_list_run,
     .over_http = true,
@@ -38,14 +34,10 @@ static const struct command CMD_SHOW = {
     .arguments = "ID",
     .description = "Its facts, payload and result, every attempt with the delay that followed and "
                    "why, and the last error with its stack trace.",
-    .options = JOB_BY_ID_OPTIONS,
-    .options_size = sizeof(struct job_by_id),
+    OPTIONS_INTO(JOB_BY_ID_OPTIONS, struct job_by_id),
     .examples =
-        (const struct example[]){
-            {"redrive jobs show 0197f3c2-5f0e-7b1a-9c55-0d6f2a3b4c5d", "what became of it?"},
-            {"redrive jobs show invoice-17 --tenant acme --json", "the same for a script"},
-            {0},
-        },
+        EXAMPLES({"redrive jobs show 0197f3c2-5f0e-7b1a-9c55-0d6f2a3b4c5d", "what became of it?"},
+                 {"redrive jobs show invoice-17 --tenant acme --json", "the same for a script"}),
     .run_on_store = job_show_run,
     .over_http = true,
 };
@@ -56,13 +48,8 @@ static const struct command CMD_CANCEL = {
     .arguments = "ID...",
     .description = "The worker of a running job notices it at its next heartbeat and ends the "
                    "run; what it reports does not count.",
-    .options = JOB_BY_ID_OPTIONS,
-    .options_size = sizeof(struct job_by_id),
-    .examples =
-        (const struct example[]){
-            {"redrive jobs cancel invoice-17 invoice-18", "two jobs"},
-            {0},
-        },
+    OPTIONS_INTO(JOB_BY_ID_OPTIONS, struct job_by_id),
+    .examples = EXAMPLES({"redrive jobs cancel invoice-17 invoice-18", "two jobs"}),
     .run_on_store = job_change_run,
     .over_http = true,
     .variant = JOB_CANCEL,
@@ -75,13 +62,8 @@ static const struct command CMD_RETRY = {
     .description = "A job that waits for its time (scheduled, retrying) is queued at once. One "
                    "that is dead or failed is redriven, with fresh attempts; its history stays. "
                    "Any other is refused.",
-    .options = JOB_BY_ID_OPTIONS,
-    .options_size = sizeof(struct job_by_id),
-    .examples =
-        (const struct example[]){
-            {"redrive jobs retry invoice-17", "do not wait any longer"},
-            {0},
-        },
+    OPTIONS_INTO(JOB_BY_ID_OPTIONS, struct job_by_id),
+    .examples = EXAMPLES({"redrive jobs retry invoice-17", "do not wait any longer"}),
     .run_on_store = job_change_run,
     .over_http = true,
     .variant = JOB_RETRY,
@@ -98,14 +80,10 @@ static const struct command CMD_EXPORT = {
     .name = "export",
     .summary = "write jobs as JSON lines or CSV",
     .description = EXPORT_DESCRIPTION,
-    .options = EXPORT_OPTIONS,
-    .options_size = sizeof(struct export_options),
+    OPTIONS_INTO(EXPORT_OPTIONS, struct export_options),
     .examples =
-        (const struct example[]){
-            {"redrive jobs export --state completed -o results.csv", "results as a table"},
-            {"redrive jobs export --task enrich | wc -l", "through a pipe"},
-            {0},
-        },
+        EXAMPLES({"redrive jobs export --state completed -o results.csv", "results as a table"},
+                 {"redrive jobs export --task enrich | wc -l", "through a pipe"}),
     .check = job_select_check,
     .run_on_store = export_run,
     .over_http = true,
@@ -114,12 +92,8 @@ static const struct command CMD_EXPORT = {
 const struct command cmd_jobs = {
     .name = "jobs",
     .summary = "look at jobs and change them",
-    .examples =
-        (const struct example[]){
-            {"redrive jobs list --state running", "what runs now?"},
-            {"redrive jobs show invoice-17", "what became of it?"},
-            {0},
-        },
+    .examples = EXAMPLES({"redrive jobs list --state running", "what runs now?"},
+                         {"redrive jobs show invoice-17", "what became of it?"}),
     .commands = (const struct command *const[]){&CMD_LIST, &CMD_SHOW, &CMD_CANCEL, &CMD_RETRY,
                                                 &CMD_EXPORT, NULL},
 };

@@ -3,7 +3,7 @@
 
 #include <inttypes.h>
 
-#include "cli/remote/figures.h"
+#include "cli/remote/remote.h"
 #include "cli/shared/session.h"
 #include "engine/gates/view.h"
 
@@ -12,10 +12,8 @@ struct limits_options {
 };
 
 static const struct option OPTIONS[] = {
-    {.name = "tenant",
-     INTO_STRING(struct limits_options, tenant),
-     .placeholder = "NAME",
-     .help = "only the limits of this tenant"},
+    OPTION("tenant", 0, "NAME", "only the limits of this tenant",
+           INTO_STRING(struct limits_options, tenant)),
     {0},
 };
 
@@ -79,16 +77,10 @@ static int read_limits(const struct session *session, const char *tenant, struct
 
 static int run_list(struct cli *cli, struct session *session, struct redrive_err *err)
 {
-    static const struct table_column COLUMNS[] = {
-        {"RUNNING", ALIGN_RIGHT}, {"RATE", ALIGN_RIGHT},   {"RETRIES", ALIGN_RIGHT},
-        {"ROOM", ALIGN_RIGHT},    {"PARKED", ALIGN_RIGHT}, {"TENANT", ALIGN_LEFT},
-        {"KEY", ALIGN_LEFT},
-    };
     const struct limits_options *options = cli->invocation.values[1];
     struct limit_page page = {0};
     struct listing listing = {
-        .columns = COLUMNS,
-        .n_columns = sizeof COLUMNS / sizeof COLUMNS[0],
+        .columns = ">RUNNING|>RATE|>RETRIES|>ROOM|>PARKED|TENANT|KEY",
         .item = add_limit_json,
         .row = add_limit_row,
         .list = &page,
@@ -109,11 +101,7 @@ static const struct command CMD_LIST = {
         "how many now, and its bounds. RETRIES are those of the budget's window and the first "
         "attempts that they stand against, ROOM is how many may start now. PARKED are jobs that "
         "wait for the limit or its budget.",
-    .examples =
-        (const struct example[]){
-            {"redrive limits list", "is a budget overdrawn, and how many jobs wait?"},
-            {0},
-        },
+    .examples = EXAMPLES({"redrive limits list", "is a budget overdrawn, and how many jobs wait?"}),
     .run_on_store = run_list,
     .over_http = true,
 };
@@ -121,12 +109,7 @@ static const struct command CMD_LIST = {
 const struct command cmd_limits = {
     .name = "limits",
     .summary = "look at rate limits, concurrency and retry budgets",
-    .options = OPTIONS,
-    .options_size = sizeof(struct limits_options),
-    .examples =
-        (const struct example[]){
-            {"redrive limits list", "all of them"},
-            {0},
-        },
+    OPTIONS_INTO(OPTIONS, struct limits_options),
+    .examples = EXAMPLES({"redrive limits list", "all of them"}),
     .commands = (const struct command *const[]){&CMD_LIST, NULL},
 };

@@ -11,10 +11,8 @@ struct migrate_options {
 };
 
 static const struct option OPTIONS[] = {
-    {.name = "dry-run",
-     .letter = 'n',
-     INTO_FLAG(struct migrate_options, dry_run),
-     .help = "say what would be done, and do nothing"},
+    OPTION("dry-run", 'n', NULL, "say what would be done, and do nothing",
+           INTO_FLAG(struct migrate_options, dry_run)),
     {0},
 };
 
@@ -116,13 +114,8 @@ const struct command cmd_migrate = {
         "transaction that takes nothing away, and no command could work without it; here it is "
         "done at a time of one's choice. Processes of an older version refuse a store that was "
         "migrated: stop them first. A store of a newer version is refused with exit code 1.",
-    .options = OPTIONS,
-    .options_size = sizeof(struct migrate_options),
-    .examples =
-        (const struct example[]){
-            {"redrive migrate --dry-run", "what would an upgrade do?"},
-            {"redrive migrate --store sqlite:/var/lib/redrive/jobs.db", "do it"},
-            {0},
-        },
+    OPTIONS_INTO(OPTIONS, struct migrate_options),
+    .examples = EXAMPLES({"redrive migrate --dry-run", "what would an upgrade do?"},
+                         {"redrive migrate --store sqlite:/var/lib/redrive/jobs.db", "do it"}),
     .run = run_migrate,
 };

@@ -8,7 +8,7 @@
 #include "base/json/writer.h"
 #include "base/time/duration.h"
 #include "cli/frame/cli.h"
-#include "cli/shared/load_config.h"
+#include "cli/shared/session.h"
 #include "core/classify/classify.h"
 #include "core/explain.h"
 #include "core/retry/policy.h"
@@ -28,31 +28,20 @@ struct explain_options {
 };
 
 static const struct option EXPLAIN_OPTIONS[] = {
-    {.name = "profile",
-     .letter = 'p',
-     INTO_STRING(struct explain_options, profile),
-     .placeholder = "NAME",
-     .help = "explain a named profile (see `redrive policy list`)"},
-    {.name = "task",
-     .letter = 't',
-     INTO_STRING(struct explain_options, task),
-     .placeholder = "NAME",
-     .help = "explain a task of the configuration, like the argument TASK"},
-    {.name = "class",
-     INTO_CHOICE(struct explain_options, class_),
-     .choices = CLASSES + 1,
-     .placeholder = "CLASS",
-     .help = "how every attempt fails: its class; transient unless --type is given"},
-    {.name = "type",
-     INTO_STRING(struct explain_options, type),
-     .placeholder = "TYPE[,BASE…]",
-     .help = "the type of its error, and after commas those that it derives from: the class is "
-             "found as for a job"},
-    {.name = "run-time",
-     INTO_DURATION(struct explain_options, run_ms),
-     .placeholder = "DURATION",
-     .default_text = "0s",
-     .help = "how long each attempt runs before it fails; counts for total_timeout"},
+    OPTION("profile", 'p', "NAME", "explain a named profile (see `redrive policy list`)",
+           INTO_STRING(struct explain_options, profile)),
+    OPTION("task", 't', "NAME", "explain a task of the configuration, like the argument TASK",
+           INTO_STRING(struct explain_options, task)),
+    OPTION("class", 0, "CLASS",
+           "how every attempt fails: its class; transient unless --type is given",
+           INTO_CHOICE(struct explain_options, class_), .choices = CLASSES + 1),
+    OPTION("type", 0, "TYPE[,BASE…]",
+           "the type of its error, and after commas those that it derives from: the class is "
+           "found as for a job",
+           INTO_STRING(struct explain_options, type)),
+    OPTION("run-time", 0, "DURATION",
+           "how long each attempt runs before it fails; counts for total_timeout",
+           INTO_DURATION(struct explain_options, run_ms), .default_text = "0s"),
     {0},
 };
 
@@ -96,12 +85,8 @@ static void put_end(const struct explain *e, const char *class_name, struct buf 
 static void explain_as_table(struct explain *e, const char *class_name, const struct term *term,
                              struct buf *out)
 {
-    static const struct table_column COLUMNS[] = {{"ATTEMPT", ALIGN_RIGHT},
-                                                  {"RETRY", ALIGN_RIGHT},
-                                                  {"WAITS BEFORE", ALIGN_LEFT},
-                                                  {"WAITED IN ALL", ALIGN_LEFT}};
     struct table t;
-    table_init(&t, COLUMNS, 4);
+    table_init(&t, ">ATTEMPT|>RETRY|WAITS BEFORE|WAITED IN ALL");
     table_add(&t, "1");
     table_add(&t, "-");
     table_add(&t, "-");
@@ -232,16 +217,12 @@ static const struct command CMD_EXPLAIN = {
                    "bounds are shown. Without a profile or a task it explains the defaults of the "
                    "configuration. With the type of an error it also shows what class the "
                    "configuration makes of it, and whether the policy retries it.",
-    .options = EXPLAIN_OPTIONS,
-    .options_size = sizeof(struct explain_options),
-    .examples =
-        (const struct example[]){
-            {"redrive policy explain --profile records", "2, 4, 8, 16, 32 minutes, then dead"},
-            {"redrive policy explain thumbnail -c redrive.yaml", "a task of a configuration"},
-            {"redrive policy explain --retry-max-retries 3", "try a setting out"},
-            {"redrive policy explain --type ConnectTimeout,HTTPError", "is this error retried?"},
-            {0},
-        },
+    OPTIONS_INTO(EXPLAIN_OPTIONS, struct explain_options),
+    .examples = EXAMPLES(
+        {"redrive policy explain --profile records", "2, 4, 8, 16, 32 minutes, then dead"},
+        {"redrive policy explain thumbnail -c redrive.yaml", "a task of a configuration"},
+        {"redrive policy explain --retry-max-retries 3", "try a setting out"},
+        {"redrive policy explain --type ConnectTimeout,HTTPError", "is this error retried?"}),
     .run = run_explain,
     .needs_no_store = true,
 };
@@ -264,9 +245,8 @@ static void add_profile_row(struct table *t, const void *list, size_t i)
 
 static int run_list(struct cli *cli, struct redrive_err *err)
 {
-    static const struct table_column COLUMNS[] = {{"PROFILE", ALIGN_LEFT}, {"WHAT", ALIGN_LEFT}};
     struct listing listing = {
-        .columns = COLUMNS, .n_columns = 2, .item = add_profile_json, .row = add_profile_row};
+        .columns = "PROFILE|WHAT", .item = add_profile_json, .row = add_profile_row};
     listing.list = policy_profiles(&listing.n);
     return cli_list(cli, &listing, err);
 }
@@ -276,11 +256,7 @@ static const struct command CMD_LIST = {
     .summary = "list the named profiles",
     .description = "A profile is a retry policy with a name, to start from: `profile: NAME` in a "
                    "task's `retry` section, and the other keys of that section change it.",
-    .examples =
-        (const struct example[]){
-            {"redrive policy list --json", "read the names in a script"},
-            {0},
-        },
+    .examples = EXAMPLES({"redrive policy list --json", "read the names in a script"}),
     .run = run_list,
     .needs_no_store = true,
 };
@@ -289,10 +265,7 @@ const struct command cmd_policy = {
     .name = "policy",
     .summary = "look at retry policies",
     .examples =
-        (const struct example[]){
-            {"redrive policy explain --profile records", "when a failing job is retried"},
-            {"redrive policy list", "which profiles there are"},
-            {0},
-        },
+        EXAMPLES({"redrive policy explain --profile records", "when a failing job is retried"},
+                 {"redrive policy list", "which profiles there are"}),
     .commands = (const struct command *const[]){&CMD_EXPLAIN, &CMD_LIST, NULL},
 };

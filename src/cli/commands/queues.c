@@ -6,7 +6,7 @@
 
 #include "base/err.h"
 #include "cli/output/figures.h"
-#include "cli/remote/figures.h"
+#include "cli/remote/remote.h"
 #include "cli/shared/session.h"
 #include "engine/verbs/control.h"
 #include "store/job_json.h"
@@ -16,19 +16,14 @@ struct queue_options {
 };
 
 static const struct option LIST_OPTIONS[] = {
-    {.name = "tenant",
-     INTO_STRING(struct queue_options, tenant),
-     .placeholder = "TENANT",
-     .help = "only the queues of this tenant"},
+    OPTION("tenant", 0, "TENANT", "only the queues of this tenant",
+           INTO_STRING(struct queue_options, tenant)),
     {0},
 };
 
 static const struct option PAUSE_OPTIONS[] = {
-    {.name = "tenant",
-     INTO_STRING(struct queue_options, tenant),
-     .placeholder = "TENANT",
-     .default_text = ENGINE_TENANT_DEFAULT,
-     .help = "whose queue it is"},
+    OPTION("tenant", 0, "TENANT", "whose queue it is", INTO_STRING(struct queue_options, tenant),
+           .default_text = ENGINE_TENANT_DEFAULT),
     {0},
 };
 
@@ -119,17 +114,16 @@ static void add_queue_row(struct table *t, const void *list, size_t i)
 
 static int print_queues(struct cli *cli, const struct queue_list *queues, struct redrive_err *err)
 {
-    struct table_column columns[3 + N_STATES + 2] = {
-        {"QUEUE", ALIGN_LEFT}, {"TENANT", ALIGN_LEFT}, {"STATE", ALIGN_LEFT}};
-    size_t n = 3;
+    char room[256]; /* more than all titles together */
+    struct buf columns;
+    buf_init_fixed(&columns, room, sizeof room);
+    buf_puts(&columns, "QUEUE|TENANT|STATE");
     for (size_t i = 0; i < N_STATES; i++)
         if (queues->shown & 1u << STATES[i].state)
-            columns[n++] = (struct table_column){STATES[i].title, ALIGN_RIGHT};
-    columns[n++] = (struct table_column){"OLDEST READY", ALIGN_RIGHT};
-    columns[n++] = (struct table_column){"NEXT DUE", ALIGN_RIGHT};
+            buf_printf(&columns, "|>%s", STATES[i].title);
+    buf_puts(&columns, "|>OLDEST READY|>NEXT DUE");
     const struct listing listing = {
-        .columns = columns,
-        .n_columns = n,
+        .columns = buf_cstr(&columns),
         .n = queues->page.n,
         .item = add_queue_json,
         .row = add_queue_row,
@@ -237,14 +231,9 @@ static const struct command CMD_LIST = {
     .summary = "show every queue with its jobs by state",
     .description = "OLDEST READY is the age of the job that has waited longest to be started, NEXT "
                    "DUE when the next time lock of a scheduled or retrying job ends.",
-    .options = LIST_OPTIONS,
-    .options_size = sizeof(struct queue_options),
-    .examples =
-        (const struct example[]){
-            {"redrive queues list", "all of them"},
-            {"redrive queues list --json", "the same for programs"},
-            {0},
-        },
+    OPTIONS_INTO(LIST_OPTIONS, struct queue_options),
+    .examples = EXAMPLES({"redrive queues list", "all of them"},
+                         {"redrive queues list --json", "the same for programs"}),
     .run_on_store = run_list,
     .over_http = true,
 };
@@ -256,9 +245,8 @@ static const struct command CMD_PAUSE = {
     .description = "Jobs may still be submitted, and those that run go on to their end. Waiting in "
                    "a paused queue uses no attempt. A queue that has never had a job can be paused "
                    "too; the program says so.",
-    .options = PAUSE_OPTIONS,
-    .options_size = sizeof(struct queue_options),
-    .examples = (const struct example[]){{"redrive queues pause media", "hold it"}, {0}},
+    OPTIONS_INTO(PAUSE_OPTIONS, struct queue_options),
+    .examples = EXAMPLES({"redrive queues pause media", "hold it"}),
     .check = check_name,
     .run_on_store = set_pause,
     .over_http = true,
@@ -269,9 +257,8 @@ static const struct command CMD_RESUME = {
     .name = "resume",
     .summary = "let the jobs of a paused queue start again",
     .arguments = "QUEUE",
-    .options = PAUSE_OPTIONS,
-    .options_size = sizeof(struct queue_options),
-    .examples = (const struct example[]){{"redrive queues resume media", "let it go on"}, {0}},
+    OPTIONS_INTO(PAUSE_OPTIONS, struct queue_options),
+    .examples = EXAMPLES({"redrive queues resume media", "let it go on"}),
     .check = check_name,
     .run_on_store = set_pause,
     .over_http = true,
@@ -280,11 +267,7 @@ static const struct command CMD_RESUME = {
 const struct command cmd_queues = {
     .name = "queues",
     .summary = "look at queues, pause and resume them",
-    .examples =
-        (const struct example[]){
-            {"redrive queues list", "how many jobs wait, and where"},
-            {"redrive queues pause media", "hold one of them"},
-            {0},
-        },
+    .examples = EXAMPLES({"redrive queues list", "how many jobs wait, and where"},
+                         {"redrive queues pause media", "hold one of them"}),
     .commands = (const struct command *const[]){&CMD_LIST, &CMD_PAUSE, &CMD_RESUME, NULL},
 };

@@ -6,7 +6,7 @@
 
 #include "base/err.h"
 #include "cli/output/figures.h"
-#include "cli/remote/figures.h"
+#include "cli/remote/remote.h"
 #include "cli/shared/session.h"
 #include "engine/report/stats.h"
 
@@ -15,10 +15,8 @@ struct stats_options {
 };
 
 static const struct option OPTIONS[] = {
-    {.name = "tenant",
-     INTO_STRING(struct stats_options, tenant),
-     .placeholder = "NAME",
-     .help = "only the statistics of this tenant"},
+    OPTION("tenant", 0, "NAME", "only the statistics of this tenant",
+           INTO_STRING(struct stats_options, tenant)),
     {0},
 };
 
@@ -94,15 +92,10 @@ static void add_counts(struct table *t, const uint64_t *counts)
 
 static void put_counters(const struct stats *s, const struct term *term, struct buf *out)
 {
-    static const struct table_column COLUMNS[] = {
-        {"TASK", ALIGN_LEFT},      {"RECEIVED", ALIGN_RIGHT},  {"STARTED", ALIGN_RIGHT},
-        {"DONE", ALIGN_RIGHT},     {"RETRIED", ALIGN_RIGHT},   {"DEAD", ALIGN_RIGHT},
-        {"FAILED", ALIGN_RIGHT},   {"CANCELLED", ALIGN_RIGHT}, {"PARKED", ALIGN_RIGHT},
-        {"RELEASED", ALIGN_RIGHT},
-    };
     const struct stats_rows *tasks = &s->by[STATS_TASK];
     struct table t;
-    table_init(&t, COLUMNS, sizeof COLUMNS / sizeof COLUMNS[0]);
+    table_init(&t,
+               "TASK|>RECEIVED|>STARTED|>DONE|>RETRIED|>DEAD|>FAILED|>CANCELLED|>PARKED|>RELEASED");
     table_add_styled(&t, STYLE_BOLD, "all");
     add_counts(&t, s->counts);
     for (size_t i = 0; i < tasks->n; i++) {
@@ -115,15 +108,10 @@ static void put_counters(const struct stats *s, const struct term *term, struct 
 
 static void put_queues(const struct stats *s, const struct term *term, struct buf *out)
 {
-    static const struct table_column COLUMNS[] = {
-        {"QUEUE", ALIGN_LEFT},      {"SCHEDULED", ALIGN_RIGHT}, {"RETRYING", ALIGN_RIGHT},
-        {"QUEUED", ALIGN_RIGHT},    {"RUNNING", ALIGN_RIGHT},   {"PARKED", ALIGN_RIGHT},
-        {"COMPLETED", ALIGN_RIGHT}, {"FAILED", ALIGN_RIGHT},    {"DEAD", ALIGN_RIGHT},
-        {"CANCELLED", ALIGN_RIGHT}, {"OLDEST", ALIGN_RIGHT},
-    };
     char age[FIGURE_MAX];
     struct table t;
-    table_init(&t, COLUMNS, sizeof COLUMNS / sizeof COLUMNS[0]);
+    table_init(&t, "QUEUE|>SCHEDULED|>RETRYING|>QUEUED|>RUNNING|>PARKED|>COMPLETED|>FAILED"
+                   "|>DEAD|>CANCELLED|>OLDEST");
     for (size_t i = 0; i < s->queues.n; i++) {
         const struct job_count *q = &s->queues.counts[i];
         table_addf(&t, "%.*s%s%.*s%s", s->tenant.len ? 0 : (int)q->tenant.len, q->tenant.ptr,
@@ -169,14 +157,10 @@ const struct command cmd_stats = {
     .description = "Counters since the store was made, by task; how many jobs are in each state, "
                    "by queue; breakers, and the workers that are alive. "
                    "With --json also by queue, class and worker.",
-    .options = OPTIONS,
-    .options_size = sizeof(struct stats_options),
+    OPTIONS_INTO(OPTIONS, struct stats_options),
     .examples =
-        (const struct example[]){
-            {"redrive stats", "how is it going?"},
-            {"redrive stats --json --tenant acme", "those of one tenant, for a program"},
-            {0},
-        },
+        EXAMPLES({"redrive stats", "how is it going?"},
+                 {"redrive stats --json --tenant acme", "those of one tenant, for a program"}),
     .run_on_store = run_stats,
     .over_http = true,
 };
@@ -239,12 +223,8 @@ const struct command cmd_health = {
                    "code is 0 when healthy (from 0.8) or degraded (from 0.5), and 1 when "
                    "unhealthy; `health` in the configuration has the bounds. Without workers "
                    "and without breakers all is well.",
-    .examples =
-        (const struct example[]){
-            {"redrive health", "for people"},
-            {"redrive health --json", "for a monitoring system"},
-            {0},
-        },
+    .examples = EXAMPLES({"redrive health", "for people"},
+                         {"redrive health --json", "for a monitoring system"}),
     .run_on_store = run_health,
     .over_http = true,
 };

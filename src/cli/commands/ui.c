@@ -26,17 +26,10 @@ struct ui_options {
 };
 
 static const struct option OPTIONS[] = {
-    {.name = "port",
-     .letter = 'p',
-     INTO_INT(struct ui_options, port),
-     .min = 0,
-     .max = 65535,
-     .placeholder = "N",
-     .default_text = "0",
-     .help = "the port of 127.0.0.1; 0 is one that is free"},
-    {.name = "open",
-     INTO_FLAG(struct ui_options, open),
-     .help = "show it in the browser of the desktop (xdg-open)"},
+    OPTION("port", 'p', "N", "the port of 127.0.0.1; 0 is one that is free",
+           INTO_INT(struct ui_options, port), .min = 0, .max = 65535, .default_text = "0"),
+    OPTION("open", 0, NULL, "show it in the browser of the desktop (xdg-open)",
+           INTO_FLAG(struct ui_options, open)),
     {0},
 };
 
@@ -221,13 +214,9 @@ const struct command cmd_ui = {
         "\n"
         "Without tokens in the configuration every user of this machine can look; with tokens it "
         "asks for one that has the scope read.",
-    .options = OPTIONS,
-    .options_size = sizeof(struct ui_options),
+    OPTIONS_INTO(OPTIONS, struct ui_options),
     .examples =
-        (const struct example[]){
-            {"redrive ui", "print the address, and serve"},
-            {"redrive ui --open --store sqlite:jobs.db", "in the browser, for this file"},
-            {0},
-        },
+        EXAMPLES({"redrive ui", "print the address, and serve"},
+                 {"redrive ui --open --store sqlite:jobs.db", "in the browser, for this file"}),
     .run = run_ui,
 };

@@ -12,7 +12,6 @@
 #include "base/json/writer.h"
 #include "base/time/clock.h"
 #include "base/time/duration.h"
-#include "cli/shared/load_config.h"
 #include "cli/shared/session.h"
 #include "cli/shared/working.h"
 #include "engine/event.h"
@@ -423,28 +422,17 @@ static int run_work(struct cli *cli, struct redrive_err *err)
 }
 
 static const struct option OPTIONS[] = {
-    {.name = "until-idle",
-     INTO_FLAG(struct work_options, until_idle),
-     .help = "stop when nothing is ready any more, and say what was done"},
-    {.name = "queue",
-     .letter = 'q',
-     INTO_STRINGS(struct work_options, queues),
-     .placeholder = "NAME",
-     .help = "take jobs of this queue only; the first one named goes first"},
-    {.name = "task",
-     .letter = 't',
-     INTO_STRINGS(struct work_options, tasks),
-     .placeholder = "NAME",
-     .help = "run this task only"},
+    OPTION("until-idle", 0, NULL, "stop when nothing is ready any more, and say what was done",
+           INTO_FLAG(struct work_options, until_idle)),
+    OPTION("queue", 'q', "NAME", "take jobs of this queue only; the first one named goes first",
+           INTO_STRINGS(struct work_options, queues)),
+    OPTION("task", 't', "NAME", "run this task only", INTO_STRINGS(struct work_options, tasks)),
     WORKER_ROWS(struct work_options, worker),
-    {.name = "tenant",
-     INTO_STRING(struct work_options, tenant),
-     .placeholder = "NAME",
-     .help = "take jobs of this tenant only"},
-    {.name = "metrics",
-     INTO_STRING(struct work_options, metrics),
-     .placeholder = "ADDRESS",
-     .help = "where Prometheus finds GET /metrics of this worker: HOST:PORT; as listen.metrics"},
+    OPTION("tenant", 0, "NAME", "take jobs of this tenant only",
+           INTO_STRING(struct work_options, tenant)),
+    OPTION("metrics", 0, "ADDRESS",
+           "where Prometheus finds GET /metrics of this worker: HOST:PORT; as listen.metrics",
+           INTO_STRING(struct work_options, metrics)),
     {0},
 };
 
@@ -467,14 +455,10 @@ const struct command cmd_work = {
         "With --until-idle the worker stops by itself when nothing is ready and nothing runs. "
         "Jobs that wait for their time or are parked are left. The exit code is 3 when a job died "
         "or failed for good meanwhile.",
-    .options = OPTIONS,
-    .options_size = sizeof(struct work_options),
-    .examples =
-        (const struct example[]){
-            {"redrive work -c redrive.yaml", "run jobs until a signal comes"},
-            {"redrive work --until-idle --json", "run what is ready, and say what became of it"},
-            {"redrive work --task mail --concurrency 2", "one task, at most two jobs at one time"},
-            {0},
-        },
+    OPTIONS_INTO(OPTIONS, struct work_options),
+    .examples = EXAMPLES(
+        {"redrive work -c redrive.yaml", "run jobs until a signal comes"},
+        {"redrive work --until-idle --json", "run what is ready, and say what became of it"},
+        {"redrive work --task mail --concurrency 2", "one task, at most two jobs at one time"}),
     .run = run_work,
 };

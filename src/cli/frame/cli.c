@@ -8,7 +8,7 @@
 #include "base/err.h"
 #include "base/json/writer.h"
 #include "base/os/log.h"
-#include "cli/frame/help.h"
+#include "cli/frame/command.h"
 #include "cli/output/term.h"
 
 static const char *const LOG_LEVELS[] = {
@@ -20,54 +20,28 @@ static const char *const COLORS[] = {
     [COLOR_AUTO] = "auto", [COLOR_ALWAYS] = "always", [COLOR_NEVER] = "never", NULL};
 
 const struct option GLOBAL_OPTIONS[] = {
-    {.name = "config",
-     .letter = 'c',
-     INTO_STRING(struct globals, config),
-     .placeholder = "FILE",
-     .help = "read the configuration from FILE"},
-    {.name = "store",
-     INTO_STRING(struct globals, store),
-     .placeholder = "URL",
-     .help = "where jobs are kept: sqlite:FILE, or a postgres:// or redis:// URL"},
-    {.name = "server",
-     INTO_STRING(struct globals, server),
-     .placeholder = "URL",
-     .help = "ask the `redrive serve` there, such as https://host:7070, in place of a store"},
-    {.name = "token-file",
-     INTO_STRING(struct globals, token_file),
-     .placeholder = "FILE",
-     .help = "the file with the token for the server"},
-    {.name = "ca-file",
-     INTO_STRING(struct globals, ca_file),
-     .placeholder = "FILE",
-     .help = "trust the certificates in FILE, for a server with one of its own"},
-    {.name = "json",
-     INTO_FLAG(struct globals, json),
-     .help = "print data, and errors too, as JSON"},
-    {.name = "log-level",
-     INTO_CHOICE(struct globals, log_level),
-     .choices = LOG_LEVELS,
-     .placeholder = "LEVEL",
-     .help = "log what is at least this severe"},
-    {.name = "log-format",
-     INTO_CHOICE(struct globals, log_format),
-     .choices = LOG_FORMATS,
-     .placeholder = "FORMAT",
-     .help = "how the log is written"},
-    {.name = "color",
-     INTO_CHOICE(struct globals, color),
-     .choices = COLORS,
-     .placeholder = "WHEN",
-     .default_text = "auto",
-     .help = "use colours"},
-    {.name = "no-color",
-     INTO_FLAG(struct globals, no_color),
-     .help = "use no colours, like --color never"},
-    {.name = "help",
-     .letter = 'h',
-     INTO_FLAG(struct globals, help),
-     .help = "show help for the command"},
-    {.name = "version", INTO_FLAG(struct globals, version), .help = "print the version"},
+    OPTION("config", 'c', "FILE", "read the configuration from FILE",
+           INTO_STRING(struct globals, config)),
+    OPTION("store", 0, "URL", "where jobs are kept: sqlite:FILE, or a postgres:// or redis:// URL",
+           INTO_STRING(struct globals, store)),
+    OPTION("server", 0, "URL",
+           "ask the `redrive serve` there, such as https://host:7070, in place of a store",
+           INTO_STRING(struct globals, server)),
+    OPTION("token-file", 0, "FILE", "the file with the token for the server",
+           INTO_STRING(struct globals, token_file)),
+    OPTION("ca-file", 0, "FILE", "trust the certificates in FILE, for a server with one of its own",
+           INTO_STRING(struct globals, ca_file)),
+    OPTION("json", 0, NULL, "print data, and errors too, as JSON", INTO_FLAG(struct globals, json)),
+    OPTION("log-level", 0, "LEVEL", "log what is at least this severe",
+           INTO_CHOICE(struct globals, log_level), .choices = LOG_LEVELS),
+    OPTION("log-format", 0, "FORMAT", "how the log is written",
+           INTO_CHOICE(struct globals, log_format), .choices = LOG_FORMATS),
+    OPTION("color", 0, "WHEN", "use colours", INTO_CHOICE(struct globals, color), .choices = COLORS,
+           .default_text = "auto"),
+    OPTION("no-color", 0, NULL, "use no colours, like --color never",
+           INTO_FLAG(struct globals, no_color)),
+    OPTION("help", 'h', NULL, "show help for the command", INTO_FLAG(struct globals, help)),
+    OPTION("version", 0, NULL, "print the version", INTO_FLAG(struct globals, version)),
     {0},
 };
 
@@ -124,7 +98,7 @@ int cli_list(struct cli *cli, const struct listing *listing, struct redrive_err 
     if (cli->globals->json)
         return list_as_json(cli, listing, err);
     buf_init(&out, CLI_OUTPUT_MAX);
-    table_init(&t, listing->columns, listing->n_columns);
+    table_init(&t, listing->columns);
     for (size_t i = 0; i < listing->n; i++)
         listing->row(&t, listing->list, i);
     table_finish(&t, cli->out.width, cli->out.color, &out);

@@ -76,9 +76,8 @@ int cli_show(struct cli *cli, const void *thing, cli_json_fn json, cli_text_fn t
 /* A list: with --json {"items":[…],"next":…} with a value for each item, otherwise a table with a
  * row for each. */
 struct listing {
-    const struct table_column *columns;
-    size_t n_columns;
-    size_t n; /* items */
+    const char *columns; /* as table_init takes them */
+    size_t n;            /* items */
     void (*item)(struct json_writer *w, const void *list, size_t i);
     void (*row)(struct table *t, const void *list, size_t i);
     const void *list;

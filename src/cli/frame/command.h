@@ -1,23 +1,26 @@
 /* command.h - the tables from which the command line is made.
  *
  * A struct command describes a command and a struct option one of its options. From these tables
- * alone come parsing (frame/options.h), help and the description for machines (frame/help.h),
+ * alone come parsing (frame/options.h), help and the description for machines (frame/help.c),
  * completion and the nearest word when one is misspelt. A new command is a table
  * and a function; nothing else has to change.
  *
  *     struct next_options {
  *         int64_t count;
  *     };
- *     static const struct option OPTIONS[] = {
- *         {.name = "count", .letter = 'n', INTO_INT(struct next_options, count),
- *          .min = 1, .max = 1000, .placeholder = "N", .default_text = "5",
- *          .help = "how many times to print"},
+ *     static const struct option NEXT_OPTIONS[] = {
+ *         OPTION("count", 'n', "N", "how many times to print",
+ *                INTO_INT(struct next_options, count), .min = 1, .max = 1000,
+ *                .default_text = "5"),
  *         {0},
  *     };
  *     const struct command cmd_cron_next = {
- *         .name = "next", .summary = "print the next times of a schedule",
- *         .arguments = "SCHEDULE", .options = OPTIONS,
- *         .options_size = sizeof(struct next_options), .run = run_next,
+ *         .name = "next",
+ *         .summary = "print the next times of a schedule",
+ *         .arguments = "SCHEDULE",
+ *         OPTIONS_INTO(NEXT_OPTIONS, struct next_options),
+ *         .examples = EXAMPLES({"redrive cron next @daily", "five midnights"}),
+ *         .run = run_next,
  *     };
  *
  * The options of a command hold for all commands below it, and may be before or after their names:
@@ -32,6 +35,7 @@
 
 #include "base/text/buf.h"
 #include "base/text/str.h"
+#include "cli/output/term.h"
 #include "redrive.h"
 
 struct cli;
@@ -101,6 +105,14 @@ struct option {
     const char *default_text;
 };
 
+/* A row: OPTION("count", 'n', "N", "how many", INTO_INT(struct S, count), .min = 1, .max = 9).
+ * `letter` is 0 where there is none, `placeholder` NULL for a flag. */
+#define OPTION(option_name, option_letter, value_name, text, ...)                      \
+    {                                                                                  \
+        .name = (option_name), .letter = (option_letter), .placeholder = (value_name), \
+        .help = (text), __VA_ARGS__                                                    \
+    }
+
 /* Type and offset of a value: INTO_INT(struct S, member). The member must be of that type. */
 #define INTO_FLAG(S, member)     OPTION_INTO(FLAG, S, member, bool)
 #define INTO_STRING(S, member)   OPTION_INTO(STRING, S, member, const char *)
@@ -154,6 +166,19 @@ struct example {
     const char *line;
     const char *meaning;
 };
+
+/* The two members of a command for its options: the table, and the struct that its rows fill in. */
+#define OPTIONS_INTO(table, S) .options = (table), .options_size = sizeof(S)
+
+/* The examples of a command: EXAMPLES({"redrive cron list", "what runs when"}, …). */
+#define EXAMPLES(...)        \
+    (const struct example[]) \
+    {                        \
+        __VA_ARGS__,         \
+        {                    \
+            0                \
+        }                    \
+    }
 
 /* A command on a store. */
 typedef int (*store_command_fn)(struct cli *cli, struct session *session, struct redrive_err *err);
@@ -257,5 +282,43 @@ int complete_line(const struct command *root, const struct option_source *source
 /* For the `complete` function of a command: offers a word if it begins like the cursor's. */
 void completion_offer(struct completion *c, const char *word);
 void completion_offer_words(struct completion *c, const struct words *words);
+
+/* ---- Help pages, and the same as JSON for machines (frame/help.c) ---------------------------- */
+
+/* Lines are filled to the width of the terminal, but to no more than this; without a terminal to
+ * HELP_WIDTH_DEFAULT. */
+#define HELP_WIDTH_MAX     100
+#define HELP_WIDTH_DEFAULT 80
+
+/* The most a page may have. */
+#define HELP_MAX_BYTES (1024u * 1024)
+
+/* Appends the whole page of a command. */
+void help_page(const struct command_path *path, const struct option_source *source,
+               const struct term *term, struct buf *out);
+
+/* Appends what the program says when it is called without arguments: its commands only. */
+void help_overview(const struct command_path *path, const struct term *term, struct buf *out);
+
+/* Appends the list of the options that a source has. */
+void help_source(const struct option_source *source, const struct term *term, struct buf *out);
+
+/* The name under which `help` shows that list. */
+#define HELP_SOURCE_TOPIC "config-flags"
+
+/* ---- As JSON -----------------------------------------------------------------------------------
+ *
+ *     {"name":"redrive","usage":…,"summary":…,"options":[{"name":"config","letter":"c",
+ *      "type":"string","placeholder":"FILE","help":…,"default":null,"choices":[]}, …],
+ *      "commands":[…],"examples":[{"line":…,"meaning":…}]}
+ *
+ * Commands nest; hidden ones are left out.
+ */
+
+/* Appends the command that `path` leads to and all below it. */
+void describe_command(const struct command_path *path, struct buf *out);
+
+/* Appends the options of a source: {"options":[…]}. */
+void describe_source(const struct option_source *source, struct buf *out);
 
 #endif

@@ -1,5 +1,5 @@
 /* help.c - lays out the help pages, and writes the tables as JSON. */
-#include "cli/frame/help.h"
+#include "cli/frame/command.h"
 
 #include "base/json/writer.h"
 #include "cli/output/term.h"

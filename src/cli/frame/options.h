@@ -52,10 +52,4 @@ int option_store(const struct option *option, void *values, const char *label, c
 int option_error(const char *label, int code, const struct redrive_err *why,
                  struct redrive_err *err);
 
-/* Sets a zeroed struct to the defaults of a table. A default that does not parse is a bug. */
-void option_store_defaults(const struct option *table, void *values);
-
-/* Frees what storing has allocated. */
-void option_release_values(const struct option *table, void *values);
-
 #endif

@@ -8,7 +8,7 @@
 #define CLI_JOBS_CHANGE_H
 
 #include "cli/jobs/select.h"
-#include "cli/remote/jobs.h"
+#include "cli/remote/remote.h"
 #include "cli/shared/session.h"
 #include "engine/verbs/change.h"
 #include "store/store.h"

@@ -16,7 +16,7 @@
 #include "base/err.h"
 #include "base/json/writer.h"
 #include "base/time/clock.h"
-#include "cli/remote/jobs.h"
+#include "cli/remote/remote.h"
 #include "cli/shared/session.h"
 #include "store/job_json.h"
 

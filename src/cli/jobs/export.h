@@ -70,25 +70,17 @@ struct export_options {
     int64_t limit;
 };
 
-#define EXPORT_ROWS                                                                            \
-    {.name = "output",                                                                         \
-     .letter = 'o',                                                                            \
-     INTO_STRING(struct export_options, output),                                               \
-     .placeholder = "FILE",                                                                    \
-     .help = "write to FILE, which is whole or not there; - for standard output"},             \
-        {.name = "format",                                                                     \
-         .letter = 'f',                                                                        \
-         INTO_CHOICE(struct export_options, format),                                           \
-         .choices = EXPORT_FORMATS,                                                            \
-         .placeholder = "FORMAT",                                                              \
-         .help = "jsonl, or csv for a file that ends in .csv, unless given"},                  \
-        {.name = "force",                                                                      \
-         INTO_FLAG(struct export_options, force),                                              \
-         .help = "replace FILE if it is there"},                                               \
-    {                                                                                          \
-        .name = "limit", .letter = 'n', INTO_INT(struct export_options, limit), .min = 1,      \
-        .max = INT64_MAX, .placeholder = "N", .help = "write at most N jobs; all unless given" \
-    }
+#define EXPORT_ROWS                                                                    \
+    OPTION("output", 'o', "FILE",                                                      \
+           "write to FILE, which is whole or not there; - for standard output",        \
+           INTO_STRING(struct export_options, output)),                                \
+        OPTION("format", 'f', "FORMAT",                                                \
+               "jsonl, or csv for a file that ends in .csv, unless given",             \
+               INTO_CHOICE(struct export_options, format), .choices = EXPORT_FORMATS), \
+        OPTION("force", 0, NULL, "replace FILE if it is there",                        \
+               INTO_FLAG(struct export_options, force)),                               \
+        OPTION("limit", 'n', "N", "write at most N jobs; all unless given",            \
+               INTO_INT(struct export_options, limit), .min = 1, .max = INT64_MAX)
 
 #define EXPORT_DESCRIPTION                                                                        \
     "Writes every job that matches, oldest first: a line of JSON for each, or CSV with a row of " \

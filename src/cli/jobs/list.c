@@ -8,7 +8,7 @@
 #include "base/json/writer.h"
 #include "cli/output/table.h"
 #include "cli/output/term.h"
-#include "cli/remote/jobs.h"
+#include "cli/remote/remote.h"
 #include "cli/shared/session.h"
 #include "store/page.h"
 #include "store/job_json.h"
@@ -83,20 +83,10 @@ static void add_job_row(struct table *t, const void *list, size_t i)
 static int print_page(struct cli *cli, const struct job_table *table, const char *next,
                       struct redrive_err *err)
 {
-    const struct table_column columns[] = {
-        {"TENANT", ALIGN_LEFT},
-        {"ID", ALIGN_LEFT},
-        {"TASK", ALIGN_LEFT},
-        {"STATE", ALIGN_LEFT},
-        {"ATTEMPTS", ALIGN_RIGHT},
-        {table->by_end ? "ENDED" : "AGE", ALIGN_RIGHT},
-        {table->by_end ? "WHY" : "NEXT", ALIGN_LEFT},
-        {"LAST ERROR", ALIGN_LEFT},
-    };
-    const size_t skipped = table->with_tenant ? 0 : 1;
+    const char *columns = table->by_end ? "TENANT|ID|TASK|STATE|>ATTEMPTS|>ENDED|WHY|LAST ERROR"
+                                        : "TENANT|ID|TASK|STATE|>ATTEMPTS|>AGE|NEXT|LAST ERROR";
     const struct listing listing = {
-        .columns = columns + skipped,
-        .n_columns = sizeof columns / sizeof columns[0] - skipped,
+        .columns = table->with_tenant ? columns : strchr(columns, '|') + 1,
         .n = table->page.n,
         .item = add_job_json,
         .row = add_job_row,

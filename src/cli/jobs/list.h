@@ -19,24 +19,16 @@ struct job_list {
 /* The names of the orders, in their order; ends with NULL. */
 extern const char *const JOB_LIST_ORDERS[];
 
-#define JOB_LIST_ROWS(default_order)                                                         \
-    {.name = "limit",                                                                        \
-     .letter = 'n',                                                                          \
-     INTO_INT(struct job_list_options, list.limit),                                          \
-     .min = 1,                                                                               \
-     .max = STORE_PAGE_MAX,                                                                  \
-     .placeholder = "N",                                                                     \
-     .default_text = "50",                                                                   \
-     .help = "how many jobs a page has"},                                                    \
-        {.name = "cursor",                                                                   \
-         INTO_STRING(struct job_list_options, list.cursor),                                  \
-         .placeholder = "CURSOR",                                                            \
-         .help = "the page that follows, by what the page before it gave as next"},          \
-    {                                                                                        \
-        .name = "order", INTO_CHOICE(struct job_list_options, list.order),                   \
-        .choices = JOB_LIST_ORDERS, .placeholder = "ORDER", .default_text = (default_order), \
-        .help = "which come first, finished meaning those that ended last"                   \
-    }
+#define JOB_LIST_ROWS(default_order)                                                            \
+    OPTION("limit", 'n', "N", "how many jobs a page has",                                       \
+           INTO_INT(struct job_list_options, list.limit), .min = 1, .max = STORE_PAGE_MAX,      \
+           .default_text = "50"),                                                               \
+        OPTION("cursor", 0, "CURSOR",                                                           \
+               "the page that follows, by what the page before it gave as next",                \
+               INTO_STRING(struct job_list_options, list.cursor)),                              \
+        OPTION("order", 0, "ORDER", "which come first, finished meaning those that ended last", \
+               INTO_CHOICE(struct job_list_options, list.order), .choices = JOB_LIST_ORDERS,    \
+               .default_text = (default_order))
 
 /* Adds order, keyset and limit to a filter. */
 int job_list_read(const struct job_list *list, struct job_filter *filter, struct redrive_err *err);

@@ -40,65 +40,37 @@ extern const char *const JOB_SELECT_STATES[];
 extern const char *const JOB_SELECT_CLASSES[];
 extern const char *const JOB_SELECT_REASONS[];
 
-#define JOB_SELECT_TENANT_ROW(S, m)                                        \
-    {                                                                      \
-        .name = "tenant", INTO_STRING(S, m.tenant), .placeholder = "NAME", \
-        .help = "of this tenant; all tenants unless given"                 \
-    }
+#define JOB_SELECT_TENANT_ROW(S, m)                                         \
+    OPTION("tenant", 0, "NAME", "of this tenant; all tenants unless given", \
+           INTO_STRING(S, m.tenant))
 
-#define JOB_SELECT_STATE_ROW(S, m)                                                             \
-    {                                                                                          \
-        .name = "state", INTO_STRINGS(S, m.states), .choices = JOB_SELECT_STATES,              \
-        .placeholder = "STATE", .help = "in this state, or one of several with commas between" \
-    }
+#define JOB_SELECT_STATE_ROW(S, m)                                                      \
+    OPTION("state", 0, "STATE", "in this state, or one of several with commas between", \
+           INTO_STRINGS(S, m.states), .choices = JOB_SELECT_STATES)
 
-#define JOB_SELECT_OLDER_ROW(S, m)                                                \
-    {                                                                             \
-        .name = "older-than", INTO_STRING(S, m.older_than), .placeholder = "AGE", \
-        .help = "that ended at least AGE ago, such as 90m, 24h or 30d"            \
-    }
+#define JOB_SELECT_OLDER_ROW(S, m)                                                         \
+    OPTION("older-than", 0, "AGE", "that ended at least AGE ago, such as 90m, 24h or 30d", \
+           INTO_STRING(S, m.older_than))
 
 /* All but the state and the age that is required elsewhere. */
-#define JOB_SELECT_ROWS(S, m)                                                                    \
-    JOB_SELECT_TENANT_ROW(S, m),                                                                 \
-        {.name = "task",                                                                         \
-         .letter = 't',                                                                          \
-         INTO_STRING(S, m.task),                                                                 \
-         .placeholder = "NAME",                                                                  \
-         .help = "of this task"},                                                                \
-        {.name = "queue",                                                                        \
-         .letter = 'q',                                                                          \
-         INTO_STRING(S, m.queue),                                                                \
-         .placeholder = "NAME",                                                                  \
-         .help = "in this queue"},                                                               \
-        {.name = "class",                                                                        \
-         INTO_STRINGS(S, m.classes),                                                             \
-         .choices = JOB_SELECT_CLASSES + 1,                                                      \
-         .placeholder = "CLASS",                                                                 \
-         .help = "whose last error is of this class, or one of several"},                        \
-        {.name = "type",                                                                         \
-         INTO_STRING(S, m.type),                                                                 \
-         .placeholder = "NAME",                                                                  \
-         .help = "whose last error has exactly this type"},                                      \
-        {.name = "reason",                                                                       \
-         INTO_STRINGS(S, m.reasons),                                                             \
-         .choices = JOB_SELECT_REASONS + 1,                                                      \
-         .placeholder = "REASON",                                                                \
-         .help = "that ended for this reason, or one of several"},                               \
-        {.name = "text",                                                                         \
-         INTO_STRING(S, m.text),                                                                 \
-         .placeholder = "TEXT",                                                                  \
-         .help = "with TEXT in the message of the last error, case and all"},                    \
-        {.name = "user", INTO_STRING(S, m.user), .placeholder = "NAME", .help = "of this user"}, \
-        {.name = "group",                                                                        \
-         INTO_STRING(S, m.group),                                                                \
-         .placeholder = "FINGERPRINT",                                                           \
-         .help = "whose errors look alike: 16 digits, see `redrive dlq groups`"},                \
-        JOB_SELECT_OLDER_ROW(S, m),                                                              \
-    {                                                                                            \
-        .name = "newer-than", INTO_STRING(S, m.newer_than), .placeholder = "AGE",                \
-        .help = "that ended at most AGE ago"                                                     \
-    }
+#define JOB_SELECT_ROWS(S, m)                                                                 \
+    JOB_SELECT_TENANT_ROW(S, m),                                                              \
+        OPTION("task", 't', "NAME", "of this task", INTO_STRING(S, m.task)),                  \
+        OPTION("queue", 'q', "NAME", "in this queue", INTO_STRING(S, m.queue)),               \
+        OPTION("class", 0, "CLASS", "whose last error is of this class, or one of several",   \
+               INTO_STRINGS(S, m.classes), .choices = JOB_SELECT_CLASSES + 1),                \
+        OPTION("type", 0, "NAME", "whose last error has exactly this type",                   \
+               INTO_STRING(S, m.type)),                                                       \
+        OPTION("reason", 0, "REASON", "that ended for this reason, or one of several",        \
+               INTO_STRINGS(S, m.reasons), .choices = JOB_SELECT_REASONS + 1),                \
+        OPTION("text", 0, "TEXT", "with TEXT in the message of the last error, case and all", \
+               INTO_STRING(S, m.text)),                                                       \
+        OPTION("user", 0, "NAME", "of this user", INTO_STRING(S, m.user)),                    \
+        OPTION("group", 0, "FINGERPRINT",                                                     \
+               "whose errors look alike: 16 digits, see `redrive dlq groups`",                \
+               INTO_STRING(S, m.group)),                                                      \
+        JOB_SELECT_OLDER_ROW(S, m),                                                           \
+        OPTION("newer-than", 0, "AGE", "that ended at most AGE ago", INTO_STRING(S, m.newer_than))
 
 /* Makes a filter: what was not given matches everything. Its strings are borrowed from the command
  * line. Fails with REDRIVE_E_USAGE, for an empty value too: `--task "$TASK"` with nothing in it

@@ -232,12 +232,7 @@ static void add_attempt(struct table *t, const struct job_attempt *a, bool epoch
 
 static void put_history(struct shower *s, const struct attempt_page *history)
 {
-    static const struct table_column COLUMNS[] = {
-        {"EPOCH", ALIGN_RIGHT}, {"ATTEMPT", ALIGN_RIGHT}, {"STARTED", ALIGN_LEFT},
-        {"TOOK", ALIGN_RIGHT},  {"WORKER", ALIGN_LEFT},   {"OUTCOME", ALIGN_LEFT},
-        {"DELAY", ALIGN_RIGHT}, {"WHY", ALIGN_LEFT},      {"ERROR", ALIGN_LEFT},
-    };
-    const size_t n_columns = sizeof COLUMNS / sizeof COLUMNS[0];
+    static const char COLUMNS[] = ">EPOCH|>ATTEMPT|STARTED|>TOOK|WORKER|OUTCOME|>DELAY|WHY|ERROR";
     struct table t;
     struct buf cell;
     bool epochs = false;
@@ -246,7 +241,7 @@ static void put_history(struct shower *s, const struct attempt_page *history)
     for (size_t i = 0; i < history->n; i++)
         epochs = epochs || history->attempts[i].epoch > 0;
     put_heading(s, "Attempts");
-    table_init(&t, epochs ? COLUMNS : COLUMNS + 1, epochs ? n_columns : n_columns - 1);
+    table_init(&t, epochs ? COLUMNS : strchr(COLUMNS, '|') + 1);
     buf_init(&cell, CLI_OUTPUT_MAX);
     for (size_t i = 0; i < history->n; i++)
         add_attempt(&t, &history->attempts[i], epochs, &cell);

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cli/output/term.h"
 
@@ -18,11 +19,20 @@ struct table_cell {
     enum style style;
 };
 
-void table_init(struct table *t, const struct table_column *columns, size_t n_columns)
+void table_init(struct table *t, const char *columns)
 {
-    assert(n_columns > 0);
-    *t = (struct table){.columns = columns, .n_columns = n_columns};
+    *t = (struct table){0};
     buf_init(&t->text, TEXT_MAX);
+    for (const char *at = columns;; at++) {
+        assert(t->n_columns < TABLE_COLUMNS_MAX);
+        const bool is_right = *at == '>';
+        at += is_right;
+        const size_t len = strcspn(at, "|");
+        t->columns[t->n_columns++] = (struct table_column){{at, len}, is_right};
+        at += len;
+        if (!*at)
+            return;
+    }
 }
 
 void table_release(struct table *t)
@@ -97,7 +107,7 @@ static void measure(const struct table *t, unsigned width, size_t *widths)
 {
     size_t before_last = 0;
     for (size_t c = 0; c < t->n_columns; c++)
-        widths[c] = text_width(str_of(t->columns[c].title));
+        widths[c] = text_width(t->columns[c].title);
     for (size_t i = 0; i < t->n_cells; i++)
         if (t->cells[i].width > widths[i % t->n_columns])
             widths[i % t->n_columns] = t->cells[i].width;
@@ -130,12 +140,12 @@ static void put_cell(const struct table *t, size_t column, const size_t *widths,
         buf_puts(&shown, "…");
         used = text_width(buf_str(&shown));
     }
-    if (t->columns[column].align == ALIGN_RIGHT)
+    if (t->columns[column].is_right)
         text_add_spaces(out, room - used);
     if (shown.len > 0)
         style_add(out, color, style, buf_str(&shown));
     if (!is_last)
-        text_add_spaces(out, GAP + (t->columns[column].align == ALIGN_LEFT ? room - used : 0));
+        text_add_spaces(out, GAP + (t->columns[column].is_right ? 0 : room - used));
     else
         buf_putc(out, '\n');
     if (buf_failed(&shown))
@@ -145,12 +155,10 @@ static void put_cell(const struct table *t, size_t column, const size_t *widths,
 
 int table_render(const struct table *t, unsigned width, bool color, struct buf *out)
 {
-    size_t *widths = calloc(t->n_columns, sizeof *widths);
-    if (!widths)
-        return out->failed = REDRIVE_E_NOMEM;
+    size_t widths[TABLE_COLUMNS_MAX];
     measure(t, width, widths);
     for (size_t c = 0; c < t->n_columns; c++)
-        put_cell(t, c, widths, str_of(t->columns[c].title), STYLE_BOLD, color, out);
+        put_cell(t, c, widths, t->columns[c].title, STYLE_BOLD, color, out);
     for (size_t i = 0; i < t->n_cells; i++) {
         const struct table_cell *cell = &t->cells[i];
         struct str text = {buf_cstr(&t->text) + cell->offset, cell->len};
@@ -158,7 +166,6 @@ int table_render(const struct table *t, unsigned width, bool color, struct buf *
     }
     for (size_t c = t->n_cells % t->n_columns; c > 0 && c < t->n_columns; c++)
         put_cell(t, c, widths, STR(""), STYLE_PLAIN, color, out);
-    free(widths);
     if (t->failed)
         out->failed = t->failed;
     return buf_failed(out);

@@ -1,8 +1,7 @@
 /* table.h - rows in aligned columns for people, and lists as JSON for programs.
  *
- *     static const struct table_column COLUMNS[] = {{"ATTEMPT", ALIGN_RIGHT}, {"DELAY"}};
  *     struct table t;
- *     table_init(&t, COLUMNS, 2);
+ *     table_init(&t, ">ATTEMPT|DELAY");
  *     table_addf(&t, "%u", attempt);
  *     table_add(&t, delay);
  *     …
@@ -22,20 +21,17 @@
 #include "base/text/buf.h"
 #include "cli/output/term.h"
 
-enum align {
-    ALIGN_LEFT,
-    ALIGN_RIGHT,
-};
+#define TABLE_COLUMNS_MAX 16
 
 struct table_column {
-    const char *title;
-    enum align align;
+    struct str title;
+    bool is_right; /* its cells end at the right edge, as numbers do */
 };
 
 struct table_cell;
 
 struct table {
-    const struct table_column *columns; /* borrowed */
+    struct table_column columns[TABLE_COLUMNS_MAX]; /* the titles are borrowed */
     size_t n_columns;
     struct buf text; /* of all cells, one after the other */
     struct table_cell *cells;
@@ -44,7 +40,9 @@ struct table {
     int failed; /* the first failure sticks, as in a struct buf */
 };
 
-void table_init(struct table *t, const struct table_column *columns, size_t n_columns);
+/* `columns` has the titles with `|` between them, and `>` before one that is aligned to the right.
+ * It must outlive the table. */
+void table_init(struct table *t, const char *columns);
 void table_release(struct table *t);
 
 /* Adds the next cell; the text is copied, NULL gives an empty cell. */

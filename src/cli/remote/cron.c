@@ -1,5 +1,5 @@
 /* cron.c - the cron entries of a server, read back into what the engine gives. */
-#include "cli/remote/cron.h"
+#include "cli/remote/remote.h"
 
 #include <stdlib.h>
 
@@ -100,22 +100,14 @@ int remote_cron(struct remote *remote, struct cron_page *ret, struct redrive_err
 int remote_cron_put(struct remote *remote, const char *name, struct str definition,
                     struct cron_page *ret, bool *ret_created, struct redrive_err *err)
 {
+    const struct remote_request request = {"PUT", "/cron/", str_of(name), NULL, definition};
     struct written_entry written = {0};
-    struct http_answer answer;
     struct arena arena = {0};
-    struct buf path;
-    http_answer_init(&answer);
-    buf_init(&path, REMOTE_PATH_MAX);
-    remote_path(&path, "/cron/", str_of(name), "");
-    int rc = remote_call(remote, "PUT", &path, definition, &answer, err);
-    if (rc == 0)
-        rc = unpack_object(buf_str(&answer.body), ENTRIES, &arena, &written, err);
-    if (rc == 0)
+    int rc = remote_ask(remote, &request, ENTRIES, &arena, &written, err);
+    *ret_created = rc == 201;
+    if (rc >= 0)
         rc = restore_entries(&written, 1, ret, err);
-    *ret_created = answer.status == 201;
-    buf_release(&path);
     arena_release(&arena);
-    http_answer_release(&answer);
     return rc;
 }
 
@@ -131,19 +123,11 @@ int remote_cron_run(struct remote *remote, const char *name, char ret_id[CRON_ID
         {"state", UNPACK_WORD, offsetof(struct job_made, state), .words = VOCABULARY_STATE},
         {0},
     };
-    struct http_answer answer;
+    const struct remote_request request = {"POST", "/cron/", str_of(name), "/run", {0}};
     struct arena arena = {0};
-    struct buf path;
-    http_answer_init(&answer);
-    buf_init(&path, REMOTE_PATH_MAX);
-    remote_path(&path, "/cron/", str_of(name), "/run");
-    int rc = remote_call(remote, "POST", &path, (struct str){0}, &answer, err);
-    if (rc == 0)
-        rc = unpack_object(buf_str(&answer.body), MADE, &arena, &made, err);
+    int rc = remote_ask(remote, &request, MADE, &arena, &made, err);
     (void)str_copy(ret_id, CRON_ID_MAX, made.id);
     *ret_state = (enum redrive_state)made.state;
-    buf_release(&path);
     arena_release(&arena);
-    http_answer_release(&answer);
-    return rc;
+    return rc < 0 ? rc : 0;
 }

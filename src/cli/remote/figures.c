@@ -1,11 +1,10 @@
 /* figures.c - queues, breakers, limits, workers and statistics of a server, read back into structs.
  */
-#include "cli/remote/figures.h"
+#include "cli/remote/remote.h"
 
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "cli/remote/jobs.h"
 #include "core/classify/fingerprint.h"
 
 /* ---- Queues ---------------------------------------------------------------------------------- */
@@ -150,12 +149,13 @@ static const struct unpack HEALTH_ROWS[] = {
 int remote_health(struct remote *remote, struct arena *arena, struct redrive_health *ret,
                   size_t *ret_workers, struct redrive_err *err)
 {
+    const struct remote_request request = {.method = "GET", .before = "/health"};
     struct written_health written = {0};
-    int rc = remote_get_object(remote, "/health", HEALTH_ROWS, arena, &written, err);
+    int rc = remote_ask(remote, &request, HEALTH_ROWS, arena, &written, err);
     *ret = written.health;
     ret->status = written.status.ptr ? written.status.ptr : "";
     *ret_workers = (size_t)written.workers;
-    return rc;
+    return rc < 0 ? rc : 0;
 }
 
 /* ---- Statistics ------------------------------------------------------------------------------ */
@@ -237,19 +237,6 @@ static const struct unpack STATS_ROWS[] = {
     {0},
 };
 
-static int read_array(struct str json, const struct unpack *table, size_t size, const void *blank,
-                      struct arena *arena, struct unpack_list *ret, struct redrive_err *err)
-{
-    const struct json_limits limits = {.max_bytes = UINT32_MAX};
-    struct json_reader r;
-    json_reader_init(&r, json, &limits);
-    int rc = unpack_array(&r, table, size, blank, arena, ret);
-    if (rc < 0 && unpack_error(&r, err) == 0)
-        rc = err_nomem(err);
-    json_reader_release(&r);
-    return rc;
-}
-
 /* {"mail":{"jobs_received":…}}: a row for each key. */
 static int read_rows(struct json_reader *r, struct arena *arena, struct stats_rows *ret)
 {
@@ -302,11 +289,11 @@ static int restore_stats(struct written_stats *w, struct stats *s, struct redriv
     if (rc == 0)
         rc = read_tasks(w->by_task, s, err);
     if (rc == 0)
-        rc = read_array(w->queues, FIGURES_OF_QUEUE, sizeof NO_AGE, &NO_AGE, &s->arena, &queues,
-                        err);
+        rc = unpack_array(w->queues, FIGURES_OF_QUEUE, sizeof NO_AGE, &NO_AGE, &s->arena, &queues,
+                          err);
     if (rc == 0)
-        rc = read_array(w->workers, WORKERS, sizeof(struct worker_info), NULL, &s->arena, &workers,
-                        err);
+        rc = unpack_array(w->workers, WORKERS, sizeof(struct worker_info), NULL, &s->arena,
+                          &workers, err);
     if (rc < 0)
         return rc;
     s->queues.counts = queues.rows;

@@ -1,5 +1,5 @@
 /* jobs.c - jobs of a server, read back into what the stores give. */
-#include "cli/remote/jobs.h"
+#include "cli/remote/remote.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -179,14 +179,10 @@ static const struct unpack ATTEMPTS[] = {
 static int restore_history(struct str json, struct attempt_page *ret, struct redrive_err *err)
 {
     struct unpack_list list = {0};
-    struct json_reader r;
     if (json.len == 0)
         return 0;
-    json_reader_init(&r, json, NULL);
-    int rc = unpack_array(&r, ATTEMPTS, sizeof(struct job_attempt), NULL, &ret->arena, &list);
-    if (rc < 0 && unpack_error(&r, err) == 0)
-        rc = err_nomem(err);
-    json_reader_release(&r);
+    int rc =
+        unpack_array(json, ATTEMPTS, sizeof(struct job_attempt), NULL, &ret->arena, &list, err);
     ret->attempts = list.rows;
     ret->n = list.n;
     return rc;
@@ -247,18 +243,13 @@ static int restore_gate(struct str json, struct arena *arena, struct gate_info *
 int remote_job_read(struct remote *remote, struct str id, struct remote_job *ret,
                     struct redrive_err *err)
 {
+    const struct remote_request request = {.method = "GET", .before = "/jobs/", .name = id};
     struct written_job written = BLANK;
-    struct http_answer answer;
-    struct buf path;
     *ret = (struct remote_job){0};
-    buf_init(&path, REMOTE_PATH_MAX);
-    http_answer_init(&answer);
-    remote_path(&path, "/jobs/", id, "");
-    int rc = remote_call(remote, "GET", &path, (struct str){0}, &answer, err);
-    if (rc == 0)
-        rc = unpack_object(buf_str(&answer.body), JOB, &ret->page.arena, &written, err);
-    if (rc == 0)
-        rc = restore_history(written.history, &ret->history, err);
+    int rc = remote_ask(remote, &request, JOB, &ret->page.arena, &written, err);
+    if (rc < 0)
+        return rc;
+    rc = restore_history(written.history, &ret->history, err);
     if (rc == 0)
         rc = restore_gate(written.held_by, &ret->page.arena, &ret->gate, err);
     struct job *job = rc == 0 ? arena_alloc(&ret->page.arena, sizeof *job) : NULL;
@@ -270,8 +261,6 @@ int remote_job_read(struct remote *remote, struct str id, struct remote_job *ret
     } else if (rc == 0) {
         rc = err_nomem(err);
     }
-    http_answer_release(&answer);
-    buf_release(&path);
     return rc;
 }
 
@@ -289,23 +278,14 @@ int remote_job_change(struct remote *remote, const char *method, const char *bef
 {
     static const struct unpack STATE[] = {{"state", UNPACK_WORD, 0, .words = VOCABULARY_STATE},
                                           {0}};
-    struct http_answer answer;
-    struct arena arena;
-    struct buf path;
+    const struct remote_request request = {method, before, id, after, body};
+    struct arena arena = {0};
     int state = -1;
-    arena_init(&arena);
-    http_answer_init(&answer);
-    buf_init(&path, REMOTE_PATH_MAX);
-    remote_path(&path, before, id, after);
-    int rc = remote_call(remote, method, &path, body, &answer, err);
-    if (rc == 0 && answer.body.len > 0)
-        rc = unpack_object(buf_str(&answer.body), STATE, &arena, &state, err);
-    if (rc == 0 && state >= 0)
+    int rc = remote_ask(remote, &request, STATE, &arena, &state, err);
+    if (rc >= 0 && state >= 0)
         *ret_state = (enum redrive_state)state;
-    buf_release(&path);
-    http_answer_release(&answer);
     arena_release(&arena);
-    return rc;
+    return rc < 0 ? rc : 0;
 }
 
 /* ---- Tasks ----------------------------------------------------------------------------------- */

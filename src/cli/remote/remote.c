@@ -181,9 +181,10 @@ static int introduce(struct cli *cli, struct remote *remote, struct redrive_err 
         {"at", UNPACK_TIME, offsetof(struct remote, at_ms)},
         {0},
     };
-    int rc = remote_get_object(remote, "/session", SESSION, &remote->arena, remote, err);
+    const struct remote_request request = {.method = "GET", .before = "/session"};
+    int rc = remote_ask(remote, &request, SESSION, &remote->arena, remote, err);
     if (rc == REDRIVE_E_PARSE || rc == REDRIVE_E_NOT_FOUND ||
-        (rc == 0 && (remote->version.len == 0 || remote->at_ms == 0))) {
+        (rc >= 0 && (remote->version.len == 0 || remote->at_ms == 0))) {
         (void)err_set(err, REDRIVE_E_PARSE, "this is not a server of Redrive, or an older one");
         err_detail(err, "%s/v1/session has another answer than expected", remote->url);
         return REDRIVE_E_PARSE;
@@ -362,13 +363,6 @@ static void add_hint(const struct remote *remote, int rc, struct redrive_err *er
 
 /* ---- Requests -------------------------------------------------------------------------------- */
 
-void remote_path(struct buf *path, const char *before, struct str name, const char *after)
-{
-    buf_puts(path, before);
-    percent_encode(name, path);
-    buf_puts(path, after);
-}
-
 void remote_query(struct buf *path, const char *name, const char *value)
 {
     if (!value)
@@ -400,18 +394,32 @@ int remote_call(struct remote *remote, const char *method, const struct buf *pat
     return rc;
 }
 
-int remote_change(struct remote *remote, const char *method, const char *before, struct str name,
-                  const char *after, struct redrive_err *err)
+int remote_ask(struct remote *remote, const struct remote_request *request,
+               const struct unpack *table, struct arena *arena, void *to, struct redrive_err *err)
 {
     struct http_answer answer;
     struct buf path;
     http_answer_init(&answer);
     buf_init(&path, REMOTE_PATH_MAX);
-    remote_path(&path, before, name, after);
-    int rc = remote_call(remote, method, &path, (struct str){0}, &answer, err);
+    buf_puts(&path, request->before);
+    percent_encode(request->name, &path);
+    buf_puts(&path, request->after ? request->after : "");
+    int rc = remote_call(remote, request->method, &path, request->body, &answer, err);
+    if (rc == 0 && table && answer.status != 204)
+        rc = unpack_object(buf_str(&answer.body), table, arena, to, err);
+    if (rc == 0)
+        rc = answer.status;
     buf_release(&path);
     http_answer_release(&answer);
     return rc;
+}
+
+int remote_change(struct remote *remote, const char *method, const char *before, struct str name,
+                  const char *after, struct redrive_err *err)
+{
+    const struct remote_request request = {method, before, name, after, {0}};
+    int status = remote_ask(remote, &request, NULL, NULL, NULL, err);
+    return status < 0 ? status : 0;
 }
 
 int remote_get(struct remote *remote, const char *path, struct http_answer *ret,
@@ -422,18 +430,6 @@ int remote_get(struct remote *remote, const char *path, struct http_answer *ret,
     buf_puts(&text, path);
     int rc = remote_call(remote, "GET", &text, (struct str){0}, ret, err);
     buf_release(&text);
-    return rc;
-}
-
-int remote_get_object(struct remote *remote, const char *path, const struct unpack *table,
-                      struct arena *arena, void *to, struct redrive_err *err)
-{
-    struct http_answer answer;
-    http_answer_init(&answer);
-    int rc = remote_get(remote, path, &answer, err);
-    if (rc == 0)
-        rc = unpack_object(buf_str(&answer.body), table, arena, to, err);
-    http_answer_release(&answer);
     return rc;
 }
 

@@ -15,7 +15,13 @@
 #include "base/text/buf.h"
 #include "cli/frame/cli.h"
 #include "cli/remote/unpack.h"
+#include "engine/clock/cron.h"
+#include "engine/gates/view.h"
+#include "engine/report/dead_letters.h"
+#include "engine/report/stats.h"
+#include "engine/verbs/submit.h"
 #include "run/http/client.h"
+#include "store/page.h"
 
 struct remote;
 
@@ -34,12 +40,7 @@ int remote_check_tenant(const struct remote *remote, const char *tenant, struct 
 
 /* ---- Requests -------------------------------------------------------------------------------- */
 
-/* A path is made of texts that are sent as they are and names that are encoded:
- *
- *     remote_path(&path, "/jobs/", id, "/retry", NULL);
- */
 #define REMOTE_PATH_MAX (32u * 1024)
-void remote_path(struct buf *path, const char *before, struct str name, const char *after);
 /* Adds ?name=value or &name=value; nothing for a value without a pointer. */
 void remote_query(struct buf *path, const char *name, const char *value);
 
@@ -48,19 +49,114 @@ void remote_query(struct buf *path, const char *name, const char *value);
 int remote_call(struct remote *remote, const char *method, const struct buf *path, struct str body,
                 struct http_answer *ret, struct redrive_err *err);
 
-/* A request that changes what the path names, `before` NAME `after`, and has no body; what is
- * answered does not matter. */
+/* A request about one thing: the path is `before`, the name, which is encoded, and `after` (which
+ * may be NULL). */
+struct remote_request {
+    const char *method;
+    const char *before;
+    struct str name;
+    const char *after;
+    struct str body; /* absent: none */
+};
+/* Sends it, and reads the object that is answered, unless the status is 204, by the table (NULL: it
+ * does not matter). The status of the answer, or a negative code. */
+int remote_ask(struct remote *remote, const struct remote_request *request,
+               const struct unpack *table, struct arena *arena, void *to, struct redrive_err *err);
+
+/* The same for a request without a body, whose answer does not matter: 0, or a negative code. */
 int remote_change(struct remote *remote, const char *method, const char *before, struct str name,
                   const char *after, struct redrive_err *err);
 
 /* GET of a path without names. */
 int remote_get(struct remote *remote, const char *path, struct http_answer *ret,
                struct redrive_err *err);
-/* The same, read by a table. */
-int remote_get_object(struct remote *remote, const char *path, const struct unpack *table,
-                      struct arena *arena, void *to, struct redrive_err *err);
+/* The same of a list, read by a table. */
 int remote_get_list(struct remote *remote, const char *path, const struct unpack *table,
                     size_t size, const void *blank, struct arena *arena, struct unpack_list *list,
                     struct redrive_err *err);
+
+/* ---- Jobs (remote/jobs.c) -------------------------------------------------------------------- */
+
+/* Adds up to `limit` jobs of GET /jobs to a page, and gives the cursor of those that follow, in the
+ * memory of the page; absent: there are none. `query` is the path with its parameters, but for
+ * limit and cursor; `cursor` (may be NULL) is where to begin. */
+int remote_jobs(struct remote *remote, const struct buf *query, size_t limit, const char *cursor,
+                struct job_page *ret, struct str *ret_next, struct redrive_err *err);
+
+/* One job with what `redrive jobs show` tells about it. */
+struct remote_job {
+    struct job_page page; /* of this job */
+    struct attempt_page history;
+    struct gate_info gate;
+    bool is_paused; /* the queue of a job that waits in it */
+};
+/* REDRIVE_E_NOT_FOUND: there is none. To be released in any case. */
+int remote_job_read(struct remote *remote, struct str id, struct remote_job *ret,
+                    struct redrive_err *err);
+void remote_job_release(struct remote_job *job);
+
+/* Sends a request about one job, `before` ID `after`, and gives the state that the job is in
+ * then, if the answer says so. */
+int remote_job_change(struct remote *remote, const char *method, const char *before, struct str id,
+                      const char *after, struct str body, enum redrive_state *ret_state,
+                      struct redrive_err *err);
+
+/* Submits jobs, all of them or none. The ids are copied into the arena. */
+int remote_submit(struct remote *remote, const struct job_spec *specs, size_t n,
+                  struct submit_answer *ret, struct arena *arena, struct redrive_err *err);
+
+/* The tasks that a server knows: those of its configuration, and those that have had jobs. */
+struct remote_task {
+    struct str name;
+    bool is_declared;
+    uint64_t started; /* attempts, of the tenant */
+};
+int remote_tasks(struct remote *remote, struct arena *arena, struct remote_task **ret,
+                 size_t *ret_n, struct redrive_err *err);
+
+/* The members of a job's last error, for other tables. */
+extern const struct unpack UNPACK_JOB_ERROR[];
+extern const struct unpack UNPACK_BUDGET[]; /* [struct budget_info] */
+
+/* ---- What a server counts (remote/figures.c) ------------------------------------------------- */
+
+/* As COUNT_QUEUES. */
+int remote_queues(struct remote *remote, struct count_page *ret, struct redrive_err *err);
+
+/* With those that tasks of the server's configuration declare, and with the parked jobs of each. */
+int remote_breakers(struct remote *remote, struct breaker_page *ret, struct redrive_err *err);
+
+/* With the parked jobs of each. */
+int remote_limits(struct remote *remote, struct limit_page *ret, struct redrive_err *err);
+
+/* `json` (which http_answer_init has seen) is the document as the server wrote it, `ret` what the
+ * text of `redrive stats` and `redrive top` needs of it. To be released in any case. */
+int remote_stats(struct remote *remote, struct http_answer *json, struct stats *ret,
+                 struct redrive_err *err);
+
+/* The health, and how many workers there are. Strings live in the arena. */
+int remote_health(struct remote *remote, struct arena *arena, struct redrive_health *ret,
+                  size_t *ret_workers, struct redrive_err *err);
+
+/* Dead letters by their errors. `path` is that of the groups, with the filter. */
+int remote_groups(struct remote *remote, const struct buf *path, struct group_page *ret,
+                  struct redrive_err *err);
+
+/* How many there are, by class, reason, task and type; `ret` has been initialized. */
+int remote_dead_counts(struct remote *remote, const struct buf *path, struct dead_counts *ret,
+                       struct redrive_err *err);
+
+/* ---- Cron entries (remote/cron.c) ------------------------------------------------------------ */
+
+/* As cron_page_read. The files of the time zones are those of this machine. */
+int remote_cron(struct remote *remote, struct cron_page *ret, struct redrive_err *err);
+
+/* Stores an entry; the page has it as it is then. */
+int remote_cron_put(struct remote *remote, const char *name, struct str definition,
+                    struct cron_page *ret, bool *ret_created, struct redrive_err *err);
+
+/* A tick by hand: the id of the new job, and its state. */
+int remote_cron_run(struct remote *remote, const char *name, char ret_id[CRON_ID_MAX],
+                    enum redrive_state *ret_state, struct redrive_err *err);
 
 #endif

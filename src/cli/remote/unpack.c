@@ -151,8 +151,8 @@ int unpack_members(struct json_reader *r, const struct unpack *table, struct are
     return rc < 0 ? rc : arena->failed ? REDRIVE_E_NOMEM : 0;
 }
 
-int unpack_array(struct json_reader *r, const struct unpack *table, size_t size, const void *blank,
-                 struct arena *arena, struct unpack_list *list)
+static int read_items(struct json_reader *r, const struct unpack *table, size_t size,
+                      const void *blank, struct arena *arena, struct unpack_list *list)
 {
     int rc = json_enter_array(r);
     if (rc < 0)
@@ -206,7 +206,7 @@ static int read_list(struct json_reader *r, const struct unpack *table, size_t s
     while ((rc = json_next_key(r, &key)) > 0) {
         if (json_string_is(key, "items")) {
             has_items = true;
-            rc = unpack_array(r, table, size, blank, arena, list);
+            rc = read_items(r, table, size, blank, arena, list);
         } else if (json_string_is(key, "next") && json_peek(r) == JSON_TYPE_STRING) {
             rc = read_text(r, arena, &list->next);
         } else {
@@ -225,4 +225,13 @@ int unpack_list(struct str text, const struct unpack *table, size_t size, const 
     struct json_reader r;
     json_reader_init(&r, text, &limits);
     return finish(&r, read_list(&r, table, size, blank, arena, list), err);
+}
+
+int unpack_array(struct str text, const struct unpack *table, size_t size, const void *blank,
+                 struct arena *arena, struct unpack_list *list, struct redrive_err *err)
+{
+    const struct json_limits limits = {.max_bytes = UINT32_MAX};
+    struct json_reader r;
+    json_reader_init(&r, text, &limits);
+    return finish(&r, read_items(&r, table, size, blank, arena, list), err);
 }

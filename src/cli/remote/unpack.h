@@ -66,9 +66,9 @@ struct unpack_list {
 int unpack_list(struct str text, const struct unpack *table, size_t size, const void *blank,
                 struct arena *arena, struct unpack_list *list, struct redrive_err *err);
 
-/* The items of an array that is next, in the same way. */
-int unpack_array(struct json_reader *r, const struct unpack *table, size_t size, const void *blank,
-                 struct arena *arena, struct unpack_list *list);
+/* The items of a whole text that is an array, in the same way. */
+int unpack_array(struct str text, const struct unpack *table, size_t size, const void *blank,
+                 struct arena *arena, struct unpack_list *list, struct redrive_err *err);
 
 /* What a reader makes of a text that is no answer of a server; returns the code. */
 int unpack_error(const struct json_reader *r, struct redrive_err *err);

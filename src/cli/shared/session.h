@@ -84,21 +84,43 @@ struct worker_options {
     const char *name;
 };
 
-#define WORKER_ROWS(S, m)                                                                 \
-    {.name = "concurrency",                                                               \
-     INTO_INT(S, m.concurrency),                                                          \
-     .min = 1,                                                                            \
-     .max = 100000,                                                                       \
-     .placeholder = "N",                                                                  \
-     .help = "run at most N jobs at one time, of all tasks together"},                    \
-        {.name = "grace",                                                                 \
-         INTO_DURATION(S, m.grace_ms),                                                    \
-         .placeholder = "SPAN",                                                           \
-         .default_text = "30s",                                                           \
-         .help = "how long jobs may go on after the first signal"},                       \
-    {                                                                                     \
-        .name = "worker", INTO_STRING(S, m.name), .placeholder = "NAME",                  \
-        .help = "name of this worker in leases and in the history; HOST:PID unless given" \
-    }
+#define WORKER_ROWS(S, m)                                                                  \
+    OPTION("concurrency", 0, "N", "run at most N jobs at one time, of all tasks together", \
+           INTO_INT(S, m.concurrency), .min = 1, .max = 100000),                           \
+        OPTION("grace", 0, "SPAN", "how long jobs may go on after the first signal",       \
+               INTO_DURATION(S, m.grace_ms), .default_text = "30s"),                       \
+        OPTION("worker", 0, "NAME",                                                        \
+               "name of this worker in leases and in the history; HOST:PID unless given",  \
+               INTO_STRING(S, m.name))
+
+/* ---- The configuration, as the command line asks for it ----------------------------------------
+ *
+ * Every key of the configuration is a flag as well. The option parser finds them in CONFIG_FLAGS,
+ * which only remembers them; they are read, together with file and environment, when a command
+ * asks for its configuration.
+ */
+
+/* The flags that the configuration's keys make; for cli_main. */
+extern const struct option_source CONFIG_FLAGS;
+
+/* Adds a flag as if it were at the end of the command line. Both strings are borrowed until the
+ * configuration has been loaded. */
+int load_config_flag(const char *name, const char *value, struct redrive_err *err);
+
+/* Loads it and prints its warnings. Of several errors all but the last are printed here. The
+ * caller frees `ret`. */
+int load_config(struct cli *cli, struct config **ret, struct redrive_err *err);
+
+/* Loads it once more, for a process that goes on whatever the file says now: prints nothing. On
+ * failure the report has the errors. */
+int load_config_again(struct cli *cli, struct config **ret, struct config_report *report);
+
+/* The task that a command names; NULL: the defaults. A name that the configuration does not know is
+ * a typo more often than an undeclared task: REDRIVE_E_NOT_FOUND, with the nearest one. */
+int load_config_task(const struct config *config, const char *name, const struct config_task **ret,
+                     struct redrive_err *err);
+
+/* Whether the command line has a flag that sets a key of the configuration. */
+bool load_config_has_flags(void);
 
 #endif

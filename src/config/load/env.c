@@ -1,5 +1,5 @@
 /* env.c - reads settings from the environment and from `.env`, and those of other systems. */
-#include "config/load/env.h"
+#include "config/load/layers.h"
 
 #include <stdio.h>
 

@@ -7,7 +7,7 @@
 #include "base/os/file.h"
 #include "base/text/str.h"
 #include "config/document/dotenv.h"
-#include "config/load/env.h"
+#include "config/load/layers.h"
 #include "config/load/load.h"
 #include "config/schema/bind.h"
 #include "config/schema/schema.h"

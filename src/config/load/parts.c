@@ -154,14 +154,8 @@ int task_parse_json(struct str name, struct str json, struct config_part **ret,
     struct config_part *box = part_new();
     if (!box)
         return err_nomem(err);
-    box->task = (struct config_task){
-        .name = arena_dup(&box->arena, name),
-        .queue = "default",
-        .breaker = {.key = "{task}"},
-        .lease_ms = 30000,
-    };
-    policy_init_queue(&box->task.retry);
-    redrive_breaker_config_init(&box->task.breaker.config);
+    task_init_built_in(&box->task);
+    box->task.name = arena_dup(&box->arena, name);
     int rc = bind_json(&box->arena, json, &TABLE_TASK, &box->task, NULL, err);
     return hand_over(box, rc, ret);
 }

@@ -414,6 +414,12 @@ static const struct field BREAKER_FIELDS[] = {
 _Static_assert(sizeof BREAKER_FIELDS / sizeof BREAKER_FIELDS[0] == N_WITHOUT_KEY + 1,
                "`key` is the last");
 
+void breaker_init_built_in(struct config_breaker *breaker)
+{
+    redrive_breaker_config_init(&breaker->config);
+    breaker->key = "{task}";
+}
+
 static void finish_breaker(struct binder *b, const struct node *map, void *object)
 {
     const struct redrive_breaker_config *breaker = object;

@@ -197,8 +197,7 @@ void config_init(struct binder *b)
     config->log.level = LOG_LEVEL_INFO;
     config->log.format = LOG_TEXT;
     policy_init_queue(&config->defaults.retry);
-    redrive_breaker_config_init(&config->defaults.breaker.config);
-    config->defaults.breaker.key = "{task}";
+    breaker_init_built_in(&config->defaults.breaker);
     config->health = HEALTH_THRESHOLDS_DEFAULT;
     config->retention.completed_ms = INT64_C(24) * 3600 * 1000;
     config->retention.cancelled_ms = INT64_C(24) * 3600 * 1000;

@@ -16,6 +16,8 @@
 #include "core/vocabulary.h"
 
 struct binder;
+struct config_breaker;
+struct config_task;
 struct field;
 struct table;
 
@@ -127,15 +129,20 @@ extern const struct field_type TYPE_HTTP;        /* [struct config_http] `run.ht
 extern const struct field_type TYPE_CLASS_RULES; /* [struct redrive_policy] the key `on` */
 extern const struct field_type TYPE_SHORT_FORM;  /* `retry` and `breaker` at the top level */
 
+/* The built-in defaults of a breaker. */
+void breaker_init_built_in(struct config_breaker *breaker);
+
 /* Makes the class rules of a policy whose own keys are bound. A rule starts from the policy's own
  * backoff, takes the keys of the `inherited` one, then those of its `own`; both are the values of
  * an `on` key, or NULL. */
 void policy_bind_rules(struct binder *b, const struct node *inherited, const struct node *own,
                        struct redrive_policy *policy);
 
-/* Fill in defaults: all of b->config, its alerts, and a task that says nothing. */
+/* Fill in defaults: all of b->config, its alerts, and a task that says nothing; the last with the
+ * policy and the breaker of b->config, or with the built-in ones and no way to run it. */
 void config_init(struct binder *b);
 void alerts_init(struct binder *b);
 void task_init(struct binder *b, void *object); /* [struct config_task] */
+void task_init_built_in(struct config_task *task);
 
 #endif

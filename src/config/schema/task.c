@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "config/schema/bind.h"
 #include "config/schema/types.h"
+#include "core/retry/policy.h"
 
 #define DEFAULT_QUEUE       "default"
 #define DEFAULT_LEASE_MS    (30 * 1000)
@@ -390,18 +391,25 @@ static const struct field TASK_FIELDS[] = {
         RANGE(100, 24 * 3600e3), DEFAULT("a third of `lease`")),
 };
 
-void task_init(struct binder *b, void *object)
+void task_init_built_in(struct config_task *task)
 {
-    struct config_task *task = object;
     *task = (struct config_task){
         .name = "",
         .queue = DEFAULT_QUEUE,
-        .run = {.timeout_ms = DEFAULT_TIMEOUT_MS, .concurrency = 0},
-        .retry = b->config->defaults.retry,
-        .breaker = b->config->defaults.breaker,
         .client_retries = true,
         .lease_ms = DEFAULT_LEASE_MS,
     };
+    policy_init_queue(&task->retry);
+    breaker_init_built_in(&task->breaker);
+}
+
+void task_init(struct binder *b, void *object)
+{
+    struct config_task *task = object;
+    task_init_built_in(task);
+    task->run.timeout_ms = DEFAULT_TIMEOUT_MS;
+    task->retry = b->config->defaults.retry;
+    task->breaker = b->config->defaults.breaker;
     /* They are made anew from the backoff that this task will have. */
     memset(task->retry.on, 0, sizeof task->retry.on);
 }

@@ -1,5 +1,5 @@
 /* window.c - counts calls in buckets of time, or the last N calls in bits. */
-#include "core/breaker/window.h"
+#include "core/breaker/breaker.h"
 
 #include <string.h>
 

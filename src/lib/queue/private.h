@@ -166,33 +166,22 @@ static inline int64_t queue_after(int64_t now_ms, int64_t ms)
 /* The answer of a function that was given no queue. */
 int queue_is_missing(struct redrive_err *err);
 
-/* The thread that called work is to see that claimed jobs do not wait for long. The mutex is held.
- */
-void queue_watch_claimed(struct queue_handler *h);
-
 /* Wakes the thread that called work. Async-signal-safe. */
 void queue_wake(struct redrive_queue *q);
 
-/* There may be ready jobs of this handler. The mutex is held. */
-void queue_want(struct queue_handler *h);
+/* There may be ready jobs, of all handlers. The mutex is held. */
+void queue_want_all(struct redrive_queue *q);
 /* Wakes a slot that sleeps, unless one is waking up. The mutex is held. */
 void queue_wake_slot(struct queue_handler *h);
-/* The same for all. */
-void queue_want_all(struct redrive_queue *q);
-
-/* No more claims; sleepers wake up and leave. The mutex is held. */
-void queue_begin_stop(struct redrive_queue *q);
-
-/* ---- Slots (queue/slot.c) -------------------------------------------------------------------- */
-
-/* The thread of a slot, which is its argument. */
-void *queue_slot_main(void *arg);
-
-/* ---- Turns (queue/turn.c) -------------------------------------------------------------------- */
 
 /* Claimed jobs that have not started are to be settled as released, which costs no attempt. The
  * mutex is held. */
 void queue_give_back(struct queue_handler *h);
+
+/* No more claims; sleepers wake up and leave. The mutex is held. */
+void queue_begin_stop(struct redrive_queue *q);
+
+/* ---- Turns (queue/turn.c) -------------------------------------------------------------------- */
 
 /* Whether a turn is to be taken now. The mutex is held. */
 bool queue_turn_is_due(const struct queue_handler *h);

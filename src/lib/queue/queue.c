@@ -38,16 +38,23 @@ void queue_wake_slot(struct queue_handler *h)
     pthread_cond_signal(&h->wake);
 }
 
-void queue_want(struct queue_handler *h)
-{
-    h->wants = true;
-    queue_wake_slot(h);
-}
-
 void queue_want_all(struct redrive_queue *q)
 {
-    for (struct queue_handler *h = q->handlers; h; h = h->next)
-        queue_want(h);
+    for (struct queue_handler *h = q->handlers; h; h = h->next) {
+        h->wants = true;
+        queue_wake_slot(h);
+    }
+}
+
+void queue_give_back(struct queue_handler *h)
+{
+    LIST_FOREACH (&h->claimed, link) {
+        struct redrive_task_run *run = LIST_ENTRY(link, struct redrive_task_run, link);
+        run->outcome.ending = ENDING_RELEASED;
+        list_remove(link);
+        list_insert(&h->ended, link);
+    }
+    h->n_claimed = 0;
 }
 
 void queue_begin_stop(struct redrive_queue *q)

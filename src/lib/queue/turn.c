@@ -48,17 +48,6 @@ static void hand_in(struct redrive_queue *q, struct list *ops, struct answers *a
 
 /* ---- What there is to do (the mutex is held) ------------------------------------------------- */
 
-void queue_give_back(struct queue_handler *h)
-{
-    LIST_FOREACH (&h->claimed, link) {
-        struct redrive_task_run *run = LIST_ENTRY(link, struct redrive_task_run, link);
-        run->outcome.ending = ENDING_RELEASED;
-        list_remove(link);
-        list_insert(&h->ended, link);
-    }
-    h->n_claimed = 0;
-}
-
 /* How many jobs a claim may ask for: one for each free slot, and those that are claimed ahead. */
 static size_t claim_limit(const struct queue_handler *h)
 {
@@ -325,6 +314,17 @@ static void hold(struct queue_handler *h, size_t n)
         queue_wake_slot(h);
 }
 
+/* The thread that called work is to see that claimed jobs do not wait for long. The mutex is held.
+ */
+static void watch_claimed(struct queue_handler *h)
+{
+    struct redrive_queue *q = h->queue;
+    if (h->n_claimed <= h->n_slots - h->n_running || q->is_watching)
+        return;
+    q->is_watching = true;
+    queue_wake(q);
+}
+
 /* Takes the jobs of a claim that was answered. */
 static void take_claimed(struct queue_handler *h, const struct claim_op *claim, int64_t turn_ns)
 {
@@ -339,7 +339,7 @@ static void take_claimed(struct queue_handler *h, const struct claim_op *claim, 
     if (claim->n > 0 || claim->more)
         h->wants = true;
     claim_pace_turn(&h->pace, turn_ns / 1000);
-    queue_watch_claimed(h);
+    watch_claimed(h);
     pthread_mutex_unlock(&q->mutex);
     /* Not to be taken again at once. */
     if (n_unfit > 0) {

@@ -174,7 +174,7 @@ static void hand_in(struct pool *pool)
 {
     bool in_trouble = pool->pause_ms > 0 && (pool->n_settling > 0 || !list_empty(&pool->to_settle));
     if (!pool_is_pausing(pool)) {
-        if (!list_empty(&pool->to_settle) && !pool_ahead_gathers(pool))
+        if (!list_empty(&pool->to_settle) && !pool_gathers(pool))
             pool_settle(pool);
         if (!in_trouble && !pool->is_stopping)
             pool_claim(pool);
@@ -189,7 +189,7 @@ static void on_turn(uv_prepare_t *turn)
         pool_stop(pool, 0);
     if (is_done(pool) && !pool->is_closing && (pool->is_abandoned || leave_row(pool)))
         close_all(pool);
-    pool_ahead_start(pool);
+    pool_run_waiting(pool);
     hand_in(pool);
 }
 

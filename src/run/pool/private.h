@@ -194,59 +194,62 @@ struct pool {
     struct pool_task tasks[];
 };
 
-/* ---- Jobs (pool/job.c) ----------------------------------------------------------------------- */
+/* ---- A claimed job (pool/job.c) -------------------------------------------------------------- */
 
-/* Whether there is room for jobs, and no claim under way. */
-bool pool_can_claim(const struct pool *pool);
-/* Asks for jobs for all slots that are free, unless a claim is under way, and runs those that
- * come. */
-void pool_claim(struct pool *pool);
-/* Hands in what has ended. */
-void pool_settle(struct pool *pool);
-/* The job was cancelled, which is logged already: makes it end, or drops it if it waits. */
-void pool_job_cancel(struct pool_job *job);
-/* Hands the job to its runner. */
-void pool_job_start(struct pool_job *job);
+/* A job of a claim; NULL when there is no memory. */
+struct pool_job *pool_job_new(struct pool_task *task, const struct job *job);
+/* Copies what came of its run. */
+void pool_job_keep(struct pool_job *job, const struct run_outcome *ran);
 /* The job has not begun: it goes back to the queue and loses no attempt. */
 void pool_job_give_back(struct pool_job *job);
-/* Whether nothing is handed in for a while, because the store has failed. */
-bool pool_is_pausing(const struct pool *pool);
-/* Every task asks again. */
-void pool_ask_again(struct pool *pool);
-/* The timer of the heartbeats, which begin with the first job. */
-void pool_lease_init(struct pool_task *task);
+/* The job was cancelled, which is logged already: makes it end, or drops it if it waits. */
+void pool_job_cancel(struct pool_job *job);
+/* It is settled, or given up. Frees it, unless a heartbeat is under way with it. */
+void pool_job_end(struct pool_job *job);
 
-/* ---- Claimed ahead (pool/ahead.c) ------------------------------------------------------------ */
-
-/* The rules of a task, when the slots of the pool are known. */
+/* Jobs that are claimed before there is a slot for them: how many, and when they are given back.
+ *
+ * The rules of a task, when the slots of the pool are known. */
 void pool_ahead_init(struct pool_task *task);
 /* How many jobs of the task are to wait for a slot; 0: none is claimed ahead. */
 size_t pool_ahead_target(const struct pool_task *task);
-/* A claimed job: starts it if it is its turn and there is a slot, or has it wait for one. */
-void pool_ahead_take(struct pool_job *job);
-/* Starts jobs that wait, as far as there are slots. */
-void pool_ahead_start(struct pool *pool);
 /* A claim for the task was answered after so long. */
 void pool_ahead_claimed(struct pool_task *task, int64_t took_us);
-/* Whether outcomes may wait for others, to be settled together: no slot waits for a claim. */
-bool pool_ahead_gathers(struct pool *pool);
-/* Takes a job out that waits. */
+/* Has a job wait for a slot, and takes it out. */
+void pool_ahead_wait(struct pool_job *job);
 void pool_ahead_remove(struct pool_job *job);
 /* Gives the jobs of a task back that wait. */
 void pool_ahead_give_back(struct pool_task *task);
 /* The same for all jobs of a breaker, of any task. */
 void pool_ahead_shut(struct pool *pool, uint64_t breaker);
 
-/* ---- Handlers that cannot run (pool/fault.c) ------------------------------------------------- */
+/* ---- Running (pool/run.c) -------------------------------------------------------------------- */
+
+/* A claimed job: starts it if it is its turn and there is a slot, or has it wait for one. */
+void pool_run_take(struct pool_job *job);
+/* Starts jobs that wait, as far as there are slots. */
+void pool_run_waiting(struct pool *pool);
 
 void pool_fault_init(struct pool_task *task);
-/* To be called for each run that has ended. True: the handler is at fault and not the job; `ret`
- * is how the job ends instead, without losing an attempt, and the task pauses. */
-bool pool_fault_takes(struct pool_task *task, int64_t seq, const struct run_outcome *ran,
-                      struct run_outcome *ret);
-/* Whether the task is not to be given jobs now. */
+/* Whether the task is not to be given jobs now, because its handler cannot run. */
 bool pool_fault_pauses(const struct pool_task *task);
 /* Whether it is not to be given any more, because the pool ends when it is idle. */
 bool pool_fault_is_final(const struct pool_task *task);
+
+/* ---- What the store is asked (pool/turn.c) --------------------------------------------------- */
+
+/* Whether nothing is handed in for a while, because the store has failed. */
+bool pool_is_pausing(const struct pool *pool);
+/* Every task asks again. */
+void pool_ask_again(struct pool *pool);
+/* The timer of the heartbeats, which begin with the first job. */
+void pool_lease_init(struct pool_task *task);
+/* Whether outcomes may wait for others, to be settled together: no slot waits for a claim. */
+bool pool_gathers(struct pool *pool);
+/* Hands in what has ended. */
+void pool_settle(struct pool *pool);
+/* Asks for jobs for all slots that are free, unless a claim is under way, and runs those that
+ * come. */
+void pool_claim(struct pool *pool);
 
 #endif

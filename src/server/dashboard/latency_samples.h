@@ -1,6 +1,6 @@
 /* latency_samples.h - how long jobs waited and ran, over the last hour.
  *
- * The histograms of this process (metrics/run_times.h) are noted every ten seconds; what they have
+ * The histograms of this process (metrics/metrics.h) are noted every ten seconds; what they have
  * grown by in between is what happened in that span. So it is about the jobs that this process
  * started and settled, its remote workers included, and not about those of other processes on the
  * store. A percentile is interpolated within a bucket of the histogram, as Prometheus does.
@@ -13,7 +13,7 @@
 #include "base/json/writer.h"
 #include "base/text/str.h"
 #include "redrive.h"
-#include "server/metrics/run_times.h"
+#include "server/metrics/metrics.h"
 
 #define LATENCY_SAMPLES     361 /* points of time, ten seconds apart: an hour */
 #define LATENCY_TENANTS_MAX 64  /* others have none */

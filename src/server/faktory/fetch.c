@@ -1,8 +1,7 @@
 /* fetch.c - FETCH: a job now, or when there is one, or nothing after two seconds.
  *
- * Fetches that wait for the same queues are in a group, in the order in which they came. When jobs
- * become ready the first of each group asks; only when it gets one do two more ask, then four: so a
- * thousand idle workers cost one question, not a thousand, and a thousand jobs still find them.
+ * Fetches that wait for the same queues are in a line (server/claim_lines.h), in whichever order
+ * they name them.
  */
 #include "server/faktory/private.h"
 
@@ -15,18 +14,10 @@
 
 #define QUEUES_MAX 100
 #define RUN_MAX    64
-#define WINDOW_MAX 64
+/* How many fetches of a line ask at one time. */
+#define LINE_WIDTH 64
 /* How often it asks again at once because there was more to look at than one claim does. */
 #define TRIES_MAX 8
-
-struct fetch_group {
-    struct list waiting; /* by group_link */
-    char *key;           /* in the map, of its own */
-    size_t key_len;
-    unsigned window; /* how many may ask at one time */
-    unsigned asking;
-    bool is_woken; /* since the last of them asked */
-};
 
 struct fetch_call {
     struct faktory_call call;
@@ -41,10 +32,8 @@ struct fetch_call {
     struct settle_op give_back;
     bool is_giving_back;
 
-    struct fetch_group *group; /* while it waits */
-    bool asks_for_group;
+    struct claim_turn turn; /* while it waits */
     bool is_expired;
-    struct list group_link;
     struct list wait_link; /* of the server's fetches */
 };
 
@@ -74,85 +63,47 @@ static void ask(struct fetch_call *f)
     faktory_call_send(&f->call, &f->claim.op);
 }
 
-static void ask_for_group(struct fetch_group *group)
+/* For its line; false: it asks already, or its worker takes no more jobs. */
+static bool ask_in_turn(struct claim_turn *turn, void *ctx)
 {
-    LIST_FOREACH (&group->waiting, link) {
-        struct fetch_call *f = LIST_ENTRY(link, struct fetch_call, group_link);
-        if (group->asking >= group->window)
-            break;
-        if (f->call.is_under_way || is_muted(f))
-            continue;
-        group->is_woken = false;
-        group->asking++;
-        f->asks_for_group = true;
-        f->tries = 0;
-        ask(f);
-    }
+    struct fetch_call *f = LIST_ENTRY(turn, struct fetch_call, turn);
+    (void)ctx;
+    if (f->call.is_under_way || is_muted(f))
+        return false;
+    f->tries = 0;
+    ask(f);
+    return true;
+}
+
+void faktory_fetch_init(struct faktory_server *server, uint64_t seed)
+{
+    list_init(&server->fetches);
+    claim_lines_init(&server->lines, LINE_WIDTH, ask_in_turn, seed);
 }
 
 void faktory_fetch_wake(struct faktory_server *server)
 {
-    MAP_FOREACH (&server->groups, slot) {
-        struct fetch_group *group = slot->value;
-        group->is_woken = true;
-        if (group->window == 0)
-            group->window = 1;
-        ask_for_group(group);
-    }
-}
-
-/* What the one that asked has found decides how many ask next. */
-static void group_heard(struct fetch_call *f, bool found)
-{
-    struct fetch_group *group = f->group;
-    if (!group || !f->asks_for_group)
-        return;
-    f->asks_for_group = false;
-    group->asking--;
-    if (found)
-        group->window = group->window * 2 < WINDOW_MAX ? group->window * 2 : WINDOW_MAX;
-    else if (group->asking == 0)
-        group->window = group->is_woken ? 1 : 0;
+    claim_lines_ready(&server->lines, NULL);
 }
 
 /* ---- Waiting --------------------------------------------------------------------------------- */
 
-static struct fetch_group *group_of(struct fetch_call *f)
+/* Clients shuffle the names of their queues: the key does not depend on their order. */
+static bool join_line(struct fetch_call *f)
 {
     struct faktory_server *server = f->call.conn->server;
-    struct str key = faktory_key(server, f->call.conn->tenant, f->args);
-    struct fetch_group *group = map_get(&server->groups, key);
-    if (group)
-        return group;
-    group = calloc(1, sizeof *group);
-    char *copy = str_dup(key);
-    if (!group || !copy || map_put(&server->groups, key, group) < 0) {
-        free(group);
-        free(copy);
-        return NULL;
-    }
-    list_init(&group->waiting);
-    group->key = copy;
-    group->key_len = key.len;
-    return group;
+    struct str queues[QUEUES_MAX];
+    memcpy(queues, f->queues, f->n_queues * sizeof queues[0]);
+    const struct str key =
+        claim_lines_key(&server->text, f->call.conn->tenant, queues, f->n_queues);
+    return !buf_failed(&server->text) && claim_lines_join(&server->lines, key, &f->turn);
 }
 
-static void leave_group(struct fetch_call *f)
+static void leave_line(struct fetch_call *f)
 {
-    struct faktory_server *server = f->call.conn->server;
-    struct fetch_group *group = f->group;
-    if (!group)
-        return;
+    struct claim_lines *lines = &f->call.conn->server->lines;
     list_remove(&f->wait_link);
-    list_remove(&f->group_link);
-    f->group = NULL;
-    if (!list_empty(&group->waiting)) {
-        ask_for_group(group);
-        return;
-    }
-    (void)map_remove(&server->groups, (struct str){group->key, group->key_len});
-    free(group->key);
-    free(group);
+    claim_line_ask(lines, claim_lines_leave(lines, &f->turn), NULL);
 }
 
 static int64_t now_ms(const struct faktory_server *server)
@@ -185,23 +136,21 @@ static void finish_empty(struct fetch_call *f)
 {
     for (; f->n_left > 0; f->n_left--)
         faktory_put_nil(&f->call.reply);
-    leave_group(f);
+    leave_line(f);
     faktory_call_finish(&f->call);
 }
 
 static void wait_for_jobs(struct fetch_call *f)
 {
     struct faktory_server *server = f->call.conn->server;
-    if (f->group) {
-        ask_for_group(f->group);
+    if (f->turn.line) {
+        claim_line_ask(&server->lines, f->turn.line, NULL);
         return;
     }
-    f->group = group_of(f);
-    if (!f->group) {
+    if (!join_line(f)) {
         finish_empty(f);
         return;
     }
-    list_insert(&f->group->waiting, &f->group_link);
     insert_by_deadline(server, f);
     start_timer(server);
 }
@@ -241,7 +190,7 @@ static void give_back(struct fetch_call *f)
 {
     const size_t n = f->claim.n;
     struct settlement *items = arena_array(&f->call.arena, n, sizeof *items);
-    leave_group(f);
+    leave_line(f);
     if (!items) {
         finish_empty(f);
         return;
@@ -261,7 +210,7 @@ static void fail_all(struct fetch_call *f)
 {
     for (; f->n_left > 0; f->n_left--)
         faktory_put_error(&f->call.reply, "%s", f->claim.op.err.message);
-    leave_group(f);
+    leave_line(f);
     faktory_call_finish(&f->call);
 }
 
@@ -288,7 +237,7 @@ static void on_answered(struct faktory_call *call)
         finish_empty(f);
         return;
     }
-    group_heard(f, n > 0);
+    claim_turn_answered(&call->conn->server->lines, &f->turn, n > 0);
     if (f->claim.op.code < 0) {
         fail_all(f);
         return;
@@ -304,7 +253,7 @@ static void on_answered(struct faktory_call *call)
         go_on(f, n > 0);
         return;
     }
-    leave_group(f);
+    leave_line(f);
     faktory_call_finish(call);
 }
 
@@ -361,7 +310,6 @@ void faktory_fetch(struct faktory_conn *conn, struct str args)
     struct fetch_call *f = faktory_call_new(conn, &FETCH, sizeof *f);
     if (!f)
         return;
-    list_init(&f->group_link);
     list_init(&f->wait_link);
     f->args = args;
     f->n_left = 1;

@@ -10,19 +10,23 @@
 #ifndef SERVER_FAKTORY_PRIVATE_H
 #define SERVER_FAKTORY_PRIVATE_H
 
+#include <stdbool.h>
+#include <stddef.h>
+
 #include "base/mem/arena.h"
 #include "base/mem/list.h"
 #include "base/mem/map.h"
-#include "base/rng.h"
 #include "base/os/log.h"
+#include "base/rng.h"
 #include "base/text/buf.h"
 #include "core/check.h"
 #include "engine/mailbox.h"
+#include "server/claim_lines.h"
 #include "server/faktory/format/request.h"
 #include "server/faktory/passwords.h"
 #include "server/faktory/server.h"
-#include "server/faktory/tls.h"
 #include "server/listen/endpoint.h"
+#include "server/listen/tls.h"
 #include "store/job.h"
 
 /* How much a connection may have under way: commands count 1, a FETCH counts more, because a line
@@ -173,9 +177,9 @@ struct faktory_server {
 
     struct map workers; /* tenant and wid → struct faktory_worker */
     struct list worker_list;
-    struct map groups;   /* fetches that wait for the same: struct fetch_group */
-    struct list fetches; /* that wait, by deadline */
-    struct map held;     /* jobs that were handed out: struct held_job */
+    struct claim_lines lines; /* of fetches that wait for the same */
+    struct list fetches;      /* that wait, by deadline */
+    struct map held;          /* jobs that were handed out: struct held_job */
 
     enum faktory_state state;
     int64_t started_ms;
@@ -254,10 +258,6 @@ void faktory_verb(struct faktory_conn *conn, const struct faktory_line *line);
 void faktory_push(struct faktory_conn *conn, struct str args);
 void faktory_push_bulk(struct faktory_conn *conn, struct str args);
 void faktory_fetch(struct faktory_conn *conn, struct str args);
-void faktory_info(struct faktory_conn *conn, struct str args);
-void faktory_flush(struct faktory_conn *conn, struct str args);
-void faktory_queue(struct faktory_conn *conn, struct str args);
-void faktory_mutate(struct faktory_conn *conn, struct str args);
 
 /* ---- faktory/worker.c ------------------------------------------------------------------------ */
 
@@ -289,7 +289,41 @@ struct str faktory_worker_name(const struct faktory_conn *conn);
 
 /* ---- faktory/fetch.c ------------------------------------------------------------------------- */
 
+void faktory_fetch_init(struct faktory_server *server, uint64_t seed);
 /* Those that wait are asked for again. */
 void faktory_fetch_wake(struct faktory_server *server);
+
+/* ---- faktory/tls.c: between the bytes of a client and the protocol -----------------------------
+ *
+ * Bytes from the network go in, plain text comes out, and the other way round; the caller moves
+ * them. One session belongs to one connection and one thread. Nothing here waits.
+ */
+
+struct faktory_tls;
+
+/* A session of a client that has just come. Holds the identity. NULL without memory. */
+struct faktory_tls *faktory_tls_new(struct tls_identity *identity);
+/* NULL does nothing. */
+void faktory_tls_free(struct faktory_tls *tls);
+
+/* Whether the handshake is over, so that plain text can be sent. */
+bool faktory_tls_is_open(const struct faktory_tls *tls);
+/* What is to be sent to the network: handshakes, and encrypted text. */
+struct buf *faktory_tls_wire(struct faktory_tls *tls);
+
+enum faktory_tls_end {
+    FAKTORY_TLS_GOES_ON,
+    FAKTORY_TLS_HAS_LEFT, /* the client sends no more */
+    FAKTORY_TLS_BROKEN,   /* it does not use TLS, or not a version that is allowed */
+};
+
+/* Takes bytes that have come; `take` gets the plain text, in pieces. */
+enum faktory_tls_end faktory_tls_feed(struct faktory_tls *tls, const char *bytes, size_t n,
+                                      void (*take)(void *ctx, const char *bytes, size_t n),
+                                      void *ctx);
+/* Puts plain text into the wire; false when the session is broken. Only after the handshake. */
+bool faktory_tls_put(struct faktory_tls *tls, struct str text);
+/* Puts the announcement of the end into the wire, once; false when there was nothing to put. */
+bool faktory_tls_bye(struct faktory_tls *tls);
 
 #endif

@@ -176,9 +176,8 @@ static struct faktory_server *server_new(const struct faktory_options *options)
     list_init(&server->conns);
     list_init(&server->touched);
     list_init(&server->worker_list);
-    list_init(&server->fetches);
     map_init(&server->workers, seed);
-    map_init(&server->groups, seed);
+    faktory_fetch_init(server, seed);
     map_init(&server->held, seed);
     map_init(&server->tenants, seed);
     const unsigned most = (unsigned)server->options.max_connections;
@@ -259,7 +258,7 @@ void faktory_server_free(struct faktory_server *server)
     address_counts_release(&server->addresses);
     faktory_held_release(server);
     map_release(&server->workers);
-    map_release(&server->groups);
+    claim_lines_release(&server->lines);
     buf_release(&server->text);
     free(server->read_buffer);
     mailbox_release(&server->mailbox);

@@ -1,5 +1,5 @@
 /* tls.c - a GnuTLS session over two buffers. */
-#include "server/faktory/tls.h"
+#include "server/faktory/private.h"
 
 #include <errno.h>
 #include <gnutls/gnutls.h>

@@ -1,7 +1,7 @@
 /* metrics.h - metrics in the format of Prometheus.
  *
- * Writers over what stats.h has read, metrics/run_times.h has kept and the kernel knows. There are
- * two kinds, and a series is of one kind only:
+ * Writers over what stats.h has read, the run times that were kept and what the kernel knows. There
+ * are two kinds, and a series is of one kind only:
  *
  *   - of the store: what all processes have done together. Every server of a store exports the same
  *     values, so that they are aggregated with max, never with sum.
@@ -13,14 +13,17 @@
 #ifndef SERVER_METRICS_METRICS_H
 #define SERVER_METRICS_METRICS_H
 
+#include <stddef.h>
 #include <stdint.h>
 
+#include "base/mem/arena.h"
 #include "base/os/log.h"
 #include "base/text/buf.h"
+#include "base/text/str.h"
 #include "config/config.h"
+#include "engine/event.h"
 #include "engine/report/stats.h"
 #include "engine/store_status.h"
-#include "server/metrics/run_times.h"
 
 #define METRICS_CONTENT_TYPE "text/plain; version=0.0.4; charset=utf-8"
 
@@ -41,6 +44,58 @@ struct process_facts {
 
 /* `started_ms` is the caller's. */
 struct process_facts process_facts(int64_t started_ms);
+
+/* ---- Run times ---------------------------------------------------------------------------------
+ *
+ * How long attempts ran and how long jobs waited, as histograms that only grow.
+ *
+ * Kept from the events of this process's engine, for Prometheus, which wants to add up and
+ * subtract: what the store knows of run times fades. Attempts that other processes settled, and
+ * jobs that they started, are counted by them. One histogram for each queue, task and outcome of
+ * each tenant, up to a number; what comes then is counted under empty names. Any thread.
+ */
+
+/* Upper bounds in seconds; the last bucket has none. */
+#define RUN_TIMES_BOUNDS(XX) \
+    XX(0.005)                \
+    XX(0.01)                 \
+    XX(0.025)                \
+    XX(0.05) XX(0.1) XX(0.25) XX(0.5) XX(1) XX(2.5) XX(5) XX(10) XX(30) XX(60) XX(300) XX(1800)
+#define RUN_TIMES_N_BOUNDS 15
+
+#define RUN_TIMES_MAX 1000
+
+struct run_time {
+    enum engine_event_kind kind; /* STARTED: how long jobs waited; else how long attempts ran */
+    struct str queue;
+    struct str task;
+    uint64_t counts[RUN_TIMES_N_BOUNDS + 1]; /* not added up */
+    uint64_t sum_ms;
+};
+
+struct run_times;
+
+/* NULL without memory. */
+struct run_times *run_times_new(void);
+void run_times_free(struct run_times *times);
+
+/* The wall time at which it began to count. */
+int64_t run_times_since_ms(const struct run_times *times);
+
+/* An engine_event_fn, but for its context's type: counts a start, or an attempt that has ended. */
+void run_times_event(struct run_times *times, const struct engine_event *event);
+
+/* The histograms of a tenant by queue, task and kind, in the arena; returns how many. An absent
+ * tenant: all of them added up. Running out of memory shows in the arena. */
+size_t run_times_read(struct run_times *times, struct str tenant, struct arena *arena,
+                      struct run_time **ret);
+
+/* Calls with every histogram and its tenant, in no order; they are valid during the call. */
+void run_times_each(struct run_times *times,
+                    void (*each)(struct str tenant, const struct run_time *time, void *ctx),
+                    void *ctx);
+
+/* ---- Writers --------------------------------------------------------------------------------- */
 
 struct metrics_process {
     const struct store_status_view *store_status;

@@ -1,5 +1,5 @@
 /* run_times.c - counts events into histograms. */
-#include "server/metrics/run_times.h"
+#include "server/metrics/metrics.h"
 
 #include <pthread.h>
 #include <stdlib.h>

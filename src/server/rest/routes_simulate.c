@@ -14,7 +14,7 @@
 #include "server/rest/body/body.h"
 #include "server/rest/body/job_query.h"
 #include "server/rest/resource.h"
-#include "sim/report.h"
+#include "sim/compare.h"
 
 /* About a second of work, and some ten megabytes. */
 #define JOBS_MAX     100000 /* of each strategy */

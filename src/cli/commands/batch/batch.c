@@ -14,7 +14,6 @@
 #include "cli/commands/batch/tally.h"
 #include "cli/jobs/export.h"
 #include "cli/output/progress.h"
-#include "cli/shared/load_config.h"
 #include "cli/shared/session.h"
 #include "cli/shared/working.h"
 
@@ -486,30 +485,19 @@ static int run_batch(struct cli *cli, struct redrive_err *err)
 static const char *const FORMATS[] = {"jsonl", "csv", NULL};
 
 static const struct option OPTIONS[] = {
-    {.name = "format",
-     INTO_CHOICE(struct batch_options, format),
-     .choices = FORMATS,
-     .placeholder = "FORMAT",
-     .help = "what the input is; by its name or its first byte unless given"},
-    {.name = "id-field",
-     INTO_STRING(struct batch_options, id_field),
-     .placeholder = "NAME",
-     .help = "field of the record's id; sample_id, or else id, unless given"},
-    {.name = "payload-field",
-     INTO_STRING(struct batch_options, payload_field),
-     .placeholder = "NAME",
-     .help = "field that is the payload; the whole record unless given"},
-    {.name = "strict",
-     INTO_FLAG(struct batch_options, strict),
-     .help = "stop reading at the first record that is refused"},
-    {.name = "results",
-     INTO_STRING(struct batch_options, results),
-     .placeholder = "FILE",
-     .help = "write all completed records there; CSV if it ends in .csv, else JSON lines"},
-    {.name = "dead",
-     INTO_STRING(struct batch_options, dead),
-     .placeholder = "FILE",
-     .help = "write all dead records there, likewise"},
+    OPTION("format", 0, "FORMAT", "what the input is; by its name or its first byte unless given",
+           INTO_CHOICE(struct batch_options, format), .choices = FORMATS),
+    OPTION("id-field", 0, "NAME", "field of the record's id; sample_id, or else id, unless given",
+           INTO_STRING(struct batch_options, id_field)),
+    OPTION("payload-field", 0, "NAME", "field that is the payload; the whole record unless given",
+           INTO_STRING(struct batch_options, payload_field)),
+    OPTION("strict", 0, NULL, "stop reading at the first record that is refused",
+           INTO_FLAG(struct batch_options, strict)),
+    OPTION("results", 0, "FILE",
+           "write all completed records there; CSV if it ends in .csv, else JSON lines",
+           INTO_STRING(struct batch_options, results)),
+    OPTION("dead", 0, "FILE", "write all dead records there, likewise",
+           INTO_STRING(struct batch_options, dead)),
     {0},
 };
 
@@ -532,16 +520,12 @@ const struct command cmd_batch = {
         "The exit code is 0 when none died in this run, 3 when one did, and 1 when the input had "
         "records that were refused, or the run could not be finished. A handler that cannot run "
         "at all (a missing program or module) ends the run with 1, and every record still waits.",
-    .options = OPTIONS,
-    .options_size = sizeof(struct batch_options),
-    .examples =
-        (const struct example[]){
-            {"redrive batch enrich samples.jsonl", "each record once, and what is due again"},
-            {"redrive batch enrich", "only what is due"},
-            {"redrive batch enrich - --format csv --json", "from a pipe, with a summary as JSON"},
-            {"redrive batch enrich samples.csv --results done.csv --dead dead.jsonl",
-             "and what came out of it"},
-            {0},
-        },
+    OPTIONS_INTO(OPTIONS, struct batch_options),
+    .examples = EXAMPLES(
+        {"redrive batch enrich samples.jsonl", "each record once, and what is due again"},
+        {"redrive batch enrich", "only what is due"},
+        {"redrive batch enrich - --format csv --json", "from a pipe, with a summary as JSON"},
+        {"redrive batch enrich samples.csv --results done.csv --dead dead.jsonl",
+         "and what came out of it"}),
     .run = run_batch,
 };

@@ -1,6 +1,13 @@
-/* dlq.c - `redrive dlq`: work with dead letters. */
+/* dlq.c - `redrive dlq`: lists, shows, exports and removes dead letters; redrives and purges those
+ * that match. */
 #include "cli/commands/commands.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
 #include "cli/jobs/change.h"
 #include "cli/jobs/export.h"
 #include "cli/jobs/list.h"
@@ -16,14 +23,10 @@ static const struct command CMD_LIST = {
     .summary = "list dead letters, a page at a time",
     .description = "Those that died last come first. Of several options all must hold; of several "
                    "words of one option, any.",
-    .options = LIST_OPTIONS,
-    .options_size = sizeof(struct job_list_options),
-    .examples =
-        (const struct example[]){
-            {"redrive dlq list --task enrich --class network,transient", "what the outage killed"},
-            {"redrive dlq list --text 'no such bucket' --json", "by the message, for a script"},
-            {0},
-        },
+    OPTIONS_INTO(LIST_OPTIONS, struct job_list_options),
+    .examples = EXAMPLES(
+        {"redrive dlq list --task enrich --class network,transient", "what the outage killed"},
+        {"redrive dlq list --text 'no such bucket' --json", "by the message, for a script"}),
     .check = job_list_check,
     .run_on_store = job_list_run,
     .over_http = true,
@@ -36,13 +39,8 @@ static const struct command CMD_SHOW = {
     .arguments = "ID",
     .description = "Why it died, its payload, every attempt and the last error with its stack "
                    "trace.",
-    .options = JOB_BY_ID_OPTIONS,
-    .options_size = sizeof(struct job_by_id),
-    .examples =
-        (const struct example[]){
-            {"redrive dlq show invoice-17", "why did it die?"},
-            {0},
-        },
+    OPTIONS_INTO(JOB_BY_ID_OPTIONS, struct job_by_id),
+    .examples = EXAMPLES({"redrive dlq show invoice-17", "why did it die?"}),
     .run_on_store = job_show_run,
     .over_http = true,
     .variant = true,
@@ -53,13 +51,8 @@ static const struct command CMD_REMOVE = {
     .summary = "remove dead letters for good",
     .arguments = "ID...",
     .description = "The job and its history are gone.",
-    .options = JOB_BY_ID_OPTIONS,
-    .options_size = sizeof(struct job_by_id),
-    .examples =
-        (const struct example[]){
-            {"redrive dlq remove invoice-17 invoice-18", "two of them"},
-            {0},
-        },
+    OPTIONS_INTO(JOB_BY_ID_OPTIONS, struct job_by_id),
+    .examples = EXAMPLES({"redrive dlq remove invoice-17 invoice-18", "two of them"}),
     .run_on_store = job_change_run,
     .over_http = true,
     .variant = JOB_REMOVE,
@@ -75,31 +68,273 @@ static const struct command CMD_EXPORT = {
     .name = "export",
     .summary = "write dead letters as JSON lines or CSV",
     .description = EXPORT_DESCRIPTION,
-    .options = EXPORT_OPTIONS,
-    .options_size = sizeof(struct export_options),
+    OPTIONS_INTO(EXPORT_OPTIONS, struct export_options),
     .examples =
-        (const struct example[]){
-            {"redrive dlq export --older-than 30d -o dead.jsonl", "before they are purged"},
-            {0},
-        },
+        EXAMPLES({"redrive dlq export --older-than 30d -o dead.jsonl", "before they are purged"}),
     .check = job_select_check,
     .run_on_store = export_run,
     .over_http = true,
     .variant = DLQ_STATES,
 };
 
+/* ---- Many at once ---------------------------------------------------------------------------- */
+
+/* The row is the same in both. */
+#define DRY_RUN_ROW(S) \
+    OPTION("dry-run", 0, NULL, "say how many there are, and change nothing", INTO_FLAG(S, dry_run))
+
+/* The bulk of the jobs that the options select. */
+static void init_bulk(const struct cli *cli, const struct session *session, enum move_kind kind,
+                      struct bulk *ret)
+{
+    const int64_t now_ms = session_now_ms(session);
+    struct job_filter filter;
+    job_select_filter(cli, now_ms, &filter);
+    bulk_init(ret, kind, &filter, now_ms);
+}
+
+/* ---- retry ----------------------------------------------------------------------------------- */
+
+struct retry_options {
+    struct job_select select;
+    bool all;
+    bool dry_run;
+    const char *rate;
+};
+
+static const struct option RETRY_OPTIONS[] = {
+    OPTION("all", 0, NULL, "every dead letter there is", INTO_FLAG(struct retry_options, all)),
+    DRY_RUN_ROW(struct retry_options),
+    OPTION("rate", 0, "N/s", "at most so many: 20 is twenty a second, 90/min and 500/h work too",
+           INTO_STRING(struct retry_options, rate)),
+    JOB_SELECT_ROWS(struct retry_options, select),
+    {0},
+};
+
+static int read_rate(const char *text, struct rate *ret, struct redrive_err *err)
+{
+    struct redrive_err wrong = {0};
+    char per_second[32];
+    *ret = (struct rate){0};
+    if (!text)
+        return 0;
+    /* A number alone means jobs a second. */
+    bool alone = strspn(text, "0123456789") == strlen(text);
+    if (alone && snprintf(per_second, sizeof per_second, "%s/s", text) < (int)sizeof per_second)
+        text = per_second;
+    if (rate_parse(str_of(text), ret, &wrong) == 0)
+        return 0;
+    return option_error("--rate", REDRIVE_E_USAGE, &wrong, err);
+}
+
+static void retry_as_json(struct json_writer *w, const void *thing)
+{
+    const struct bulk_run *run = thing;
+    json_begin_object(w);
+    json_field_bool(w, "dry_run", run->dry_run);
+    json_field_int(w, "matched", (int64_t)run->matched);
+    json_field_int(w, "redriven", run->dry_run ? 0 : (int64_t)run->changed);
+    json_field_int(w, "refused", (int64_t)run->refused);
+    json_field_bool(w, "interrupted", run->interrupted);
+    json_end_object(w);
+}
+
+static void retry_as_text(struct buf *out, const struct term *term, const void *thing)
+{
+    const struct bulk_run *run = thing;
+    (void)term;
+    if (run->matched == 0)
+        buf_puts(out, "no dead letter matches\n");
+    else if (run->dry_run)
+        buf_printf(out, "%" PRIu64 " of %" PRIu64 " would be redriven\n", run->changed,
+                   run->matched);
+    else
+        buf_printf(out, "%" PRIu64 " of %" PRIu64 " redriven\n", run->changed, run->matched);
+    if (run->refused > 0)
+        buf_printf(out, "%" PRIu64 " refused: a live job has %s unique key\n", run->refused,
+                   run->refused == 1 ? "its" : "their");
+}
+
+static int check_retry(struct cli *cli, struct redrive_err *err)
+{
+    const struct retry_options *options = invocation_options(&cli->invocation);
+    struct job_select others = options->select;
+    struct rate ignored;
+    others.tenant = NULL;
+    if (cli->invocation.n_args > 0) {
+        if (options->all || options->dry_run || options->rate || !job_select_is_empty(&others))
+            return err_set(err, REDRIVE_E_USAGE, "ids and options that select exclude each other");
+        return 0;
+    }
+    if (!options->all && job_select_is_empty(&options->select)) {
+        err_set(err, REDRIVE_E_USAGE, "which dead letters?");
+        err_hint(err, "give ids, options that select such as --task, or --all");
+        return REDRIVE_E_USAGE;
+    }
+    int rc = read_rate(options->rate, &ignored, err);
+    return rc < 0 ? rc : job_select_check(cli, err);
+}
+
+static int run_retry(struct cli *cli, struct session *session, struct redrive_err *err)
+{
+    const struct retry_options *options = invocation_options(&cli->invocation);
+    struct bulk_run run = {.label = "redrive", .dry_run = options->dry_run};
+    struct bulk bulk;
+    if (cli->invocation.n_args > 0)
+        return job_change_args(cli, session, JOB_RETRY, options->select.tenant, true, err);
+    init_bulk(cli, session, MOVE_REDRIVE, &bulk);
+    int rc = read_rate(options->rate, &run.rate, err);
+    if (rc == 0)
+        rc = session->remote
+                 ? bulk_run_at_server(cli, session, &options->select, JOB_RETRY, &run, err)
+                 : bulk_run(cli, session, &bulk, &run, err);
+    if (rc == 0)
+        rc = cli_show(cli, &run, retry_as_json, retry_as_text, err);
+    return rc == 0 && run.interrupted ? bulk_run_interrupted(&run, "redriven", err) : rc;
+}
+
+static const struct command CMD_RETRY = {
+    .name = "retry",
+    .summary = "redrive dead letters: by id, or all that match",
+    .arguments = "[ID...]",
+    .description =
+        "A redriven job goes back to its queue with fresh attempts; its history stays. One whose "
+        "unique key a live job now holds is refused.\n"
+        "\n"
+        "By options, those that have died before the command began are redriven, the oldest "
+        "first, each once: a job that dies again meanwhile stays dead. Ctrl-C stops between two "
+        "jobs and says how far it came.",
+    OPTIONS_INTO(RETRY_OPTIONS, struct retry_options),
+    .examples = EXAMPLES({"redrive dlq retry invoice-17 invoice-18", "two jobs"},
+                         {"redrive dlq retry --class network --dry-run", "how many would it be?"},
+                         {"redrive dlq retry --group 9f86d081884c7d65 --rate 10/s",
+                          "all that died of the same, gently"},
+                         {"redrive dlq retry --all", "everything at once"}),
+    .check = check_retry,
+    .run_on_store = run_retry,
+    .over_http = true,
+    .variant = DLQ_STATES,
+};
+
+/* ---- purge ----------------------------------------------------------------------------------- */
+
+struct purge_options {
+    struct job_select select;
+    bool yes;
+    bool dry_run;
+};
+
+static const struct option PURGE_OPTIONS[] = {
+    OPTION("yes", 'y', NULL, "do not ask", INTO_FLAG(struct purge_options, yes)),
+    DRY_RUN_ROW(struct purge_options),
+    JOB_SELECT_ROWS(struct purge_options, select),
+    {0},
+};
+
+/* A question needs a terminal for output and one for input. */
+static bool is_confirmed(struct cli *cli, uint64_t n)
+{
+    char answer[16] = "";
+    if (!isatty(STDIN_FILENO) || !isatty(fileno(cli->err.file)))
+        return true;
+    (void)fprintf(cli->err.file, "Remove %" PRIu64 " dead letter%s for good? [y/N] ", n,
+                  n == 1 ? "" : "s");
+    (void)fflush(cli->err.file);
+    return fgets(answer, sizeof answer, stdin) && (answer[0] == 'y' || answer[0] == 'Y');
+}
+
+static int ask(struct cli *cli, struct session *session, const struct bulk *bulk,
+               struct redrive_err *err)
+{
+    const struct purge_options *options = invocation_options(&cli->invocation);
+    struct bulk_run look = {.dry_run = true};
+    uint64_t n, refused;
+    int rc;
+    if (session->remote) {
+        rc = bulk_run_at_server(cli, session, &options->select, JOB_REMOVE, &look, err);
+        n = look.changed;
+    } else {
+        rc = bulk_count(session->store, bulk, &n, &refused, err);
+    }
+    if (rc == 0 && n > 0 && !is_confirmed(cli, n))
+        rc = err_set(err, REDRIVE_E_CANCELLED, "nothing was removed");
+    return rc;
+}
+
+static void purge_as_json(struct json_writer *w, const void *thing)
+{
+    const struct bulk_run *run = thing;
+    json_begin_object(w);
+    json_field_bool(w, "dry_run", run->dry_run);
+    json_field_int(w, "matched", (int64_t)run->matched);
+    json_field_int(w, "removed", run->dry_run ? 0 : (int64_t)run->changed);
+    json_field_bool(w, "interrupted", run->interrupted);
+    json_end_object(w);
+}
+
+static void purge_as_text(struct buf *out, const struct term *term, const void *thing)
+{
+    const struct bulk_run *run = thing;
+    (void)term;
+    buf_printf(out, "%" PRIu64 " dead letter%s %s\n", run->changed, run->changed == 1 ? "" : "s",
+               run->dry_run ? "would be removed" : "removed");
+}
+
+static int check_purge(struct cli *cli, struct redrive_err *err)
+{
+    const struct purge_options *options = invocation_options(&cli->invocation);
+    if (options->select.older_than)
+        return job_select_check(cli, err);
+    err_set(err, REDRIVE_E_USAGE, "how old must a dead letter be to be removed?");
+    err_hint(err, "--older-than 30d, or --older-than 0 for all");
+    return REDRIVE_E_USAGE;
+}
+
+static int run_purge(struct cli *cli, struct session *session, struct redrive_err *err)
+{
+    const struct purge_options *options = invocation_options(&cli->invocation);
+    struct bulk_run run = {.label = "purge", .dry_run = options->dry_run};
+    struct bulk bulk;
+    int rc = 0;
+    init_bulk(cli, session, MOVE_REMOVE, &bulk);
+    if (!options->yes && !options->dry_run)
+        rc = ask(cli, session, &bulk, err);
+    if (rc == 0)
+        rc = session->remote
+                 ? bulk_run_at_server(cli, session, &options->select, JOB_REMOVE, &run, err)
+                 : bulk_run(cli, session, &bulk, &run, err);
+    if (rc == 0)
+        rc = cli_show(cli, &run, purge_as_json, purge_as_text, err);
+    return rc == 0 && run.interrupted ? bulk_run_interrupted(&run, "removed", err) : rc;
+}
+
+static const struct command CMD_PURGE = {
+    .name = "purge",
+    .summary = "remove dead letters that are old enough",
+    .description = "Removes them with their history, for good. --older-than must be given; 0 means "
+                   "all. Other options narrow it down. Asks first on a terminal. Retention does "
+                   "the same by itself after `dlq_retention_days`.",
+    OPTIONS_INTO(PURGE_OPTIONS, struct purge_options),
+    .examples =
+        EXAMPLES({"redrive dlq purge --older-than 30d", "last month's"},
+                 {"redrive dlq purge --older-than 24h --task thumbnail --yes", "in a script"},
+                 {"redrive dlq purge --older-than 0", "all of them"}),
+    .check = check_purge,
+    .run_on_store = run_purge,
+    .over_http = true,
+    .variant = DLQ_STATES,
+};
+
+/* ---- The group ------------------------------------------------------------------------------- */
+
 const struct command cmd_dlq = {
     .name = "dlq",
     .summary = "work with dead letters",
     .description = "A dead letter is a job that could not be done: its attempts are used up, its "
                    "error is of a kind that is not retried, or its time is over.",
-    .examples =
-        (const struct example[]){
-            {"redrive dlq groups", "of what do jobs die?"},
-            {"redrive dlq retry --class network --rate 10/s", "after the outage"},
-            {0},
-        },
+    .examples = EXAMPLES({"redrive dlq groups", "of what do jobs die?"},
+                         {"redrive dlq retry --class network --rate 10/s", "after the outage"}),
     .commands = (const struct command *const[]){&CMD_LIST, &CMD_SHOW, &cmd_dlq_groups,
-                                                &cmd_dlq_stats, &cmd_dlq_retry, &cmd_dlq_edit,
-                                                &CMD_REMOVE, &cmd_dlq_purge, &CMD_EXPORT, NULL},
+                                                &cmd_dlq_stats, &CMD_RETRY, &cmd_dlq_edit,
+                                                &CMD_REMOVE, &CMD_PURGE, &CMD_EXPORT, NULL},
 };

@@ -27,13 +27,9 @@ struct edit_options {
 };
 
 static const struct option OPTIONS[] = {
-    {.name = "from",
-     INTO_STRING(struct edit_options, from),
-     .placeholder = "FILE",
-     .help = "read the payload from FILE"},
-    {.name = "retry",
-     INTO_FLAG(struct edit_options, retry),
-     .help = "redrive the job when its payload is changed"},
+    OPTION("from", 0, "FILE", "read the payload from FILE", INTO_STRING(struct edit_options, from)),
+    OPTION("retry", 0, NULL, "redrive the job when its payload is changed",
+           INTO_FLAG(struct edit_options, retry)),
     JOB_SELECT_TENANT_ROW(struct edit_options, select),
     {0},
 };
@@ -314,15 +310,11 @@ const struct command cmd_dlq_edit = {
     .description =
         "PAYLOAD is JSON, at most 1 MiB; - reads it from standard input. On a terminal and "
         "without a payload, the present one is opened in $VISUAL or $EDITOR.",
-    .options = OPTIONS,
-    .options_size = sizeof(struct edit_options),
+    OPTIONS_INTO(OPTIONS, struct edit_options),
     .examples =
-        (const struct example[]){
-            {"redrive dlq edit invoice-17", "in your editor"},
-            {"redrive dlq edit invoice-17 '{\"total\":12}' --retry", "and run it again"},
-            {"redrive dlq edit invoice-17 --from fixed.json", "from a file"},
-            {0},
-        },
+        EXAMPLES({"redrive dlq edit invoice-17", "in your editor"},
+                 {"redrive dlq edit invoice-17 '{\"total\":12}' --retry", "and run it again"},
+                 {"redrive dlq edit invoice-17 --from fixed.json", "from a file"}),
     .run_on_store = run_edit,
     .over_http = true,
 };

@@ -6,7 +6,7 @@
 
 #include "base/time/clock.h"
 #include "cli/jobs/list.h"
-#include "cli/remote/figures.h"
+#include "cli/remote/remote.h"
 #include "cli/shared/session.h"
 #include "core/classify/fingerprint.h"
 #include "engine/report/dead_letters.h"
@@ -22,10 +22,10 @@ static const struct option STATS_OPTIONS[] = {
     {0},
 };
 
-static const char *const TITLES[] = {[DEAD_BY_CLASS] = "CLASS",
-                                     [DEAD_BY_REASON] = "REASON",
-                                     [DEAD_BY_TASK] = "TASK",
-                                     [DEAD_BY_TYPE] = "TYPE"};
+static const char *const COLUMNS[] = {[DEAD_BY_CLASS] = ">JOBS|CLASS",
+                                      [DEAD_BY_REASON] = ">JOBS|REASON",
+                                      [DEAD_BY_TASK] = ">JOBS|TASK",
+                                      [DEAD_BY_TYPE] = ">JOBS|TYPE"};
 
 static void stats_as_json(struct json_writer *w, const void *thing)
 {
@@ -37,13 +37,12 @@ static void stats_as_text(struct buf *out, const struct term *term, const void *
     const struct dead_counts *counts = thing;
     buf_printf(out, "%" PRIu64 " dead letter%s\n", counts->total, counts->total == 1 ? "" : "s");
     for (size_t i = 0; i < DEAD_BY_COUNT && counts->total > 0; i++) {
-        const struct table_column columns[] = {{"JOBS", ALIGN_RIGHT}, {TITLES[i], ALIGN_LEFT}};
         struct table t;
         size_t n;
         const struct name_count *rows = name_counts_sorted(&counts->by[i], &n);
         if (!rows)
             out->failed = REDRIVE_E_NOMEM;
-        table_init(&t, columns, 2);
+        table_init(&t, COLUMNS[i]);
         for (size_t k = 0; rows && k < n; k++) {
             table_addf(&t, "%" PRIu64, rows[k].n);
             table_add_str(&t, rows[k].name);
@@ -93,13 +92,8 @@ const struct command cmd_dlq_stats = {
     .name = "stats",
     .summary = "count dead letters by class, reason, task and type",
     .description = "They are counted where they are kept; no payload is read.",
-    .options = STATS_OPTIONS,
-    .options_size = sizeof(struct stats_options),
-    .examples =
-        (const struct example[]){
-            {"redrive dlq stats --newer-than 24h", "what died since yesterday?"},
-            {0},
-        },
+    OPTIONS_INTO(STATS_OPTIONS, struct stats_options),
+    .examples = EXAMPLES({"redrive dlq stats --newer-than 24h", "what died since yesterday?"}),
     .check = job_select_check,
     .run_on_store = run_stats,
     .over_http = true,
@@ -114,14 +108,9 @@ struct groups_options {
 };
 
 static const struct option GROUPS_OPTIONS[] = {
-    {.name = "limit",
-     .letter = 'n',
-     INTO_INT(struct groups_options, limit),
-     .min = 1,
-     .max = STORE_PAGE_MAX,
-     .placeholder = "N",
-     .default_text = "50",
-     .help = "how many groups, the largest first"},
+    OPTION("limit", 'n', "N", "how many groups, the largest first",
+           INTO_INT(struct groups_options, limit), .min = 1, .max = STORE_PAGE_MAX,
+           .default_text = "50"),
     JOB_SELECT_ROWS(struct groups_options, select),
     {0},
 };
@@ -177,15 +166,9 @@ static int read_groups(struct cli *cli, struct session *session, struct groups *
 
 static int run_groups(struct cli *cli, struct session *session, struct redrive_err *err)
 {
-    static const struct table_column COLUMNS[] = {
-        {"GROUP", ALIGN_LEFT}, {"JOBS", ALIGN_RIGHT}, {"FIRST", ALIGN_RIGHT},
-        {"LAST", ALIGN_RIGHT}, {"TASK", ALIGN_LEFT},  {"EXAMPLE", ALIGN_LEFT},
-        {"ERROR", ALIGN_LEFT},
-    };
     struct groups groups = {.now_ms = session_now_ms(session)};
     struct listing listing = {
-        .columns = COLUMNS,
-        .n_columns = sizeof COLUMNS / sizeof COLUMNS[0],
+        .columns = "GROUP|>JOBS|>FIRST|>LAST|TASK|EXAMPLE|ERROR",
         .item = add_group_json,
         .row = add_group_row,
         .list = &groups,
@@ -208,14 +191,10 @@ const struct command cmd_dlq_groups = {
     .description = "Errors look alike when they have type, class and message in common once "
                    "numbers, names and addresses are taken out of the message. Each group has a "
                    "fingerprint, which --group of `list`, `retry`, `purge` and `export` takes.",
-    .options = GROUPS_OPTIONS,
-    .options_size = sizeof(struct groups_options),
+    OPTIONS_INTO(GROUPS_OPTIONS, struct groups_options),
     .examples =
-        (const struct example[]){
-            {"redrive dlq groups", "of what do jobs die?"},
-            {"redrive dlq retry --group 9f86d081884c7d65 --rate 10/s", "redrive one group"},
-            {0},
-        },
+        EXAMPLES({"redrive dlq groups", "of what do jobs die?"},
+                 {"redrive dlq retry --group 9f86d081884c7d65 --rate 10/s", "redrive one group"}),
     .check = job_select_check,
     .run_on_store = run_groups,
     .over_http = true,

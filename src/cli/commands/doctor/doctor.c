@@ -8,7 +8,7 @@
 #include "cli/commands/doctor/private.h"
 #include "cli/output/table.h"
 #include "cli/output/term.h"
-#include "cli/shared/load_config.h"
+#include "cli/shared/session.h"
 
 #define OUTPUT_MAX (256u * 1024)
 
@@ -134,11 +134,7 @@ const struct command cmd_doctor = {
         "tasks, open files, time zones, running jobs whose lease has ended, queued jobs of "
         "undeclared tasks, and the clock. Nothing in the store is changed, whichever version it "
         "has.",
-    .examples =
-        (const struct example[]){
-            {"redrive doctor", "before it matters"},
-            {"redrive doctor --json", "for a monitoring system"},
-            {0},
-        },
+    .examples = EXAMPLES({"redrive doctor", "before it matters"},
+                         {"redrive doctor --json", "for a monitoring system"}),
     .run = run_doctor,
 };

@@ -8,7 +8,7 @@
 #include "base/time/duration.h"
 #include "cli/jobs/list.h"
 #include "cli/output/term.h"
-#include "cli/remote/jobs.h"
+#include "cli/remote/remote.h"
 #include "core/state.h"
 #include "store/job_json.h"
 

@@ -13,7 +13,7 @@
 #include "base/time/duration.h"
 #include "cli/commands/enqueue/private.h"
 #include "cli/output/figures.h"
-#include "cli/remote/jobs.h"
+#include "cli/remote/remote.h"
 #include "core/vocabulary.h"
 
 #define POLICY_MAX_BYTES (64u * 1024)
@@ -40,57 +40,36 @@ struct enqueue_options {
     int64_t wait_ms;
 };
 
-#define TEXT_OPTION(option, what, text)                                                    \
-    {                                                                                      \
-        .name = #option, INTO_STRING(struct enqueue_options, option), .placeholder = what, \
-        .help = text                                                                       \
-    }
+#define TEXT_OPTION(option, what, text) \
+    OPTION(#option, 0, what, text, INTO_STRING(struct enqueue_options, option))
 
 static const struct option OPTIONS[] = {
-    {.name = "from",
-     .letter = 'f',
-     INTO_STRING(struct enqueue_options, from),
-     .placeholder = "FILE",
-     .help = "read the payload from this file; - is standard input"},
-    {.name = "lines",
-     INTO_FLAG(struct enqueue_options, lines),
-     .help = "each line of the file, or of standard input, is the payload of a job"},
+    OPTION("from", 'f', "FILE", "read the payload from this file; - is standard input",
+           INTO_STRING(struct enqueue_options, from)),
+    OPTION("lines", 0, NULL, "each line of the file, or of standard input, is the payload of a job",
+           INTO_FLAG(struct enqueue_options, lines)),
     TEXT_OPTION(id, "ID", "the job's id, in place of a new one; submitting it again does nothing"),
     TEXT_OPTION(queue, "QUEUE", "another queue than the task's"),
-    {.name = "priority",
-     .letter = 'p',
-     INTO_INT(struct enqueue_options, priority),
-     .min = -100,
-     .max = 100,
-     .placeholder = "N",
-     .default_text = "0",
-     .help = "-100 to 100; higher ones start first"},
-    {.name = "delay",
-     INTO_DURATION(struct enqueue_options, delay_ms),
-     .placeholder = "DURATION",
-     .help = "do not start before this time has passed"},
+    OPTION("priority", 'p', "N", "-100 to 100; higher ones start first",
+           INTO_INT(struct enqueue_options, priority), .min = -100, .max = 100,
+           .default_text = "0"),
+    OPTION("delay", 0, "DURATION", "do not start before this time has passed",
+           INTO_DURATION(struct enqueue_options, delay_ms)),
     TEXT_OPTION(at, "TIME", "do not start before 2026-03-28T12:00Z, or a local time"),
     TEXT_OPTION(deadline, "DURATION|TIME", "not started by then, it becomes a dead letter"),
     TEXT_OPTION(unique, "KEY", "one live job at most has this key; a second one is not made"),
-    {.name = "unique-forever",
-     INTO_FLAG(struct enqueue_options, unique_forever),
-     .help = "with --unique: one job ever has the key"},
+    OPTION("unique-forever", 0, NULL, "with --unique: one job ever has the key",
+           INTO_FLAG(struct enqueue_options, unique_forever)),
     TEXT_OPTION(user, "NAME", "the user of the job, for limits"),
     TEXT_OPTION(project, "NAME", "the project of the job, for limits"),
     TEXT_OPTION(service, "NAME", "which service it calls, for breakers"),
     TEXT_OPTION(tenant, "TENANT", "whose job it is (default: default)"),
     TEXT_OPTION(retry, "JSON", "this job's own policy, with the keys of a `retry` section"),
-    {.name = "max-attempts",
-     INTO_INT(struct enqueue_options, max_attempts),
-     .min = 1,
-     .max = REDRIVE_MAX_RETRIES + 1,
-     .placeholder = "N",
-     .help = "how often the job is run at most"},
-    {.name = "wait",
-     .letter = 'w',
-     INTO_DURATION(struct enqueue_options, wait_ms),
-     .placeholder = "DURATION",
-     .help = "wait so long for its end, and print its state and its result"},
+    OPTION("max-attempts", 0, "N", "how often the job is run at most",
+           INTO_INT(struct enqueue_options, max_attempts), .min = 1,
+           .max = REDRIVE_MAX_RETRIES + 1),
+    OPTION("wait", 'w', "DURATION", "wait so long for its end, and print its state and its result",
+           INTO_DURATION(struct enqueue_options, wait_ms)),
     {0},
 };
 
@@ -487,15 +466,11 @@ const struct command cmd_enqueue = {
         "\n"
         "Times without Z or an offset are local. Bad input changes nothing and makes the exit code "
         "2; a store that cannot be used, 1.",
-    .options = OPTIONS,
-    .options_size = sizeof(struct enqueue_options),
+    OPTIONS_INTO(OPTIONS, struct enqueue_options),
     .examples =
-        (const struct example[]){
-            {"redrive enqueue thumbnail '{\"path\": \"a.png\"}'", "a job, now"},
-            {"redrive enqueue report --delay 1h --deadline 3h", "in an hour, or not at all"},
-            {"redrive enqueue enrich --lines --from records.jsonl", "one for each line"},
-            {0},
-        },
+        EXAMPLES({"redrive enqueue thumbnail '{\"path\": \"a.png\"}'", "a job, now"},
+                 {"redrive enqueue report --delay 1h --deadline 3h", "in an hour, or not at all"},
+                 {"redrive enqueue enrich --lines --from records.jsonl", "one for each line"}),
     .run = run_enqueue,
     .over_http = true,
 };

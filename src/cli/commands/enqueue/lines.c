@@ -10,7 +10,7 @@
 #include "base/err.h"
 #include "base/mem/arena.h"
 #include "cli/output/progress.h"
-#include "cli/remote/jobs.h"
+#include "cli/remote/remote.h"
 
 /* A batch also ends when its payloads are this large together: with one more of them, and what goes
  * around each, it still fits in a request of 8 MiB. */

@@ -28,7 +28,7 @@
 #include "server/remote_workers.h"
 #include "server/http/server.h"
 #include "server/listen/tls.h"
-#include "server/metrics/run_times.h"
+#include "server/metrics/metrics.h"
 #include "server/rest/rest.h"
 
 /* For alerts that are being sent when their notifier is stopped. */

@@ -9,7 +9,7 @@
 
 #include "base/err.h"
 #include "base/time/clock.h"
-#include "cli/shared/load_config.h"
+#include "cli/shared/session.h"
 #include "cli/commands/serve/process.h"
 #include "server/faktory/passwords.h"
 #include "server/faktory/server.h"

@@ -8,7 +8,7 @@
 #include "base/time/clock.h"
 #include "cli/commands/serve/private.h"
 #include "cli/commands/serve/process.h"
-#include "cli/shared/load_config.h"
+#include "cli/shared/session.h"
 #include "server/faktory/server.h"
 
 static const int SIGNALS[] = {SIGINT, SIGTERM, SIGHUP};
@@ -314,22 +314,17 @@ static int run_serve(struct cli *cli, struct redrive_err *err)
 }
 
 static const struct option OPTIONS[] = {
-    {.name = "listen",
-     .letter = 'l',
-     INTO_STRING(struct serve_options, listen),
-     .placeholder = "ADDR",
-     .help = "where the HTTP API answers: HOST:PORT, unix:PATH or off; as listen.http"},
-    {.name = "faktory",
-     INTO_STRING(struct serve_options, faktory),
-     .placeholder = "ADDR",
-     .help = "where Faktory clients connect: HOST:PORT, or off; as listen.faktory"},
-    {.name = "faktory-passwords",
-     INTO_STRING(struct serve_options, faktory_passwords),
-     .placeholder = "FILE",
-     .help = "passwords of Faktory clients: a line each, PASSWORD or TENANT PASSWORD"},
-    {.name = "no-work",
-     INTO_FLAG(struct serve_options, no_work),
-     .help = "run no jobs in this process, whatever the tasks say"},
+    OPTION("listen", 'l', "ADDR",
+           "where the HTTP API answers: HOST:PORT, unix:PATH or off; as listen.http",
+           INTO_STRING(struct serve_options, listen)),
+    OPTION("faktory", 0, "ADDR",
+           "where Faktory clients connect: HOST:PORT, or off; as listen.faktory",
+           INTO_STRING(struct serve_options, faktory)),
+    OPTION("faktory-passwords", 0, "FILE",
+           "passwords of Faktory clients: a line each, PASSWORD or TENANT PASSWORD",
+           INTO_STRING(struct serve_options, faktory_passwords)),
+    OPTION("no-work", 0, NULL, "run no jobs in this process, whatever the tasks say",
+           INTO_FLAG(struct serve_options, no_work)),
     WORKER_ROWS(struct serve_options, worker),
     {0},
 };
@@ -356,14 +351,10 @@ const struct command cmd_serve = {
         "workers too, for as long as --grace says; /ready answers 503 meanwhile, for listen.drain "
         "at least. The second one stops them at once. A job that was stopped is released, and has "
         "not used an attempt.",
-    .options = OPTIONS,
-    .options_size = sizeof(struct serve_options),
-    .examples =
-        (const struct example[]){
-            {"redrive serve -c redrive.yaml", "serve until a signal comes"},
-            {"redrive serve --listen 127.0.0.1:8080 --faktory off", "HTTP only, on another port"},
-            {"redrive serve --no-work", "remote workers run the jobs"},
-            {0},
-        },
+    OPTIONS_INTO(OPTIONS, struct serve_options),
+    .examples = EXAMPLES(
+        {"redrive serve -c redrive.yaml", "serve until a signal comes"},
+        {"redrive serve --listen 127.0.0.1:8080 --faktory off", "HTTP only, on another port"},
+        {"redrive serve --no-work", "remote workers run the jobs"}),
     .run = run_serve,
 };

@@ -221,21 +221,13 @@ struct top_options {
 };
 
 static const struct option OPTIONS[] = {
-    {.name = "interval",
-     .letter = 'i',
-     INTO_DURATION(struct top_options, interval_ms),
-     .min = 100,
-     .max = 3600000,
-     .placeholder = "SPAN",
-     .default_text = "1s",
-     .help = "how often to look"},
-    {.name = "once",
-     INTO_FLAG(struct top_options, once),
-     .help = "print one frame and end; where workers are, after --interval"},
-    {.name = "tenant",
-     INTO_STRING(struct top_options, tenant),
-     .placeholder = "NAME",
-     .help = "only what belongs to this tenant"},
+    OPTION("interval", 'i', "SPAN", "how often to look",
+           INTO_DURATION(struct top_options, interval_ms), .min = 100, .max = 3600000,
+           .default_text = "1s"),
+    OPTION("once", 0, NULL, "print one frame and end; where workers are, after --interval",
+           INTO_FLAG(struct top_options, once)),
+    OPTION("tenant", 0, "NAME", "only what belongs to this tenant",
+           INTO_STRING(struct top_options, tenant)),
     {0},
 };
 
@@ -368,15 +360,10 @@ const struct command cmd_top = {
                    "closed, workers and the latest dead letters, and renews them until `q` is "
                    "pressed. It only reads. Without a terminal it prints one frame, with the rates "
                    "of one --interval. For programs `redrive stats --json` has the numbers.",
-    .options = OPTIONS,
-    .options_size = sizeof(struct top_options),
-    .examples =
-        (const struct example[]){
-            {"redrive top", "watch the store of the configuration"},
-            {"redrive top --interval 5s --tenant acme", "less often, one tenant"},
-            {"redrive top --once", "one frame, for a script or a mail"},
-            {0},
-        },
+    OPTIONS_INTO(OPTIONS, struct top_options),
+    .examples = EXAMPLES({"redrive top", "watch the store of the configuration"},
+                         {"redrive top --interval 5s --tenant acme", "less often, one tenant"},
+                         {"redrive top --once", "one frame, for a script or a mail"}),
     .check = refuse_json,
     .run_on_store = run_top,
     .over_http = true,

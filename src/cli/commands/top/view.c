@@ -1,4 +1,4 @@
-/* view.c - reads a store, keeps the pace of its numbers, and draws it as tables. */
+/* view.c - reads a store or a server, keeps the pace of its numbers, and draws it as tables. */
 #include "cli/commands/top/view.h"
 
 #include <inttypes.h>
@@ -8,6 +8,7 @@
 #include "cli/output/figures.h"
 #include "cli/output/table.h"
 #include "cli/output/term.h"
+#include "cli/remote/remote.h"
 
 /* ---- Pace ------------------------------------------------------------------------------------ */
 
@@ -86,7 +87,8 @@ void pace_draw(const struct pace *p, unsigned seconds, struct buf *out)
 
 /* ---- Looking --------------------------------------------------------------------------------- */
 
-void top_count(struct top_look *look, double completed, double retried, double dead)
+/* What the counters are at the time of the look. */
+static void count(struct top_look *look, double completed, double retried, double dead)
 {
     pace_add(&look->completed, look->at_ms, completed);
     pace_add(&look->retried, look->at_ms, retried);
@@ -115,7 +117,7 @@ static int look_at_counters(struct top_look *look, struct store *store, struct s
             dead += (double)c->value;
     }
     if (rc == 0)
-        top_count(look, completed, retried, dead);
+        count(look, completed, retried, dead);
     counter_page_release(&page);
     return rc;
 }
@@ -241,15 +243,10 @@ static void add_queue(struct table *t, const struct job_count *queue, bool pause
 /* Partitions come by tenant, queue and task: those of a queue are next to each other. */
 static void draw_queues(const struct top_look *look, unsigned width, bool color, struct buf *out)
 {
-    static const struct table_column COLUMNS[] = {
-        {"QUEUED", ALIGN_RIGHT},   {"RUNNING", ALIGN_RIGHT}, {"SCHEDULED", ALIGN_RIGHT},
-        {"RETRYING", ALIGN_RIGHT}, {"PARKED", ALIGN_RIGHT},  {"COMPLETED", ALIGN_RIGHT},
-        {"DEAD", ALIGN_RIGHT},     {"FAILED", ALIGN_RIGHT},  {"CANCELLED", ALIGN_RIGHT},
-        {"QUEUE", ALIGN_LEFT},
-    };
     const struct count_page *partitions = &look->partitions;
     struct table t;
-    table_init(&t, COLUMNS, sizeof COLUMNS / sizeof COLUMNS[0]);
+    table_init(&t, ">QUEUED|>RUNNING|>SCHEDULED|>RETRYING|>PARKED|>COMPLETED|>DEAD|>FAILED"
+                   "|>CANCELLED|QUEUE");
     for (size_t i = 0; i < partitions->n;) {
         struct job_count queue = partitions->counts[i];
         size_t j = i + 1;
@@ -277,13 +274,9 @@ static uint64_t parked_of(const struct count_page *parked, const struct breaker_
 
 static void draw_breakers(const struct top_look *look, unsigned width, bool color, struct buf *out)
 {
-    static const struct table_column COLUMNS[] = {
-        {"STATE", ALIGN_LEFT},     {"FAILURES", ALIGN_RIGHT}, {"PARKED", ALIGN_RIGHT},
-        {"PROBE IN", ALIGN_RIGHT}, {"OPEN FOR", ALIGN_RIGHT}, {"BREAKER", ALIGN_LEFT},
-    };
     char text[FIGURE_MAX];
     struct table t;
-    table_init(&t, COLUMNS, sizeof COLUMNS / sizeof COLUMNS[0]);
+    table_init(&t, "STATE|>FAILURES|>PARKED|>PROBE IN|>OPEN FOR|BREAKER");
     for (size_t i = 0; i < look->breakers.n; i++) {
         const struct breaker_info *b = &look->breakers.breakers[i];
         if (b->status.state == REDRIVE_BREAKER_CLOSED)
@@ -306,16 +299,11 @@ static void draw_breakers(const struct top_look *look, unsigned width, bool colo
 
 static void draw_workers(const struct top_look *look, unsigned width, bool color, struct buf *out)
 {
-    static const struct table_column COLUMNS[] = {
-        {"BUSY", ALIGN_RIGHT}, {"TASKS/S", ALIGN_RIGHT}, {"FAILED", ALIGN_RIGHT},
-        {"P50", ALIGN_RIGHT},  {"P99", ALIGN_RIGHT},     {"UP", ALIGN_RIGHT},
-        {"SEEN", ALIGN_RIGHT}, {"WORKER", ALIGN_LEFT},
-    };
     char text[FIGURE_MAX];
     struct table t;
     if (look->workers.n == 0)
         return;
-    table_init(&t, COLUMNS, sizeof COLUMNS / sizeof COLUMNS[0]);
+    table_init(&t, ">BUSY|>TASKS/S|>FAILED|>P50|>P99|>UP|>SEEN|WORKER");
     for (size_t i = 0; i < look->workers.n; i++) {
         const struct worker_info *w = &look->workers.workers[i];
         table_addf(&t, "%u/%u", w->running, w->slots);
@@ -334,15 +322,11 @@ static void draw_workers(const struct top_look *look, unsigned width, bool color
 
 static void draw_dead(const struct top_look *look, unsigned width, bool color, struct buf *out)
 {
-    static const struct table_column COLUMNS[] = {
-        {"DIED", ALIGN_RIGHT}, {"TASK", ALIGN_LEFT},  {"REASON", ALIGN_LEFT},
-        {"CLASS", ALIGN_LEFT}, {"ERROR", ALIGN_LEFT},
-    };
     char text[FIGURE_MAX];
     struct table t;
     if (look->dead.n == 0)
         return;
-    table_init(&t, COLUMNS, sizeof COLUMNS / sizeof COLUMNS[0]);
+    table_init(&t, ">DIED|TASK|REASON|CLASS|ERROR");
     for (size_t i = 0; i < look->dead.n; i++) {
         const struct job *job = &look->dead.jobs[i];
         const struct job_error *e = &job->status.error;
@@ -373,4 +357,62 @@ void top_draw(const struct top_look *look, const char *title, const char *proble
     draw_breakers(look, width, color, out);
     draw_workers(look, width, color, out);
     draw_dead(look, width, color, out);
+}
+
+/* ---- At a server ----------------------------------------------------------------------------- */
+
+/* The server has counted everything; the look takes over the memory that the figures live in, as
+ * that of its partitions. A queue without jobs, which is paused, is not drawn. */
+static void take_figures(struct top_look *look, struct stats *stats)
+{
+    size_t n = 0;
+    count_page_release(&look->partitions);
+    worker_page_release(&look->workers);
+    for (size_t i = 0; i < stats->queues.n; i++) {
+        uint64_t jobs = 0;
+        for (int state = 0; state < REDRIVE_STATE_COUNT; state++)
+            jobs += stats->queues.counts[i].by_state[state];
+        if (jobs > 0)
+            stats->queues.counts[n++] = stats->queues.counts[i];
+    }
+    look->partitions.counts = stats->queues.counts;
+    look->partitions.n = n;
+    look->partitions.arena = stats->arena;
+    look->workers.workers = stats->workers.workers;
+    look->workers.n = stats->workers.n;
+    look->health = stats->health;
+    count(look, (double)stats->counts[ENGINE_EVENT_COMPLETED],
+          (double)stats->counts[ENGINE_EVENT_RETRYING],
+          (double)(stats->counts[ENGINE_EVENT_DEAD] + stats->counts[ENGINE_EVENT_FAILED]));
+    *stats = (struct stats){0};
+}
+
+static int look_at_dead(struct top_look *look, struct remote *remote, struct redrive_err *err)
+{
+    struct buf query;
+    struct str next;
+    job_page_release(&look->dead);
+    buf_init(&query, REMOTE_PATH_MAX);
+    buf_puts(&query, "/jobs?state=dead_letter&order=finished");
+    int rc = remote_jobs(remote, &query, TOP_DEAD_LETTERS, NULL, &look->dead, &next, err);
+    buf_release(&query);
+    return rc;
+}
+
+int top_look_at_server(struct top_look *look, struct remote *remote, struct redrive_err *err)
+{
+    struct http_answer document;
+    struct stats stats = {0};
+    http_answer_init(&document);
+    look->at_ms = remote_now_ms(remote);
+    int rc = remote_stats(remote, &document, &stats, err);
+    if (rc == 0)
+        take_figures(look, &stats);
+    if (rc == 0)
+        rc = remote_breakers(remote, &look->breakers, err);
+    if (rc == 0)
+        rc = look_at_dead(look, remote, err);
+    stats_release(&stats);
+    http_answer_release(&document);
+    return rc;
 }

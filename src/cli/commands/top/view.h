@@ -74,12 +74,9 @@ struct top_look {
 int top_look(struct top_look *look, struct store *store, struct str tenant,
              const struct health_thresholds *thresholds, bool count_parked, int64_t now_ms,
              struct redrive_err *err);
-/* The same at a server, which counts parked jobs each time (top/server.c). */
+/* The same at a server, which counts parked jobs each time. */
 int top_look_at_server(struct top_look *look, struct remote *remote, struct redrive_err *err);
 void top_look_release(struct top_look *look);
-
-/* For looks: what the counters are at the time of the look. */
-void top_count(struct top_look *look, double completed, double retried, double dead);
 
 /* Draws it, `width` columns wide (0: no limit), one line after the other. `problem` is shown if it
  * is not NULL. */

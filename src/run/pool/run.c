@@ -1,5 +1,5 @@
-/* fault.c - handlers that cannot run: tells them from jobs that break them. Their jobs are given
- * back without losing an attempt, and the task pauses. */
+/* run.c - hands claimed jobs to their runners, at once or when there is a slot, and takes what
+ * comes of them; tells handlers that cannot run from jobs that break them. */
 #include "run/pool/private.h"
 
 #include "base/err.h"
@@ -12,7 +12,7 @@
 /* A pool that is to end when it is idle stops trying after so many starts in a row. */
 #define GIVE_UP_AFTER 3
 
-/* ---- Suspects -------------------------------------------------------------------------------- */
+/* ---- Handlers that cannot run: suspects ------------------------------------------------------ */
 
 void suspects_worked(struct suspects *s)
 {
@@ -39,7 +39,7 @@ bool suspects_blame_job(struct suspects *s, int64_t seq)
     return others_went_well || was_given_back_enough;
 }
 
-/* ---- Pauses ---------------------------------------------------------------------------------- */
+/* ---- Handlers that cannot run: pauses -------------------------------------------------------- */
 
 static bool is_fault(struct pool_task *task, int64_t seq, enum run_fault fault)
 {
@@ -92,8 +92,10 @@ void pool_fault_init(struct pool_task *task)
     task->fault.pause.data = task->pool;
 }
 
-bool pool_fault_takes(struct pool_task *task, int64_t seq, const struct run_outcome *ran,
-                      struct run_outcome *ret)
+/* To be called for each run that has ended. True: the handler is at fault and not the job; `ret` is
+ * how the job ends instead, without losing an attempt, and the task pauses. */
+static bool fault_takes(struct pool_task *task, int64_t seq, const struct run_outcome *ran,
+                        struct run_outcome *ret)
 {
     struct pool_fault *fault = &task->fault;
     if (!is_fault(task, seq, ran->fault)) {
@@ -146,4 +148,100 @@ int pool_fault(const struct pool *pool, struct redrive_err *err)
         return rc;
     }
     return 0;
+}
+
+/* ---- Running --------------------------------------------------------------------------------- */
+
+static void on_done(const struct run_outcome *ran, void *ctx)
+{
+    struct pool_job *job = ctx;
+    struct pool *pool = job->task->pool;
+    job->run = NULL;
+    job->task->running--;
+    pool->running--;
+    pool->n_ended++;
+    claim_pace_run(&job->task->pace, (int64_t)((uv_hrtime() - job->since_ns) / 1000));
+    if (job->is_lost) {
+        pool_job_end(job);
+        return;
+    }
+    struct run_outcome given_back;
+    pool_job_keep(job, fault_takes(job->task, job->seq, ran, &given_back) ? &given_back : ran);
+    job->is_doubtful = job->outcome.ending == ENDING_RAN && job->outcome.failure.failed;
+    job->task->n_doubtful += job->is_doubtful;
+    list_insert(&pool->to_settle, &job->queue);
+}
+
+/* A runner that takes no job because it stops costs nothing; one that cannot has failed it. */
+static void not_started(struct pool_job *job, int code, const struct redrive_err *err)
+{
+    if (code == REDRIVE_E_STOPPING) {
+        pool_job_give_back(job);
+        return;
+    }
+    pool_job_keep(
+        job, &(struct run_outcome){
+                 .outcome.failure = {.failed = true, .status = "system", .message = err->message}});
+    list_insert(&job->task->pool->to_settle, &job->queue);
+}
+
+static void start_job(struct pool_job *job)
+{
+    struct pool_task *task = job->task;
+    struct redrive_err err;
+    int rc = REDRIVE_E_STOPPING;
+    job->since_ns = uv_hrtime();
+    if (task->runner)
+        rc = runner_start(task->runner, &job->request, on_done, job, &job->run, &err);
+    if (rc < 0) {
+        not_started(job, rc, &err);
+        return;
+    }
+    task->running++;
+    task->pool->running++;
+}
+
+/* ---- Slots ----------------------------------------------------------------------------------- */
+
+static bool has_slot(const struct pool_task *task)
+{
+    return task->running < task->slots && task->pool->running < task->pool->slots;
+}
+
+void pool_run_take(struct pool_job *job)
+{
+    struct pool_task *task = job->task;
+    /* By a definition of another process, perhaps, or a cron entry. */
+    task->may_go_ahead &= !job->has_limit;
+    const bool must_wait = task->n_ahead > 0 || (task->may_go_ahead && task->n_doubtful > 0);
+    if (task->pool->is_stopping || (!must_wait && has_slot(task)))
+        start_job(job);
+    else if (!task->may_go_ahead || pool_fault_pauses(task))
+        pool_job_give_back(job);
+    else
+        pool_ahead_wait(job);
+}
+
+static void start_waiting(struct pool_task *task)
+{
+    const uint64_t now_ns = uv_hrtime();
+    if (task->n_ahead == 0 || task->n_doubtful > 0 || !has_slot(task))
+        return;
+    runner_cork(task->runner);
+    while (task->n_ahead > 0 && has_slot(task)) {
+        struct pool_job *job = LIST_ENTRY(task->ahead.next, struct pool_job, queue);
+        pool_ahead_remove(job);
+        job->waited_ms = (int64_t)((now_ns - job->since_ns) / 1000000);
+        start_job(job);
+    }
+    runner_uncork(task->runner);
+}
+
+void pool_run_waiting(struct pool *pool)
+{
+    /* A store in trouble is given no more work than it has. */
+    if (pool->n_ahead == 0 || pool->pause_ms > 0)
+        return;
+    for (size_t i = 0; i < pool->n_tasks; i++)
+        start_waiting(&pool->tasks[i]);
 }

@@ -1,0 +1,481 @@
+/* turn.c - what a pool asks of the store: settles, claims and extends leases; for how long outcomes
+ * are gathered; the pause after trouble with the store. */
+#include "run/pool/private.h"
+
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "base/time/clock.h"
+#include "engine/store_status.h"
+
+/* ---- Trouble --------------------------------------------------------------------------------- */
+
+static void on_pause_over(uv_timer_t *timer)
+{
+    (void)timer; /* the turn that this begins ends with another try */
+}
+
+bool pool_is_pausing(const struct pool *pool)
+{
+    return uv_is_active((const uv_handle_t *)&pool->pause);
+}
+
+/* The store has failed: hands nothing in for a while, longer each time. */
+static void pause_pool(struct pool *pool, const char *what, const struct redrive_err *err)
+{
+    if (pool_is_pausing(pool) || pool->is_closing)
+        return;
+    pool->pause_ms = store_wait_after_ms(pool->pause_ms);
+    log_event(pool->options.log, LOG_LEVEL_ERROR, clock_wall_ms(), what,
+              LOG_S("error", err->message), LOG_S("detail", err->detail),
+              LOG_I("delay_ms", pool->pause_ms));
+    uv_update_time(pool->options.loop);
+    uv_timer_start(&pool->pause, on_pause_over, (uint64_t)pool->pause_ms, 0);
+}
+
+void pool_ask_again(struct pool *pool)
+{
+    for (size_t i = 0; i < pool->n_tasks; i++)
+        pool->tasks[i].wants = pool->tasks[i].woken = true;
+}
+
+/* ---- Leases ---------------------------------------------------------------------------------- */
+
+static void lose_job(struct pool_job *job, enum redrive_state state)
+{
+    const bool is_cancelled = state == REDRIVE_STATE_CANCELLED;
+    if ((job->run || job->is_ahead) && !job->is_lost)
+        log_event(job->task->pool->options.log, is_cancelled ? LOG_LEVEL_INFO : LOG_LEVEL_WARNING,
+                  clock_wall_ms(), is_cancelled ? "cancelled_elsewhere" : "lease_lost",
+                  LOG_S("job_id", job->request.job_id), LOG_S("task", job->request.task),
+                  LOG_I("attempt", job->request.attempt));
+    pool_job_cancel(job);
+}
+
+static bool reserve(struct pool_task *task, size_t n)
+{
+    if (n <= task->extend_capacity)
+        return true;
+    struct extension *items = realloc(task->extensions, n * sizeof *items);
+    if (items)
+        task->extensions = items;
+    struct pool_job **jobs = realloc(task->extending, n * sizeof(struct pool_job *));
+    if (jobs)
+        task->extending = jobs;
+    if (!items || !jobs)
+        return false;
+    task->extend_capacity = n;
+    return true;
+}
+
+/* A heartbeat that the store could not take says nothing about the lease: the next one is tried in
+ * its turn. */
+static void on_extended(struct op *answered, void *ctx)
+{
+    struct pool_task *task = ctx;
+    const struct extend_op *op = &task->extend;
+    (void)answered;
+    task->is_extending = false;
+    if (op->op.code < 0)
+        log_event(task->pool->options.log, LOG_LEVEL_WARNING, clock_wall_ms(), "heartbeat_failed",
+                  LOG_STR("task", task->name), LOG_S("error", op->op.err.message),
+                  LOG_S("detail", op->op.err.detail));
+    for (size_t i = 0; i < op->n; i++) {
+        struct pool_job *job = task->extending[i];
+        job->is_extending = false;
+        if (job->is_over)
+            pool_job_end(job);
+        else if (op->op.code == 0 && op->items[i].ret.code < 0)
+            lose_job(job, op->items[i].ret.state);
+    }
+}
+
+/* Jobs that only wait to be settled need their leases as well. */
+static size_t gather(struct pool_task *task)
+{
+    size_t n = 0;
+    LIST_FOREACH (&task->jobs, link) {
+        struct pool_job *job = LIST_ENTRY(link, struct pool_job, link);
+        if (job->is_lost || job->is_over)
+            continue;
+        task->extending[n] = job;
+        task->extensions[n++] = (struct extension){
+            .seq = job->seq,
+            .token = job->token,
+            .lease_ms = task->config->lease_ms,
+        };
+        job->is_extending = true;
+    }
+    return n;
+}
+
+static void on_heartbeat(uv_timer_t *timer)
+{
+    struct pool_task *task = timer->data;
+    size_t n = 0;
+    LIST_FOREACH (&task->jobs, link)
+        n++;
+    if (n == 0) {
+        uv_timer_stop(timer);
+        return;
+    }
+    if (task->is_extending || !reserve(task, n))
+        return;
+    n = gather(task);
+    if (n == 0)
+        return;
+    task->is_extending = true;
+    extend_op_init(&task->extend, task->extensions, n);
+    mailbox_send(&task->pool->mailbox, &task->extend.op, on_extended, task);
+}
+
+void pool_lease_init(struct pool_task *task)
+{
+    uv_timer_init(task->pool->options.loop, &task->heartbeat);
+    task->heartbeat.data = task;
+}
+
+static void watch_lease(struct pool_task *task)
+{
+    const uint64_t ms = (uint64_t)task->config->heartbeat_ms;
+    if (!uv_is_active((const uv_handle_t *)&task->heartbeat))
+        uv_timer_start(&task->heartbeat, on_heartbeat, ms, ms);
+}
+
+/* ---- Settling -------------------------------------------------------------------------------- */
+
+struct pool_settlement {
+    struct pool *pool;
+    struct settle_op op;
+    struct list jobs; /* struct pool_job, in the order of the items */
+    size_t n;
+    struct settlement items[];
+};
+
+static void log_settlement(const struct pool_job *job, enum log_level level, const char *event,
+                           int code)
+{
+    log_event(job->task->pool->options.log, level, clock_wall_ms(), event,
+              LOG_S("job_id", job->request.job_id), LOG_S("task", job->request.task),
+              LOG_I("attempt", job->request.attempt), LOG_S("error", redrive_err_text(code)));
+}
+
+/* Refused: the lease has been lost, the job was cancelled, or an earlier try whose answer was lost
+ * has reached the store after all. */
+static void on_item(struct pool_job *job, const struct settlement *item)
+{
+    struct pool *pool = job->task->pool;
+    if (item->is_shut)
+        pool_ahead_shut(pool, job->breaker);
+    if (item->ret.code < 0)
+        log_settlement(job, LOG_LEVEL_WARNING, "settlement_refused", item->ret.code);
+    else if (job->outcome.ending == ENDING_RAN && item->decision.state != REDRIVE_STATE_COMPLETED)
+        pool->n_failed++;
+    pool_job_end(job);
+}
+
+static void on_taken(struct pool_settlement *s)
+{
+    struct pool *pool = s->pool;
+    const struct settlement *item = s->items;
+    LIST_FOREACH (&s->jobs, link) {
+        struct pool_job *job = LIST_ENTRY(link, struct pool_job, queue);
+        list_remove(link);
+        on_item(job, item++);
+    }
+    pool->pause_ms = 0;
+    if (list_empty(&pool->to_settle))
+        pool->settle_singly = false;
+    /* The settlement may have released parked jobs. A pool that goes on is woken for them; one that
+     * ends when idle has to ask. */
+    if (pool->options.until_idle)
+        pool_ask_again(pool);
+}
+
+static void give_up(struct pool_settlement *s, int code)
+{
+    LIST_FOREACH (&s->jobs, link) {
+        struct pool_job *job = LIST_ENTRY(link, struct pool_job, queue);
+        list_remove(link);
+        log_settlement(job, LOG_LEVEL_ERROR, "settlement_lost", code);
+        s->pool->n_left++;
+        pool_job_end(job);
+    }
+}
+
+/* Back in front of what has ended since, in the same order. */
+static void put_back(struct pool_settlement *s)
+{
+    struct list *to_settle = &s->pool->to_settle;
+    struct list *first = to_settle->next;
+    LIST_FOREACH (&s->jobs, link) {
+        list_remove(link);
+        list_insert(first, link);
+    }
+}
+
+static void on_settled(struct op *op, void *ctx)
+{
+    struct pool_settlement *s = ctx;
+    struct pool *pool = s->pool;
+    const int code = op->code;
+    pool->n_settling--;
+    const bool for_good = !redrive_err_retryable(code) || code == REDRIVE_E_STOPPING;
+    if (code == 0) {
+        on_taken(s);
+    } else if (pool->is_giving_up || code == REDRIVE_E_STOPPING || (for_good && s->n == 1)) {
+        give_up(s, code);
+    } else {
+        pool->settle_singly |= for_good;
+        put_back(s);
+        pause_pool(pool, "settlement_failed", &op->err);
+    }
+    free(s);
+}
+
+static bool send_some(struct pool *pool, size_t n)
+{
+    struct pool_settlement *s = calloc(1, sizeof *s + n * sizeof s->items[0]);
+    if (!s)
+        return false;
+    s->pool = pool;
+    list_init(&s->jobs);
+    while (s->n < n && !list_empty(&pool->to_settle)) {
+        struct pool_job *job = LIST_ENTRY(pool->to_settle.next, struct pool_job, queue);
+        list_remove(&job->queue);
+        list_insert(&s->jobs, &job->queue);
+        s->items[s->n++] = (struct settlement){
+            .seq = job->seq,
+            .token = job->token,
+            .outcome = job->outcome,
+            .result = job->result,
+            .waited_ms = job->waited_ms,
+        };
+    }
+    settle_op_init(&s->op, s->items, s->n);
+    pool->n_settling++;
+    mailbox_send(&pool->mailbox, &s->op.op, on_settled, s);
+    return true;
+}
+
+void pool_settle(struct pool *pool)
+{
+    while (!list_empty(&pool->to_settle)) {
+        if (send_some(pool, pool->settle_singly ? 1 : POOL_BATCH_MAX))
+            continue;
+        struct redrive_err err;
+        err_nomem(&err);
+        pause_pool(pool, "settlement_failed", &err);
+        return;
+    }
+}
+
+/* ---- Claiming -------------------------------------------------------------------------------- */
+
+static void take_job(struct pool_task *task, const struct job *claimed)
+{
+    struct pool *pool = task->pool;
+    struct pool_job *job = pool_job_new(task, claimed);
+    if (!job) {
+        log_event(pool->options.log, LOG_LEVEL_ERROR, clock_wall_ms(), "job_not_taken",
+                  LOG_STR("job_id", claimed->spec.id), LOG_S("task", task->config->name),
+                  LOG_S("error", "out of memory: it is taken back when its lease ends"));
+        pool->n_left++;
+        return;
+    }
+    pool->n_jobs++;
+    list_insert(&task->jobs, &job->link);
+    watch_lease(task);
+    pool_run_take(job);
+}
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* A slot is free as soon as its run has ended, before its settlement is answered: so the settlement
+ * and the next claim can share a transaction. */
+static size_t free_slots(size_t slots, size_t running)
+{
+    return running < slots ? least(slots - running, POOL_BATCH_MAX) : 0;
+}
+
+/* How many jobs a task can be given. Of those that wait for a slot half are gone before more are
+ * claimed: a claim costs about the same for one and for many. */
+static size_t room_of(const struct pool_task *task)
+{
+    const size_t target = pool_ahead_target(task);
+    if (task->n_ahead > target / 2)
+        return 0;
+    return free_slots(task->slots + target, task->running + task->n_ahead);
+}
+
+static struct pool_task *task_named(struct pool *pool, struct str name)
+{
+    for (size_t i = 0; i < pool->n_tasks; i++)
+        if (str_eq(pool->tasks[i].name, name))
+            return &pool->tasks[i];
+    return NULL;
+}
+
+/* Tasks that were given less than they could take have no more, as far as the store has looked. */
+static void end_asking(struct pool *pool, bool has_answer, bool more)
+{
+    const struct claim_op *claim = &pool->claim.op;
+    const int64_t took_us = (int64_t)((uv_hrtime() - pool->claim.since_ns) / 1000);
+    for (size_t i = 0; i < pool->n_tasks; i++) {
+        struct pool_task *task = &pool->tasks[i];
+        size_t given = 0;
+        for (size_t k = 0; k < claim->n && has_answer; k++)
+            given += str_eq(claim->jobs[k].spec.task, task->name);
+        if (task->asked > 0 && has_answer) {
+            pool_ahead_claimed(task, took_us);
+            task->wants = more || given >= task->asked || task->woken;
+        }
+        task->asked = 0;
+    }
+}
+
+/* Their runners write to programs once for all. */
+static void take_jobs(struct pool *pool, const struct job *jobs, size_t n)
+{
+    for (size_t i = 0; i < pool->n_tasks; i++)
+        if (pool->tasks[i].runner)
+            runner_cork(pool->tasks[i].runner);
+    for (size_t i = 0; i < n; i++) {
+        struct pool_task *task = task_named(pool, jobs[i].spec.task);
+        if (task)
+            take_job(task, &jobs[i]);
+    }
+    for (size_t i = 0; i < pool->n_tasks; i++)
+        if (pool->tasks[i].runner)
+            runner_uncork(pool->tasks[i].runner);
+}
+
+static void on_claimed(struct op *op, void *ctx)
+{
+    struct pool *pool = ctx;
+    struct claim_op *claim = &pool->claim.op;
+    const bool is_filled = claim->n >= pool->claim.asked;
+    const bool has_answer = op->code >= 0;
+    end_asking(pool, has_answer, is_filled || claim->more);
+    pool->claim.asked = 0;
+    if (!has_answer)
+        pause_pool(pool, "claim_failed", &op->err);
+    if (has_answer && claim->n > 0)
+        take_jobs(pool, claim->jobs, claim->n);
+    /* A settlement that cannot be taken is what the pause is for, until it can. */
+    if (has_answer && list_empty(&pool->to_settle))
+        pool->pause_ms = 0;
+    claim_op_release(claim);
+}
+
+/* How many jobs the pool can be given. */
+static size_t room_of_all(const struct pool *pool)
+{
+    size_t slots = pool->slots;
+    for (size_t i = 0; i < pool->n_tasks; i++)
+        slots += pool_ahead_target(&pool->tasks[i]);
+    return pool->claim.asked > 0 ? 0 : free_slots(slots, pool->running + pool->n_ahead);
+}
+
+static bool is_to_be_asked(const struct pool_task *task)
+{
+    return task->wants && !pool_fault_pauses(task) && room_of(task) > 0;
+}
+
+/* Whether there is room for jobs, and no claim under way. */
+static bool can_claim(const struct pool *pool)
+{
+    if (room_of_all(pool) == 0)
+        return false;
+    for (size_t i = 0; i < pool->n_tasks; i++)
+        if (is_to_be_asked(&pool->tasks[i]))
+            return true;
+    return false;
+}
+
+/* Which tasks are asked for, and how many jobs of each; *ret_all: of all together. */
+static size_t choose_tasks(struct pool *pool, size_t free, size_t *ret_all)
+{
+    size_t n = 0;
+    *ret_all = 0;
+    for (size_t i = 0; i < pool->n_tasks; i++) {
+        struct pool_task *task = &pool->tasks[i];
+        task->asked = is_to_be_asked(task) ? least(free, room_of(task)) : 0;
+        if (task->asked == 0)
+            continue;
+        task->woken = false;
+        pool->claim.names[n] = task->name;
+        pool->claim.limits[n++] = task->asked;
+        *ret_all += task->asked;
+    }
+    return n;
+}
+
+/* Where no task has fewer slots than are asked for, none needs a limit. */
+static bool needs_limits(const struct pool_claim *claim, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (claim->limits[i] < claim->asked)
+            return true;
+    return false;
+}
+
+void pool_claim(struct pool *pool)
+{
+    const struct pool_options *options = &pool->options;
+    struct pool_claim *claim = &pool->claim;
+    const size_t free = room_of_all(pool);
+    size_t all;
+    if (free == 0)
+        return;
+    const size_t n = choose_tasks(pool, free, &all);
+    if (n == 0)
+        return;
+    claim->asked = least(free, all);
+    claim->since_ns = uv_hrtime();
+    const struct claim_filter filter = {
+        .tenant = options->tenant,
+        .queues = options->queues,
+        .n_queues = options->n_queues,
+        .tasks = claim->names,
+        .n_tasks = n,
+        .task_limits = needs_limits(claim, n) ? claim->limits : NULL,
+        .limit = claim->asked,
+        .max_bytes = POOL_CLAIM_BYTES,
+    };
+    claim_op_init(&claim->op, &filter, options->worker, 0);
+    mailbox_send(&pool->mailbox, &claim->op.op, on_claimed, pool);
+}
+
+/* ---- Gathering outcomes ---------------------------------------------------------------------- */
+
+static void on_gathered(uv_timer_t *timer)
+{
+    struct pool *pool = timer->data;
+    pool->has_gathered = true; /* the turn that this begins ends with a settlement */
+}
+
+static bool has_doubts(const struct pool *pool)
+{
+    for (size_t i = 0; i < pool->n_tasks; i++)
+        if (pool->tasks[i].n_doubtful > 0)
+            return true;
+    return false;
+}
+
+bool pool_gathers(struct pool *pool)
+{
+    const bool may_wait =
+        pool->n_ahead > 0 && !pool->has_gathered && !pool->is_stopping && !has_doubts(pool);
+    if (may_wait && !can_claim(pool)) {
+        if (!uv_is_active((const uv_handle_t *)&pool->gather))
+            uv_timer_start(&pool->gather, on_gathered, POOL_GATHER_MS, 0);
+        return true;
+    }
+    pool->has_gathered = false;
+    uv_timer_stop(&pool->gather);
+    return false;
+}
