@@ -25,7 +25,7 @@ VERSIONS ?=
 PAIR ?= 1
 EXAMPLES = example-tasks example-thumbnail example-webhook
 
-.PHONY: all demo $(EXAMPLES) check test test-web test-python test-spark example-spark wheel sdist tests-built install bench lint format coverage fuzz asan tsan simulate mutants power-cuts faults torture crash versions clean help
+.PHONY: all demo $(EXAMPLES) check test test-web test-python test-spark bench-python bench-spark example-spark wheel sdist tests-built install bench lint format coverage fuzz asan tsan simulate mutants power-cuts faults torture crash versions clean help
 
 # What is installed, and nothing else: tests are built when they are to run.
 all: $(BUILD)/build.ninja
@@ -88,12 +88,26 @@ test-python: $(BUILD)/build.ninja
 	@tools/wheel $(BUILD)
 	@tools/test-python $(BUILD)
 
+# The decorator beside tenacity and backoff, the worker beside Procrastinate and Celery.
+bench-python: all wheel
+	@tools/bootstrap test
+	@tools/bench-python $(BUILD)
+
 # redrive.spark on real Spark and Delta. PAIR=1: Spark 3.5; PAIR=2: Spark 4.1; ALL=1: both; QUICK=1: a third of the time.
 test-spark: $(BUILD)/build.ninja
 	@ninja --quiet -C $(BUILD) redrive
 	@$(MAKE) --no-print-directory wheel
 	@tools/bootstrap spark
 	@set -e; for pair in $(if $(ALL),1 2,$(PAIR)); do tools/spark-env $(BUILD) $$pair; tools/test-spark $(BUILD) $$pair $(if $(QUICK),-m "not long"); done
+
+# Time and bytes of a batch beside a straightforward PySpark version; takes some minutes.
+# RECORDS: new ones in each batch.
+RECORDS ?= 1000000
+BATCHES ?= 3
+bench-spark: wheel
+	@tools/bootstrap spark
+	@tools/spark-env $(BUILD) $(PAIR)
+	@tools/bench-spark $(BUILD) $(PAIR) --records $(RECORDS) --batches $(BATCHES)
 
 example-spark: wheel
 	@tools/bootstrap spark
@@ -202,6 +216,10 @@ help:
 	@echo '                its tests, type checker and linter; packages come from PyPI'
 	@echo 'make test-spark PAIR=1|2, ALL=1, QUICK=1'
 	@echo '                tests of redrive.spark on Spark and Delta, from PyPI and Maven; QUICK=1: those in .ci/run'
+	@echo 'make bench-python'
+	@echo '                the decorator beside tenacity and backoff, the worker beside Procrastinate and Celery'
+	@echo 'make bench-spark'
+	@echo '                a batch on Spark beside a straightforward PySpark version: RECORDS=, BATCHES=, PAIR='
 	@echo 'make example-spark'
 	@echo '                a pipeline of records on Spark under a moving clock, drawn as SVG'
 	@echo 'make dist       the committed sources as build/dist/redrive-VERSION.tar.xz'

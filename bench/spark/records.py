@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+"""Time and bytes of a batch: redrive.spark beside a straightforward PySpark version, in one session, in turns.
+
+    make bench-spark [RECORDS=1000000] [BATCHES=3] [PAIR=1]
+    records.py [--records N] [--batches N] [--json]
+
+A batch has N new records, and those that are due again; batches are two minutes apart by a clock that is moved by hand.
+Of a hundred records nine fail once, twice or three times, and one fails for good. All versions have the same records,
+the same function and the same session (local[2]); straightforward.py says what the rival does, and what it does not.
+Bytes are those of all files that a batch has added to the folder of its tables, logs included. The first batch is not
+in the averages: it pays for what Spark loads and compiles.
+"""
+
+import argparse
+import datetime as dt
+import json
+import os
+import pathlib
+import sys
+import tempfile
+import time
+
+import pyspark
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from redrive.spark import RetryQueue, RetryQueueConfig
+from straightforward import Straightforward
+
+START = dt.datetime(2030, 1, 1, 12, tzinfo=dt.timezone.utc)
+SETTINGS = {
+    "spark.driver.memory": "4g",
+    "spark.driver.host": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.databricks.delta.snapshotPartitions": "2",
+    "spark.sql.session.timeZone": "UTC",
+}
+OURS = "redrive.spark"
+
+
+def process_record(record):
+    """Stands for the call of a service: it takes no time, so that only the pipelines are measured."""
+    kind = int(record["sample_id"][-2:])
+    if kind == 99:
+        return "PERMANENT_FAIL", "no such unit"
+    if kind < 9 and record["retry_count"] <= kind % 3:
+        return "TRANSIENT_FAIL", "service is busy"
+    return "SUCCESS", "stored"
+
+
+def open_session(folder):
+    jars = ",".join(str(jar) for jar in sorted(pathlib.Path(os.environ["SPARK_JARS"]).glob("*.jar")))
+    builder = SparkSession.builder.master("local[2]").appName("bench").config("spark.jars", jars)
+    for name, value in {**SETTINGS, "spark.sql.warehouse.dir": f"{folder}/warehouse"}.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    return spark
+
+
+def write_lot(spark, path, lot, size):
+    """New records of a batch, as Parquet files. A payload has about 200 bytes, half of which no compression removes."""
+    ids = spark.range(lot * size, (lot + 1) * size, 1, 2)
+    sample_id = F.format_string("S-%09d", F.col("id")).alias("sample_id")
+    payload = F.concat(F.lit('{"value": "'), *(F.sha2(F.concat(F.lit(str(i)), "id"), 256) for i in range(3)))
+    ids.select(sample_id, F.concat(payload, F.lit('"}')).alias("payload")).write.parquet(path)
+
+
+class Ours:
+    def __init__(self, spark, folder):
+        self.queue = RetryQueue(spark, RetryQueueConfig(f"{folder}/queue", f"{folder}/final", f"{folder}/dead"))
+        self.queue.initialize_tables()
+
+    def process_batch(self, new, function, now):
+        result = self.queue.process_batch(new, function, now=now)
+        counts = {"success": result.succeeded, "retry": result.retried, "dead": result.dead}
+        return {name: n for name, n in counts.items() if n}, result.waiting
+
+
+def bytes_in(folder):
+    return sum(path.stat().st_size for path in pathlib.Path(folder).rglob("*") if path.is_file())
+
+
+def measure(spark, folder, size, batches):
+    """A row for each batch of each version. They must have done the same work."""
+    sides = {
+        OURS: (f"{folder}/ours", Ours(spark, f"{folder}/ours")),
+        "straightforward": (f"{folder}/plain", Straightforward(spark, f"{folder}/plain")),
+        "straightforward, no id twice": (f"{folder}/ids", Straightforward(spark, f"{folder}/ids", checks_ids=True)),
+    }
+    rows = []
+    for lot in range(batches):
+        lot_path = f"{folder}/lots/{lot}"
+        write_lot(spark, lot_path, lot, size)
+        answers = []
+        # Each goes first in its turn: caches of the machine favour the later ones.
+        for name in list(sides)[lot % 3 :] + list(sides)[: lot % 3]:
+            tables, side = sides[name]
+            before = bytes_in(tables)
+            began = time.perf_counter()
+            now = START + dt.timedelta(minutes=2 * lot)
+            answers.append(side.process_batch(spark.read.parquet(lot_path), process_record, now))
+            took = time.perf_counter() - began
+            written = bytes_in(tables) - before
+            rows.append({"name": name, "batch": lot + 1, "seconds": round(took, 3), "bytes": written})
+            print(f"batch {lot + 1:2} {name:<30} {took:7.2f} s {written / 1e6:8.1f} MB", file=sys.stderr, flush=True)
+        if any(answer != answers[0] for answer in answers):
+            sys.exit(f"batch {lot + 1}: not the same work: {answers}")
+    ends = [[count(spark, f"{tables}/{name}") for name in ("queue", "final", "dead")] for tables, _ in sides.values()]
+    if any(end != ends[0] for end in ends):
+        sys.exit(f"not the same tables: {ends}")
+    return rows
+
+
+def count(spark, table):
+    return spark.read.format("delta").load(table).count()
+
+
+def summarize(rows):
+    counted = [row for row in rows if row["batch"] > 1] or rows
+    averages = {}
+    for name in dict.fromkeys(row["name"] for row in counted):
+        own = [row for row in counted if row["name"] == name]
+        averages[name] = [sum(row[key] for row in own) / len(own) for key in ("seconds", "bytes")]
+    ours = averages[OURS]
+    for name, (seconds, size) in averages.items():
+        ratio = "" if name == OURS else f"; {seconds / ours[0]:.2f} x our time, {size / ours[1]:.2f} x our bytes"
+        print(f"{name:<30} {seconds:7.2f} s {size / 1e6:8.1f} MB a batch{ratio}")
+    seconds = {(row["name"], row["batch"]): row["seconds"] for row in rows}
+    for name in averages:
+        if (name, 10) in seconds:
+            print(f"{name}: batch 10 took {seconds[name, 10] / seconds[name, 2]:.2f} x the time of batch 2")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--records", type=int, default=1_000_000)
+    parser.add_argument("--batches", type=int, default=3)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    load = os.getloadavg()
+    with tempfile.TemporaryDirectory(prefix="bench-spark-") as folder:
+        spark = open_session(folder)
+        rows = measure(spark, folder, options.records, options.batches)
+        spark.stop()
+    if options.json:
+        print(json.dumps(rows))
+        return
+    print(f"Spark {pyspark.__version__}, {options.records} new records a batch, {options.batches} batches")
+    print(f"load of the machine: {load[0]:.1f} before, {os.getloadavg()[0]:.1f} after")
+    summarize(rows)
+
+
+if __name__ == "__main__":
+    main()
