@@ -150,8 +150,8 @@ static void decide_ran(struct decision *d, const struct job_facts *job,
         return;
     }
     d->breaker = class_counts_for_breaker(verdict.class_) ? BREAKER_FAILURE : BREAKER_NEUTRAL;
-    d->is_overload =
-        verdict.class_ == REDRIVE_CLASS_RATE_LIMITED || failure_is_timeout(&outcome->failure);
+    d->is_overload = verdict.class_ == REDRIVE_CLASS_RATE_LIMITED ||
+                     (class_is_retried(verdict.class_) && failure_is_timeout(&outcome->failure));
     decide_failure(d, job, outcome, policy);
 }
 

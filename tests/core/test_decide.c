@@ -64,6 +64,10 @@ static void a_service_that_cannot_keep_up_is_told_from_one_that_fails(void **sta
     assert_true(decide_http(1, 504, &policy).is_overload);
     assert_true(decide_http(99, 504, &policy).is_overload); /* whatever becomes of the job */
     assert_false(decide_http(1, 503, &policy).is_overload);
+    const struct job_facts job = after_attempt(1);
+    const struct outcome bad = {
+        .failure = {.status = "validation", .message = "timeout must be positive"}};
+    assert_false(decide(&job, &bad, &policy, NULL).is_overload);
     assert_false(decide_http(1, 200, &policy).is_overload);
 }
 

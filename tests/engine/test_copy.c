@@ -311,6 +311,40 @@ static bool stop_after_the_first_page(void *ctx, const char *phase, uint64_t don
     return done == total;
 }
 
+/* As a client that does not know of the move. */
+static bool submit_meanwhile(void *ctx, const char *phase, uint64_t done, uint64_t total)
+{
+    struct kit *other = ctx;
+    (void)done;
+    (void)total;
+    if (strcmp(phase, "copy") == 0 && other->store) {
+        put_many(other, "late", 1);
+        kit_close(other);
+        *other = (struct kit){0};
+    }
+    return true;
+}
+
+static void what_comes_meanwhile_is_told(void **state)
+{
+    (void)state;
+    struct pair p;
+    struct kit other;
+    pair_open(&p, stores_name());
+    if (!(store_ops(p.from.store)->capabilities & STORE_SHARED)) {
+        pair_close(&p);
+        skip();
+    }
+    put_many(&p.from, "job", 10);
+    kit_join(&other, &p.from);
+    p.options.progress = submit_meanwhile;
+    p.options.ctx = &other;
+    assert_int_equal(pair_try(&p), 0);
+    /* It is missing where a snapshot was copied. */
+    assert_int_equal(p.report.copied + p.report.findings.missing, 11);
+    pair_close(&p);
+}
+
 static void an_interrupted_run_is_gone_on_with(void **state)
 {
     (void)state;
@@ -737,6 +771,7 @@ int main(void)
         T(workers_stay_behind),
         T(a_dry_run_counts_and_writes_nothing),
         T(a_second_run_changes_nothing),
+        T(what_comes_meanwhile_is_told),
         T(an_interrupted_run_is_gone_on_with),
         T(whatever_fails_the_next_run_ends_it),
         T(transactions_that_others_were_in_the_way_of_are_tried_again),

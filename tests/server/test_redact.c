@@ -66,6 +66,9 @@ static void what_is_no_json_is_a_text(void **state)
     value_becomes("password=hunter2, user=ann", "password=[redacted], user=ann");
     value_becomes("PASSWORD: 'a b' {", "PASSWORD: '[redacted]' {");
     value_becomes("{\"password\": \"a\\\\b\"", "{\"password\": \"[redacted]\"");
+    value_becomes("\"password\":\"se\\\"cret\" x", "\"password\":\"[redacted]\" x");
+    value_becomes("password=>'x' y", "password=>'[redacted]' y");
+    value_becomes("a, password: {\"b\":1} and 2", "a, password: [redacted]");
     value_becomes("mypassword=x password= ", "mypassword=x password= ");
     value_becomes("password", "password");
 }
@@ -88,6 +91,17 @@ static void texts_of_a_job_lose_what_was_hidden_in_it(void **state)
     assert_string_equal(arena_dup(&arena, shown.status.error.message),
                         "tom, [redacted], [redacted] and [redacted]");
     assert_string_equal(arena_dup(&arena, shown.status.error.stacktrace), "[redacted]");
+    /* A value that looks shorter than it is. */
+    const struct job named = {
+        .spec = {.payload = STR("{\"password\":\"correct horse, battery\"}")},
+        .status = {.error = {.message = STR("password=correct horse, battery is wrong")}}};
+    assert_string_equal(arena_dup(&arena, redact_job(&r, &named).status.error.message),
+                        "password=[redacted] is wrong");
+    const struct job overlap = {
+        .spec = {.payload = STR("{\"password\":[\"abcdef\",\"defghi\"]}")},
+        .status = {.error = {.message = STR("x=abcdefghi, bearer abcdef")}}};
+    assert_string_equal(arena_dup(&arena, redact_job(&r, &overlap).status.error.message),
+                        "x=[redacted], bearer [redacted]");
     /* Another job knows nothing of it. */
     job.spec.payload = STR("{}");
     const struct job other = redact_job(&r, &job);

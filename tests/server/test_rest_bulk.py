@@ -6,12 +6,12 @@ from rest_client import api, start, tenants, token_line, until  # noqa: F401 (fi
 
 
 def run_of(api, run_id):  # noqa: F811
-    return next(item for item in api.ok("GET", "/bulk")["items"] if item["id"] == run_id)
+    """None for a moment, while it goes from those under way to those that have ended."""
+    return next((item for item in api.ok("GET", "/bulk")["items"] if item["id"] == run_id), None)
 
 
 def finished(api, run_id):  # noqa: F811
-    until(lambda: run_of(api, run_id)["state"] != "running", "the end of the run")
-    return run_of(api, run_id)
+    return until(lambda: (run := run_of(api, run_id)) and run["state"] != "running" and run, "the end of the run")
 
 
 def by_state(api, **query):  # noqa: F811

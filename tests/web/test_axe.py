@@ -19,7 +19,7 @@ def axe(tmp_path_factory):
     if not shutil.which("npm"):
         pytest.skip("axe-core is not checked: there is no npm")
     folder = tmp_path_factory.mktemp("axe")
-    command = ["npm", "install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts", "--fetch-retries=0", "--fetch-timeout=10000", "--prefix", folder, "axe-core@4"]
+    command = ["npm", "install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts", "--fetch-retries=0", "--fetch-timeout=10000", "--prefix", folder, "axe-core@4.10.3"]
     try:
         subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=30)
     except (subprocess.CalledProcessError, subprocess.TimeoutExpired):

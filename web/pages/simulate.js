@@ -11,6 +11,7 @@ const FIELDS = [
   ["outage", "Outage", "180s", "how long the service is down; up to 6h"],
   ["rate", "Jobs a second", "20", "that arrive"],
   ["capacity", "Capacity", "80", "calls a second that the service takes; 0: no limit"],
+  ["rate_limit", "Rate limit", "0", "calls a second beyond which the service answers 429; 0: no limit"],
   ["attempts", "Attempts", "8", "of a job, at most; your policy has its own"],
   ["latency", "Latency", "50ms", "of a call, on average"],
   ["workers", "Workers", "100", "jobs that run at a time"],
@@ -22,11 +23,12 @@ const STRATEGIES = [
   ["none", "no delay", "c-1"], ["exponential", "exponential", "c-2"], ["full-jitter", "full jitter", "c-3"],
   ["sidekiq", "sidekiq/faktory curve", "c-4"], ["breaker-burns", "breaker that burns attempts", "c-5"],
   ["breaker-parks", "breaker that parks", "c-6"], ["retry-budget", "full jitter, retry budget", "c-7"],
+  ["adaptive", "full jitter, adaptive concurrency", "c-8"],
 ];
 const USUAL = STRATEGIES.slice(0, 6).map(([name]) => name);
 const NAMES = [...FIELDS.map(([name]) => name), "task", "strategies"];
 
-const lookOf = (name) => STRATEGIES.find(([known]) => known === name)?.[2] ?? "c-8";
+const lookOf = (name) => STRATEGIES.find(([known]) => known === name)?.[2] ?? "c-9";
 const spanOf = (ms) => (ms === null ? "–" : span(ms));
 
 function drained(row, options) {

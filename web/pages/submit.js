@@ -25,7 +25,8 @@ function newKey() {
 function bodyOf(values) {
   const members = NAMES.filter((name) => values[name].trim() !== "").map((name) => {
     const text = values[name].trim();
-    const value = name === "payload" || NUMBERS.includes(name) ? text : JSON.stringify(text);
+    const isRaw = name === "payload" || (NUMBERS.includes(name) && /^-?\d+$/.test(text)); // other text is refused as such
+    const value = isRaw ? text : JSON.stringify(text);
     return `${JSON.stringify(name)}:${value}`;
   });
   return `{${members.join(",")}}`;

@@ -18,7 +18,8 @@ export function spansOf(rows) {
 function how(task) {
   const parts = [task.queue && `queue ${task.queue}`, task.run && `run by ${task.run}`];
   if (task.limits.rate) parts.push(`at most ${task.limits.rate}`);
-  if (task.limits.concurrency) parts.push(`${count(task.limits.concurrency)} at one time`);
+  if (task.limits.concurrency === "adaptive") parts.push("as many at one time as the service takes");
+  else if (task.limits.concurrency) parts.push(`${count(task.limits.concurrency)} at one time`);
   if (!task.declared) parts.push("not in the configuration: defaults");
   return parts.filter(Boolean).join(" · ");
 }

@@ -287,7 +287,7 @@ static const char *import_verdict(const struct archive_run *run)
     if (run->is_check)
         return ", the file is whole";
     if (r->skipped == r->records)
-        return ", everything was imported before";
+        return ", everything was imported before, not compared again";
     if (!r->is_compared)
         return ", not compared with the store: the file cannot be read twice";
     return findings_are_same(&r->findings) ? ", checked in the store"

@@ -459,9 +459,8 @@ const struct command cmd_simulate = {
         {"redrive simulate -c redrive.yaml --task thumbnail", "your policy beside the others"},
         {"redrive simulate --strategies full-jitter,retry-budget --brownout 0.5",
          "a service that fails in part"},
-        {"redrive simulate --strategies full-jitter,adaptive --outage 0 --duration 10m "
-         "--rate 100 --rate-limit 80 --latency 250ms",
-         "a service that refuses more than 80 calls a second"},
+        {"redrive simulate --strategies full-jitter,adaptive --rate-limit 30",
+         "a service that refuses more than 30 calls a second"},
         {"redrive simulate --strategies breaker-parks --retry-max-retries 3",
          "a setting tried out"}),
     .run = run_simulate,

@@ -276,6 +276,8 @@ static int take_line(struct archive_reader *r, struct str line, int64_t skip, re
         rc = batch_give(r, take, ctx, err);
     if (rc == 0 && !is_skipped)
         batch_add(b, &record, line.len);
+    else if (rc == 0)
+        b->bytes += line.len; /* it is in the arena as well */
     if (rc == 0 && (is_full(b) || (is_skipped && r->records % BATCH_MAX == 0)))
         rc = batch_end(r, take, ctx, err);
     return rc < 0 ? rc : 1;

@@ -255,8 +255,8 @@ int copy_run(const struct copy_options *options, struct copy_report *ret, struct
         rc = count_source(&t, err);
     else if (rc == 0)
         rc = copy(&t, err);
+    source_thaw(options->from); /* what has changed meanwhile is to be noticed */
     if (rc == 0 && !options->dry_run)
         rc = check(&t, err);
-    source_thaw(options->from);
     return rc;
 }

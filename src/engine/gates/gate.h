@@ -67,6 +67,7 @@ struct limit_row {
     struct budget budget;
     struct budget_config budget_config;
     int64_t cut_ms;
+    double grown; /* not in the row: as of the last commit of this process */
     struct adaptive_config adaptive_config;
 };
 

@@ -20,6 +20,7 @@ static struct limit_row limit_row_of(const struct gate *gate)
         .budget = gate->budget,
         .budget_config = gate->budget_config,
         .cut_ms = gate->adaptive.cut_ms,
+        .grown = gate->adaptive.grown,
         .adaptive_config = gate->adaptive_config,
     };
 }
@@ -107,6 +108,7 @@ void limit_is_saved(struct engine *e, struct gate *gate)
 
 void limit_is_loaded(struct gate *gate, struct gate_sums sums)
 {
+    gate->adaptive.grown = gate->kept_row.grown; /* of a transaction that failed, nothing counts */
     gate->kept_row = limit_row_of(gate);
     see_sums(gate, sums);
 }

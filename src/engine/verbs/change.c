@@ -257,16 +257,14 @@ static int change_page(struct engine *e, struct bulk_op *op, const struct job_pa
 {
     for (size_t i = 0; i < page->n; i++) {
         struct change_item item = {0};
-        if (op->created_until_ms != 0 && page->jobs[i].status.created_ms > op->created_until_ms) {
-            op->more = false;
-            return 0;
-        }
+        op->last_seq = page->jobs[i].status.seq;
+        if (op->created_until_ms != 0 && page->jobs[i].status.created_ms > op->created_until_ms)
+            continue;
         int rc = change_job(e, op->kind, &page->jobs[i], &item, err);
         if (rc < 0)
             return rc;
         op->changed += item.ret.code == 0;
         op->refused += item.ret.code < 0;
-        op->last_seq = page->jobs[i].status.seq;
     }
     return 0;
 }

@@ -60,6 +60,7 @@ static const struct parameter {
     {"timeout", SPAN, INTO(options.timeout_ms), DURATION_MAX},
     {"rate", NUMBER, INTO(options.jobs_per_s), 0},
     {"capacity", NUMBER, INTO(options.capacity_per_s), 0},
+    {"rate_limit", NUMBER, INTO(options.rate_limit_per_s), 0},
     {"error_rate", NUMBER, INTO(options.error_rate), 0},
     {"brownout", NUMBER, INTO(options.brownout), 0},
     {"overload_waits", FLAG, INTO(options.overload_waits), 0},
@@ -200,6 +201,7 @@ static int add_configured(struct simulation *s, const struct config *config)
         .policy = &task->retry,
         .breaker = &task->breaker.config,
         .budget = budget_is_set(&task->limits.budget) ? &task->limits.budget : NULL,
+        .adaptive = adaptive_is_set(&task->limits.adaptive) ? &task->limits.adaptive : NULL,
         .names = {.task = task->name, .queue = task->queue},
     };
     s->own = strategy_of_config(&s->parts);

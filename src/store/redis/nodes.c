@@ -268,24 +268,48 @@ static int follow(struct store *store, const struct node *from, struct look *loo
                    : err_set(err, REDRIVE_E_IO, "the nodes of the Redis cluster name each other");
 }
 
-/* Whether other nodes would answer the same: the user or the URL is wrong. */
+/* Whether the user, the URL or a certificate is wrong. Another node may be right all the same: the
+ * first such error is told when no node is. */
+static bool is_refusal(int rc)
+{
+    return rc == REDRIVE_E_DENIED || rc == REDRIVE_E_INVALID;
+}
+
 static bool is_final(int rc)
 {
-    return rc == 0 || rc == REDRIVE_E_DENIED || rc == REDRIVE_E_INVALID || rc == REDRIVE_E_NOMEM;
+    return rc == 0 || rc == REDRIVE_E_NOMEM;
+}
+
+static void keep_refusal(int rc, const struct redrive_err *err, struct redrive_err *kept)
+{
+    if (is_refusal(rc) && kept->code == 0)
+        *kept = *err;
+}
+
+/* The error of a look in which no node would do. */
+static int refused_or(int rc, const struct redrive_err *kept, struct redrive_err *err)
+{
+    if (kept->code == 0 || is_final(rc))
+        return rc;
+    *err = *kept;
+    return kept->code;
 }
 
 static int try_nodes(struct store *store, struct look *look, struct redrive_err *err)
 {
     const struct place *place = &store->place;
     const struct node first = place->at;
+    struct redrive_err kept = {0};
     int rc = follow(store, &first, look, err);
+    keep_refusal(rc, err, &kept);
     for (size_t i = 0; i < place->n_nodes && !is_final(rc); i++) {
         if (clock_monotonic_ms() >= look->until_ms)
             break;
         if (!rd_node_is(&place->nodes[i], &first))
             rc = follow(store, &place->nodes[i], look, err);
+        keep_refusal(rc, err, &kept);
     }
-    return rc;
+    return refused_or(rc, &kept, err);
 }
 
 /* ---- Sentinels ------------------------------------------------------------------------------- */
@@ -348,6 +372,7 @@ static int try_sentinels(struct store *store, struct look *look, struct redrive_
 {
     struct place *place = &store->place;
     for (;;) {
+        struct redrive_err kept = {0};
         bool is_named = false;
         int rc = REDRIVE_E_IO;
         for (size_t i = 0; i < place->n_given && !is_final(rc); i++) {
@@ -355,8 +380,10 @@ static int try_sentinels(struct store *store, struct look *look, struct redrive_
             is_named = is_named || rc == 0;
             if (rc == 0)
                 rc = visit(store, look, err);
+            keep_refusal(rc, err, &kept);
         }
-        if (is_final(rc) || !is_named || clock_monotonic_ms() >= look->until_ms)
+        rc = refused_or(rc, &kept, err);
+        if (is_final(rc) || is_refusal(rc) || !is_named || clock_monotonic_ms() >= look->until_ms)
             return rc;
         const struct timespec nap = {.tv_nsec = NAP_NS};
         nanosleep(&nap, NULL);

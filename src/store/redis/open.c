@@ -262,14 +262,16 @@ static int redis_tls_open(struct str place, const struct store_options *options,
     return open_place(place, true, options, ret, err);
 }
 
+#define REDIS_CAPABILITIES                                                            \
+    (STORE_SHARED | STORE_SERVER_TIME | STORE_NOTIFIES | STORE_TELLS | STORE_ELECTS | \
+     STORE_WAKES_FEW)
 #define REDIS_BACKUP_HINT \
     "use the server's own persistence: redis-cli --rdb FILE takes a snapshot beside workers"
 
 const struct store_ops STORE_REDIS = {
     STORE_SLOTS(redis),
 
-    .capabilities = STORE_SHARED | STORE_SERVER_TIME | STORE_NOTIFIES | STORE_TELLS | STORE_ELECTS |
-                    STORE_WAKES_FEW,
+    .capabilities = REDIS_CAPABILITIES,
     .look_ahead = redis_look_ahead,
     .backup_hint = REDIS_BACKUP_HINT,
     .upkeep = redis_upkeep,
@@ -278,7 +280,11 @@ const struct store_ops STORE_REDIS = {
 
 /* The handles that it opens are those of STORE_REDIS: only the way to the server differs. */
 const struct store_ops STORE_REDIS_TLS = {
-    .scheme = "rediss", .open = redis_tls_open, .backup_hint = REDIS_BACKUP_HINT};
+    .scheme = "rediss",
+    .open = redis_tls_open,
+    .capabilities = REDIS_CAPABILITIES,
+    .backup_hint = REDIS_BACKUP_HINT,
+};
 
 /* ---- Whether the store is whole ----------------------------------------------------------------
  *

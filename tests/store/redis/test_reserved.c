@@ -6,6 +6,8 @@
 
 #include <stdio.h>
 
+#include "base/time/clock.h"
+
 #define SOON_OVER_MS 1300
 
 static void begin_both(struct store *a, struct store *b)
@@ -95,12 +97,13 @@ static void who_comes_too_late_is_refused_and_goes_on_with_the_rest(void **state
     server_stop(&s);
 }
 
-#define MANY 1300
+#define MANY        1300
+#define RESERVED_MS 1000
 
-/* They are known at once, or asked for. */
-static void many_that_are_reserved_are_passed_over(void **state)
+/* Whether each job was given once. On a busy machine the first reservations may be over before the
+ * last job is given: *ret_in_time says that they were not. */
+static bool are_given_once(bool *ret_in_time)
 {
-    (void)state;
     static struct job_spec specs[MANY];
     static struct submit_result results[MANY];
     static char ids[MANY][8];
@@ -119,22 +122,35 @@ static void many_that_are_reserved_are_passed_over(void **state)
     assert_int_equal(store_ops(store)->submit(store, specs, MANY, results, &arena, NULL), 0);
     assert_int_equal(store_ops(store)->commit(store, NULL), 0);
     assert_int_equal(begin(store, NULL), 0);
-    size_t given = 0;
+    int64_t given = 0;
+    bool is_once = true;
+    const int64_t began_ms = clock_monotonic_ms();
     for (int i = 0; i < 5; i++) {
         struct store *both[] = {store, other};
         const struct claim_filter filter = {.limit = 300};
         assert_int_equal(store_ops(both[i % 2])->ready(both[i % 2], &filter, &page, NULL), 0);
         for (size_t k = 0; k < page.n; k++)
-            assert_int_equal(page.jobs[k].status.seq, ++given);
-        assert_int_equal(page.more, i < 4);
+            is_once &= page.jobs[k].status.seq == ++given;
+        is_once &= page.more == (i < 4);
     }
-    assert_int_equal(given, MANY);
-    assert_int_equal(count_ready(other), 0);
+    is_once &= given == MANY && count_ready(other) == 0;
+    *ret_in_time = clock_monotonic_ms() - began_ms < RESERVED_MS;
     job_page_release(&page);
     arena_release(&arena);
     store_close(store);
     store_close(other);
     server_stop(&s);
+    return is_once;
+}
+
+/* They are known at once, or asked for. */
+static void many_that_are_reserved_are_passed_over(void **state)
+{
+    (void)state;
+    bool in_time = false, is_once = false;
+    for (int tries = 0; tries < 20 && !in_time; tries++)
+        is_once = are_given_once(&in_time);
+    assert_true(is_once);
 }
 
 /* A clock that was an hour ahead. */

@@ -255,37 +255,73 @@ static bool find_assigned(struct str text, size_t at, struct str name, size_t *r
     size_t from = skip_any(text, at + name.len, "\\\"' ");
     if (from == text.len || (text.ptr[from] != '=' && text.ptr[from] != ':'))
         return false;
-    from = skip_any(text, from + 1, " \\");
+    from = skip_any(text, from + 1, " \\>");
     const bool is_quoted = from < text.len && (text.ptr[from] == '"' || text.ptr[from] == '\'');
     const size_t quote_at = from;
     from += is_quoted;
     size_t to = from;
+    /* Where an object or a list ends cannot be told of a text that may be cut: all of it goes. */
+    if (!is_quoted && from < text.len && (text.ptr[from] == '{' || text.ptr[from] == '['))
+        to = text.len;
     while (to < text.len &&
            (is_quoted ? text.ptr[to] != text.ptr[quote_at] : !ends_value(text.ptr[to])))
-        to++;
+        to += is_quoted && text.ptr[to] == '\\' && to + 1 < text.len ? 2 : 1;
     *ret_from = from;
     *ret_to = to;
     return to > from;
+}
+
+/* The length of the longest known secret that the text begins with; 0: none. */
+static size_t known_secret(const struct redactor *r, struct str text)
+{
+    size_t longest = 0;
+    for (size_t i = 0; i < r->n_secrets; i++)
+        if (r->secrets[i].len > longest && str_starts_with(text, r->secrets[i]))
+            longest = r->secrets[i].len;
+    return longest;
+}
+
+/* Moves the end of what is hidden behind every known secret that begins in it: a value may be
+ * longer than it looks, with a space in it, say, and secrets may overlap. */
+static size_t with_known(const struct redactor *r, struct str text, size_t from, size_t to)
+{
+    for (size_t at = from; at < to; at++) {
+        const size_t known = known_secret(r, (struct str){text.ptr + at, text.len - at});
+        if (at + known > to)
+            to = at + known;
+    }
+    return to;
 }
 
 /* What is hidden at `at`: the bytes up to *ret_from are shown, those up to *ret_to are not. */
 static bool find_secret(const struct redactor *r, struct str text, size_t at, size_t *ret_from,
                         size_t *ret_to)
 {
-    const struct str rest = {text.ptr + at, text.len - at};
-    for (size_t i = 0; i < r->n_secrets; i++)
-        if (str_starts_with(rest, r->secrets[i])) {
-            *ret_from = at;
-            *ret_to = at + r->secrets[i].len;
-            return true;
-        }
+    const size_t known = known_secret(r, (struct str){text.ptr + at, text.len - at});
+    if (known > 0) {
+        *ret_from = at;
+        *ret_to = with_known(r, text, at, at + known);
+        return true;
+    }
     for (size_t i = 0; i < r->rules->n; i++) {
         struct str rule = str_of(r->rules->items[i]);
         const struct str name = last_name(&rule);
-        if (!str_is(name, "*") && find_assigned(text, at, name, ret_from, ret_to))
-            return true;
+        if (str_is(name, "*") || !find_assigned(text, at, name, ret_from, ret_to))
+            continue;
+        *ret_to = with_known(r, text, *ret_from, *ret_to);
+        return true;
     }
     return false;
+}
+
+/* Whether it would take seconds to look for every secret everywhere: payloads may be made for that.
+ */
+static bool is_too_much(const struct redactor *r, struct str text)
+{
+    size_t secrets = 0;
+    for (size_t i = 0; i < r->n_secrets; i++)
+        secrets += r->secrets[i].len;
+    return (double)text.len * (double)secrets > REDACT_WORK_MAX;
 }
 
 struct str redact_text(struct redactor *r, struct str text)
@@ -294,7 +330,7 @@ struct str redact_text(struct redactor *r, struct str text)
     size_t from, to, shown = 0;
     if (!r->rules || text.len == 0)
         return text;
-    if (r->n_secrets > REDACT_SECRETS_MAX)
+    if (r->n_secrets > REDACT_SECRETS_MAX || is_too_much(r, text))
         return HIDDEN;
     buf_init(&out, JSON_MAX);
     for (size_t at = 0; at < text.len; at++) {

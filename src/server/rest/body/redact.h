@@ -23,6 +23,8 @@
 #define REDACTED           "[redacted]"
 #define REDACT_TEXT_MIN    4
 #define REDACT_SECRETS_MAX 128
+/* Bytes of a text times bytes of secrets: a text beyond is hidden whole. */
+#define REDACT_WORK_MAX 1e9
 
 /* What is hidden of one job. All results are in the arena; running out of memory shows there, and
  * hides the whole value. */

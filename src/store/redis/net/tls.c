@@ -276,8 +276,10 @@ static bool add_name(gnutls_x509_crt_t crt, unsigned i, struct buf *ret)
     if (type == GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE)
         return false;
     if (type == GNUTLS_SAN_IPADDRESS) {
-        const int family = len == sizeof(struct in_addr) ? AF_INET : AF_INET6;
-        text = str_of(inet_ntop(family, name, address, sizeof address));
+        const bool is_v4 = len == sizeof(struct in_addr), is_v6 = len == sizeof(struct in6_addr);
+        text = (struct str){0};
+        if (is_v4 || is_v6)
+            text = str_of(inet_ntop(is_v4 ? AF_INET : AF_INET6, name, address, sizeof address));
     }
     if ((type == GNUTLS_SAN_DNSNAME || type == GNUTLS_SAN_IPADDRESS) && text.len > 0)
         buf_printf(ret, "%s%.*s", ret->len > 0 ? ", " : "", (int)text.len, text.ptr);
@@ -389,7 +391,9 @@ const char *rd_tls_error(const struct rd_tls *tls)
 int rd_tls_refusal(const struct rd_tls *tls, struct redrive_err *err)
 {
     const bool is_alert = tls->code == GNUTLS_E_FATAL_ALERT_RECEIVED;
-    if (gnutls_certificate_client_get_request_status(tls->session) == 0)
+    /* A server that says nothing in time has refused nothing. */
+    if (tls->code == GNUTLS_E_AGAIN ||
+        gnutls_certificate_client_get_request_status(tls->session) == 0)
         return 0;
     if (!tls->cert) {
         int rc = err_set(err, is_alert ? REDRIVE_E_DENIED : REDRIVE_E_IO,
