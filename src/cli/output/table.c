@@ -156,6 +156,8 @@ static void put_cell(const struct table *t, size_t column, const size_t *widths,
 int table_render(const struct table *t, unsigned width, bool color, struct buf *out)
 {
     size_t widths[TABLE_COLUMNS_MAX];
+    if (t->n_columns == 0) /* there is nothing to show */
+        return buf_failed(out);
     measure(t, width, widths);
     for (size_t c = 0; c < t->n_columns; c++)
         put_cell(t, c, widths, t->columns[c].title, STYLE_BOLD, color, out);
