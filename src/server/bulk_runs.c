@@ -244,7 +244,7 @@ int bulk_runs_start(struct bulk_runs *all, const struct bulk_run_spec *spec, int
 }
 
 /* Rate, null: none; and what was asked for. */
-static void write_request(struct json_writer *w, const struct bulk_run *run)
+static void write_request(struct json_writer *w, const struct bulk_run *run, bool hides_filter)
 {
     char text[48];
     (void)snprintf(text, sizeof text, "%" PRId64, run->id);
@@ -254,24 +254,24 @@ static void write_request(struct json_writer *w, const struct bulk_run *run)
                    run->rate.count > 0 ? rate_unit(&run->rate) : "");
     json_field_cstr(w, "rate", run->rate.count > 0 ? text : NULL);
     json_key(w, "filter");
-    json_put_raw(w, run->filter.len > 0 ? run->filter : STR("null"));
+    json_put_raw(w, run->filter.len > 0 && !hides_filter ? run->filter : STR("null"));
     json_field_int(w, "matched", (int64_t)run->matched);
 }
 
-static void write_redrive(struct json_writer *w, const struct bulk_run *run)
+static void write_redrive(struct json_writer *w, const struct bulk_run *run, bool hides_filter)
 {
     json_begin_object(w);
-    write_request(w, run);
+    write_request(w, run, hides_filter);
     json_field_int(w, "redriven", (int64_t)changed_of(run));
     json_field_int(w, "refused", (int64_t)refused_of(run));
     json_end_object(w);
 }
 
-static void write_run(struct json_writer *w, const struct bulk_run *run)
+static void write_run(struct json_writer *w, const struct bulk_run *run, bool hides_filter)
 {
     static const char *const STATES[] = {"running", "finished", "stopped", "failed"};
     json_begin_object(w);
-    write_request(w, run);
+    write_request(w, run, hides_filter);
     json_field_bool(w, "at_least", run->is_at_least);
     json_field_cstr(w, "verb", verb_name(run->verb));
     json_field_cstr(w, "state", STATES[run->state]);
@@ -282,18 +282,20 @@ static void write_run(struct json_writer *w, const struct bulk_run *run)
     json_end_object(w);
 }
 
-void bulk_runs_write_redrives(struct bulk_runs *all, struct str tenant, struct json_writer *w)
+void bulk_runs_write_redrives(struct bulk_runs *all, struct str tenant, bool hides_filter,
+                              struct json_writer *w)
 {
     pthread_mutex_lock(&all->mutex);
     LIST_FOREACH (&all->list, link) {
         const struct bulk_run *run = LIST_ENTRY(link, struct bulk_run, link);
         if (has_tenant(run, tenant) && !run->cancelled && run->verb == BULK_REDRIVE)
-            write_redrive(w, run);
+            write_redrive(w, run, hides_filter);
     }
     pthread_mutex_unlock(&all->mutex);
 }
 
-void bulk_runs_write(struct bulk_runs *all, struct str tenant, struct json_writer *w)
+void bulk_runs_write(struct bulk_runs *all, struct str tenant, bool hides_filter,
+                     struct json_writer *w)
 {
     struct list *const lists[] = {&all->list, &all->ended_runs};
     pthread_mutex_lock(&all->mutex);
@@ -301,7 +303,7 @@ void bulk_runs_write(struct bulk_runs *all, struct str tenant, struct json_write
         LIST_FOREACH (lists[i], link) {
             const struct bulk_run *run = LIST_ENTRY(link, struct bulk_run, link);
             if (has_tenant(run, tenant))
-                write_run(w, run);
+                write_run(w, run, hides_filter);
         }
     pthread_mutex_unlock(&all->mutex);
 }

@@ -46,10 +46,13 @@ struct bulk_run_spec {
 int bulk_runs_start(struct bulk_runs *all, const struct bulk_run_spec *spec, int64_t *ret_id,
                     struct redrive_err *err);
 
-/* Writes the redrives of a tenant that are under way, one object each. */
-void bulk_runs_write_redrives(struct bulk_runs *all, struct str tenant, struct json_writer *w);
+/* Writes the redrives of a tenant that are under way, one object each. A filter is hidden where the
+ * text that it looks for may be a secret: it is null then. */
+void bulk_runs_write_redrives(struct bulk_runs *all, struct str tenant, bool hides_filter,
+                              struct json_writer *w);
 /* Writes all runs of a tenant, of every verb: those under way, then those that have ended. */
-void bulk_runs_write(struct bulk_runs *all, struct str tenant, struct json_writer *w);
+void bulk_runs_write(struct bulk_runs *all, struct str tenant, bool hides_filter,
+                     struct json_writer *w);
 
 /* Stops one: nothing more is changed than a chunk that the committer is working on. False: the
  * tenant has none of that number under way. */

@@ -5,11 +5,11 @@ import re
 
 import pytest
 
-from rest_client import api, start, token_line  # noqa: F401 (fixtures)
+from rest_client import api, start, token_line, until  # noqa: F401 (fixtures)
 from test_rest import documented_routes
 
 SECRET, CARD, QUOTED = "hunter2-is-secret", "4111111111111111", 'say "aah"'
-CONFIG = "redact: [password, card.number, '*.pin']\ncron:\n  nightly: {task: mail, schedule: '@yearly', payload: {password: " + SECRET + "}}\ntokens:\n"
+CONFIG = "redact: [password, card.number, '*.pin']\ncron:\n  nightly: {task: mail, schedule: '@yearly', payload: {at: 'x/" + SECRET + "', password: " + SECRET + "}}\ntokens:\n"
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_the_rest_is_shown(server, dead):
                               "deep": {"pin": "[redacted]"}, "note": "the word is [redacted]"}
     assert job["last_error"]["message"] == "no login with [redacted] or [redacted]; password=[redacted]"
     assert job["history"][0]["error"]["stacktrace"].startswith('File "x.py"')
-    assert server.of("reader").ok("GET", "/cron")["items"][0]["payload"] == {"password": "[redacted]"}
+    assert server.of("reader").ok("GET", "/cron")["items"][0]["payload"] == {"at": "x/[redacted]", "password": "[redacted]"}
 
 
 def test_an_administrator_sees_and_edits_all_of_it(server, dead):
@@ -65,6 +65,16 @@ def test_a_search_does_not_find_out(server, dead):
     for path in ("/jobs", "/retry/dead-letters", "/retry/dead-letters/groups", "/retry/dead-letters/stats"):
         assert server.of("reader").problem(403, "GET", path, text="hunter")["field"] == "text"
     assert server.of("ops").ok("GET", "/jobs", text="hunter")["items"][0]["id"] == dead
+
+
+def test_what_an_administrator_searched_for_is_hidden(server):
+    worker, ops = server.of("worker"), server.of("ops")
+    worker.submit("mail", payload={"password": SECRET})
+    worker.settle(worker.claim_one(tasks=["mail"]), **{"class": "transient", "message": SECRET})
+    ops.ok("POST", "/bulk", {"verb": "cancel", "filter": {"text": SECRET}}, status=202)
+    until(lambda: [run for run in ops.ok("GET", "/bulk")["items"] if run["ended_at"]], "the end of the run")
+    assert [run["filter"] for run in ops.ok("GET", "/bulk")["items"]] == [{"text": SECRET}]
+    assert [run["filter"] for run in server.of("reader").ok("GET", "/bulk")["items"]] == [None]
 
 
 def test_results_are_redacted_too(server):

@@ -49,6 +49,16 @@ function countsPath(filters) {
 }
 
 // A word may be the id of a job, or be part of an error.
+// A server that hides values lets only admins search in texts: the job of that id may be there all the same.
+async function pageOf(list, signal) {
+  try {
+    return await get(`/jobs?${list}`, { signal });
+  } catch (error) {
+    if (error instanceof Problem && error.status === 403 && list.has("text")) return { items: [], next: null };
+    throw error;
+  }
+}
+
 async function jobOf(text, signal) {
   if (!text || /\s/.test(text)) return null;
   try {
@@ -162,7 +172,7 @@ export default function jobs(context) {
     const list = new URLSearchParams([...filters, ["limit", PAGE]]);
     if (context.query.has("cursor")) list.set("cursor", context.query.get("cursor"));
     const [page, counts, exact, runs] = await Promise.all([
-      get(`/jobs?${list}`, { signal }), get(countsPath(filters), { signal }), jobOf(filters.get("text"), signal), get("/bulk", { signal })]);
+      pageOf(list, signal), get(countsPath(filters), { signal }), jobOf(filters.get("text"), signal), get("/bulk", { signal })]);
     return { page, counts, exact, runs: runs.items };
   }
 

@@ -386,7 +386,7 @@ static void get_retries(struct rest_call *call)
 {
     struct json_writer *w = rest_json(call);
     kit_begin_items(w);
-    bulk_runs_write_redrives(call->rest->bulk_runs, call->principal.tenant, w);
+    bulk_runs_write_redrives(call->rest->bulk_runs, call->principal.tenant, kit_redacts(call), w);
     kit_end_items(w);
     rest_send(call, 200);
 }

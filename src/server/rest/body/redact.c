@@ -358,18 +358,6 @@ static void redact_error(struct redactor *r, struct job_error *error)
     error->stacktrace = redact_text(r, error->stacktrace);
 }
 
-/* The longest secret first, so that a shorter one does not cut it into halves. */
-static void sort_secrets(struct redactor *r)
-{
-    const size_t n = r->n_secrets < REDACT_SECRETS_MAX ? r->n_secrets : REDACT_SECRETS_MAX;
-    for (size_t i = 1; i < n; i++)
-        for (size_t j = i; j > 0 && r->secrets[j].len > r->secrets[j - 1].len; j--) {
-            const struct str other = r->secrets[j];
-            r->secrets[j] = r->secrets[j - 1];
-            r->secrets[j - 1] = other;
-        }
-}
-
 struct job redact_job(struct redactor *r, const struct job *job)
 {
     struct job shown = *job;
@@ -379,7 +367,6 @@ struct job redact_job(struct redactor *r, const struct job *job)
     /* Once to learn what is hidden, and once more to find it in the rest. */
     (void)redact_value(r, job->spec.payload);
     (void)redact_value(r, job->status.result);
-    sort_secrets(r);
     shown.spec.payload = redact_value(r, job->spec.payload);
     shown.status.result = redact_value(r, job->status.result);
     redact_error(r, &shown.status.error);
