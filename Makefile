@@ -215,7 +215,7 @@ help:
 	@echo 'make test-python'
 	@echo '                its tests, type checker and linter; packages come from PyPI'
 	@echo 'make test-spark PAIR=1|2, ALL=1, QUICK=1'
-	@echo '                tests of redrive.spark on Spark and Delta, from PyPI and Maven; QUICK=1: those in .ci/run'
+	@echo '                tests of redrive.spark on Spark and Delta, from PyPI and Maven; QUICK=1: most of them, in less time'
 	@echo 'make bench-python'
 	@echo '                the decorator beside tenacity and backoff, the worker beside Procrastinate and Celery'
 	@echo 'make bench-spark'
