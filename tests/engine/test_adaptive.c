@@ -20,8 +20,8 @@ static size_t claim_all(struct bed *bed, struct job jobs[64])
     do {
         bed_tick(bed);
         (void)bed_claim(bed, 64 - n);
-        memcpy(jobs + n, bed->claim.jobs, bed->claim.n * sizeof jobs[0]);
-        n += bed->claim.n;
+        for (size_t i = 0; i < bed->claim.n; i++)
+            jobs[n++] = bed->claim.jobs[i];
     } while (bed->claim.n > 0);
     return n;
 }
