@@ -86,8 +86,10 @@ def test_server_that_is_stopped_in_its_tracks_does_not_stop_health(bench, store)
         pytest.skip("the processes that serve are children of the one that could be stopped")
     store.process.send_signal(signal.SIGSTOP)
     try:
+        away = ("silent", "unreachable")
+        wait_for(lambda: health(server)["store"]["status"] in away, "the stop to take effect")
         for _ in range(3):
-            assert health(server)["store"]["status"] in ("silent", "unreachable")
+            assert health(server)["store"]["status"] in away
     finally:
         store.process.send_signal(signal.SIGCONT)
     wait_for(lambda: health(server)["store"] == {"status": "ok"}, "it goes on")
