@@ -55,7 +55,7 @@ def health(server):
 
 def test_server_that_is_away_is_told_at_once(bench, store):
     server = bench.serve("--store", store.url).ready()
-    assert health(server)["store"] == {"status": "ok"}
+    wait_for(lambda: health(server)["store"] == {"status": "ok"}, "the first answer of the store")
     store.stop()
     bad = wait_for(lambda: (h := health(server))["store"]["status"] == "unreachable" and h, "it is known to be away")
     assert (bad["status"], bad["health_score"]) == ("unhealthy", 0)
@@ -81,7 +81,7 @@ def test_server_that_is_away_is_told_at_once(bench, store):
 
 def test_server_that_is_stopped_in_its_tracks_does_not_stop_health(bench, store):
     server = bench.serve("--store", store.url).ready()
-    assert health(server)["store"] == {"status": "ok"}
+    wait_for(lambda: health(server)["store"] == {"status": "ok"}, "the first answer of the store")
     if store.name == "postgres":
         pytest.skip("the processes that serve are children of the one that could be stopped")
     store.process.send_signal(signal.SIGSTOP)
@@ -127,7 +127,7 @@ def test_full_disk_is_seen_in_log_health_and_metrics(bench, small_disk):
     assert bad["store"]["error"] == "the disk is full"
     (small_disk / "ballast").unlink()
     wait_for(lambda: ask(server, "POST", "/tasks/mail", "{}")[0] == 202, "a submit")
-    assert health(server)["store"] == {"status": "ok"}
+    wait_for(lambda: health(server)["store"] == {"status": "ok"}, "the first answer of the store")
     server.wait_log("store_works_again")
 
 
