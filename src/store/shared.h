@@ -25,7 +25,7 @@
 
 enum shared_kind {
     SHARED_BREAKER, /* struct breaker, its configuration and the pace of its release */
-    SHARED_BUCKET,  /* struct bucket of a rate limit */
+    SHARED_BUCKET,  /* a limit: its rate, its slots and its retry budget */
     SHARED_PAUSE, /* a queue that is paused, for as long as there is a row; the value: since when */
     SHARED_TASK,  /* the definition of a task, as JSON */
     SHARED_CRON,  /* a cron entry, as JSON, and its last tick */

@@ -95,7 +95,7 @@ enum store_notification {
 
 /* The result of an election. */
 struct store_election {
-    bool is_leader;  /* this handle is the leader: it promotes due jobs, ends leases, ticks cron */
+    bool is_leader;  /* this handle is the leader: it promotes due jobs and ends leases */
     size_t claimers; /* about how many handles have asked as claimers lately */
     bool has_ready;  /* some queue has queued jobs; a hint */
 };

@@ -182,7 +182,7 @@ static const struct field ROOT_FIELDS[] = {
         "conditions that send a notification; replaces the built-in four", .table = &TABLE_ALERT,
         COUNTED_BY(n_alerts)),
     ROW("health", TABLE, AT(health), "the limits of the health score", .table = &TABLE_HEALTH),
-    ROW("retention", TABLE, AT(retention), "how long jobs that have ended are kept",
+    ROW("retention", TABLE, AT(retention), "how long completed and cancelled jobs are kept",
         .table = &TABLE_RETENTION),
     ROW("paths", TABLE, AT(paths), "directories of `redrive batch`", .table = &TABLE_PATHS),
 };

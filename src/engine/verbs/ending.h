@@ -1,4 +1,5 @@
-/* ending.h - how a job ends: from its row to what decide() says, and how that is kept. */
+/* ending.h - what becomes of a job that has run: from its row to what decide() says (ended, or
+ * tried again), and how that is kept. */
 #ifndef ENGINE_VERBS_ENDING_H
 #define ENGINE_VERBS_ENDING_H
 
