@@ -113,8 +113,8 @@ int64_t engine_lease_until(const struct engine *e, int64_t lease_ms);
 /* This process's own clock, or the one that it was given. */
 int64_t engine_clock_ms(const struct engine *e);
 
-/* Notes how far that clock is off, from the time with which a transaction was begun and the time
- * that the store has answered. The wait for the transaction must not count as a difference of the
+/* Notes how far that clock is off, from the time that a transaction was to have and the time that
+ * the store has given it. The wait for the transaction must not count as a difference of the
  * clocks; a store without a clock gives back what it was asked with. */
 void engine_note_time(struct engine *e, int64_t asked_ms, int64_t now_ms);
 

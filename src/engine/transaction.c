@@ -121,17 +121,23 @@ static bool looks(const struct op_batch *batch)
     return looks;
 }
 
-static int begin(struct engine *e, bool asks_server, int64_t *ret_version, struct redrive_err *err)
+/* The transaction's time is no earlier than any request that it serves. */
+static void take_time(struct engine *e)
 {
     const int64_t asked_ms = engine_clock_ms(e);
+    e->now_ms = e->ops->set_time(e->store, asked_ms);
+    engine_note_time(e, asked_ms, e->now_ms);
+}
+
+static int begin(struct engine *e, bool asks_server, int64_t *ret_version, struct redrive_err *err)
+{
     if (asks_server) {
         store_ask(e->store);
         e->shared_seen = -1; /* there may have been quiet puts */
     }
-    int rc = e->ops->begin(e->store, asked_ms, &e->now_ms, ret_version, err);
-    if (rc == 0)
-        engine_note_time(e, asked_ms, e->now_ms);
-    else /* callers that are told that the store is away ask no more: the engine looks for it */
+    int rc = e->ops->begin(e->store, engine_clock_ms(e), &e->now_ms, ret_version, err);
+    /* Callers that are told that the store is away ask no more: the engine looks for it. */
+    if (rc < 0)
         engine_want(e, engine_now_ms(e) + AWAY_MS);
     return rc;
 }
@@ -204,6 +210,7 @@ static int run_transaction(struct engine *e, struct op_batch *batch, enum stage 
     if (rc < 0)
         return rc;
     *ret_stage = STAGE_MOVES;
+    take_time(e);
     rc = refresh(e, version, err);
     if (rc == 0)
         rc = make_moves(e, batch->ops, batch->n, err);

@@ -7,6 +7,7 @@
  * Work is done in transactions:
  *
  *     store_ops(store)->begin(store, now_ms, &transaction_ms, &shared_version, err)
+ *     transaction_ms = store_ops(store)->set_time(store, now_ms)    if requests came after now_ms
  *     … any number of moves and reads …
  *     store_ops(store)->commit(store, err)            or store_ops(store)->rollback(store)
  *
@@ -111,12 +112,12 @@ enum store_durability {
 struct store; /* a handle: each store's own, which starts with a struct store_base */
 
 struct store_options {
-    bool create;      /* set an empty store up; else an empty one is REDRIVE_E_NOT_FOUND. Where
-                       * none can be set up (no such database or folder): another error */
-    bool as_is;       /* change nothing: an older or newer store is opened for `facts` and
-                       * `backup` alone */
-    bool caller_time; /* the transaction's time is begin's now_ms, whatever clock the store has: for
-                       * tests that move time */
+    bool create;          /* set an empty store up; else an empty one is REDRIVE_E_NOT_FOUND. Where
+                           * none can be set up (no such database or folder): another error */
+    bool as_is;           /* change nothing: an older or newer store is opened for `facts` and
+                           * `backup` alone */
+    bool caller_time;     /* the transaction's time is the caller's now_ms, whatever clock the store
+                           * has: for tests that move time */
     int64_t busy_wait_ms; /* how long to wait for other handles before REDRIVE_E_IO; 0: 5 s */
     int64_t log_frames;   /* SQLite: pages in the log after which it is moved into the file, if the
                            * store does that itself; 0: its own choice. For tests */
@@ -174,6 +175,11 @@ struct store_ops {
      * store_ask makes begin ask. */
     int (*begin)(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
                  int64_t *ret_shared_version, struct redrive_err *err);
+    /* Gives a transaction that has neither read nor moved anything its time once more: begin may
+     * have waited for its turn, and a request that came meanwhile must not be served with a time
+     * from before it. Returns the time, which begin's rules hold for. Without a transaction it does
+     * nothing and returns now_ms. */
+    int64_t (*set_time)(struct store *store, int64_t now_ms);
     /* Makes all moves of the transaction visible and durable, and ends it; rule 1 says what a
      * failure means. Other processes are notified as store_notify said. */
     int (*commit)(struct store *store, struct redrive_err *err);
@@ -348,6 +354,7 @@ struct store_ops {
     XX(store, open)               \
     XX(store, close)              \
     XX(store, begin)              \
+    XX(store, set_time)           \
     XX(store, commit)             \
     XX(store, rollback)           \
     XX(store, submit)             \

@@ -92,9 +92,14 @@ static int begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
     if (rc == 0)
         rc = store_ops(p->wrap.inner)
                  ->begin(p->wrap.inner, now_ms, ret_now_ms, ret_shared_version, err);
-    if (rc == 0)
-        p->transaction_ms = *ret_now_ms;
     return rc;
+}
+
+static int64_t set_time(struct store *store, int64_t now_ms)
+{
+    struct process *p = process_of(store);
+    p->transaction_ms = store_ops(p->wrap.inner)->set_time(p->wrap.inner, now_ms);
+    return p->transaction_ms;
 }
 
 static int commit(struct store *store, struct redrive_err *err)
@@ -137,6 +142,7 @@ static void start_process(struct world *world, int number)
     wrap_init(&p->wrap, wrap_store(&p->buggy.wrap));
     p->wrap.before = before;
     p->wrap.ops.begin = begin;
+    p->wrap.ops.set_time = set_time;
     p->wrap.ops.commit = commit;
     const struct engine_options options = {
         .store = wrap_store(&p->wrap),

@@ -270,6 +270,39 @@ static void the_transaction_says_its_time(void **state)
     store_close(other);
 }
 
+/* As when a request came while begin waited for its turn. */
+static void the_time_of_a_transaction_can_be_set_after_its_begin(void **state)
+{
+    struct kit *k = *state;
+    const struct store_ops *ops = store_ops(k->store);
+    const int64_t later_ms = k->now_ms + 60000;
+    struct submit_result result;
+    struct arena arena;
+    arena_init(&arena);
+    assert_int_equal(ops->set_time(k->store, 4242), 4242); /* without a transaction: nothing */
+    kit_begin(k);
+    assert_int_equal(ops->set_time(k->store, later_ms), later_ms);
+    const struct job_spec spec = {
+        .tenant = STR("acme"), .id = STR("x"), .task = STR("t"), .queue = STR("q")};
+    assert_int_equal(ops->submit(k->store, &spec, 1, &result, &arena, NULL), 0);
+    kit_commit(k);
+    assert_int_equal(kit_job(k, result.seq)->status.created_ms, later_ms);
+    arena_release(&arena);
+}
+
+static void a_server_sets_the_time_of_a_transaction_itself(void **state)
+{
+    struct kit *k = *state;
+    struct store *other = NULL;
+    int64_t begun_ms = 0, version;
+    if (!(store_ops(k->store)->capabilities & STORE_SERVER_TIME))
+        skip();
+    assert_int_equal(store_open(k->url, &(struct store_options){.create = false}, &other, NULL), 0);
+    assert_int_equal(store_ops(other)->begin(other, 4242, &begun_ms, &version, NULL), 0);
+    assert_true(store_ops(other)->set_time(other, 4243) >= begun_ms);
+    store_close(other);
+}
+
 static void waiting_ends_with_its_time(void **state)
 {
     struct kit *k = *state;
@@ -383,6 +416,8 @@ int main(void)
         F(a_refused_move_fails_none_of_its_neighbours),
         F(a_job_that_is_not_there_is_not_found_by_any_move),
         F(the_transaction_says_its_time),
+        F(the_time_of_a_transaction_can_be_set_after_its_begin),
+        F(a_server_sets_the_time_of_a_transaction_itself),
         F(waiting_ends_with_its_time),
         F(a_wait_after_anothers_commit_is_short),
         F(a_wait_says_what_was_told),

@@ -20,6 +20,12 @@ static int wrap_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
     HAND_ON(begin, now_ms, ret_now_ms, ret_shared_version, err);
 }
 
+static int64_t wrap_set_time(struct store *store, int64_t now_ms)
+{
+    struct wrap *w = wrap_of(store);
+    return store_ops(w->inner)->set_time(w->inner, now_ms);
+}
+
 static int wrap_commit(struct store *store, struct redrive_err *err)
 {
     store_notify(wrap_of(store)->inner, store_base(store)->notification);
@@ -175,6 +181,7 @@ void wrap_init(struct wrap *wrap, struct store *inner)
                 .capabilities = store_ops(inner)->capabilities,
                 .close = wrap_close,
                 .begin = wrap_begin,
+                .set_time = wrap_set_time,
                 .commit = wrap_commit,
                 .rollback = wrap_rollback,
                 .submit = wrap_submit,

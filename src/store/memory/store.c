@@ -86,6 +86,14 @@ int memory_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
     return rc;
 }
 
+int64_t memory_set_time(struct store *store, int64_t now_ms)
+{
+    struct memory *m = memory_of(store);
+    if (m->in_transaction)
+        m->now_ms = now_ms;
+    return now_ms;
+}
+
 int memory_commit(struct store *store, struct redrive_err *err)
 {
     struct memory *m = memory_of(store);

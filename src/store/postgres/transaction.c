@@ -116,6 +116,14 @@ static int ask_server(struct store *store, struct redrive_err *err)
     return rc;
 }
 
+int64_t postgres_set_time(struct store *store, int64_t now_ms)
+{
+    if (!store->in_transaction)
+        return now_ms;
+    store->now_ms = store->caller_time ? now_ms : answer_time_ms(store);
+    return store->now_ms;
+}
+
 int postgres_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
                    int64_t *ret_shared_version, struct redrive_err *err)
 {
@@ -133,8 +141,7 @@ int postgres_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
     store->is_timed = !asks && !store->caller_time;
     store->is_lost = store->is_stale = store->writes = false;
     store->shared_version = store->answer.shared_version;
-    store->now_ms = store->caller_time ? now_ms : answer_time_ms(store);
-    *ret_now_ms = store->now_ms;
+    *ret_now_ms = postgres_set_time(store, now_ms);
     *ret_shared_version = store->is_renewed ? STORE_VERSION_UNKNOWN : store->shared_version;
     store->is_renewed = false;
     store_notify(store, STORE_NOTIFY_ALL);

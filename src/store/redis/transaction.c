@@ -118,6 +118,15 @@ static int64_t time_of_transaction(const struct store *store)
     return now_ms < store->now_ms && store->now_ms - now_ms <= BACK_MS ? store->now_ms : now_ms;
 }
 
+int64_t redis_set_time(struct store *store, int64_t now_ms)
+{
+    if (!store->in_transaction)
+        return now_ms;
+    store->begun_ms = clock_monotonic_ms();
+    store->now_ms = store->caller_time ? now_ms : time_of_transaction(store);
+    return store->now_ms;
+}
+
 int redis_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
                 int64_t *ret_shared_version, struct redrive_err *err)
 {
@@ -135,10 +144,8 @@ int redis_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
     store->in_transaction = true;
     store->has_heard = asks;
     store->base.notification = STORE_NOTIFY_ALL;
-    store->begun_ms = clock_monotonic_ms();
-    store->now_ms = store->caller_time ? now_ms : time_of_transaction(store);
     store->shared_version = store->told.shared_version;
-    *ret_now_ms = store->now_ms;
+    *ret_now_ms = redis_set_time(store, now_ms);
     *ret_shared_version = is_known ? store->shared_version : STORE_VERSION_UNKNOWN;
     return 0;
 }

@@ -121,6 +121,13 @@ int sqlite_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
     return 0;
 }
 
+int64_t sqlite_set_time(struct store *store, int64_t now_ms)
+{
+    if (store->in_transaction)
+        store->now_ms = now_ms;
+    return now_ms;
+}
+
 static int write_meta(struct store *store, struct redrive_err *err)
 {
     if (!store->meta_moved)
