@@ -71,6 +71,11 @@ int store_open(const char *url, const struct store_options *options, struct stor
     return rc < 0 ? rc : ops->open(place, options ? options : &DEFAULTS, ret, err);
 }
 
+const char *store_common_url(const char *url)
+{
+    return url && strcmp(url, "memory:") == 0 ? "memory:common" : url;
+}
+
 void store_close(struct store *store)
 {
     if (store)

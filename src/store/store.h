@@ -451,6 +451,10 @@ int store_open(const char *url, const struct store_options *options, struct stor
                struct redrive_err *err);
 void store_close(struct store *store);
 
+/* The URL with which handles of one process open the same store: `url`, unless each handle that is
+ * opened with that has an empty store of its own, as `memory:` does. */
+const char *store_common_url(const char *url);
+
 /* For stores: whether one call may be about so many jobs, and whether a page may have so many rows
  * (`what`: jobs, groups); REDRIVE_E_RANGE. */
 int store_check_count(size_t n, struct redrive_err *err);

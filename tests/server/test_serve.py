@@ -54,6 +54,15 @@ def test_store_that_cannot_be_opened_is_an_error(bench):
     assert "/nowhere/at/all.db" in server.log()
 
 
+def test_all_parts_of_a_server_see_the_same_store_in_memory(bench):
+    """Its readers and its committer have handles of their own."""
+    server = bench.serve("--store", "memory:").ready()
+    assert server.send("POST", "/v1/jobs", {"id": "a", "task": "t"})[0] == 201
+    status, text = server.get("/v1/jobs/a")
+    assert (status, json.loads(text).get("state")) == (200, "queued")
+    assert [job["id"] for job in json.loads(server.get("/v1/jobs")[1])["items"]] == ["a"]
+
+
 def test_port_that_is_taken_is_an_error_with_the_address(bench):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"

@@ -231,12 +231,17 @@ static int connect_to(struct session *session, const char *url, bool create,
     return rc;
 }
 
+const char *session_store_url(const struct session *session)
+{
+    return store_common_url(session->config->store);
+}
+
 int session_connect(struct session *session, const struct engine_options *options,
                     struct redrive_err *err)
 {
     if (session->remote)
         return 0;
-    return connect_to(session, session->config->store, true, options, err);
+    return connect_to(session, session_store_url(session), true, options, err);
 }
 
 void session_hush(struct cli *cli, struct session *session)
@@ -287,7 +292,7 @@ void session_close(struct session *session)
 int session_another_store(const struct session *session, struct store **ret,
                           struct redrive_err *err)
 {
-    return open_store(session, session->config->store, true, ret, err);
+    return open_store(session, session_store_url(session), true, ret, err);
 }
 
 int session_committer(struct session *session, void (*on_ready)(void *ctx), void *ready_ctx,

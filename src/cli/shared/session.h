@@ -52,6 +52,9 @@ void session_hush(struct cli *cli, struct session *session); /* as session_open_
 int session_connect(struct session *session, const struct engine_options *options,
                     struct redrive_err *err);
 
+/* With this URL other handles of the process open the session's store, after session_connect. */
+const char *session_store_url(const struct session *session);
+
 /* Another handle on the session's store, for another thread. The caller closes it. */
 int session_another_store(const struct session *session, struct store **ret,
                           struct redrive_err *err);

@@ -37,7 +37,7 @@ static int open_http(struct serve *serve, struct redrive_err *err)
         .committer = serve->committer,
         .config = config,
         .log = &serve->session.log,
-        .store_url = config->store,
+        .store_url = session_store_url(&serve->session),
         .hub = serve->hub,
         .run_times = serve->run_times,
         .held = serve->held,
