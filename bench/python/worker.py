@@ -13,11 +13,12 @@ this machine.
 
 import argparse
 import asyncio
+import importlib.metadata
 import json
 import logging
 import os
 import pathlib
-import re
+import platform
 import signal
 import subprocess
 import sys
@@ -34,25 +35,45 @@ import servers  # noqa: E402
 BINARY = os.environ.get("REDRIVE_BIN", str(ROOT / "build" / "redrive"))
 
 
-class Served:
-    """A `redrive serve` on a store."""
+class Served(servers.Server):
+    """A `redrive serve` on a store; it ends with this process, however that ends."""
 
-    def __init__(self, store, directory):
-        config = directory / "redrive.yaml"
-        config.write_text(json.dumps({"store": store, "listen": {"http": "127.0.0.1:0", "faktory": "off"}}))
-        self._log = directory / "log"
-        with open(self._log, "wb") as log:
-            self._process = subprocess.Popen([BINARY, "serve", "-c", str(config)], stderr=log, stdout=log)
-        until = time.monotonic() + 60
-        while not (port := re.search(r"interface=http address=\S+:(\d+)", self._log.read_text())):
-            if self._process.poll() is not None or time.monotonic() > until:
-                sys.exit(self._log.read_text())
-            time.sleep(0.05)
-        self.url = f"http://127.0.0.1:{port.group(1)}"
+    name = "serve"
 
-    def stop(self):
-        self._process.send_signal(signal.SIGTERM)
-        self._process.wait()
+    def __init__(self, store):
+        self._store = store
+        super().__init__(durable=True)
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.port}"
+
+    def command(self):
+        config = self.folder / "redrive.yaml"
+        listen = {"http": f"127.0.0.1:{self.port}", "faktory": "off"}
+        config.write_text(json.dumps({"store": self._store, "listen": listen}))
+        return [BINARY, "serve", "-c", str(config)]
+
+    def answers(self):
+        return "serving" in self.log.read_text()
+
+
+class CeleryWorker(servers.Server):
+    """A `celery worker` of celery_app.py, which it finds by the environment."""
+
+    name = "celery"
+
+    def __init__(self, concurrency):
+        self._concurrency = concurrency
+        super().__init__(durable=True)
+
+    def command(self):
+        words = ["-A", "celery_app", "worker", "-P", "threads", "-c", str(self._concurrency), "-l", "ERROR"]
+        words += ["--without-gossip", "--without-mingle", "--without-heartbeat"]
+        return [sys.executable, "-m", "celery", *words]
+
+    def answers(self):
+        return True  # its note says when it was ready
 
 
 def measure_redrive(url, n, concurrency, is_async):
@@ -97,27 +118,17 @@ def measure_celery(url, n, concurrency, directory):
     note = directory / "celery"
     note.unlink(missing_ok=True)
     here = str(pathlib.Path(__file__).resolve().parent)
-    environment = {**os.environ, "BENCH_BROKER": url, "BENCH_JOBS": str(n), "BENCH_NOTE": str(note), "PYTHONPATH": here}
+    os.environ |= {"BENCH_BROKER": url, "BENCH_JOBS": str(n), "BENCH_NOTE": str(note), "PYTHONPATH": here}
     submit = f"import celery_app\nwith celery_app.app.producer_pool.acquire() as p:\n for _ in range({n}):\n"
     submit += "  celery_app.noop.apply_async(producer=p)"
-    subprocess.run([sys.executable, "-c", submit], check=True, env=environment)
-    words = ["-A", "celery_app", "worker", "-P", "threads", "-c", str(concurrency), "-l", "ERROR"]
-    words += ["--without-gossip", "--without-mingle", "--without-heartbeat"]
-    log = directory / "celery.log"
-    with open(log, "wb") as output:
-        worker = subprocess.Popen(
-            [sys.executable, "-m", "celery", *words], env=environment, cwd=directory, stdout=output, stderr=output
-        )
-    try:
+    subprocess.run([sys.executable, "-c", submit], check=True)
+    with CeleryWorker(concurrency) as worker:
         until = time.monotonic() + 300
         while not note.exists() or not note.read_text():
-            if worker.poll() is not None or time.monotonic() > until:
-                sys.exit(log.read_text())
+            if worker.process.poll() is not None or time.monotonic() > until:
+                sys.exit(worker.log.read_text())
             time.sleep(0.05)
         return n / float(note.read_text())
-    finally:
-        worker.terminate()
-        worker.wait()
 
 
 PAIRS = (("redrive, PostgreSQL", "procrastinate, PostgreSQL"), ("redrive, Redis", "celery, Redis"))
@@ -127,23 +138,25 @@ def measure(options, postgres, redis, directory):
     """The best round of each."""
     n, concurrency = options.jobs, options.concurrency
     best = dict.fromkeys((name for pair in PAIRS for name in pair), 0.0)
-    for store in ("postgres", "redis"):
-        (directory / store).mkdir()
-    served = [Served(postgres.url, directory / "postgres"), Served(f"{redis.url}/1", directory / "redis")]
-    runs = {
-        "redrive, PostgreSQL": lambda: measure_redrive(served[0].url, n, concurrency, True),
-        "procrastinate, PostgreSQL": lambda: asyncio.run(measure_procrastinate(postgres.url, n, concurrency)),
-        "redrive, Redis": lambda: measure_redrive(served[1].url, n, concurrency, False),
-        "celery, Redis": lambda: measure_celery(f"{redis.url}/2", n, concurrency, directory),
-    }
-    try:
+    with Served(postgres.url) as on_postgres, Served(f"{redis.url}/1") as on_redis:
+        runs = {
+            "redrive, PostgreSQL": lambda: measure_redrive(on_postgres.url, n, concurrency, True),
+            "procrastinate, PostgreSQL": lambda: asyncio.run(measure_procrastinate(postgres.url, n, concurrency)),
+            "redrive, Redis": lambda: measure_redrive(on_redis.url, n, concurrency, False),
+            "celery, Redis": lambda: measure_celery(f"{redis.url}/2", n, concurrency, directory),
+        }
         for _ in range(options.rounds):
             for name, run in runs.items():
                 best[name] = max(best[name], run())
-    finally:
-        for server in served:
-            server.stop()
     return best
+
+
+def versions(postgres, redis):
+    """Of all that is measured."""
+    packages = [f"{name} {importlib.metadata.version(name)}" for name in ("redrive", "procrastinate", "celery")]
+    information = dict(line.split(":", 1) for line in redis.call("INFO", "server").split("\r\n") if ":" in line)
+    stores = [f"PostgreSQL {postgres.sql('SHOW server_version')}", f"Redis {information['redis_version']}"]
+    return [*packages, *stores, f"CPython {platform.python_version()}"]
 
 
 def main():
@@ -152,18 +165,25 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--concurrency", type=int, default=20)
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--check", action="store_true", help="fail unless Redrive is twice as fast as Procrastinate")
     options = parser.parse_args()
     logging.disable(logging.CRITICAL)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the servers' folders are removed
     with servers.Postgres(durable=True) as postgres, servers.Redis(durable=True) as redis:
+        names = versions(postgres, redis)
         with tempfile.TemporaryDirectory() as directory:
             best = measure(options, postgres, redis, pathlib.Path(directory))
     if options.json:
-        print(json.dumps(best))
-        return
-    for name, figure in best.items():
-        print(f"{name:<27}{figure:>8.0f} jobs/s, concurrency {options.concurrency}, synced to disk")
-    for ours, rival in PAIRS:
-        print(f"{ours}: {best[ours] / best[rival]:.1f} x {rival.split(',')[0]}")
+        print(json.dumps({"versions": names, "jobs_per_second": best}))
+    else:
+        print(", ".join(names))
+        for name, figure in best.items():
+            print(f"{name:<27}{figure:>8.0f} jobs/s, concurrency {options.concurrency}, synced to disk")
+        for ours, rival in PAIRS:
+            print(f"{ours}: {best[ours] / best[rival]:.1f} x {rival.split(',')[0]}")
+    ours, rival = PAIRS[0]
+    if options.check and best[ours] < 2 * best[rival]:
+        sys.exit("less than twice as fast as Procrastinate")
 
 
 if __name__ == "__main__":
