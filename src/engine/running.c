@@ -29,9 +29,9 @@ void running_release(struct running *r)
     forget_all(r);
 }
 
-static struct str key_of(const int64_t *seq)
+static struct str key_of(const uint64_t *token)
 {
-    return (struct str){(const char *)seq, sizeof *seq};
+    return (struct str){(const char *)token, sizeof *token};
 }
 
 /* The strings that a settlement looks at. */
@@ -74,8 +74,8 @@ static struct running_job *copy_of(const struct job *job)
 
 static void put(struct running *r, struct running_job *job)
 {
-    running_drop(r, job->job.status.seq);
-    if (map_put(&r->map, key_of(&job->job.status.seq), job) != 0)
+    running_drop(r, job->job.status.token);
+    if (map_put(&r->map, key_of(&job->job.status.token), job) != 0)
         free(job);
 }
 
@@ -89,33 +89,24 @@ void running_add(struct running *r, const struct job *job)
     struct running_job *copy = copy_of(job);
     if (copy)
         put(r, copy);
-    else
-        running_drop(r, job->status.seq);
 }
 
-static struct running_job *find(const struct running *r, int64_t seq, uint64_t token)
+const struct job *running_get(const struct running *r, uint64_t token)
 {
-    struct running_job *found = map_get(&r->map, key_of(&seq));
-    return found && token != 0 && found->job.status.token == token ? found : NULL;
-}
-
-const struct job *running_get(const struct running *r, int64_t seq, uint64_t token)
-{
-    const struct running_job *found = find(r, seq, token);
+    const struct running_job *found = map_get(&r->map, key_of(&token));
     return found ? &found->job : NULL;
 }
 
-void running_drop(struct running *r, int64_t seq)
+void running_drop(struct running *r, uint64_t token)
 {
-    free(map_remove(&r->map, key_of(&seq)));
+    free(map_remove(&r->map, key_of(&token)));
 }
 
-const struct job *running_take(struct running *r, int64_t seq, uint64_t token)
+const struct job *running_take(struct running *r, uint64_t token)
 {
-    struct running_job *found = find(r, seq, token);
+    struct running_job *found = map_remove(&r->map, key_of(&token));
     if (!found)
         return NULL;
-    (void)map_remove(&r->map, key_of(&seq));
     found->next = r->taken;
     r->taken = found;
     return &found->job;

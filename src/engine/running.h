@@ -16,7 +16,7 @@
 struct running_job;
 
 struct running {
-    struct map map;            /* number → struct running_job */
+    struct map map;            /* token → struct running_job */
     struct running_job *taken; /* by the open transaction */
 };
 
@@ -26,11 +26,11 @@ void running_release(struct running *running);
 /* Keeps a copy. */
 void running_add(struct running *running, const struct job *job);
 /* The job if it was started here under this token, else NULL. It stays until it is dropped. */
-const struct job *running_get(const struct running *running, int64_t seq, uint64_t token);
-void running_drop(struct running *running, int64_t seq);
+const struct job *running_get(const struct running *running, uint64_t token);
+void running_drop(struct running *running, uint64_t token);
 /* The same for the open transaction: it is gone with running_commit, and back after
  * running_rollback. */
-const struct job *running_take(struct running *running, int64_t seq, uint64_t token);
+const struct job *running_take(struct running *running, uint64_t token);
 
 /* The transaction has ended: it was committed, or rolled back and is perhaps tried again. */
 void running_commit(struct running *running);

@@ -123,6 +123,7 @@ static void claims_that_look_for_something_else_are_not(void **state)
     bed_release(&bed);
 }
 
+/* Some name the job by its number, some by its id. */
 static void settlements_reach_the_store_together(void **state)
 {
     struct bed bed;
@@ -143,6 +144,11 @@ static void settlements_reach_the_store_together(void **state)
             .token = job->status.token,
             .outcome = {.ending = ENDING_RAN,
                         .failure = {.status = i == 1 ? "TRANSIENT_FAIL" : NULL}}};
+        if (i == 2) {
+            s[i].seq = 0;
+            s[i].tenant = job->spec.tenant;
+            s[i].id = job->spec.id;
+        }
         settle_op_init(&settles[i], &s[i], 1);
         ops[i] = &settles[i].op;
     }
@@ -150,12 +156,37 @@ static void settlements_reach_the_store_together(void **state)
     assert_int_equal(calls.moves[MOVE_SETTLE], 1);
     for (int i = 0; i < N; i++) {
         assert_int_equal(s[i].ret.code, 0);
-        assert_int_equal(bed_state(&bed, s[i].seq),
+        assert_int_equal(bed_state(&bed, bed.claim.jobs[i].status.seq),
                          i == 1 ? REDRIVE_STATE_RETRYING : REDRIVE_STATE_COMPLETED);
     }
     assert_int_equal(s[N].ret.code, REDRIVE_E_STATE);
     assert_int_equal(s[N].ret.state, REDRIVE_STATE_COMPLETED);
     assert_int_equal(bed_counter(&bed, "jobs_completed", ""), N - 1);
+    bed_release(&bed);
+}
+
+static void a_token_settles_its_own_job_alone(void **state)
+{
+    struct bed bed;
+    (void)state;
+    bed_init(&bed, NULL);
+    bed_submit(&bed, "mail", "{}");
+    bed_submit(&bed, "mail", "{}");
+    assert_int_equal(bed_claim(&bed, 2), 2);
+    const struct job *a = &bed.claim.jobs[0], *b = &bed.claim.jobs[1];
+    struct settlement s[] = {
+        {.tenant = b->spec.tenant, .id = b->spec.id, .token = a->status.token},
+        {.tenant = STR("other"), .id = a->spec.id, .token = a->status.token},
+        {.seq = b->status.seq, .token = a->status.token},
+        {.tenant = STR("other"), .seq = a->status.seq, .token = a->status.token},
+    };
+    struct settle_op settle;
+    settle_op_init(&settle, s, sizeof s / sizeof s[0]);
+    engine_apply(bed.engine, (struct op *[]){&settle.op}, 1);
+    for (size_t i = 0; i < sizeof s / sizeof s[0]; i++)
+        assert_int_not_equal(s[i].ret.code, 0);
+    assert_int_equal(bed_state(&bed, a->status.seq), REDRIVE_STATE_RUNNING);
+    assert_int_equal(bed_state(&bed, b->status.seq), REDRIVE_STATE_RUNNING);
     bed_release(&bed);
 }
 
@@ -335,6 +366,7 @@ int main(void)
         cmocka_unit_test(claims_that_look_for_the_same_are_one),
         cmocka_unit_test(claims_that_look_for_something_else_are_not),
         cmocka_unit_test(settlements_reach_the_store_together),
+        cmocka_unit_test(a_token_settles_its_own_job_alone),
         cmocka_unit_test(heartbeats_reach_the_store_together),
         cmocka_unit_test(submits_reach_the_store_together),
         cmocka_unit_test(what_has_ended_makes_room_for_what_starts),

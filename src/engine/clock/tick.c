@@ -43,7 +43,7 @@ static int rescue(struct engine *e, const struct job_page *page, struct settleme
             .token = page->jobs[i].status.token,
             .outcome = {.ending = ENDING_LEASE_LOST},
         };
-        running_drop(&e->running, page->jobs[i].status.seq);
+        running_drop(&e->running, page->jobs[i].status.token);
         rc = settle_batch_add(e, &batch, &page->jobs[i], &lost[i], err);
     }
     return rc == 0 ? settle_batch_flush(e, &batch, err) : rc;

@@ -205,19 +205,27 @@ static int settle_unknown(struct engine *e, struct settle_batch *batch, struct s
         if (!holds)
             s->ret = (struct move_result){.code = REDRIVE_E_STATE, .state = job->status.state};
         else if (rc == 0 && s->ret.code == 0)
-            running_drop(&e->running, job->status.seq);
+            running_drop(&e->running, job->status.token);
     }
     job_page_release(&page);
     return rc;
 }
 
+/* Whether the settlement names this job: by number, or by tenant and id. */
+static bool settles(const struct settlement *s, const struct job *job)
+{
+    if (s->seq == 0)
+        return str_eq(s->tenant, job->spec.tenant) && str_eq(s->id, job->spec.id);
+    return s->seq == job->status.seq && (s->tenant.len == 0 || str_eq(s->tenant, job->spec.tenant));
+}
+
 static int settle_one(struct engine *e, struct settle_batch *batch, struct settlement *s,
                       struct redrive_err *err)
 {
-    const struct job *known = running_get(&e->running, s->seq, s->token);
-    if (!known || (s->tenant.len > 0 && !str_eq(s->tenant, known->spec.tenant)))
+    const struct job *known = running_get(&e->running, s->token);
+    if (!known || !settles(s, known))
         return settle_unknown(e, batch, s, err);
-    return settle_batch_add(e, batch, running_take(&e->running, s->seq, s->token), s, err);
+    return settle_batch_add(e, batch, running_take(&e->running, s->token), s, err);
 }
 
 static int settle_ops(struct engine *e, struct op *const *ops, size_t n, struct redrive_err *err)
