@@ -186,6 +186,23 @@ def test_an_exit_in_what_a_coroutine_has_started_leaves_the_loop_running(app):
     assert app.job(job.id)["result"] == "done"
 
 
+def test_a_job_that_stops_or_closes_the_loop_ends_no_other(app):
+    @app.task(name="stops")
+    async def stops():
+        asyncio.get_running_loop().stop()
+        await asyncio.sleep(0.01)
+        return "done"
+
+    @app.task(name="closes", retry=ONCE)
+    async def closes():
+        asyncio.get_running_loop().close()
+
+    jobs = [stops.defer(), closes.defer(), stops.defer()]
+    run_until(app, ended(app, *jobs))
+    assert [app.job(job.id)["state"] for job in jobs] == ["completed", "dead_letter", "completed"]
+    assert "running event loop" in app.job(jobs[1].id)["last_error"]["message"]
+
+
 async def await_what_another_cancelled():
     other = asyncio.ensure_future(asyncio.sleep(60))
     asyncio.get_running_loop().call_soon(other.cancel)
@@ -288,6 +305,21 @@ def test_batches_are_bounded_by_bytes():
     settle_all(client, [{"status": "SUCCESS", "result": "x" * 1000000}] * 20)
     assert len(client.settled) == 20
     assert max(client.sizes) < 6 * 2**20
+
+
+def test_jobs_that_have_ended_make_room_before_the_server_is_told():
+    jobs = HeldJobs(Refusing(lambda items: None), lease=30)
+    entries = [held_job(n) for n in range(4)]
+    for held in entries:
+        assert jobs.wait_for_room(2, 0) > 0
+        jobs.add(held)
+        jobs.settle(held, {"status": "SUCCESS"})
+    assert (jobs.running(), jobs.is_empty()) == (0, False)
+    assert jobs.wait_for_room(2, 0) == 0  # a server that is away gets no longer list
+    jobs.start()
+    assert jobs.wait_until_empty(10)
+    assert jobs.wait_for_room(2, 0) == 2
+    jobs.close()
 
 
 def test_leases_are_kept_after_an_error(caplog):

@@ -283,10 +283,11 @@ def start_worker(tmp_path, server):
     (tmp_path / "shop.py").write_text(MODULE)
     processes = []
 
-    def start(*words, place="shop:app", **env):
+    def start(*words, place="shop:app", program=None, **env):
+        program = program or ["-m", "redrive", "worker", place, *words]
         processes.append(
             subprocess.Popen(
-                [sys.executable, "-m", "redrive", "worker", place, *words],
+                [sys.executable, *program],
                 cwd=tmp_path,
                 env={**os.environ, "JOBS_URL": server.url, **env},
                 stderr=subprocess.PIPE,
@@ -327,6 +328,24 @@ def test_a_second_signal_gives_back(app, tmp_path, start_worker):
     assert process.wait(20) == 0
     job = app.job("slow")
     assert (job["state"], job["attempts"]) == ("queued", 0)
+
+
+RUN_IN_A_PROGRAM = """
+import signal, shop, redrive
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored
+redrive.Worker(shop.app).run()
+"""
+
+
+def test_an_interrupt_of_a_program_that_runs_a_worker_gives_back(app, tmp_path, start_worker):
+    submit(app, "slow")
+    process = start_worker(program=["-c", RUN_IN_A_PROGRAM], SLOW="60")
+    wait_for(lambda: (tmp_path / "began").exists())
+    process.send_signal(signal.SIGINT)
+    wait_for(lambda: app.job("slow")["state"] == "queued")
+    assert app.job("slow")["attempts"] == 0
+    # Then Python waits for the function in its thread.
+    assert any("KeyboardInterrupt" in line for line in process.stderr)
 
 
 def test_the_command_works_until_idle(app, start_worker):

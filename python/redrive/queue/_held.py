@@ -21,6 +21,8 @@ logger = logging.getLogger("redrive")
 _BATCH = 500
 #: A batch that has so much is sent; with one more item it still is less than the 8 MiB that the server takes.
 _BATCH_BYTES = 4 * 1024 * 1024
+#: How long a claim is put off while jobs are ending, so that quick ones are claimed many at a time.
+_GATHER_S = 0.005
 #: Statuses of HTTP for what is wrong with an item itself.
 _BAD_ITEM = (400, 413)
 #: How long to wait before a request to a server that is away is repeated.
@@ -90,6 +92,8 @@ class HeldJobs:
         self._client = client
         self._lease = lease
         self._jobs: dict[str, Held] = {}
+        #: Of the jobs in hand, those that have not ended.
+        self._running = 0
         self._changed = threading.Condition()
         self._settlements: queue.SimpleQueue[Optional[_Settlement]] = queue.SimpleQueue()
         self._end = threading.Event()
@@ -112,6 +116,7 @@ class HeldJobs:
     def add(self, held: Held) -> None:
         with self._changed:
             self._jobs[held.token] = held
+            self._running += 1
 
     def settle(self, held: Held, answer: dict[str, Any]) -> None:
         """How a job ended. The first word counts. What the answer has is written down at once."""
@@ -129,13 +134,25 @@ class HeldJobs:
 
     def running(self) -> int:
         with self._changed:
-            return sum(not held.is_settled for held in self._jobs.values())
+            return self._running
 
     def wait_for_room(self, limit: int, timeout: float) -> int:
-        """How many more may be taken; 0 if there was no room in time."""
+        """How many more may be taken, so that up to ``limit`` run; 0 if there was no room in time.
+
+        Jobs that have ended make room before the server has been told, so that it is told while the next ones run.
+        They are no more than ``limit``: a server that is away gets no longer list.
+        """
         with self._changed:
-            self._changed.wait_for(lambda: len(self._jobs) < limit, timeout)
-            return max(0, limit - len(self._jobs))
+            if self._changed.wait_for(lambda: self._room(limit) > 0, timeout):
+                self._changed.wait_for(lambda: self._room(limit) == limit, _GATHER_S)
+            return self._room(limit)
+
+    def _room(self, limit: int) -> int:
+        return max(0, min(limit - self._running, 2 * limit - len(self._jobs)))
+
+    def is_empty(self) -> bool:
+        with self._changed:
+            return not self._jobs
 
     def wait_until_empty(self, timeout: Optional[float]) -> bool:
         with self._changed:
@@ -243,4 +260,6 @@ class HeldJobs:
         with self._changed:
             was_open = not held.is_settled
             held.is_settled = True
+            self._running -= was_open
+            self._changed.notify_all()
         return was_open

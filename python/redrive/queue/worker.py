@@ -181,8 +181,8 @@ class Worker:
             room = self._held.wait_for_room(self.concurrency, 0.2)
             if room == 0:
                 continue
-            # What is in hand may still defer something: only a claim after its end tells that all is done.
-            was_idle = room == self.concurrency
+            # What is in hand may defer something, or be retried: only a claim after that tells that all is done.
+            was_idle = self._held.is_empty()
             try:
                 jobs = self._claim(room)
                 failures = 0
@@ -234,12 +234,13 @@ def _answer_of(future: Future[dict[str, Any]]) -> dict[str, Any]:
     return runner.failed(exception) if exception is not None else future.result()
 
 
-def _run_until_stopped(loop: asyncio.AbstractEventLoop) -> None:
-    """A sys.exit() in a task or callback that a job has made comes out of the loop; the other jobs go on."""
-    while True:
+def _run_until(closing: threading.Event, loop: asyncio.AbstractEventLoop) -> None:
+    """What a job does to the loop, a sys.exit() in a callback or a stop(), is not the end of the other jobs."""
+    while not closing.is_set():
         try:
             loop.run_forever()
-            return
+            if not closing.is_set():
+                logger.error("event_loop_interrupted error=a job has stopped it")
         except BaseException as exc:
             logger.error("event_loop_interrupted error=%s: %s", type(exc).__name__, exc)
 
@@ -248,11 +249,13 @@ def _run_until_stopped(loop: asyncio.AbstractEventLoop) -> None:
 def _loop_in_thread() -> Any:
     """An event loop that runs in a thread of its own."""
     loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=_run_until_stopped, args=(loop,), name="redrive-loop", daemon=True)
+    closing = threading.Event()
+    thread = threading.Thread(target=_run_until, args=(closing, loop), name="redrive-loop", daemon=True)
     thread.start()
     try:
         yield loop
     finally:
+        closing.set()
         loop.call_soon_threadsafe(loop.stop)
         thread.join(1)
         if not thread.is_alive():
