@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
 from contextvars import ContextVar
 from typing import Any, Callable, Optional, TypeVar
 
@@ -145,12 +145,25 @@ def _error_of(err: Any) -> RedriveError:
     return kind(text(err.message) or code, code=code, detail=text(err.detail) or "", hint=hint)
 
 
-def run_sync(step: Step, begin: Callable[[], None], work: Work[R], woken: threading.Event) -> JobResult[R]:
-    """Runs a job to its end in this thread."""
-    value: Optional[R] = None
+@contextlib.contextmanager
+def _driving(step: Step, begin: Callable[[], None]) -> Iterator[None]:
+    """Begins a job. What comes out of the block before the job has come to its end abandons it."""
     begin()
     token = inside.set((*inside.get(), step.handler))
     try:
+        yield
+    except BaseException:
+        step.abandon()
+        raise
+    finally:
+        with contextlib.suppress(ValueError):  # a coroutine that is closed by another context than it was begun in
+            inside.reset(token)
+
+
+def run_sync(step: Step, begin: Callable[[], None], work: Work[R], woken: threading.Event) -> JobResult[R]:
+    """Runs a job to its end in this thread."""
+    value: Optional[R] = None
+    with _driving(step, begin):
         while True:
             woken.clear()
             kind, wait = step.next()
@@ -165,11 +178,6 @@ def run_sync(step: Step, begin: Callable[[], None], work: Work[R], woken: thread
                 step.done(exc)
             else:
                 step.done(None)
-    except BaseException:
-        step.abandon()
-        raise
-    finally:
-        inside.reset(token)
 
 
 def loop_waker() -> tuple[asyncio.Event, Callable[[], None]]:
@@ -189,9 +197,7 @@ async def run_async(
 ) -> JobResult[R]:
     """Runs a job to its end in the running event loop."""
     value: Optional[R] = None
-    begin()
-    token = inside.set((*inside.get(), step.handler))
-    try:
+    with _driving(step, begin):
         while True:
             woken.clear()
             kind, wait = step.next()
@@ -207,9 +213,3 @@ async def run_async(
                 step.done(exc)
             else:
                 step.done(None)
-    except BaseException:
-        step.abandon()
-        raise
-    finally:
-        with contextlib.suppress(ValueError):  # closed by another context than it was begun in
-            inside.reset(token)

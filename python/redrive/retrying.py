@@ -114,23 +114,18 @@ def _wrap_sync(plan: _Plan, function: Callable[..., Any]) -> Callable[..., Any]:
     sleep = plan.sleep or time.sleep
 
     def call(*args: Any, **kwargs: Any) -> Any:
+        failed = None
         started = clock()
-        try:
-            return function(*args, **kwargs)
-        except Exception as exc:
-            failed = _Call(plan, function, started)
-            delay = failed.next_delay(exc)
-            if delay is None:
-                raise
         while True:
-            if delay > 0:
-                sleep(delay)
             try:
                 return function(*args, **kwargs)
             except Exception as exc:
+                failed = failed or _Call(plan, function, started)
                 delay = failed.next_delay(exc)
                 if delay is None:
                     raise
+            if delay > 0:
+                sleep(delay)
 
     return call
 
@@ -140,111 +135,90 @@ def _wrap_async(plan: _Plan, function: Callable[..., Any]) -> Callable[..., Any]
     sleep = plan.sleep or asyncio.sleep
 
     async def call(*args: Any, **kwargs: Any) -> Any:
+        failed = None
         started = clock()
-        try:
-            return await function(*args, **kwargs)
-        except Exception as exc:
-            failed = _Call(plan, function, started)
-            delay = failed.next_delay(exc)
-            if delay is None:
-                raise
         while True:
-            if delay > 0:
-                await sleep(delay)
             try:
                 return await function(*args, **kwargs)
             except Exception as exc:
+                failed = failed or _Call(plan, function, started)
                 delay = failed.next_delay(exc)
                 if delay is None:
                     raise
+            if delay > 0:
+                await sleep(delay)
 
     return call
 
 
-class _Attempt:
-    """One permitted call: tells the breaker how it went, whatever happens."""
+class _Guarded:
+    """One call behind a breaker. Each attempt is a ``with`` block: it tells the breaker how the attempt went,
+    whatever happens, and swallows an exception after which there is another attempt, in ``delay`` seconds."""
 
-    def __init__(self, breaker: Breaker, permit: Any, clock: Callable[[], float]) -> None:
-        self.breaker = breaker
-        self.permit = permit
-        self.clock = clock
-        self.began = clock()
+    def __init__(self, plan: _Plan, function: Callable[..., Any]) -> None:
+        self._plan = plan
+        self._function = function
+        self._breaker = cast(Breaker, plan.breaker)
+        self._started = self._began = plan.clock()
+        self._failed: Optional[_Call] = None
+        self._permit: Any = None
+        self.delay = 0.0
 
-    def succeeded(self) -> None:
-        self.breaker.record(self.permit, SUCCESS, self.clock() - self.began)
+    def wait_time(self) -> float:
+        """Seconds until the breaker may be asked again; 0: the attempt may begin."""
+        self._permit = self._breaker.allow()
+        return 0.0 if self._permit is not None else self._breaker.wait_time()
 
-    def next_delay(self, failed: _Call, exc: BaseException) -> Optional[float]:
+    def __enter__(self) -> None:
+        self._began = self._plan.clock()
+
+    def __exit__(self, _kind: object, exc: Optional[BaseException], _traceback: object) -> bool:
+        took = self._plan.clock() - self._began
+        if exc is None:
+            self._breaker.record(self._permit, SUCCESS, took)
+            return False
+        delay = None
         try:
-            return failed.next_delay(exc, self.permit, self.clock() - self.began)
+            if isinstance(exc, Exception):
+                self._failed = self._failed or _Call(self._plan, self._function, self._started)
+                delay = self._failed.next_delay(exc, self._permit, took)
+            else:  # KeyboardInterrupt, a cancelled task: nothing is known of the service
+                self._breaker.record(self._permit, RETURNED)
         except BaseException:  # of a callback
-            self.interrupted()
+            self._breaker.record(self._permit, RETURNED)
             raise
-
-    def interrupted(self) -> None:
-        """KeyboardInterrupt, a cancelled task: nothing is known of the service."""
-        self.breaker.record(self.permit, RETURNED)
+        self.delay = delay or 0.0
+        return delay is not None
 
 
 def _wrap_sync_breaker(plan: _Plan, function: Callable[..., Any]) -> Callable[..., Any]:
-    breaker = cast(Breaker, plan.breaker)
     sleep = plan.sleep or time.sleep
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        failed = None
-        started = plan.clock()
+        guarded = _Guarded(plan, function)
         while True:
-            permit = breaker.allow()
-            while permit is None:
-                sleep(breaker.wait_time())
-                permit = breaker.allow()
-            attempt = _Attempt(breaker, permit, plan.clock)
-            try:
-                result = function(*args, **kwargs)
-            except Exception as exc:
-                failed = failed or _Call(plan, function, started)
-                delay = attempt.next_delay(failed, exc)
-                if delay is None:
-                    raise
-            except BaseException:
-                attempt.interrupted()
-                raise
-            else:
-                attempt.succeeded()
-                return result
-            if delay > 0:
-                sleep(delay)
+            while (wait := guarded.wait_time()) > 0:
+                sleep(wait)
+            with guarded:
+                return function(*args, **kwargs)
+            if guarded.delay > 0:
+                sleep(guarded.delay)
 
     return call
 
 
 def _wrap_async_breaker(plan: _Plan, function: Callable[..., Any]) -> Callable[..., Any]:
-    breaker = cast(Breaker, plan.breaker)
     sleep = plan.sleep or asyncio.sleep
 
     async def call(*args: Any, **kwargs: Any) -> Any:
-        failed = None
-        started = plan.clock()
+        guarded = _Guarded(plan, function)
         while True:
-            permit = breaker.allow()
-            while permit is None:
-                await sleep(breaker.wait_time())
-                permit = breaker.allow()
-            attempt = _Attempt(breaker, permit, plan.clock)
-            try:
-                result = await function(*args, **kwargs)
-            except Exception as exc:
-                failed = failed or _Call(plan, function, started)
-                delay = attempt.next_delay(failed, exc)
-                if delay is None:
-                    raise
-            except BaseException:
-                attempt.interrupted()
-                raise
-            else:
-                attempt.succeeded()
-                return result
-            if delay > 0:
-                await sleep(delay)
+            while (wait := guarded.wait_time()) > 0:
+                await sleep(wait)
+            with guarded:
+                return await function(*args, **kwargs)
+            if guarded.delay > 0:
+                await sleep(guarded.delay)
 
     return call
 
