@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Callable, Optional
 
 from redrive._native import Seconds, ffi, lib, milliseconds, raise_error, seconds
+from redrive._process import ProcessBound, begin_anew_after_fork
 from redrive.errors import BreakerOpenError
 from redrive.vocabulary import BREAKER_STATES, ON_OPEN, BreakerState, number
 
@@ -76,6 +77,8 @@ class BreakerConfig:
 
 @dataclass(frozen=True)
 class BreakerStatus:
+    """A breaker as it is now."""
+
     name: Optional[str]
     state: BreakerState
     #: Counted failures in a row.
@@ -102,10 +105,11 @@ def status_of(c: Any) -> BreakerStatus:
     )
 
 
-class Breaker:
+class Breaker(ProcessBound):
     """A breaker for the decorator: ``@retry(breaker=Breaker(failure_threshold=3))``; threads may share it.
 
-    It counts in the memory of this process. What several calls share should have one breaker.
+    It counts in the memory of this process. What several calls share should have one breaker. After a fork the
+    child's is closed.
     """
 
     def __init__(
@@ -119,6 +123,10 @@ class Breaker:
         self.name = name
         self.config = config or BreakerConfig(**config_fields)
         self._clock = clock
+        self._begin_anew()
+        begin_anew_after_fork(self)
+
+    def _begin_anew(self) -> None:
         self._lock = threading.Lock()
         err = ffi.new("struct redrive_err *")
         native = self.config.native()
@@ -156,6 +164,7 @@ class Breaker:
 
     @property
     def status(self) -> BreakerStatus:
+        """Its state and counts."""
         c = ffi.new("struct redrive_breaker_status *")
         with self._lock:
             lib.redrive_circuit_status(self._circuit, self._now_ms(), c)

@@ -28,6 +28,8 @@ Words = Union[str, Iterable[str], None]
 
 @dataclass(frozen=True)
 class AttemptInfo:
+    """One attempt of a job that has died; times are seconds since 1970."""
+
     attempt: int
     started_at: float
     ended_at: float
@@ -66,6 +68,8 @@ class DeadLetter:
 
 @dataclass(frozen=True)
 class DeadLetterGroup:
+    """Dead letters whose errors look alike."""
+
     fingerprint: int
     count: int
     first_at: float
@@ -76,6 +80,8 @@ class DeadLetterGroup:
 
 @dataclass(frozen=True)
 class DeadLetterStats:
+    """How many there are."""
+
     total_jobs: int
     by_class: dict[str, int]
     by_reason: dict[str, int]
@@ -85,6 +91,8 @@ class DeadLetterStats:
 
 @dataclass(frozen=True)
 class RetryAllResult:
+    """How many dead letters matched, and how many of their jobs were completed."""
+
     matched: int
     completed: int
 
@@ -149,10 +157,10 @@ class DeadLetters:
         self._lock = threading.Lock()
         self._work: dict[str, KeptWork] = {}
 
-    # ---- What the handler keeps here -------------------------------------------------------------
+    # ---- What the handler keeps here: not for others, so without docstrings ----------------------
 
+    # When a job has died.
     def keep(self, kept: KeptWork) -> None:
-        """Called when a job has died."""
         with self._lock:
             self._work[kept.job.id] = kept
             n = len(self._work)
@@ -166,8 +174,8 @@ class DeadLetters:
             raise NotFoundError("no such dead letter", detail=f"id {id_}")
         return kept
 
+    # When a job has ended otherwise. A letter that an earlier job with its id has left stays.
     def forget(self, id_: str) -> None:
-        """Called when a job has ended otherwise. A letter that an earlier job with its id has left stays."""
         with self._lock:
             kept = self._work.get(id_)
         if kept is not None and not self._is_there(id_):
@@ -205,6 +213,7 @@ class DeadLetters:
         return found
 
     def get(self, id_: str) -> DeadLetter:
+        """The one of a job; NotFoundError if there is none."""
         found: builtins.list[DeadLetter] = []
         handle = new_handle(lambda entry: found.append(self._letter(entry)))
         identity = encode(id_, "id")
@@ -225,6 +234,7 @@ class DeadLetters:
         return found
 
     def stats(self) -> DeadLetterStats:
+        """How many there are, by class and by reason."""
         c = ffi.new("struct redrive_dlq_stats *")
         lib.redrive_dlq_stats_get(self._handler.native, c)
         by_class = {name: c.by_class[i] for i, name in enumerate(CLASSES) if c.by_class[i]}
@@ -240,6 +250,7 @@ class DeadLetters:
         job.payload = payload
 
     def remove(self, id_: str) -> None:
+        """Removes one for good."""
         self._check(lib.redrive_dlq_remove(self._handler.native, encode(id_, "id")), id_)
         self.forget(id_)
 
@@ -256,6 +267,7 @@ class DeadLetters:
         return self._handler.retry_dead(id_, work)
 
     async def retry_async(self, id_: str, work: Optional[Work[Awaitable[Any]]] = None) -> JobResult[Any]:
+        """The same by a coroutine function."""
         return await self._handler.retry_dead_async(id_, work)
 
     def retry_all(

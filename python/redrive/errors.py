@@ -9,7 +9,14 @@ from __future__ import annotations
 
 import math
 from datetime import timedelta
-from typing import Optional, Union
+from typing import Any, Optional, Union
+
+
+def _restore(kind: type[BaseException], args: tuple[Any, ...], state: dict[str, Any]) -> BaseException:
+    """A pickled exception, as it was: its constructor may want more than ``args``."""
+    exc = kind.__new__(kind, *args)
+    exc.__dict__.update(state)
+    return exc
 
 
 class RedriveError(Exception):
@@ -32,6 +39,9 @@ class RedriveError(Exception):
         text = f"{self.message} ({self.detail})" if self.detail else self.message
         return f"{text}\nhint: {self.hint}" if self.hint else text
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (type(self), self.args, self.__dict__)
+
 
 class InvalidArgumentError(RedriveError, ValueError):
     """A value that cannot be meant: a negative delay, an unknown class, an empty name."""
@@ -40,7 +50,7 @@ class InvalidArgumentError(RedriveError, ValueError):
 
 
 class SerializationError(RedriveError, TypeError):
-    """Arguments or a result that JSON cannot express."""
+    """Arguments that JSON cannot express, or an object that cannot be pickled."""
 
     code = "INVALID"
 
@@ -143,6 +153,9 @@ class Snooze(Exception):
             raise InvalidArgumentError(f"snooze: {seconds!r} is out of range", code="RANGE")
         super().__init__(f"run again in {amount} s")
         self.seconds = amount
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (type(self), self.args, self.__dict__)
 
 
 BY_CODE: dict[str, type[RedriveError]] = {

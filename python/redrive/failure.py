@@ -262,6 +262,8 @@ def as_classifier(classify: Union[Classifier, ClassifyFunction, Iterable[Row], N
 
 @dataclass(frozen=True)
 class Verdict:
+    """What the classification table makes of a failure."""
+
     failure_class: str
     severity: str
     #: No row matched: it is taken for transient.

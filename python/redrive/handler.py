@@ -9,14 +9,13 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
-import os
 import threading
-import weakref
 from collections.abc import Awaitable, Iterable
 from dataclasses import replace
 from typing import Any, Callable, Optional, TypeVar, Union
 
 from redrive._native import Seconds, encode, ffi, lib, new_handle, raise_error, raise_pending, text
+from redrive._process import ProcessBound, begin_anew_after_fork
 from redrive._steps import Step, Work, inside, loop_waker, run_async, run_sync
 from redrive.breaker import BreakerConfig, BreakerStatus, status_of
 from redrive.dead_letters import DeadLetters, KeptWork
@@ -30,10 +29,8 @@ from redrive.vocabulary import State
 R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
 
-_handlers: weakref.WeakSet[RetryHandler] = weakref.WeakSet()
 
-
-class RetryHandler:
+class RetryHandler(ProcessBound):
     """Runs jobs with retries, breakers, dead letters and figures; threads and event loops may share it.
 
     ::
@@ -71,7 +68,7 @@ class RetryHandler:
         self.native = self._make()
         self.dead_letters = DeadLetters(self)
         self.breakers = Breakers(self)
-        _handlers.add(self)
+        begin_anew_after_fork(self)
 
     def _make(self) -> Any:
         options = ffi.new("struct redrive_handler_options *")
@@ -94,7 +91,7 @@ class RetryHandler:
         return ffi.gc(native, lib.redrive_handler_free)
 
     def _begin_anew(self) -> None:
-        """In a forked child: another thread may have held the lock, and the jobs are the parent's."""
+        """In a forked child: the jobs are the parent's."""
         self.native = self._make()
         self.dead_letters = DeadLetters(self)
 
@@ -218,9 +215,11 @@ class RetryHandler:
     # ---- Looking --------------------------------------------------------------------------------
 
     def health(self) -> Health:
+        """A score of the last minute, and what it is made of."""
         return health_of(self.native)
 
     def metrics(self) -> Metrics:
+        """Counters since the start, and what is inside now."""
         return metrics_of(self.native)
 
     def prometheus(self) -> str:
@@ -268,12 +267,14 @@ class Breakers:
         self._handler = handler
 
     def list(self) -> list[BreakerStatus]:
+        """All of them."""
         n = lib.redrive_breaker_list(self._handler.native, ffi.NULL, 0)
         array = ffi.new("struct redrive_breaker_status[]", n)
         n = min(n, lib.redrive_breaker_list(self._handler.native, array, n))
         return [status_of(array[i]) for i in range(n)]
 
     def get(self, service: str) -> BreakerStatus:
+        """That of a service; NotFoundError before its first job."""
         c = ffi.new("struct redrive_breaker_status *")
         self._check(lib.redrive_breaker_get(self._handler.native, encode(service, "service"), c), service)
         return status_of(c)
@@ -331,11 +332,3 @@ def _has_running_loop() -> bool:
     except RuntimeError:
         return False
     return True
-
-
-def _after_fork() -> None:
-    for handler in list(_handlers):
-        handler._begin_anew()
-
-
-os.register_at_fork(after_in_child=_after_fork)

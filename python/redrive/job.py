@@ -114,6 +114,7 @@ class JobResult(Generic[R]):
 
     @property
     def success(self) -> bool:
+        """Whether the job was completed."""
         return self.state is State.COMPLETED
 
     def unwrap(self) -> R:

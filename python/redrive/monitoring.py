@@ -56,6 +56,8 @@ def event_of(c: Any) -> Event:
 
 @dataclass(frozen=True)
 class Health:
+    """How well a handler does."""
+
     #: healthy, degraded or unhealthy
     status: str
     #: 0 to 1: success_rate × share of breakers that are not open × latency_factor.

@@ -1,5 +1,6 @@
 """Servers for the tests of the queue, and a clock for those of the decorator."""
 
+import http.server
 import json
 import os
 import pathlib
@@ -7,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -117,6 +119,50 @@ def run_python(tmp_path):
         return done
 
     return run
+
+
+class Source:
+    """A web server that gives the answers of a path one after the other, and the last one from then on."""
+
+    def __init__(self):
+        self._answers = {}
+        source = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                source._answer(self)
+
+            def log_message(self, *_arguments):
+                pass
+
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever)
+        self._thread.start()
+
+    def will_say(self, path, *answers):
+        """A number is a status, a text the body of a page that is there."""
+        self._answers[path] = list(answers)
+
+    def _answer(self, request):
+        answers = self._answers.get(request.path, [404])
+        answer = answers.pop(0) if len(answers) > 1 else answers[0]
+        request.send_response(answer if isinstance(answer, int) else 200)
+        request.end_headers()
+        if isinstance(answer, str):
+            request.wfile.write(answer.encode())
+
+    def stop(self):
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+@pytest.fixture
+def source():
+    made = Source()
+    yield made
+    made.stop()
 
 
 @pytest.fixture(scope="session")

@@ -5,6 +5,7 @@ A block is marked after the word `python`: `file=NAME` is written to a file, `se
 """
 
 import asyncio
+import inspect
 import logging
 import os
 import pathlib
@@ -75,6 +76,27 @@ def test_the_reference_is_that_of_the_docstrings():
     made = subprocess.run([sys.executable, str(tool)], check=True, capture_output=True, text=True, encoding="utf-8")
     if (DOCS / "python-api.md").read_text("utf-8") != made.stdout:
         raise AssertionError("out of date: build/python-env/bin/python tools/python-reference > docs/python-api.md")
+
+
+#: Called by other classes of the package, not by its users.
+INTERNAL = {
+    *("App.client", "App.find_task", "RetryHandler.retry_dead", "RetryHandler.retry_dead_async"),
+    *("DeadLetters.keep", "DeadLetters.forget", "DeadLetters.find_work"),
+}
+
+
+def test_the_reference_has_every_public_name():
+    page = (DOCS / "python-api.md").read_text("utf-8")
+    things = {name: getattr(redrive, name) for name in redrive.__all__ if name != "__version__"}
+    assert [name for name in things if f"`{name}`" not in page] == []
+    members = {
+        f"{class_.__name__}.{name}": member
+        for class_ in things.values()
+        if inspect.isclass(class_)
+        for name, member in vars(class_).items()
+        if not name.startswith("_") and (inspect.isfunction(member) or isinstance(member, property))
+    }
+    assert {name for name, member in members.items() if not member.__doc__} == INTERNAL
 
 
 SUBMITTED = {"id": "a", "state": "scheduled", "existed": False}

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Callable, Optional, Protocol, Union, overload
 
+from redrive._process import ProcessBound
 from redrive.errors import InvalidArgumentError, NotFoundError
 from redrive.policy import Match, RetryPolicy, as_policy
 from redrive.queue.client import JSON, Client
@@ -42,7 +43,7 @@ class Periodic:
         return entry if self.payload is None else {**entry, "payload": self.payload}
 
 
-class App:
+class App(ProcessBound):
     """Tasks, and the server that keeps their jobs.
 
     ::
@@ -183,6 +184,7 @@ class App:
         return job
 
     def cancel(self, id: str) -> None:
+        """A waiting job ends; a running one sees ``context.cancelled``."""
         self.client.cancel(id)
 
     def retry(self, id: str) -> None:

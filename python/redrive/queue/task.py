@@ -146,6 +146,7 @@ class ConfiguredTask:
         return job
 
     def defer(self, *args: Any, **kwargs: Any) -> DeferredJob:
+        """Puts the call into the queue, or into the transaction of the ``connection``."""
         job = self.job(*args, **kwargs)
         if self._connection is not None:
             payload = self._for_sql(job)
@@ -154,6 +155,7 @@ class ConfiguredTask:
         return DeferredJob(answer["id"], answer["state"], answer["existed"])
 
     async def defer_async(self, *args: Any, **kwargs: Any) -> DeferredJob:
+        """The same without blocking the event loop."""
         job = self.job(*args, **kwargs)
         if self._connection is not None:
             payload = self._for_sql(job)
