@@ -29,6 +29,7 @@ async function logOut() {
 function waitForServer() {
   if (comesBack) return;
   comesBack = setInterval(async () => {
+    if (document.hidden) return;
     try {
       const session = await get("/session");
       setServerTime(session.at);
@@ -56,6 +57,14 @@ function onFailure(error) {
   }
 }
 
+// A stream that ends may be the first sign of a server that went away, or that what the token may do has changed:
+// the buttons are then others.
+async function onLost(session) {
+  refresh();
+  const now = await get("/session").catch(() => null);
+  if (now && String(now.scopes) !== String(session.scopes)) location.reload();
+}
+
 function startPages(session) {
   setServerTime(session.at);
   setScopes(session.scopes);
@@ -63,8 +72,7 @@ function startPages(session) {
   startKeys();
   startRouter(ROUTES, page, { opened: markPage, loaded: () => showAway(""), failed: onFailure });
   startLive();
-  // A stream that ends may be the first sign of a server that went away.
-  watchLive((state) => state === "lost" && refresh());
+  watchLive((state) => state === "lost" && onLost(session));
 }
 
 async function start() {

@@ -1,8 +1,10 @@
-// What happens on the server, as it happens: one event stream, open only while the page can be seen.
+// When something happens on the server: one event stream, open only while the page can be seen.
 // A browser opens at most six connections to a server over HTTP/1.1, so hidden tabs must not keep any.
 
-const KINDS = ["submitted", "started", "completed", "retrying", "released", "dead_letter", "failed", "cancelled", "parked",
-  "redriven", "breaker", "reset"];
+// Pages read again when something has changed; what it was they learn then. So the server counts, and sends no more
+// than pages can use.
+const STREAM = "/v1/events?digest=1s";
+const KINDS = ["digest", "reset"];
 const TRY_AGAIN_MS = 3000;
 
 let source = null;
@@ -32,7 +34,7 @@ function onEvent(event) {
 function open() {
   clearTimeout(timer);
   if (source || !wanted || document.hidden) return;
-  source = new EventSource("/v1/events");
+  source = new EventSource(STREAM);
   source.onopen = () => tell("on");
   source.onerror = () => {
     tell("lost");
@@ -73,7 +75,7 @@ export function stopLive() {
   tell("off");
 }
 
-/** Calls with every event; gives the function that ends it. */
+/** Calls with {type: "digest", counts} or {type: "reset"}; gives the function that ends it. */
 export function onLive(listener) {
   listeners.add(listener);
   return () => listeners.delete(listener);

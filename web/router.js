@@ -81,9 +81,9 @@ async function load(opened) {
   }
 }
 
-/** Loads the page's data again. */
+/** Loads the page's data again. A page that cannot be seen asks for nothing: it loads when it is back (live.js). */
 export function refresh() {
-  if (current) load(current);
+  if (current && !document.hidden) load(current);
 }
 
 /** Draws the page again from the data that it has. */
@@ -93,12 +93,11 @@ export function redraw() {
 
 function wanted(event) {
   const { page } = current;
-  return event.type === "reset" || !page.wants || page.wants(event);
+  return event.type === "reset" || !page.wants || Object.keys(event.counts).some(page.wants);
 }
 
 function onEvent(event) {
   if (!current || current.data === undefined) return;
-  if (event.type !== "reset") current.page.onEvent?.(event);
   if (liveTimer || !current.page.load || !wanted(event)) return;
   const wait = Math.max(100, loadedAt + Math.max(LIVE_GAP_MS, loadTook * REST_FACTOR) - Date.now());
   liveTimer = setTimeout(() => {
@@ -124,7 +123,7 @@ export function startRouter(table, into, given) {
   window.addEventListener("popstate", open);
   onLive(onEvent);
   setInterval(() => {
-    if (!document.hidden && current?.page.load && Date.now() - loadedAt >= Math.max(POLL_MS, loadTook * REST_FACTOR)) refresh();
+    if (current?.page.load && Date.now() - loadedAt >= Math.max(POLL_MS, loadTook * REST_FACTOR)) refresh();
   }, 1000);
   open();
 }

@@ -5,6 +5,7 @@ import { h, svg } from "./dom.js";
 export const STATES = ["scheduled", "queued", "running", "retrying", "parked", "completed", "failed", "dead_letter", "cancelled"];
 export const LIVE = ["scheduled", "queued", "running", "retrying", "parked"];
 export const RETRIABLE = ["scheduled", "retrying", "failed", "dead_letter"];
+export const ENDED = ["completed", "failed", "dead_letter", "cancelled"];
 
 const LABELS = { dead_letter: "dead letter", half_open: "half open", forced_open: "forced open" };
 

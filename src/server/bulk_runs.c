@@ -49,7 +49,7 @@ struct bulk_runs {
     size_t n;
     struct list ended_runs; /* the oldest first */
     size_t n_ended;
-    size_t in_hand; /* chunks that the committer has */
+    size_t in_hand; /* runs that another thread works on: a chunk, or the end */
     int64_t last_id;
     bool stopped;
 };
@@ -70,25 +70,43 @@ static uint64_t refused_of(const struct bulk_run *run)
     return run->bulks[0].refused + run->bulks[1].refused;
 }
 
+/* It has not been stopped, and has not ended. */
+static bool is_under_way(const struct bulk_run *run)
+{
+    return !run->cancelled && run->state == RUN_RUNNING;
+}
+
 static bool has_tenant(const struct bulk_run *run, struct str tenant)
 {
     return str_eq(run->bulks[0].filter.tenant, tenant);
 }
 
-/* The oldest is forgotten when there are too many. No timer is set for it. */
-static void keep_ended(struct bulk_run *run, enum run_state state)
+/* From here on it has ended, and is shown as such; it stays where it is until its timer is known to
+ * be gone. The mutex is held. */
+static void end_run(struct bulk_run *run, enum run_state state)
+{
+    run->state = state;
+    run->ended_ms = clock_wall_ms();
+    run->all->n--;
+}
+
+/* One that has ended goes to those that are kept, of which the oldest is forgotten when there are
+ * too many. Without the mutex: a timer that fires is waited for. */
+static void keep_ended(struct bulk_run *run)
 {
     struct bulk_runs *all = run->all;
     struct bulk_run *oldest = NULL;
+    timer_unset(all->timers, &run->timer);
     pthread_mutex_lock(&all->mutex);
-    run->state = state;
-    run->ended_ms = clock_wall_ms();
+    list_remove(&run->link);
     list_insert(&all->ended_runs, &run->link);
     if (++all->n_ended > BULK_RUNS_KEPT) {
         oldest = LIST_ENTRY(all->ended_runs.next, struct bulk_run, link);
         list_remove(&oldest->link);
         all->n_ended--;
     }
+    all->in_hand--;
+    pthread_cond_broadcast(&all->ended);
     pthread_mutex_unlock(&all->mutex);
     if (oldest)
         run_free(oldest);
@@ -149,23 +167,20 @@ static void on_chunk(struct op *op, void *ctx)
     }
     const bool has_ended = op->code < 0 || is_through(run);
     const bool is_over = has_ended || all->stopped || run->cancelled;
-    all->in_hand--;
+    const enum run_state state = op->code < 0 ? RUN_FAILED : has_ended ? RUN_FINISHED : RUN_STOPPED;
     run->in_hand = false;
     if (is_over) {
-        list_remove(&run->link);
-        all->n--;
+        end_run(run, state);
     } else {
         go_on(run);
+        all->in_hand--;
+        pthread_cond_broadcast(&all->ended);
     }
-    pthread_cond_broadcast(&all->ended);
     pthread_mutex_unlock(&all->mutex);
-    if (!is_over)
-        return;
-    const enum run_state state = op->code < 0 ? RUN_FAILED : has_ended ? RUN_FINISHED : RUN_STOPPED;
     if (has_ended)
         tell(run, state);
-    timer_unset(all->timers, &run->timer);
-    keep_ended(run, state);
+    if (is_over)
+        keep_ended(run);
 }
 
 static void on_timer(struct timer *timer)
@@ -288,7 +303,7 @@ void bulk_runs_write_redrives(struct bulk_runs *all, struct str tenant, bool hid
     pthread_mutex_lock(&all->mutex);
     LIST_FOREACH (&all->list, link) {
         const struct bulk_run *run = LIST_ENTRY(link, struct bulk_run, link);
-        if (has_tenant(run, tenant) && !run->cancelled && run->verb == BULK_REDRIVE)
+        if (has_tenant(run, tenant) && is_under_way(run) && run->verb == BULK_REDRIVE)
             write_redrive(w, run, hides_filter);
     }
     pthread_mutex_unlock(&all->mutex);
@@ -312,7 +327,7 @@ static struct bulk_run *find(struct bulk_runs *all, struct str tenant, int64_t i
 {
     LIST_FOREACH (&all->list, link) {
         struct bulk_run *run = LIST_ENTRY(link, struct bulk_run, link);
-        if (run->id == id && has_tenant(run, tenant) && !run->cancelled)
+        if (run->id == id && has_tenant(run, tenant) && is_under_way(run))
             return run;
     }
     return NULL;
@@ -328,14 +343,12 @@ bool bulk_runs_cancel(struct bulk_runs *all, struct str tenant, int64_t id)
         tell(run, RUN_STOPPED);
     }
     if (is_ours) {
-        list_remove(&run->link);
-        all->n--;
+        end_run(run, RUN_STOPPED);
+        all->in_hand++;
     }
     pthread_mutex_unlock(&all->mutex);
-    if (is_ours) {
-        timer_unset(all->timers, &run->timer);
-        keep_ended(run, RUN_STOPPED);
-    }
+    if (is_ours)
+        keep_ended(run);
     return run != NULL;
 }
 

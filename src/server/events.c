@@ -21,8 +21,10 @@
 #define CHUNK_BYTES     (64u * 1024)
 #define CHUNK_MAX_BYTES (256u * 1024)
 
-/* Events that are looked at while the committer may have to wait for the ring. */
-#define LOOK_AT 128
+/* Events that are looked at while the committer may have to wait for the ring: to be written, or
+ * only to be counted. */
+#define LOOK_AT     128
+#define COUNT_UP_TO 4096
 
 /* Between two writes to a client that is behind. */
 #define PAUSE_NS 2000000
@@ -46,6 +48,8 @@ struct client {
     bool is_new;
     bool wants_reset;
     int64_t quiet_since_ms;
+    int64_t next_digest_ms;              /* none before that */
+    uint32_t counts[ENGINE_EVENT_COUNT]; /* for the next digest */
     char names[];
 };
 
@@ -62,8 +66,9 @@ struct event_hub {
     uint64_t next_id;
     struct list clients; /* taken out by the thread only */
     size_t n_clients;
-    uint64_t n_joined; /* ever */
-    uint64_t n_checks; /* how often all clients had to be looked at */
+    uint64_t n_joined;     /* ever */
+    uint64_t n_checks;     /* how often all clients had to be looked at */
+    int64_t digest_due_ms; /* of a client that waits for its next digest; INT64_MAX: none */
     bool is_stopping;
 };
 
@@ -195,6 +200,62 @@ static void write_event(uint64_t id, const struct engine_event *event, bool hide
     (void)buf_puts(out, "\n\n");
 }
 
+/* Events that it wants, each as it is. True: there may be more. */
+static bool gather_events(struct event_hub *hub, struct client *c)
+{
+    struct buf *out = &hub->out;
+    for (int i = 0; i < LOOK_AT && c->next_id < hub->next_id && out->len < CHUNK_BYTES;
+         i++, c->next_id++) {
+        const struct engine_event *event = &hub->ring[c->next_id % hub->capacity].event;
+        if (wants(c, event))
+            write_event(c->next_id, event, c->filter.hides_errors, out);
+    }
+    return c->next_id < hub->next_id;
+}
+
+static void write_digest(struct client *c, struct buf *out)
+{
+    struct json_writer w;
+    (void)buf_printf(out, "id: %" PRIu64 "\nevent: digest\ndata: ", c->next_id - 1);
+    json_writer_init(&w, out);
+    json_begin_object(&w);
+    json_field_cstr(&w, "type", "digest");
+    json_open_object(&w, "counts");
+    for (int kind = 0; kind < ENGINE_EVENT_COUNT; kind++)
+        if (c->counts[kind] > 0)
+            json_field_int(&w, engine_event_name((enum engine_event_kind)kind), c->counts[kind]);
+    json_end_object(&w);
+    json_end_object(&w);
+    (void)buf_puts(out, "\n\n");
+    memset(c->counts, 0, sizeof c->counts);
+}
+
+/* How many events there were, if it is time to say so. True: there may be more to count. */
+static bool gather_digest(struct event_hub *hub, struct client *c, int64_t now_ms)
+{
+    bool has_any = false;
+    if (c->next_id == hub->next_id)
+        return false;
+    if (now_ms < c->next_digest_ms) {
+        if (c->next_digest_ms < hub->digest_due_ms)
+            hub->digest_due_ms = c->next_digest_ms;
+        return false;
+    }
+    for (int i = 0; i < COUNT_UP_TO && c->next_id < hub->next_id; i++, c->next_id++) {
+        const struct engine_event *event = &hub->ring[c->next_id % hub->capacity].event;
+        c->counts[event->kind] += wants(c, event);
+    }
+    if (c->next_id < hub->next_id)
+        return true;
+    for (int kind = 0; kind < ENGINE_EVENT_COUNT; kind++)
+        has_any |= c->counts[kind] > 0;
+    if (has_any) {
+        write_digest(c, &hub->out);
+        c->next_digest_ms = now_ms + c->filter.digest_ms;
+    }
+    return false;
+}
+
 /* What is to be sent to it now. The mutex is held. True: there may be more. */
 static bool gather(struct event_hub *hub, struct client *c, int64_t now_ms)
 {
@@ -209,17 +270,13 @@ static bool gather(struct event_hub *hub, struct client *c, int64_t now_ms)
         (void)buf_printf(out, "id: %" PRIu64 "\nevent: reset\ndata: {\"type\":\"reset\"}\n\n",
                          hub->next_id - 1);
     }
-    for (int i = 0; i < LOOK_AT && c->next_id < hub->next_id && out->len < CHUNK_BYTES;
-         i++, c->next_id++) {
-        const struct engine_event *event = &hub->ring[c->next_id % hub->capacity].event;
-        if (wants(c, event))
-            write_event(c->next_id, event, c->filter.hides_errors, out);
-    }
+    const bool more =
+        c->filter.digest_ms > 0 ? gather_digest(hub, c, now_ms) : gather_events(hub, c);
     if (out->len == 0 && now_ms - c->quiet_since_ms >= hub->keep_alive_ms)
         (void)buf_puts(out, ": still here\n\n");
     if (out->len > 0)
         c->quiet_since_ms = now_ms;
-    return c->next_id < hub->next_id;
+    return more;
 }
 
 /* The mutex is held. */
@@ -256,6 +313,7 @@ static bool write_out(const struct event_hub *hub, const struct client *c)
 static bool serve_all(struct event_hub *hub)
 {
     bool more = false;
+    hub->digest_due_ms = INT64_MAX;
     LIST_FOREACH (&hub->clients, link) {
         struct client *c = LIST_ENTRY(link, struct client, link);
         if (hub->is_stopping)
@@ -278,7 +336,8 @@ static bool serve_all(struct event_hub *hub)
 static void wait_a_while(struct event_hub *hub)
 {
     const int64_t at_ms = clock_monotonic_ms() + hub->keep_alive_ms / 4;
-    (void)thread_cond_wait_until(&hub->wake, &hub->mutex, at_ms);
+    (void)thread_cond_wait_until(&hub->wake, &hub->mutex,
+                                 at_ms < hub->digest_due_ms ? at_ms : hub->digest_due_ms);
 }
 
 /* A sink holds a few chunks, and its client has to read them. */

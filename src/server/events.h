@@ -9,7 +9,9 @@
  * missed: it should read again what it shows. Numbers go on rising when the process is restarted,
  * so that a client cannot mistake new events for old ones.
  *
- * A client gets the events of one tenant only.
+ * A client gets the events of one tenant only. One that shows figures, and reads them again when
+ * something has changed, asks for digests: a busy server would send it thousands of events for
+ * that.
  */
 #ifndef SERVER_EVENTS_H
 #define SERVER_EVENTS_H
@@ -55,6 +57,8 @@ struct event_filter {
     struct str task;   /* absent: all */
     uint32_t kinds;    /* bits of enum engine_event_kind; 0: all */
     bool hides_errors; /* the messages of errors are left out */
+    int64_t digest_ms; /* 0: every event is sent. Else one `digest` of those since the last one, at
+                        * most so often: {"type":"digest","counts":{"submitted":3,…}} */
 };
 
 /* A new client. `last_id` is the Last-Event-ID that it sent; absent: from now on. On failure (no

@@ -71,13 +71,22 @@ struct job_filter {
     enum job_order order;
     int64_t after_seq; /* keyset: what follows this one in the order; 0: from the start */
     int64_t after_ms;  /* with ORDER_FINISHED: its time */
+    int64_t until_seq; /* with an order by seq: the last that is looked at; 0: all are. A search
+                        * that may have to look at every job is made in steps by this */
+    bool is_few;       /* a hint to `list`: few jobs of all tenants are in these states */
     size_t limit;      /* 1 … STORE_PAGE_MAX, else REDRIVE_E_RANGE */
 };
 
 #define STORE_PAGE_MAX 1000
 
-/* For stores: whether a job matches; order, keyset and limit have no say. */
+/* For stores: whether a job matches; order, keyset, bound and limit have no say. */
 bool job_filter_matches(const struct job_filter *filter, const struct job *job);
+/* For stores: whether the bound leaves it in. */
+static inline bool job_filter_reaches(const struct job_filter *f, int64_t seq)
+{
+    return f->until_seq == 0 || f->order == ORDER_FINISHED ||
+           (f->order == ORDER_OLDEST ? seq <= f->until_seq : seq >= f->until_seq);
+}
 
 /* ---- Cursors --------------------------------------------------------------------------------- */
 

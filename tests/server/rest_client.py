@@ -135,10 +135,20 @@ class Server:
         fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
+    def _memory_mib(self, name):
+        status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(status.split(f"{name}:")[1].split()[0]) // 1024
+
     def resident_mib(self):
         """The memory that it has."""
-        status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
-        return int(status.split("VmRSS:")[1].split()[0]) // 1024
+        return self._memory_mib("VmRSS")
+
+    def peak_mib(self):
+        """The most that it has had, since the start or since forget_peak."""
+        return self._memory_mib("VmHWM")
+
+    def forget_peak(self):
+        pathlib.Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
 
     def stop(self):
         """Its exit code, once it has ended in good order."""

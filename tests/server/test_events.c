@@ -247,6 +247,34 @@ static void filters_let_through_what_they_name(void **state)
     ear_release(&ear);
 }
 
+static void a_digest_says_how_many_there_were(void **state)
+{
+    (void)state;
+    struct event_hub *hub = hub_of(0, 0);
+    const struct event_filter filter = {.tenant = STR("default"), .digest_ms = 50};
+    struct ear ear;
+    ear_init(&ear);
+    assert_int_equal(join(hub, &filter, NULL, &ear), 0);
+    tell(hub, ENGINE_EVENT_SUBMITTED, "mail", "job-1");
+    ear_wait(&ear, "event: digest\ndata: {\"type\":\"digest\",\"counts\":{\"submitted\":1}}\n\n");
+    /* The rest comes together, however many digests it takes: none has an event of its own. */
+    for (int i = 0; i < 6000; i++)
+        tell(hub, ENGINE_EVENT_COMPLETED, "mail", "job-2");
+    tell(hub, ENGINE_EVENT_DEAD, "mail", "job-3");
+    ear_wait(&ear, "\"dead_letter\":1");
+    assert_false(ear_has(&ear, "job-"));
+    unsigned long sum = 0;
+    size_t digests = 0;
+    for (const char *at = buf_cstr(&ear.text); (at = strstr(at, "\"completed\":")); digests++) {
+        at += strlen("\"completed\":");
+        sum += strtoul(at, NULL, 10);
+    }
+    assert_int_equal(sum, 6000);
+    assert_true(digests < 6000 / 10);
+    event_hub_free(hub);
+    ear_release(&ear);
+}
+
 static void an_unknown_type_is_refused_with_the_nearest(void **state)
 {
     (void)state;
@@ -451,6 +479,7 @@ int main(void)
         T(a_breaker_that_changes_is_told_of_as_such),
         T(a_client_hears_of_its_own_tenant_only),
         T(filters_let_through_what_they_name),
+        T(a_digest_says_how_many_there_were),
         T(an_unknown_type_is_refused_with_the_nearest),
         T(a_client_that_comes_back_misses_nothing),
         T(a_gap_is_told_once),

@@ -6,6 +6,7 @@
 
 #include "base/text/buf.h"
 #include "server/dashboard/latency_samples.h"
+#include "server/dashboard/tenant_rings.h"
 
 #define SECOND 1000
 #define HOUR   (3600 * SECOND)
@@ -86,9 +87,9 @@ static void old_samples_make_room(void **state)
     (void)state;
     assert_int_equal(latency_samples_new(&samples, NULL), 0);
     start(times, "red", 1);
-    for (int64_t i = 1; i <= 2 * LATENCY_SAMPLES; i++)
+    for (int64_t i = 1; i <= 2 * TENANT_RING_SAMPLES; i++)
         latency_samples_take(samples, times, i * 10 * SECOND);
-    assert_int_equal(spans(told(samples, "red", 2 * HOUR)), LATENCY_SAMPLES - 1);
+    assert_int_equal(spans(told(samples, "red", 2 * HOUR)), TENANT_RING_SAMPLES - 1);
     assert_int_equal(spans(told(samples, "red", 60 * SECOND)), 6);
     latency_samples_free(samples);
     run_times_free(times);

@@ -6,6 +6,7 @@
 
 #include "base/text/buf.h"
 #include "server/dashboard/rate_samples.h"
+#include "server/dashboard/tenant_rings.h"
 #include "store/store.h"
 
 #define SECOND 1000
@@ -85,11 +86,11 @@ static void old_samples_make_room(void **state)
     (void)state;
     assert_int_equal(store_open(url(), &options, &store, NULL), 0);
     assert_int_equal(rate_samples_new(&samples, NULL), 0);
-    for (int64_t i = 1; i <= 2 * RATE_SAMPLES; i++) {
+    for (int64_t i = 1; i <= 2 * TENANT_RING_SAMPLES; i++) {
         count(store, "red", "jobs_completed", 1);
         rate_samples_take(samples, store, i * 10 * SECOND);
     }
-    assert_int_equal(spans(rates(samples, "red", 7200 * SECOND)), RATE_SAMPLES - 1);
+    assert_int_equal(spans(rates(samples, "red", 7200 * SECOND)), TENANT_RING_SAMPLES - 1);
     assert_int_equal(spans(rates(samples, "red", 60 * SECOND)), 6);
     rate_samples_free(samples);
     store_close(store);

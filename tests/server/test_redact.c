@@ -126,6 +126,35 @@ static void too_many_secrets_hide_the_whole_text(void **state)
     buf_release(&payload);
 }
 
+static const char *error_of(struct job_status status)
+{
+    struct redactor r;
+    status.error.message = STR("hunter2 is wrong");
+    const struct job job = {.spec = {.payload = STR("{\"password\":\"hunter3\"}")},
+                            .status = status};
+    redactor_init(&r, &RULES, &arena);
+    return arena_dup(&arena, redact_job(&r, &job).status.error.message);
+}
+
+static void errors_about_an_earlier_payload_are_hidden_whole(void **state)
+{
+    (void)state;
+    const struct job_status dead = {
+        .state = REDRIVE_STATE_DEAD_LETTER, .attempts = 1, .finished_ms = 1000, .updated_ms = 1000};
+    struct job_status changed = dead;
+    assert_string_equal(error_of(dead), "hunter2 is wrong");
+    changed.updated_ms++;
+    assert_string_equal(error_of(changed), REDACTED);
+    changed = (struct job_status){.state = REDRIVE_STATE_QUEUED, .epoch = 1};
+    assert_string_equal(error_of(changed), REDACTED);
+    changed = (struct job_status){.state = REDRIVE_STATE_RUNNING, .epoch = 1, .attempts = 1};
+    assert_string_equal(error_of(changed), REDACTED);
+    changed.attempts = 2;
+    assert_string_equal(error_of(changed), "hunter2 is wrong");
+    changed = (struct job_status){.state = REDRIVE_STATE_RETRYING, .epoch = 1, .attempts = 1};
+    assert_string_equal(error_of(changed), "hunter2 is wrong");
+}
+
 static void without_rules_nothing_is_hidden(void **state)
 {
     (void)state;
@@ -148,6 +177,7 @@ int main(void)
         EACH(what_is_no_json_is_a_text),
         EACH(texts_of_a_job_lose_what_was_hidden_in_it),
         EACH(too_many_secrets_hide_the_whole_text),
+        EACH(errors_about_an_earlier_payload_are_hidden_whole),
         EACH(without_rules_nothing_is_hidden),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

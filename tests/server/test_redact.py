@@ -61,6 +61,48 @@ def test_an_administrator_sees_and_edits_all_of_it(server, dead):
     assert server.of("reader").ok("GET", f"/jobs/{dead}")["payload"] == {"password": "[redacted]"}
 
 
+def test_errors_about_a_payload_that_was_replaced_are_hidden_whole(server, dead):
+    """What was secret in the payload before the edit is not known any more."""
+    ops, reader = server.of("ops"), server.of("reader")
+    ops.ok("PATCH", f"/retry/dead-letters/{dead}", {"payload": {"password": "new"}})
+    for path in (f"/jobs/{dead}", f"/retry/dead-letters/{dead}", "/jobs", "/retry/dead-letters", "/retry/dead-letters/groups"):
+        assert_clean(reader("GET", path).raw)
+    job = reader.ok("GET", f"/jobs/{dead}")
+    assert (job["last_error"]["class"], job["last_error"]["message"], job["history"][0]["error"]["stacktrace"]) == ("permanent", "[redacted]", "[redacted]")
+    assert SECRET in ops.ok("GET", f"/jobs/{dead}")["last_error"]["message"]
+
+
+def test_errors_from_before_a_redrive_stay_hidden(server, dead):
+    ops, reader, worker = server.of("ops"), server.of("reader"), server.of("worker")
+    ops.ok("PATCH", f"/retry/dead-letters/{dead}", {"payload": {"password": "newest"}})
+    ops.ok("POST", f"/retry/dead-letters/{dead}/retry")
+    assert_clean(reader("GET", f"/jobs/{dead}").raw)
+    job = worker.claim_one(tasks=["once"])
+    assert_clean(reader("GET", f"/jobs/{dead}").raw)
+    worker.settle(job, **{"class": "permanent", "message": "newest is wrong too"})
+    shown = reader.ok("GET", f"/jobs/{dead}")
+    assert (shown["last_error"]["message"], [a["error"]["message"] for a in shown["history"]]) == ("[redacted] is wrong too", ["[redacted]", "[redacted] is wrong too"])
+
+
+def test_types_of_errors_are_counted_as_one(server, dead):
+    assert server.of("reader").ok("GET", "/retry/dead-letters/stats")["by_type"] == {"[redacted]": 1}
+    assert server.of("ops").ok("GET", "/retry/dead-letters/stats")["by_type"] == {"LoginError": 1}
+
+
+def test_hiding_large_values_of_many_jobs_takes_the_memory_of_one(start):  # noqa: F811
+    """A page of them is short, so that it goes on to its limit: 300 jobs with 200 kB of escaped text each."""
+    server = start("redact: [password]\ntokens:\n" + token_line("ops", "enqueue, read, admin", "default") + token_line("reader", "read", "default"))
+    payload = {"password": '"' * 100_000}
+    for _ in range(30):
+        server.api.of("ops").ok("POST", "/jobs", [{"task": "mail", "payload": payload}] * 10, status=201)
+    reader = server.api.of("reader")
+    reader.ok("GET", "/jobs", limit=50)
+    server.forget_peak()
+    before = server.resident_mib()
+    assert len(reader.ok("GET", "/jobs", limit=300)["items"]) == 300
+    assert server.peak_mib() - before < 40  # 10 of them are the store's page; 60 more without
+
+
 def test_a_search_does_not_find_out(server, dead):
     for path in ("/jobs", "/retry/dead-letters", "/retry/dead-letters/groups", "/retry/dead-letters/stats"):
         assert server.of("reader").problem(403, "GET", path, text="hunter")["field"] == "text"

@@ -6,12 +6,13 @@ from rest_client import api, start, tenants, token_line, until  # noqa: F401 (fi
 
 
 def run_of(api, run_id):  # noqa: F811
-    """None for a moment, while it goes from those under way to those that have ended."""
-    return next((item for item in api.ok("GET", "/bulk")["items"] if item["id"] == run_id), None)
+    """It is on the list, once, from its start on."""
+    [run] = [item for item in api.ok("GET", "/bulk")["items"] if item["id"] == run_id]
+    return run
 
 
 def finished(api, run_id):  # noqa: F811
-    return until(lambda: (run := run_of(api, run_id)) and run["state"] != "running" and run, "the end of the run")
+    return until(lambda: (run := run_of(api, run_id))["state"] != "running" and run, "the end of the run")
 
 
 def by_state(api, **query):  # noqa: F811
@@ -70,6 +71,15 @@ def test_a_run_at_a_rate_is_shown_and_stopped(api):  # noqa: F811
     assert finished(api, run_id)["state"] == "stopped"
     assert by_state(api) == {"scheduled": 4, "cancelled": 1}
     api.problem(404, "DELETE", f"/bulk/{run_id}")
+
+
+def test_a_run_is_listed_all_the_time(api):  # noqa: F811
+    for _ in range(40):
+        api.submit(delay="1h")
+        run_id = api.ok("POST", "/bulk", {"verb": "cancel", "filter": {"state": "scheduled"}}, status=202)["id"]
+        while run_of(api, run_id)["state"] == "running":
+            pass
+        assert run_of(api, run_id)["changed"] == 1
 
 
 def test_jobs_that_come_later_are_left_alone(api):  # noqa: F811

@@ -806,10 +806,36 @@ def test_each_tenant_hears_of_its_own(bench):
         ear.close()
 
 
+def test_a_stream_ends_when_its_token_may_do_less(bench):
+    """Less is shown to it from then on: the errors of jobs, where `redact` has rules."""
+    def configure(scopes):
+        token = "{{name: {0}, hash: '{1}', scopes: [{2}], tenant: default}}"
+        bench.configure(f"redact: [password]\ntokens: [{token.format('ops', token_hash('ops'), scopes)}, {token.format('other', token_hash('other'), 'read, enqueue')}]\n")
+
+    configure("read, enqueue, admin")
+    server = bench.serve().ready()
+    ear, other = Ear(server, token="ops"), Ear(server, token="other")
+    configure("read, enqueue")
+    server.reload()
+    ear.rest()
+    ear.close()
+    again = Ear(server, token="ops")
+    job_id = push(server, "mail", "ops")
+    assert [listener.next()[2]["job_id"] for listener in (again, other)] == [job_id] * 2  # the other one has gone on
+    again.close()
+    other.close()
+
+
 def test_unknown_type_of_event_is_refused(bench):
     status, text = bench.serve().ready().get("/events?type=complete")
     assert status == 400
     assert "completed" in text and json.loads(text)["field"] == "type"
+
+
+@pytest.mark.parametrize("digest", ["soon", "1ms", "2m", ""])
+def test_a_digest_that_is_no_span_is_refused(bench, digest):
+    status, text = bench.serve().ready().get(f"/events?digest={digest}")
+    assert (status, json.loads(text)["field"]) == (400, "digest")
 
 
 def test_listener_does_not_hold_up_the_end(bench):

@@ -108,6 +108,34 @@ static void orders_are_what_they_say(void **state)
     check_seqs(LIST(k, .order = ORDER_FINISHED), b, d, a, c, live);
 }
 
+static void a_bound_ends_the_list(void **state)
+{
+    struct kit *k = *state;
+    int64_t seqs[5];
+    for (int i = 0; i < 5; i++)
+        seqs[i] = kit_put_in(k, i == 2 ? REDRIVE_STATE_QUEUED : REDRIVE_STATE_COMPLETED, NULL);
+    check_seqs(LIST(k, .order = ORDER_OLDEST, .until_seq = seqs[1]), seqs[0], seqs[1]);
+    check_seqs(LIST(k, .order = ORDER_NEWEST, .until_seq = seqs[3]), seqs[4], seqs[3]);
+    check_seqs(LIST(k, .order = ORDER_NEWEST, .until_seq = seqs[1], .after_seq = seqs[3]), seqs[2],
+               seqs[1]);
+    check_seqs(LIST(k, .order = ORDER_NEWEST, .until_seq = seqs[1], .states = STATE_BIT(COMPLETED)),
+               seqs[4], seqs[3], seqs[1]);
+    assert_false(LIST(k, .order = ORDER_NEWEST, .until_seq = seqs[1])->more);
+}
+
+/* A store may choose another way to the same jobs. */
+static void a_hint_changes_nothing(void **state)
+{
+    struct kit *k = *state;
+    int64_t a = put_dead(k, REDRIVE_CLASS_NETWORK, REDRIVE_REASON_EXHAUSTED, "ConnectError",
+                         "connection refused", 5);
+    int64_t b = kit_put_in(k, REDRIVE_STATE_COMPLETED, NULL);
+    PUT(k, .priority = 0);
+    const uint32_t ended = STATE_BIT(COMPLETED) | STATE_BIT(DEAD_LETTER);
+    check_seqs(LIST(k, .is_few = true, .states = ended, .order = ORDER_NEWEST), b, a);
+    check_seqs(LIST(k, .is_few = true, .states = ended, .text = STR("onnection")), a);
+}
+
 /* Reads all pages of one size and compares them with the one big page. */
 static void check_pages(struct kit *k, struct job_filter filter, size_t size, const int64_t *all,
                         size_t n)
@@ -265,6 +293,8 @@ int main(void)
         F(errors_can_be_searched),
         F(ends_are_bounded_in_time),
         F(orders_are_what_they_say),
+        F(a_bound_ends_the_list),
+        F(a_hint_changes_nothing),
         F(pages_join_without_a_gap_at_every_boundary),
         F(a_page_has_its_bounds),
         F(jobs_are_found_by_their_names),

@@ -81,6 +81,18 @@ def test_a_token_that_is_taken_away_ends_its_logins(guarded):
     guarded.open("/ui/queues").find("#token")
 
 
+def test_a_token_that_may_do_less_loses_its_buttons(guarded):
+    submit(guarded, id="job-1")
+    guarded.log_in("secret-ops")
+    guarded.find(".side")
+    guarded.open("/ui/queues").find("#page td.act button")
+    wait_for(lambda: guarded.text("#live") == "live", "the event stream")
+    guarded.bench.config.write_text(guarded.bench.config.read_text().replace("scopes: [enqueue, work, read, admin]", "scopes: [read]"))
+    guarded.server.reload()
+    guarded.sees("reads only", ".who").find("tr[data-key=mail]")
+    assert guarded.buttons() == []
+
+
 def test_without_tokens_nobody_logs_in(ui):
     ui.open().sees("Overview", "#page")
     assert ui.call("GET", "/v1/session")["needs_token"] is False

@@ -161,6 +161,17 @@ def test_tasks_draw_their_policies(busy):
     busy.sees("at most 600/min", "[data-key=mail]").sees("No retry", "[data-key=mail]")
 
 
+def test_tasks_tell_the_slowest_first(ui):
+    for i in range(3):
+        ui.wait_state(ui.submit("mail", {"n": i}), "completed")
+    job = ui.wait_state(ui.submit("report", {"nap": 1}), "completed")
+    took = {task["task"]: task["run_time"] for task in ui.call("GET", "/v1/tasks")["items"]}
+    assert took["mail"]["attempts"] == 3 and took["report"]["attempts"] == 1 and took["remote"] is None, job
+    assert took["report"]["p95"] > took["mail"]["p95"]
+    ui.open("/ui/tasks").sees("the slowest task first", "#page")
+    assert [row.text.split()[0] for row in ui.all("[data-key='run times'] tbody tr")] == ["report", "mail"]
+
+
 def test_cron_is_in_words(ui):
     ui.call("PUT", "/v1/cron/stored", {"task": "mail", "schedule": "0 3 1 * *", "timezone": "UTC"})
     ui.open("/ui/cron").sees("at 07:30, Monday to Friday", "#page").sees("every 15 minutes", "#page")
@@ -239,6 +250,23 @@ def test_mistakes_of_the_page_are_shown(ui):
     ui.sees("The page made a mistake: a slip")
     ui.js("window.dispatchEvent(Object.assign(new Event('unhandledrejection'), {reason: new Error('another slip')}))")
     ui.sees("The page made a mistake: another slip")
+
+
+def test_a_hidden_page_asks_for_nothing(ui):
+    """Also while a run over many jobs goes on, which a page that is seen follows every second."""
+    ui.call("POST", "/v1/jobs", [{"task": "mail", "delay": "1h"}] * 5)
+    ui.open("/ui/jobs").find("#page tbody tr")
+    run = ui.call("POST", "/v1/bulk", {"verb": "cancel", "all": True, "rate": "1/h"})["id"]
+    ui.sees("Cancelling", "#page")
+    hide = "Object.defineProperty(document, 'hidden', {value: arguments[0], configurable: true}); document.dispatchEvent(new Event('visibilitychange'))"
+    ui.js(hide, True)
+    wait_for(lambda: not ui.all("#page[aria-busy]"), "the load that was under way")
+    ui.js("window.asked = 0; const real = window.fetch; window.fetch = (...words) => { window.asked++; return real(...words); }")
+    time.sleep(1.5)  # longer than between two looks at a run
+    assert ui.js("return window.asked") == 0
+    ui.js(hide, False)
+    wait_for(lambda: ui.js("return window.asked") > 0, "the page to load again")
+    ui.call("DELETE", f"/v1/bulk/{run}")
 
 
 def test_a_hidden_page_has_no_stream(ui):

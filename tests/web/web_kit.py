@@ -26,6 +26,7 @@ case $payload in
 *broken*) echo "not a picture: unexpected end of data" >&2; exit 65 ;;
 *refused*) echo "cannot connect to images.example: connection refused" >&2; exit 75 ;;
 *slow*) exec sleep 60 ;;
+*nap*) sleep 1 ;;
 esac
 echo '{"done":true}'
 """
@@ -94,13 +95,17 @@ class Dashboard:
 
     # -- The server --
 
-    def ask(self, method, path, body=None, headers=None):
+    def ask_on(self, connection, method, path, body=None, headers=None):
         """Status, headers and bytes of an answer."""
+        connection.request(method, path, body if body is None or isinstance(body, (bytes, str)) else json.dumps(body), headers or {})
+        answer = connection.getresponse()
+        return answer.status, answer.headers, answer.read()
+
+    def ask(self, method, path, body=None, headers=None):
+        """The same on a connection of its own."""
         connection = self.server.connect()
         with contextlib.closing(connection):
-            connection.request(method, path, body if body is None or isinstance(body, (bytes, str)) else json.dumps(body), headers or {})
-            answer = connection.getresponse()
-            return answer.status, answer.headers, answer.read()
+            return self.ask_on(connection, method, path, body, headers)
 
     def call(self, method, path, body=None, headers=None):
         """The document of an answer that went well."""

@@ -3,7 +3,7 @@ import { h } from "../dom.js";
 import { get, post, segment } from "../api.js";
 import { lanes } from "../chart.js";
 import { count, percent, relative, span } from "../format.js";
-import { badge } from "../states.js";
+import { badge, label } from "../states.js";
 import { act, button, confirmed, empty, heading, jobsLink, mayChange, table, when } from "../widgets.js";
 
 const ORDER = ["open", "forced_open", "half_open", "closed", "disabled"];
@@ -89,7 +89,7 @@ export default function breakers(context) {
       return h("div", { class: "page" }, heading("Breakers"),
         items.length === 0 ? empty("There is no breaker yet.", "Each task gets one with its first job; an open one parks jobs instead of failing them.")
           : table(columns, sorted.slice(0, SHOWN), { key: (b) => b.key, label: "Breakers" }),
-        sorted.length > SHOWN && h("p", { class: "muted" }, `${count(sorted.length - SHOWN)} more, all ${sorted[SHOWN].state}.`),
+        sorted.length > SHOWN && h("p", { class: "muted" }, `${count(sorted.length - SHOWN)} more${sorted[SHOWN].state === sorted.at(-1).state ? `, all ${label(sorted[SHOWN].state)}` : ""}.`),
         items.length > 0 && timeline(history, minutes));
     },
   };

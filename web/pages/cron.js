@@ -22,7 +22,7 @@ const COLUMNS = [
 export default function cron() {
   return {
     load: (signal) => get("/cron", { signal }),
-    wants: (event) => event.type === "submitted",
+    wants: (kind) => kind === "submitted",
     render({ items }) {
       const columns = mayChange() ? [...COLUMNS, { title: "", class: "act", cell: (e) =>
         e.source === "stored" && button("Remove", () => removeEntry(e.name)) }] : COLUMNS;

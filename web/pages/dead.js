@@ -46,8 +46,9 @@ async function purge(filter) {
   act(remove(`${BASE}?${query}`), (done) => `${count(done.removed)} removed`);
 }
 
-function buttons(filter) {
-  return mayChange() && [button("Redrive", () => redrive(filter), { kind: "primary" }), button("Remove", () => purge(filter))];
+// The labels say which: all of them, those of one group, or those of the filter.
+function buttons(filter, what = "") {
+  return mayChange() && [button(`Redrive${what}`, () => redrive(filter), { kind: what === " group" ? "" : "primary" }), button(`Remove${what}`, () => purge(filter))];
 }
 
 // ---- Drawing -------------------------------------------------------------------------------------
@@ -74,7 +75,7 @@ function groupTable(groups) {
     { title: "Task", cell: (g) => h("a", { href: href({ task: g.task }) }, g.task) },
     { title: "First", class: "wide", cell: (g) => when(g.first_seen) },
     { title: "Last", cell: (g) => when(g.last_seen) },
-    { title: "", class: "act", cell: (g) => buttons({ group: g.fingerprint }) },
+    { title: "", class: "act", cell: (g) => buttons({ group: g.fingerprint }, " group") },
   ], groups, { key: (g) => g.fingerprint, label: "Groups of dead letters" });
 }
 
@@ -105,7 +106,7 @@ export default function dead(context) {
   function render({ runs, groups, letters }) {
     const n = groups.reduce((sum, group) => sum + group.count, 0);
     return h("div", { class: "page" },
-      heading(["Dead letters ", n > 0 && h("span", { class: "muted" }, count(n))], n > 0 && buttons(filter)),
+      heading(["Dead letters ", n > 0 && h("span", { class: "muted" }, count(n))], n > 0 && buttons(filter, isFiltered ? "" : " all")),
       isFiltered && h("p", { class: "chosen" }, Object.entries(filter).map(([name, value]) => h("span", { class: "tag" }, `${name}: ${firstLine(value, 40)} `,
         h("a", { href: href(Object.fromEntries(Object.entries(filter).filter(([other]) => other !== name))), "aria-label": `Without ${name}` }, "×")))),
       underWay(runs),
@@ -117,6 +118,6 @@ export default function dead(context) {
           letters.next && h("a", { rel: "next", href: href({ ...filter, cursor: letters.next }) }, "next page »"))]);
   }
 
-  return { load, render, wants: (event) => ["dead_letter", "redriven"].includes(event.type) };
+  return { load, render, wants: (kind) => ["dead_letter", "redriven"].includes(kind) };
 }
 

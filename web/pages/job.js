@@ -113,5 +113,5 @@ export default function job(context) {
           found.retry && textBlock("Policy of its own", JSON.stringify(found.retry), context.redraw))));
   }
 
-  return { load, render, wants: (event) => event.job_id === id || event.type === "breaker" };
+  return { load, render };
 }

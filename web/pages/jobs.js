@@ -3,13 +3,14 @@ import { h } from "../dom.js";
 import { get, Problem, segment } from "../api.js";
 import { bulkLines, chooseRun, runLine, runOnAll, runOnSome } from "../bulk.js";
 import { compact, count, plural } from "../format.js";
-import { badge, LIVE, RETRIABLE, STATES } from "../states.js";
+import { badge, ENDED, LIVE, RETRIABLE, STATES } from "../states.js";
 import { button, empty, firstLine, heading, mayChange, maySubmit, table, when } from "../widgets.js";
 
 const FILTERS = ["state", "task", "queue", "user", "unique_key", "class", "reason", "type", "text", "group", "older_than", "newer_than"];
 const COUNTED = ["state", "task", "queue"]; // there are counters for these
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 const PAGE = 50;
+const GO_ON = 10; // requests after the first, for one page
 
 // ---- The search box ------------------------------------------------------------------------------
 
@@ -48,11 +49,23 @@ function countsPath(filters) {
   return `/counts?${new URLSearchParams([...filters].filter(([name]) => COUNTED.includes(name)))}`;
 }
 
+// The server ends a search that takes long with what it has found: it is asked to go on, for a while.
+async function searched(list, signal) {
+  const page = await get(`/jobs?${list}`, { signal });
+  for (let i = 0; i < GO_ON && page.next && page.items.length < PAGE; i++) {
+    const more = await get(`/jobs?${new URLSearchParams([...[...list].filter(([name]) => name !== "cursor" && name !== "limit"),
+      ["limit", PAGE - page.items.length], ["cursor", page.next]])}`, { signal });
+    page.items.push(...more.items);
+    page.next = more.next;
+  }
+  return page;
+}
+
 // A word may be the id of a job, or be part of an error.
 // A server that hides values lets only admins search in texts: the job of that id may be there all the same.
 async function pageOf(list, signal) {
   try {
-    return await get(`/jobs?${list}`, { signal });
+    return await searched(list, signal);
   } catch (error) {
     if (error instanceof Problem && error.status === 403 && list.has("text")) return { items: [], next: null };
     throw error;
@@ -157,10 +170,15 @@ function bulkBar(filters, items, selected) {
     some.length > 0 ? row(plural(some.length, "selected", "selected"), onSome, verbs) : verbs.length > 0 && row("All that match", (verb) => runOnAll(verb, filters), verbs));
 }
 
-function pager(filters, query, next) {
+function pager(filters, query, { items, next }) {
   return h("nav", { class: "pager", "aria-label": "Pages of the list" },
     query.has("cursor") && h("a", { href: urlWith(filters, {}) }, "« first page"),
-    next && h("a", { rel: "next", href: urlWith(filters, { cursor: next }) }, "next page »"));
+    next && h("a", { rel: "next", href: urlWith(filters, { cursor: next }) }, items.length < PAGE ? "search older jobs »" : "next page »"));
+}
+
+function none(filters, next) {
+  if (next) return empty("No job matches so far.", "Older jobs have not been searched yet.");
+  return empty("No job matches.", filters.size > 0 ? "Fewer filters find more." : "Submit one here, with redrive enqueue, or POST /v1/jobs.");
 }
 
 export default function jobs(context) {
@@ -170,6 +188,8 @@ export default function jobs(context) {
 
   async function load(signal) {
     const list = new URLSearchParams([...filters, ["limit", PAGE]]);
+    // Of jobs that have ended, those that ended last come first: there is an index for it.
+    if (isCounted && filters.has("state") && filters.get("state").split(",").every((state) => ENDED.includes(state))) list.set("order", "finished");
     if (context.query.has("cursor")) list.set("cursor", context.query.get("cursor"));
     const [page, counts, exact, runs] = await Promise.all([
       pageOf(list, signal), get(countsPath(filters), { signal }), jobOf(filters.get("text"), signal), get("/bulk", { signal })]);
@@ -188,9 +208,9 @@ export default function jobs(context) {
       runLine(), bulkLines(runs),
       exact && h("p", { class: "notice" }, h("span", null, "The job with this id: ", h("a", { href: `/ui/jobs/${segment(exact.id)}` }, exact.id), " ", badge(exact.state))),
       mayChange() && page.items.length > 0 && bulkBar(filters, page.items, selected),
-      page.items.length === 0 ? empty("No job matches.", filters.size > 0 ? "Fewer filters find more." : "Submit one here, with redrive enqueue, or POST /v1/jobs.")
+      page.items.length === 0 ? none(filters, page.next)
         : table(columns, page.items, { key: (job) => job.id, label: "Jobs" }),
-      pager(filters, context.query, page.next));
+      pager(filters, context.query, page));
   }
 
   return { load, render };

@@ -4,7 +4,9 @@ import { get } from "../api.js";
 import { bar, schedule, waits } from "../chart.js";
 import { compact, count, plural, span } from "../format.js";
 import { STATES, badge } from "../states.js";
-import { empty, heading, jobsLink } from "../widgets.js";
+import { empty, heading, jobsLink, table } from "../widgets.js";
+
+const SHOWN = 10; // rows of run times
 
 /** Rows of the interface, where a delay that is certain has one member, as spans. */
 export function spansOf(rows) {
@@ -52,10 +54,25 @@ function card(task) {
       policy(task)));
 }
 
+// The slowest first: by what one in twenty attempts takes at least.
+function runTimes(items) {
+  const ran = items.filter((task) => task.run_time).sort((a, b) => b.run_time.p95 - a.run_time.p95);
+  if (ran.length === 0) return null;
+  const seconds = (title, name) => ({ title, class: "n", cell: (task) => span(task.run_time[name] * 1000) });
+  return h("section", { class: "card", "data-key": "run times" },
+    h("h2", null, "Run times ", h("span", { class: "muted" }, "the slowest task first")),
+    table([
+      { title: "Task", cell: (task) => jobsLink({ task: task.task }, task.task) },
+      { title: "Attempts", class: "n wide", cell: (task) => compact(task.run_time.attempts) },
+      seconds("Half take", "p50"), seconds("95 %", "p95"), seconds("99 %", "p99"),
+    ], ran.slice(0, SHOWN), { key: (task) => `ran ${task.task}`, label: "Run times" }),
+    h("p", { class: "muted small" }, `Of the attempts that this server has seen end since it was started.${ran.length > SHOWN ? ` ${count(ran.length - SHOWN)} faster tasks are left out.` : ""}`));
+}
+
 export default function tasks() {
   return {
     load: (signal) => get("/tasks", { signal }),
-    render: ({ items }) => h("div", { class: "page" }, heading("Tasks"),
+    render: ({ items }) => h("div", { class: "page" }, heading("Tasks"), runTimes(items),
       items.length === 0 ? empty("There is no task yet.", "Tasks are declared in the configuration, or appear with their first job.") : items.map(card)),
   };
 }

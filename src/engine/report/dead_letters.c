@@ -44,7 +44,8 @@ static void add_cause(void *ctx, const struct cause_count *cause)
     name_counts_add(&counts->by[DEAD_BY_REASON], str_of(redrive_reason_name(cause->reason)),
                     cause->count);
     name_counts_add(&counts->by[DEAD_BY_TASK], cause->task, cause->count);
-    name_counts_add(&counts->by[DEAD_BY_TYPE], cause->type.len > 0 ? cause->type : STR("none"),
+    const struct str type = counts->hides_types ? STR("[redacted]") : cause->type;
+    name_counts_add(&counts->by[DEAD_BY_TYPE], cause->type.len > 0 ? type : STR("none"),
                     cause->count);
 }
 

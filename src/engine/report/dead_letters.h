@@ -17,6 +17,7 @@ enum dead_by {
 
 struct dead_counts {
     uint64_t total;
+    bool hides_types; /* set before they are read: all types of errors are counted as one */
     struct name_counts by[DEAD_BY_COUNT];
     struct arena arena;
 };

@@ -181,20 +181,17 @@ enum auth_verdict auth_check(const struct config *config, const struct http_requ
     return config->n_tokens > 0 ? check_token(config, request, ret) : check_neighbour(request, ret);
 }
 
-bool auth_still_holds(const struct config *in_force, const struct principal *principal,
-                      enum config_scope scope)
+uint32_t auth_scopes_now(const struct config *in_force, const struct principal *principal)
 {
     const struct config_token *former = principal->token;
-    if (scope == 0)
-        return true;
     if (!former)
-        return in_force->n_tokens == 0;
+        return in_force->n_tokens == 0 ? ALL_SCOPES : 0;
     for (size_t i = 0; i < in_force->n_tokens; i++) {
         const struct config_token *token = &in_force->tokens[i];
         if (memcmp(token->hash, former->hash, sizeof token->hash) == 0)
-            return (token->scopes & scope) && str_is(principal->tenant, token->tenant);
+            return str_is(principal->tenant, token->tenant) ? token->scopes : 0;
     }
-    return false;
+    return 0;
 }
 
 /* Reads and writes the cookie of a login. */

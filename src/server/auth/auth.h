@@ -46,11 +46,9 @@ enum auth_verdict auth_check(const struct config *config, const struct http_requ
 /* The token of the header Authorization; {NULL, 0}: there is none. */
 struct str auth_bearer(const struct http_request *request);
 
-/* Whether a client that an earlier configuration accepted may still do what needs the scope: its
- * token is there, of the same tenant and with the scope; or there were no tokens, and are none now.
- * Scope 0: every client may. */
-bool auth_still_holds(const struct config *in_force, const struct principal *principal,
-                      enum config_scope scope);
+/* The scopes that a client which an earlier configuration accepted has now: those of its token, if
+ * that is there and of the same tenant; or all, if there were no tokens, and are none now. */
+uint32_t auth_scopes_now(const struct config *in_force, const struct principal *principal);
 
 /* ---- The login of a browser ------------------------------------------------------------------ */
 

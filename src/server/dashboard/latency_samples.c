@@ -1,12 +1,10 @@
 /* latency_samples.c - samples the histograms and computes percentiles of what they grew by. */
 #include "server/dashboard/latency_samples.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "base/mem/map.h"
-#include "base/time/clock.h"
+#include "server/dashboard/tenant_rings.h"
 #include "store/job_json.h"
 
 #define N_BUCKETS (RUN_TIMES_N_BOUNDS + 1)
@@ -15,22 +13,13 @@
 static const double BOUNDS[] = {RUN_TIMES_BOUNDS(BOUND)};
 
 struct sample {
-    int64_t at_ms;
+    int64_t at_ms; /* first: tenant_rings.h */
     uint64_t wait[N_BUCKETS];
     uint64_t run[N_BUCKETS];
 };
 
-/* A ring: `n` samples, of which the next one goes to `next`. */
-struct tenant_latencies {
-    struct sample samples[LATENCY_SAMPLES];
-    size_t n;
-    size_t next;
-};
-
 struct latency_samples {
-    pthread_mutex_t mutex; /* guards what follows */
-    struct map tenants;    /* → struct tenant_latencies */
-    int64_t last_ms;       /* when histograms were last noted; 0: never */
+    struct tenant_rings rings; /* of struct sample */
 };
 
 int latency_samples_new(struct latency_samples **ret, struct redrive_err *err)
@@ -39,8 +28,7 @@ int latency_samples_new(struct latency_samples **ret, struct redrive_err *err)
     *ret = samples;
     if (!samples)
         return err_nomem(err);
-    pthread_mutex_init(&samples->mutex, NULL);
-    map_init(&samples->tenants, (uint64_t)clock_monotonic_ns());
+    tenant_rings_init(&samples->rings, sizeof(struct sample), LATENCY_TENANTS_MAX);
     return 0;
 }
 
@@ -48,43 +36,11 @@ void latency_samples_free(struct latency_samples *samples)
 {
     if (!samples)
         return;
-    MAP_FOREACH (&samples->tenants, slot)
-        free(slot->value);
-    map_release(&samples->tenants);
-    pthread_mutex_destroy(&samples->mutex);
+    tenant_rings_release(&samples->rings);
     free(samples);
 }
 
 /* ---- Noting ---------------------------------------------------------------------------------- */
-
-static struct sample *sample_at(struct tenant_latencies *t, int64_t now_ms)
-{
-    const size_t last = (t->next + LATENCY_SAMPLES - 1) % LATENCY_SAMPLES;
-    if (t->n > 0 && t->samples[last].at_ms == now_ms)
-        return &t->samples[last];
-    struct sample *sample = &t->samples[t->next];
-    *sample = (struct sample){.at_ms = now_ms};
-    t->next = (t->next + 1) % LATENCY_SAMPLES;
-    t->n += t->n < LATENCY_SAMPLES;
-    return sample;
-}
-
-/* NULL: there are too many tenants, or no memory. The mutex is held. */
-static struct tenant_latencies *latencies_of(struct latency_samples *samples, struct str tenant)
-{
-    struct tenant_latencies *t = map_get(&samples->tenants, tenant);
-    if (t || samples->tenants.count >= LATENCY_TENANTS_MAX)
-        return t;
-    t = calloc(1, sizeof *t);
-    if (t && map_put(&samples->tenants, tenant, t) < 0) {
-        free(t);
-        return NULL;
-    }
-    /* One that was not there last time has had no jobs until then. */
-    if (t && samples->last_ms != 0)
-        (void)sample_at(t, samples->last_ms);
-    return t;
-}
 
 struct noting {
     struct latency_samples *samples;
@@ -94,10 +50,9 @@ struct noting {
 static void note(struct str tenant, const struct run_time *time, void *ctx)
 {
     const struct noting *noting = ctx;
-    struct tenant_latencies *t = latencies_of(noting->samples, tenant);
-    if (!t)
+    struct sample *sample = tenant_rings_sample(&noting->samples->rings, tenant, noting->now_ms);
+    if (!sample)
         return;
-    struct sample *sample = sample_at(t, noting->now_ms);
     uint64_t *counts = time->kind == ENGINE_EVENT_STARTED ? sample->wait : sample->run;
     for (size_t i = 0; i < N_BUCKETS; i++)
         counts[i] += time->counts[i];
@@ -106,10 +61,10 @@ static void note(struct str tenant, const struct run_time *time, void *ctx)
 void latency_samples_take(struct latency_samples *samples, struct run_times *times, int64_t now_ms)
 {
     struct noting noting = {samples, now_ms};
-    pthread_mutex_lock(&samples->mutex);
+    pthread_mutex_lock(&samples->rings.mutex);
     run_times_each(times, note, &noting);
-    samples->last_ms = now_ms;
-    pthread_mutex_unlock(&samples->mutex);
+    samples->rings.last_ms = now_ms;
+    pthread_mutex_unlock(&samples->rings.mutex);
 }
 
 /* ---- Reading --------------------------------------------------------------------------------- */
@@ -143,6 +98,13 @@ static uint64_t growth(const uint64_t from[N_BUCKETS], const uint64_t to[N_BUCKE
     return all;
 }
 
+void latency_write_percentiles(struct json_writer *w, const uint64_t counts[N_BUCKETS])
+{
+    json_field_double(w, "p50", latency_percentile(counts, 0.5));
+    json_field_double(w, "p95", latency_percentile(counts, 0.95));
+    json_field_double(w, "p99", latency_percentile(counts, 0.99));
+}
+
 static void write_percentiles(struct json_writer *w, const char *key,
                               const uint64_t counts[N_BUCKETS], uint64_t all)
 {
@@ -152,14 +114,14 @@ static void write_percentiles(struct json_writer *w, const char *key,
         return;
     }
     json_begin_object(w);
-    json_field_double(w, "p50", latency_percentile(counts, 0.5));
-    json_field_double(w, "p95", latency_percentile(counts, 0.95));
-    json_field_double(w, "p99", latency_percentile(counts, 0.99));
+    latency_write_percentiles(w, counts);
     json_end_object(w);
 }
 
-static void write_span(struct json_writer *w, const struct sample *from, const struct sample *to)
+static void write_span(const void *earlier, const void *later, void *ctx)
 {
+    const struct sample *from = earlier, *to = later;
+    struct json_writer *w = ctx;
     uint64_t counts[N_BUCKETS];
     json_begin_object(w);
     job_write_time(w, "at", to->at_ms);
@@ -176,15 +138,7 @@ static void write_span(struct json_writer *w, const struct sample *from, const s
 void latency_samples_write(struct latency_samples *samples, struct str tenant, int64_t span_ms,
                            struct json_writer *w)
 {
-    pthread_mutex_lock(&samples->mutex);
-    const struct tenant_latencies *t = map_get(&samples->tenants, tenant);
-    const size_t n = t ? t->n : 0;
-    for (size_t i = 1; i < n; i++) {
-        const size_t at = (t->next + LATENCY_SAMPLES - n + i) % LATENCY_SAMPLES;
-        const struct sample *to = &t->samples[at];
-        const struct sample *from = &t->samples[(at + LATENCY_SAMPLES - 1) % LATENCY_SAMPLES];
-        if (to->at_ms > from->at_ms && to->at_ms > samples->last_ms - span_ms)
-            write_span(w, from, to);
-    }
-    pthread_mutex_unlock(&samples->mutex);
+    pthread_mutex_lock(&samples->rings.mutex);
+    tenant_rings_each_span(&samples->rings, tenant, span_ms, write_span, w);
+    pthread_mutex_unlock(&samples->rings.mutex);
 }

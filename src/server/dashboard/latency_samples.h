@@ -15,8 +15,7 @@
 #include "redrive.h"
 #include "server/metrics/metrics.h"
 
-#define LATENCY_SAMPLES     361 /* points of time, ten seconds apart: an hour */
-#define LATENCY_TENANTS_MAX 64  /* others have none */
+#define LATENCY_TENANTS_MAX 64 /* others have none */
 
 struct latency_samples;
 
@@ -39,5 +38,9 @@ void latency_samples_write(struct latency_samples *samples, struct str tenant, i
 /* The value that this share of the counts does not exceed, in seconds; counts as in struct
  * run_time. Negative: there are none. */
 double latency_percentile(const uint64_t counts[RUN_TIMES_N_BOUNDS + 1], double share);
+
+/* "p50":…,"p95":…,"p99":… into an object that is open. */
+void latency_write_percentiles(struct json_writer *w,
+                               const uint64_t counts[RUN_TIMES_N_BOUNDS + 1]);
 
 #endif

@@ -16,7 +16,6 @@
 #include "redrive.h"
 
 #define RATE_STEP_MS     10000
-#define RATE_SAMPLES     361 /* as many points of time: an hour */
 #define RATE_TENANTS_MAX 256 /* others have no rates */
 
 struct rate_samples;

@@ -9,11 +9,13 @@
 
 #include "base/err.h"
 #include "base/time/clock.h"
+#include "server/bulk_runs.h"
 #include "server/dashboard/breaker_history.h"
 #include "server/dashboard/latency_samples.h"
 #include "server/dashboard/rate_samples.h"
 #include "server/http/server.h"
 #include "server/rest/private.h"
+#include "server/rest/search.h"
 #include "store/page.h"
 #include "store/store.h"
 
@@ -102,6 +104,18 @@ void kit_changed(struct rest_call *call, struct op *op, const char *verb, const 
         kit_refused(call, verb, what, item->id, &item->ret);
     else
         kit_send_state(call, item->id, item->ret.state);
+}
+
+void kit_stop_run(struct rest_call *call, const char *what)
+{
+    const struct str id = call->params[0];
+    int64_t number;
+    if (query_int("id", id, 1, INT64_MAX, &number, NULL) == 0 &&
+        bulk_runs_cancel(call->rest->bulk_runs, call->principal.tenant, number))
+        rest_send_empty(call, 204);
+    else
+        kit_refuse(call, REDRIVE_E_NOT_FOUND, "there is no %s '%.*s' under way", what,
+                   (int)(id.len < 100 ? id.len : 100), id.ptr);
 }
 
 /* ---- Queries --------------------------------------------------------------------------------- */
@@ -242,35 +256,35 @@ void kit_send_items(struct rest_call *call, int rc, const struct redrive_err *er
     rest_send(call, 200);
 }
 
-/* Writes jobs until the filter's limit, or until the page is large. */
-static int write_jobs(struct rest_call *call, struct job_filter *filter, kit_view_fn view,
-                      struct json_writer *w, const char **ret_next, char cursor[JOB_CURSOR_MAX],
-                      struct redrive_err *err)
+/* What redaction makes of a job is gone before the next one: it may be as large as the payload, and
+ * leave only a word of it on the page, so that the page never ends early. */
+static void write_job(const struct rest_call *call, const struct job *job, kit_view_fn view,
+                      struct json_writer *w)
 {
-    struct store *store = rest_store(call);
     struct redactor redactor;
+    struct arena arena;
+    arena_init(&arena);
+    redactor_init(&redactor, kit_redacts(call) ? &call->config->redact : NULL, &arena);
+    const struct job shown = redact_job(&redactor, job);
+    view(w, &shown, NULL);
+    arena_release(&arena);
+}
+
+/* Writes jobs until the filter's limit, until the page is large, or until it has taken long. */
+static int write_jobs(struct rest_call *call, struct search *search, kit_view_fn view,
+                      struct json_writer *w, struct redrive_err *err)
+{
     struct job_page page = {0};
-    size_t left = filter->limit;
-    bool more = true;
+    size_t left = search->filter.limit;
     int rc = 0;
-    *ret_next = NULL;
-    kit_redactor(call, &redactor);
-    while (rc == 0 && more && left > 0 && w->out->len < PAGE_MAX_BYTES) {
-        filter->limit = left < READ_JOBS ? left : READ_JOBS;
-        rc = store_ops(store)->list(store, filter, &page, err);
+    while (rc == 0 && !search->is_over && !search->is_late && left > 0 &&
+           w->out->len < PAGE_MAX_BYTES) {
         size_t n = 0;
-        while (n < page.n && w->out->len < PAGE_MAX_BYTES) {
-            const struct job shown = redact_job(&redactor, &page.jobs[n++]);
-            view(w, &shown, NULL);
-        }
-        more = page.more || n < page.n;
+        rc = search_next(search, left < READ_JOBS ? left : READ_JOBS, &page, err);
+        while (n < page.n && w->out->len < PAGE_MAX_BYTES)
+            write_job(call, &page.jobs[n++], view, w);
         left -= n;
-        if (n == 0)
-            break;
-        const struct job *last = &page.jobs[n - 1];
-        filter->after_seq = last->status.seq;
-        filter->after_ms = last->status.finished_ms;
-        *ret_next = more ? job_cursor_write(filter->order, last, cursor) : NULL;
+        search_take(search, &page, n);
     }
     job_page_release(&page);
     return rc;
@@ -278,20 +292,21 @@ static int write_jobs(struct rest_call *call, struct job_filter *filter, kit_vie
 
 void kit_send_page(struct rest_call *call, const struct job_filter *filter, kit_view_fn view)
 {
-    struct job_filter rest = *filter;
     struct json_writer *w = rest_json(call);
     struct redrive_err err = {0};
+    struct search search;
     char cursor[JOB_CURSOR_MAX];
-    const char *next;
     json_begin_object(w);
     json_open_array(w, "items");
-    int rc = write_jobs(call, &rest, view, w, &next, cursor, &err);
+    int rc = search_init(&search, rest_store(call), filter, &err);
+    if (rc == 0)
+        rc = write_jobs(call, &search, view, w, &err);
     if (rc < 0) {
         rest_fail(call, &err, NULL);
         return;
     }
     json_end_array(w);
-    json_field_cstr(w, "next", next);
+    json_field_cstr(w, "next", search_cursor(&search, cursor));
     json_end_object(w);
     rest_send(call, 200);
 }

@@ -42,7 +42,8 @@ int kit_read_filter(struct body *b, struct str filter, bool all, const char *wha
 bool kit_find(struct rest_call *call, uint32_t states, struct job_page *ret);
 
 /* Answers with {"items":[…],"next":…}: the page of a filter, each job as `view` writes it. A page
- * of large jobs ends before the limit, and `next` goes on from there. */
+ * of large jobs ends before the limit, and so does one of jobs that are rare (search.h); `next`
+ * goes on from there. */
 typedef void (*kit_view_fn)(struct json_writer *w, const struct job *job,
                             const struct attempt_page *history);
 void kit_send_page(struct rest_call *call, const struct job_filter *filter, kit_view_fn view);
@@ -72,6 +73,10 @@ void kit_change(struct rest_call *call, enum move_kind kind, struct str payload,
                 void (*then)(struct rest_call *call, struct op *op));
 /* In `then`: answers with the state that the job is in now, or with why it was refused. */
 void kit_changed(struct rest_call *call, struct op *op, const char *verb, const char *what);
+
+/* Stops the run over many jobs that the path names: 204, or 404 with `what`, "run" or "retry". On a
+ * reader: stopping waits for a timer that is firing. */
+void kit_stop_run(struct rest_call *call, const char *what);
 
 /* Answers with {"id":…,"state":…}. */
 void kit_send_state(struct rest_call *call, struct str id, enum redrive_state state);

@@ -412,13 +412,23 @@ void rest_reload(struct rest *rest, const struct config *config)
         event_hub_recheck(rest->hub);
 }
 
+static uint32_t scopes_now(struct rest *rest, const struct principal *principal)
+{
+    pthread_mutex_lock(&rest->config_lock);
+    const uint32_t scopes = auth_scopes_now(rest->config, principal);
+    pthread_mutex_unlock(&rest->config_lock);
+    return rest->read_only ? scopes & CONFIG_SCOPE_READ : scopes;
+}
+
 bool rest_still_admits(struct rest *rest, const struct principal *principal,
                        enum config_scope scope)
 {
-    pthread_mutex_lock(&rest->config_lock);
-    const bool holds = auth_still_holds(rest->config, principal, scope);
-    pthread_mutex_unlock(&rest->config_lock);
-    return holds;
+    return scope == 0 || scopes_now(rest, principal) & scope;
+}
+
+bool rest_keeps_scopes(struct rest *rest, const struct principal *principal)
+{
+    return (scopes_now(rest, principal) & principal->scopes) == principal->scopes;
 }
 
 bool rest_redacts(struct rest *rest, const struct principal *principal)
@@ -426,7 +436,7 @@ bool rest_redacts(struct rest *rest, const struct principal *principal)
     pthread_mutex_lock(&rest->config_lock);
     const bool has_rules = rest->config->redact.n > 0;
     pthread_mutex_unlock(&rest->config_lock);
-    return has_rules && !(principal->scopes & CONFIG_SCOPE_ADMIN);
+    return has_rules && !(scopes_now(rest, principal) & CONFIG_SCOPE_ADMIN);
 }
 
 void rest_set_ready(struct rest *rest, bool ready)

@@ -94,8 +94,9 @@ int rest_new(const struct rest_options *options, struct rest **ret, struct redri
 enum http_admission rest_admit(struct http_request *request, void *ctx);
 void rest_handle(struct http_request *request, void *ctx);
 /* The tokens and definitions of another configuration, from the next request on. Requests under way
- * hold the one before; it is freed with the last of them. Streams of events and claims that wait
- * end, if their token is not there any more or may not do this any more. */
+ * hold the one before; it is freed with the last of them. Claims that wait end
+ * if their token is not there any more or may not do this any more, streams of events also if it
+ * may do anything less than before. */
 void rest_reload(struct rest *rest, const struct config *config);
 /* What /ready answers: true from the start, false for a server that is about to stop. */
 void rest_set_ready(struct rest *rest, bool ready);
@@ -118,6 +119,8 @@ int64_t rest_now_ms(const struct rest_call *call);
 /* Whether the configuration in force still lets a client do what it was allowed to. Any thread. */
 bool rest_still_admits(struct rest *rest, const struct principal *principal,
                        enum config_scope scope);
+/* Whether it may do all that it might when it came. Any thread. */
+bool rest_keeps_scopes(struct rest *rest, const struct principal *principal);
 
 /* Whether the configuration in force hides values of jobs from such a client. Any thread. */
 bool rest_redacts(struct rest *rest, const struct principal *principal);

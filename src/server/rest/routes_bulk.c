@@ -206,17 +206,9 @@ static void get_bulk(struct rest_call *call)
     rest_send(call, 200);
 }
 
-/* On a reader: stopping waits for a timer that is firing. */
 static void delete_bulk(struct rest_call *call)
 {
-    const struct str id = call->params[0];
-    int64_t number;
-    if (query_int("id", id, 1, INT64_MAX, &number, NULL) == 0 &&
-        bulk_runs_cancel(call->rest->bulk_runs, call->principal.tenant, number))
-        rest_send_empty(call, 204);
-    else
-        kit_refuse(call, REDRIVE_E_NOT_FOUND, "there is no run '%.*s' under way",
-                   (int)(id.len < 100 ? id.len : 100), id.ptr);
+    kit_stop_run(call, "run");
 }
 
 const struct rest_route REST_BULK[] = {

@@ -87,6 +87,7 @@ static void get_stats(struct rest_call *call)
     if (!read_query(call, 0, &query))
         return;
     dead_counts_init(&counts, (uint64_t)clock_monotonic_ns());
+    counts.hides_types = kit_redacts(call);
     int rc = dead_counts_read(&counts, rest_store(call), &query.filter, &err);
     if (rc < 0) {
         rest_fail(call, &err, NULL);
@@ -391,17 +392,9 @@ static void get_retries(struct rest_call *call)
     rest_send(call, 200);
 }
 
-/* On a reader: stopping waits for a timer that is firing. */
 static void delete_retry(struct rest_call *call)
 {
-    const struct str id = call->params[0];
-    int64_t number;
-    if (query_int("id", id, 1, INT64_MAX, &number, NULL) == 0 &&
-        bulk_runs_cancel(call->rest->bulk_runs, call->principal.tenant, number))
-        rest_send_empty(call, 204);
-    else
-        kit_refuse(call, REDRIVE_E_NOT_FOUND, "there is no retry '%.*s' under way",
-                   (int)(id.len < 100 ? id.len : 100), id.ptr);
+    kit_stop_run(call, "retry");
 }
 
 #define LETTERS "/retry/dead-letters"

@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/mem/map.h"
 #include "base/time/clock.h"
+#include "base/time/duration.h"
 #include "engine/report/stats.h"
 #include "server/dashboard/latency_samples.h"
 #include "server/dashboard/rate_samples.h"
@@ -220,7 +221,10 @@ static void get_summary(struct rest_call *call)
     rest_send(call, 200);
 }
 
-static void get_rates(struct rest_call *call)
+/* {"at":…,"step":10,"items":[…]}: what `write` writes of the last `minutes` of the query. */
+static void send_samples(struct rest_call *call,
+                         void (*write)(struct rest *rest, struct str tenant, int64_t span_ms,
+                                       struct json_writer *w))
 {
     int64_t minutes;
     if (!number_of(call, "minutes", MINUTES_MAX, 15, &minutes))
@@ -230,26 +234,32 @@ static void get_rates(struct rest_call *call)
     job_write_time(w, "at", rest_now_ms(call));
     json_field_double(w, "step", RATE_STEP_MS / 1000.0);
     json_open_array(w, "items");
-    rate_samples_write(call->rest->rates, call->principal.tenant, minutes * 60 * 1000, w);
+    write(call->rest, call->principal.tenant, minutes * 60 * 1000, w);
     json_end_array(w);
     json_end_object(w);
     rest_send(call, 200);
 }
 
+static void write_rates(struct rest *rest, struct str tenant, int64_t span_ms,
+                        struct json_writer *w)
+{
+    rate_samples_write(rest->rates, tenant, span_ms, w);
+}
+
+static void get_rates(struct rest_call *call)
+{
+    send_samples(call, write_rates);
+}
+
+static void write_latencies(struct rest *rest, struct str tenant, int64_t span_ms,
+                            struct json_writer *w)
+{
+    latency_samples_write(rest->latencies, tenant, span_ms, w);
+}
+
 static void get_latency(struct rest_call *call)
 {
-    int64_t minutes;
-    if (!number_of(call, "minutes", MINUTES_MAX, 15, &minutes))
-        return;
-    struct json_writer *w = rest_json(call);
-    json_begin_object(w);
-    job_write_time(w, "at", rest_now_ms(call));
-    json_field_double(w, "step", RATE_STEP_MS / 1000.0);
-    json_open_array(w, "items");
-    latency_samples_write(call->rest->latencies, call->principal.tenant, minutes * 60 * 1000, w);
-    json_end_array(w);
-    json_end_object(w);
-    rest_send(call, 200);
+    send_samples(call, write_latencies);
 }
 
 /* ---- /metrics -------------------------------------------------------------------------------- */
@@ -309,7 +319,6 @@ struct listener {
     struct http_stream *stream;
     struct config *config;
     struct principal principal;
-    enum config_scope scope;
     bool hides_errors;
 };
 
@@ -319,10 +328,12 @@ static bool write_stream(struct str bytes, void *ctx)
     return http_stream_write(listener->stream, bytes);
 }
 
+/* A token that may do less than when the stream began has to begin anew: the page behind it learns
+ * of its scopes then. */
 static bool may_listen(void *ctx)
 {
     const struct listener *listener = ctx;
-    return rest_still_admits(listener->rest, &listener->principal, listener->scope) &&
+    return rest_keeps_scopes(listener->rest, &listener->principal) &&
            rest_redacts(listener->rest, &listener->principal) == listener->hides_errors;
 }
 
@@ -355,13 +366,33 @@ static void listen_to(struct event_hub *hub, struct rest_call *call,
         .rest = call->rest,
         .config = config_hold(call->config),
         .principal = call->principal,
-        .scope = call->route->scope,
         .hides_errors = filter->hides_errors,
     };
     listener->stream = http_stream_open(call->request, 200, "text/event-stream");
     /* The answer has begun: one too many can only be ended. */
     if (event_hub_join(hub, filter, last_id, &sink, NULL) < 0)
         close_stream(listener);
+}
+
+#define DIGEST_MIN_MS 100
+#define DIGEST_MAX_MS 60000
+
+/* False: it has been answered. */
+static bool read_digest(struct rest_call *call, int64_t *ret_ms)
+{
+    const struct str text = http_query(call->request, "digest");
+    struct redrive_err err = {0};
+    *ret_ms = 0;
+    if (!text.ptr)
+        return true;
+    int rc = duration_parse(text, ret_ms, &err);
+    if (rc == 0 && *ret_ms >= DIGEST_MIN_MS && *ret_ms <= DIGEST_MAX_MS)
+        return true;
+    if (rc == 0)
+        (void)err_set(&err, REDRIVE_E_RANGE, "digest: it is out of range");
+    err_detail(&err, "expected a duration from 100ms to 1m");
+    rest_fail(call, &err, "digest");
+    return false;
 }
 
 static void get_events(struct rest_call *call)
@@ -371,6 +402,8 @@ static void get_events(struct rest_call *call)
     struct event_filter filter = {.tenant = call->principal.tenant,
                                   .hides_errors = kit_redacts(call)};
     struct redrive_err err = {0};
+    if (!read_digest(call, &filter.digest_ms))
+        return;
     if (task.len > 0)
         filter.task = task;
     if (!hub) {

@@ -8,6 +8,7 @@
 #include "core/vocabulary.h"
 #include "engine/clock/cron.h"
 #include "engine/report/stats.h"
+#include "server/dashboard/latency_samples.h"
 #include "server/rest/body/body.h"
 #include "server/rest/resource.h"
 #include "store/job_json.h"
@@ -107,16 +108,47 @@ static void write_figures(struct json_writer *w, const uint64_t *sizes, const ui
     json_end_object(w);
 }
 
+/* How long its attempts ran, over all queues and outcomes; null: none has ended here. */
+static void write_run_time(struct json_writer *w, struct str task, const struct run_time *times,
+                           size_t n)
+{
+    uint64_t counts[RUN_TIMES_N_BOUNDS + 1] = {0};
+    int64_t all = 0;
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j <= RUN_TIMES_N_BOUNDS; j++)
+            if (times[i].kind != ENGINE_EVENT_STARTED && str_eq(times[i].task, task)) {
+                counts[j] += times[i].counts[j];
+                all += (int64_t)times[i].counts[j];
+            }
+    json_key(w, "run_time");
+    if (all == 0) {
+        json_put_null(w);
+        return;
+    }
+    json_begin_object(w);
+    json_field_int(w, "attempts", all);
+    latency_write_percentiles(w, counts);
+    json_end_object(w);
+}
+
 /* ---- Resources ------------------------------------------------------------------------------- */
 
-static void write_task(struct json_writer *w, const struct config *config, struct str name,
-                       const struct stats *stats)
+/* What the list is made of. */
+struct task_list {
+    const struct config *config;
+    struct stats stats;
+    struct run_time *times; /* of this process */
+    size_t n_times;
+};
+
+static void write_task(struct json_writer *w, const struct task_list *list, struct str name)
 {
-    const struct config_task *task = config_task(config, name);
+    const struct config_task *task = config_task(list->config, name);
     json_begin_object(w);
     json_field_string(w, "task", name);
     write_definition(w, task);
-    write_figures(w, sizes_of(stats, name), counters_of(stats, name));
+    write_figures(w, sizes_of(&list->stats, name), counters_of(&list->stats, name));
+    write_run_time(w, name, list->times, list->n_times);
     write_schedule(w, task, REDRIVE_CLASS_TRANSIENT, ROWS_IN_LIST);
     json_end_object(w);
 }
@@ -126,27 +158,30 @@ static void write_task(struct json_writer *w, const struct config *config, struc
 static void get_tasks(struct rest_call *call)
 {
     const struct config *config = call->config;
-    struct stats stats = {0};
+    struct task_list list = {.config = config};
     struct redrive_err err = {0};
     if (stats_read(rest_store(call), call->principal.tenant, &config->health, rest_now_ms(call),
-                   &stats, &err) < 0) {
+                   &list.stats, &err) < 0) {
         rest_fail(call, &err, NULL);
         return;
     }
+    if (call->rest->run_times)
+        list.n_times = run_times_read(call->rest->run_times, call->principal.tenant,
+                                      http_arena(call->request), &list.times);
     struct json_writer *w = rest_json(call);
     kit_begin_items(w);
     for (size_t i = 0; i < config->n_tasks; i++)
-        write_task(w, config, str_of(config->tasks[i].name), &stats);
+        write_task(w, &list, str_of(config->tasks[i].name));
+    const struct stats_rows *rows = &list.stats.by[STATS_TASK];
     size_t n_undeclared = 0;
-    for (size_t i = 0; i < stats.by[STATS_TASK].n && n_undeclared < UNDECLARED_MAX; i++) {
-        const struct str name = stats.by[STATS_TASK].rows[i].name;
-        if (config_task(config, name)->name[0] != '\0')
+    for (size_t i = 0; i < rows->n && n_undeclared < UNDECLARED_MAX; i++) {
+        if (config_task(config, rows->rows[i].name)->name[0] != '\0')
             continue;
-        write_task(w, config, name, &stats);
+        write_task(w, &list, rows->rows[i].name);
         n_undeclared++;
     }
     kit_end_items(w);
-    stats_release(&stats);
+    stats_release(&list.stats);
     rest_send(call, 200);
 }
 

@@ -45,7 +45,8 @@ static size_t collect(const struct mem_state *state, const struct job_filter *f,
     for (size_t i = 0; i < state->jobs.n; i++) {
         const struct job *job = job_at(state, i);
         struct position at = position_of(f->order, job->status.finished_ms, job->status.seq);
-        if (job_filter_matches(f, job) && (f->after_seq == 0 || precedes(after, at)))
+        if (job_filter_matches(f, job) && job_filter_reaches(f, job->status.seq) &&
+            (f->after_seq == 0 || precedes(after, at)))
             ret[n++] = (struct listed){at, job};
     }
     return n;

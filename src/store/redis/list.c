@@ -50,7 +50,8 @@ static int offer(struct listing *l, const struct row *row, const struct str big[
                  struct redrive_err *err)
 {
     struct job_page *page = l->maker.page;
-    if (!job_filter_matches(l->filter, &row->job) || !follows(l->filter, &row->job.status))
+    if (!job_filter_matches(l->filter, &row->job) || !follows(l->filter, &row->job.status) ||
+        !job_filter_reaches(l->filter, row->job.status.seq))
         return 0;
     if (page->n == l->filter->limit) {
         page->more = true;
@@ -75,6 +76,8 @@ static int list_walk(struct listing *l, struct walk *walk, struct redrive_err *e
             rc = rd_reply_row(l->store, reply, &at, &row, big, &is_moved, err);
             if (rc == 0 && !is_moved)
                 rc = offer(l, &row, big, err);
+            if (rc == 0 && !job_filter_reaches(l->filter, row.job.status.seq))
+                walk->is_over = true;
         }
         freeReplyObject(reply);
     }

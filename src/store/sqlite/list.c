@@ -23,6 +23,7 @@ enum {
     P_KEYSET_MS,
     P_STATE,
     P_LIMIT,
+    P_UNTIL,
 };
 
 #define SQL_LIST_MAX 8192
@@ -51,6 +52,8 @@ static void add_conditions(struct buf *sql, const struct job_filter *f, bool of_
         {f->states, " AND ?7 >> j.state & 1"},
         {f->classes, " AND ?8 >> j.error_class & 1"},
         {f->reasons, " AND ?9 >> j.reason & 1"},
+        /* Of most jobs there is no row of history to look at. */
+        {f->error_type.len || f->text.len, " AND j.error_at > 0"},
         {f->error_type.len, " AND h.error_type = ?10"},
         {f->text.len, " AND instr(h.error_message, ?11) > 0"},
         {f->fingerprint, " AND j.fingerprint = ?12"},
@@ -60,6 +63,28 @@ static void add_conditions(struct buf *sql, const struct job_filter *f, bool of_
     for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++)
         if (pieces[i].used)
             buf_puts(sql, pieces[i].text);
+}
+
+/* What the conditions look at, and nothing else. */
+static void add_needed_sides(struct buf *sql, const struct job_filter *f)
+{
+    if (f->user.len > 0)
+        buf_puts(sql, JOB_SPEC);
+    if (f->error_type.len > 0 || f->text.len > 0)
+        buf_puts(sql, " LEFT JOIN history h ON h.history_id = j.error_at");
+}
+
+/* The states as a list that the index jobs_by_sort_key serves. */
+static void add_states(struct buf *sql, uint32_t states)
+{
+    const char *comma = "";
+    buf_puts(sql, " j.state IN (");
+    for (int state = 0; state < REDRIVE_STATE_COUNT; state++)
+        if (states >> state & 1) {
+            buf_printf(sql, "%s%d", comma, state);
+            comma = ", ";
+        }
+    buf_puts(sql, ")");
 }
 
 /* The time of the end; 0 before that. With by_end all jobs have ended, and the index has the order.
@@ -81,15 +106,22 @@ static const char *order_of(const struct job_filter *f)
     return ORDERS[known_order(f)];
 }
 
-static void add_order(struct buf *sql, const struct job_filter *f, bool by_end)
+static void add_keyset(struct buf *sql, const struct job_filter *f, bool by_end)
 {
     static const char *const KEYSETS[] = {
         [ORDER_OLDEST] = " AND j.seq > ?15",
         [ORDER_NEWEST] = " AND j.seq < ?15",
         [ORDER_FINISHED] = " AND (" FINISHED_MS ", j.seq) < (?16, ?15)",
     };
+    if (f->until_seq && known_order(f) != ORDER_FINISHED)
+        buf_puts(sql, known_order(f) == ORDER_OLDEST ? " AND j.seq <= ?19" : " AND j.seq >= ?19");
     if (f->after_seq)
         buf_puts(sql, by_end ? " AND (j.sort_key, j.seq) < (?16, ?15)" : KEYSETS[known_order(f)]);
+}
+
+static void add_order(struct buf *sql, const struct job_filter *f, bool by_end)
+{
+    add_keyset(sql, f, by_end);
     buf_puts(sql, by_end ? " ORDER BY j.sort_key DESC, j.seq DESC" : order_of(f));
 }
 
@@ -113,6 +145,7 @@ static void bind_filter(sqlite3_stmt *st, const struct job_filter *f)
     bind_int(st, P_KEYSET_SEQ, f->after_seq);
     bind_int(st, P_KEYSET_MS, f->after_ms);
     bind_int(st, P_LIMIT, (int64_t)f->limit + 1);
+    bind_int(st, P_UNTIL, f->until_seq);
 }
 
 static int prepare(struct store *store, const struct buf *sql, const struct job_filter *f,
@@ -193,7 +226,7 @@ static int is_small_tenant(struct store *store, const struct job_filter *f, size
                            struct redrive_err *err)
 {
     *ret = false;
-    if (f->tenant.len == 0 || f->id.len > 0 || f->unique_key.len > 0)
+    if (f->tenant.len == 0 || f->id.len > 0 || f->unique_key.len > 0 || f->until_seq > 0)
         return 0;
     sqlite3_stmt *st = sql_use(store, STATEMENT_TENANT_SIZE, err);
     if (!st)
@@ -223,6 +256,34 @@ static void add_list_of_tenant(struct buf *sql, const struct job_filter *f)
     buf_puts(sql, order_of(f));
 }
 
+/* First which jobs, then all of these: what is read of the others is as little as can be. */
+static void add_search(struct buf *sql, const struct job_filter *f)
+{
+    buf_puts(sql, "SELECT " JOB_COLUMNS " FROM (SELECT j.seq AS seq FROM job_states j");
+    add_needed_sides(sql, f);
+    buf_puts(sql, " WHERE 1");
+    add_conditions(sql, f, false);
+    add_order(sql, f, false);
+    buf_puts(sql, " LIMIT ?18) k CROSS JOIN job_states j ON j.seq = k.seq" JOB_SIDES);
+    buf_puts(sql, order_of(f));
+}
+
+/* The same for a few states: their jobs are read from the index alone and sorted, and looked at in
+ * that order until there are enough. The inner limit keeps SQLite from leaving the order out. */
+static void add_search_by_state(struct buf *sql, const struct job_filter *f)
+{
+    buf_puts(sql, "SELECT " JOB_COLUMNS " FROM (SELECT j.seq AS seq FROM (SELECT j.seq AS seq FROM "
+                  "job_states j INDEXED BY jobs_by_sort_key WHERE");
+    add_states(sql, f->states);
+    add_order(sql, f, false);
+    buf_puts(sql, " LIMIT 9223372036854775807) o CROSS JOIN job_states j ON j.seq = o.seq");
+    add_needed_sides(sql, f);
+    buf_puts(sql, " WHERE 1");
+    add_conditions(sql, f, false);
+    buf_puts(sql, " LIMIT ?18) k CROSS JOIN job_states j ON j.seq = k.seq" JOB_SIDES);
+    buf_puts(sql, order_of(f));
+}
+
 static void add_list(struct buf *sql, const struct job_filter *f, bool by_end)
 {
     buf_puts(sql, "SELECT " JOB_COLUMNS " FROM job_states j" JOB_SIDES " WHERE ");
@@ -248,8 +309,13 @@ int sqlite_list(struct store *store, const struct job_filter *filter, struct job
     if (rc == 0)
         rc = is_small_tenant(store, filter, filter->limit + 1, &is_small, err);
     const bool by_end = is_ended && !is_small;
+    const bool by_name = filter->id.len > 0 || filter->unique_key.len > 0;
     if (is_small)
         add_list_of_tenant(&sql, filter);
+    else if (!by_name && filter->is_few && filter->states && filter->order != ORDER_FINISHED)
+        add_search_by_state(&sql, filter);
+    else if (!by_name && filter->until_seq > 0 && filter->order != ORDER_FINISHED)
+        add_search(&sql, filter);
     else
         add_list(&sql, filter, by_end);
     if (rc == 0 && by_end) {
@@ -370,7 +436,14 @@ static int list_groups(struct store *store, const struct job_filter *filter, str
     int rc = is_small_tenant(store, filter, 0, &is_small, err);
     buf_init(&sql, SQL_LIST_MAX);
     buf_puts(&sql, "SELECT j.fingerprint, " FINISHED_MS ", j.seq");
-    buf_puts(&sql, is_small ? OF_TENANT : " FROM job_states j" JOB_SIDES " WHERE 1");
+    if (is_small) {
+        buf_puts(&sql, OF_TENANT);
+    } else {
+        buf_puts(&sql, " FROM job_states j");
+        add_needed_sides(&sql, filter);
+        buf_puts(&sql, " WHERE");
+        add_states(&sql, filter->states ? filter->states : (1u << REDRIVE_STATE_COUNT) - 1);
+    }
     buf_puts(&sql, " AND j.fingerprint <> 0");
     add_conditions(&sql, filter, is_small);
     buf_puts(&sql, " ORDER BY 1, 2, 3");

@@ -351,6 +351,36 @@ struct str redact_text(struct redactor *r, struct str text)
 
 /* ---- Jobs ------------------------------------------------------------------------------------ */
 
+/* The epoch from which on all errors are about the payload that the job has. An edit changes the
+ * time of a dead letter's last change and nothing else does. */
+static uint32_t epoch_of_payload(const struct job_status *s)
+{
+    const bool is_edited = s->state == REDRIVE_STATE_DEAD_LETTER && s->updated_ms > s->finished_ms;
+    return s->epoch + is_edited;
+}
+
+/* Whether the last error may be older than the last redrive: no attempt since then is known to have
+ * failed. */
+static bool has_older_error(const struct job_status *s)
+{
+    const bool may_be_no_failure = s->state == REDRIVE_STATE_RUNNING ||
+                                   s->state == REDRIVE_STATE_COMPLETED ||
+                                   s->state == REDRIVE_STATE_CANCELLED;
+    return s->epoch > 0 && s->attempts <= may_be_no_failure;
+}
+
+static struct str hide(struct str text)
+{
+    return text.len > 0 ? HIDDEN : text;
+}
+
+static void hide_error(struct job_error *error)
+{
+    error->type = hide(error->type);
+    error->message = hide(error->message);
+    error->stacktrace = hide(error->stacktrace);
+}
+
 static void redact_error(struct redactor *r, struct job_error *error)
 {
     error->type = redact_text(r, error->type);
@@ -369,12 +399,21 @@ struct job redact_job(struct redactor *r, const struct job *job)
     (void)redact_value(r, job->status.result);
     shown.spec.payload = redact_value(r, job->spec.payload);
     shown.status.result = redact_value(r, job->status.result);
-    redact_error(r, &shown.status.error);
+    r->epoch = epoch_of_payload(&job->status);
+    if (r->epoch > job->status.epoch || has_older_error(&job->status))
+        hide_error(&shown.status.error);
+    else
+        redact_error(r, &shown.status.error);
     return shown;
 }
 
 void redact_history(struct redactor *r, struct attempt_page *history)
 {
-    for (size_t i = 0; r->rules && history && i < history->n; i++)
-        redact_error(r, &history->attempts[i].error);
+    for (size_t i = 0; r->rules && history && i < history->n; i++) {
+        struct job_attempt *attempt = &history->attempts[i];
+        if (attempt->epoch < r->epoch)
+            hide_error(&attempt->error);
+        else
+            redact_error(r, &attempt->error);
+    }
 }

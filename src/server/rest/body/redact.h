@@ -11,6 +11,10 @@
  * `=` or
  * `:`. Where there are too many to look for, the text is hidden as a whole.
  *
+ * An error may quote a payload that is not there any more: that of a dead letter before an edit.
+ * Which values of it were hidden cannot be known then. So the errors of a dead letter that was
+ * changed after its end are hidden as a whole, and those from before the last redrive are too.
+ *
  * Names, ids, users and keys of jobs are shown as they are.
  */
 #ifndef SERVER_REST_BODY_REDACT_H
@@ -33,6 +37,7 @@ struct redactor {
     struct arena *arena;                /* borrowed */
     struct str secrets[REDACT_SECRETS_MAX];
     size_t n_secrets; /* one more than the most: there were too many */
+    uint32_t epoch;   /* errors of epochs before this one may be about another payload */
     bool begins[256]; /* bytes with which a secret, or the name of a rule, begins */
 };
 

@@ -1,0 +1,135 @@
+/* search.c - lists jobs in steps that get larger while they are quick. */
+#include "server/rest/search.h"
+
+#include "base/time/clock.h"
+
+/* So many jobs of some states are all looked at; more of them where there is no other condition, so
+ * that they need only be put in order. */
+#define FEW         20000
+#define FEW_TO_SORT 50000
+
+/* A step that takes less is followed by one of twice the size. */
+#define STEP_MS 25
+
+/* ---- What the counts say --------------------------------------------------------------------- */
+
+struct sums {
+    uint64_t own;       /* jobs of the tenant */
+    uint64_t matching;  /* of these, with the filter's states, task and queue */
+    uint64_t in_states; /* jobs of all tenants in the filter's states */
+};
+
+static int read_sums(struct store *store, const struct job_filter *f, struct sums *ret,
+                     struct redrive_err *err)
+{
+    struct count_page page = {0};
+    const int rc = store_ops(store)->counts(store, COUNT_PARTITIONS, (struct str){0}, &page, err);
+    *ret = (struct sums){0};
+    for (size_t i = 0; i < page.n && rc == 0; i++) {
+        const struct job_count *line = &page.counts[i];
+        const bool is_own = f->tenant.len == 0 || str_eq(f->tenant, line->tenant);
+        const bool matches = is_own && (f->task.len == 0 || str_eq(f->task, line->task)) &&
+                             (f->queue.len == 0 || str_eq(f->queue, line->queue));
+        for (int state = 0; state < REDRIVE_STATE_COUNT; state++) {
+            const bool in_states = f->states == 0 || f->states >> state & 1;
+            const uint64_t n = line->by_state[state];
+            ret->own += is_own ? n : 0;
+            ret->in_states += in_states ? n : 0;
+            ret->matching += matches && in_states ? n : 0;
+        }
+    }
+    count_page_release(&page);
+    return rc;
+}
+
+static bool has_condition(const struct job_filter *f)
+{
+    return f->task.len > 0 || f->queue.len > 0 || f->user.len > 0 || f->states != 0 ||
+           f->classes != 0 || f->reasons != 0 || f->error_type.len > 0 || f->text.len > 0 ||
+           f->fingerprint != 0 || f->finished_after_ms != 0 || f->finished_before_ms != 0;
+}
+
+static bool has_states_only(const struct job_filter *f)
+{
+    struct job_filter rest = *f;
+    rest.states = 0;
+    return !has_condition(&rest);
+}
+
+/* Steps go back from the newest job, or from where the search is to go on. */
+static int begin_steps(struct search *s, struct redrive_err *err)
+{
+    const struct job_filter newest = {
+        .tenant = s->filter.tenant, .order = ORDER_NEWEST, .limit = 1};
+    struct job_page page = {0};
+    s->in_steps = true;
+    s->step = SEARCH_STEP;
+    if (s->filter.after_seq != 0)
+        return 0;
+    const int rc = store_ops(s->store)->list(s->store, &newest, &page, err);
+    s->is_over = rc == 0 && page.n == 0;
+    if (page.n > 0)
+        s->filter.after_seq = page.jobs[0].status.seq + 1;
+    job_page_release(&page);
+    return rc;
+}
+
+int search_init(struct search *search, struct store *store, const struct job_filter *filter,
+                struct redrive_err *err)
+{
+    struct sums sums;
+    *search = (struct search){
+        .store = store, .filter = *filter, .began_ms = clock_monotonic_ms(), .step = SEARCH_STEP};
+    if (filter->order != ORDER_NEWEST || filter->id.len > 0 || filter->unique_key.len > 0 ||
+        !has_condition(filter))
+        return 0;
+    const int rc = read_sums(store, filter, &sums, err);
+    if (rc < 0)
+        return rc;
+    search->is_over = sums.matching == 0;
+    search->filter.is_few =
+        filter->states != 0 &&
+        (sums.in_states <= FEW || (sums.in_states <= FEW_TO_SORT &&
+                                   sums.in_states == sums.matching && has_states_only(filter)));
+    if (search->is_over || search->filter.is_few || sums.own <= SEARCH_STEP)
+        return 0;
+    return begin_steps(search, err);
+}
+
+/* ---- Steps ----------------------------------------------------------------------------------- */
+
+int search_next(struct search *search, size_t limit, struct job_page *page, struct redrive_err *err)
+{
+    struct job_filter *f = &search->filter;
+    f->limit = limit;
+    search->step_began_ms = clock_monotonic_ms();
+    if (search->in_steps)
+        f->until_seq = f->after_seq > search->step ? f->after_seq - search->step : 1;
+    return store_ops(search->store)->list(search->store, f, page, err);
+}
+
+void search_take(struct search *search, const struct job_page *page, size_t n)
+{
+    struct job_filter *f = &search->filter;
+    const int64_t now_ms = clock_monotonic_ms();
+    if (n > 0) {
+        f->after_seq = page->jobs[n - 1].status.seq;
+        f->after_ms = page->jobs[n - 1].status.finished_ms;
+    }
+    if (n < page->n || page->more)
+        return;
+    search->is_over = !search->in_steps || f->until_seq == 1;
+    if (search->is_over)
+        return;
+    f->after_seq = f->until_seq;
+    if (now_ms - search->step_began_ms < STEP_MS)
+        search->step *= 2;
+    search->is_late = now_ms - search->began_ms >= SEARCH_MS;
+}
+
+const char *search_cursor(const struct search *search, char out[JOB_CURSOR_MAX])
+{
+    const struct job at = {
+        .status = {.seq = search->filter.after_seq, .finished_ms = search->filter.after_ms}};
+    return search->is_over ? NULL : job_cursor_write(search->filter.order, &at, out);
+}

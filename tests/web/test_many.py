@@ -1,0 +1,66 @@
+"""Very many queues, breakers and jobs; and a browser whose clock is wrong."""
+
+import concurrent.futures
+import contextlib
+import os
+
+from web_kit import wait_for
+
+# REDRIVE_WEB_JOBS=1000000 for the whole of it, which takes a minute or two.
+JOBS = int(os.environ.get("REDRIVE_WEB_JOBS", "21000"))
+
+
+def submit_all(ui, jobs):
+    connection = ui.server.connect()
+    with contextlib.closing(connection):
+        for at in range(0, len(jobs), 1000):
+            assert ui.ask_on(connection, "POST", "/v1/jobs", jobs[at:at + 1000])[0] == 201
+
+
+def test_ten_thousand_queues(ui):
+    submit_all(ui, [{"task": "remote", "queue": f"q-{i:05}", "delay": "1h"} for i in range(10_000)])
+    ui.open().sees("all 10,000", "#page")
+    ui.open("/ui/queues").sees("9,800 more: filter by name", "#page")
+    assert len(ui.all("#page tbody tr")) == 200
+    ui.type_into("#page input[type=search]", "q-09999")
+    ui.find("tr[data-key='q-09999']")
+    assert len(ui.all("#page tbody tr")) == 1
+    ui.open("/ui/jobs?queue=q-09999").sees("q-09999", "#page tbody").sees("Jobs 1", "h1")
+
+
+def test_five_thousand_breakers(ui):
+    def trip(part):
+        connection = ui.server.connect()
+        with contextlib.closing(connection):
+            for i in part:
+                assert ui.ask_on(connection, "POST", f"/v1/retry/circuit-breakers/host-{i:04}/trip")[0] == 200
+
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        list(pool.map(trip, [range(i, 5000, 16) for i in range(16)]))
+    ui.open("/ui/breakers").sees("4,704 more.", "#page").sees("host-0000", "#page tbody")
+    assert len(ui.all("#page .scroll tbody tr")) == 300
+    ui.open().sees("5,000 breakers are open", "#page")
+
+
+def test_a_large_store_is_searched_step_by_step(ui):
+    """The one that is looked for is the oldest: a search that ends early is gone on with by the page."""
+    oldest = ui.submit("remote", {"n": 0}, delay="1h", user="ann")
+    submit_all(ui, [{"task": "remote", "delay": "1h"}] * (JOBS - 1))
+    ui.open("/ui/jobs").sees(f"Jobs {JOBS:,}", "h1")
+    ui.open("/ui/jobs?user=ann").sees(oldest, "#page")
+    ui.open("/ui/jobs?user=nobody").find("#page .empty")
+    wait_for(lambda: not ui.all("#page[aria-busy]"), "the search")
+    assert "No job matches" in ui.text("#page .empty")
+    for page in ("", "queues", "jobs?state=scheduled", "jobs?text=words", "dead", "tasks", "workers"):
+        ui.open(f"/ui/{page}").find("#page .page")
+
+
+def test_a_clock_that_differs_from_the_servers_changes_no_age(ui):
+    job = ui.submit("mail", {"to": "bob"}, delay="5h")
+    wrong = ui.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": "const real = Date.now; Date.now = () => real() + 100 * 3600 * 1000;"})
+    try:
+        ui.open(f"/ui/jobs/{job}").sees("in 4h 59m", "#page").misses("ago", "#page .ahead")
+        ui.open("/ui/jobs").sees("in 4h 59m", "#page").misses("4d", "#page table")
+        ui.open("/ui/queues").sees("in 4h 59m", "#page")
+    finally:
+        ui.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", wrong)
