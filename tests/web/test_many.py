@@ -8,6 +8,7 @@ from web_kit import wait_for
 
 # REDRIVE_WEB_JOBS=1000000 for the whole of it, which takes a minute or two.
 JOBS = int(os.environ.get("REDRIVE_WEB_JOBS", "21000"))
+BREAKERS = int(os.environ.get("REDRIVE_WEB_BREAKERS", "1000"))  # 5000 take half a minute to trip
 
 
 def submit_all(ui, jobs):
@@ -28,7 +29,7 @@ def test_ten_thousand_queues(ui):
     ui.open("/ui/jobs?queue=q-09999").sees("q-09999", "#page tbody").sees("Jobs 1", "h1")
 
 
-def test_five_thousand_breakers(ui):
+def test_thousands_of_breakers(ui):
     def trip(part):
         connection = ui.server.connect()
         with contextlib.closing(connection):
@@ -36,10 +37,10 @@ def test_five_thousand_breakers(ui):
                 assert ui.ask_on(connection, "POST", f"/v1/retry/circuit-breakers/host-{i:04}/trip")[0] == 200
 
     with concurrent.futures.ThreadPoolExecutor(16) as pool:
-        list(pool.map(trip, [range(i, 5000, 16) for i in range(16)]))
-    ui.open("/ui/breakers").sees("4,704 more.", "#page").sees("host-0000", "#page tbody")
+        list(pool.map(trip, [range(i, BREAKERS, 16) for i in range(16)]))
+    ui.open("/ui/breakers").sees(f"{BREAKERS - 296:,} more.", "#page").sees("host-0000", "#page tbody")
     assert len(ui.all("#page .scroll tbody tr")) == 300
-    ui.open().sees("5,000 breakers are open", "#page")
+    ui.open().sees(f"{BREAKERS:,} breakers are open", "#page")
 
 
 def test_a_large_store_is_searched_step_by_step(ui):
