@@ -167,7 +167,7 @@ def test_tasks_tell_the_slowest_first(ui):
     job = ui.wait_state(ui.submit("report", {"nap": 1}), "completed")
     took = {task["task"]: task["run_time"] for task in ui.call("GET", "/v1/tasks")["items"]}
     assert took["mail"]["attempts"] == 3 and took["report"]["attempts"] == 1 and took["remote"] is None, job
-    assert took["report"]["p95"] > took["mail"]["p95"]
+    assert took["report"]["mean"] > took["mail"]["mean"]
     ui.open("/ui/tasks").sees("the slowest task first", "#page")
     assert [row.text.split()[0] for row in ui.all("[data-key='run times'] tbody tr")] == ["report", "mail"]
 

@@ -114,12 +114,16 @@ static void write_run_time(struct json_writer *w, struct str task, const struct 
 {
     uint64_t counts[RUN_TIMES_N_BOUNDS + 1] = {0};
     int64_t all = 0;
-    for (size_t i = 0; i < n; i++)
-        for (size_t j = 0; j <= RUN_TIMES_N_BOUNDS; j++)
-            if (times[i].kind != ENGINE_EVENT_STARTED && str_eq(times[i].task, task)) {
-                counts[j] += times[i].counts[j];
-                all += (int64_t)times[i].counts[j];
-            }
+    double sum_s = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (times[i].kind == ENGINE_EVENT_STARTED || !str_eq(times[i].task, task))
+            continue;
+        sum_s += (double)times[i].sum_ms / 1000;
+        for (size_t j = 0; j <= RUN_TIMES_N_BOUNDS; j++) {
+            counts[j] += times[i].counts[j];
+            all += (int64_t)times[i].counts[j];
+        }
+    }
     json_key(w, "run_time");
     if (all == 0) {
         json_put_null(w);
@@ -127,6 +131,7 @@ static void write_run_time(struct json_writer *w, struct str task, const struct 
     }
     json_begin_object(w);
     json_field_int(w, "attempts", all);
+    json_field_double(w, "mean", sum_s / (double)all);
     latency_write_percentiles(w, counts);
     json_end_object(w);
 }
