@@ -25,7 +25,7 @@ VERSIONS ?=
 PAIR ?= 1
 EXAMPLES = example-tasks example-thumbnail example-webhook
 
-.PHONY: all demo $(EXAMPLES) check test test-web test-python test-spark bench-python bench-spark example-spark wheel sdist tests-built install bench lint format coverage fuzz asan tsan simulate mutants power-cuts faults torture crash versions clean help
+.PHONY: all demo $(EXAMPLES) check test test-web test-python test-spark bench-python bench-spark example-spark wheel sdist tests-built install bench lint format coverage fuzz asan tsan simulate mutants power-cuts faults torture history crash versions clean help
 
 # What is installed, and nothing else: tests are built when they are to run.
 all: $(BUILD)/build.ninja
@@ -179,9 +179,9 @@ simulate: tests-built
 power-cuts: tests-built
 	@REDRIVE_BIN=$(CURDIR)/$(BUILD)/redrive python3 tests/torture/power.py --cuts $(or $(N),100) --store $(or $(STORE),sqlite)
 
-# Plants each bug of tests/mutants/bugs.txt in a copy of the source, and says which suite finds it.
+# Plants each bug of tests/mutants/bugs.txt in a copy of the source, and says which suite finds it; SUITES=history: whole servers under faults.
 mutants: tests-built
-	@tools/mutants $(BUILD) $(if $(T),--only '$(T)')
+	@tools/mutants $(BUILD) $(if $(T),--only '$(T)') $(if $(SUITES),--suites $(SUITES))
 
 # Each call of a program fails in turn: allocations, files, sockets, threads, processes. EVERY=N: each N-th call only;
 # ON=PATH: one command or server of tests/faults/paths.py and live.py.
@@ -191,6 +191,13 @@ faults: tests-built
 
 torture: tests-built
 	@tools/torture $(BUILD) --kills $(KILLS)
+
+# Faults under load, and a judgement on the history that clients and handlers wrote. STORE=sqlite, postgres or redis: one store;
+# SECONDS: how long, on each; FAULTS: those of tests/history/run.py, separated by commas; UPGRADE=COMMIT: the other build.
+history: tests-built
+	@REDRIVE_BIN=$(CURDIR)/$(BUILD)/redrive REDRIVE_BUILD=$(CURDIR)/$(BUILD) PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 tests/history/run.py \
+		--store $(or $(STORE),all) --seconds $(or $(SECONDS),20) --seed $(SEED) $(if $(FAULTS),--faults $(FAULTS)) \
+		$(if $(UPGRADE),--upgrade $(UPGRADE))
 
 # Power cuts: at about how many points of each workload (0: at each), and how often at each.
 POINTS ?= 0
@@ -236,6 +243,8 @@ help:
 	@echo 'make power-cuts a file system loses its power under a server, N times (100); STORE=sqlite, postgres, redis'
 	@echo 'make faults     fail each call of memory, files and sockets in turn; EVERY=n: each n-th; ON=path: one command or server'
 	@echo 'make torture    kill workers, batches and servers KILLS times (500), lose nothing'
+	@echo 'make history    kills, pauses, partitions, clocks that are off and upgrades under load, and a judgement on the history:'
+	@echo '                STORE=, SECONDS=20, FAULTS=kill,pause,partition,skew,upgrade, UPGRADE=COMMIT, SEED='
 	@echo 'make crash      cut the power at every call to the disk of a SQLite store; POINTS=, CUTS=, SEED='
 	@echo 'make versions   the stores on other versions of their servers, from package registries'
 	@echo 'make clean      remove what was built'

@@ -1,7 +1,10 @@
-"""network.py - a process behind a cable that can be pulled: a network namespace and a pair of devices."""
+"""network.py - a process behind a cable that can be pulled: a network namespace and a pair of devices; and servers that
+listen at the end of the cable."""
 import os
 import shutil
 import subprocess
+
+import servers
 
 
 class Unavailable(Exception):
@@ -52,3 +55,29 @@ class Cable:
     def close(self):
         for words in (("link", "delete", self.device), ("netns", "delete", self.namespace)):
             subprocess.run(["ip", *words], capture_output=True, check=False)
+
+
+class OpenPostgres(servers.Postgres):
+    """One that also listens at the end of a cable."""
+
+    def __init__(self, address, **options):
+        self.address = address
+        super().__init__(settings={"listen_addresses": f"127.0.0.1,{address}"}.items(), **options)
+
+    def prepare(self):
+        super().prepare()
+        with open(self.data / "pg_hba.conf", "a", encoding="utf-8") as rules:
+            rules.write("host all all 198.18.0.0/15 trust\n")
+
+    def url_from(self, address):
+        # A dead connection is noticed soon.
+        return (self.url.replace("127.0.0.1", address) +
+                "?tcp_user_timeout=2000&keepalives_idle=1&keepalives_interval=1&keepalives_count=2")
+
+
+class OpenRedis(servers.Redis):
+    def __init__(self, address, **options):
+        super().__init__(settings={"bind": f"127.0.0.1 {address}", "protected-mode": "no"}.items(), **options)
+
+    def url_from(self, address):
+        return self.url.replace("127.0.0.1", address)

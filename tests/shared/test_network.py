@@ -7,38 +7,12 @@ import pytest
 
 import servers
 from load import goes_on, until
-from network import Cable, Unavailable
+from network import Cable, OpenPostgres, OpenRedis, Unavailable
 from rig import Rig
 
 CUTS = 2
 CUT_S = 4  # longer than the leases of the rig
 BACK_S = 100  # a request to Redis whose answer is lost is given up after 30 s, and each may lose one
-
-
-class OpenPostgres(servers.Postgres):
-    """One that also listens at the end of a cable."""
-
-    def __init__(self, address, **options):
-        self.address = address
-        super().__init__(settings={"listen_addresses": f"127.0.0.1,{address}"}.items(), **options)
-
-    def prepare(self):
-        super().prepare()
-        with open(self.data / "pg_hba.conf", "a", encoding="utf-8") as rules:
-            rules.write("host all all 198.18.0.0/15 trust\n")
-
-    def url_from(self, address):
-        # A dead connection is noticed soon.
-        return (self.url.replace("127.0.0.1", address) +
-                "?tcp_user_timeout=2000&keepalives_idle=1&keepalives_interval=1&keepalives_count=2")
-
-
-class OpenRedis(servers.Redis):
-    def __init__(self, address, **options):
-        super().__init__(settings={"bind": f"127.0.0.1 {address}", "protected-mode": "no"}.items(), **options)
-
-    def url_from(self, address):
-        return self.url.replace("127.0.0.1", address)
 
 
 @pytest.fixture

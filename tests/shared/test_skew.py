@@ -2,30 +2,27 @@
 lease is as long as it should be, and who is dead is found out in time."""
 import datetime
 import json
-import pathlib
 import re
-import shutil
 import subprocess
 import time
 
 import pytest
 
 from fleet import run_by_witness
+from network import Unavailable
 from serve_kit import BINARY, LIMIT_S, environment, wait_for
+from skew import skewed_clock
 
-HERE = pathlib.Path(__file__).resolve().parent
 HOUR = 3600
 
 
 @pytest.fixture(scope="module")
 def skew(tmp_path_factory):
     """The environment of a program whose clock is off."""
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if not compiler:
-        pytest.skip("no C compiler")
-    library = tmp_path_factory.mktemp("skew") / "skew.so"
-    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", str(library), str(HERE / "skew.c")], check=True)
-    return lambda seconds: {"LD_PRELOAD": str(library), "SKEW_S": str(seconds)}
+    try:
+        return skewed_clock(tmp_path_factory.mktemp("skew"))
+    except Unavailable as missing:
+        pytest.skip(str(missing))
 
 
 def enqueue(fleet, env, *words):

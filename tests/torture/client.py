@@ -3,11 +3,14 @@
 One thread submits and another works, each over a connection of its own to one of the ports. When
 the server goes, they come back to whichever is there, and repeat what was not answered: an end always,
 a submit every other time, as people do. All of it is written down: what was asked before it is asked,
-what was answered before anything else is done. Nothing is submitted while the file HOLD is there.
+what was answered before anything else is done. Nothing is submitted while the file HOLD is there; the file
+HOLD.pace may say how many seconds there are from one submit to the next, on average, by kind of client.
 
-Jobs go to three lines: `remote`, which HTTP clients work, `faktory`, which Faktory clients work, and
-`work`, which the program runs itself.
+Jobs go to four queues: `remote`, which HTTP clients work, `ordered`, which they work too and where priorities differ,
+`faktory`, which Faktory clients work, and `work`, which the program runs itself. Some jobs have a time lock, and some
+handlers send a heartbeat before they go on.
 """
+import datetime
 import http.client
 import json
 import os
@@ -24,6 +27,8 @@ from testimony import Log, digest, fate, status
 LIMIT_S = 60
 
 LEASE_S = 1
+RESERVE_S = 60  # of a Faktory job
+LOCK_S = 0.4
 
 
 class Gone(Exception):
@@ -126,12 +131,18 @@ class Client:
         self.log.note(event, job_id, interface=self.interface, by=self.name, **facts)
 
     def new_job(self):
-        """Id and payload, written down as about to be submitted."""
+        """Id and payload of the next one."""
         self.n += 1
         job_id = f"{self.name}-{self.n:06}"
         payload = {"number": self.n, "text": "x" * self.random.randrange(200)}
-        self.note("submit", job_id, payload=digest(payload))
         return job_id, payload
+
+    def note_submit(self, job_id, payload, **facts):
+        self.note("submit", job_id, payload=digest(payload), **facts)
+
+    def lock(self):
+        """Seconds that a new job has to wait: most of them none."""
+        return LOCK_S if self.random.random() < 0.1 else 0
 
     def submit(self, ids, ask):
         """Until it is answered, or given up."""
@@ -172,8 +183,16 @@ class HttpClient(Client):
         ids = [job_id for job_id, _ in jobs]
         body = []
         for job_id, payload in jobs:
-            line = self.random.choice(("remote", "remote", "work", "faktory"))
+            line = self.random.choice(("remote", "remote", "remote", "work", "work", "faktory", "ordered"))
             body.append({"id": job_id, "task": line, "queue": line, "payload": payload})
+            facts = {}
+            if line == "ordered":
+                body[-1]["priority"] = self.random.randrange(-3, 4)
+                facts = {"queue": line, "priority": body[-1]["priority"]}
+            if lock := self.lock():
+                body[-1]["delay"] = f"{lock * 1000:.0f}ms"
+                facts["not_before"] = time.monotonic() + lock
+            self.note_submit(job_id, payload, **facts)
 
         def ask():
             answered, said = self.producer.ask("/jobs", body if many else body[0])
@@ -183,26 +202,49 @@ class HttpClient(Client):
         self.submit(ids, ask)
 
     def work_some(self):
+        queues = ["remote", "ordered"] if self.random.random() < 0.5 else ["ordered", "remote"]
+        self.work_one_claim(queues, self.random.randrange(1, 6), 0.3)
+
+    def work_one_claim(self, queues, n, wait):
+        asked = time.monotonic()
         try:
-            answered, said = self.worker.ask("/claim", {"queues": ["remote"], "n": self.random.randrange(1, 6),
-                                                        "worker": self.name, "wait": 0.3, "lease": LEASE_S})
+            answered, said = self.worker.ask("/claim", {"queues": queues, "n": n, "worker": self.name, "wait": wait, "lease": LEASE_S})
         except Gone:
             time.sleep(0.01)
-            return
+            return 0
         assert answered == 200, said
         jobs = said["jobs"]
         for job in jobs:
-            self.note("start", job["id"], attempt=job["attempt"], token=job["token"], payload=self.payload_of(job))
+            self.note("start", job["id"], attempt=job["attempt"], token=job["token"], payload=self.payload_of(job),
+                      claimed=asked, lease=LEASE_S)
+        self.work_jobs(jobs)
+        return len(jobs)
+
+    def work_jobs(self, jobs):
         items = []
         for job in jobs:
             number = fate(job["id"], job["attempt"])
             if number < 3:
                 continue  # is forgotten, and comes back with the end of its lease
+            if 45 <= number < 47:
+                self.extend(job)
             items.append({"id": job["id"], "token": job["token"], "status": status(number)})
             self.note("end:" + items[-1]["status"], job["id"], attempt=job["attempt"])
         if items:
             attempts = {job["id"]: job["attempt"] for job in jobs}
             self.settle(items, attempts)
+
+    def extend(self, job):
+        """A heartbeat, and some work after it."""
+        asked = time.monotonic()
+        try:
+            answered, said = self.worker.ask("/extend", {"items": [{"id": job["id"], "token": job["token"], "lease": LEASE_S}]})
+        except Gone:
+            return
+        assert answered == 200, said
+        if said["items"][0]["status"] == 200:
+            self.note("extended", job["id"], attempt=job["attempt"], asked=asked, lease=LEASE_S)
+            time.sleep(LEASE_S / 2)
 
     def settle(self, items, attempts):
         answered, said = self.insist(lambda: self.worker.ask("/settle", {"items": items}))
@@ -219,6 +261,33 @@ class HttpClient(Client):
         return digest(payload["args"][0] if "jid" in payload else payload)
 
 
+class SlowClient(HttpClient):
+    """Works longer than its lease lasts, without a heartbeat: when it answers, another one of its kind has the job."""
+
+    def submit_some(self):
+        job_id, payload = self.new_job()
+        self.note_submit(job_id, payload)
+
+        def ask():
+            answered, said = self.producer.ask("/jobs", {"id": job_id, "task": "ordered", "queue": "slow", "payload": payload})
+            assert answered == 201, said
+
+        self.submit([job_id], ask)
+        time.sleep(2 * LEASE_S)
+
+    def work_some(self):
+        self.work_one_claim(["slow"], 1, 0.3)
+
+    def work_jobs(self, jobs):
+        if jobs:
+            time.sleep(1.4 * LEASE_S)
+        items = [{"id": job["id"], "token": job["token"], "status": "SUCCESS"} for job in jobs]
+        for job in jobs:
+            self.note("end:SUCCESS", job["id"], attempt=job["attempt"])
+        if items:
+            self.settle(items, {job["id"]: job["attempt"] for job in jobs})
+
+
 class FaktoryClient(Client):
     interface = "faktory"
 
@@ -230,7 +299,13 @@ class FaktoryClient(Client):
     def submit_some(self):
         job_id, payload = self.new_job()
         line = self.random.choice(("faktory", "faktory", "remote"))
-        job = {"jid": job_id, "jobtype": line, "queue": line, "args": [payload], "reserve_for": 60}
+        job = {"jid": job_id, "jobtype": line, "queue": line, "args": [payload], "reserve_for": RESERVE_S}
+        facts = {}
+        if lock := self.lock():
+            due = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=lock)
+            facts["not_before"] = time.monotonic() + (due - datetime.datetime.now(datetime.timezone.utc)).total_seconds()
+            job["at"] = due.isoformat(timespec="microseconds")
+        self.note_submit(job_id, payload, **facts)
 
         def ask():
             said = self.producer.ask("PUSH", json.dumps(job))
@@ -239,6 +314,7 @@ class FaktoryClient(Client):
         self.submit([job_id], ask)
 
     def work_some(self):
+        asked = time.monotonic()
         try:
             text = self.worker.ask("FETCH", "faktory")
         except Gone:
@@ -250,7 +326,7 @@ class FaktoryClient(Client):
         assert text.startswith("{"), text
         job = json.loads(text)
         attempt = job["failure"]["retry_count"] + 2 if "failure" in job else 1
-        self.note("start", job["jid"], attempt=attempt, payload=digest(job["args"][0]))
+        self.note("start", job["jid"], attempt=attempt, payload=digest(job["args"][0]), claimed=asked, lease=RESERVE_S)
         self.end(job["jid"], attempt, status(fate(job["jid"], attempt)))
 
     def leave_if_told(self):
@@ -283,16 +359,27 @@ def forever(act):
         os._exit(1)
 
 
+def pace_of(kind, path):
+    """Seconds; None: as fast as it goes."""
+    try:
+        with open(path, encoding="ascii") as pace:
+            return json.load(pace)[kind]
+    except (FileNotFoundError, ValueError):  # there is none, or it is being written
+        return None
+
+
 def main():
     kind, name, log, hold, *ports = sys.argv[1:]
-    client = {"http": HttpClient, "faktory": FaktoryClient}[kind](name, log, [int(port) for port in ports])
+    client = {"http": HttpClient, "slow": SlowClient, "faktory": FaktoryClient}[kind](name, log, [int(port) for port in ports])
 
     def submit():
         if os.path.exists(hold):
             time.sleep(0.02)
         else:
+            pace, began = pace_of(kind, hold + ".pace"), time.monotonic()
             client.submit_some()
-            time.sleep(client.random.uniform(0, 0.01))
+            took = time.monotonic() - began if pace else 0
+            time.sleep(max(0, client.random.uniform(0, 2 * (pace or 0.005)) - took))
 
     threading.Thread(target=forever, args=(submit,), daemon=True).start()
     forever(client.work_some)

@@ -92,7 +92,8 @@ def undone(evidence, job, entry):
     elif job["attempts"] != entry["attempt"]:
         yield f"{job['id']}: completed by attempt {entry['attempt']}, has {job['attempts']} attempts"
     for start in evidence.events["start"].get(job["id"], []):
-        if start["at"] > entry["at"]:
+        # A client that was stopped may begin late what it was given before.
+        if start.get("claimed", start["mono"]) > entry["mono"]:
             yield f"{job['id']}: run again after it was taken as completed"
 
 

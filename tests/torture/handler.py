@@ -23,8 +23,7 @@ def main():
         # Before its first answer it dies only now and then: a handler that always did could not be told from
         # one that cannot run, and its last job would wait for ever.
         if number < 5 and (has_answered or random.random() < 0.5):
-            if not has_answered:
-                log.note("gone", job["id"], **facts)
+            log.note("end:DIED" if has_answered else "gone", job["id"], **facts)
             os._exit(70)
         if number < 20:
             time.sleep(number / 100)

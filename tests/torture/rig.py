@@ -48,7 +48,7 @@ store: {store}
 log: {{level: "off"}}
 defaults:
   retry: {{strategy: fixed, initial_delay: 200ms, min_delay: 200ms, jitter: none, max_attempts: 5, total_timeout: 0}}
-  breaker: {{failure_threshold: {threshold}, recovery_timeout: 300ms}}
+  breaker: {{failure_threshold: {threshold}, recovery_timeout: 300ms, release_rate: 200}}
 tasks:
   work:
     run: {{stream: [{python}, {handler}, {logs}/effects.log], processes: 3, timeout: 10s}}
@@ -56,6 +56,7 @@ tasks:
     heartbeat: 300ms
   remote: {{}}
   faktory: {{}}
+  ordered: {{breaker: {{failure_threshold: 0, failure_rate: 0}}}}
 """
 
 # Below this there is too little to do, above the other there would be too much left in the end.
@@ -64,12 +65,15 @@ TOO_MANY = 150
 
 
 class Member:
-    """A server or a worker, and whoever takes its place."""
+    """A server or a worker, and the process that takes its place when it is killed."""
 
     def __init__(self, *words, port=None):
         self.words = words
         self.port = port  # of a server's HTTP interface
         self.process = None
+        self.program = BINARY
+        self.env = {}  # what its environment has besides that of the rig
+        self.prefix = []  # of its command
 
     def is_reached(self):
         try:
@@ -80,6 +84,8 @@ class Member:
 
 
 class Rig(Remains):
+    config_text = CONFIG
+
     def __init__(self, seed, place=None, store=None, servers=0, workers=2):
         super().__init__()
         self.random = random.Random(seed)
@@ -93,7 +99,7 @@ class Rig(Remains):
         self.members = [Member("work") for _ in range(workers)]
         self.members += [Member("serve", "--listen", f"127.0.0.1:{http}", "--faktory", f"127.0.0.1:{faktory}", port=http)
                          for http, faktory in self.ports]
-        self.clients = {}  # name -> process
+        self.clients = {}  # name -> process, None if it was killed
         self.hold = self.place / "hold"
         self.processes = []
         self.submitted = 0
@@ -102,8 +108,8 @@ class Rig(Remains):
     def keep_in(self, url):
         """Jobs are kept in this store."""
         # The jobs of a server that is killed fail together; its breaker should not always be open.
-        self.config.write_text(CONFIG.format(store=url, logs=self.logs, python=sys.executable, handler=HERE / "handler.py",
-                                             threshold=20 if self.ports else 8))
+        self.config.write_text(self.config_text.format(store=url, logs=self.logs, python=sys.executable, handler=HERE / "handler.py",
+                                                       threshold=20 if self.ports else 8))
         self.store = open_store(url, self.command())
 
     def close(self):
@@ -123,14 +129,18 @@ class Rig(Remains):
     def command(self, *words):
         return [str(BINARY), "--config", str(self.config), *words]
 
-    def start_process(self, command):
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, env=self.environment,
+    def start_process(self, command, env=None):
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, env={**self.environment, **(env or {})},
                                    stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         self.processes.append(process)
         return process
 
     def start(self, *words):
         return self.start_process(self.command(*words))
+
+    def launch(self, member):
+        member.process = self.start_process([*member.prefix, str(member.program), "--config", str(self.config), *member.words],
+                                            member.env)
 
     def forget(self, process):
         process.stderr.close()
@@ -202,12 +212,17 @@ class Rig(Remains):
         for number, job_id in enumerate(out.stdout.split()):
             self.acknowledge(job_id, {"number": number})
 
+    def start_client(self, kind, name):
+        ports = [str(pair[kind == "faktory"]) for pair in self.ports]
+        self.clients[name] = self.start_process([sys.executable, str(HERE / "client.py"), kind, name,
+                                                 str(self.logs / f"{name}.log"), str(self.hold), *ports])
+
     def start_clients(self):
-        for index, kind in enumerate(("http", "faktory")):
-            name = f"client-{kind}"
-            ports = [str(pair[index]) for pair in self.ports]
-            self.clients[name] = self.start_process([sys.executable, str(HERE / "client.py"), kind, name,
-                                                     str(self.logs / f"{name}.log"), str(self.hold), *ports])
+        for kind in ("http", "faktory"):
+            self.start_client(kind, f"client-{kind}")
+
+    def living_clients(self):
+        return {name: process for name, process in self.clients.items() if process}
 
     def keep_busy(self):
         live = len(self.store.live())
@@ -223,7 +238,7 @@ class Rig(Remains):
 
     def begin(self):
         for member in self.members:
-            member.process = self.start(*member.words)
+            self.launch(member)
         if self.ports:
             self.start_clients()
 
@@ -243,7 +258,7 @@ class Rig(Remains):
             self.kill(member.process)
             if sabotage and self.tamper(sabotage):
                 sabotage = None
-            member.process = self.start(*member.words)
+            self.launch(member)
         self.drain()
 
     def tamper(self, sabotage):
@@ -269,7 +284,7 @@ class Rig(Remains):
         self.wait_for(lambda: all(now > before for now, before in zip(self.log_sizes(), sizes)), limit_s)
 
     def log_sizes(self):
-        logs = [self.logs / f"{name}.log" for name in self.clients]
+        logs = [self.logs / f"{name}.log" for name in self.living_clients()]
         return [log.stat().st_size if log.exists() else 0 for log in logs]
 
     def wait_for(self, condition, limit_s):
@@ -295,7 +310,7 @@ class Rig(Remains):
                 break
             before = lost
             time.sleep(0.2 if lost else 0.05)
-        for client in self.clients.values():
+        for client in self.living_clients().values():
             self.end(client)
         self.take_back_lost_fetches()
         for member in self.members:
@@ -313,11 +328,12 @@ class Rig(Remains):
         return name if prefix == "faktory" and name in self.clients else None
 
     def lost_fetches(self, live):
-        """The ids of these jobs, if each was fetched by a Faktory client that never heard of it because the
-        server was killed: for a minute at least it is that client's."""
-        started = {(entry["id"], entry["attempt"]) for entry in self.testimony() if entry["event"] == "start"} if all(
-            job["state"] == "running" and self.faktory_client(job) for job in live) else None
-        if started is None or any((job["id"], job["attempts"]) in started for job in live):
+        """The ids of these jobs, if each was fetched by a Faktory client that was killed, or that never heard of it
+        because the server was killed: for a minute at least it is that client's."""
+        if not all(job["state"] == "running" and self.faktory_client(job) for job in live):
+            return None
+        started = {(entry["id"], entry["attempt"]) for entry in self.testimony() if entry["event"] == "start"}
+        if any((job["id"], job["attempts"]) in started and self.clients[self.faktory_client(job)] for job in live):
             return None
         return sorted(job["id"] for job in live)
 
@@ -348,7 +364,7 @@ class Rig(Remains):
                               capture_output=True, text=True, check=False, timeout=300)
         assert self.has_ended_well(last.returncode, last.stderr), last.stderr
         self.members = [Member("work")]
-        self.members[0].process = self.start("work")
+        self.launch(self.members[0])
         self.drain()
         self.check_records(wanted)
 

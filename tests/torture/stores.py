@@ -88,7 +88,9 @@ class AnyStore:
         answer = connection.getresponse()
         body = json.loads(answer.read())
         assert answer.status == 200, body
-        return [{"number": row["number"] or 0, "outcome": row["outcome"], "next_ms": _ms(row["process_after"])}
+        return [{"number": row["number"] or 0, "outcome": row["outcome"], "next_ms": _ms(row["process_after"]),
+                 "ended_ms": _ms(row["ended_at"]),
+                 "error": (row["error"] or {}).get("type")}
                 for row in body["history"]]
 
     def figures(self):
@@ -134,7 +136,7 @@ class SqliteStore(AnyStore):
 
     def attempts(self, ids):
         by_job = {job_id: [] for job_id in ids}
-        for row in self._rows("""SELECT s.id, h.number, n.name AS outcome, h.next_ms
+        for row in self._rows("""SELECT s.id, h.number, n.name AS outcome, h.next_ms, h.ended_ms, h.error_type AS error
                                  FROM history h JOIN specs s ON s.seq = h.seq
                                  JOIN states n ON n.state = h.outcome ORDER BY h.history_id"""):
             by_job.setdefault(row.pop("id"), []).append(row)
@@ -191,7 +193,7 @@ class PostgresStore(AnyStore):
 
     def attempts(self, ids):
         by_job = {job_id: [] for job_id in ids}
-        for row in self._rows("""SELECT s.id, h.number, n.name AS outcome, h.next_ms
+        for row in self._rows("""SELECT s.id, h.number, n.name AS outcome, h.next_ms, h.ended_ms, h.error_type AS error
                                  FROM redrive.history h JOIN redrive.specs s ON s.seq = h.seq
                                  JOIN redrive.states n ON n.state = h.outcome ORDER BY h.seq, h.n"""):
             by_job.setdefault(row.pop("id"), []).append(row)

@@ -3,14 +3,20 @@ program under test neither reads nor writes.
 
 A line is written by one call, and says what is known at that moment:
 
-    submit        id, payload (sha256)    is about to be submitted
+    submit        id, payload (sha256)    is about to be submitted; with a time lock not_before, with an order
+                                          queue and priority
     acknowledged  id                      the submit was answered: the job must never be lost
-    start         id, attempt, payload    was handed out
+    start         id, attempt, payload    was handed out; to a client with claimed, when it asked, and lease
+    extended      id, attempt, asked, lease   a heartbeat, sent at that time, was answered
     gone          id, attempt             the handler ends before its first answer: the start may be
                                           taken back, and its number given again
-    end:STATUS    id, attempt             the work was done, and no program has been told yet
+    end:STATUS    id, attempt             the work was done, and no program has been told yet; DIED: the handler dies
     settled       id, attempt, status     the end was taken; over HTTP with token and new state
-    refused       id, attempt, status     the end was not taken: the job is somebody else's by now
+    refused       id, attempt, status     the end was not taken: the job is another worker's by now
+    fault         fault, of               what the rig does to a process, of no job
+
+`at` is the wall clock, with which the times of a store are compared. `mono` is CLOCK_MONOTONIC, one clock for
+all processes of the machine; the times above are of this clock too. tests/history/checker.py judges by it.
 """
 import hashlib
 import json
@@ -23,7 +29,7 @@ class Log:
         self.file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
     def note(self, event, job_id, **facts):
-        line = json.dumps({"at": time.time(), "event": event, "id": job_id, **facts})
+        line = json.dumps({"at": time.time(), "mono": time.monotonic(), "event": event, "id": job_id, **facts})
         os.write(self.file, line.encode() + b"\n")
 
     def close(self):

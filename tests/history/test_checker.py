@@ -1,0 +1,300 @@
+"""The checker reports each kind of fault, and not what is nearly one and allowed. Times are seconds."""
+import checker
+from checker import Contract, complaints
+
+
+def event(kind, mono, job="a", **facts):
+    return {"event": kind, "id": job, "mono": mono, **facts}
+
+
+def submitted(job="a", at=0.0, **facts):
+    """Asked for and acknowledged a tenth of a second later."""
+    return [event("submit", at, job, **facts), event("acknowledged", at + 0.1, job)]
+
+
+def run(job="a", at=1.0, attempt=1, status="SUCCESS", took=0.1, **facts):
+    """By a handler of the program: nothing is known of its settlement."""
+    return [event("start", at, job, attempt=attempt, **facts), event(f"end:{status}", at + took, job, attempt=attempt)]
+
+
+def claim(job="a", at=1.0, attempt=1, lease=1.0, **facts):
+    """By a client, whose request took 0.1 s."""
+    return [event("start", at, job, attempt=attempt, claimed=at - 0.1, lease=lease, **facts)]
+
+
+def settle(job="a", at=1.5, attempt=1, status="SUCCESS", answer="settled"):
+    return [event(f"end:{status}", at, job, attempt=attempt),
+            event(answer, at + 0.1, job, attempt=attempt, status=status)]
+
+
+def final(job="a", state="completed"):
+    return [event("final", 100.0, job, state=state)]
+
+
+def record(job="a", attempt=1, outcome="retrying", error=None, **times):
+    return [event("record", 100.0, job, attempt=attempt, outcome=outcome, error=error, **times)]
+
+
+def kinds(*parts, **contract):
+    return sorted({found.kind for found in complaints(sum(parts, []), Contract(**contract))})
+
+
+def test_a_job_that_is_run_once_is_no_fault():
+    assert kinds(submitted(), run(), final()) == []
+    assert kinds(submitted(), claim(), settle(), final()) == []
+
+
+# ---- Lost ----------------------------------------------------------------------------------------
+
+
+def test_acknowledged_and_gone_is_lost():
+    assert kinds(submitted()) == ["lost"]
+
+
+def test_submit_without_an_answer_may_be_there_or_not():
+    unknown = [event("submit", 0.0)]
+    assert kinds(unknown) == []
+    assert kinds(unknown, run(), final()) == []
+
+
+def test_jobs_that_have_ended_may_be_removed_only_where_retention_does_it():
+    assert kinds(submitted(), run()) == ["lost"]
+    assert kinds(submitted(), run(), removed=frozenset({"completed"})) == []
+    assert kinds(submitted(), run(status="TRANSIENT_FAIL"), removed=frozenset({"completed"})) == ["lost"]
+    assert kinds(submitted(), run(status="PERMANENT_FAIL"), removed=frozenset({"dead_letter"})) == []
+    assert kinds(submitted(), removed=frozenset({"completed", "dead_letter"})) == ["lost"], "it never ran"
+
+
+def test_job_that_never_ends_is_unfinished():
+    for state in checker.LIVE:
+        assert kinds(submitted(), final(state=state)) == ["unfinished"]
+    for state in ("completed", "dead_letter", "failed"):
+        assert kinds(submitted(), run(), final(state=state)) == []
+
+
+def test_success_that_was_acknowledged_stays():
+    assert kinds(submitted(), claim(), settle(), final(state="dead_letter")) == ["undone"]
+    assert kinds(submitted(), claim(), settle(answer="refused"), final(state="dead_letter")) == []
+
+
+# ---- Duplicated ----------------------------------------------------------------------------------
+
+
+def test_claim_after_an_acknowledged_success_is_a_duplicate():
+    won = submitted() + claim(at=1.0) + settle(at=1.2)
+    assert kinds(won, claim(at=3.0, attempt=2), final()) == ["duplicated"]
+
+
+def test_claim_that_was_sent_before_the_success_was_acknowledged_may_come_late():
+    """The client of the older attempt was stopped between its claim and its handler."""
+    first = claim(at=5.0, attempt=1)
+    first[0]["claimed"] = 0.9
+    assert kinds(submitted(), first, claim(at=2.5, attempt=2), settle(at=2.7, attempt=2), final()) == []
+
+
+def test_later_attempt_of_the_program_after_a_success_is_a_duplicate():
+    won = submitted() + claim(at=1.0, attempt=2) + settle(at=1.2, attempt=2)
+    assert kinds(won, run(at=3.0, attempt=3), final()) == ["duplicated"]
+    assert kinds(won, run(at=3.0, attempt=1), final()) == [], "a handler that began late"
+
+
+def test_success_that_was_not_acknowledged_may_be_repeated():
+    assert kinds(submitted(), claim(at=1.0), [event("end:SUCCESS", 1.2, attempt=1)], claim(at=3.0, attempt=2),
+                 settle(at=3.1, attempt=2), final()) == []
+
+
+def test_two_acknowledged_successes_are_a_duplicate():
+    both = submitted() + claim(at=1.0) + claim(at=2.5, attempt=2) + settle(at=2.7, attempt=2)
+    assert kinds(both, settle(at=2.4, attempt=1), final()) == ["duplicated"]
+    assert kinds(both, settle(at=2.6, attempt=1, answer="refused"), final()) == []
+
+
+def test_attempt_that_is_started_twice_is_a_duplicate():
+    again = submitted() + run(at=1.0, took=0) + run(at=2.0)
+    assert kinds(again, final()) == ["duplicated"]
+    assert kinds(again, [event("gone", 1.0, attempt=1)], final()) == [], "the first start was taken back"
+
+
+# ---- Stale ---------------------------------------------------------------------------------------
+
+
+def test_answer_after_a_later_attempt_was_handed_out_is_stale():
+    both = submitted() + claim(at=1.0) + claim(at=2.5, attempt=2)
+    assert kinds(both, settle(at=2.6, attempt=1), final()) == ["stale"]
+    assert kinds(both, settle(at=2.6, attempt=1, answer="refused"), final()) == []
+    assert kinds(both, settle(at=2.45, attempt=1), final()) == [], "it may have been sent before the other claim"
+
+
+# ---- Phantom -------------------------------------------------------------------------------------
+
+
+def test_job_that_no_client_submitted_is_a_phantom():
+    assert kinds(run(), final()) == ["phantom"]
+    assert kinds(final()) == ["phantom"]
+
+
+def test_job_that_runs_before_it_is_submitted_is_a_phantom():
+    assert kinds(submitted(at=2.0), run(at=1.0), final()) == ["phantom"]
+    assert kinds(submitted(at=0.99), run(at=1.0), final()) == [], "before the answer is allowed"
+
+
+def test_job_whose_submit_was_rejected_is_a_phantom():
+    rejected = [event("submit", 0.0), event("rejected", 0.1)]
+    assert kinds(rejected) == []
+    assert kinds(rejected, run()) == ["phantom"]
+    assert kinds([event("submit", 0.05)], rejected, run(), final()) == [], "another submit has no answer"
+
+
+def test_other_payload_is_a_phantom():
+    assert kinds(submitted(payload="p"), run(payload="q"), final()) == ["phantom"]
+    assert kinds(submitted(payload="p"), run(payload="p"), final()) == []
+
+
+# ---- Early ---------------------------------------------------------------------------------------
+
+
+def test_start_before_its_time_lock_is_early():
+    assert kinds(submitted(not_before=2.0), run(at=1.9), final()) == ["early"]
+    assert kinds(submitted(not_before=2.0), run(at=2.0), final()) == []
+    assert kinds(submitted(not_before=2.0), run(at=1.9985), final()) == [], "stores keep milliseconds"
+    assert kinds(submitted(not_before=2.0), run(at=1.997), final()) == ["early"]
+
+
+def failed(answer):
+    return submitted() + claim(at=1.0) + settle(at=1.2, status="TRANSIENT_FAIL", answer=answer)
+
+
+def test_retry_before_its_backoff_is_early():
+    assert kinds(failed("settled"), claim(at=1.35, attempt=2), final(), backoff_s=0.2) == ["early"]
+    assert kinds(failed("settled"), claim(at=1.4, attempt=2), final(), backoff_s=0.2) == []
+
+
+def test_failure_at_a_time_before_its_report_is_early():
+    """The retry comes late enough by the clock of its client; the store's time was that of a moment before the request."""
+    retried = failed("settled") + claim(at=1.5, attempt=2) + final()
+    assert kinds(retried, record(ended=1.2, next=1.4), backoff_s=0.2) == []
+    assert kinds(retried, record(ended=1.16, next=1.36), backoff_s=0.2) == ["early"]
+    assert kinds(retried, record(ended=1.16, next=1.36), backoff_s=0.2, behind_s=0.1) == []
+
+
+def test_delay_that_is_too_short_is_early():
+    retried = failed("settled") + claim(at=1.5, attempt=2) + final()
+    assert kinds(retried, record(ended=1.25, next=1.4), backoff_s=0.2, behind_s=1.0) == ["early"]
+    assert kinds(retried, record(ended=1.25, next=1.45), backoff_s=0.2, behind_s=1.0) == []
+
+
+def test_start_before_the_time_of_the_store_is_early():
+    late = record(ended=1.25, next=1.45)
+    assert kinds(failed("settled"), claim(at=1.44, attempt=2), late, final(), backoff_s=0.2) == ["early"]
+    assert kinds(failed("settled"), claim(at=1.45, attempt=2), late, final(), backoff_s=0.2) == []
+
+
+def test_failure_that_was_refused_delays_nothing():
+    assert kinds(failed("refused"), claim(at=1.35, attempt=2), final(), backoff_s=0.2) == []
+
+
+def test_failure_in_the_program_counts_by_the_record_of_the_store():
+    retried = submitted() + run(at=1.0, status="TRANSIENT_FAIL") + run(at=1.2, attempt=2) + final()
+    assert kinds(retried, record(), backoff_s=0.2) == ["early"]
+    assert kinds(retried, record(error=checker.LEASE_LOST), backoff_s=0.2) == [], "its worker was not heard of"
+
+
+# ---- Lease overlap -------------------------------------------------------------------------------
+
+
+def test_second_handler_under_a_valid_lease_is_an_overlap():
+    """The lease of the first claim, sent at 0.9, lasts at least until 1.9."""
+    assert kinds(submitted(), claim(at=1.0), claim(at=1.8, attempt=2), final()) == ["lease overlap"]
+    assert kinds(submitted(), claim(at=1.0), claim(at=1.9, attempt=2), final()) == []
+    assert kinds(submitted(), claim(at=1.0), claim(at=1.8, attempt=2), final(), behind_s=0.2) == [], "its time may be behind"
+
+
+def test_handler_that_is_about_to_answer_may_hold_nothing_any_more():
+    done = submitted() + claim(at=1.0) + [event("end:TRANSIENT_FAIL", 1.2, attempt=1)]
+    assert kinds(done, claim(at=1.8, attempt=2), final()) == []
+    assert kinds(done, claim(at=1.15, attempt=2), final()) == ["lease overlap"]
+
+
+def test_heartbeat_that_was_answered_keeps_the_lease():
+    held = submitted() + claim(at=1.0) + claim(at=2.0, attempt=2) + final()
+    assert kinds(held) == []
+    assert kinds(held, [event("extended", 1.6, attempt=1, asked=1.5, lease=1.0)]) == ["lease overlap"]
+
+
+def test_late_handler_of_an_older_attempt_is_no_overlap():
+    """It had been stopped; its own lease was over when it began."""
+    late = claim(at=2.2, attempt=1)
+    late[0]["claimed"] = 0.5
+    assert kinds(submitted(), late, claim(at=2.0, attempt=2), final()) == []
+
+
+def test_handlers_of_the_program_overlap_unless_the_store_has_ended_the_lease():
+    both = submitted() + run(at=1.0, took=1.0) + run(at=1.5, attempt=2) + final()
+    assert kinds(both) == ["lease overlap"]
+    assert kinds(both, record(error=checker.LEASE_LOST)) == []
+    assert kinds(submitted(), [event("start", 1.0, attempt=1)], run(at=1.5, attempt=2), final()) == [], "the first one died"
+
+
+# ---- Priority ------------------------------------------------------------------------------------
+
+ORDERED = {"ordered": frozenset({"q"})}
+
+
+def two(low_at, high_at, **high):
+    """A job of low priority and one of high, claimed at these times."""
+    return (submitted("low", queue="q", priority=1) + submitted("high", **{"queue": "q", "priority": 9, **high})
+            + claim("low", at=low_at) + claim("high", at=high_at) + final("low") + final("high"))
+
+
+def test_lower_priority_first_is_reported():
+    assert kinds(two(low_at=2.0, high_at=3.0), **ORDERED) == ["out of priority"]
+    assert kinds(two(low_at=3.0, high_at=2.0), **ORDERED) == []
+    assert kinds(two(low_at=2.0, high_at=3.0)) == [], "the order of this queue is not promised"
+
+
+def test_job_that_never_starts_is_passed_by():
+    waits = two(low_at=2.0, high_at=3.0)
+    assert kinds([e for e in waits if e["id"] == "low" or e["event"] != "start"], **ORDERED) == ["out of priority"]
+
+
+def test_higher_priority_that_came_later_is_not_passed_by():
+    assert kinds(two(low_at=2.0, high_at=3.0, at=1.85), **ORDERED) == [], "it was acknowledged after the claim was sent"
+    assert kinds(two(low_at=2.0, high_at=3.0, not_before=1.95), **ORDERED) == []
+
+
+def test_claims_under_way_at_the_same_time_have_no_order():
+    assert kinds(two(low_at=2.0, high_at=2.05), **ORDERED) == []
+
+
+def test_job_that_another_process_has_set_aside_is_not_ready():
+    assert kinds(two(low_at=2.0, high_at=3.0), reserved_s=1.0, **ORDERED) == []
+    assert kinds(two(low_at=2.0, high_at=3.2), reserved_s=1.0, **ORDERED) == ["out of priority"]
+
+
+def test_job_of_which_an_attempt_is_not_recorded_has_no_place_in_the_order():
+    lost = submitted("high", queue="q", priority=9) + claim("high", at=3.0, attempt=2) + final("high")
+    low = submitted("low", queue="q", priority=1) + claim("low", at=2.0) + final("low")
+    assert kinds(low, lost, **ORDERED) == []
+
+
+# ---- Histories as files --------------------------------------------------------------------------
+
+
+def test_history_that_is_kept_is_judged_the_same(tmp_path):
+    contract = Contract(backoff_s=0.2, ordered=frozenset({"q"}), removed=frozenset({"completed"}))
+    history = two(low_at=2.0, high_at=3.0)
+    checker.save(history, contract, tmp_path / "history.jsonl")
+    assert checker.load(tmp_path / "history.jsonl") == (history, contract)
+
+
+def test_witness_has_the_events_of_the_job_and_the_faults_beside_them():
+    history = [*submitted(), *run(), *submitted("b"), {"event": "fault", "id": None, "mono": 1.5, "fault": "kill"},
+               {"event": "fault", "id": None, "mono": 50.0, "fault": "pause"}]
+    lines = checker.witness(history, "a")
+    assert [line.split()[1] for line in lines] == ["submit", "acknowledged", "start", "end:SUCCESS", "fault"]
+    assert "fault=kill" in lines[-1]
+
+
+def test_figures_count_what_there_was_to_judge():
+    history = submitted() + run(status="TRANSIENT_FAIL") + run(at=2.0, attempt=2) + [event("submit", 0.0, "b")]
+    assert checker.figures(history) == {"submitted": 2, "acknowledged": 1, "unknown": 1, "starts": 2, "retries": 1, "successes": 1}
