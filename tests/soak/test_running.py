@@ -1,0 +1,58 @@
+"""The running judge sees what the whole checker sees, and forgets what has ended."""
+import json
+
+from checker import Contract
+from running import Follower, RunningJudge
+
+KEPT = Contract(removed=frozenset({"completed"}))
+
+
+def job(job_id, at, end="SUCCESS"):
+    return [{"event": "submit", "id": job_id, "mono": at}, {"event": "acknowledged", "id": job_id, "mono": at + 0.1},
+            {"event": "start", "id": job_id, "mono": at + 0.4, "attempt": 1},
+            {"event": f"end:{end}", "id": job_id, "mono": at + 0.5, "attempt": 1}]
+
+
+def test_ended_jobs_are_judged_and_forgotten():
+    judge = RunningJudge(KEPT)
+    judge.feed(job("a", 0.0) + job("b", 9.0))
+    judge.drop_before(5.0)
+    assert list(judge.lives) == ["b"]
+    judge.finish(lambda job_id: None)
+    assert judge.complaints == [] and judge.counts["start"] == 2
+
+
+def test_job_that_was_forgotten_and_runs_again_is_a_complaint():
+    judge = RunningJudge(KEPT)
+    judge.feed(job("a", 0.0))
+    judge.drop_before(5.0)
+    judge.feed([{"event": "start", "id": "a", "mono": 20.0, "attempt": 2}])
+    judge.finish(lambda job_id: None)
+    assert [found.kind for found in judge.complaints] == ["phantom"]
+
+
+def test_acknowledged_job_that_is_nowhere_in_the_end_is_lost():
+    judge = RunningJudge(KEPT)
+    judge.feed(job("a", 0.0)[:2] + job("b", 0.0)[:2] + job("c", 0.0)[:2])
+    judge.drop_before(5.0)
+    judge.finish({"b": "dead_letter", "c": "queued"}.get)
+    assert [(found.kind, found.id) for found in judge.complaints] == [("lost", "a"), ("unfinished", "c")]
+
+
+def test_latencies_are_taken_once():
+    judge = RunningJudge(KEPT)
+    judge.feed(job("a", 0.0))
+    taken = judge.take_latencies()
+    assert [round(s, 3) for s in taken.submit + taken.start] == [0.1, 0.3]
+    assert judge.take_latencies().submit == []
+
+
+def test_logs_are_followed_and_given_back(tmp_path):
+    log, follower = tmp_path / "one.log", Follower(tmp_path)
+    lines = [json.dumps(event) + "\n" for event in job("a", 0.0)]
+    log.write_text(lines[0] + lines[1][:5])
+    assert [event["event"] for event in follower.read()] == ["submit"], "half a line is read when it is whole"
+    follower.free()
+    with open(log, "a", encoding="utf-8") as more:
+        more.write(lines[1][5:] + lines[2])
+    assert [event["event"] for event in follower.read()] == ["acknowledged", "start"]
