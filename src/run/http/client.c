@@ -7,6 +7,7 @@
 #include <curl/curl.h>
 
 #include "base/err.h"
+#include "run/http/multi.h"
 
 #define CONNECT_MS    10000L
 #define URL_MAX_BYTES (64u * 1024)
@@ -15,6 +16,8 @@ struct http_client {
     CURL *easy;
     struct curl_slist *headers;
     char *base;
+    bool (*gives_up)(void *ctx);
+    void *gives_up_ctx;
     char curl_error[CURL_ERROR_SIZE];
 };
 
@@ -46,6 +49,15 @@ static curl_socket_t open_socket(void *ctx, curlsocktype purpose, struct curl_so
     return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
 }
 
+/* curl's CURLOPT_XFERINFOFUNCTION; ctx is the client. */
+static int look_whether_to_go_on(void *ctx, curl_off_t down_total, curl_off_t down,
+                                 curl_off_t up_total, curl_off_t up)
+{
+    const struct http_client *client = ctx;
+    (void)down_total, (void)down, (void)up_total, (void)up;
+    return client->gives_up(client->gives_up_ctx);
+}
+
 static int add_header(struct http_client *client, const char *name, const char *value)
 {
     char *line;
@@ -73,6 +85,13 @@ static bool set_options(struct http_client *client, const struct http_client_opt
     curl_easy_setopt(easy, CURLOPT_USERAGENT, "redrive/" REDRIVE_VERSION);
     curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_body);
     curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
+    if (options->gives_up) {
+        client->gives_up = options->gives_up;
+        client->gives_up_ctx = options->gives_up_ctx;
+        curl_easy_setopt(easy, CURLOPT_NOPROGRESS, 0L);
+        curl_easy_setopt(easy, CURLOPT_XFERINFOFUNCTION, look_whether_to_go_on);
+        curl_easy_setopt(easy, CURLOPT_XFERINFODATA, client);
+    }
     if (options->ca_file)
         is_set &= curl_easy_setopt(easy, CURLOPT_CAINFO, options->ca_file) == CURLE_OK;
     if (options->no_proxy)
@@ -101,6 +120,8 @@ int http_client_new(const struct http_client_options *options, struct http_clien
             rc = add_header(client, "Authorization", bearer);
     }
     free(bearer);
+    for (size_t i = 0; i < options->n_headers && rc == 0; i++)
+        rc = add_header(client, options->headers[i].name, options->headers[i].value);
     if (rc < 0 || !set_options(client, options)) {
         http_client_free(client);
         return err_nomem(err);
@@ -181,6 +202,7 @@ int http_client_call(struct http_client *client, const char *method, const char 
     const CURLcode code = is_set ? curl_easy_perform(easy) : CURLE_OUT_OF_MEMORY;
     curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
     ret->status = (int)status;
+    ret->retry_after_ms = code == CURLE_OK ? curl_retry_after_ms(easy) : 0;
     buf_release(&url);
     if (code == CURLE_OK)
         return 0;

@@ -15,11 +15,21 @@
 
 struct http_client;
 
+struct http_client_header {
+    const char *name;
+    const char *value;
+};
+
 struct http_client_options {
     const char *base;    /* https://host:7070, without a slash at the end */
     const char *token;   /* sent as `Authorization: Bearer`; NULL: none */
     const char *ca_file; /* the certificates that are trusted; NULL: those of the system */
     bool no_proxy;       /* ask the server itself, whatever the environment says */
+    const struct http_client_header *headers; /* sent with each request, after those above */
+    size_t n_headers;
+    bool (*gives_up)(void *ctx); /* asked about once a second while a request is under way; true
+                                    ends it without an answer; NULL: none does */
+    void *gives_up_ctx;          /* borrowed */
 };
 
 /* Copies the options. */
@@ -30,6 +40,7 @@ void http_client_free(struct http_client *client);
 /* What the server answered. */
 struct http_answer {
     int status;
+    int64_t retry_after_ms; /* how long the server asks to wait; 0: it does not say */
     struct buf body;
 };
 /* Answers of up to this size are read. */

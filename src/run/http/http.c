@@ -12,7 +12,6 @@
 #include "base/text/buf.h"
 #include "base/time/clock.h"
 #include "config/config.h"
-#include "core/retry/policy.h"
 #include "run/http/multi.h"
 #include "run/http/url.h"
 
@@ -149,7 +148,7 @@ static int add_headers(struct http_run *run, const struct config_http *sends)
         {"Content-Type", "application/json"},   {"Redrive-Job-Id", request->job_id},
         {"Redrive-Task", request->task},        {"Redrive-Queue", request->queue},
         {"Redrive-Tenant", request->tenant},    {"Redrive-Attempt", attempt},
-        {"Redrive-Max-Attempts", max_attempts},
+        {"Redrive-Max-Attempts", max_attempts}, {"traceparent", request->traceparent},
     };
     for (size_t i = 0; i < sizeof headers / sizeof headers[0]; i++)
         if (add_header(run, headers[i][0], headers[i][1]) < 0)
@@ -248,16 +247,6 @@ static void blank_nuls(struct buf *body)
             body->data[i] = ' ';
 }
 
-static int64_t retry_after(CURL *easy)
-{
-    struct curl_header *header;
-    int64_t ms = 0;
-    if (curl_easy_header(easy, "Retry-After", 0, CURLH_HEADER, -1, &header) != CURLHE_OK ||
-        !retry_after_parse(str_of(header->value), clock_wall_ms(), &ms))
-        return 0;
-    return ms;
-}
-
 static void finish_answered(struct http_run *run)
 {
     char message[HTTP_EXCERPT_MAX_BYTES + 1];
@@ -272,7 +261,7 @@ static void finish_answered(struct http_run *run)
         describe(run, (int)http_status, message, sizeof message);
         outcome.outcome.failure.failed = true;
         outcome.outcome.failure.message = message;
-        outcome.outcome.failure.retry_after_ms = retry_after(run->easy);
+        outcome.outcome.failure.retry_after_ms = curl_retry_after_ms(run->easy);
     }
     run_finish(&run->base, &outcome);
 }

@@ -1,7 +1,8 @@
 /* http.h - an HTTP request for each job.
  *
  * POST of the payload as application/json, with Redrive-Job-Id, Redrive-Task, Redrive-Queue,
- * Redrive-Tenant, Redrive-Attempt and Redrive-Max-Attempts, and the headers of the configuration.
+ * Redrive-Tenant, Redrive-Attempt and Redrive-Max-Attempts, traceparent if the job is part of a
+ * trace, and the headers of the configuration.
  * If there is a secret, the request is signed by the Standard Webhooks specification, which has
  * verifying libraries in most languages:
  *

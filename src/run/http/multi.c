@@ -4,6 +4,8 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "base/time/clock.h"
+#include "core/retry/policy.h"
 
 struct socket_watch {
     uv_poll_t poll;
@@ -155,4 +157,14 @@ void multi_close(struct multi *multi, void (*closed)(struct multi *multi))
     multi->closed = closed;
     uv_close((uv_handle_t *)&multi->timer, on_timer_closed);
     curl_multi_cleanup(multi->curl);
+}
+
+int64_t curl_retry_after_ms(CURL *easy)
+{
+    struct curl_header *header;
+    int64_t ms = 0;
+    if (curl_easy_header(easy, "Retry-After", 0, CURLH_HEADER, -1, &header) != CURLHE_OK ||
+        !retry_after_parse(str_of(header->value), clock_wall_ms(), &ms))
+        return 0;
+    return ms;
 }

@@ -31,4 +31,8 @@ int multi_init(struct multi *multi, uv_loop_t *loop, void (*done)(void *transfer
 /* When no transfer is left. Closes all connections, then calls `closed`. */
 void multi_close(struct multi *multi, void (*closed)(struct multi *multi));
 
+/* How long a server asks to wait (Retry-After of the answer that a transfer got); 0: it does not
+ * say. */
+int64_t curl_retry_after_ms(CURL *easy);
+
 #endif
