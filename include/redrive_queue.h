@@ -93,6 +93,8 @@ struct redrive_job_spec {
     const char *project;      /* for limits */
     const char *service;      /* for breakers */
     const char *retry;        /* JSON, the keys of a `retry` section; NULL: as its task says */
+    const char *traceparent;  /* the span of the caller, by W3C Trace Context: attempts are its
+                                 children; NULL, or not one: none */
 };
 
 /* What became of one of them. */
@@ -249,6 +251,8 @@ REDRIVE_API const char *redrive_task_run_payload(const struct redrive_task_run *
                                                  size_t *ret_len);
 REDRIVE_API uint32_t redrive_task_run_attempt(const struct redrive_task_run *run); /* 1, 2, … */
 REDRIVE_API uint32_t redrive_task_run_max_attempts(const struct redrive_task_run *run);
+/* The traceparent that the job came with; NULL: none. */
+REDRIVE_API const char *redrive_task_run_traceparent(const struct redrive_task_run *run);
 /* The queue that runs it, to submit to. */
 REDRIVE_API struct redrive_queue *redrive_task_run_owner(const struct redrive_task_run *run);
 

@@ -50,8 +50,11 @@ struct engine_event {
     struct str task;
     struct str queue;
     struct str worker;
+    uint32_t epoch;
     uint32_t attempt;
     uint32_t max_attempts;
+    int64_t created_ms;        /* the job */
+    struct str traceparent;    /* that the job came with; absent: none */
     bool ran;                  /* an attempt has ended with it */
     int64_t run_ms;            /* how long that attempt took */
     int64_t wait_ms;           /* STARTED: since the job was due */

@@ -35,8 +35,9 @@ struct run_request {
     const char *tenant;
     uint32_t attempt; /* from 1 */
     uint32_t max_attempts;
-    struct str payload; /* JSON; absent and empty are the same */
-    int64_t timeout_ms; /* from runner_start; 0: none */
+    struct str payload;      /* JSON; absent and empty are the same */
+    const char *traceparent; /* of the attempt; NULL: none */
+    int64_t timeout_ms;      /* from runner_start; 0: none */
 };
 
 /* Whether the handler could run at all. */

@@ -11,6 +11,7 @@
 
 #include "base/text/str.h"
 #include "core/breaker/breaker.h"
+#include "core/trace/context.h"
 #include "redrive.h"
 
 /* How a failure is remembered. */
@@ -45,7 +46,8 @@ struct job_spec {
     struct str service;
     struct str unique_key;
     bool unique_forever;      /* the first ever, even after its row is retired */
-    struct str policy;        /* JSON of a per-job override, or absent */
+    struct str policy;        /* JSON of a per-job override and of the job's traceparent
+                                 (core/trace/context.h), or absent */
     struct str breaker_key;   /* which breaker it meets; absent: none */
     struct str limit_key;     /* which limit it falls under; absent: none */
     int32_t priority;         /* -100 … 100 */
@@ -93,6 +95,19 @@ static inline uint32_t job_max_attempts(const struct job *job)
 {
     const uint32_t most = job->spec.max_attempts > 0 ? (uint32_t)job->spec.max_attempts : 0;
     return job->status.attempts > most ? job->status.attempts : most;
+}
+
+/* What the spans of its attempt are made of. */
+static inline struct trace_job job_trace(const struct job *job)
+{
+    return (struct trace_job){
+        .tenant = job->spec.tenant,
+        .id = job->spec.id,
+        .created_ms = job->status.created_ms,
+        .epoch = job->status.epoch,
+        .attempt = job->status.attempts,
+        .traceparent = trace_kept(job->spec.policy),
+    };
 }
 
 /* One attempt, for the history; transition.h says which have a row. */

@@ -84,6 +84,20 @@ static void write_history(struct json_writer *w, const struct attempt_page *hist
     json_end_array(w);
 }
 
+/* The policy without the traceparent that is kept with it, which is a member of its own. */
+static void write_policy(struct json_writer *w, struct str policy)
+{
+    const struct str trace = trace_kept(policy);
+    struct buf own;
+    buf_init(&own, policy.len + 1);
+    job_write_value(w, "retry", trace_own_policy(policy, &own));
+    if (trace.len > 0)
+        json_field_string(w, "traceparent", trace);
+    if (buf_failed(&own))
+        w->out->failed = buf_failed(&own);
+    buf_release(&own);
+}
+
 static void write_spec(struct json_writer *w, const struct job_spec *spec)
 {
     json_field_string(w, "id", spec->id);
@@ -100,7 +114,7 @@ static void write_spec(struct json_writer *w, const struct job_spec *spec)
                     spec->unique_key.len == 0 ? NULL
                     : spec->unique_forever    ? "forever"
                                               : "live");
-    job_write_value(w, "retry", spec->policy);
+    write_policy(w, spec->policy);
     job_write_time(w, "deadline", spec->deadline_ms);
 }
 

@@ -111,6 +111,34 @@ static void a_function_sees_its_job(void **state)
     assert_int_equal(state_of(bed->queue, "a"), REDRIVE_STATE_COMPLETED);
 }
 
+#define PARENT "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+static int compare_trace(struct redrive_task_run *run, void *arg)
+{
+    (void)arg;
+    const char *traceparent = redrive_task_run_traceparent(run);
+    assert_int_equal(redrive_task_run_max_attempts(run), 8);
+    if (strcmp(redrive_task_run_id(run), "traced") == 0)
+        assert_string_equal(traceparent, PARENT);
+    else
+        assert_null(traceparent);
+    return 0;
+}
+
+static void a_function_sees_the_trace_of_its_submitter(void **state)
+{
+    const struct bed *bed = *state;
+    const struct redrive_job_spec jobs[] = {
+        {.task = "t", .id = "traced", .retry = "{\"max_retries\":7}", .traceparent = PARENT},
+        {.task = "t", .id = "not traced", .retry = "{\"max_retries\":7}", .traceparent = "no"},
+    };
+    assert_int_equal(redrive_queue_submit(bed->queue, jobs, 2, 0, NULL, NULL), 0);
+    handle(bed->queue, "t", compare_trace, NULL, 1);
+    work_until_idle(bed->queue);
+    assert_int_equal(state_of(bed->queue, "traced"), REDRIVE_STATE_COMPLETED);
+    assert_int_equal(state_of(bed->queue, "not traced"), REDRIVE_STATE_COMPLETED);
+}
+
 static int refuse_connection(struct redrive_task_run *run, void *arg)
 {
     assert_int_equal(redrive_task_run_attempt(run), atomic_fetch_add((atomic_int *)arg, 1) + 1);
@@ -663,6 +691,7 @@ int main(void)
         IN_BOTH(a_job_that_succeeds_is_completed_with_its_result),
         IN_BOTH(signals_are_left_to_the_program),
         IN_BOTH(a_function_sees_its_job),
+        IN_BOTH(a_function_sees_the_trace_of_its_submitter),
         IN_BOTH(a_failure_is_retried_until_it_is_a_dead_letter),
         IN_BOTH(what_a_failure_says_is_kept_and_decides),
         IN_BOTH(a_program_may_bring_its_own_strategy),

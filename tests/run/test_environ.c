@@ -61,12 +61,23 @@ static void facts_of_the_job_are_set(void **state)
     free(env);
 }
 
+static void a_trace_is_a_fact_of_the_job(void **state)
+{
+    (void)state;
+    struct run_request request = {.job_id = "7", .traceparent = "00-1-2-01"};
+    char **env = environ_new(NULL, NULL, &request);
+    assert_true(has(env, "TRACEPARENT=00-1-2-01"));
+    assert_int_equal(count(env), 7);
+    free(env);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(only_harmless_names_are_kept),
         T(names_can_be_passed_on),
         T(facts_of_the_job_are_set),
+        T(a_trace_is_a_fact_of_the_job),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

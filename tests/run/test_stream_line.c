@@ -22,6 +22,17 @@ static void job_is_one_line_whatever_its_payload(void **state)
                                          "\"max_attempts\":2,\"payload\":{  \"x\": \"\\n\" }}\n");
 }
 
+static void a_job_of_a_trace_says_so(void **state)
+{
+    (void)state;
+    struct buf out;
+    buf_init(&out, 4096);
+    struct run_request request = {.job_id = "a", .task = "t", .traceparent = "00-1-2-01"};
+    assert_int_equal(stream_line_write(&request, &out, NULL), 0);
+    assert_non_null(strstr(buf_cstr(&out), ",\"traceparent\":\"00-1-2-01\",\"payload\":null}"));
+    buf_release(&out);
+}
+
 static void answer_is_read_whole(void **state)
 {
     (void)state;
@@ -140,6 +151,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(job_is_one_line_whatever_its_payload),
+        T(a_job_of_a_trace_says_so),
         T(answer_is_read_whole),
         T(answer_may_name_base_types),
         T(answer_keeps_the_most_derived_types),

@@ -143,6 +143,29 @@ static void retry_says_how_often(void **state)
     }
 }
 
+#define PARENT "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+static void the_trace_of_the_client_is_kept(void **state)
+{
+    (void)state;
+    static const char *const NONE[] = {
+        ",\"custom\":null}", ",\"custom\":7}", ",\"custom\":{\"traceparent\":7}}",
+        ",\"custom\":{\"traceparent\":\"no\"}}", ",\"traceparent\":\"" PARENT "\"}"};
+    check_str(
+        trace_kept(
+            spec_of(PLAIN ",\"custom\":{\"a\":[1],\"traceparent\":\"" PARENT "\"}}", true).policy),
+        PARENT);
+    for (size_t i = 0; i < sizeof NONE / sizeof NONE[0]; i++) {
+        char text[256];
+        (void)snprintf(text, sizeof text, "%s%s", PLAIN, NONE[i]);
+        assert_int_equal(spec_of(text, true).policy.len, 0);
+    }
+    struct config_part *box =
+        policy_of(PLAIN ",\"retry\":7,\"custom\":{\"traceparent\":\"" PARENT "\"}}");
+    assert_int_equal(box->policy.max_retries, 7);
+    config_part_free(box);
+}
+
 static void a_declared_task_keeps_its_policy(void **state)
 {
     (void)state;
@@ -284,6 +307,7 @@ int main(void)
         T(wrong_jobs_are_refused_in_faktorys_words),
         T(an_undeclared_task_follows_faktorys_schedule),
         T(retry_says_how_often),
+        T(the_trace_of_the_client_is_kept),
         T(a_declared_task_keeps_its_policy),
         T(priorities_go_there_and_back),
         T(a_lease_lasts_as_long_as_the_job_asks),

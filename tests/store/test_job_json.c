@@ -49,6 +49,18 @@ static void check_part(const struct job *job, const struct attempt_page *history
     buf_release(&out);
 }
 
+#define PARENT "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+static void a_traceparent_is_not_shown_as_a_part_of_the_policy(void **state)
+{
+    (void)state;
+    struct job job = {.spec = {.policy = STR("{\"traceparent\":\"" PARENT "\"}")}};
+    check_part(&job, NULL, ",\"retry\":null,\"traceparent\":\"" PARENT "\",\"deadline\"");
+    job.spec.policy = STR("{\"traceparent\":\"" PARENT "\",\"max_retries\":3}");
+    check_part(&job, NULL,
+               ",\"retry\":{\"max_retries\":3},\"traceparent\":\"" PARENT "\",\"deadline\"");
+}
+
 static void dead_job_tells_why(void **state)
 {
     (void)state;
@@ -96,6 +108,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(fresh_job_has_every_name),
+        T(a_traceparent_is_not_shown_as_a_part_of_the_policy),
         T(dead_job_tells_why),
         T(result_that_is_not_json_is_a_string),
     };

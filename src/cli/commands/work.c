@@ -15,6 +15,8 @@
 #include "cli/shared/session.h"
 #include "cli/shared/working.h"
 #include "engine/event.h"
+#include "engine/report/spans.h"
+#include "run/otlp/exporter.h"
 #include "server/metrics/metrics.h"
 #include "store/job_json.h"
 #include "store/store.h"
@@ -190,6 +192,7 @@ struct work {
     struct work_tally tally;
     struct run_times *times;        /* NULL: without metrics */
     struct metrics_server *metrics; /* NULL: none */
+    struct otlp_exporter *exporter; /* NULL: without tracing */
     struct working working;
     int n_signals; /* that have come */
     int64_t started_ms;
@@ -202,6 +205,7 @@ static void on_event(const struct engine_event *event, void *ctx)
     work_tally_event(event, &work->tally);
     if (work->times)
         run_times_event(work->times, event);
+    spans_event(otlp_exporter_tracing(work->exporter), event);
 }
 
 static void on_signal(uv_signal_t *handle, int number)
@@ -233,6 +237,7 @@ static struct pool_options describe_pool(struct work *work)
         .config = work->session.config,
         .log = &work->session.log,
         .environ = environ,
+        .tracing = otlp_exporter_tracing(work->exporter),
         .worker = str_of(work->name),
         .tenant = str_of(o->tenant),
         .queues = work->queues,
@@ -346,6 +351,7 @@ static int start_metrics(struct work *work, struct redrive_err *err)
         .config = work->session.config,
         .times = work->times,
         .store_status = engine_store_status(committer_engine(work->committer)),
+        .tracing = otlp_exporter_tracing(work->exporter),
         .log = &work->session.log,
     };
     if (!work->times)
@@ -375,6 +381,8 @@ static int open_all(struct cli *cli, struct work *work, struct redrive_err *err)
         const struct pool_options wanted = describe_pool(work);
         rc = pool_check(&wanted, err);
     }
+    if (rc == 0)
+        rc = session_start_tracing(&work->session, &work->exporter, err);
     if (rc == 0)
         rc = session_connect(&work->session, &options, err);
     /* Before the engine first looks: an alert is sent once. */
@@ -413,6 +421,7 @@ static int run_work(struct cli *cli, struct redrive_err *err)
             rc = work_on(cli, &work, err);
         close_all(&work);
     }
+    otlp_exporter_stop(work.exporter, SESSION_TRACING_GRACE_MS);
     session_close(&work.session);
     run_times_free(work.times);
     work_tally_release(&work.tally);
@@ -451,6 +460,9 @@ const struct command cmd_work = {
         "SIGINT or SIGTERM lets running jobs end, for as long as --grace says; the second "
         "one stops them at once. A job that was stopped is released, and has not used an "
         "attempt.\n"
+        "\n"
+        "With OTEL_EXPORTER_OTLP_ENDPOINT in the environment each attempt is a span that is sent "
+        "to that collector, as the OTEL_ variables say (docs/tracing.md).\n"
         "\n"
         "With --until-idle the worker stops by itself when nothing is ready and nothing runs. "
         "Jobs that wait for their time or are parked are left. The exit code is 3 when a job died "

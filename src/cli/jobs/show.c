@@ -107,6 +107,16 @@ static void put_gate(struct shower *s)
     buf_printf(s->out, "%s\n", gate_wait_text(gate));
 }
 
+/* The traceparent is kept with the policy. */
+static void put_policy(struct shower *s, struct str policy)
+{
+    struct buf own;
+    buf_init(&own, policy.len + 1);
+    put_fact(s, "Own retry", trace_own_policy(policy, &own));
+    put_fact(s, "Trace", trace_kept(policy));
+    buf_release(&own);
+}
+
 static void put_facts(struct shower *s, const struct job *job)
 {
     const struct job_spec *spec = &job->spec;
@@ -133,7 +143,7 @@ static void put_facts(struct shower *s, const struct job *job)
     if (status->state == REDRIVE_STATE_SCHEDULED || status->state == REDRIVE_STATE_RETRYING)
         put_time(s, "Next run", status->process_after_ms);
     put_time(s, "Deadline", spec->deadline_ms);
-    put_fact(s, "Own retry", spec->policy);
+    put_policy(s, spec->policy);
     if (status->fingerprint != 0)
         put_fact(s, "Group", str_of(fingerprint_text(status->fingerprint, group)));
 }

@@ -17,6 +17,7 @@ struct written_job {
     struct job job;
     struct str reason;
     struct str unique;
+    struct str traceparent;
     struct str group;
     int64_t payload_bytes; /* -1: not told */
     int64_t result_bytes;
@@ -51,6 +52,7 @@ static const struct unpack JOB[] = {
     {"unique_key", UNPACK_STR, SPEC(unique_key)},
     {"unique", UNPACK_STR, OTHER(unique)},
     {"retry", UNPACK_JSON, SPEC(policy)},
+    {"traceparent", UNPACK_STR, OTHER(traceparent)},
     {"deadline", UNPACK_TIME, SPEC(deadline_ms)},
     {"state", UNPACK_WORD, STATUS(state), .words = VOCABULARY_STATE},
     {"reason", UNPACK_STR, OTHER(reason)},
@@ -109,6 +111,9 @@ static void restore_job(struct written_job *written, struct arena *arena, struct
     written->job.spec.unique_forever = str_is(written->unique, "forever");
     if (written->group.len > 0)
         (void)fingerprint_parse(written->group, &status->fingerprint);
+    if (written->traceparent.len > 0)
+        written->job.spec.policy =
+            trace_keep(written->traceparent, written->job.spec.policy, arena);
     restore_value(&written->job.spec.payload, written->payload_bytes, arena);
     restore_value(&status->result, written->result_bytes, arena);
     *ret = written->job;
@@ -327,6 +332,7 @@ static void put_raw(struct json_writer *w, const char *key, struct str value)
 /* The tenant is that of the token. Payload and policy have been checked: they are JSON. */
 static void put_spec(struct json_writer *w, const struct job_spec *spec)
 {
+    struct buf policy;
     json_begin_object(w);
     put_text(w, "task", spec->task);
     put_text(w, "id", spec->id);
@@ -344,7 +350,10 @@ static void put_spec(struct json_writer *w, const struct job_spec *spec)
         job_write_time(w, "at", spec->process_after_ms);
     if (spec->deadline_ms != 0)
         job_write_time(w, "deadline", spec->deadline_ms);
-    put_raw(w, "retry", spec->policy);
+    buf_init(&policy, spec->policy.len + 1);
+    put_raw(w, "retry", trace_own_policy(spec->policy, &policy));
+    put_text(w, "traceparent", trace_kept(spec->policy));
+    buf_release(&policy);
     json_end_object(w);
 }
 

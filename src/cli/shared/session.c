@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -13,6 +14,7 @@
 #include "cli/remote/remote.h"
 #include "config/config.h"
 #include "engine/tasks.h"
+#include "run/otlp/exporter.h"
 #include "server/listen/endpoint.h"
 
 /* ---- Configuration --------------------------------------------------------------------------- */
@@ -314,6 +316,17 @@ int session_committer(struct session *session, void (*on_ready)(void *ctx), void
     session->engine = NULL;
     session->store = NULL;
     return committer_start(&options, ret, err);
+}
+
+static const char *from_environment(const char *name)
+{
+    return getenv(name);
+}
+
+int session_start_tracing(const struct session *session, struct otlp_exporter **ret,
+                          struct redrive_err *err)
+{
+    return otlp_exporter_start(from_environment, &session->log, ret, err);
 }
 
 void session_log_listening(const struct session *session, const char *interface,

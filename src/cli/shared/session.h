@@ -18,6 +18,8 @@
 #include "engine/committer.h"
 #include "engine/engine.h"
 
+struct otlp_exporter;
+
 struct session {
     struct config *config;
     struct log log;        /* standard error, as the configuration says */
@@ -54,6 +56,12 @@ int session_connect(struct session *session, const struct engine_options *option
 
 /* With this URL other handles of the process open the session's store, after session_connect. */
 const char *session_store_url(const struct session *session);
+
+/* Starts to send spans, if the environment names a collector; NULL in `ret`: it does not. The
+ * exporter has SESSION_TRACING_GRACE_MS at the end, before the session is closed. */
+#define SESSION_TRACING_GRACE_MS 5000
+int session_start_tracing(const struct session *session, struct otlp_exporter **ret,
+                          struct redrive_err *err);
 
 /* Another handle on the session's store, for another thread. The caller closes it. */
 int session_another_store(const struct session *session, struct store **ret,

@@ -4,12 +4,14 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "base/text/buf.h"
 #include "base/text/encode.h"
 #include "config/load/load.h"
 #include "config/schema/bind.h"
 #include "config/schema/schema.h"
 #include "config/schema/types.h"
 #include "core/retry/policy.h"
+#include "core/trace/context.h"
 
 typedef void finish_fn(struct binder *b, const struct node *root, void *object);
 
@@ -122,6 +124,20 @@ static void finish_rules(struct binder *b, const struct node *root, void *object
     policy_bind_rules(b, NULL, node_find(root, STR("on")), object);
 }
 
+/* A traceparent that is kept with the policy is no part of it. */
+static int bind_policy(struct config_part *box, struct str json, struct redrive_err *err)
+{
+    struct buf own;
+    buf_init(&own, json.len + 1);
+    const bool is_trace_only = trace_kept(json).len > 0 && !trace_has_policy(json);
+    const struct str alone = is_trace_only ? STR("{}") : trace_own_policy(json, &own);
+    const int rc = buf_failed(&own) ? err_nomem(err)
+                                    : bind_json(&box->arena, alone, &TABLE_POLICY_JSON,
+                                                &box->policy, finish_rules, err);
+    buf_release(&own);
+    return rc;
+}
+
 int policy_parse_json(struct str json, const struct redrive_policy *defaults,
                       struct config_part **ret, struct redrive_err *err)
 {
@@ -133,7 +149,7 @@ int policy_parse_json(struct str json, const struct redrive_policy *defaults,
     else
         policy_init_queue(&box->policy);
     copy_parts(box);
-    int rc = bind_json(&box->arena, json, &TABLE_POLICY_JSON, &box->policy, finish_rules, err);
+    int rc = bind_policy(box, json, err);
     return hand_over(box, rc, ret);
 }
 

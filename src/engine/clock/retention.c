@@ -132,7 +132,7 @@ struct task_names {
 static bool is_of_tasks(void *ctx, const struct job *job)
 {
     const struct task_names *tasks = ctx;
-    return job->spec.policy.len == 0 &&
+    return !trace_has_policy(job->spec.policy) &&
            (!tasks->names || claim_find(tasks->names, tasks->n, job->spec.task) < tasks->n);
 }
 
@@ -190,7 +190,7 @@ static bool has_outlived_its_policy(void *ctx, const struct job *job)
 {
     struct own_policies *own = ctx;
     const struct job_spec *spec = &job->spec;
-    if (spec->policy.len == 0)
+    if (!trace_has_policy(spec->policy))
         return false;
     if (!str_eq(spec->policy, own->policy) || !str_eq(spec->task, own->task))
         own->length = own_length(own, spec);

@@ -38,8 +38,11 @@ struct engine_event event_of(const struct engine *e, enum engine_event_kind kind
         .task = job->spec.task,
         .queue = job->spec.queue,
         .worker = job->status.worker,
+        .epoch = job->status.epoch,
         .attempt = job->status.attempts,
         .max_attempts = job_max_attempts(job),
+        .created_ms = job->status.created_ms,
+        .traceparent = trace_kept(job->spec.policy),
     };
 }
 
@@ -68,6 +71,7 @@ void event_add(struct engine *e, const struct engine_event *event)
     own->task = keep(e, event->task);
     own->queue = keep(e, event->queue);
     own->worker = keep(e, event->worker);
+    own->traceparent = keep(e, event->traceparent);
     own->message = keep(e, event->message);
     own->breaker = keep(e, event->breaker);
 }

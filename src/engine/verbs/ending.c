@@ -40,7 +40,7 @@ struct decision ending_decide(struct engine *e, const struct job *job,
     };
     struct decision decision = decide(&facts, outcome, &task->retry, e->classifier);
     /* A success is one under any policy, and most runs are. */
-    if (spec->policy.len == 0 || decision.state == REDRIVE_STATE_COMPLETED)
+    if (!trace_has_policy(spec->policy) || decision.state == REDRIVE_STATE_COMPLETED)
         return decision;
     /* It was checked when the job came in; if it is not valid any more, the task's policy holds. */
     const int rc = policy_parse_json(spec->policy, &task->retry, &box, NULL);

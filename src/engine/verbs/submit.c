@@ -267,7 +267,8 @@ static const char *difference(const struct job_spec *a, const struct job_spec *b
         {"project", a->project, b->project},
         {"service", a->service, b->service},
         {"unique key", a->unique_key, b->unique_key},
-        {"retry policy", a->policy, b->policy},
+        /* A client that sends a request again may do so in another span. */
+        {"retry policy", trace_policy_members(a->policy), trace_policy_members(b->policy)},
     };
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
         if (!str_eq(parts[i].a, parts[i].b))

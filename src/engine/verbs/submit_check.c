@@ -81,7 +81,7 @@ int submit_read_policy(const struct config_task *task, struct job_spec *spec,
     struct config_part *box = NULL;
     struct redrive_err why = {0};
     const struct redrive_policy *policy = &task->retry;
-    if (spec->policy.len > 0) {
+    if (trace_has_policy(spec->policy)) {
         int rc = policy_parse_json(spec->policy, &task->retry, &box, &why);
         if (rc < 0) {
             (void)err_set(err, rc, "the job's retry policy: %s", why.message);

@@ -72,6 +72,8 @@ struct redrive_task_run {
     bool is_doubtful;   /* guarded: it has failed, and perhaps its breaker opens */
     uint32_t attempt;
     uint32_t max_attempts;
+    bool has_trace;
+    char traceparent[TRACEPARENT_LEN + 1];
     int64_t deadline_ms;   /* wall; 0: none */
     int64_t timeout_at_ms; /* monotonic; QUEUE_NEVER: none */
 

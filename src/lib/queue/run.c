@@ -28,6 +28,8 @@ bool queue_run_init(struct redrive_task_run *run, const struct job *job)
     run->tenant = str_pack(&at, spec->tenant);
     run->payload = str_pack(&at, spec->payload);
     run->payload_len = spec->payload.len;
+    const struct trace_job trace = job_trace(job);
+    run->has_trace = trace_for_handler(NULL, &trace, run->traceparent);
     return true;
 }
 
@@ -117,6 +119,11 @@ const char *redrive_task_run_payload(const struct redrive_task_run *run, size_t 
 uint32_t redrive_task_run_attempt(const struct redrive_task_run *run)
 {
     return run->attempt;
+}
+
+const char *redrive_task_run_traceparent(const struct redrive_task_run *run)
+{
+    return run->has_trace ? run->traceparent : NULL;
 }
 
 uint32_t redrive_task_run_max_attempts(const struct redrive_task_run *run)

@@ -61,16 +61,20 @@ static struct job_spec spec_of(const struct redrive_queue *q, const struct redri
     return spec;
 }
 
+/* What the arena has must be there until the operation is answered. */
 static int prepare(const struct redrive_queue *q, const struct redrive_job_spec *jobs, size_t n,
-                   struct submit_op *op, struct redrive_err *err)
+                   struct arena *arena, struct submit_op *op, struct redrive_err *err)
 {
     const int64_t now_ms = engine_now_ms(committer_engine(q->committer));
     struct job_spec *specs = calloc(n, sizeof *specs);
     if (!specs)
         return err_nomem(err);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         specs[i] = spec_of(q, &jobs[i], now_ms);
-    int rc = submit_op_init(op, committer_engine(q->committer), specs, n, err);
+        specs[i].policy = trace_keep(str_of(jobs[i].traceparent), specs[i].policy, arena);
+    }
+    int rc = arena->failed ? err_nomem(err)
+                           : submit_op_init(op, committer_engine(q->committer), specs, n, err);
     free(specs);
     for (size_t i = 0; rc == 0 && i < n; i++) {
         struct redrive_err why;
@@ -117,13 +121,15 @@ int redrive_queue_submit(struct redrive_queue *q, const struct redrive_job_spec 
                          unsigned flags, struct redrive_submitted *ret, struct redrive_err *err)
 {
     struct submit_op op = {0};
+    struct arena arena;
     if (!q)
         return queue_is_missing(err);
     if (!jobs && n > 0)
         return err_set(err, REDRIVE_E_INVALID, "there are no jobs");
     if (n == 0)
         return 0;
-    int rc = prepare(q, jobs, n, &op, err);
+    arena_init(&arena);
+    int rc = prepare(q, jobs, n, &arena, &op, err);
     if (rc == 0) {
         op.whole = flags & REDRIVE_SUBMIT_WHOLE;
         rc = committer_run(q->committer, &op.op, err);
@@ -137,6 +143,7 @@ int redrive_queue_submit(struct redrive_queue *q, const struct redrive_job_spec 
             ret[i] = (struct redrive_submitted){.code = rc};
     }
     submit_op_release(&op);
+    arena_release(&arena);
     return rc;
 }
 

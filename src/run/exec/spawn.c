@@ -247,7 +247,7 @@ static bool is_kept(const char *entry, const char *const *pass)
     return is_named(name, KEPT) || str_starts_with(name, STR("LC_")) || is_named(name, pass);
 }
 
-#define N_FACTS 6
+#define N_FACTS 7
 
 /* Writes the facts one after the other, each with its 0; returns the bytes needed. An absent text
  * is an empty one. */
@@ -257,13 +257,16 @@ static size_t write_facts(const struct run_request *r, char *out, size_t size)
     snprintf(numbers[0], sizeof numbers[0], "%" PRIu32, r->attempt);
     snprintf(numbers[1], sizeof numbers[1], "%" PRIu32, r->max_attempts);
     const char *const facts[N_FACTS][2] = {
-        {"JOB_ID", r->job_id}, {"TASK", r->task},       {"QUEUE", r->queue},
-        {"TENANT", r->tenant}, {"ATTEMPT", numbers[0]}, {"MAX_ATTEMPTS", numbers[1]},
+        {"REDRIVE_JOB_ID", r->job_id},   {"REDRIVE_TASK", r->task},
+        {"REDRIVE_QUEUE", r->queue},     {"REDRIVE_TENANT", r->tenant},
+        {"REDRIVE_ATTEMPT", numbers[0]}, {"REDRIVE_MAX_ATTEMPTS", numbers[1]},
+        {"TRACEPARENT", r->traceparent},
     };
+    const int n = r->traceparent ? N_FACTS : N_FACTS - 1;
     size_t used = 0;
-    for (int i = 0; i < N_FACTS; i++)
+    for (int i = 0; i < n; i++)
         used += 1 + (size_t)snprintf(used < size ? out + used : NULL, used < size ? size - used : 0,
-                                     "REDRIVE_%s=%s", facts[i][0], facts[i][1] ? facts[i][1] : "");
+                                     "%s=%s", facts[i][0], facts[i][1] ? facts[i][1] : "");
     return used;
 }
 

@@ -66,7 +66,7 @@ int spawn(const struct spawn_request *request, struct spawned *ret, struct spawn
  *     kept    PATH HOME USER LOGNAME SHELL LANG LANGUAGE LC_* TZ TMPDIR SSL_CERT_FILE SSL_CERT_DIR,
  *             and what `pass` names
  *     set     REDRIVE_JOB_ID REDRIVE_TASK REDRIVE_QUEUE REDRIVE_TENANT REDRIVE_ATTEMPT
- *             REDRIVE_MAX_ATTEMPTS
+ *             REDRIVE_MAX_ATTEMPTS; TRACEPARENT if the job is part of a trace
  */
 
 /* One block of malloc'ed memory, or NULL when there is none. `inherited` is NAME=VALUE strings that

@@ -42,6 +42,9 @@ struct pool_job *pool_job_new(struct pool_task *task, const struct job *job)
         .payload = {str_pack(&at, spec->payload), spec->payload.len},
         .timeout_ms = task->config->run.timeout_ms,
     };
+    const struct trace_job trace = job_trace(job);
+    if (trace_for_handler(tracing_sampler(task->pool->options.tracing), &trace, own->traceparent))
+        own->request.traceparent = own->traceparent;
     return own;
 }
 

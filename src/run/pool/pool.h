@@ -47,6 +47,7 @@
 #include "base/os/log.h"
 #include "base/text/str.h"
 #include "config/config.h"
+#include "core/trace/span.h"
 #include "engine/committer.h"
 
 #define POOL_GRACE_MS 30000
@@ -63,9 +64,10 @@ struct pool_options {
     struct committer *committer;
     const struct config *config;
     const struct log *log;
-    char *const *environ; /* of programs; see exec/spawn.h */
-    struct str worker;    /* its name in leases and in the history */
-    struct str tenant;    /* absent: all tenants in turn */
+    char *const *environ;          /* of programs; see exec/spawn.h */
+    const struct tracing *tracing; /* NULL: attempts are no spans */
+    struct str worker;             /* its name in leases and in the history */
+    struct str tenant;             /* absent: all tenants in turn */
     const struct str *queues;
     size_t n_queues; /* none: all */
     const struct str *tasks;

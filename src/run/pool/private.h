@@ -90,7 +90,8 @@ struct pool_job {
     void *failure_text; /* what the outcome points to */
     char *result_text;
     struct run_request request;
-    char text[]; /* what the request points to */
+    char traceparent[TRACEPARENT_LEN + 1]; /* of the request, if it has one */
+    char text[];                           /* what the request points to */
 };
 
 /* What is known of a handler that cannot run. */

@@ -30,6 +30,8 @@ int stream_line_write(const struct run_request *request, struct buf *out, struct
     json_field_cstr(&w, "task", request->task);
     json_field_int(&w, "attempt", request->attempt);
     json_field_int(&w, "max_attempts", request->max_attempts);
+    if (request->traceparent)
+        json_field_cstr(&w, "traceparent", request->traceparent);
     json_key(&w, "payload");
     json_put_raw(&w, payload);
     json_end_object(&w);

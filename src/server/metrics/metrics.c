@@ -396,10 +396,23 @@ static void write_process(const struct process_facts *f, struct buf *out)
     metrics_count(out, "redrive_build_info", LABELS({"version", STR(REDRIVE_VERSION)}), 1);
 }
 
+/* ---- Spans of traces ------------------------------------------------------------------------- */
+
+static void write_spans(const struct trace_counts *spans, struct buf *out)
+{
+    metrics_family(out, "redrive_trace_spans_sent_total", "counter",
+                   "Spans that a collector has taken from this process.");
+    metrics_count(out, "redrive_trace_spans_sent_total", NO_LABELS, spans ? spans->sent : 0);
+    metrics_family(out, "redrive_trace_spans_dropped_total", "counter",
+                   "Spans that this process has dropped, since no collector took them in time.");
+    metrics_count(out, "redrive_trace_spans_dropped_total", NO_LABELS, spans ? spans->dropped : 0);
+}
+
 void metrics_write_process(const struct metrics_process *process, struct buf *out)
 {
     write_store(process, out);
     write_histograms(process, out);
+    write_spans(process->spans, out);
     write_process(&process->facts, out);
 }
 
@@ -510,6 +523,7 @@ static void reply_metrics(struct metrics_server *server, struct http_request *re
         .run_times = rows,
         .n_run_times = n,
         .facts = process_facts(run_times_since_ms(server->options.times)),
+        .spans = server->options.tracing ? server->options.tracing->counts : NULL,
     };
     buf_init(&text, TEXT_MAX_BYTES);
     metrics_write_process(&process, &text);

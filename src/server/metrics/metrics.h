@@ -21,6 +21,7 @@
 #include "base/text/buf.h"
 #include "base/text/str.h"
 #include "config/config.h"
+#include "core/trace/span.h"
 #include "engine/event.h"
 #include "engine/report/stats.h"
 #include "engine/store_status.h"
@@ -103,6 +104,7 @@ struct metrics_process {
     const struct run_time *run_times;
     size_t n_run_times;
     struct process_facts facts;
+    const struct trace_counts *spans; /* NULL: there is no tracing */
 };
 
 /* Failures are the buffer's, or out of memory. */
@@ -125,6 +127,7 @@ struct metrics_server_options {
     const struct config *config; /* listen.metrics must be set */
     struct run_times *times;
     struct store_status *store_status;
+    const struct tracing *tracing; /* NULL: none */
     const struct log *log;
 };
 

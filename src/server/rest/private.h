@@ -24,6 +24,9 @@ struct rest {
     struct run_times *run_times;
     struct held_jobs *held;
     struct remote_workers *remote;
+    const struct tracing *tracing; /* NULL: none */
+    uint64_t seed;                 /* of the ids of spans */
+    _Atomic uint64_t n_spans;
     const struct rest_route *const *tables;
     bool read_only;
     pthread_mutex_t config_lock; /* guards which configuration it is; each request holds its own */

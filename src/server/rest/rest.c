@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "base/rng.h"
 #include "server/auth/auth.h"
 #include "server/bulk_runs.h"
 #include "server/claim_waits.h"
@@ -373,6 +374,8 @@ int rest_new(const struct rest_options *options, struct rest **ret, struct redri
     rest->run_times = options->run_times;
     rest->held = options->held;
     rest->remote = options->remote;
+    rest->tracing = options->tracing;
+    rest->seed = rng_system_seed();
     rest->tables = options->tables ? options->tables : REST_TABLES;
     rest->read_only = options->read_only;
     rest->config = config_hold(options->config);

@@ -25,6 +25,7 @@
 #include "base/json/writer.h"
 #include "base/mem/list.h"
 #include "config/config.h"
+#include "core/trace/span.h"
 #include "engine/committer.h"
 #include "server/auth/auth.h"
 #include "server/http/server.h"
@@ -84,6 +85,7 @@ struct rest_options {
     struct run_times *run_times;   /* borrowed; NULL: /metrics has no histogram */
     struct held_jobs *held;        /* borrowed; NULL: claimed jobs are not recorded */
     struct remote_workers *remote; /* borrowed; NULL: workers that claim here are not shown */
+    const struct tracing *tracing; /* borrowed; NULL: requests and attempts are no spans */
     const struct rest_route *const *tables; /* NULL: REST_TABLES */
     bool read_only; /* no client has another scope than `read`, whatever its token has */
 };

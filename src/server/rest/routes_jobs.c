@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/err.h"
+#include "base/rng.h"
 #include "base/text/encode.h"
 #include "engine/engine.h"
 #include "engine/gates/view.h"
@@ -99,8 +100,9 @@ struct submission {
     struct submit_op submit; /* first */
     bool is_array;
     bool body_is_payload;
-    int status;     /* of success */
-    struct str key; /* Idempotency-Key */
+    int status;             /* of success */
+    struct str key;         /* Idempotency-Key */
+    struct trace_span span; /* its flags say whether it is sampled */
 };
 
 /* Which member was at fault. Names and numbers have been looked at before, so that little is left.
@@ -174,12 +176,63 @@ static void add_location(struct rest_call *call, const struct submission *s)
     buf_release(&path);
 }
 
+/* ---- Their trace ----------------------------------------------------------------------------- */
+
+/* The jobs of a request with a traceparent belong to that trace. With tracing the request is a span
+ * of it, and the parent of their attempts. A job that has one of its own keeps it. */
+static void join_trace(struct rest_call *call, struct submission *s, struct job_spec *specs,
+                       size_t n)
+{
+    const struct tracing *tracing = call->rest->tracing;
+    struct trace_context parent;
+    char text[TRACEPARENT_LEN + 1];
+    if (!traceparent_read(http_header(call->request, "traceparent"), &parent))
+        return;
+    if (tracing) {
+        const uint64_t number = atomic_fetch_add(&call->rest->n_spans, 1);
+        s->span = (struct trace_span){
+            .operation = TRACE_SUBMIT,
+            .context = trace_child(&tracing->sampler, &parent, rng_mix(call->rest->seed ^ number)),
+            .parent = parent.span,
+            .start_ms = rest_now_ms(call),
+        };
+        parent = s->span.context;
+    }
+    traceparent_write(&parent, text);
+    for (size_t i = 0; i < n; i++)
+        if (trace_kept(specs[i].policy).len == 0)
+            specs[i].policy = trace_keep(str_of(text), specs[i].policy, http_arena(call->request));
+}
+
+/* The operation has been answered. */
+static void end_span(const struct rest_call *call, struct submission *s)
+{
+    const struct submit_op *op = &s->submit;
+    const size_t refused = first_refused(op);
+    const int code = op->op.code < 0   ? op->op.code
+                     : refused < op->n ? op->answers[refused].code
+                                       : 0;
+    if (!(s->span.context.flags & TRACE_SAMPLED) || op->n == 0)
+        return;
+    s->span.end_ms = rest_now_ms(call);
+    s->span.tenant = op->specs[0].tenant;
+    s->span.task = op->specs[0].task;
+    s->span.queue = op->specs[0].queue;
+    s->span.job_id = op->n == 1 && code == 0 ? op->answers[0].id : (struct str){0};
+    s->span.n_jobs = op->n > 1 ? (uint32_t)op->n : 0;
+    s->span.error = code < 0 ? redrive_err_name(code) : NULL;
+    call->rest->tracing->add(&s->span, call->rest->tracing->ctx);
+}
+
+/* ---- New jobs, their answers ----------------------------------------------------------------- */
+
 /* What is sent is a copy; the request and all that is in its arena are gone afterwards. */
 static void submitted(struct rest_call *call, struct op *op)
 {
     struct submission *s = (struct submission *)(void *)op;
     struct submit_op kept = s->submit;
     const size_t refused = first_refused(&s->submit);
+    end_span(call, s);
     if (op->code < 0) {
         rest_fail(call, &op->err, NULL);
     } else if (refused < s->submit.n) {
@@ -192,7 +245,7 @@ static void submitted(struct rest_call *call, struct op *op)
     submit_op_release(&kept);
 }
 
-static void submit(struct rest_call *call, const struct job_spec *specs, size_t n,
+static void submit(struct rest_call *call, struct job_spec *specs, size_t n,
                    const struct submission *pattern)
 {
     struct submission *s = kit_alloc(call, sizeof *s);
@@ -200,6 +253,7 @@ static void submit(struct rest_call *call, const struct job_spec *specs, size_t 
     if (!s)
         return;
     *s = *pattern;
+    join_trace(call, s, specs, n);
     if (submit_op_init(&s->submit, committer_engine(call->rest->committer), specs, n, &err) < 0) {
         rest_fail(call, &err, NULL);
         return;
@@ -241,7 +295,7 @@ static void post_task(struct rest_call *call)
     const struct str key = idempotency_key(call);
     const struct submission pattern = {.body_is_payload = true, .status = 202, .key = key};
     struct redrive_err err = {0};
-    const struct job_spec spec = {
+    struct job_spec spec = {
         .tenant = call->principal.tenant,
         .task = call->params[0],
         .id = key,

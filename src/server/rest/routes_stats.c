@@ -292,6 +292,7 @@ static int write_metrics(struct rest_call *call, struct buf *out, struct redrive
         .run_times = rows,
         .n_run_times = n,
         .facts = process_facts(times ? run_times_since_ms(times) : rest_now_ms(call)),
+        .spans = call->rest->tracing ? call->rest->tracing->counts : NULL,
     };
     metrics_write_process(&process, out);
     if (rc < 0 || arena->failed)

@@ -89,7 +89,7 @@ static bool send_jobs(struct rest_call *call, const struct claim_op *claim)
     json_begin_object(w);
     json_open_array(w, "jobs");
     for (size_t i = 0; i < claim->n; i++)
-        view_claimed(w, &claim->jobs[i]);
+        view_claimed(w, &claim->jobs[i], tracing_sampler(call->rest->tracing));
     json_end_array(w);
     json_end_object(w);
     return rest_send(call, 200);

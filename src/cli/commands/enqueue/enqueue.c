@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -429,13 +430,17 @@ static int run_enqueue(struct cli *cli, struct redrive_err *err)
     struct session session = {0};
     struct job_spec spec;
     struct buf policy;
+    struct arena arena;
     buf_init(&policy, POLICY_MAX_BYTES);
+    arena_init(&arena);
     fill_spec(o, cli->invocation.args[0], &spec);
     write_policy(o, &policy);
-    spec.policy = buf_str(&policy);
+    spec.policy = trace_keep(str_of(getenv("TRACEPARENT")), buf_str(&policy), &arena);
     int rc = check_options(cli, o, argument, err);
     if (rc == 0 && buf_failed(&policy))
         rc = err_full(err, buf_failed(&policy), "--retry: over %u bytes", POLICY_MAX_BYTES);
+    if (rc == 0 && arena.failed)
+        rc = err_nomem(err);
     if (rc == 0)
         rc = read_times(cli, o, &spec, err);
     if (rc == 0)
@@ -445,6 +450,7 @@ static int run_enqueue(struct cli *cli, struct redrive_err *err)
         rc = o->lines ? run_lines(cli, &session, &spec, o->from, err)
                       : run_one(cli, &session, &spec, argument, err);
     session_close(&session);
+    arena_release(&arena);
     buf_release(&policy);
     return rc;
 }

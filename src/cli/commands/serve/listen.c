@@ -42,6 +42,7 @@ static int open_http(struct serve *serve, struct redrive_err *err)
         .run_times = serve->run_times,
         .held = serve->held,
         .remote = serve->remote,
+        .tracing = otlp_exporter_tracing(serve->exporter),
     };
     struct http_server_options options = {
         .address = config->listen.http,

@@ -23,6 +23,7 @@
 #include "engine/mailbox.h"
 #include "engine/report/worker_row.h"
 #include "run/notify.h"
+#include "run/otlp/exporter.h"
 #include "run/pool/pool.h"
 #include "server/events.h"
 #include "server/remote_workers.h"
@@ -76,6 +77,7 @@ struct serve {
     struct event_hub *hub;
     struct held_jobs *held;
     struct remote_workers *remote;
+    struct otlp_exporter *exporter; /* NULL: without tracing */
     struct http_server *http;
     struct tls_identity *tls; /* in force; NULL: without TLS */
 

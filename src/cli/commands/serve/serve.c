@@ -9,6 +9,7 @@
 #include "cli/commands/serve/private.h"
 #include "cli/commands/serve/process.h"
 #include "cli/shared/session.h"
+#include "engine/report/spans.h"
 #include "server/faktory/server.h"
 
 static const int SIGNALS[] = {SIGINT, SIGTERM, SIGHUP};
@@ -32,6 +33,7 @@ static void on_event(const struct engine_event *event, void *ctx)
     event_hub_event(event, serve->hub);
     remote_workers_event(event, serve->remote);
     held_jobs_event(event, serve->held);
+    spans_event(otlp_exporter_tracing(serve->exporter), event);
     if (event->kind == ENGINE_EVENT_CANCELLED && !event->ran)
         end_runs(serve, event->seq);
 }
@@ -262,6 +264,8 @@ static int load(struct cli *cli, struct serve *serve, struct redrive_err *err)
         rc = session_load(cli, &serve->session, err);
     if (rc == 0)
         rc = serve_check_work(serve, serve->session.config, err);
+    if (rc == 0)
+        rc = session_start_tracing(&serve->session, &serve->exporter, err);
     if (rc < 0)
         return rc;
     serve->config = config_hold(serve->session.config);
@@ -269,8 +273,10 @@ static int load(struct cli *cli, struct serve *serve, struct redrive_err *err)
     return serve_load_tls(serve, err);
 }
 
+/* The exporter ends after all that makes spans, and before the log. */
 static void release(struct serve *serve)
 {
+    otlp_exporter_stop(serve->exporter, SESSION_TRACING_GRACE_MS);
     event_hub_free(serve->hub);
     rest_free(serve->rest);
     session_close(&serve->session);
@@ -346,6 +352,9 @@ const struct command cmd_serve = {
         "periodic tasks, tokens, Faktory passwords, the certificate, alerts, and how tasks are "
         "run. A file with errors is refused, and the log says why. The store, the addresses and "
         "the log need a restart.\n"
+        "\n"
+        "With OTEL_EXPORTER_OTLP_ENDPOINT in the environment each attempt is a span that is sent "
+        "to that collector, as the OTEL_ variables say (docs/tracing.md).\n"
         "\n"
         "SIGINT or SIGTERM hands out no more work and lets running jobs end, those of remote "
         "workers too, for as long as --grace says; /ready answers 503 meanwhile, for listen.drain "

@@ -139,6 +139,7 @@ int serve_start_pool(struct serve *serve, struct config *config, struct redrive_
         .config = config,
         .log = &serve->session.log,
         .environ = environ,
+        .tracing = otlp_exporter_tracing(serve->exporter),
         .worker = str_of(serve->name),
         .max_jobs = (uint32_t)serve->options->worker.concurrency,
         .stopped = on_pool_stopped,

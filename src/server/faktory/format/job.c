@@ -47,6 +47,20 @@ static int skip_args(struct json_reader *r, struct extras *extras)
     return json_skip(r, NULL);
 }
 
+/* Of `custom` only the traceparent matters here; what else it is does not. */
+static int read_custom(struct json_reader *r, struct arena *arena, struct str *ret)
+{
+    struct json_string key;
+    if (json_peek(r) != JSON_TYPE_OBJECT)
+        return json_skip(r, NULL);
+    int rc = json_enter_object(r);
+    while (rc == 0 && (rc = json_next_key(r, &key)) > 0)
+        rc = json_string_is(key, "traceparent") && json_peek(r) == JSON_TYPE_STRING
+                 ? faktory_read_text(r, arena, ret)
+                 : json_skip(r, NULL);
+    return rc;
+}
+
 static int read_member(struct json_reader *r, struct json_string key, struct arena *arena,
                        struct faktory_job *job, struct extras *extras)
 {
@@ -68,6 +82,8 @@ static int read_member(struct json_reader *r, struct json_string key, struct are
         return json_read_int(r, &job->priority);
     if (json_string_is(key, "reserve_for"))
         return json_read_int(r, &extras->reserve_for);
+    if (json_string_is(key, "custom"))
+        return read_custom(r, arena, &job->traceparent);
     return json_skip(r, NULL);
 }
 
@@ -192,7 +208,7 @@ void faktory_job_spec(const struct faktory_job *job, struct str tenant, enum fak
         .task = job->type,
         .queue = job->queue,
         .payload = job->text,
-        .policy = policy_of(job, from, arena),
+        .policy = trace_keep(job->traceparent, policy_of(job, from, arena), arena),
         .priority = faktory_priority_in(job->priority),
         .process_after_ms = job->at_ms,
     };
@@ -388,6 +404,11 @@ static void write_foreign(const struct job *job, struct buf *out)
     write_args(&w, job->spec.payload);
     json_field_int(&w, "priority", faktory_priority_out(job->spec.priority));
     json_field_int(&w, "reserve_for", FAKTORY_RESERVE_MS / 1000);
+    if (trace_kept(job->spec.policy).len > 0) {
+        json_open_object(&w, "custom");
+        json_field_string(&w, "traceparent", trace_kept(job->spec.policy));
+        json_end_object(&w);
+    }
     write_common(&w, job, &NONE);
 }
 

@@ -2,7 +2,8 @@
  *
  * A job that is pushed here is kept whole: its payload is the object that the producer sent, byte
  * for byte, so that the worker gets back every member, also those that are unknown here. What the
- * queue needs (jid, jobtype, queue, retry, priority, at, reserve_for) is read from it.
+ * queue needs (jid, jobtype, queue, retry, priority, at, reserve_for, custom.traceparent) is read
+ * from it.
  *
  * A worker may also get a job that was submitted elsewhere. Its payload becomes `args`: an array as
  * it is, nothing as no arguments, anything else as the only argument.
@@ -30,9 +31,10 @@ struct faktory_job {
     struct str jid;
     struct str type;
     struct str queue;
-    int64_t retry;    /* 0: discarded when it fails; below 0: a dead letter at once */
-    int64_t priority; /* 1 … 9 */
-    int64_t at_ms;    /* 0: now */
+    int64_t retry;          /* 0: discarded when it fails; below 0: a dead letter at once */
+    int64_t priority;       /* 1 … 9 */
+    int64_t at_ms;          /* 0: now */
+    struct str traceparent; /* of `custom`; absent: none */
 };
 
 int faktory_job_read(struct str json, struct arena *arena, struct faktory_job *ret,

@@ -15,6 +15,7 @@ struct given_job {
     int64_t at_ms;
     int unique;
     struct str retry;
+    struct str traceparent;
     int64_t max_attempts;
 };
 
@@ -36,6 +37,7 @@ enum {
     PROJECT,
     SERVICE,
     RETRY,
+    TRACEPARENT,
     MAX_ATTEMPTS,
 };
 
@@ -58,6 +60,7 @@ static const struct member MEMBERS[] = {
     [PROJECT] = {"project", MEMBER_NAME, SPEC(project)},
     [SERVICE] = {"service", MEMBER_NAME, SPEC(service)},
     [RETRY] = {"retry", MEMBER_OBJECT, JOB(retry)},
+    [TRACEPARENT] = {"traceparent", MEMBER_JSON, JOB(traceparent)},
     [MAX_ATTEMPTS] = {"max_attempts", MEMBER_INT, JOB(max_attempts), .min = 1,
                       .max = REDRIVE_MAX_RETRIES + 1},
     {0},
@@ -121,6 +124,10 @@ static int read_one(struct body *b, struct str tenant, struct job_spec *ret)
     job.spec.priority = (int32_t)job.priority;
     job.spec.unique_forever = job.unique == 1;
     job.spec.policy = policy_of(&job, b->arena);
+    /* Of any type: a trace that cannot be used is no fault of the job. */
+    if (job.traceparent.len > 2)
+        job.spec.policy = trace_keep((struct str){job.traceparent.ptr + 1, job.traceparent.len - 2},
+                                     job.spec.policy, b->arena);
     *ret = job.spec;
     return 0;
 }

@@ -3,7 +3,7 @@
  *     {"task": "mail", "payload": {…}, "id": "…", "queue": "…", "priority": 0,
  *      "delay": "5m" | "process_after": TIME | "at": TIME, "deadline": TIME | "1h",
  *      "unique_key": "…", "unique": "live" | "forever", "user": "…", "project": "…",
- *      "service": "…", "retry": {…}, "max_attempts": 5}
+ *      "service": "…", "retry": {…}, "max_attempts": 5, "traceparent": "…"}
  *
  * or an array of such objects.
  */

@@ -79,10 +79,11 @@ void view_submitted(struct json_writer *w, const struct submit_answer *answer)
     json_end_object(w);
 }
 
-void view_claimed(struct json_writer *w, const struct job *job)
+void view_claimed(struct json_writer *w, const struct job *job, const struct trace_sampler *sampler)
 {
     const struct job_spec *spec = &job->spec;
-    char token[LEASE_TOKEN_MAX];
+    const struct trace_job trace = job_trace(job);
+    char token[LEASE_TOKEN_MAX], traceparent[TRACEPARENT_LEN + 1];
     json_begin_object(w);
     json_field_string(w, "id", spec->id);
     json_field_string(w, "task", spec->task);
@@ -99,6 +100,8 @@ void view_claimed(struct json_writer *w, const struct job *job)
     field_text(w, "service", spec->service);
     job_write_time(w, "created_at", job->status.created_ms);
     job_write_time(w, "deadline", spec->deadline_ms);
+    if (trace_for_handler(sampler, &trace, traceparent))
+        json_field_cstr(w, "traceparent", traceparent);
     json_end_object(w);
 }
 
