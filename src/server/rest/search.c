@@ -3,10 +3,8 @@
 
 #include "base/time/clock.h"
 
-/* So many jobs of some states are all looked at; more of them where there is no other condition, so
- * that they need only be put in order. */
-#define FEW         20000
-#define FEW_TO_SORT 50000
+/* So many jobs of some states are few. */
+#define FEW 20000
 
 /* A step that takes less is followed by one of twice the size. */
 #define STEP_MS 25
@@ -49,13 +47,6 @@ static bool has_condition(const struct job_filter *f)
            f->fingerprint != 0 || f->finished_after_ms != 0 || f->finished_before_ms != 0;
 }
 
-static bool has_states_only(const struct job_filter *f)
-{
-    struct job_filter rest = *f;
-    rest.states = 0;
-    return !has_condition(&rest);
-}
-
 /* Steps go back from the newest job, or from where the search is to go on. */
 static int begin_steps(struct search *s, struct redrive_err *err)
 {
@@ -87,11 +78,8 @@ int search_init(struct search *search, struct store *store, const struct job_fil
     if (rc < 0)
         return rc;
     search->is_over = sums.matching == 0;
-    search->filter.is_few =
-        filter->states != 0 &&
-        (sums.in_states <= FEW || (sums.in_states <= FEW_TO_SORT &&
-                                   sums.in_states == sums.matching && has_states_only(filter)));
-    if (search->is_over || search->filter.is_few || sums.own <= SEARCH_STEP)
+    search->filter.is_few = filter->states != 0 && sums.in_states <= FEW;
+    if (search->is_over || sums.own <= SEARCH_STEP)
         return 0;
     return begin_steps(search, err);
 }

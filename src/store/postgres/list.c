@@ -118,6 +118,9 @@ static void add_from_tenant(struct buf *sql, struct args *args, const struct job
     if (f->after_seq && by_seq)
         (void)buf_printf(sql, " AND x.seq %s %lld", *direction ? "<" : ">",
                          (long long)f->after_seq);
+    if (f->until_seq && by_seq)
+        (void)buf_printf(sql, " AND x.seq %s %lld",
+                         *direction ? ">=" : "<=", (long long)f->until_seq);
     (void)buf_printf(sql,
                      " ORDER BY x.tenant_id%s, x.seq%s OFFSET 0) k CROSS JOIN LATERAL (SELECT * "
                      "FROM redrive.job_states q WHERE q.seq = k.seq OFFSET 0) j" JOB_JOINS
@@ -133,33 +136,19 @@ static void add_conditions(struct buf *sql, struct args *args, const struct job_
     add_states(sql, f->states);
 }
 
-/* Where few jobs are in these states, they are read first, by the index of each state: OFFSET 0
- * keeps the server from reading all jobs in the order of seq until it has found enough. */
-static void add_select(struct buf *sql, const struct job_filter *f)
-{
-    if (!f->is_few || f->states == 0) {
-        (void)buf_puts(sql, SELECT_JOBS);
-        return;
-    }
-    (void)buf_puts(sql,
-                   "SELECT " JOB_COLUMNS " FROM (SELECT * FROM redrive.job_states j WHERE true");
-    add_states(sql, f->states);
-    (void)buf_puts(sql, " OFFSET 0) j" JOB_JOINS " WHERE true");
-}
-
 static void add_by_seq(struct buf *sql, struct args *args, const struct job_filter *f)
 {
     const bool is_newest = f->order == ORDER_NEWEST;
     const char *direction = is_newest ? " DESC" : "";
     const bool by_name = f->id.len > 0 || f->unique_key.len > 0;
-    if (f->tenant.len > 0 && !by_name && !f->is_few && f->until_seq == 0) {
+    if (f->tenant.len > 0 && !by_name) {
         (void)buf_puts(sql, "SELECT " JOB_COLUMNS);
         add_from_tenant(sql, args, f, true);
         add_conditions(sql, args, f, SOURCE_TENANT);
         (void)buf_printf(sql, " ORDER BY k.seq%s LIMIT %zu", direction, f->limit + 1);
         return;
     }
-    add_select(sql, f);
+    (void)buf_puts(sql, SELECT_JOBS);
     add_conditions(sql, args, f, SOURCE_ALL);
     if (f->after_seq)
         (void)buf_printf(sql, " AND j.seq %s %lld", is_newest ? "<" : ">", (long long)f->after_seq);
