@@ -33,6 +33,7 @@ import sys
 
 LIVE = ("scheduled", "retrying", "queued", "running", "parked")
 LEASE_LOST = "LeaseExpired"  # the error type of an attempt whose lease has ended
+POISON = 3  # a job that has lost so many leases in a row becomes a dead letter
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,10 +105,12 @@ def lives_of(history):
 
 
 def may_be_removed(life, contract):
-    """Its handler has said something after which the job may have ended, and retention removes such jobs."""
+    """Its handlers have said something, or died so often, that the job may have ended, and retention removes such jobs."""
     if "completed" in contract.removed and life.of("end:SUCCESS"):
         return True
-    return bool(contract.removed - {"completed"}) and any(event["event"] != "end:SUCCESS" for event in life.ends)
+    silent = {event["attempt"] for event in life.of("start")} - {event["attempt"] for event in life.ends}
+    has_failed = any(event["event"] != "end:SUCCESS" for event in life.ends) or len(silent) >= POISON
+    return bool(contract.removed - {"completed"}) and has_failed
 
 
 def lost(life, contract):

@@ -65,6 +65,13 @@ def test_jobs_that_have_ended_may_be_removed_only_where_retention_does_it():
     assert kinds(submitted(), removed=frozenset({"completed", "dead_letter"})) == ["lost"], "it never ran"
 
 
+def test_job_whose_leases_were_all_lost_may_have_become_a_dead_letter():
+    silent = submitted() + sum((claim(at=2.0 * n, attempt=n) for n in (1, 2, 3)), [])
+    assert kinds(silent, removed=frozenset({"dead_letter"})) == []
+    assert kinds(silent, removed=frozenset({"completed"})) == ["lost"]
+    assert kinds(silent[:-1], removed=frozenset({"dead_letter"})) == ["lost"]
+
+
 def test_job_that_never_ends_is_unfinished():
     for state in checker.LIVE:
         assert kinds(submitted(), final(state=state)) == ["unfinished"]
