@@ -73,8 +73,11 @@ static int prepare(const struct redrive_queue *q, const struct redrive_job_spec 
         specs[i] = spec_of(q, &jobs[i], now_ms);
         specs[i].policy = trace_keep(str_of(jobs[i].traceparent), specs[i].policy, arena);
     }
-    int rc = arena->failed ? err_nomem(err)
-                           : submit_op_init(op, committer_engine(q->committer), specs, n, err);
+    int rc = REDRIVE_E_NOMEM;
+    if (arena->failed)
+        (void)err_nomem(err);
+    else
+        rc = submit_op_init(op, committer_engine(q->committer), specs, n, err);
     free(specs);
     for (size_t i = 0; rc == 0 && i < n; i++) {
         struct redrive_err why;
