@@ -49,8 +49,9 @@ static void add_texts(struct buf *sql, struct args *args, const struct job_filte
         {f->queue, " AND j.partition_id IN (SELECT l.partition_id FROM redrive.partitions l WHERE "
                    "l.queue = $%d::text)"},
         {f->user, " AND s.user_name = $%d::text"},
-        {f->unique_key, " AND j.seq IN (SELECT k.seq FROM redrive.tenants t JOIN redrive.keys k "
-                        "ON k.tenant_id = t.tenant_id WHERE k.unique_key = $%d::text)"},
+        {f->unique_key, " AND j.seq = ANY (ARRAY(SELECT k.seq FROM redrive.tenants t JOIN "
+                        "redrive.keys k ON k.tenant_id = t.tenant_id WHERE k.unique_key = "
+                        "$%d::text))"},
         {f->error_type, " AND h.error_type = $%d::text"},
         {f->text, " AND strpos(h.error_message, $%d::text) > 0"},
     };
