@@ -40,6 +40,7 @@ function open() {
   const found = match(location.pathname) ?? { route: routes.find((route) => route.path === ""), params: {} };
   current?.controller.abort();
   clearTimeout(liveTimer);
+  liveTimer = null;
   const controller = new AbortController();
   const query = new URLSearchParams(location.search);
   const opened = { route: found.route, controller, data: undefined, isLoading: false, again: false };

@@ -18,7 +18,7 @@ import servers
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BINARY = os.environ.get("REDRIVE_BIN", str(ROOT / "build" / "redrive"))
-LIMIT_S = 30
+LIMIT_S = 60
 
 
 def wait_for(condition, what="it"):

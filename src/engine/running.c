@@ -6,14 +6,23 @@
 #define N_STRINGS 10
 
 struct running_job {
-    struct running_job *next; /* of those that were taken */
+    struct running_job *next; /* of those that were taken, or added */
     struct job job;           /* its strings follow */
 };
 
 void running_init(struct running *r, uint64_t seed)
 {
     map_init(&r->map, seed);
-    r->taken = NULL;
+    r->taken = r->added = NULL;
+}
+
+static void free_list(struct running_job **list)
+{
+    for (struct running_job *job = *list, *next; job; job = next) {
+        next = job->next;
+        free(job);
+    }
+    *list = NULL;
 }
 
 static void forget_all(struct running *r)
@@ -25,7 +34,8 @@ static void forget_all(struct running *r)
 
 void running_release(struct running *r)
 {
-    running_commit(r);
+    free_list(&r->taken);
+    free_list(&r->added);
     forget_all(r);
 }
 
@@ -74,21 +84,32 @@ static struct running_job *copy_of(const struct job *job)
 
 static void put(struct running *r, struct running_job *job)
 {
-    running_drop(r, job->job.status.token);
-    if (map_put(&r->map, key_of(&job->job.status.token), job) != 0)
-        free(job);
-}
-
-void running_add(struct running *r, const struct job *job)
-{
     if (r->map.count >= RUNNING_MAX) {
         uint64_t seed = r->map.seed;
         forget_all(r);
         map_init(&r->map, seed);
     }
+    running_drop(r, job->job.status.token);
+    if (map_put(&r->map, key_of(&job->job.status.token), job) != 0)
+        free(job);
+}
+
+static void put_list(struct running *r, struct running_job **list)
+{
+    for (struct running_job *job = *list, *next; job; job = next) {
+        next = job->next;
+        put(r, job);
+    }
+    *list = NULL;
+}
+
+void running_add(struct running *r, const struct job *job)
+{
     struct running_job *copy = copy_of(job);
-    if (copy)
-        put(r, copy);
+    if (!copy)
+        return;
+    copy->next = r->added;
+    r->added = copy;
 }
 
 const struct job *running_get(const struct running *r, uint64_t token)
@@ -114,18 +135,12 @@ const struct job *running_take(struct running *r, uint64_t token)
 
 void running_commit(struct running *r)
 {
-    for (struct running_job *job = r->taken, *next; job; job = next) {
-        next = job->next;
-        free(job);
-    }
-    r->taken = NULL;
+    free_list(&r->taken);
+    put_list(r, &r->added);
 }
 
 void running_rollback(struct running *r)
 {
-    for (struct running_job *job = r->taken, *next; job; job = next) {
-        next = job->next;
-        put(r, job);
-    }
-    r->taken = NULL;
+    free_list(&r->added);
+    put_list(r, &r->taken);
 }

@@ -18,17 +18,18 @@ struct running_job;
 struct running {
     struct map map;            /* token → struct running_job */
     struct running_job *taken; /* by the open transaction */
+    struct running_job *added; /* by the open transaction: known from its commit on */
 };
 
 void running_init(struct running *running, uint64_t seed);
 void running_release(struct running *running);
 
-/* Keeps a copy. */
+/* Keeps a copy, once the open transaction is committed. */
 void running_add(struct running *running, const struct job *job);
 /* The job if it was started here under this token, else NULL. It stays until it is dropped. */
 const struct job *running_get(const struct running *running, uint64_t token);
 void running_drop(struct running *running, uint64_t token);
-/* The same for the open transaction: it is gone with running_commit, and back after
+/* Takes it away for the open transaction: it is gone with running_commit, and back after
  * running_rollback. */
 const struct job *running_take(struct running *running, uint64_t token);
 

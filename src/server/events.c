@@ -114,6 +114,7 @@ static bool copy(struct kept *slot, const struct engine_event *event)
     slot->event.worker = keep(&at, event->worker);
     slot->event.breaker = keep(&at, event->breaker);
     slot->event.message = keep(&at, cut);
+    slot->event.traceparent = (struct str){0}; /* no client is sent it */
     return true;
 }
 
@@ -230,17 +231,11 @@ static void write_digest(struct client *c, struct buf *out)
     memset(c->counts, 0, sizeof c->counts);
 }
 
-/* How many events there were, if it is time to say so. True: there may be more to count. */
+/* Counts what there was, so that the ring may go on, and says it when it is time. True: there may
+ * be more to count. */
 static bool gather_digest(struct event_hub *hub, struct client *c, int64_t now_ms)
 {
     bool has_any = false;
-    if (c->next_id == hub->next_id)
-        return false;
-    if (now_ms < c->next_digest_ms) {
-        if (c->next_digest_ms < hub->digest_due_ms)
-            hub->digest_due_ms = c->next_digest_ms;
-        return false;
-    }
     for (int i = 0; i < COUNT_UP_TO && c->next_id < hub->next_id; i++, c->next_id++) {
         const struct engine_event *event = &hub->ring[c->next_id % hub->capacity].event;
         c->counts[event->kind] += wants(c, event);
@@ -249,9 +244,13 @@ static bool gather_digest(struct event_hub *hub, struct client *c, int64_t now_m
         return true;
     for (int kind = 0; kind < ENGINE_EVENT_COUNT; kind++)
         has_any |= c->counts[kind] > 0;
-    if (has_any) {
+    if (!has_any)
+        return false;
+    if (now_ms >= c->next_digest_ms) {
         write_digest(c, &hub->out);
         c->next_digest_ms = now_ms + c->filter.digest_ms;
+    } else if (c->next_digest_ms < hub->digest_due_ms) {
+        hub->digest_due_ms = c->next_digest_ms;
     }
     return false;
 }

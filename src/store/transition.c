@@ -307,7 +307,11 @@ void transition(struct job_status *status, const struct move *move, int64_t now_
     case MOVE_REDRIVE: redrive(s, now_ms, ret); break;
     case MOVE_END: end_waiting(s, move->change, now_ms, ret); break;
     case MOVE_REMOVE: ret->removes_job = true; return;
-    case MOVE_EDIT: ret->replaces_payload = true; break;
+    case MOVE_EDIT:
+        /* Later than its end, whatever the clock says: what shows errors tells an edit by that. */
+        ret->replaces_payload = true;
+        s->updated_ms = now_ms > s->finished_ms ? now_ms : s->finished_ms + 1;
+        return;
     }
     s->updated_ms = now_ms;
 }

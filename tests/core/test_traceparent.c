@@ -389,6 +389,7 @@ static void a_policy_without_a_traceparent_has_none(void **state)
         "{\"max_retries\":3}",
         "{\"traceparent\":\"short\"}",
         "{\"traceparent\":\"" PARENT "x\"}",
+        "{\"traceparent\":\"no traceparent, but as long as one is: fifty-five bytes\"}",
         "{\"max_retries\":3,\"dlq_retention_days\":180,\"retry_on\":[\"*\",\"system\"],\"jitter\":"
         "1}",
     };
@@ -400,6 +401,8 @@ static void a_policy_without_a_traceparent_has_none(void **state)
     assert_false(trace_has_policy((struct str){0}));
     assert_false(trace_has_policy(STR("{}")));
     assert_true(trace_has_policy(STR("{\"a\":1}")));
+    assert_true(trace_has_policy(STR("x}")));
+    check_str(trace_policy_members(STR("{ \"a\":1}")), "\"a\":1}");
 }
 
 int main(void)

@@ -183,7 +183,7 @@ class Trial:
             client.note("acknowledged", job["id"])
         end, left = time.monotonic() + 60, PROBES
         while left > 0 and time.monotonic() < end:
-            left -= client.work_one_claim([ALONE], 1 + left % 2, 1)
+            left -= client.work_one_claim([ALONE], 1 + left % 2, 1, lease=30)
             if self.kind != "sqlite":
                 time.sleep(4 / PROBES)
         client.producer.close()
@@ -281,6 +281,7 @@ def main():
     parser.add_argument("--upgrade", metavar="COMMIT", help="the other build: a commit, or a program")
     parser.add_argument("--keep", metavar="FOLDER", default=BINARY.parent / "history", help="for histories with complaints")
     args = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was started is ended
     faults = args.faults.split(",")
     if unknown := set(faults) - set(FAULTS):
         parser.error(f"no fault '{min(unknown)}'; known: {', '.join(FAULTS)}")

@@ -204,7 +204,8 @@ static void a_service_has_a_name(void **state)
     (void)state;
     struct otlp_settings settings;
     set(ENDPOINT, "http://localhost:4318");
-    set("OTEL_RESOURCE_ATTRIBUTES", "service.name=from-list,host.name=a%20b");
+    set("OTEL_RESOURCE_ATTRIBUTES",
+        "service.name=from-list,host.name=x,service.version=2,host.name=a%20b");
     read_settings(&settings);
     check_str(settings.resource[0].value, "from-list");
     assert_int_equal(settings.n_resource, 3);

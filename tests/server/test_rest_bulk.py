@@ -77,8 +77,7 @@ def test_a_run_is_listed_all_the_time(api):  # noqa: F811
     for _ in range(40):
         api.submit(delay="1h")
         run_id = api.ok("POST", "/bulk", {"verb": "cancel", "filter": {"state": "scheduled"}}, status=202)["id"]
-        while run_of(api, run_id)["state"] == "running":
-            pass
+        until(lambda: run_of(api, run_id)["state"] != "running", "its end")
         assert run_of(api, run_id)["changed"] == 1
 
 

@@ -327,6 +327,7 @@ def main():
     parser.add_argument("--load", type=float, default=0.7, help="share of what the clients reach at full speed")
     parser.add_argument("--into", type=pathlib.Path, default=BINARY.parent / "soak")
     args = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was started is ended
     seconds = 60 * args.minutes if args.minutes else 3600 * args.hours
     shutil.rmtree(args.into, ignore_errors=True)
     args.into.mkdir(parents=True)

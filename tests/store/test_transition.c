@@ -721,6 +721,20 @@ static void an_edit_replaces_the_payload_alone(void **state)
     assert_false(t.removes_job);
 }
 
+static void an_edit_is_later_than_the_end_whatever_the_clock_says(void **state)
+{
+    (void)state;
+    struct all_moves m;
+    const struct move move = move_of(&m, MOVE_EDIT);
+    struct job_status s = row_in(DEAD);
+    s.finished_ms = NOW;
+    (void)make(&s, &move);
+    assert_int_equal(s.updated_ms, NOW + 1);
+    s.finished_ms = NOW + 60000; /* the clock was set back */
+    (void)make(&s, &move);
+    assert_int_equal(s.updated_ms, NOW + 60001);
+}
+
 static void a_job_that_is_removed_keeps_its_last_state(void **state)
 {
     (void)state;
@@ -842,6 +856,7 @@ int main(void)
         T(an_end_with_an_error_leaves_a_row_without_a_start),
         T(a_redrive_begins_a_new_epoch_and_takes_the_key),
         T(an_edit_replaces_the_payload_alone),
+        T(an_edit_is_later_than_the_end_whatever_the_clock_says),
         T(a_job_that_is_removed_keeps_its_last_state),
         T(time_in_a_paused_queue_is_credited_once),
         T(no_pause_is_credited_to_a_job_that_did_not_wait_in_it),

@@ -205,10 +205,10 @@ class HttpClient(Client):
         queues = ["remote", "ordered"] if self.random.random() < 0.5 else ["ordered", "remote"]
         self.work_one_claim(queues, self.random.randrange(1, 6), 0.3)
 
-    def work_one_claim(self, queues, n, wait):
+    def work_one_claim(self, queues, n, wait, lease=LEASE_S):
         asked = time.monotonic()
         try:
-            answered, said = self.worker.ask("/claim", {"queues": queues, "n": n, "worker": self.name, "wait": wait, "lease": LEASE_S})
+            answered, said = self.worker.ask("/claim", {"queues": queues, "n": n, "worker": self.name, "wait": wait, "lease": lease})
         except Gone:
             time.sleep(0.01)
             return 0
@@ -216,7 +216,7 @@ class HttpClient(Client):
         jobs = said["jobs"]
         for job in jobs:
             self.note("start", job["id"], attempt=job["attempt"], token=job["token"], payload=self.payload_of(job),
-                      claimed=asked, lease=LEASE_S)
+                      claimed=asked, lease=lease)
         self.work_jobs(jobs)
         return len(jobs)
 

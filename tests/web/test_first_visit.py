@@ -84,7 +84,7 @@ def test_a_queue_is_paused(shop):
 def test_the_slowest_task_is_found(shop):
     visitor = Visitor(shop, "find the slowest task")
     visitor.click("Tasks", ".side").sees("the slowest task first")
-    assert shop.find("[data-key='run times'] tbody tr").text.startswith("report")
+    wait_for(lambda: shop.find("[data-key='run times'] tbody tr").text.startswith("report"), "the slowest task")
     visitor.done(1)
 
 

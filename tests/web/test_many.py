@@ -60,8 +60,8 @@ def test_a_clock_that_differs_from_the_servers_changes_no_age(ui):
     job = ui.submit("mail", {"to": "bob"}, delay="5h")
     wrong = ui.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": "const real = Date.now; Date.now = () => real() + 100 * 3600 * 1000;"})
     try:
-        ui.open(f"/ui/jobs/{job}").sees("in 4h 59m", "#page").misses("ago", "#page .ahead")
-        ui.open("/ui/jobs").sees("in 4h 59m", "#page").misses("4d", "#page table")
-        ui.open("/ui/queues").sees("in 4h 59m", "#page")
+        ui.open(f"/ui/jobs/{job}").sees("in 4h 5", "#page").misses("ago", "#page .ahead")
+        ui.open("/ui/jobs").sees("in 4h 5", "#page").misses("4d", "#page table")
+        ui.open("/ui/queues").sees("in 4h 5", "#page")
     finally:
         ui.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", wrong)

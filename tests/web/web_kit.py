@@ -36,7 +36,7 @@ tasks:
   resize:
     queue: pictures
     run: {exec: [DIR/handler.sh], timeout: 70s}
-    retry: {max_attempts: 6, strategy: exponential, initial_delay: 30s, max_delay: 1h, total_timeout: 6h}
+    retry: {max_attempts: 6, strategy: exponential, initial_delay: 30s, jitter: none, max_delay: 1h, total_timeout: 6h}
   mail:
     queue: mail
     run: {exec: [DIR/handler.sh]}

@@ -96,6 +96,7 @@ class Worker:
             except BaseException:
                 self.stop()
                 self._giving_back.set()
+                claimer.join(5)  # what its last answer has is given back as well
                 raise
             finally:
                 self._drain()

@@ -223,10 +223,12 @@ bool trace_for_handler(const struct trace_sampler *sampler, const struct trace_j
 
 struct str trace_kept(struct str policy)
 {
+    struct trace_context context;
     if (policy.len <= KEPT_LEN || !str_starts_with(policy, STR(KEPT_OPEN)) ||
         policy.ptr[KEPT_LEN - 1] != '"')
         return (struct str){0};
-    return (struct str){policy.ptr + sizeof KEPT_OPEN - 1, TRACEPARENT_LEN};
+    const struct str kept = {policy.ptr + sizeof KEPT_OPEN - 1, TRACEPARENT_LEN};
+    return traceparent_read(kept, &context) ? kept : (struct str){0};
 }
 
 struct str trace_policy_members(struct str policy)
@@ -237,12 +239,13 @@ struct str trace_policy_members(struct str policy)
         return STR("}");
     if (trace_kept(policy).len > 0)
         skip = policy.ptr[KEPT_LEN] == ',' ? KEPT_LEN + 1 : KEPT_LEN;
-    return (struct str){policy.ptr + skip, policy.len - skip};
+    return str_trim((struct str){policy.ptr + skip, policy.len - skip});
 }
 
 bool trace_has_policy(struct str policy)
 {
-    return !str_is(trace_policy_members(policy), "}");
+    policy = str_trim(policy);
+    return policy.len > 0 && (policy.ptr[0] != '{' || !str_is(trace_policy_members(policy), "}"));
 }
 
 struct str trace_own_policy(struct str policy, struct buf *out)
@@ -264,8 +267,9 @@ struct str trace_keep(struct str traceparent, struct str policy, struct arena *a
     if (!traceparent_read(traceparent, &context) || (policy.len > 0 && policy.ptr[0] != '{'))
         return policy;
     traceparent_write(&context, text);
-    struct str members = str_trim(trace_policy_members(policy));
-    return str_of(arena_printf(arena, KEPT_OPEN "%s\"%s%.*s", text,
-                               members.len > 0 && members.ptr[0] == '}' ? "" : ",",
-                               (int)members.len, members.ptr));
+    const struct str members = trace_policy_members(policy);
+    const char *kept = arena_printf(arena, KEPT_OPEN "%s\"%s%.*s", text,
+                                    members.len > 0 && members.ptr[0] == '}' ? "" : ",",
+                                    (int)members.len, members.ptr);
+    return kept ? str_of(kept) : policy;
 }

@@ -89,6 +89,7 @@ static bool set_options(struct http_client *client, const struct http_client_opt
         client->gives_up = options->gives_up;
         client->gives_up_ctx = options->gives_up_ctx;
         curl_easy_setopt(easy, CURLOPT_NOPROGRESS, 0L);
+        curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L); /* do not wait for the resolver's thread */
         curl_easy_setopt(easy, CURLOPT_XFERINFOFUNCTION, look_whether_to_go_on);
         curl_easy_setopt(easy, CURLOPT_XFERINFODATA, client);
     }

@@ -68,11 +68,23 @@ static bool push(struct otlp_exporter *x, struct queued_span span)
     return has_room;
 }
 
+static bool is_full(struct otlp_exporter *x)
+{
+    pthread_mutex_lock(&x->mutex);
+    const bool full = x->n >= (size_t)x->settings.queue_max;
+    pthread_mutex_unlock(&x->mutex);
+    return full;
+}
+
 static void add_span(const struct trace_span *span, void *ctx)
 {
     struct otlp_exporter *x = ctx;
     struct queued_span queued;
     struct buf json;
+    if (is_full(x)) { /* while the collector is away nothing is written */
+        drop(x, 1);
+        return;
+    }
     buf_init(&json, SPAN_MAX_BYTES);
     trace_span_write(span, &json);
     queued.json = buf_detach(&json, &queued.len);
@@ -95,7 +107,7 @@ static bool is_over(void *ctx)
     return over;
 }
 
-/* Until `at_ms`, or until a stop. Returns whether there is time left for another try. */
+/* Until `at_ms`, or until a stop, of which it returns false. */
 static bool pause_until(struct otlp_exporter *x, int64_t at_ms)
 {
     pthread_mutex_lock(&x->mutex);
@@ -174,24 +186,31 @@ static enum verdict send_once(struct otlp_exporter *x, int64_t timeout_ms, char 
     return may_be_tried_again(status) ? VERDICT_AGAIN : VERDICT_REFUSED;
 }
 
-/* Whether the collector has taken the body, after one try or several. */
+/* Whether the collector has taken the body, after one try or several. A stop ends a pause, and then
+ * there is one more try. */
 static bool send_body(struct otlp_exporter *x, char why[WHY_MAX])
 {
     const int64_t until_ms = clock_monotonic_ms() + x->settings.export_timeout_ms;
     int64_t pause_ms = OTLP_PAUSE_MS;
+    bool is_last = false;
     for (;;) {
+        if (is_over(x)) {
+            (void)snprintf(why, WHY_MAX, "the process has stopped");
+            return false;
+        }
         const int64_t now_ms = clock_monotonic_ms();
         const int64_t left_ms = until_ms > now_ms ? until_ms - now_ms : 1;
         const int64_t timeout_ms =
             x->settings.timeout_ms < left_ms ? x->settings.timeout_ms : left_ms;
-        const enum verdict verdict = is_over(x) ? VERDICT_REFUSED : send_once(x, timeout_ms, why);
+        const enum verdict verdict = send_once(x, timeout_ms, why);
         if (verdict != VERDICT_AGAIN)
             return verdict == VERDICT_TAKEN;
         const int64_t asked_ms = x->answer.retry_after_ms;
         const int64_t at_ms = clock_monotonic_ms() + (asked_ms > 0 ? asked_ms : pause_ms);
         pause_ms *= 2;
-        if (at_ms >= until_ms || !pause_until(x, at_ms))
+        if (is_last || at_ms >= until_ms)
             return false;
+        is_last = !pause_until(x, at_ms);
     }
 }
 

@@ -53,7 +53,9 @@ static int split_url(struct otlp_settings *s, const char *name, const char *url,
     const char *host = strstr(url, "://");
     if (!(str_starts_with(text, STR("http://")) || str_starts_with(text, STR("https://"))) ||
         host[3] == '\0' || host[3] == '/' || str_has_control(text) || strpbrk(url, " ?#"))
-        return refuse_value(name, url, "an address such as http://localhost:4318", err);
+        /* Not what it is: an address may have a password. */
+        return err_set(err, REDRIVE_E_CONFIG,
+                       "%s: expected an address such as http://localhost:4318", name);
     const char *slash = strchr(host + 3, '/');
     const struct str base = {url, slash ? (size_t)(slash - url) : text.len};
     struct str own = str_of(slash);
@@ -152,7 +154,10 @@ static bool add_attribute(struct otlp_settings *s, struct str name, struct str v
         return false;
     if (str_is(name, "service.name") && s->resource[0].value.len > 0)
         return true; /* OTEL_SERVICE_NAME comes first */
-    const size_t at = str_is(name, "service.name") ? 0 : s->n_resource++;
+    size_t at = 0;   /* a name that is there already gets the new value */
+    while (at < s->n_resource && !str_eq(s->resource[at].name, name))
+        at++;
+    s->n_resource += at == s->n_resource;
     s->resource[at] = (struct trace_attribute){name, str_of(decoded)};
     return true;
 }
@@ -258,7 +263,7 @@ int otlp_settings_read(struct otlp_settings *s, otlp_env_fn env, struct redrive_
     arena_init(&s->arena);
     int rc = read_endpoint(s, env, err);
     if (rc < 0 || !s->base)
-        return rc;
+        return rc == 0 && s->arena.failed ? err_nomem(err) : rc;
     rc = read_switches(env, &is_off, err);
     if (rc < 0 || is_off) {
         s->base = NULL;

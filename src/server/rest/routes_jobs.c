@@ -254,6 +254,11 @@ static void submit(struct rest_call *call, struct job_spec *specs, size_t n,
         return;
     *s = *pattern;
     join_trace(call, s, specs, n);
+    if (http_arena(call->request)->failed) {
+        (void)err_nomem(&err);
+        rest_fail(call, &err, NULL);
+        return;
+    }
     if (submit_op_init(&s->submit, committer_engine(call->rest->committer), specs, n, &err) < 0) {
         rest_fail(call, &err, NULL);
         return;

@@ -1,0 +1,86 @@
+/* What an engine remembers of the jobs that it has started, as transactions end one way or the
+ * other. */
+#include "engine/running.h"
+
+#include "check.h"
+
+static struct job started(uint64_t token)
+{
+    return (struct job){.spec = {.tenant = STR("acme"), .id = STR("order-17")},
+                        .status = {.seq = 17, .token = token}};
+}
+
+static void add(struct running *running, uint64_t token)
+{
+    const struct job job = started(token);
+    running_add(running, &job);
+}
+
+static void a_job_is_known_from_the_commit_on(void **state)
+{
+    (void)state;
+    struct running running;
+    running_init(&running, 1);
+    add(&running, 5);
+    assert_null(running_get(&running, 5));
+    running_commit(&running);
+    assert_non_null(running_get(&running, 5));
+    assert_int_equal(running_get(&running, 5)->status.seq, 17);
+    running_release(&running);
+}
+
+static void a_start_that_was_rolled_back_leaves_nothing(void **state)
+{
+    (void)state;
+    struct running running;
+    running_init(&running, 1);
+    for (uint64_t token = 1; token <= 100; token++) {
+        add(&running, token);
+        running_rollback(&running);
+    }
+    assert_int_equal(running.map.count, 0);
+    add(&running, 101); /* a transaction that is open when the engine is closed */
+    running_release(&running);
+}
+
+static void what_was_taken_comes_back_with_a_rollback(void **state)
+{
+    (void)state;
+    struct running running;
+    running_init(&running, 1);
+    add(&running, 5);
+    running_commit(&running);
+    assert_non_null(running_take(&running, 5));
+    assert_null(running_take(&running, 5));
+    running_rollback(&running);
+    assert_non_null(running_take(&running, 5));
+    running_commit(&running);
+    assert_null(running_get(&running, 5));
+    running_release(&running);
+}
+
+static void when_there_are_too_many_all_are_forgotten(void **state)
+{
+    (void)state;
+    struct running running;
+    running_init(&running, 1);
+    for (uint64_t token = 1; token <= RUNNING_MAX; token++)
+        add(&running, token);
+    running_commit(&running);
+    assert_int_equal(running.map.count, RUNNING_MAX);
+    add(&running, RUNNING_MAX + 1);
+    running_commit(&running);
+    assert_int_equal(running.map.count, 1);
+    running_release(&running);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_job_is_known_from_the_commit_on),
+        cmocka_unit_test(a_start_that_was_rolled_back_leaves_nothing),
+        cmocka_unit_test(what_was_taken_comes_back_with_a_rollback),
+        cmocka_unit_test(when_there_are_too_many_all_are_forgotten),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
