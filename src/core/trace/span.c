@@ -37,16 +37,21 @@ static void put_nanoseconds(struct json_writer *w, const char *key, int64_t ms)
     json_field_cstr(w, key, ms > 0 ? text : "0");
 }
 
-static void put_text(struct json_writer *w, struct str name, struct str value)
+static void put_attribute(struct json_writer *w, struct str name, const char *type,
+                          struct str value)
 {
-    if (value.len == 0)
-        return;
     json_begin_object(w);
     json_field_string(w, "key", name);
     json_open_object(w, "value");
-    json_field_string(w, "stringValue", value);
+    json_field_string(w, type, value);
     json_end_object(w);
     json_end_object(w);
+}
+
+static void put_text(struct json_writer *w, struct str name, struct str value)
+{
+    if (value.len > 0)
+        put_attribute(w, name, "stringValue", value);
 }
 
 static void put_number(struct json_writer *w, const char *name, uint32_t value)
@@ -55,12 +60,7 @@ static void put_number(struct json_writer *w, const char *name, uint32_t value)
     if (value == 0)
         return;
     (void)snprintf(text, sizeof text, "%" PRIu32, value);
-    json_begin_object(w);
-    json_field_cstr(w, "key", name);
-    json_open_object(w, "value");
-    json_field_cstr(w, "intValue", text);
-    json_end_object(w);
-    json_end_object(w);
+    put_attribute(w, str_of(name), "intValue", str_of(text));
 }
 
 /* ---- A span ---------------------------------------------------------------------------------- */
