@@ -9,14 +9,20 @@
 int engine_find(struct engine *e, struct str tenant, struct str id, int64_t seq,
                 struct job_page *ret, struct redrive_err *err)
 {
+    const struct job_name name = {.tenant = tenant, .id = id};
     struct job_filter filter = {.tenant = tenant, .limit = 1};
+    int rc;
+    if (seq == 0 && id.len == 0)
+        return 0;
     if (seq != 0)
         filter.after_seq = seq - 1;
     else
         filter.id = id;
-    if (seq == 0 && id.len == 0)
-        return 0;
-    int rc = e->ops->list(e->store, &filter, ret, err);
+    /* The common case: a name has a statement of its own, a list makes one each time. */
+    if (seq == 0 && tenant.len > 0)
+        rc = e->ops->lookup(e->store, &name, 1, ret, err);
+    else
+        rc = e->ops->list(e->store, &filter, ret, err);
     if (rc < 0)
         return rc;
     return ret->n == 1 && (seq == 0 || ret->jobs[0].status.seq == seq);

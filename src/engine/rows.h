@@ -11,8 +11,8 @@
 
 struct engine;
 
-/* Reads one job, by its number or, when that is 0, by tenant and id: 1, 0 when there is none, or a
- * negative code. The page is the caller's to release. */
+/* Reads one job, by its number or, when that is 0, by tenant and id (no tenant: of any): 1, 0 when
+ * there is none, or a negative code. The page is the caller's to release. */
 int engine_find(struct engine *e, struct str tenant, struct str id, int64_t seq,
                 struct job_page *ret, struct redrive_err *err);
 
