@@ -469,6 +469,33 @@ static void transactions_that_others_were_in_the_way_of_are_tried_again(void **s
     }
 }
 
+/* As if another process had put the row between the read and the put. */
+static int refuse_the_first_put(struct store *store, const struct shared_row *rows, size_t n,
+                                struct move_result *ret, struct redrive_err *err)
+{
+    struct busy *b = (struct busy *)(void *)store;
+    int rc = store_ops(b->wrap.inner)->shared_put(b->wrap.inner, rows, n, ret, err);
+    if (rc == 0 && b->calls++ == 0)
+        ret[0].code = REDRIVE_E_STATE;
+    return rc;
+}
+
+static void a_row_that_is_refused_is_put_again(void **state)
+{
+    (void)state;
+    struct pair p;
+    struct busy busy = {0};
+    pair_open(&p, "memory");
+    put_row(&p.from, SHARED_BREAKER, "payments", "{}");
+    wrap_init(&busy.wrap, p.to.store);
+    busy.wrap.ops.shared_put = refuse_the_first_put;
+    p.options.to = wrap_store(&busy.wrap);
+    pair_run(&p);
+    assert_int_equal(busy.calls, 2);
+    assert_int_equal(kit_shared(&p.to, SHARED_BREAKER, (struct str){0})->n, 1);
+    pair_close(&p);
+}
+
 static void a_destination_that_is_never_free_is_given_up(void **state)
 {
     (void)state;
@@ -775,6 +802,7 @@ int main(void)
         T(an_interrupted_run_is_gone_on_with),
         T(whatever_fails_the_next_run_ends_it),
         T(transactions_that_others_were_in_the_way_of_are_tried_again),
+        T(a_row_that_is_refused_is_put_again),
         T(a_destination_that_is_never_free_is_given_up),
         T(two_handles_on_one_store_are_found_out),
         T(a_job_that_was_worked_on_is_told_and_left),

@@ -204,9 +204,9 @@ static void write_store(const struct field *field, const void *member, struct js
     write_masked(w, field->name, str_of(*(const char *const *)member), url_mask);
 }
 
-const struct field_type TYPE_STORE = {FIELD_SCALAR, bind_store, write_store,
-                                      .expects =
-                                          "sqlite:PATH, postgres://..., redis://... or memory:"};
+const struct field_type TYPE_STORE = {
+    FIELD_SCALAR, bind_store, write_store,
+    .expects = "sqlite:PATH, postgres://..., redis://..., rediss://... or memory:"};
 
 /* ---- Addresses ------------------------------------------------------------------------------- */
 

@@ -376,6 +376,8 @@ static int try_sentinels(struct store *store, struct look *look, struct redrive_
         bool is_named = false;
         int rc = REDRIVE_E_IO;
         for (size_t i = 0; i < place->n_given && !is_final(rc); i++) {
+            if (i > 0 && clock_monotonic_ms() >= look->until_ms)
+                break;
             rc = ask_sentinel(place, &place->nodes[i], err);
             is_named = is_named || rc == 0;
             if (rc == 0)
