@@ -1,6 +1,7 @@
 """Traces from end to end: a traceparent goes through every interface, and spans reach a strict collector."""
 
 import http.client
+import http.server
 import json
 import socket
 import subprocess
@@ -11,6 +12,7 @@ import pytest
 from collector import Collector
 from faktory_kit import Client as FaktoryClient
 from serve_kit import BINARY, Bench, Server, environment
+import servers
 from waiting import LIMIT_S, wait_for
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -102,6 +104,46 @@ def test_a_retry_has_a_link_to_the_attempt_before_and_the_class_of_its_error(ben
     for span in (first, second):
         assert span["status"] == {"code": 2, "message": "no service"}
         assert span["attributes"]["error.type"] == "transient"
+
+
+@pytest.mark.parametrize("kind", ["postgres", "redis"])
+def test_other_stores_keep_the_trace_of_a_job(bench, collector, kind):
+    with servers.KINDS[kind]() as store:
+        bench.config.write_text(bench.config.read_text("utf-8").replace(f"sqlite:{bench.database}", store.url), "utf-8")
+        server = bench.serve(env=otel(collector))
+        job = submit(server, "bad", PARENT)
+        first, second = attempts(collector, "bad", 2)
+        (request,) = wait_for(lambda: collector.spans("submit bad"), "the span of the request")
+        assert (request["traceId"], request["parentSpanId"]) == (TRACE, PARENT_SPAN)
+        assert first["traceId"] == second["traceId"] == TRACE
+        assert first["parentSpanId"] == second["parentSpanId"] == request["spanId"]
+        assert json.loads(server.get(f"/v1/jobs/{job}")[1])["traceparent"] == f"00-{TRACE}-{request['spanId']}-01"
+        server.stop()
+
+
+class Receiver(http.server.BaseHTTPRequestHandler):
+    """The service of an http handler."""
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.seen.append(self.headers["traceparent"])
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+def test_a_service_that_is_called_gets_the_span_of_the_attempt(bench, collector):
+    with http.server.HTTPServer(("127.0.0.1", 0), Receiver) as service:
+        service.seen = []
+        threading.Thread(target=service.serve_forever, daemon=True).start()
+        bench.configure(f"tasks: {{hook: {{run: {{http: 'http://127.0.0.1:{service.server_port}/'}}}}}}\n")
+        server = bench.serve(env=otel(collector))
+        submit(server, "hook", PARENT)
+        (run,) = attempts(collector, "hook", 1)
+        service.shutdown()
+    assert service.seen == [f"00-{TRACE}-{run['spanId']}-01"]
 
 
 def test_a_job_without_a_trace_begins_one_with_its_first_attempt(bench, collector):

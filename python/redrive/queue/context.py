@@ -25,6 +25,8 @@ class Context:
     deadline: Optional[str] = None
     #: The name of the worker.
     worker: Optional[str] = None
+    #: The span of this attempt, or that of the submitter, by W3C Trace Context.
+    traceparent: Optional[str] = None
     #: True once the job was cancelled, lost its lease or is to be given back: return soon.
     cancelled: bool = field(default=False, compare=False)
 
@@ -44,4 +46,5 @@ class Context:
             job.get("created_at"),
             job.get("deadline"),
             worker,
+            job.get("traceparent"),
         )

@@ -8,6 +8,7 @@ from typing import Any
 
 from redrive.errors import Snooze
 from redrive.failure import describe
+from redrive.queue import tracing
 from redrive.queue._limits import RETRY_AFTER_MAX_S, SNOOZE_MAX_S, fit_name, fit_result, fit_text
 from redrive.queue.context import Context
 from redrive.queue.payload import arguments
@@ -24,7 +25,8 @@ def run_sync(task: Task, context: Context) -> dict[str, Any]:
     """Calls a function. Nothing but the answer comes out, whatever it raises."""
     try:
         kwargs = arguments(context.payload, task.function)
-        return succeeded(task, task.function(*_positional(task, context), **kwargs))
+        with tracing.around(context.traceparent):
+            return succeeded(task, task.function(*_positional(task, context), **kwargs))
     except BaseException as exc:  # also SystemExit and KeyboardInterrupt: the worker goes on
         return failed(exc)
 
@@ -37,7 +39,8 @@ async def run_async(task: Task, context: Context) -> dict[str, Any]:
     """
     try:
         kwargs = arguments(context.payload, task.function)
-        return succeeded(task, await task.function(*_positional(task, context), **kwargs))
+        with tracing.around(context.traceparent):
+            return succeeded(task, await task.function(*_positional(task, context), **kwargs))
     except asyncio.CancelledError as exc:
         if context.cancelled:
             raise

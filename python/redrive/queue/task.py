@@ -14,7 +14,7 @@ from redrive._native import Seconds, milliseconds
 from redrive.errors import InvalidArgumentError, StoppingError
 from redrive.job import new_id
 from redrive.policy import RetryPolicy, as_policy
-from redrive.queue import transaction
+from redrive.queue import tracing, transaction
 from redrive.queue.payload import bind, dumps
 
 if TYPE_CHECKING:
@@ -86,6 +86,7 @@ class Task:
         project: Optional[str] = None,
         service: Optional[str] = None,
         retry: Union[RetryPolicy, int, None] = None,
+        traceparent: Optional[str] = None,
         connection: Any = None,
     ) -> ConfiguredTask:
         """How the next defer differs.
@@ -94,6 +95,7 @@ class Task:
         :param unique_key: one live job with this key; a second defer is answered with the first job.
         :param id: the job's own id; submitting it twice makes one job.
         :param deadline: seconds from now; not started by then, it dies.
+        :param traceparent: of the span it belongs to; without it, that of OpenTelemetry's current span, if any.
         :param connection: of psycopg, SQLAlchemy or Django: the job is part of its transaction.
         """
         job: dict[str, Any] = {
@@ -106,6 +108,7 @@ class Task:
             "user": user,
             "project": project,
             "service": service,
+            "traceparent": traceparent,
         }
         if schedule_in is not None and schedule_at is not None:
             raise InvalidArgumentError("schedule_in and schedule_at are both given", hint="give one of them")
@@ -143,6 +146,9 @@ class ConfiguredTask:
         if self._policy is not None and not task.app.retry_in_config:
             job["retry"] = self._policy.as_json()
         job.setdefault("id", new_id())
+        traceparent = None if "traceparent" in job else tracing.current()
+        if traceparent is not None:
+            job["traceparent"] = traceparent
         return job
 
     def defer(self, *args: Any, **kwargs: Any) -> DeferredJob:
