@@ -19,6 +19,7 @@
 #include "base/text/str.h"
 #include "core/breaker/health.h"
 #include "core/cron/cron.h"
+#include "core/experiment/arm.h"
 #include "core/limit/adaptive.h"
 #include "core/limit/budget.h"
 #include "core/limit/limit.h"
@@ -117,6 +118,7 @@ struct config_task {
     struct config_limits limits;
     int64_t lease_ms;
     int64_t heartbeat_ms;
+    struct experiment *experiment; /* that its new jobs take part in, or NULL */
 };
 
 /* ---- Everything else ------------------------------------------------------------------------- */
@@ -248,6 +250,8 @@ struct config {
     size_t n_classify;
     struct config_cron *cron;
     size_t n_cron;
+    struct experiment *experiments;
+    size_t n_experiments;
     struct config_token *tokens;
     size_t n_tokens;
     struct config_faktory_password *faktory_passwords;
@@ -362,6 +366,11 @@ void config_part_free(struct config_part *part);
  * first thing that is wrong. */
 int policy_parse_json(struct str json, const struct redrive_policy *defaults,
                       struct config_part **ret, struct redrive_err *err);
+
+/* The policy of a job by the text that it keeps: its own on top of its task's, or the one of its
+ * arm, which is complete (core/experiment/arm.h). */
+int policy_parse_kept(struct str kept, const struct redrive_policy *task, struct config_part **ret,
+                      struct redrive_err *err);
 
 /* Writes the definition of a task as one object in the form of the file, complete, so that it
  * depends on no defaults; all but `run`, which each worker takes from its own configuration.

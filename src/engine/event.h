@@ -54,7 +54,9 @@ struct engine_event {
     uint32_t attempt;
     uint32_t max_attempts;
     int64_t created_ms;        /* the job */
+    int64_t first_started_ms;  /* likewise; 0: never */
     struct str traceparent;    /* that the job came with; absent: none */
+    struct str arm;            /* `EXPERIMENT/ARM` of a job that was not redriven; absent: none */
     bool ran;                  /* an attempt has ended with it */
     int64_t run_ms;            /* how long that attempt took */
     int64_t wait_ms;           /* STARTED: since the job was due */
@@ -81,7 +83,8 @@ const char *engine_event_name(enum engine_event_kind kind);
 const char *engine_event_counter(enum engine_event_kind kind);
 
 /* Counters have a label of kind and name: "partition:main/mail" is what happened to jobs of the
- * task `mail` in the queue `main`, "class:network" are failures; without a label they are totals.
+ * task `mail` in the queue `main`, "class:network" are failures, "arm:patience/slow" are jobs of an
+ * arm (report/experiments.h); without a label they are totals.
  */
 
 /* Takes the label of a partition apart; false: it is another one. A queue's name has no slash. */

@@ -3,6 +3,7 @@
 
 #include "base/json/json.h"
 #include "base/time/clock.h"
+#include "core/experiment/arm.h"
 
 static void field_str(struct json_writer *w, const char *key, struct str value)
 {
@@ -84,13 +85,16 @@ static void write_history(struct json_writer *w, const struct attempt_page *hist
     json_end_array(w);
 }
 
-/* The policy without the traceparent that is kept with it, which is a member of its own. */
+/* The policy without the arm and the traceparent that are kept with it, which are members of their
+ * own. */
 static void write_policy(struct json_writer *w, struct str policy)
 {
-    const struct str trace = trace_kept(policy);
+    const struct str trace = trace_kept(policy), arm = arm_kept(policy);
     struct buf own;
     buf_init(&own, policy.len + 1);
-    job_write_value(w, "retry", trace_own_policy(policy, &own));
+    job_write_value(w, "retry", arm_own_policy(policy, &own));
+    if (arm.len > 0)
+        json_field_string(w, "experiment", arm);
     if (trace.len > 0)
         json_field_string(w, "traceparent", trace);
     if (buf_failed(&own))

@@ -42,6 +42,59 @@ static const struct bad {
 
     {"\nhealth: {healthy: 0.4}\n", "redrive.yaml:2: health: degraded is above healthy", NULL, NULL},
 
+    /* ---- experiments ---- */
+    {"tasks: {call: }\nexperiments:\n  p:\n    task: call\n    arms:\n      a: {share: 0.5}\n"
+     "      b: {share: 0.4}\n",
+     "redrive.yaml:6: experiments.p.arms: the shares add up to 0.9", "expected 1",
+     "share: 0.5 for 'b' would make it 1"},
+    {"tasks: {call: }\nexperiments: {p: {task: call, arms: {a: {share: 1}, b: {share: 1}}}}\n",
+     "redrive.yaml:2: experiments.p.arms: the shares add up to 2", "expected 1",
+     "a share is between 0 and 1: 0.5 is half of the jobs"},
+    {"tasks: {call: }\nexperiments: {p: {task: call, arms: {a: {share: 50}, b: {share: 0.5}}}}\n",
+     "redrive.yaml:2: experiments.p.arms.a.share: '50' is out of range",
+     "expected a number above 0 and up to 1: half is 0.5", NULL},
+    {"tasks: {call: }\nexperiments: {p: {task: call, arms: {a: {share: 1}}}}\n",
+     "redrive.yaml:2: experiments.p.arms: has 1 of 2 to 16 arms", NULL,
+     "an arm without `retry` has the policy of the task: control: {share: 0.5}"},
+    {"tasks: {call: }\nexperiments: {p: {task: call, arms: }}\n",
+     "redrive.yaml:2: experiments.p.arms: has 0 of 2 to 16 arms", NULL, NULL},
+    {"tasks: {call: }\nexperiments: {p: {task: call, arms: []}}\n",
+     "redrive.yaml:2: experiments.p.arms: found an empty list", NULL, NULL},
+    {"tasks: {call: }\nexperiments: {p: {arms: {a: {share: 0.5}, b: {share: 0.5}}}}\n",
+     "redrive.yaml:2: experiments.p: key 'task' is missing", NULL, NULL},
+    {"tasks: {call: }\nexperiments: {p: {task: call}}\n",
+     "redrive.yaml:2: experiments.p: key 'arms' is missing", NULL, NULL},
+    {"tasks: {call: }\nexperiments:\n  p: {task: cal, arms: {a: {share: 0.5}, b: {share: 0.5}}}\n",
+     "redrive.yaml:3: experiments.p.task: task 'cal' is not declared", NULL,
+     "did you mean 'call'?"},
+    {"experiments:\n  p: {task: call, arms: {a: {share: 0.5}, b: {share: 0.5}}}\n",
+     "redrive.yaml:2: experiments.p.task: task 'call' is not declared", NULL,
+     "declare it under `tasks:`"},
+    {"tasks: {call: }\nexperiments:\n  p: {task: call, arms: {a: {share: 0.5}, b: {share: 0.5}}}\n"
+     "  q: {task: call, arms: {a: {share: 0.5}, b: {share: 0.5}}}\n",
+     "redrive.yaml:4: experiments.q.task: task 'call' takes part in experiment 'p' already", NULL,
+     "a job has one policy: let one experiment end before the next begins"},
+    {"tasks: {call: }\nexperiments:\n  p:\n    task: call\n    arms:\n      a: {share: 0.5}\n"
+     "      b: {share: 0.5, retry: {profile: faktroy}}\n",
+     "redrive.yaml:7: experiments.p.arms.b.retry.profile: unknown profile 'faktroy'", NULL,
+     "did you mean 'faktory'?"},
+    {"tasks: {call: }\nexperiments:\n  p:\n    task: call\n    arms:\n      a: {share: 0.5}\n"
+     "      b: {share: 0.5, on: {netwrok: }}\n",
+     "redrive.yaml:7: unknown class 'netwrok' in experiments.p.arms.b.on", NULL,
+     "did you mean 'network'?"},
+    {"tasks: {call: }\nexperiments:\n  p:\n    task: call\n    arms:\n      a: {share: 0.5}\n"
+     "      a: {share: 0.5}\n",
+     "redrive.yaml:7: key 'a' is given twice", "first on line 6", NULL},
+    {"tasks: {call: }\nexperiments: {p: {task: call, arms: {a/b: {share: 0.5}, b: {share: "
+     "0.5}}}}\n",
+     "redrive.yaml:2: 'a/b' cannot be the name of an experiment or an arm",
+     "expected 1 to 64 letters, digits, dots, dashes and underscores", NULL},
+    {"tasks: {call: }\nexperiments: {\"p\\\"\": {task: call, arms: {a: {share: 0.5}, b: {share: "
+     "0.5}}}}\n",
+     "redrive.yaml:2: 'p\"' cannot be the name of an experiment or an arm", NULL, NULL},
+    {"tasks: {call: {experiment: }}\n", "redrive.yaml:1: unknown key 'experiment' in tasks.call",
+     NULL, NULL},
+
     /* ---- kinds of values ---- */
     {"store:\n", "redrive.yaml:1: store: has no value", NULL, NULL},
     {"store: [a]\n", "redrive.yaml:1: store: found a list", NULL, NULL},

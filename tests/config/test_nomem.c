@@ -49,6 +49,7 @@ static void a_load_survives_every_failure_to_allocate(void **state)
           "cron: {a: {task: t0, schedule: '@daily', timezone: Europe/Berlin, payload: {a: [1]}}}\n"
           "tokens: [{name: a, scopes: [read], hash: sha256:"
           "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef}]\n"
+          "experiments: {p: {task: t0, arms: {a: {share: 0.5}, b: {share: 0.5, on: {system: }}}}}\n"
           "tasks:\n",
           file);
     for (int i = 0; i < 200; i++)

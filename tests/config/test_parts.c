@@ -204,7 +204,9 @@ static void a_task_is_the_same_after_writing_and_reading(void **state)
         "\"Quota*\"]}, \"on\": {\"network\": {\"initial_delay\": \"7s\"}},"
         " \"breaker\": {\"key\": \"b:{user}\", \"failure_threshold\": 3},"
         " \"limits\": {\"rate\": \"60/min\", \"per\": \"user\", \"concurrency\": 2,"
-        " \"retry_budget\": {\"ratio\": 0}}}";
+        " \"retry_budget\": {\"ratio\": 0}},"
+        " \"experiment\": {\"name\": \"patience\", \"arms\": {\"control\": {\"share\": 0.5},"
+        " \"slow\": {\"share\": 0.5, \"retry\": {\"max_retries\": 7}}}}}";
     struct config_part *first = NULL, *second = NULL;
     struct buf once, twice;
     if (task_parse_json(STR("call"), str_of(JSON), &first, &err) < 0)
@@ -227,6 +229,12 @@ static void a_task_is_the_same_after_writing_and_reading(void **state)
     assert_int_equal(task->limits.concurrency, 2);
     assert_true(task->limits.budget.ratio == 0 && budget_is_set(&task->limits.budget));
     assert_int_equal(task->run.kind, CONFIG_RUN_NONE);
+    assert_string_equal(task->experiment->name, "patience");
+    assert_string_equal(task->experiment->task, "call");
+    assert_string_equal(task->experiment->arms[1].name, "slow");
+    assert_int_equal(task->experiment->arms[1].policy.max_retries, 7);
+    /* Arms are whole: they do not start from the task's policy, but from the built-in one. */
+    assert_int_equal(task->experiment->arms[0].policy.max_retries, 5);
     buf_release(&once);
     buf_release(&twice);
     config_part_free(first);
@@ -238,6 +246,8 @@ static void a_task_that_is_not_understood_is_refused(void **state)
     (void)state;
     struct config_part *box = NULL;
     assert_true(task_parse_json(STR("t"), STR("{\"warp\": 9}"), &box, &err) < 0);
+    assert_true(task_parse_json(STR("t"), STR("{\"experiment\": {\"name\": \"p\"}}"), &box, &err) <
+                0);
     assert_true(task_parse_json(STR("t"), STR("[]"), &box, &err) < 0);
     assert_true(task_parse_json(STR("t"), STR("{"), &box, &err) < 0);
     assert_null(box);

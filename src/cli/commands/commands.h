@@ -20,6 +20,7 @@ extern const struct command cmd_dlq_edit;
 extern const struct command cmd_dlq_groups; /* commands/dlq/stats.c */
 extern const struct command cmd_dlq_stats;
 extern const struct command cmd_enqueue;
+extern const struct command cmd_experiment;
 extern const struct command cmd_export; /* commands/archive.c */
 extern const struct command cmd_health; /* commands/stats.c */
 extern const struct command cmd_help;

@@ -12,6 +12,7 @@
 #include "cli/output/table.h"
 #include "cli/output/term.h"
 #include "core/classify/fingerprint.h"
+#include "core/experiment/arm.h"
 #include "engine/gates/view.h"
 #include "store/job_json.h"
 
@@ -107,12 +108,13 @@ static void put_gate(struct shower *s)
     buf_printf(s->out, "%s\n", gate_wait_text(gate));
 }
 
-/* The traceparent is kept with the policy. */
+/* The arm of an experiment and the traceparent are kept with the policy. */
 static void put_policy(struct shower *s, struct str policy)
 {
     struct buf own;
     buf_init(&own, policy.len + 1);
-    put_fact(s, "Own retry", trace_own_policy(policy, &own));
+    put_fact(s, "Experiment", arm_kept(policy));
+    put_fact(s, "Own retry", arm_own_policy(policy, &own));
     put_fact(s, "Trace", trace_kept(policy));
     buf_release(&own);
 }

@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/json/writer.h"
 #include "core/classify/fingerprint.h"
+#include "core/experiment/arm.h"
 #include "store/job_json.h"
 
 /* ---- How a job is written (store/job_json.c, server/rest/body/views.c) ------------------------
@@ -17,6 +18,7 @@ struct written_job {
     struct job job;
     struct str reason;
     struct str unique;
+    struct str experiment;
     struct str traceparent;
     struct str group;
     int64_t payload_bytes; /* -1: not told */
@@ -28,11 +30,11 @@ struct written_job {
 
 #define ERROR(m) offsetof(struct job_error, m)
 const struct unpack UNPACK_JOB_ERROR[] = {
-    {"class", UNPACK_WORD, ERROR(class_), .words = VOCABULARY_CLASS},
-    {"type", UNPACK_STR, ERROR(type)},
-    {"message", UNPACK_STR, ERROR(message)},
-    {"stacktrace", UNPACK_STR, ERROR(stacktrace)},
-    {"code", UNPACK_I32, ERROR(code)},
+    {.key = "class", UNPACK_WORD, ERROR(class_), .words = VOCABULARY_CLASS},
+    {.key = "type", UNPACK_STR, ERROR(type)},
+    {.key = "message", UNPACK_STR, ERROR(message)},
+    {.key = "stacktrace", UNPACK_STR, ERROR(stacktrace)},
+    {.key = "code", UNPACK_I32, ERROR(code)},
     {0},
 };
 
@@ -40,41 +42,42 @@ const struct unpack UNPACK_JOB_ERROR[] = {
 #define STATUS(m) offsetof(struct written_job, job.status.m)
 #define OTHER(m)  offsetof(struct written_job, m)
 static const struct unpack JOB[] = {
-    {"id", UNPACK_STR, SPEC(id)},
-    {"task", UNPACK_STR, SPEC(task)},
-    {"queue", UNPACK_STR, SPEC(queue)},
-    {"tenant", UNPACK_STR, SPEC(tenant)},
-    {"payload", UNPACK_JSON, SPEC(payload)},
-    {"priority", UNPACK_I32, SPEC(priority)},
-    {"user", UNPACK_STR, SPEC(user)},
-    {"project", UNPACK_STR, SPEC(project)},
-    {"service", UNPACK_STR, SPEC(service)},
-    {"unique_key", UNPACK_STR, SPEC(unique_key)},
-    {"unique", UNPACK_STR, OTHER(unique)},
-    {"retry", UNPACK_JSON, SPEC(policy)},
-    {"traceparent", UNPACK_STR, OTHER(traceparent)},
-    {"deadline", UNPACK_TIME, SPEC(deadline_ms)},
-    {"state", UNPACK_WORD, STATUS(state), .words = VOCABULARY_STATE},
-    {"reason", UNPACK_STR, OTHER(reason)},
-    {"attempts", UNPACK_U32, STATUS(attempts)},
-    {"max_attempts", UNPACK_I32, SPEC(max_attempts)},
-    {"deferrals", UNPACK_U32, STATUS(deferrals)},
-    {"epoch", UNPACK_U32, STATUS(epoch)},
-    {"process_after", UNPACK_TIME, STATUS(process_after_ms)},
-    {"created_at", UNPACK_TIME, STATUS(created_ms)},
-    {"updated_at", UNPACK_TIME, STATUS(updated_ms)},
-    {"started_at", UNPACK_TIME, STATUS(started_ms)},
-    {"finished_at", UNPACK_TIME, STATUS(finished_ms)},
-    {"worker", UNPACK_STR, STATUS(worker)},
-    {"last_error", UNPACK_OBJECT, STATUS(error), .object = UNPACK_JOB_ERROR},
-    {"result", UNPACK_JSON, STATUS(result)},
-    {"damaged", UNPACK_BOOL, OTHER(job.is_damaged)},
-    {"group", UNPACK_STR, OTHER(group)},
-    {"payload_bytes", UNPACK_INT, OTHER(payload_bytes)},
-    {"result_bytes", UNPACK_INT, OTHER(result_bytes)},
-    {"queue_paused", UNPACK_BOOL, OTHER(is_paused)},
-    {"history", UNPACK_JSON, OTHER(history)},
-    {"held_by", UNPACK_JSON, OTHER(held_by)},
+    {.key = "id", UNPACK_STR, SPEC(id)},
+    {.key = "task", UNPACK_STR, SPEC(task)},
+    {.key = "queue", UNPACK_STR, SPEC(queue)},
+    {.key = "tenant", UNPACK_STR, SPEC(tenant)},
+    {.key = "payload", UNPACK_JSON, SPEC(payload)},
+    {.key = "priority", UNPACK_I32, SPEC(priority)},
+    {.key = "user", UNPACK_STR, SPEC(user)},
+    {.key = "project", UNPACK_STR, SPEC(project)},
+    {.key = "service", UNPACK_STR, SPEC(service)},
+    {.key = "unique_key", UNPACK_STR, SPEC(unique_key)},
+    {.key = "unique", UNPACK_STR, OTHER(unique)},
+    {.key = "retry", UNPACK_JSON, SPEC(policy)},
+    {.key = "experiment", UNPACK_STR, OTHER(experiment)},
+    {.key = "traceparent", UNPACK_STR, OTHER(traceparent)},
+    {.key = "deadline", UNPACK_TIME, SPEC(deadline_ms)},
+    {.key = "state", UNPACK_WORD, STATUS(state), .words = VOCABULARY_STATE},
+    {.key = "reason", UNPACK_STR, OTHER(reason)},
+    {.key = "attempts", UNPACK_U32, STATUS(attempts)},
+    {.key = "max_attempts", UNPACK_I32, SPEC(max_attempts)},
+    {.key = "deferrals", UNPACK_U32, STATUS(deferrals)},
+    {.key = "epoch", UNPACK_U32, STATUS(epoch)},
+    {.key = "process_after", UNPACK_TIME, STATUS(process_after_ms)},
+    {.key = "created_at", UNPACK_TIME, STATUS(created_ms)},
+    {.key = "updated_at", UNPACK_TIME, STATUS(updated_ms)},
+    {.key = "started_at", UNPACK_TIME, STATUS(started_ms)},
+    {.key = "finished_at", UNPACK_TIME, STATUS(finished_ms)},
+    {.key = "worker", UNPACK_STR, STATUS(worker)},
+    {.key = "last_error", UNPACK_OBJECT, STATUS(error), .object = UNPACK_JOB_ERROR},
+    {.key = "result", UNPACK_JSON, STATUS(result)},
+    {.key = "damaged", UNPACK_BOOL, OTHER(job.is_damaged)},
+    {.key = "group", UNPACK_STR, OTHER(group)},
+    {.key = "payload_bytes", UNPACK_INT, OTHER(payload_bytes)},
+    {.key = "result_bytes", UNPACK_INT, OTHER(result_bytes)},
+    {.key = "queue_paused", UNPACK_BOOL, OTHER(is_paused)},
+    {.key = "history", UNPACK_JSON, OTHER(history)},
+    {.key = "held_by", UNPACK_JSON, OTHER(held_by)},
     {0},
 };
 
@@ -111,6 +114,9 @@ static void restore_job(struct written_job *written, struct arena *arena, struct
     written->job.spec.unique_forever = str_is(written->unique, "forever");
     if (written->group.len > 0)
         (void)fingerprint_parse(written->group, &status->fingerprint);
+    if (written->experiment.len > 0)
+        written->job.spec.policy =
+            arm_restore(written->experiment, written->job.spec.policy, arena);
     if (written->traceparent.len > 0)
         written->job.spec.policy =
             trace_keep(written->traceparent, written->job.spec.policy, arena);
@@ -168,16 +174,16 @@ int remote_jobs(struct remote *remote, const struct buf *query, size_t limit, co
 
 #define ATTEMPT(m) offsetof(struct job_attempt, m)
 static const struct unpack ATTEMPTS[] = {
-    {"epoch", UNPACK_U32, ATTEMPT(epoch)},
-    {"number", UNPACK_U32, ATTEMPT(number)},
-    {"started_at", UNPACK_TIME, ATTEMPT(started_ms)},
-    {"ended_at", UNPACK_TIME, ATTEMPT(ended_ms)},
-    {"worker", UNPACK_STR, ATTEMPT(worker)},
-    {"outcome", UNPACK_WORD, ATTEMPT(outcome), .words = VOCABULARY_STATE},
-    {"error", UNPACK_OBJECT, ATTEMPT(error), .object = UNPACK_JOB_ERROR},
-    {"delay", UNPACK_SPAN, ATTEMPT(delay_ms)},
-    {"why", UNPACK_STR, ATTEMPT(why)},
-    {"process_after", UNPACK_TIME, ATTEMPT(next_ms)},
+    {.key = "epoch", UNPACK_U32, ATTEMPT(epoch)},
+    {.key = "number", UNPACK_U32, ATTEMPT(number)},
+    {.key = "started_at", UNPACK_TIME, ATTEMPT(started_ms)},
+    {.key = "ended_at", UNPACK_TIME, ATTEMPT(ended_ms)},
+    {.key = "worker", UNPACK_STR, ATTEMPT(worker)},
+    {.key = "outcome", UNPACK_WORD, ATTEMPT(outcome), .words = VOCABULARY_STATE},
+    {.key = "error", UNPACK_OBJECT, ATTEMPT(error), .object = UNPACK_JOB_ERROR},
+    {.key = "delay", UNPACK_SPAN, ATTEMPT(delay_ms)},
+    {.key = "why", UNPACK_STR, ATTEMPT(why)},
+    {.key = "process_after", UNPACK_TIME, ATTEMPT(next_ms)},
     {0},
 };
 
@@ -195,15 +201,15 @@ static int restore_history(struct str json, struct attempt_page *ret, struct red
 
 #define BUDGET(m) offsetof(struct budget_info, m)
 const struct unpack UNPACK_BUDGET[] = {
-    {"ratio", UNPACK_DOUBLE, BUDGET(config.ratio)},
-    {"window", UNPACK_SPAN, BUDGET(config.window_ms)},
-    {"first_attempts", UNPACK_U32, BUDGET(status.firsts)},
-    {"retries", UNPACK_U32, BUDGET(status.retries)},
-    {"max_tokens", UNPACK_DOUBLE, BUDGET(config.max_tokens)},
-    {"token_ratio", UNPACK_DOUBLE, BUDGET(config.token_ratio)},
-    {"tokens", UNPACK_DOUBLE, BUDGET(status.tokens)},
-    {"min_per_second", UNPACK_DOUBLE, BUDGET(config.min_per_second)},
-    {"room", UNPACK_U32, BUDGET(status.room)},
+    {.key = "ratio", UNPACK_DOUBLE, BUDGET(config.ratio)},
+    {.key = "window", UNPACK_SPAN, BUDGET(config.window_ms)},
+    {.key = "first_attempts", UNPACK_U32, BUDGET(status.firsts)},
+    {.key = "retries", UNPACK_U32, BUDGET(status.retries)},
+    {.key = "max_tokens", UNPACK_DOUBLE, BUDGET(config.max_tokens)},
+    {.key = "token_ratio", UNPACK_DOUBLE, BUDGET(config.token_ratio)},
+    {.key = "tokens", UNPACK_DOUBLE, BUDGET(status.tokens)},
+    {.key = "min_per_second", UNPACK_DOUBLE, BUDGET(config.min_per_second)},
+    {.key = "room", UNPACK_U32, BUDGET(status.room)},
     {0},
 };
 
@@ -215,14 +221,14 @@ struct written_gate {
 
 #define GATE(m) offsetof(struct written_gate, m)
 static const struct unpack GATES[] = {
-    {"kind", UNPACK_STR, GATE(kind)},
-    {"key", UNPACK_STR, GATE(gate.key)},
-    {"state", UNPACK_WORD, GATE(gate.state), .words = VOCABULARY_BREAKER_STATE},
-    {"rate", UNPACK_STR, GATE(rate)},
-    {"concurrency", UNPACK_U32, GATE(gate.slots.max)},
-    {"running", UNPACK_U32, GATE(gate.slots.used)},
-    {"retry_budget", UNPACK_OBJECT, GATE(gate.budget), .object = UNPACK_BUDGET},
-    {"may_go_at", UNPACK_TIME, GATE(gate.may_go_ms)},
+    {.key = "kind", UNPACK_STR, GATE(kind)},
+    {.key = "key", UNPACK_STR, GATE(gate.key)},
+    {.key = "state", UNPACK_WORD, GATE(gate.state), .words = VOCABULARY_BREAKER_STATE},
+    {.key = "rate", UNPACK_STR, GATE(rate)},
+    {.key = "concurrency", UNPACK_U32, GATE(gate.slots.max)},
+    {.key = "running", UNPACK_U32, GATE(gate.slots.used)},
+    {.key = "retry_budget", UNPACK_OBJECT, GATE(gate.budget), .object = UNPACK_BUDGET},
+    {.key = "may_go_at", UNPACK_TIME, GATE(gate.may_go_ms)},
     {0},
 };
 
@@ -299,11 +305,11 @@ int remote_tasks(struct remote *remote, struct arena *arena, struct remote_task 
                  size_t *ret_n, struct redrive_err *err)
 {
     static const struct unpack COUNTERS[] = {
-        {"jobs_started", UNPACK_U64, offsetof(struct remote_task, started)}, {0}};
+        {.key = "jobs_started", UNPACK_U64, offsetof(struct remote_task, started)}, {0}};
     static const struct unpack TASKS[] = {
-        {"task", UNPACK_STR, offsetof(struct remote_task, name)},
-        {"declared", UNPACK_BOOL, offsetof(struct remote_task, is_declared)},
-        {"counters", UNPACK_OBJECT, 0, .object = COUNTERS},
+        {.key = "task", UNPACK_STR, offsetof(struct remote_task, name)},
+        {.key = "declared", UNPACK_BOOL, offsetof(struct remote_task, is_declared)},
+        {.key = "counters", UNPACK_OBJECT, 0, .object = COUNTERS},
         {0},
     };
     struct unpack_list list = {0};
@@ -359,9 +365,9 @@ static void put_spec(struct json_writer *w, const struct job_spec *spec)
 
 #define ANSWER(m) offsetof(struct submit_answer, m)
 static const struct unpack ANSWERS[] = {
-    {"id", UNPACK_STR, ANSWER(id)},
-    {"state", UNPACK_WORD, ANSWER(state), .words = VOCABULARY_STATE},
-    {"existed", UNPACK_BOOL, ANSWER(existed)},
+    {.key = "id", UNPACK_STR, ANSWER(id)},
+    {.key = "state", UNPACK_WORD, ANSWER(state), .words = VOCABULARY_STATE},
+    {.key = "existed", UNPACK_BOOL, ANSWER(existed)},
     {0},
 };
 

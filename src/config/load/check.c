@@ -91,6 +91,40 @@ static void check_cron_entries(struct binder *b, const struct node *section)
         check_cron(b, b->config, child, &b->config->cron[i]);
 }
 
+/* An experiment whose task is not there could never have a job. */
+static void check_experiment(struct binder *b, const struct node *map,
+                             struct experiment *experiment)
+{
+    const struct config_task *declared = config_task(b->config, str_of(experiment->task));
+    const struct node *at = node_find(map, STR("task"));
+    char shown[NODE_SHOW_MAX];
+    if (declared == &b->config->undeclared) {
+        struct redrive_err *err = bind_error(b, at, "task %s is not declared",
+                                             node_show(str_of(experiment->task), shown));
+        const char *nearest = config_task_nearest(b->config, str_of(experiment->task));
+        if (nearest)
+            err_suggest(err, nearest);
+        else
+            err_hint(err, "declare it under `tasks:`");
+        return;
+    }
+    struct config_task *task = &b->config->tasks[declared - b->config->tasks];
+    if (task->experiment)
+        err_hint(bind_error(b, at, "task '%.60s' takes part in experiment '%.64s' already",
+                            task->name, task->experiment->name),
+                 "a job has one policy: let one experiment end before the next begins");
+    else
+        task->experiment = experiment;
+}
+
+static void check_experiments(struct binder *b, const struct node *section)
+{
+    const struct node *child = section ? section->first : NULL;
+    for (size_t i = 0; child && i < b->config->n_experiments; i++, child = child->next)
+        if (b->config->experiments[i].task)
+            check_experiment(b, child, &b->config->experiments[i]);
+}
+
 /* ---- Tokens and listen addresses ------------------------------------------------------------- */
 
 struct named {
@@ -172,6 +206,7 @@ void check_whole(struct binder *b, const struct node *root)
     if (b->arena->failed)
         return;
     check_cron_entries(b, node_find(root, STR("cron")));
+    check_experiments(b, node_find(root, STR("experiments")));
     check_tasks_of(b, node_find(root, STR("alerts")), config->n_alerts, task_of_alert);
     check_tasks_of(b, node_find(root, STR("classify")), config->n_classify, task_of_row);
     check_names_of(b, node_find(root, STR("tokens")), config->n_tokens, name_of_token, "token");

@@ -153,6 +153,19 @@ int policy_parse_json(struct str json, const struct redrive_policy *defaults,
     return hand_over(box, rc, ret);
 }
 
+int policy_parse_kept(struct str kept, const struct redrive_policy *task, struct config_part **ret,
+                      struct redrive_err *err)
+{
+    struct buf own;
+    if (arm_kept(kept).len == 0)
+        return policy_parse_json(kept, task, ret, err);
+    buf_init(&own, kept.len + 1);
+    const struct str alone = arm_own_policy(kept, &own);
+    const int rc = buf_failed(&own) ? err_nomem(err) : policy_parse_json(alone, NULL, ret, err);
+    buf_release(&own);
+    return rc;
+}
+
 /* ---- Tasks ----------------------------------------------------------------------------------- */
 
 void task_write_json(const struct config_task *task, struct json_writer *w)
@@ -160,7 +173,7 @@ void task_write_json(const struct config_task *task, struct json_writer *w)
     struct config_task shared = *task;
     shared.run = (struct config_run){.kind = CONFIG_RUN_NONE};
     json_begin_object(w);
-    table_write(&TABLE_TASK, &shared, w);
+    table_write(&TABLE_TASK_JSON, &shared, w);
     json_end_object(w);
 }
 
@@ -172,7 +185,9 @@ int task_parse_json(struct str name, struct str json, struct config_part **ret,
         return err_nomem(err);
     task_init_built_in(&box->task);
     box->task.name = arena_dup(&box->arena, name);
-    int rc = bind_json(&box->arena, json, &TABLE_TASK, &box->task, NULL, err);
+    int rc = bind_json(&box->arena, json, &TABLE_TASK_JSON, &box->task, NULL, err);
+    if (rc == 0 && box->task.experiment)
+        box->task.experiment->task = box->task.name;
     return hand_over(box, rc, ret);
 }
 

@@ -169,6 +169,9 @@ static const struct field ROOT_FIELDS[] = {
         "match wins",
         .table = &TABLE_CLASSIFY, COUNTED_BY(n_classify)),
     ROW("cron", MAP, AT(cron), "periodic jobs, by name", .table = &TABLE_CRON, COUNTED_BY(n_cron)),
+    ROW("experiments", MAP, AT(experiments),
+        "policies that are compared on the jobs of a task, by name", .table = &TABLE_EXPERIMENT,
+        COUNTED_BY(n_experiments)),
     ROW("tokens", LIST, AT(tokens), "tokens of clients; with none, only this machine is served",
         .table = &TABLE_TOKEN, COUNTED_BY(n_tokens)),
     ROW("faktory_passwords", LIST, AT(faktory_passwords),
@@ -249,14 +252,12 @@ const struct table TABLE_ROOT = {
 const struct table *section_at(size_t index)
 {
     static const struct table *const TABLES[] = {
-        &TABLE_ROOT,   &TABLE_LISTEN,       &TABLE_TLS,
-        &TABLE_LOG,    &TABLE_DEFAULTS,     &TABLE_RETRY,
-        &TABLE_JITTER, &TABLE_BREAKER,      &TABLE_CLASS_RULE,
-        &TABLE_TASK,   &TABLE_RUN,          &TABLE_HTTP,
-        &TABLE_LIMITS, &TABLE_RETRY_BUDGET, &TABLE_CLASSIFY,
-        &TABLE_CRON,   &TABLE_TOKEN,        &TABLE_FAKTORY_PASSWORD,
-        &TABLE_ALERT,  &TABLE_HEALTH,       &TABLE_RETENTION,
-        &TABLE_PATHS,
+        &TABLE_ROOT,       &TABLE_LISTEN,       &TABLE_TLS,       &TABLE_LOG,
+        &TABLE_DEFAULTS,   &TABLE_RETRY,        &TABLE_JITTER,    &TABLE_BREAKER,
+        &TABLE_CLASS_RULE, &TABLE_TASK,         &TABLE_RUN,       &TABLE_HTTP,
+        &TABLE_LIMITS,     &TABLE_RETRY_BUDGET, &TABLE_CLASSIFY,  &TABLE_CRON,
+        &TABLE_EXPERIMENT, &TABLE_ARM,          &TABLE_TOKEN,     &TABLE_FAKTORY_PASSWORD,
+        &TABLE_ALERT,      &TABLE_HEALTH,       &TABLE_RETENTION, &TABLE_PATHS,
     };
     return index < sizeof TABLES / sizeof TABLES[0] ? TABLES[index] : NULL;
 }

@@ -114,6 +114,8 @@ extern const struct table TABLE_JITTER;
 extern const struct table TABLE_BREAKER;
 extern const struct table TABLE_CLASSIFY;
 extern const struct table TABLE_CRON;
+extern const struct table TABLE_EXPERIMENT;
+extern const struct table TABLE_ARM;
 extern const struct table TABLE_TOKEN;
 extern const struct table TABLE_FAKTORY_PASSWORD;
 extern const struct table TABLE_ALERT;
@@ -124,10 +126,13 @@ extern const struct table TABLE_ALERT;
 extern const struct table TABLE_POLICY_JSON;
 /* [struct redrive_breaker_config] A breaker without the key that tells breakers apart. */
 extern const struct table TABLE_BREAKER_JSON;
+/* A task together with the experiment that its jobs take part in, as processes share it. */
+extern const struct table TABLE_TASK_JSON;
 
-extern const struct field_type TYPE_HTTP;        /* [struct config_http] `run.http` */
-extern const struct field_type TYPE_CLASS_RULES; /* [struct redrive_policy] the key `on` */
-extern const struct field_type TYPE_SHORT_FORM;  /* `retry` and `breaker` at the top level */
+extern const struct field_type TYPE_HTTP;                 /* [struct config_http] `run.http` */
+extern const struct field_type TYPE_CLASS_RULES;          /* [struct redrive_policy] the key `on` */
+extern const struct field_type TYPE_PUBLISHED_EXPERIMENT; /* [struct experiment *] of a task */
+extern const struct field_type TYPE_SHORT_FORM; /* `retry` and `breaker` at the top level */
 
 /* The built-in defaults of a breaker. */
 void breaker_init_built_in(struct config_breaker *breaker);

@@ -389,7 +389,9 @@ static const struct field TASK_FIELDS[] = {
         DEFAULT("30s")),
     ROW("heartbeat", DURATION, AT(heartbeat_ms), "how often a worker extends its lease",
         RANGE(100, 24 * 3600e3), DEFAULT("a third of `lease`")),
+    ROW("experiment", PUBLISHED_EXPERIMENT, AT(experiment), "the arms of its new jobs"),
 };
+#define N_IN_FILE (sizeof TASK_FIELDS / sizeof TASK_FIELDS[0] - 1)
 
 void task_init_built_in(struct config_task *task)
 {
@@ -429,10 +431,14 @@ static void finish_task(struct binder *b, const struct node *map, void *object)
 }
 
 const struct table TABLE_TASK = {.name = "tasks",
-                                 FIELDS(TASK_FIELDS),
+                                 .fields = TASK_FIELDS,
+                                 .n_fields = N_IN_FILE,
                                  .size = sizeof(struct config_task),
                                  .init = task_init,
                                  .finish = finish_task};
+
+const struct table TABLE_TASK_JSON = {
+    .name = "task", FIELDS(TASK_FIELDS), .size = sizeof(struct config_task), .finish = finish_task};
 
 /* ---- Asking ---------------------------------------------------------------------------------- */
 

@@ -180,7 +180,7 @@ static int32_t own_length(const struct own_policies *own, const struct job_spec 
     if (!*task->name)
         policy.dlq_retention_days = own->longest == FOR_EVER ? 0 : own->longest;
     int32_t days = policy.dlq_retention_days;
-    if (policy_parse_json(spec->policy, &policy, &box, NULL) == 0)
+    if (policy_parse_kept(spec->policy, &policy, &box, NULL) == 0)
         days = box->policy.dlq_retention_days;
     config_part_free(box);
     return days == 0 ? FOR_EVER : days;

@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "base/text/buf.h"
+#include "engine/report/experiments.h"
 #include "engine/state.h"
 
 static const struct {
@@ -42,7 +43,9 @@ struct engine_event event_of(const struct engine *e, enum engine_event_kind kind
         .attempt = job->status.attempts,
         .max_attempts = job_max_attempts(job),
         .created_ms = job->status.created_ms,
+        .first_started_ms = job->status.first_started_ms,
         .traceparent = trace_kept(job->spec.policy),
+        .arm = job->status.epoch == 0 ? arm_kept(job->spec.policy) : (struct str){0},
     };
 }
 
@@ -72,6 +75,7 @@ void event_add(struct engine *e, const struct engine_event *event)
     own->queue = keep(e, event->queue);
     own->worker = keep(e, event->worker);
     own->traceparent = keep(e, event->traceparent);
+    own->arm = keep(e, event->arm);
     own->message = keep(e, event->message);
     own->breaker = keep(e, event->breaker);
 }
@@ -213,6 +217,22 @@ static void count_event(struct totals *t, const struct engine_event *event, int6
     }
 }
 
+/* Jobs of experiments: their arm has figures of its own. */
+static void count_arm(struct totals *t, const struct engine_event *event)
+{
+    const struct arm_figures figures = arm_event_figures(event);
+    for (size_t i = 0; i < ARM_COUNTERS; i++) {
+        const int64_t n =
+            *(const int64_t *)(const void *)((const char *)&figures + ARM_COUNTER[i].offset);
+        if (n == 0)
+            continue;
+        buf_reset(&t->key);
+        (void)buf_puts(&t->key, ARM_LABEL);
+        (void)buf_add_str(&t->key, event->arm);
+        count(t, n, event->tenant, ARM_COUNTER[i].name);
+    }
+}
+
 int events_count(struct engine *e, struct redrive_err *err)
 {
     struct totals t = {.e = e};
@@ -228,6 +248,9 @@ int events_count(struct engine *e, struct redrive_err *err)
     for (size_t i = 0; i < slots; i++)
         if (groups[i].event && *KINDS[groups[i].event->kind].counter)
             count_event(&t, groups[i].event, groups[i].n);
+    for (size_t i = 0; i < e->n_events; i++)
+        if (e->events[i].arm.len > 0)
+            count_arm(&t, &e->events[i]);
     struct counter *all = arena_array(&e->arena, t.map.count, sizeof *all);
     MAP_FOREACH (&t.map, slot)
         if (all)

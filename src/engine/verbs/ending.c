@@ -43,7 +43,7 @@ struct decision ending_decide(struct engine *e, const struct job *job,
     if (!trace_has_policy(spec->policy) || decision.state == REDRIVE_STATE_COMPLETED)
         return decision;
     /* It was checked when the job came in; if it is not valid any more, the task's policy holds. */
-    const int rc = policy_parse_json(spec->policy, &task->retry, &box, NULL);
+    const int rc = policy_parse_kept(spec->policy, &task->retry, &box, NULL);
     if (rc == 0)
         decision = decide(&facts, outcome, &box->policy, e->classifier);
     else if (rc == REDRIVE_E_NOMEM)

@@ -79,6 +79,13 @@ static int refuse_now(struct submit_op *op, size_t i, const struct redrive_err *
     return refuse_in(&op->result, &op->answers[i], why);
 }
 
+/* A job with a policy of its own takes no part: its client has decided. */
+static const struct experiment *experiment_of(const struct config_task *task,
+                                              const struct job_spec *spec)
+{
+    return task->experiment && !trace_has_policy(spec->policy) ? task->experiment : NULL;
+}
+
 static int check_all(const struct engine *e, struct submit_op *op, size_t i,
                      struct redrive_err *err)
 {
@@ -90,6 +97,7 @@ static int check_all(const struct engine *e, struct submit_op *op, size_t i,
         return rc;
     const struct config_task *task = engine_task_by(e, op->config, spec->task);
     a->open = open_parts(task, spec);
+    a->experiment = experiment_of(task, spec);
     rc = complete(e, op, i, task, err);
     if (rc < 0)
         return rc;
@@ -124,6 +132,7 @@ static int fill_in(const struct engine *e, struct submit_op *op, size_t i, struc
     if (task == engine_task(e, spec->task) && !(open & SUBMIT_FILLED_IN))
         return 0;
     op->answers[i].open |= SUBMIT_FILLED_IN;
+    op->answers[i].experiment = experiment_of(task, spec);
     if (open & SUBMIT_OPEN_QUEUE)
         spec->queue = str_of(task->queue);
     if (open & SUBMIT_OPEN_BREAKER)
@@ -179,9 +188,18 @@ static int is_anothers_id(struct engine *e, const struct job_spec *spec,
     return rc;
 }
 
-static int put_record(struct engine *e, struct submit_op *op, struct job_spec *spec,
+/* Gives the job the policy of its arm, now that it has its id. */
+static void choose_arm(struct engine *e, const struct experiment *experiment, struct job_spec *spec)
+{
+    const struct arm *arm = experiment_choose(experiment, spec->id);
+    spec->policy = arm_keep(arm, spec->policy, &e->arena);
+    spec->max_attempts = arm->max_attempts;
+}
+
+static int put_record(struct engine *e, struct submit_op *op, size_t i, struct job_spec *spec,
                       struct submit_result *ret, struct redrive_err *err)
 {
+    const struct experiment *experiment = op->answers[i].experiment;
     int rc = e->ops->submit(e->store, spec, 1, ret, &op->result, err);
     if (rc < 0)
         return rc;
@@ -189,6 +207,8 @@ static int put_record(struct engine *e, struct submit_op *op, struct job_spec *s
     if (rc <= 0)
         return rc;
     spec->id = spec->unique_key;
+    if (experiment)
+        choose_arm(e, experiment, spec);
     *ret = (struct submit_result){0};
     return e->ops->submit(e->store, spec, 1, ret, &op->result, err);
 }
@@ -254,6 +274,12 @@ static struct str as_json(struct str payload)
     return payload.len > 0 ? payload : STR("null");
 }
 
+/* What the client has said: the policy of an arm is none of it. */
+static struct str own_members(struct str policy)
+{
+    return arm_kept(policy).len > 0 ? STR("}") : trace_policy_members(policy);
+}
+
 /* The name of the first part in which two jobs differ; NULL: they are the same. */
 static const char *difference(const struct job_spec *a, const struct job_spec *b)
 {
@@ -268,7 +294,7 @@ static const char *difference(const struct job_spec *a, const struct job_spec *b
         {"service", a->service, b->service},
         {"unique key", a->unique_key, b->unique_key},
         /* A client that sends a request again may do so in another span. */
-        {"retry policy", trace_policy_members(a->policy), trace_policy_members(b->policy)},
+        {"retry policy", own_members(a->policy), own_members(b->policy)},
     };
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
         if (!str_eq(parts[i].a, parts[i].b))
@@ -408,6 +434,8 @@ static struct job_spec *batch_add(struct engine *e, struct submit_batch *batch,
         id_next(&e->ids, e->now_ms, batch->ids[at]);
         spec->id = str_of(batch->ids[at]);
     }
+    if (op->answers[i].experiment)
+        choose_arm(e, op->answers[i].experiment, spec);
     return spec;
 }
 
@@ -421,7 +449,7 @@ static int submit_record(struct engine *e, struct submit_batch *batch, struct su
         return rc;
     struct job_spec *spec = batch_add(e, batch, op, i);
     batch->n = 0;
-    rc = put_record(e, op, spec, &result, err);
+    rc = put_record(e, op, i, spec, &result, err);
     return rc < 0 ? rc : note_result(e, spec, op, i, &result, err);
 }
 

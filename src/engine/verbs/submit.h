@@ -44,11 +44,12 @@ enum submit_open {
 };
 
 struct submit_answer {
-    int code;                      /* 0, or why it was refused */
-    const struct redrive_err *err; /* the same in words; set when the code is negative */
-    bool invalid;                  /* refused before the store was asked */
-    bool lacks_payload;            /* for no other reason than that */
-    bool existed;                  /* no new job: this one stands for it */
+    int code;                            /* 0, or why it was refused */
+    const struct redrive_err *err;       /* the same in words; set when the code is negative */
+    bool invalid;                        /* refused before the store was asked */
+    bool lacks_payload;                  /* for no other reason than that */
+    bool existed;                        /* no new job: this one stands for it */
+    const struct experiment *experiment; /* that it takes part in, or NULL */
     unsigned open; /* what a published definition may still fill in: bits of enum submit_open */
     int64_t seq;
     struct str id;

@@ -1,0 +1,12 @@
+/* experiment_text.h - the figures of an experiment as people read them. */
+#ifndef CLI_SHARED_EXPERIMENT_TEXT_H
+#define CLI_SHARED_EXPERIMENT_TEXT_H
+
+#include "cli/output/table.h"
+#include "engine/report/experiments.h"
+
+/* A table of the arms, and for each arm but the base how it differs from the base and whether that
+ * is significant. */
+void experiment_text(struct buf *out, const struct term *term, const struct experiment_row *row);
+
+#endif
