@@ -3,6 +3,7 @@
 import breakers from "./pages/breakers.js";
 import cron from "./pages/cron.js";
 import dead from "./pages/dead.js";
+import experiments from "./pages/experiments.js";
 import job from "./pages/job.js";
 import jobs from "./pages/jobs.js";
 import limits from "./pages/limits.js";
@@ -24,6 +25,7 @@ export const ROUTES = [
   { path: "tasks", name: "tasks", title: "Tasks", key: "t", page: tasks },
   { path: "cron", name: "cron", title: "Cron", key: "c", page: cron },
   { path: "workers", name: "workers", title: "Workers", key: "w", page: workers },
+  { path: "experiments", name: "experiments", title: "Experiments", key: "e", page: experiments },
   { path: "simulate", name: "simulate", title: "Simulator", key: "s", page: simulate },
   { path: "submit", name: "submit", title: "Submit a job", key: "n", needs: "enqueue", page: submit },
 ];

@@ -2,8 +2,11 @@
 
 import hashlib
 import json
+import re
 import subprocess
 import time
+import urllib.error
+import urllib.request
 
 from conftest import clean_environment
 
@@ -52,6 +55,33 @@ def report(redrive, options):
     return json.loads(redrive.output("experiment", "report", "patience", "--json", *options))
 
 
+def compare_over_http(redrive, options, job_id, log):
+    """A server tells the same as the store."""
+    with open(log, "wb") as out:
+        server = subprocess.Popen([redrive.binary, "serve", "--no-work", "--listen-http", "127.0.0.1:0",
+                                   "--listen-faktory", "off", *options], stderr=out, env=clean_environment())
+    try:
+        end = time.monotonic() + 20
+        while not (found := re.search(r"listening interface=http address=(\S+)", log.read_text())):
+            assert time.monotonic() < end, "the server does not listen"
+            time.sleep(0.05)
+        url = f"http://{found[1]}"
+        for words in (["experiment", "list"], ["experiment", "report", "patience"],
+                      ["experiment", "report", "patience", "--json"], ["experiment", "list", "--json"]):
+            assert redrive.output(*words, "--server", url) == redrive.output(*words, *options)
+        assert f"Experiment  patience/{arm_of(job_id)}\n" in redrive.output("jobs", "show", job_id, "--server", url)
+        with urllib.request.urlopen(url + "/v1/experiments/patience", timeout=20) as answer:
+            assert json.load(answer) == report(redrive, options)
+        try:
+            urllib.request.urlopen(url + "/v1/experiments/impatience", timeout=20)
+            raise AssertionError("there is no such experiment")
+        except urllib.error.HTTPError as error:
+            assert error.code == 404
+    finally:
+        server.terminate()
+        server.wait(20)
+
+
 def configure(tmp_path, store, name, experiment):
     (tmp_path / "marks").mkdir(exist_ok=True)
     config = tmp_path / name
@@ -70,6 +100,7 @@ def test_arms_are_run_counted_and_compared(redrive, store, tmp_path):
     assert f"Experiment  patience/{arms[0]}\n" in redrive.output("jobs", "show", ids[0], *options)
 
     work_until(redrive, options, lambda: sum(arm["ended"] for arm in report(redrive, options)["arms"]) == N_JOBS)
+    compare_over_http(redrive, options, ids[0], tmp_path / "log")
     # Stopped: what was counted is still there.
     stopped = configure(tmp_path, store, "stopped.yaml", "")
     work_until(redrive, stopped, lambda: not report(redrive, stopped)["running"])

@@ -140,6 +140,7 @@ LOOKS = [
     ["queues", "list"],
     ["breakers", "list"],
     ["limits", "list"],
+    ["experiment", "list"],
     ["breakers", "show", "parking"],
     ["breakers", "show", "parkin"],
     ["cron", "list"],

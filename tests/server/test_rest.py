@@ -896,8 +896,9 @@ def test_a_tenant_sees_and_changes_its_own_only(tenants):
         assert ask("PATCH", letter.replace("{id}", dead), letter, {"payload": 1}).status == 404
         assert ask("DELETE", letter.replace("{id}", dead), letter).status == 404
         assert ask("POST", letter.replace("{id}", dead) + "/retry", letter + "/retry").status == 404
-    for path in ("/jobs", "/retry/dead-letters", "/retry/dead-letters/groups", "/queues", "/workers", "/cron", "/limits"):
+    for path in ("/jobs", "/retry/dead-letters", "/retry/dead-letters/groups", "/queues", "/workers", "/cron", "/limits", "/experiments"):
         assert ask("GET", path)["items"] == []
+    assert ask("GET", "/experiments/patience", "/experiments/{name}").status == 404
     for own in ask("GET", "/retry/circuit-breakers")["items"]:  # as the tasks declare them, and no more
         assert (own["tenant"], own["state"], own["failure_count"]) == ("blue", "closed", 0)
     assert ask("GET", "/retry/dead-letters/stats")["total_jobs"] == 0

@@ -8,7 +8,7 @@ import pytest
 
 from web_kit import set_view, wait_for
 
-PAGES = ("", "queues", "jobs", "dead", "breakers", "limits", "tasks", "cron", "workers", "simulate?outage=long", "simulate?outage=5s&strategies=none", "submit?delay=1h")
+PAGES = ("", "queues", "jobs", "dead", "breakers", "limits", "tasks", "cron", "workers", "experiments", "simulate?outage=long", "simulate?outage=5s&strategies=none", "submit?delay=1h")
 RUN = """;const done = arguments[arguments.length - 1];
 axe.run({resultTypes: ["violations"]}).then((found) => done(found.violations.map((v) => `${v.impact} ${v.id}: ${v.nodes[0].html.slice(0, 200)}`)), (error) => done([`critical ${error}`]));"""
 

@@ -61,7 +61,7 @@ def test_a_read_only_login_sees_no_buttons_and_changes_nothing(guarded):
     guarded.log_in("secret-reader")
     guarded.sees("reads only", ".who")
     assert "Submit a job" not in guarded.text(".side")
-    for page in ("queues", "jobs", f"jobs/{job_id}", "dead", "breakers", "limits", "cron", "submit"):
+    for page in ("queues", "jobs", f"jobs/{job_id}", "dead", "breakers", "limits", "experiments", "cron", "submit"):
         guarded.open(f"/ui/{page}").find("#page .page")
         assert [b for b in guarded.buttons() if b not in ("Copy",)] == [], page
         assert not guarded.all("#page input[type=checkbox]"), page

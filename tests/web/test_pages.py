@@ -228,7 +228,7 @@ def test_light_and_dark_by_the_system_and_by_the_switch(ui):
 
 def test_nothing_is_wider_than_a_narrow_screen(busy):
     set_view(busy.driver, width=360, height=740)
-    for page in ("", "queues", "jobs", f"jobs/{busy.dead}", "dead", "breakers", "limits", "tasks", "cron", "workers", "simulate", "submit"):
+    for page in ("", "queues", "jobs", f"jobs/{busy.dead}", "dead", "breakers", "limits", "tasks", "cron", "workers", "experiments", "simulate", "submit"):
         busy.open(f"/ui/{page}").find("#page .page")
         assert busy.js("return document.documentElement.scrollWidth") <= 360, page
 
@@ -294,7 +294,7 @@ def test_a_hidden_page_has_no_stream(ui):
 
 def test_the_console_stays_silent(busy):
     busy.driver.get_log("browser")
-    for page in ("", "queues", "jobs", f"jobs/{busy.dead}", "dead", "breakers", "limits", "tasks", "cron", "workers", "simulate", "submit"):
+    for page in ("", "queues", "jobs", f"jobs/{busy.dead}", "dead", "breakers", "limits", "tasks", "cron", "workers", "experiments", "simulate", "submit"):
         busy.open(f"/ui/{page}").find("#page .page")
         time.sleep(0.05)
     assert [line["message"] for line in busy.driver.get_log("browser")] == []

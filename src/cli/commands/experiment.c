@@ -18,10 +18,15 @@ static const struct option OPTIONS[] = {
     {0},
 };
 
+/* A server shows the jobs of one tenant. */
 static int read_experiments(const struct cli *cli, const struct session *session,
                             struct experiment_page *ret, struct redrive_err *err)
 {
     const struct experiment_options *options = cli->invocation.values[1];
+    if (session->remote) {
+        int rc = remote_check_tenant(session->remote, options->tenant, err);
+        return rc < 0 ? rc : remote_experiments(session->remote, ret, err);
+    }
     return experiments_read(session->store, str_of(options->tenant), session->config, ret, err);
 }
 
@@ -114,6 +119,7 @@ static const struct command CMD_LIST = {
     .summary = "list the experiments, running and stopped",
     .examples = EXAMPLES({"redrive experiment list", "which are there, with how many jobs?"}),
     .run_on_store = run_list,
+    .over_http = true,
 };
 
 static const struct command CMD_REPORT = {
@@ -128,6 +134,7 @@ static const struct command CMD_REPORT = {
     .examples = EXAMPLES({"redrive experiment report patience", "which policy is better?"},
                          {"redrive experiment report patience --json", "the same for programs"}),
     .run_on_store = run_report,
+    .over_http = true,
 };
 
 const struct command cmd_experiment = {

@@ -18,6 +18,7 @@
 #include "engine/clock/cron.h"
 #include "engine/gates/view.h"
 #include "engine/report/dead_letters.h"
+#include "engine/report/experiments.h"
 #include "engine/report/stats.h"
 #include "engine/verbs/submit.h"
 #include "run/http/client.h"
@@ -128,6 +129,8 @@ int remote_breakers(struct remote *remote, struct breaker_page *ret, struct redr
 
 /* With the parked jobs of each. */
 int remote_limits(struct remote *remote, struct limit_page *ret, struct redrive_err *err);
+
+int remote_experiments(struct remote *remote, struct experiment_page *ret, struct redrive_err *err);
 
 /* `json` (which http_answer_init has seen) is the document as the server wrote it, `ret` what the
  * text of `redrive stats` and `redrive top` needs of it. To be released in any case. */

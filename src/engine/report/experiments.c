@@ -224,6 +224,18 @@ static void write_differences(struct json_writer *w, const struct arm_figures *b
     }
 }
 
+/* What intervals are made of, beside the counts. */
+static void write_sums(struct json_writer *w, const struct arm_figures *figures)
+{
+    json_open_object(w, "sums");
+    json_field_int(w, "attempts_squares_high", figures->attempts.squares_high);
+    json_field_int(w, "attempts_squares_low", figures->attempts.squares_low);
+    json_field_int(w, "time_ms", figures->time_ms.sum);
+    json_field_int(w, "time_ms_squares_high", figures->time_ms.squares_high);
+    json_field_int(w, "time_ms_squares_low", figures->time_ms.squares_low);
+    json_end_object(w);
+}
+
 static void write_arm(struct json_writer *w, const struct experiment_row *row, size_t i)
 {
     const struct arm_row *arm = &row->arms[i];
@@ -238,6 +250,7 @@ static void write_arm(struct json_writer *w, const struct experiment_row *row, s
     json_field_int(w, "cancelled", arm->figures.cancelled);
     json_field_int(w, "attempts", arm->figures.attempts.sum);
     write_measures(w, &arm->figures);
+    write_sums(w, &arm->figures);
     json_key(w, "against_base");
     if (i == base) {
         json_put_null(w);

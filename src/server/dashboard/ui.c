@@ -9,7 +9,7 @@
 /* The pages, by the first segment of their path; web/routes.js has the same. */
 static const char *const PAGES[] = {
     "queues", "jobs",    "dead",   "breakers", "limits", "tasks",
-    "cron",   "workers", "submit", "simulate", "login",
+    "cron",   "workers", "submit", "simulate", "login",  "experiments",
 };
 
 /* No code but the program's own, none in the document itself, and none made of text at run time. */
