@@ -155,10 +155,27 @@ void claim_totals_release(struct claim_totals *totals)
     *totals = (struct claim_totals){0};
 }
 
+/* The first that is there leads to the fewest jobs, as a rule. */
+enum list_source job_filter_source(const struct job_filter *f)
+{
+    const uint32_t success = 1u << REDRIVE_CLASS_SUCCESS;
+    if (f->user.len > 0 && f->tenant.len > 0)
+        return LIST_USER;
+    if (f->is_few && f->states != 0)
+        return LIST_STATES;
+    if (f->error_type.len > 0 || f->text.len > 0 || f->fingerprint != 0 ||
+        (f->classes != 0 && !(f->classes & success)))
+        return LIST_ERRORS;
+    return LIST_ALL;
+}
+
 /* ---- Cursors --------------------------------------------------------------------------------- */
 
-/* order, seq, ms: a letter and two numbers in hexadecimal; the sum has four digits. */
-#define SUM_DIGITS 4
+/* order, hints, seq, ms: a letter, perhaps further ones, and two numbers in hexadecimal; the sum
+ * has four digits. */
+#define SUM_DIGITS  4
+#define LETTER_FEW  's'
+#define LETTER_MOST 't'
 
 static const char ORDERS[] = {[ORDER_OLDEST] = 'o', [ORDER_NEWEST] = 'n', [ORDER_FINISHED] = 'f'};
 
@@ -171,10 +188,17 @@ static unsigned sum_of(struct str text)
     return (hash ^ hash >> 16) & 0xffff;
 }
 
-const char *job_cursor_write(enum job_order order, const struct job *job, char out[JOB_CURSOR_MAX])
+const char *job_cursor_write(const struct job_filter *filter, const struct job *job,
+                             char out[JOB_CURSOR_MAX])
 {
-    int len = snprintf(out, JOB_CURSOR_MAX, "%c%" PRIx64, ORDERS[order], (uint64_t)job->status.seq);
-    if (order == ORDER_FINISHED)
+    int len = 0;
+    out[len++] = ORDERS[filter->order];
+    if (filter->is_few)
+        out[len++] = LETTER_FEW;
+    if (filter->is_most)
+        out[len++] = LETTER_MOST;
+    len += snprintf(out + len, JOB_CURSOR_MAX - (size_t)len, "%" PRIx64, (uint64_t)job->status.seq);
+    if (filter->order == ORDER_FINISHED)
         len += snprintf(out + len, JOB_CURSOR_MAX - (size_t)len, "-%" PRIx64,
                         (uint64_t)job->status.finished_ms);
     (void)snprintf(out + len, JOB_CURSOR_MAX - (size_t)len, "-%04x",
@@ -198,6 +222,15 @@ static bool read_number(struct str *text, int64_t *ret)
     return n > 0;
 }
 
+/* Moves `text` behind the letter, if it begins with it. */
+static bool read_hint(struct str *text, char letter)
+{
+    if (text->len == 0 || text->ptr[0] != letter)
+        return false;
+    *text = (struct str){text->ptr + 1, text->len - 1};
+    return true;
+}
+
 static int refuse_cursor(struct str text, struct redrive_err *err)
 {
     err_set(err, REDRIVE_E_INVALID, "this is no cursor: %.*s", (int)(text.len < 60 ? text.len : 60),
@@ -218,6 +251,7 @@ int job_cursor_read(struct str text, struct job_filter *filter, struct redrive_e
         return refuse_cursor(whole, err);
     bool has_time = text.ptr[0] == ORDERS[ORDER_FINISHED];
     struct str rest = {body.ptr + 1, body.len - 1};
+    const bool is_few = read_hint(&rest, LETTER_FEW), is_most = read_hint(&rest, LETTER_MOST);
     if (!read_number(&rest, &seq) || seq == 0 || has_time != (rest.len > 0))
         return refuse_cursor(whole, err);
     if (has_time) {
@@ -232,5 +266,7 @@ int job_cursor_read(struct str text, struct job_filter *filter, struct redrive_e
     }
     filter->after_seq = seq;
     filter->after_ms = ms;
+    filter->is_few = is_few;
+    filter->is_most = is_most;
     return 0;
 }

@@ -74,6 +74,7 @@ struct job_filter {
     int64_t until_seq; /* with an order by seq: the last that is looked at; 0: all are. A search
                         * that may have to look at every job is made in steps by this */
     bool is_few;       /* a hint to `list`: few jobs of all tenants are in these states */
+    bool is_most;      /* a hint to `list`: of all jobs the tenant has most */
     size_t limit;      /* 1 … STORE_PAGE_MAX, else REDRIVE_E_RANGE */
 };
 
@@ -88,17 +89,27 @@ static inline bool job_filter_reaches(const struct job_filter *f, int64_t seq)
            (f->order == ORDER_OLDEST ? seq <= f->until_seq : seq >= f->until_seq);
 }
 
+/* For the SQL stores: which index leads to the jobs of a filter in an order by seq. */
+enum list_source {
+    LIST_ALL,    /* every job, or every job of the tenant */
+    LIST_USER,   /* the jobs of the tenant's user */
+    LIST_STATES, /* those in the filter's states, which are few */
+    LIST_ERRORS, /* those that have a history: an error of a job is also one of its attempts' */
+};
+enum list_source job_filter_source(const struct job_filter *filter);
+
 /* ---- Cursors --------------------------------------------------------------------------------- */
 
 /* Where a page of jobs ended, as text, to ask for the next page with. Opaque: people and programs
- * copy it and do not parse it. It has the order, the keyset and a checksum over both, so that text
- * which is no cursor, was cut off, or belongs to another order is refused. */
+ * copy it and do not parse it. It has the order, the hints, the keyset and a checksum over all, so
+ * that text which is no cursor, was cut off, or belongs to another order is refused. */
 #define JOB_CURSOR_MAX 48
 
-/* The place after this job. */
-const char *job_cursor_write(enum job_order order, const struct job *job, char out[JOB_CURSOR_MAX]);
+/* The place after this job, with order and hints of the filter. */
+const char *job_cursor_write(const struct job_filter *filter, const struct job *job,
+                             char out[JOB_CURSOR_MAX]);
 
-/* Sets the keyset of a filter whose order is set. REDRIVE_E_INVALID for all else. */
+/* Sets keyset and hints of a filter whose order is set. REDRIVE_E_INVALID for all else. */
 int job_cursor_read(struct str text, struct job_filter *filter, struct redrive_err *err);
 
 /* ---- Claims ---------------------------------------------------------------------------------- */

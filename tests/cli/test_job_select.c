@@ -143,7 +143,7 @@ static void page_takes_order_limit_and_cursor(void **state)
     char cursor[JOB_CURSOR_MAX];
     const struct job job = {.status = {.seq = 42}};
     struct job_list list = {.limit = 10, .order = ORDER_NEWEST};
-    list.cursor = job_cursor_write(ORDER_NEWEST, &job, cursor);
+    list.cursor = job_cursor_write(&(struct job_filter){.order = ORDER_NEWEST}, &job, cursor);
     filter = (struct job_filter){0};
     assert_int_equal(job_list_read(&list, &filter, &err), 0);
     assert_int_equal(filter.order, ORDER_NEWEST);

@@ -235,6 +235,7 @@ static void go_on(struct bed *bed)
 
 /* What the scripts from the third on have added is taken away. */
 static const char BACK_TO_VERSION_2[] =
+    "DROP INDEX specs_by_user;"
     "DROP VIEW limits; ALTER TABLE shared DROP COLUMN used; ALTER TABLE shared DROP COLUMN sent;"
     "DROP VIEW breakers; DROP VIEW paused_queues; DROP VIEW workers; DROP VIEW tasks;"
     "DROP TABLE deadlines; DROP TABLE time_locked; PRAGMA user_version = 2";

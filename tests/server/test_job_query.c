@@ -87,7 +87,9 @@ static void a_cursor_goes_on_where_a_page_ended(void **state)
     char cursor[JOB_CURSOR_MAX];
     const struct job job = {.status = {.seq = 77}};
     begin(ALL);
-    assert_int_equal(add("cursor", job_cursor_write(ORDER_NEWEST, &job, cursor)), 0);
+    assert_int_equal(
+        add("cursor", job_cursor_write(&(struct job_filter){.order = ORDER_NEWEST}, &job, cursor)),
+        0);
     assert_int_equal(job_query_finish(&q, &err), 0);
     assert_int_equal(q.filter.after_seq, 77);
     begin(ALL);

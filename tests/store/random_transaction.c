@@ -496,6 +496,7 @@ static void do_list(struct random_side *s)
         .tenant = WORD(s, TENANTS),
         .task = WORD(s, TASKS),
         .queue = WORD(s, QUEUES),
+        .user = one_in(s, 3) ? CHOICE(s, TASKS) : (struct str){0},
         .states = one_in(s, 2) ? (uint32_t)below(s, 1u << REDRIVE_STATE_COUNT) : 0,
         .classes = one_in(s, 3) ? (uint32_t)below(s, 1u << REDRIVE_CLASS_COUNT) : 0,
         .reasons = one_in(s, 4) ? (uint32_t)below(s, 1u << REDRIVE_REASON_COUNT) : 0,
@@ -505,6 +506,9 @@ static void do_list(struct random_side *s)
         .order = (enum job_order)below(s, ORDER_FINISHED + 1),
         .after_seq = one_in(s, 2) ? any_seq(s) : 0,
         .after_ms = s->now_ms - (int64_t)below(s, 5000),
+        .until_seq = one_in(s, 4) ? any_seq(s) : 0,
+        .is_few = one_in(s, 2), /* hints: they change nothing */
+        .is_most = one_in(s, 2),
         .limit = 1 + below(s, LIST_MAX),
     };
     CALL(s, list, &filter, &s->page);
@@ -557,11 +561,11 @@ static void check_late_reads(struct random_side *s)
                    queued = 1u << REDRIVE_STATE_QUEUED, parked = 1u << REDRIVE_STATE_PARKED,
                    ended = ~0u << REDRIVE_STATE_COMPLETED;
     const struct scan scans[] = {
-        {SCAN_DUE, 20},
-        {SCAN_LEASES, 20},
-        {SCAN_DEADLINES, 20},
-        {SCAN_PARKED_OLDEST, 20, STR("acme"), STR("l1")},
-        {SCAN_READY, 20, STR("acme"), STR("main")},
+        {.index = SCAN_DUE, .limit = 20},
+        {.index = SCAN_LEASES, .limit = 20},
+        {.index = SCAN_DEADLINES, .limit = 20},
+        {.index = SCAN_PARKED_OLDEST, .limit = 20, .tenant = STR("acme"), .name = STR("l1")},
+        {.index = SCAN_READY, .limit = 20, .tenant = STR("acme"), .name = STR("main")},
         {SCAN_FINISHED, 20, .states = ~0u, .before_ms = INT64_MAX},
     };
     const uint32_t states[] = {

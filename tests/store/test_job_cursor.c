@@ -12,7 +12,7 @@ static void cursor_leads_back_to_its_job(void **state)
             char text[JOB_CURSOR_MAX];
             struct job job = {.status = {.seq = SEQS[i], .finished_ms = INT64_C(1767225600123)}};
             struct job_filter filter = {.order = ORDERS[k]};
-            job_cursor_write(ORDERS[k], &job, text);
+            job_cursor_write(&filter, &job, text);
             assert_int_equal(job_cursor_read(str_of(text), &filter, NULL), 0);
             assert_int_equal(filter.after_seq, SEQS[i]);
             assert_int_equal(filter.after_ms, ORDERS[k] == ORDER_FINISHED ? 1767225600123 : 0);
@@ -25,10 +25,27 @@ static void job_that_has_not_ended_has_a_cursor_too(void **state)
     char text[JOB_CURSOR_MAX];
     struct job job = {.status = {.seq = 7}};
     struct job_filter filter = {.order = ORDER_FINISHED};
-    job_cursor_write(ORDER_FINISHED, &job, text);
+    job_cursor_write(&filter, &job, text);
     assert_int_equal(job_cursor_read(str_of(text), &filter, NULL), 0);
     assert_int_equal(filter.after_seq, 7);
     assert_int_equal(filter.after_ms, 0);
+}
+
+static void hints_go_with_the_cursor(void **state)
+{
+    (void)state;
+    for (int hints = 0; hints < 4; hints++) {
+        char text[JOB_CURSOR_MAX];
+        const struct job job = {.status = {.seq = INT64_C(0x123456789abcde), .finished_ms = 99}};
+        const struct job_filter first = {
+            .order = ORDER_FINISHED, .is_few = hints & 1, .is_most = hints & 2};
+        struct job_filter next = {.order = ORDER_FINISHED, .is_few = !first.is_few};
+        job_cursor_write(&first, &job, text);
+        assert_int_equal(job_cursor_read(str_of(text), &next, NULL), 0);
+        assert_int_equal(next.after_seq, job.status.seq);
+        assert_int_equal(next.is_few, first.is_few);
+        assert_int_equal(next.is_most, first.is_most);
+    }
 }
 
 static void other_order_is_refused(void **state)
@@ -38,7 +55,7 @@ static void other_order_is_refused(void **state)
     struct job job = {.status = {.seq = 7}};
     struct job_filter filter = {.order = ORDER_OLDEST};
     struct redrive_err err = {0};
-    job_cursor_write(ORDER_NEWEST, &job, text);
+    job_cursor_write(&(struct job_filter){.order = ORDER_NEWEST}, &job, text);
     assert_int_equal(job_cursor_read(str_of(text), &filter, &err), REDRIVE_E_INVALID);
     assert_non_null(strstr(err.message, "another order"));
     assert_int_equal(filter.after_seq, 0);
@@ -50,7 +67,7 @@ static void every_change_to_a_cursor_is_noticed(void **state)
     char text[JOB_CURSOR_MAX];
     struct job job = {.status = {.seq = 0x1234, .finished_ms = 99}};
     struct job_filter filter = {.order = ORDER_FINISHED};
-    job_cursor_write(ORDER_FINISHED, &job, text);
+    job_cursor_write(&filter, &job, text);
     const size_t len = strlen(text);
     for (size_t i = 0; i < len; i++) {
         char before = text[i];
@@ -90,7 +107,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(cursor_leads_back_to_its_job), T(job_that_has_not_ended_has_a_cursor_too),
         T(other_order_is_refused),       T(every_change_to_a_cursor_is_noticed),
-        T(words_are_no_cursors),
+        T(words_are_no_cursors),         T(hints_go_with_the_cursor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -134,6 +134,55 @@ static void a_hint_changes_nothing(void **state)
     const uint32_t ended = STATE_BIT(COMPLETED) | STATE_BIT(DEAD_LETTER);
     check_seqs(LIST(k, .is_few = true, .states = ended, .order = ORDER_NEWEST), b, a);
     check_seqs(LIST(k, .is_few = true, .states = ended, .text = STR("onnection")), a);
+    check_seqs(LIST(k, .is_most = true, .tenant = STR("acme"), .states = ended), a, b);
+}
+
+static void users_belong_to_their_tenant(void **state)
+{
+    struct kit *k = *state;
+    int64_t a = PUT(k, .tenant = STR("t1"), .user = STR("ann"));
+    int64_t other = PUT(k, .tenant = STR("t2"), .user = STR("ann"));
+    PUT(k, .tenant = STR("t1"), .user = STR("bob"));
+    PUT(k, .tenant = STR("t1"));
+    int64_t b = PUT(k, .tenant = STR("t1"), .user = STR("ann"));
+    check_seqs(LIST(k, .tenant = STR("t1"), .user = STR("ann")), a, b);
+    check_seqs(LIST(k, .tenant = STR("t1"), .user = STR("ann"), .order = ORDER_NEWEST), b, a);
+    check_seqs(LIST(k, .tenant = STR("t1"), .user = STR("ann"), .order = ORDER_NEWEST, .limit = 1),
+               b);
+    check_seqs(LIST(k, .tenant = STR("t1"), .user = STR("ann"), .after_seq = a), b);
+    check_seqs(LIST(k, .user = STR("ann")), a, other, b);
+    assert_int_equal(LIST(k, .tenant = STR("t2"), .user = STR("bob"))->n, 0);
+}
+
+/* A job that failed in one way and then in another is found by the last error alone, and once. */
+static void the_last_error_is_searched_and_no_older_one(void **state)
+{
+    struct kit *k = *state;
+    int64_t seq = PUT(k, .priority = 0);
+    static const char *const MESSAGES[] = {"first", "second", "second"};
+    for (int i = 0; i < 3; i++) {
+        const struct decision d = {.state = REDRIVE_STATE_QUEUED, .uses_attempt = true};
+        const struct settle_move move = {
+            .seq = seq,
+            .token = kit_start(k, seq),
+            .decision = &d,
+            .error = {.class_ = i == 0 ? REDRIVE_CLASS_NETWORK : REDRIVE_CLASS_SYSTEM,
+                      .type = str_of(MESSAGES[i]),
+                      .message = str_of(MESSAGES[i])},
+            .fingerprint = 1 + (uint64_t)i};
+        check_move(kit_settle_with(k, &move), 0, REDRIVE_STATE_QUEUED);
+    }
+    for (int order = ORDER_OLDEST; order <= ORDER_NEWEST; order++) {
+        const enum job_order by = (enum job_order)order;
+        check_seqs(LIST(k, .order = by, .text = STR("second")), seq);
+        check_seqs(LIST(k, .order = by, .error_type = STR("second")), seq);
+        check_seqs(LIST(k, .order = by, .classes = 1u << REDRIVE_CLASS_SYSTEM), seq);
+        check_seqs(LIST(k, .order = by, .fingerprint = 3), seq);
+        assert_int_equal(LIST(k, .order = by, .text = STR("first"))->n, 0);
+        assert_int_equal(LIST(k, .order = by, .error_type = STR("first"))->n, 0);
+        assert_int_equal(LIST(k, .order = by, .classes = 1u << REDRIVE_CLASS_NETWORK)->n, 0);
+        assert_int_equal(LIST(k, .order = by, .fingerprint = 2)->n, 0);
+    }
 }
 
 /* Reads all pages of one size and compares them with the one big page. */
@@ -295,6 +344,8 @@ int main(void)
         F(orders_are_what_they_say),
         F(a_bound_ends_the_list),
         F(a_hint_changes_nothing),
+        F(users_belong_to_their_tenant),
+        F(the_last_error_is_searched_and_no_older_one),
         F(pages_join_without_a_gap_at_every_boundary),
         F(a_page_has_its_bounds),
         F(jobs_are_found_by_their_names),

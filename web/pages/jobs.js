@@ -8,6 +8,7 @@ import { button, empty, firstLine, heading, mayChange, maySubmit, table, when } 
 
 const FILTERS = ["state", "task", "queue", "user", "unique_key", "class", "reason", "type", "text", "group", "older_than", "newer_than"];
 const COUNTED = ["state", "task", "queue"]; // there are counters for these
+const OF_THE_END = ["state", "older_than", "newer_than"]; // there is an index by the time of the end for these
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 const PAGE = 50;
 const GO_ON = 10; // requests after the first, for one page
@@ -43,6 +44,13 @@ export function searchText(query) {
 
 function filtersOf(query) {
   return new URLSearchParams(FILTERS.filter((name) => query.get(name)).map((name) => [name, query.get(name)]));
+}
+
+// Of jobs that have ended, those that ended last come first, unless that would be a search among all of them.
+function isByEnd(filters) {
+  const names = [...filters.keys()];
+  const states = filters.get("state")?.split(",") ?? ENDED;
+  return names.length > 0 && names.every((name) => OF_THE_END.includes(name)) && states.every((state) => ENDED.includes(state));
 }
 
 function countsPath(filters) {
@@ -188,8 +196,7 @@ export default function jobs(context) {
 
   async function load(signal) {
     const list = new URLSearchParams([...filters, ["limit", PAGE]]);
-    // Of jobs that have ended, those that ended last come first: there is an index for it.
-    if (isCounted && filters.has("state") && filters.get("state").split(",").every((state) => ENDED.includes(state))) list.set("order", "finished");
+    if (isByEnd(filters)) list.set("order", "finished");
     if (context.query.has("cursor")) list.set("cursor", context.query.get("cursor"));
     const [page, counts, exact, runs] = await Promise.all([
       pageOf(list, signal), get(countsPath(filters), { signal }), jobOf(filters.get("text"), signal), get("/bulk", { signal })]);

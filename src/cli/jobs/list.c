@@ -112,7 +112,7 @@ static int read_from_store(struct cli *cli, struct store *store, struct job_tabl
     if (rc == 0)
         rc = store_ops(store)->list(store, &filter, &table->page, err);
     if (rc == 0 && table->page.more)
-        *ret_next = job_cursor_write(filter.order, &table->page.jobs[table->page.n - 1], cursor);
+        *ret_next = job_cursor_write(&filter, &table->page.jobs[table->page.n - 1], cursor);
     return rc;
 }
 

@@ -6,8 +6,13 @@
 /* So many jobs of some states are few. */
 #define FEW 20000
 
-/* A step that takes less is followed by one of twice the size. */
-#define STEP_MS 25
+/* A step that takes less is followed by one of twice the size, or of eight times the size. */
+#define STEP_MS       25
+#define QUICK_STEP_MS 4
+
+#define STATE_BIT(state) (1u << REDRIVE_STATE_##state)
+#define ALL_STATES       ((1u << REDRIVE_STATE_COUNT) - 1)
+#define ENDED_STATES     (ALL_STATES & ~(STATE_BIT(COMPLETED) - 1))
 
 /* ---- What the counts say --------------------------------------------------------------------- */
 
@@ -15,6 +20,7 @@ struct sums {
     uint64_t own;       /* jobs of the tenant */
     uint64_t matching;  /* of these, with the filter's states, task and queue */
     uint64_t in_states; /* jobs of all tenants in the filter's states */
+    uint64_t all;
 };
 
 static int read_sums(struct store *store, const struct job_filter *f, struct sums *ret,
@@ -31,6 +37,7 @@ static int read_sums(struct store *store, const struct job_filter *f, struct sum
         for (int state = 0; state < REDRIVE_STATE_COUNT; state++) {
             const bool in_states = f->states == 0 || f->states >> state & 1;
             const uint64_t n = line->by_state[state];
+            ret->all += n;
             ret->own += is_own ? n : 0;
             ret->in_states += in_states ? n : 0;
             ret->matching += matches && in_states ? n : 0;
@@ -47,16 +54,13 @@ static bool has_condition(const struct job_filter *f)
            f->fingerprint != 0 || f->finished_after_ms != 0 || f->finished_before_ms != 0;
 }
 
-/* Steps go back from the newest job, or from where the search is to go on. */
+/* Steps go back from the newest job. */
 static int begin_steps(struct search *s, struct redrive_err *err)
 {
     const struct job_filter newest = {
         .tenant = s->filter.tenant, .order = ORDER_NEWEST, .limit = 1};
     struct job_page page = {0};
     s->in_steps = true;
-    s->step = SEARCH_STEP;
-    if (s->filter.after_seq != 0)
-        return 0;
     const int rc = store_ops(s->store)->list(s->store, &newest, &page, err);
     s->is_over = rc == 0 && page.n == 0;
     if (page.n > 0)
@@ -65,23 +69,50 @@ static int begin_steps(struct search *s, struct redrive_err *err)
     return rc;
 }
 
-int search_init(struct search *search, struct store *store, const struct job_filter *filter,
-                struct redrive_err *err)
+/* The states that jobs of the filter can be in; none: there is no such job. Only a job that has
+ * ended has a time of its end, and only one that has ended without success has a reason. */
+static uint32_t possible_states(const struct job_filter *f)
 {
+    uint32_t states = f->states ? f->states : ALL_STATES;
+    if (f->finished_after_ms != 0 || f->finished_before_ms != 0)
+        states &= ENDED_STATES;
+    if (f->reasons != 0 && !(f->reasons & 1u << REDRIVE_REASON_NONE))
+        states &= ENDED_STATES & ~STATE_BIT(COMPLETED);
+    return states;
+}
+
+/* The counts are read once for a search: what they say goes on with the cursor. */
+static int plan(struct search *search, struct redrive_err *err)
+{
+    struct job_filter *f = &search->filter;
     struct sums sums;
-    *search = (struct search){
-        .store = store, .filter = *filter, .began_ms = clock_monotonic_ms(), .step = SEARCH_STEP};
-    if (filter->order != ORDER_NEWEST || filter->id.len > 0 || filter->unique_key.len > 0 ||
-        !has_condition(filter))
-        return 0;
-    const int rc = read_sums(store, filter, &sums, err);
+    const int rc = read_sums(search->store, f, &sums, err);
     if (rc < 0)
         return rc;
     search->is_over = sums.matching == 0;
-    search->filter.is_few = filter->states != 0 && sums.in_states <= FEW;
-    if (search->is_over || sums.own <= SEARCH_STEP)
+    f->is_few = f->states != 0 && sums.in_states <= FEW;
+    f->is_most = 2 * sums.own >= sums.all;
+    if (search->is_over || f->is_few || sums.own <= SEARCH_STEP)
         return 0;
     return begin_steps(search, err);
+}
+
+int search_init(struct search *search, struct store *store, const struct job_filter *filter,
+                struct redrive_err *err)
+{
+    *search = (struct search){
+        .store = store, .filter = *filter, .began_ms = clock_monotonic_ms(), .step = SEARCH_STEP};
+    struct job_filter *f = &search->filter;
+    const uint32_t states = possible_states(f);
+    f->states = states == ALL_STATES ? 0 : states;
+    search->is_over = states == 0;
+    if (search->is_over || f->order != ORDER_NEWEST || f->id.len > 0 || f->unique_key.len > 0 ||
+        !has_condition(f))
+        return 0;
+    if (f->after_seq == 0)
+        return plan(search, err);
+    search->in_steps = !f->is_few;
+    return 0;
 }
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
@@ -111,7 +142,7 @@ void search_take(struct search *search, const struct job_page *page, size_t n)
         return;
     f->after_seq = f->until_seq;
     if (now_ms - search->step_began_ms < STEP_MS)
-        search->step *= 2;
+        search->step *= now_ms - search->step_began_ms < QUICK_STEP_MS ? 8 : 2;
     search->is_late = now_ms - search->began_ms >= SEARCH_MS;
 }
 
@@ -119,5 +150,5 @@ const char *search_cursor(const struct search *search, char out[JOB_CURSOR_MAX])
 {
     const struct job at = {
         .status = {.seq = search->filter.after_seq, .finished_ms = search->filter.after_ms}};
-    return search->is_over ? NULL : job_cursor_write(search->filter.order, &at, out);
+    return search->is_over ? NULL : job_cursor_write(&search->filter, &at, out);
 }

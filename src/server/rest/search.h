@@ -6,7 +6,7 @@
  * made in steps of the store's order (job_filter.until_seq), so that a small store is searched at
  * once however slow the machine is. Counts that the store keeps say whether there is anything to
  * find, and whether the jobs of the filter's states are so few that a store may look at these
- * alone.
+ * alone, in one step. They are read for the first page of a search; its cursor has what they said.
  *
  * Filters by name and other orders are handed to the store as they are.
  */

@@ -8,7 +8,8 @@
 #define ENDED_MASK ((1u << REDRIVE_STATE_COUNT) - (1u << REDRIVE_STATE_COMPLETED))
 #define ALL_STATES ((1u << REDRIVE_STATE_COUNT) - 1)
 
-/* The index that a list reads: one of all jobs, or that of the tenant's jobs. */
+/* The index that groups, causes and lists by the time of the end read: one of all jobs, or that of
+ * the tenant's jobs. */
 enum source {
     SOURCE_ALL,
     SOURCE_TENANT,
@@ -40,14 +41,14 @@ static void add_texts(struct buf *sql, struct args *args, const struct job_filte
         const char *piece; /* with the number of the parameter */
     } pieces[] = {
         {source == SOURCE_ALL ? f->tenant : (struct str){0},
-         " AND j.partition_id IN (SELECT l.partition_id FROM redrive.partitions l JOIN "
-         "redrive.tenants t ON t.tenant_id = l.tenant_id WHERE t.name = $%d::text)"},
+         " AND j.partition_id = ANY (ARRAY(SELECT l.partition_id FROM redrive.partitions l JOIN "
+         "redrive.tenants t ON t.tenant_id = l.tenant_id WHERE t.name = $%d::text))"},
         {f->id,
          " AND j.seq = ANY (ARRAY(SELECT i.seq FROM redrive.specs i WHERE i.id = $%d::text))"},
-        {f->task, " AND j.partition_id IN (SELECT l.partition_id FROM redrive.partitions l WHERE "
-                  "l.task = $%d::text)"},
-        {f->queue, " AND j.partition_id IN (SELECT l.partition_id FROM redrive.partitions l WHERE "
-                   "l.queue = $%d::text)"},
+        {f->task, " AND j.partition_id = ANY (ARRAY(SELECT l.partition_id FROM redrive.partitions "
+                  "l WHERE l.task = $%d::text))"},
+        {f->queue, " AND j.partition_id = ANY (ARRAY(SELECT l.partition_id FROM "
+                   "redrive.partitions l WHERE l.queue = $%d::text))"},
         {f->user, " AND s.user_name = $%d::text"},
         {f->unique_key, " AND j.seq = ANY (ARRAY(SELECT k.seq FROM redrive.tenants t JOIN "
                         "redrive.keys k ON k.tenant_id = t.tenant_id WHERE k.unique_key = "
@@ -103,60 +104,152 @@ static void add_states(struct buf *sql, uint32_t states)
         add_mask(sql, "j.state", states, REDRIVE_STATE_COUNT);
 }
 
-#define FROM_JOBS   " FROM redrive.job_states j" JOB_JOINS " WHERE true"
-#define SELECT_JOBS "SELECT " JOB_COLUMNS FROM_JOBS
+/* The row of `table` that belongs to a job. OFFSET 0 keeps the server from choosing another join:
+ * one that reads the whole table. */
+#define ROW_OF(table, condition) \
+    "LATERAL (SELECT * FROM redrive." table " q WHERE " condition " OFFSET 0) "
+#define STATE_ROW(from) ROW_OF("job_states", "q.seq = " from ".seq") "j"
+#define SPEC_ROW        ROW_OF("specs", "q.seq = j.seq") "s"
+#define ERROR_ROW       ROW_OF("history", "q.seq = j.seq AND q.n = j.error_n") "h"
+#define RESULT_ROW      ROW_OF("results", "q.seq = j.seq") "r"
 
-/* The same for the tenant's jobs: k reads its index by seq, and j the rows. OFFSET 0 keeps the
- * server from choosing another join. */
+/* First which jobs, then all of these: SEQS column … WHOLE_JOBS. */
+#define SEQS       "SELECT " JOB_COLUMNS " FROM (SELECT "
+#define WHOLE_JOBS ") m CROSS JOIN " STATE_ROW("m") WHOLE_JOB
+#define WHOLE_JOB \
+    " CROSS JOIN " SPEC_ROW " LEFT JOIN " ERROR_ROW " ON true LEFT JOIN " RESULT_ROW " ON true"
+
+/* What the conditions look at beside the row of a job, and nothing else. */
+static void add_needed_sides(struct buf *sql, const struct job_filter *f)
+{
+    if (f->user.len > 0)
+        (void)buf_puts(sql, " CROSS JOIN " SPEC_ROW);
+    if (f->error_type.len > 0 || f->text.len > 0)
+        (void)buf_puts(sql, " CROSS JOIN " ERROR_ROW);
+}
+
+static void add_conditions(struct buf *sql, struct args *args, const struct job_filter *f,
+                           enum source source)
+{
+    (void)buf_puts(sql, " WHERE true");
+    add_texts(sql, args, f, source);
+    add_numbers(sql, f);
+    add_states(sql, f->states);
+}
+
+static bool is_by_name(const struct job_filter *f)
+{
+    return f->id.len > 0 || f->unique_key.len > 0;
+}
+
+static void add_bounds(struct buf *sql, const struct job_filter *f, const char *seq)
+{
+    const bool is_oldest = f->order == ORDER_OLDEST;
+    if (f->after_seq)
+        (void)buf_printf(sql, " AND %s %s %lld", seq, is_oldest ? ">" : "<",
+                         (long long)f->after_seq);
+    if (f->until_seq)
+        (void)buf_printf(sql, " AND %s %s %lld", seq,
+                         is_oldest ? "<=" : ">=", (long long)f->until_seq);
+}
+
+/* The tenant's jobs, or those of its user, by its index. */
 static void add_from_tenant(struct buf *sql, struct args *args, const struct job_filter *f,
-                            bool by_seq)
+                            bool by_user, bool by_seq)
 {
     const char *direction = f->order == ORDER_OLDEST ? "" : " DESC";
     (void)buf_printf(sql,
                      " FROM (SELECT x.seq FROM redrive.specs x WHERE x.tenant_id = (SELECT "
                      "t.tenant_id FROM redrive.tenants t WHERE t.name = $%d::text)",
                      add_param(args, f->tenant));
-    if (f->after_seq && by_seq)
-        (void)buf_printf(sql, " AND x.seq %s %lld", *direction ? "<" : ">",
-                         (long long)f->after_seq);
-    if (f->until_seq && by_seq)
-        (void)buf_printf(sql, " AND x.seq %s %lld",
-                         *direction ? ">=" : "<=", (long long)f->until_seq);
+    if (by_user)
+        (void)buf_printf(sql, " AND x.user_name = $%d::text", add_param(args, f->user));
+    if (by_seq)
+        add_bounds(sql, f, "x.seq");
     (void)buf_printf(sql,
-                     " ORDER BY x.tenant_id%s, x.seq%s OFFSET 0) k CROSS JOIN LATERAL (SELECT * "
-                     "FROM redrive.job_states q WHERE q.seq = k.seq OFFSET 0) j" JOB_JOINS
-                     " WHERE true",
-                     direction, direction);
+                     " ORDER BY x.tenant_id%s,%s%s x.seq%s OFFSET 0) k CROSS JOIN " STATE_ROW("k"),
+                     direction, by_user ? " x.user_name" : "",
+                     by_user ? (*direction ? " DESC," : ",") : "", direction);
 }
 
-static void add_conditions(struct buf *sql, struct args *args, const struct job_filter *f,
-                           enum source source)
+/* The jobs of a few states: each has an index of its own, and parked ones a table. */
+static void add_from_states(struct buf *sql, uint32_t states)
 {
-    add_texts(sql, args, f, source);
-    add_numbers(sql, f);
-    add_states(sql, f->states);
+    const char *between = " FROM (";
+    for (int state = 0; state < REDRIVE_STATE_COUNT; state++) {
+        if (!(states >> state & 1))
+            continue;
+        (void)buf_puts(sql, between);
+        if (state == REDRIVE_STATE_PARKED)
+            (void)buf_puts(
+                sql, "SELECT q.* FROM redrive.parked p JOIN redrive.job_states q ON q.seq = p.seq");
+        else
+            (void)buf_printf(sql, "SELECT * FROM redrive.job_states q WHERE q.state = %d", state);
+        between = " UNION ALL ";
+    }
+    (void)buf_puts(sql, ") j");
+}
+
+/* The jobs that had such an error once: whether it is their last one is a condition as well. */
+static void add_from_errors(struct buf *sql, struct args *args, const struct job_filter *f)
+{
+    (void)buf_puts(sql, " FROM (SELECT DISTINCT e.seq FROM redrive.history e WHERE true");
+    if (f->classes)
+        add_mask(sql, "e.error_class", f->classes, REDRIVE_CLASS_COUNT);
+    if (f->error_type.len > 0)
+        (void)buf_printf(sql, " AND e.error_type = $%d::text", add_param(args, f->error_type));
+    if (f->text.len > 0)
+        (void)buf_printf(sql, " AND strpos(e.error_message, $%d::text) > 0",
+                         add_param(args, f->text));
+    add_bounds(sql, f, "e.seq");
+}
+
+/* Adds where the seqs come from; returns the column that has them in order. */
+static const char *add_from_source(struct buf *sql, struct args *args, const struct job_filter *f,
+                                   enum list_source source)
+{
+    switch (source) {
+    case LIST_STATES:
+        add_from_states(sql, f->states);
+        /* They are sorted: + 0 keeps the server from looking for them among all jobs, by seq. */
+        return "j.seq + 0";
+    case LIST_ERRORS:
+        add_from_errors(sql, args, f);
+        (void)buf_printf(sql, " ORDER BY e.seq%s OFFSET 0) k CROSS JOIN " STATE_ROW("k"),
+                         f->order == ORDER_OLDEST ? "" : " DESC");
+        return "k.seq";
+    case LIST_USER: add_from_tenant(sql, args, f, true, true); return "k.seq";
+    case LIST_ALL:
+    default: break;
+    }
+    if (f->tenant.len > 0 && !f->is_most && !is_by_name(f)) {
+        add_from_tenant(sql, args, f, false, true);
+        return "k.seq";
+    }
+    (void)buf_puts(sql, " FROM redrive.job_states j");
+    return "j.seq";
 }
 
 static void add_by_seq(struct buf *sql, struct args *args, const struct job_filter *f)
 {
-    const bool is_newest = f->order == ORDER_NEWEST;
-    const char *direction = is_newest ? " DESC" : "";
-    const bool by_name = f->id.len > 0 || f->unique_key.len > 0;
-    if (f->tenant.len > 0 && !by_name) {
-        (void)buf_puts(sql, "SELECT " JOB_COLUMNS);
-        add_from_tenant(sql, args, f, true);
-        add_conditions(sql, args, f, SOURCE_TENANT);
-        (void)buf_printf(sql, " ORDER BY k.seq%s LIMIT %zu", direction, f->limit + 1);
-        return;
-    }
-    (void)buf_puts(sql, SELECT_JOBS);
-    add_conditions(sql, args, f, SOURCE_ALL);
-    if (f->after_seq)
-        (void)buf_printf(sql, " AND j.seq %s %lld", is_newest ? "<" : ">", (long long)f->after_seq);
-    if (f->until_seq)
-        (void)buf_printf(sql, " AND j.seq %s %lld",
-                         is_newest ? ">=" : "<=", (long long)f->until_seq);
-    (void)buf_printf(sql, " ORDER BY j.seq%s LIMIT %zu", direction, f->limit + 1);
+    const char *direction = f->order == ORDER_OLDEST ? "" : " DESC";
+    const enum list_source source = is_by_name(f) ? LIST_ALL : job_filter_source(f);
+    const bool of_tenant = source == LIST_USER || (source == LIST_ALL && !f->is_most);
+    struct job_filter rest = *f;
+    struct buf from;
+    buf_init(&from, SQL_MAX);
+    const char *seq = add_from_source(&from, args, f, source);
+    if (source == LIST_USER)
+        rest.user = (struct str){0};
+    add_needed_sides(&from, &rest);
+    add_conditions(&from, args, &rest, of_tenant && !is_by_name(f) ? SOURCE_TENANT : SOURCE_ALL);
+    if (*seq == 'j')
+        add_bounds(&from, f, "j.seq");
+    (void)buf_printf(sql, SEQS "%s AS seq", seq);
+    (void)buf_add_str(sql, buf_str(&from));
+    (void)buf_printf(sql, " ORDER BY %s%s LIMIT %zu" WHOLE_JOBS " ORDER BY m.seq%s", seq, direction,
+                     f->limit + 1, direction);
+    buf_release(&from);
 }
 
 /* ---- By the time of the end ------------------------------------------------------------------ */
@@ -211,21 +304,39 @@ static int choose_source(struct store *store, const struct job_filter *f, size_t
     return 0;
 }
 
-/* All jobs of the tenant are looked at; those that are given are read as a whole. */
+/* The latest end first, then the highest seq. */
+#define BY_END "ORDER BY coalesce(j.finished_ms, 0) DESC, j.seq DESC"
+
+/* All jobs of the tenant are looked at. */
 static void add_by_end_of_tenant(struct buf *sql, struct args *args, const struct job_filter *f)
 {
-    (void)buf_puts(sql, "SELECT " JOB_COLUMNS " FROM (SELECT j.seq");
-    add_from_tenant(sql, args, f, false);
+    (void)buf_puts(sql, SEQS "j.seq");
+    add_from_tenant(sql, args, f, false, false);
+    add_needed_sides(sql, f);
     add_conditions(sql, args, f, SOURCE_TENANT);
     if (f->after_seq)
         (void)buf_printf(sql, " AND (coalesce(j.finished_ms, 0), j.seq) < (%lld, %lld)",
                          (long long)f->after_ms, (long long)f->after_seq);
-    (void)buf_printf(sql,
-                     " ORDER BY coalesce(j.finished_ms, 0) DESC, j.seq DESC LIMIT %zu) m "
-                     "CROSS JOIN LATERAL (SELECT * FROM redrive.job_states q WHERE q.seq = m.seq "
-                     "OFFSET 0) j" JOB_JOINS
-                     " ORDER BY coalesce(j.finished_ms, 0) DESC, j.seq DESC",
-                     f->limit + 1);
+    (void)buf_printf(sql, " " BY_END " LIMIT %zu" WHOLE_JOBS " " BY_END, f->limit + 1);
+}
+
+/* The seqs and ends of one state's jobs, or of all that have not ended. */
+static void add_state_by_end(struct buf *sql, struct args *args, const struct job_filter *f,
+                             uint32_t states, bool is_ended)
+{
+    (void)buf_puts(sql, "(SELECT j.seq, j.finished_ms FROM redrive.job_states j");
+    add_needed_sides(sql, f);
+    (void)buf_puts(sql, " WHERE true");
+    add_texts(sql, args, f, SOURCE_ALL);
+    add_numbers(sql, f);
+    add_states(sql, states);
+    if (is_ended)
+        (void)buf_puts(sql, " AND j.state >= 5");
+    if (f->after_seq)
+        (void)buf_printf(sql, " AND (%s, j.seq) < (%lld, %lld)", is_ended ? "j.finished_ms" : "0",
+                         (long long)f->after_ms, (long long)f->after_seq);
+    (void)buf_printf(sql, " ORDER BY %sj.seq DESC LIMIT %zu)",
+                     is_ended ? "j.finished_ms DESC, " : "", f->limit + 1);
 }
 
 /* One state at a time, in the order of its index; those that have not ended come last. */
@@ -233,32 +344,19 @@ static void add_by_end(struct buf *sql, struct args *args, const struct job_filt
 {
     const uint32_t states = f->states ? f->states : ALL_STATES;
     const char *between = "";
-    (void)buf_puts(sql, "SELECT * FROM (");
+    (void)buf_puts(sql, SEQS "j.seq FROM (");
     for (int state = REDRIVE_STATE_COMPLETED - 1; state < REDRIVE_STATE_COUNT; state++) {
         const bool is_ended = state >= REDRIVE_STATE_COMPLETED;
         const uint32_t some = is_ended ? 1u << state : ~ENDED_MASK & ALL_STATES;
         if (!(states & some))
             continue;
-        (void)buf_printf(sql, "%s(" SELECT_JOBS, between);
-        add_texts(sql, args, f, SOURCE_ALL);
-        add_numbers(sql, f);
-        add_states(sql, states & some);
-        if (is_ended)
-            (void)buf_puts(sql, " AND j.state >= 5");
-        if (f->after_seq && is_ended)
-            (void)buf_printf(sql, " AND (j.finished_ms, j.seq) < (%lld, %lld)",
-                             (long long)f->after_ms, (long long)f->after_seq);
-        else if (f->after_seq)
-            (void)buf_printf(sql, " AND (0, j.seq) < (%lld, %lld)", (long long)f->after_ms,
-                             (long long)f->after_seq);
-        (void)buf_printf(sql, " ORDER BY %sj.seq DESC LIMIT %zu)",
-                         is_ended ? "j.finished_ms DESC, " : "", f->limit + 1);
+        (void)buf_puts(sql, between);
+        add_state_by_end(sql, args, f, states & some, is_ended);
         between = " UNION ALL ";
     }
     if (!*between)
-        (void)buf_puts(sql, SELECT_JOBS " AND false");
-    (void)buf_printf(sql, ") AS j ORDER BY coalesce(j.finished_ms, 0) DESC, j.seq DESC LIMIT %zu",
-                     f->limit + 1);
+        (void)buf_puts(sql, "SELECT j.seq, j.finished_ms FROM redrive.job_states j WHERE false");
+    (void)buf_printf(sql, ") AS j " BY_END " LIMIT %zu" WHOLE_JOBS " " BY_END, f->limit + 1);
 }
 
 int postgres_list(struct store *store, const struct job_filter *filter, struct job_page *ret,
@@ -305,6 +403,15 @@ int postgres_lookup(struct store *store, const struct job_name *names, size_t n,
     return rc == 0 ? pg_page_fill(store, result, n, ret, err) : rc;
 }
 
+static void add_from(struct buf *sql, struct args *args, const struct job_filter *f,
+                     enum source source)
+{
+    if (source == SOURCE_TENANT)
+        add_from_tenant(sql, args, f, false, false);
+    else
+        (void)buf_puts(sql, " FROM redrive.job_states j");
+}
+
 /* The latest job of each group is its example, read as a whole. */
 static void add_groups(struct buf *sql, struct args *args, const struct job_filter *f,
                        enum source source)
@@ -315,17 +422,15 @@ static void add_groups(struct buf *sql, struct args *args, const struct job_filt
                    "max(coalesce(j.finished_ms, 0)) AS last_ms, "
                    "(array_agg(j.seq ORDER BY coalesce(j.finished_ms, 0) DESC, j.seq DESC))[1] "
                    "AS example");
-    if (source == SOURCE_TENANT)
-        add_from_tenant(sql, args, f, false);
-    else
-        (void)buf_puts(sql, FROM_JOBS);
-    (void)buf_puts(sql, " AND j.fingerprint IS NOT NULL");
+    add_from(sql, args, f, source);
+    add_needed_sides(sql, f);
     add_conditions(sql, args, f, source);
     (void)buf_printf(sql,
-                     " GROUP BY j.fingerprint ORDER BY n DESC, last_ms DESC, example DESC "
+                     " AND j.fingerprint IS NOT NULL GROUP BY j.fingerprint ORDER BY n DESC, "
+                     "last_ms DESC, example DESC "
                      "LIMIT %zu) SELECT " JOB_COLUMNS
                      ", g.n, g.first_ms, g.last_ms FROM g JOIN redrive.job_states j "
-                     "ON j.seq = g.example" JOB_JOINS
+                     "ON j.seq = g.example" WHOLE_JOB
                      " ORDER BY g.n DESC, g.last_ms DESC, g.example DESC",
                      f->limit);
 }
@@ -386,10 +491,10 @@ int postgres_causes(struct store *store, const struct job_filter *filter,
                    "SELECT l.task, c.reason, c.class, c.type, c.n FROM (SELECT j.partition_id, "
                    "coalesce(j.reason, 0) AS reason, coalesce(j.error_class, 0) AS class, "
                    "h.error_type AS type, count(*) AS n");
-    if (source == SOURCE_TENANT)
-        add_from_tenant(&sql, &store->args, filter, false);
-    else
-        (void)buf_puts(&sql, FROM_JOBS);
+    add_from(&sql, &store->args, filter, source);
+    if (filter->user.len > 0)
+        (void)buf_puts(&sql, " CROSS JOIN " SPEC_ROW);
+    (void)buf_puts(&sql, " LEFT JOIN " ERROR_ROW " ON true");
     add_conditions(&sql, &store->args, filter, source);
     (void)buf_puts(
         &sql,

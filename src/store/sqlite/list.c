@@ -91,11 +91,6 @@ static void add_states(struct buf *sql, uint32_t states)
  */
 #define FINISHED_MS "iif(j.state >= 5, j.sort_key, 0)"
 
-static enum job_order known_order(const struct job_filter *f)
-{
-    return f->order <= ORDER_FINISHED ? f->order : ORDER_OLDEST;
-}
-
 static const char *order_of(const struct job_filter *f)
 {
     static const char *const ORDERS[] = {
@@ -103,20 +98,26 @@ static const char *order_of(const struct job_filter *f)
         [ORDER_NEWEST] = " ORDER BY j.seq DESC",
         [ORDER_FINISHED] = " ORDER BY " FINISHED_MS " DESC, j.seq DESC",
     };
-    return ORDERS[known_order(f)];
+    return ORDERS[f->order];
+}
+
+/* In an order by seq; `seq` is the column. */
+static void add_bounds(struct buf *sql, const struct job_filter *f, const char *seq)
+{
+    const bool is_oldest = f->order == ORDER_OLDEST;
+    if (f->until_seq)
+        buf_printf(sql, " AND %s %s ?19", seq, is_oldest ? "<=" : ">=");
+    if (f->after_seq)
+        buf_printf(sql, " AND %s %s ?15", seq, is_oldest ? ">" : "<");
 }
 
 static void add_keyset(struct buf *sql, const struct job_filter *f, bool by_end)
 {
-    static const char *const KEYSETS[] = {
-        [ORDER_OLDEST] = " AND j.seq > ?15",
-        [ORDER_NEWEST] = " AND j.seq < ?15",
-        [ORDER_FINISHED] = " AND (" FINISHED_MS ", j.seq) < (?16, ?15)",
-    };
-    if (f->until_seq && known_order(f) != ORDER_FINISHED)
-        buf_puts(sql, known_order(f) == ORDER_OLDEST ? " AND j.seq <= ?19" : " AND j.seq >= ?19");
-    if (f->after_seq)
-        buf_puts(sql, by_end ? " AND (j.sort_key, j.seq) < (?16, ?15)" : KEYSETS[known_order(f)]);
+    if (f->order != ORDER_FINISHED)
+        add_bounds(sql, f, "j.seq");
+    else if (f->after_seq)
+        buf_puts(sql, by_end ? " AND (j.sort_key, j.seq) < (?16, ?15)"
+                             : " AND (" FINISHED_MS ", j.seq) < (?16, ?15)");
 }
 
 static void add_order(struct buf *sql, const struct job_filter *f, bool by_end)
@@ -256,32 +257,81 @@ static void add_list_of_tenant(struct buf *sql, const struct job_filter *f)
     buf_puts(sql, order_of(f));
 }
 
+/* Ends the subquery that has begun to select seqs, in the order of the filter, and joins the jobs.
+ * The limit keeps SQLite from leaving the order out. */
+static void add_from_seqs(struct buf *sql, const struct job_filter *f, const char *seq,
+                          const char *group_by)
+{
+    add_bounds(sql, f, seq);
+    buf_printf(sql,
+               "%s ORDER BY %s%s LIMIT 9223372036854775807) o CROSS JOIN job_states j ON "
+               "j.seq = o.seq",
+               group_by, seq, f->order == ORDER_OLDEST ? "" : " DESC");
+}
+
+/* The jobs that an index leads to, by seq; LIST_ALL has the bounds in its conditions. */
+static void add_source(struct buf *sql, const struct job_filter *f, enum list_source source)
+{
+    switch (source) {
+    case LIST_USER:
+        buf_puts(sql, " FROM (SELECT u.seq AS seq FROM specs u INDEXED BY specs_by_user WHERE "
+                      "u.tenant_id = (SELECT tenant_id FROM tenants WHERE name = ?1) AND "
+                      "u.user = ?5");
+        add_from_seqs(sql, f, "u.seq", "");
+        break;
+    case LIST_STATES:
+        buf_puts(sql, " FROM (SELECT j.seq AS seq FROM job_states j INDEXED BY jobs_by_sort_key "
+                      "WHERE");
+        add_states(sql, f->states);
+        add_from_seqs(sql, f, "j.seq", "");
+        break;
+    case LIST_ERRORS:
+        /* Those that had such an error once: whether it is their last one is a condition, too. */
+        buf_puts(sql, " FROM (SELECT e.seq AS seq FROM history e INDEXED BY history_of_job WHERE "
+                      "e.seq > 0");
+        if (f->classes)
+            buf_puts(sql, " AND ?8 >> e.error_class & 1");
+        if (f->error_type.len > 0)
+            buf_puts(sql, " AND e.error_type = ?10");
+        if (f->text.len > 0)
+            buf_puts(sql, " AND instr(e.error_message, ?11) > 0");
+        add_from_seqs(sql, f, "e.seq", " GROUP BY e.seq");
+        break;
+    case LIST_ALL:
+    default: buf_puts(sql, " FROM job_states j"); break;
+    }
+}
+
+/* The whole jobs of the seqs that were selected. */
+static void add_whole(struct buf *sql, const char *order)
+{
+    buf_puts(sql, " LIMIT ?18) k CROSS JOIN job_states j ON j.seq = k.seq" JOB_SIDES);
+    buf_puts(sql, order);
+}
+
 /* First which jobs, then all of these: what is read of the others is as little as can be. */
 static void add_search(struct buf *sql, const struct job_filter *f)
 {
-    buf_puts(sql, "SELECT " JOB_COLUMNS " FROM (SELECT j.seq AS seq FROM job_states j");
+    const enum list_source source = job_filter_source(f);
+    buf_puts(sql, "SELECT " JOB_COLUMNS " FROM (SELECT j.seq AS seq");
+    add_source(sql, f, source);
     add_needed_sides(sql, f);
     buf_puts(sql, " WHERE 1");
     add_conditions(sql, f, false);
-    add_order(sql, f, false);
-    buf_puts(sql, " LIMIT ?18) k CROSS JOIN job_states j ON j.seq = k.seq" JOB_SIDES);
-    buf_puts(sql, order_of(f));
+    if (source == LIST_ALL)
+        add_order(sql, f, false);
+    add_whole(sql, order_of(f));
 }
 
-/* The same for a few states: their jobs are read from the index alone and sorted, and looked at in
- * that order until there are enough. The inner limit keeps SQLite from leaving the order out. */
-static void add_search_by_state(struct buf *sql, const struct job_filter *f)
+/* The same of one state, the latest end first. */
+static void add_search_by_end(struct buf *sql, const struct job_filter *f)
 {
-    buf_puts(sql, "SELECT " JOB_COLUMNS " FROM (SELECT j.seq AS seq FROM (SELECT j.seq AS seq FROM "
-                  "job_states j INDEXED BY jobs_by_sort_key WHERE");
-    add_states(sql, f->states);
-    add_order(sql, f, false);
-    buf_puts(sql, " LIMIT 9223372036854775807) o CROSS JOIN job_states j ON j.seq = o.seq");
+    buf_puts(sql, "SELECT " JOB_COLUMNS " FROM (SELECT j.seq AS seq FROM job_states j");
     add_needed_sides(sql, f);
-    buf_puts(sql, " WHERE 1");
+    buf_puts(sql, " WHERE j.state = ?17");
     add_conditions(sql, f, false);
-    buf_puts(sql, " LIMIT ?18) k CROSS JOIN job_states j ON j.seq = k.seq" JOB_SIDES);
-    buf_puts(sql, order_of(f));
+    add_order(sql, f, true);
+    add_whole(sql, " ORDER BY j.sort_key DESC, j.seq DESC");
 }
 
 static void add_list(struct buf *sql, const struct job_filter *f, bool by_end)
@@ -302,20 +352,21 @@ int sqlite_list(struct store *store, const struct job_filter *filter, struct job
     if (rc != 0)
         return rc;
     bool is_small = false;
-    const bool is_ended = filter->order == ORDER_FINISHED && filter->states != 0 &&
-                          (filter->states & ~ENDED_MASK) == 0;
+    const bool by_name = filter->id.len > 0 || filter->unique_key.len > 0;
+    const bool by_seq = filter->order != ORDER_FINISHED;
+    const bool is_ended = !by_seq && filter->states != 0 && (filter->states & ~ENDED_MASK) == 0;
+    const bool has_index = by_seq && !by_name && job_filter_source(filter) != LIST_ALL;
     buf_init(&sql, SQL_LIST_MAX);
     rc = view_begin(store, err);
-    if (rc == 0)
+    if (rc == 0 && !has_index)
         rc = is_small_tenant(store, filter, filter->limit + 1, &is_small, err);
     const bool by_end = is_ended && !is_small;
-    const bool by_name = filter->id.len > 0 || filter->unique_key.len > 0;
     if (is_small)
         add_list_of_tenant(&sql, filter);
-    else if (!by_name && filter->is_few && filter->states && filter->order != ORDER_FINISHED)
-        add_search_by_state(&sql, filter);
-    else if (!by_name && filter->until_seq > 0 && filter->order != ORDER_FINISHED)
+    else if (by_seq && !by_name)
         add_search(&sql, filter);
+    else if (by_end && (filter->user.len > 0 || filter->error_type.len > 0 || filter->text.len > 0))
+        add_search_by_end(&sql, filter);
     else
         add_list(&sql, filter, by_end);
     if (rc == 0 && by_end) {

@@ -65,6 +65,48 @@ static void a_list_of_a_small_tenant_does_not_pay_for_the_others(void **state)
         }
 }
 
+/* Each filter finds one job, the oldest, among many that it is not about. */
+static void a_filter_does_not_pay_for_the_jobs_that_it_is_not_about(void **state)
+{
+    struct kit *k = *state;
+    static const int OTHERS = 4000;
+    const struct job_filter filters[] = {
+        {.user = STR("ann")},
+        {.classes = 1u << REDRIVE_CLASS_NETWORK},
+        {.error_type = STR("ConnectError")},
+        {.text = STR("refused")},
+        {.fingerprint = 7},
+        {.states = 1u << REDRIVE_STATE_DEAD_LETTER, .is_few = true},
+    };
+    const int64_t seq = PUT(k, .user = STR("ann"));
+    const struct decision dead = {.state = REDRIVE_STATE_DEAD_LETTER, .uses_attempt = true};
+    const struct settle_move move = {.seq = seq,
+                                     .token = kit_start(k, seq),
+                                     .decision = &dead,
+                                     .error = {.class_ = REDRIVE_CLASS_NETWORK,
+                                               .type = STR("ConnectError"),
+                                               .message = STR("connection refused")},
+                                     .fingerprint = 7};
+    check_move(kit_settle_with(k, &move), 0, REDRIVE_STATE_DEAD_LETTER);
+    struct kit filler;
+    kit_join(&filler, k);
+    kit_begin(&filler);
+    for (int i = 0; i < OTHERS; i++)
+        PUT(&filler, .user = i % 2 ? STR("bob") : (struct str){0});
+    kit_commit(&filler);
+    kit_close(&filler);
+    for (int tries = 0; tries < 1000 && sum_of(k, "n_tup_ins") < OTHERS; tries++)
+        nanosleep(&PAUSE, NULL);
+    for (size_t i = 0; i < sizeof filters / sizeof filters[0]; i++)
+        for (enum job_order order = ORDER_OLDEST; order <= ORDER_NEWEST; order++) {
+            struct job_filter filter = filters[i];
+            filter.tenant = STR("acme");
+            filter.order = order;
+            filter.limit = 50;
+            assert_true(rows_of_list(k, &filter, 1) < OTHERS / 4);
+        }
+}
+
 /* ---- Leases ---------------------------------------------------------------------------------- */
 
 #define RUNNING    200
@@ -276,6 +318,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         NEW(a_list_of_a_small_tenant_does_not_pay_for_the_others),
+        NEW(a_filter_does_not_pay_for_the_jobs_that_it_is_not_about),
         NEW(a_renewed_lease_writes_no_index),
         NEW(ended_leases_are_found_among_many_that_were_renewed),
         NEW(claims_beside_an_old_snapshot_do_not_pass_all_that_was_done),

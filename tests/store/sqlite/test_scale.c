@@ -113,8 +113,47 @@ static void a_list_of_a_small_tenant_does_not_pay_for_the_others(void **state)
             assert_true(steps * 100 < OTHERS);
         }
     steps = 0;
-    assert_int_equal(LIST(k, .tenant = STR("big"), .user = STR("none"))->n, 0);
+    assert_int_equal(LIST(k, .tenant = STR("big"), .reasons = 1u << REDRIVE_REASON_POISON)->n, 0);
     assert_true(steps * 100 > OTHERS); /* they are counted */
+}
+
+/* Each filter finds one job, the oldest, among many that it is not about. */
+static void a_filter_does_not_pay_for_the_jobs_that_it_is_not_about(void **state)
+{
+    struct kit *k = *state;
+    static const int OTHERS = 20000;
+    const struct job_filter filters[] = {
+        {.user = STR("ann")},
+        {.classes = 1u << REDRIVE_CLASS_NETWORK},
+        {.error_type = STR("ConnectError")},
+        {.text = STR("refused")},
+        {.fingerprint = 7},
+        {.states = 1u << REDRIVE_STATE_DEAD_LETTER, .is_few = true},
+    };
+    const int64_t seq = PUT(k, .user = STR("ann"));
+    const struct decision dead = {.state = REDRIVE_STATE_DEAD_LETTER, .uses_attempt = true};
+    const struct settle_move move = {.seq = seq,
+                                     .token = kit_start(k, seq),
+                                     .decision = &dead,
+                                     .error = {.class_ = REDRIVE_CLASS_NETWORK,
+                                               .type = STR("ConnectError"),
+                                               .message = STR("connection refused")},
+                                     .fingerprint = 7};
+    check_move(kit_settle_with(k, &move), 0, REDRIVE_STATE_DEAD_LETTER);
+    kit_begin(k);
+    for (int i = 0; i < OTHERS; i++)
+        PUT(k, .user = i % 2 ? STR("bob") : (struct str){0});
+    kit_commit(k);
+    for (size_t i = 0; i < sizeof filters / sizeof filters[0]; i++)
+        for (enum job_order order = ORDER_OLDEST; order <= ORDER_NEWEST; order++) {
+            struct job_filter filter = filters[i];
+            filter.tenant = STR("acme");
+            filter.order = order;
+            filter.limit = 50;
+            steps = 0;
+            check_seqs(kit_list(k, &filter), seq);
+            assert_true(steps * 100 < OTHERS);
+        }
 }
 
 int main(void)
@@ -126,6 +165,8 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(a_look_at_the_queues_does_not_pay_for_their_jobs, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(a_filter_does_not_pay_for_the_jobs_that_it_is_not_about,
+                                        setup, teardown),
         cmocka_unit_test_setup_teardown(a_list_of_a_small_tenant_does_not_pay_for_the_others, setup,
                                         teardown),
     };

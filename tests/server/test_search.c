@@ -1,0 +1,187 @@
+/* What a search asks its store for: a store that has counts and no jobs, and keeps the filters. */
+#include "server/rest/search.h"
+
+#include "check.h"
+#include "store/wrap.h"
+
+#define STATE_BIT(state) (1u << REDRIVE_STATE_##state)
+
+static struct {
+    struct wrap wrap; /* first */
+    struct store *inner;
+    struct job_count counts[2];
+    int n_counts; /* how often they were read */
+    struct job_filter lists[32];
+    size_t n_lists;
+    int64_t newest; /* what a list of one job gives */
+} bed;
+
+static int give_counts(struct store *store, enum count_kind kind, struct str tenant,
+                       struct count_page *ret, struct redrive_err *err)
+{
+    (void)store, (void)tenant, (void)err;
+    assert_int_equal(kind, COUNT_PARTITIONS);
+    bed.n_counts++;
+    *ret = (struct count_page){.n = 2};
+    arena_init(&ret->arena);
+    ret->counts = arena_array(&ret->arena, 2, sizeof *ret->counts);
+    memcpy(ret->counts, bed.counts, sizeof bed.counts);
+    return 0;
+}
+
+static int give_list(struct store *store, const struct job_filter *filter, struct job_page *ret,
+                     struct redrive_err *err)
+{
+    (void)store, (void)err;
+    job_page_release(ret);
+    if (filter->limit == 1) {
+        arena_init(&ret->arena);
+        ret->jobs = arena_array(&ret->arena, 1, sizeof *ret->jobs);
+        ret->jobs[0] = (struct job){.status = {.seq = bed.newest}};
+        ret->n = 1;
+        return 0;
+    }
+    assert_true(bed.n_lists < sizeof bed.lists / sizeof bed.lists[0]);
+    bed.lists[bed.n_lists++] = *filter;
+    return 0;
+}
+
+/* A million jobs of acme, and ten of zeta. */
+static int setup(void **state)
+{
+    (void)state;
+    memset(&bed, 0, sizeof bed);
+    assert_int_equal(
+        store_open("memory:", &(struct store_options){.create = true}, &bed.inner, NULL), 0);
+    wrap_init(&bed.wrap, bed.inner);
+    bed.wrap.ops.counts = give_counts;
+    bed.wrap.ops.list = give_list;
+    bed.newest = 1000000;
+    bed.counts[0] = (struct job_count){.tenant = STR("acme"), .queue = STR("q"), .task = STR("t")};
+    bed.counts[0].by_state[REDRIVE_STATE_QUEUED] = 890000;
+    bed.counts[0].by_state[REDRIVE_STATE_COMPLETED] = 100000;
+    bed.counts[0].by_state[REDRIVE_STATE_DEAD_LETTER] = 10000;
+    bed.counts[1] = (struct job_count){.tenant = STR("zeta"), .queue = STR("q"), .task = STR("t")};
+    bed.counts[1].by_state[REDRIVE_STATE_QUEUED] = 10;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    store_close(bed.inner);
+    return 0;
+}
+
+/* Searches to the end, or until it is late; how often the counts were read for it. */
+static int run(const struct job_filter *filter, struct search *search)
+{
+    struct job_page page = {0};
+    const int before = bed.n_counts;
+    struct job_filter full = *filter;
+    full.limit = 50;
+    bed.n_lists = 0;
+    assert_int_equal(search_init(search, wrap_store(&bed.wrap), &full, NULL), 0);
+    while (!search->is_over && !search->is_late) {
+        assert_int_equal(search_next(search, 50, &page, NULL), 0);
+        search_take(search, &page, page.n);
+    }
+    job_page_release(&page);
+    return bed.n_counts - before;
+}
+
+#define RUN(...) run(&(struct job_filter){.order = ORDER_NEWEST, __VA_ARGS__}, &search)
+
+static void a_search_looks_at_every_job_in_few_steps(void **state)
+{
+    struct search search;
+    (void)state;
+    assert_int_equal(RUN(.tenant = STR("acme"), .user = STR("ann")), 1);
+    assert_true(search.is_over);
+    assert_in_range(bed.n_lists, 2, 8);
+    assert_int_equal(bed.lists[0].after_seq, 1000001);
+    assert_int_equal(bed.lists[0].until_seq, 1000001 - SEARCH_STEP);
+    for (size_t i = 1; i < bed.n_lists; i++)
+        assert_int_equal(bed.lists[i].after_seq, bed.lists[i - 1].until_seq);
+    assert_int_equal(bed.lists[bed.n_lists - 1].until_seq, 1);
+    assert_true(bed.lists[0].is_most);
+}
+
+static void counts_are_read_for_the_first_page_alone(void **state)
+{
+    struct search search;
+    char cursor[JOB_CURSOR_MAX];
+    struct job_filter next = {.order = ORDER_NEWEST, .tenant = STR("acme"), .text = STR("words")};
+    (void)state;
+    assert_int_equal(RUN(.tenant = STR("acme"), .text = STR("words")), 1);
+    search.is_over = false;
+    search.filter.after_seq = 5000;
+    assert_int_equal(job_cursor_read(str_of(search_cursor(&search, cursor)), &next, NULL), 0);
+    assert_int_equal(run(&next, &search), 0);
+    assert_int_equal(bed.n_lists, 1);
+    assert_int_equal(bed.lists[0].after_seq, 5000);
+    assert_int_equal(bed.lists[0].until_seq, 1);
+    assert_true(bed.lists[0].is_most);
+}
+
+static void few_jobs_of_some_states_take_one_step_on_every_page(void **state)
+{
+    struct search search;
+    char cursor[JOB_CURSOR_MAX];
+    const uint32_t dead = STATE_BIT(DEAD_LETTER);
+    struct job_filter next = {.order = ORDER_NEWEST, .tenant = STR("acme"), .states = dead};
+    (void)state;
+    assert_int_equal(RUN(.tenant = STR("acme"), .states = dead), 1);
+    assert_int_equal(bed.n_lists, 1);
+    assert_true(bed.lists[0].is_few);
+    assert_int_equal(bed.lists[0].until_seq, 0);
+    search.is_over = false;
+    search.filter.after_seq = 5000;
+    assert_int_equal(job_cursor_read(str_of(search_cursor(&search, cursor)), &next, NULL), 0);
+    assert_int_equal(run(&next, &search), 0);
+    assert_int_equal(bed.n_lists, 1);
+    assert_true(bed.lists[0].is_few);
+    assert_int_equal(bed.lists[0].until_seq, 0);
+}
+
+static void what_no_job_can_be_is_not_looked_for(void **state)
+{
+    struct search search;
+    (void)state;
+    assert_int_equal(RUN(.tenant = STR("acme"), .task = STR("nothing")), 1);
+    assert_int_equal(bed.n_lists, 0);
+    assert_int_equal(RUN(.tenant = STR("acme"), .states = STATE_BIT(FAILED)), 1);
+    assert_int_equal(bed.n_lists, 0);
+    assert_int_equal(RUN(.states = STATE_BIT(QUEUED), .finished_after_ms = 7), 0);
+    assert_int_equal(bed.n_lists, 0);
+    assert_true(search.is_over);
+}
+
+static void a_reason_is_looked_for_among_jobs_that_can_have_one(void **state)
+{
+    struct search search;
+    const uint32_t some = STATE_BIT(FAILED) | STATE_BIT(DEAD_LETTER) | STATE_BIT(CANCELLED);
+    (void)state;
+    (void)RUN(.tenant = STR("acme"), .reasons = 1u << REDRIVE_REASON_EXHAUSTED);
+    assert_int_equal(bed.n_lists, 1);
+    assert_int_equal(bed.lists[0].states, some);
+    assert_true(bed.lists[0].is_few);
+    (void)RUN(.tenant = STR("acme"), .reasons = 1u << REDRIVE_REASON_NONE);
+    assert_int_equal(bed.lists[0].states, 0);
+    (void)run(&(struct job_filter){.order = ORDER_FINISHED, .finished_after_ms = 7}, &search);
+    assert_int_equal(bed.lists[0].states, some | STATE_BIT(COMPLETED));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_search_looks_at_every_job_in_few_steps, setup, teardown),
+        cmocka_unit_test_setup_teardown(counts_are_read_for_the_first_page_alone, setup, teardown),
+        cmocka_unit_test_setup_teardown(few_jobs_of_some_states_take_one_step_on_every_page, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(what_no_job_can_be_is_not_looked_for, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_reason_is_looked_for_among_jobs_that_can_have_one, setup,
+                                        teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
