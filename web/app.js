@@ -3,7 +3,7 @@ import { get, remove, Problem, Unreachable } from "./api.js";
 import { setServerTime } from "./format.js";
 import { startKeys } from "./keys.js";
 import { startLive, stopLive, watchLive } from "./live.js";
-import { login } from "./pages/login.js";
+import { login as showLogin } from "./pages/login.js";
 import { refresh, startRouter } from "./router.js";
 import { ROUTES } from "./routes.js";
 import { drawShell, markPage, showAway } from "./shell.js";
@@ -12,6 +12,7 @@ import { notify, notifyError, setScopes } from "./widgets.js";
 const root = document.getElementById("app");
 const TRY_AGAIN_MS = 2000;
 
+let login = null; // the session that the frame and the buttons were drawn for
 let comesBack = null;
 
 // A mistake in this program is shown, not swallowed: people should know that what they see is stale.
@@ -25,6 +26,11 @@ async function logOut() {
   location.assign("/ui/");
 }
 
+// Whether the frame and the buttons are those of another session: the token has gone, or may do more or less than before.
+function isOutdated(session) {
+  return session.name !== login.name || session.tenant !== login.tenant || String(session.scopes) !== String(login.scopes);
+}
+
 // Asks until there is an answer again; the page then loads what it missed.
 function waitForServer() {
   if (comesBack) return;
@@ -33,7 +39,7 @@ function waitForServer() {
     try {
       const session = await get("/session");
       setServerTime(session.at);
-      if (session.needs_token && !session.name) return location.reload();
+      if (isOutdated(session)) return location.reload();
       clearInterval(comesBack);
       comesBack = null;
       refresh();
@@ -57,22 +63,24 @@ function onFailure(error) {
   }
 }
 
-// A stream that ends may be the first sign of a server that went away, or that what the token may do has changed:
-// the buttons are then others.
-async function onLost(session) {
-  refresh();
-  const now = await get("/session").catch(() => null);
-  if (now && String(now.scopes) !== String(session.scopes)) location.reload();
+// A stream that ends may be the first sign of a server that went away, or that what the token may do has changed; one
+// that is open again may be that of a server with another configuration.
+async function onLive(state) {
+  if (state === "lost") refresh();
+  if (state !== "lost" && state !== "on") return;
+  const session = await get("/session").catch(() => null);
+  if (session && isOutdated(session)) location.reload();
 }
 
 function startPages(session) {
+  login = session;
   setServerTime(session.at);
   setScopes(session.scopes);
   const page = drawShell(root, session, logOut);
   startKeys();
   startRouter(ROUTES, page, { opened: markPage, loaded: () => showAway(""), failed: onFailure });
   startLive();
-  watchLive((state) => state === "lost" && onLost(session));
+  watchLive(onLive);
 }
 
 async function start() {
@@ -85,7 +93,7 @@ async function start() {
     return;
   }
   if (session.name) startPages(session);
-  else login(root, startPages);
+  else showLogin(root, startPages);
 }
 
 start();

@@ -93,6 +93,26 @@ def test_a_token_that_may_do_less_loses_its_buttons(guarded):
     assert guarded.buttons() == []
 
 
+@pytest.mark.parametrize("is_seen", [True, False], ids=["a page that is seen", "a hidden page"])
+def test_a_token_that_may_do_less_after_a_restart_loses_its_buttons(guarded, is_seen):
+    submit(guarded, id="job-1")
+    guarded.log_in("secret-ops")
+    guarded.find(".side")
+    guarded.open("/ui/queues").find("#page td.act button")
+    wait_for(lambda: guarded.text("#live") == "live", "the event stream")
+    if not is_seen:
+        guarded.hide(True)
+    guarded.server.kill()
+    if is_seen:
+        guarded.sees("The server does not answer", "#away")
+    guarded.bench.config.write_text(guarded.bench.config.read_text().replace("scopes: [enqueue, work, read, admin]", "scopes: [read]"))
+    guarded.restart()
+    if not is_seen:
+        guarded.hide(False)
+    guarded.sees("reads only", ".who").find("tr[data-key=mail]")
+    assert guarded.buttons() == []
+
+
 def test_without_tokens_nobody_logs_in(ui):
     ui.open().sees("Overview", "#page")
     assert ui.call("GET", "/v1/session")["needs_token"] is False

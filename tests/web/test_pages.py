@@ -233,17 +233,12 @@ def test_nothing_is_wider_than_a_narrow_screen(busy):
         assert busy.js("return document.documentElement.scrollWidth") <= 360, page
 
 
-def test_a_server_that_goes_away_is_waited_for(start):
-    import socket
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    ui = start(listen=f"{{http: '127.0.0.1:{port}', faktory: 'off'}}")
+def test_a_server_that_goes_away_is_waited_for(ui):
     ui.submit("mail", delay="1h", id="before")
     ui.open("/ui/jobs").sees("before", "#page")
     ui.server.kill()
     ui.sees("The server does not answer", "#away").sees("before", "#page")
-    ui.server = ui.bench.serve().ready()
+    ui.restart()
     ui.submit("mail", delay="1h", id="after")
     ui.sees("after", "#page").misses("The server does not answer")
     wait_for(lambda: ui.text("#live") == "live", "the event stream")
@@ -263,13 +258,12 @@ def test_a_hidden_page_asks_for_nothing(ui):
     ui.open("/ui/jobs").find("#page tbody tr")
     run = ui.call("POST", "/v1/bulk", {"verb": "cancel", "all": True, "rate": "1/h"})["id"]
     ui.sees("Cancelling", "#page")
-    hide = "Object.defineProperty(document, 'hidden', {value: arguments[0], configurable: true}); document.dispatchEvent(new Event('visibilitychange'))"
-    ui.js(hide, True)
+    ui.hide(True)
     wait_for(lambda: not ui.all("#page[aria-busy]"), "the load that was under way")
     ui.js("window.asked = 0; const real = window.fetch; window.fetch = (...words) => { window.asked++; return real(...words); }")
     time.sleep(1.5)  # longer than between two looks at a run
     assert ui.js("return window.asked") == 0
-    ui.js(hide, False)
+    ui.hide(False)
     wait_for(lambda: ui.js("return window.asked") > 0, "the page to load again")
     ui.call("DELETE", f"/v1/bulk/{run}")
 
@@ -281,10 +275,9 @@ def test_a_hidden_page_has_no_stream(ui):
     try:
         first, second = ui.driver.window_handles
         ui.driver.switch_to.window(first)
-        hide = "Object.defineProperty(document, 'hidden', {value: arguments[0], configurable: true}); document.dispatchEvent(new Event('visibilitychange'))"
-        ui.js(hide, True)
+        ui.hide(True)
         ui.sees("paused", "#live")
-        ui.js(hide, False)
+        ui.hide(False)
         wait_for(lambda: ui.text("#live") == "live", "the event stream")
         ui.driver.switch_to.window(second)
         ui.driver.close()

@@ -95,6 +95,13 @@ class Dashboard:
 
     # -- The server --
 
+    def restart(self):
+        """Ends the server and starts it again on the same port, with what its configuration says now."""
+        self.server.kill()
+        text = self.bench.config.read_text()
+        self.bench.config.write_text(text.replace("127.0.0.1:0", f"127.0.0.1:{self.port}"))
+        self.server = self.bench.serve().ready()
+
     def ask_on(self, connection, method, path, body=None, headers=None):
         """Status, headers and bytes of an answer."""
         connection.request(method, path, body if body is None or isinstance(body, (bytes, str)) else json.dumps(body), headers or {})
@@ -143,6 +150,10 @@ class Dashboard:
     def js(self, code, *arguments):
         plain = [argument.element if isinstance(argument, Found) else argument for argument in arguments]
         return self.driver.execute_script(code, *plain)
+
+    def hide(self, is_hidden):
+        """The page takes itself for one that cannot be seen."""
+        self.js("Object.defineProperty(document, 'hidden', {value: arguments[0], configurable: true}); document.dispatchEvent(new Event('visibilitychange'))", is_hidden)
 
     def text(self, selector="#page"):
         return self.js("return document.querySelector(arguments[0])?.innerText ?? ''", selector)
