@@ -36,13 +36,16 @@ static const struct look CONFIGURED_LOOK = {"#56b4e9", "12 3 3 3", 2.4};
 
 static const struct look CAPACITY_LOOK = {FAINT, "none", 1};
 
-/* A strategy looks the same whichever others are compared. */
-static const struct look *look_of(const struct strategy *strategy)
+/* A strategy looks the same whichever others are compared; an arm, by its number. */
+static const struct look *look_of(const struct compare_options *options, size_t row)
 {
-    size_t n;
-    if (strategy->configured)
+    const struct strategy *strategy = options->strategies[row];
+    size_t n, at = row;
+    if (!options->experiment && strategy->configured)
         return &CONFIGURED_LOOK;
-    return &LOOKS[(size_t)(strategy - strategies(&n)) % (sizeof LOOKS / sizeof LOOKS[0])];
+    if (!options->experiment)
+        at = (size_t)(strategy - strategies(&n));
+    return &LOOKS[at % (sizeof LOOKS / sizeof LOOKS[0])];
 }
 
 /* Where the data lies, and how it maps to the picture. */
@@ -243,7 +246,7 @@ static void put_capacity(const struct plot *p)
 static void put_line(const struct plot *p, size_t row)
 {
     const struct measure *m = &p->comparison->rows[row];
-    const struct look *look = look_of(p->comparison->options.strategies[row]);
+    const struct look *look = look_of(&p->comparison->options, row);
     buf_printf(p->out,
                "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"%g\" "
                "stroke-dasharray=\"%s\" stroke-linejoin=\"round\" points=\"",
@@ -273,7 +276,7 @@ static void put_legend(const struct plot *p)
         char lost[32];
         snprintf(line, sizeof line, "%s wasted calls, %s %s", grouped(f->wasted, wasted),
                  grouped(figures_lost(f), lost), f->rejected > 0 ? "lost" : "dead");
-        put_legend_entry(p, i, look_of(o->strategies[i]), o->strategies[i]->title, line);
+        put_legend_entry(p, i, look_of(o, i), o->strategies[i]->title, line);
     }
     if (shows_capacity(p)) {
         snprintf(line, sizeof line, "%g calls/s; what is beyond %s", o->capacity_per_s,

@@ -81,6 +81,13 @@ struct strategy strategy_of_config(const struct strategy_config *configured)
     };
 }
 
+struct strategy strategy_of_arm(const struct arm *arm, const struct strategy_config *configured)
+{
+    struct strategy strategy = strategy_of_config(configured);
+    strategy.name = strategy.title = arm->name;
+    return strategy;
+}
+
 uint32_t strategy_attempts(const struct strategy *strategy, uint32_t attempts)
 {
     if (strategy->configured)
@@ -162,26 +169,35 @@ int compare_options_check(const struct compare_options *o, struct redrive_err *e
 /* Measures, and reports the progress. */
 struct watch {
     const struct compare_options *options;
-    struct measure *measure;
-    uint64_t expected; /* jobs of one strategy, about */
+    struct measure *measure; /* of the strategy, or of the first arm */
+    size_t n_measures;
+    uint64_t expected; /* jobs of one run, about */
     uint64_t before;   /* jobs of the strategies that are through */
     uint64_t events;
     uint64_t events_left; /* that the simulator may take; 0: no limit */
 };
+
+static size_t n_runs(const struct compare_options *options)
+{
+    return options->experiment ? 1 : options->n_strategies;
+}
 
 /* A job counts half when it has come and half when it has ended, so that neither a long backlog
  * nor a long end looks like a standstill. */
 static void watch(const struct sim_event *event, void *ctx)
 {
     struct watch *w = ctx;
-    measure_observe(event, w->measure);
+    uint64_t done = 0;
+    measure_observe(event, &w->measure[event->arm]);
     if (!w->options->progress || w->events++ % EVENTS_PER_PROGRESS != 0)
         return;
-    const struct figures *f = &w->measure->figures;
-    uint64_t done = (f->submitted + f->completed + f->dead) / 2 + f->rejected;
+    for (size_t i = 0; i < w->n_measures; i++) {
+        const struct figures *f = &w->measure[i].figures;
+        done += (f->submitted + f->completed + f->dead) / 2 + f->rejected;
+    }
     if (done > w->expected)
         done = w->expected;
-    w->options->progress(w->before + done, w->expected * w->options->n_strategies,
+    w->options->progress(w->before + done, w->expected * n_runs(w->options),
                          w->options->progress_ctx);
 }
 
@@ -228,6 +244,7 @@ static int run_one(const struct compare_options *options, const struct strategy 
         .workers = options->workers,
         .lease_ms = 30 * 1000,
         .policy = &policy,
+        .experiment = options->experiment,
         .classifier = configured ? configured->classifier : NULL,
         .names = configured ? configured->names : (struct classify_context){.task = "simulated"},
         .breaker_mode = strategy->breaker,
@@ -245,7 +262,10 @@ static int run_one(const struct compare_options *options, const struct strategy 
     r = run_bounded(&config, watcher, err);
     if (r < 0)
         return r;
-    return measure_finish(watcher->measure) < 0 ? err_nomem(err) : 0;
+    for (size_t i = 0; i < watcher->n_measures; i++)
+        if (measure_finish(&watcher->measure[i]) < 0)
+            return err_nomem(err);
+    return 0;
 }
 
 int compare_run(const struct compare_options *options, struct comparison *ret,
@@ -273,14 +293,16 @@ int compare_run(const struct compare_options *options, struct comparison *ret,
     };
     uint64_t expected = 1 + (uint64_t)(options->jobs_per_s * (double)duration_ms(options) / 1000);
     uint64_t events_left = options->max_events;
-    for (size_t i = 0; i < options->n_strategies; i++) {
+    for (size_t i = 0; i < options->n_strategies; i++)
+        measure_init(&ret->rows[i], ret->outage_start_ms, ret->outage_end_ms,
+                     ret->options.duration_ms);
+    for (size_t i = 0; i < n_runs(options); i++) {
         struct watch watcher = {.options = &ret->options,
                                 .measure = &ret->rows[i],
+                                .n_measures = options->experiment ? options->n_strategies : 1,
                                 .expected = expected,
                                 .before = i * expected,
                                 .events_left = events_left};
-        measure_init(&ret->rows[i], ret->outage_start_ms, ret->outage_end_ms,
-                     ret->options.duration_ms);
         int r = run_one(&ret->options, options->strategies[i], &service, &watcher, err);
         if (r < 0) {
             comparison_release(ret);

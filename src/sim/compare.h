@@ -50,6 +50,9 @@ const struct strategy *strategy_find(struct str name);
 /* The user's own configuration as a strategy, which is not in the table. */
 struct strategy strategy_of_config(const struct strategy_config *configured);
 
+/* An arm of an experiment, likewise: `configured` has its policy. */
+struct strategy strategy_of_arm(const struct arm *arm, const struct strategy_config *configured);
+
 /* The strategy's policy: that many attempts, and no time limit that would end a job earlier; or the
  * configured one as it is. */
 void strategy_policy(const struct strategy *strategy, uint32_t attempts,
@@ -62,7 +65,7 @@ uint32_t strategy_attempts(const struct strategy *strategy, uint32_t attempts);
 
 #define COMPARE_OUTAGE_START_MS 60000
 #define COMPARE_MAX_JOBS        1000000
-#define COMPARE_MAX_STRATEGIES  16
+#define COMPARE_MAX_STRATEGIES  16 /* and arms: EXPERIMENT_ARMS_MAX */
 
 /* Called now and then with how many of the jobs of all strategies are done. */
 typedef void (*compare_progress_fn)(uint64_t done, uint64_t total, void *ctx);
@@ -83,6 +86,9 @@ struct compare_options {
     uint64_t seed;
     const struct strategy *strategies[COMPARE_MAX_STRATEGIES];
     size_t n_strategies;
+    /* One run, in which each job has the policy of its arm; the strategies are the arms, in their
+     * order, and share the breaker and the limits of the first. NULL: a run for each strategy. */
+    const struct experiment *experiment;
     uint64_t max_events;          /* of all strategies together; 0: no limit */
     compare_progress_fn progress; /* may be NULL */
     void *progress_ctx;
@@ -118,7 +124,8 @@ void comparison_release(struct comparison *comparison);
 /* What was simulated, in one line without a full stop. */
 void comparison_describe(const struct comparison *comparison, struct buf *out);
 
-/* "8 attempts", the word that is to follow, and what differs: " (your policy: 6)". */
+/* "8 attempts", the word that is to follow, and what differs: " (your policy: 6)"; of arms "3 to 5
+ * attempts". */
 void comparison_attempts(const struct comparison *comparison, const char *after, struct buf *out);
 
 /* How to read the numbers, in one line: which strategy lost no job at the least waste, or that none

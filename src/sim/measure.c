@@ -89,11 +89,29 @@ static void watch_backlog(struct measure *m, int64_t now_ms)
     }
 }
 
+/* As the engine counts jobs of an arm: the first life of each. */
+static void count_for_arm(struct measure *m, const struct sim_event *event)
+{
+    const bool is_completed = event->to == REDRIVE_STATE_COMPLETED;
+    if (event->epoch > 1 || !state_has_ended(event->to))
+        return;
+    if (event->to == REDRIVE_STATE_CANCELLED) {
+        m->arm.cancelled++;
+        return;
+    }
+    m->arm.completed += is_completed;
+    m->arm.dead += !is_completed;
+    moments_add(&m->arm.attempts, event->attempts);
+    if (is_completed)
+        moments_add(&m->arm.time_ms, event->at_ms - event->first_start_ms);
+}
+
 void measure_observe(const struct sim_event *event, void *ctx)
 {
     struct measure *m = ctx;
     if (event->type == SIM_SUBMITTED) {
         m->figures.submitted++;
+        m->arm.submitted++;
         m->backlog++;
     } else if (event->type == SIM_REJECTED) {
         m->figures.rejected++;
@@ -104,6 +122,7 @@ void measure_observe(const struct sim_event *event, void *ctx)
             count_completion(m, event);
         else if (state_has_ended(event->to))
             m->figures.dead++;
+        count_for_arm(m, event);
         m->backlog -= state_has_ended(event->to);
     }
     watch_backlog(m, event->at_ms);

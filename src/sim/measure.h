@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/experiment/figures.h"
 #include "sim/sim.h"
 
 /* Calls that begin later, after very long delays, are counted, but in no second. */
@@ -45,6 +46,7 @@ struct measure {
     uint64_t backlog;
     uint64_t normal_backlog;
     struct figures figures;
+    struct arm_figures arm; /* the same jobs, as experiments count them */
     struct measure_second *seconds;
     size_t n_seconds;
     size_t seconds_capacity;

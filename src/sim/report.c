@@ -46,9 +46,28 @@ static void put_share(struct buf *out, uint64_t n, uint64_t total)
     buf_printf(out, "%llu of %llu", (unsigned long long)n, (unsigned long long)total);
 }
 
+/* Of the arm that has the fewest, and of the one that has the most. */
+static void put_attempts_of_arms(const struct compare_options *o, struct buf *out)
+{
+    uint32_t least = UINT32_MAX, most = 0;
+    for (size_t i = 0; i < o->n_strategies; i++) {
+        const uint32_t n = strategy_attempts(o->strategies[i], o->attempts);
+        least = n < least ? n : least;
+        most = n > most ? n : most;
+    }
+    if (least < most)
+        buf_printf(out, "%u to ", least);
+    put_count(out, most, "attempt");
+}
+
 void comparison_attempts(const struct comparison *c, const char *after, struct buf *out)
 {
     const struct compare_options *o = &c->options;
+    if (o->experiment) {
+        put_attempts_of_arms(o, out);
+        buf_puts(out, after);
+        return;
+    }
     const struct strategy *configured = NULL;
     for (size_t i = 0; i < o->n_strategies; i++)
         if (o->strategies[i]->configured)

@@ -21,6 +21,7 @@
 
 #include "core/breaker/breaker.h"
 #include "core/decide.h"
+#include "core/experiment/arm.h"
 #include "core/limit/adaptive.h"
 #include "core/limit/budget.h"
 #include "redrive.h"
@@ -62,11 +63,13 @@ struct sim_event {
     int64_t at_ms;
     uint32_t job; /* 0, 1, … in the order of submission */
     uint32_t epoch;
+    uint32_t arm;            /* the number of its arm; 0 without an experiment */
     enum redrive_state from; /* not for SUBMITTED */
     enum redrive_state to;
     uint32_t attempts; /* after the event */
     int64_t process_after_ms;
     int64_t submitted_ms;
+    int64_t first_start_ms;       /* of the epoch; -1: none yet */
     int64_t started_ms;           /* of the run: STARTED, and SETTLED out of running */
     bool called;                  /* the service was called: as above */
     struct breaker_permit permit; /* as above */
@@ -99,6 +102,7 @@ struct sim_config {
     int64_t lease_ms;
     int64_t restart_ms; /* a crashed worker is away for this long */
     const struct redrive_policy *policy;
+    const struct experiment *experiment; /* its arms have the policies of the jobs; NULL: none */
     const struct classifier *classifier; /* may be NULL */
     struct classify_context names;       /* of every job, for the classifier */
     enum sim_breaker breaker_mode;

@@ -49,11 +49,13 @@ static struct sim_event event_of(const struct world *w, uint32_t job, enum sim_e
         .at_ms = w->now_ms,
         .job = job,
         .epoch = j->epoch,
+        .arm = j->arm,
         .from = j->state,
         .to = j->state,
         .attempts = j->attempts,
         .process_after_ms = j->process_after_ms,
         .submitted_ms = j->submitted_ms,
+        .first_start_ms = j->first_start_ms,
         .started_ms = j->started_ms,
         .called = j->called,
         .by_budget = j->by_budget,
@@ -77,7 +79,7 @@ static void add_probe(struct world *w, uint32_t job)
     struct heap_item item = {
         .key = w->jobs[job].attempts,
         .job = job,
-        .token = (uint64_t)w->config->policy->max_retries + 1,
+        .token = (uint64_t)w->jobs[job].policy->max_retries + 1,
     };
     push(w, &w->probes[0], item);
     push(w, &w->probes[1], item);
@@ -134,14 +136,34 @@ static bool reserve_job(struct world *w)
     return true;
 }
 
+#define ID_SIZE 48
+static struct str id_of(const struct world *w, uint32_t job, char out[ID_SIZE])
+{
+    const unsigned long long seed = (unsigned long long)w->config->seed;
+    return (struct str){out, (size_t)snprintf(out, ID_SIZE, "%016llx-%u", seed, job)};
+}
+
+/* As a submit does it. */
+static void choose_policy(const struct world *w, uint32_t job)
+{
+    const struct experiment *experiment = w->config->experiment;
+    struct sim_job *j = &w->jobs[job];
+    char id[ID_SIZE];
+    j->policy = w->config->policy;
+    if (!experiment)
+        return;
+    const struct arm *arm = experiment_choose(experiment, id_of(w, job, id));
+    j->arm = (uint32_t)(arm - experiment->arms);
+    j->policy = &arm->policy;
+}
+
 static void begin_epoch(struct world *w, uint32_t job, uint32_t epoch)
 {
     struct sim_job *j = &w->jobs[job];
-    char id[48];
-    int len = snprintf(id, sizeof id, "%016llx-%u", (unsigned long long)w->config->seed, job);
+    char id[ID_SIZE];
 
     j->epoch = epoch;
-    j->seed = backoff_seed((struct str){id, (size_t)len}, epoch);
+    j->seed = backoff_seed(id_of(w, job, id), epoch);
     j->attempts = 0;
     j->crashes = 0;
     j->first_start_ms = -1;
@@ -167,6 +189,7 @@ void world_submit(struct world *w)
     *j = (struct sim_job){
         .state = REDRIVE_STATE_QUEUED, .submitted_ms = w->now_ms, .deadline_ms = INT64_MAX};
     w->in_state[j->state]++;
+    choose_policy(w, job);
     begin_epoch(w, job, 1);
 
     enum redrive_state to = REDRIVE_STATE_QUEUED;
@@ -237,7 +260,7 @@ void world_settle(struct world *w, uint32_t job, const struct outcome *outcome)
     struct sim_job *j = &w->jobs[job];
     bool was_running = j->state == REDRIVE_STATE_RUNNING;
     struct job_facts facts = facts_of(w, j);
-    struct decision decision = decide(&facts, outcome, w->config->policy, w->config->classifier);
+    struct decision decision = decide(&facts, outcome, j->policy, w->config->classifier);
     struct sim_event event = event_of(w, job, SIM_SETTLED);
     struct breaker_permit permit = j->permit;
     bool called = j->called;

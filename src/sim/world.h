@@ -37,6 +37,8 @@ enum happening {
 
 struct sim_job {
     enum redrive_state state;
+    uint32_t arm;
+    const struct redrive_policy *policy;
     uint32_t attempts;
     uint32_t crashes;
     uint32_t epoch;

@@ -297,6 +297,42 @@ def test_a_page_shows_what_is_printed_and_drawn(redrive, tmp_path, name):
     assert (tmp_path / "chart.svg").read_bytes() == (ROOT / "docs" / "img" / f"{name}.svg").read_bytes()
 
 
+def experiment_of_the_page(tmp_path):
+    """The configuration, the command and the report of docs/experiments.md."""
+    page = (ROOT / "docs" / "experiments.md").read_text()
+    (tmp_path / "redrive.yaml").write_text(re.search(r"```yaml\n(.*?)```", page, re.S).group(1))
+    found = re.search(r"^\$ redrive (simulate .*?)--svg experiment.svg\n(.*?)```", page, re.M | re.S)
+    return found.group(1).replace("\\\n", " ").split(), found.group(2)
+
+
+def test_the_page_shows_what_an_experiment_would_show(redrive, tmp_path):
+    command, report = experiment_of_the_page(tmp_path)
+    chart = tmp_path / "chart.svg"
+    assert redrive.output(*command, "--svg", str(chart), cwd=tmp_path) == report
+    assert chart.read_bytes() == (ROOT / "docs" / "img" / "experiment.svg").read_bytes()
+    told = json.loads(redrive.output(*command, "--json", cwd=tmp_path))
+    control, patient = told["experiment"]["arms"]
+    assert [row["name"] for row in told["strategies"]] == [control["name"], patient["name"]] == ["control", "patient"]
+    assert [row["dead"] for row in told["strategies"]] == [control["dead"], patient["dead"]]
+    assert patient["against_base"]["completed"]["significant"]
+    # With the breaker that tasks have by default there is nothing to find, as the page says.
+    usual = json.loads(redrive.output("simulate", "-c", "redrive.yaml", "--experiment", "patience", "--outage", "20s", "--json",
+                                      cwd=tmp_path))["experiment"]
+    assert [arm["dead"] for arm in usual["arms"]] == [0, 0]
+    assert not any(difference["significant"] for difference in usual["arms"][1]["against_base"].values())
+
+
+def test_an_experiment_must_be_there_and_stand_alone(redrive, tmp_path):
+    experiment_of_the_page(tmp_path)
+    result = redrive("simulate", "--experiment", "patince", cwd=tmp_path)
+    assert result.returncode == 1 and "did you mean 'patience'?" in result.stderr
+    result = redrive("simulate", "--experiment", "xyz", cwd=tmp_path)
+    assert result.returncode == 1 and "add it under `experiments:`" in result.stderr
+    for other in (["--strategies", "none"], ["--task", "enrich"]):
+        result = redrive("simulate", "--experiment", "patience", *other, cwd=tmp_path)
+        assert result.returncode == 2 and f"--experiment has arms in place of {other[0]}" in result.stderr
+
+
 def test_the_picture_of_the_page_is_the_one_that_is_drawn(redrive, tmp_path):
     redrive.output("simulate", "--outage", "180s", "--svg", str(tmp_path / "chart.svg"))
     assert (tmp_path / "chart.svg").read_bytes() == (ROOT / "docs" / "img" / "simulate-180s.svg").read_bytes()

@@ -13,6 +13,7 @@
 #include "cli/frame/command.h"
 #include "cli/output/progress.h"
 #include "cli/output/table.h"
+#include "cli/shared/experiment_text.h"
 #include "cli/shared/session.h"
 #include "sim/compare.h"
 
@@ -35,6 +36,7 @@ struct simulate_options {
     int64_t seed;
     const char *strategies;
     const char *task;
+    const char *experiment;
     const char *svg;
 };
 
@@ -80,6 +82,9 @@ static const struct option OPTIONS[] = {
            INTO_STRING(struct simulate_options, strategies)),
     OPTION("task", 0, "NAME", "compare the policy, the breaker and the limits of this task, too",
            INTO_STRING(struct simulate_options, task)),
+    OPTION("experiment", 0, "NAME",
+           "run this experiment of the configuration instead, and report on its arms",
+           INTO_STRING(struct simulate_options, experiment)),
     OPTION("seed", 0, "N", "another seed is another run; the same is the same",
            INTO_INT(struct simulate_options, seed), .min = 0, .max = INT64_MAX,
            .default_text = "1"),
@@ -96,7 +101,10 @@ struct own {
     struct classifier *classifier;
     struct strategy_config parts;
     struct strategy strategy;
+    struct strategy_config arm_parts[EXPERIMENT_ARMS_MAX]; /* of an experiment */
+    struct strategy arms[EXPERIMENT_ARMS_MAX];
 };
+_Static_assert(EXPERIMENT_ARMS_MAX <= COMPARE_MAX_STRATEGIES, "an arm is a strategy");
 
 static void own_release(struct own *own)
 {
@@ -104,16 +112,10 @@ static void own_release(struct own *own)
     config_free(own->config);
 }
 
-/* `task` NULL: the defaults. On failure `own` is to be released as well. */
-static int own_load(struct cli *cli, const char *task_name, struct own *own,
-                    struct redrive_err *err)
+/* What the loaded configuration says of a task. */
+static int own_parts(struct own *own, const struct config_task *task, struct redrive_err *err)
 {
-    const struct config_task *task = NULL;
-    int r = load_config(cli, &own->config, err);
-    if (r == 0)
-        r = load_config_task(own->config, task_name, &task, err);
-    if (r == 0)
-        r = classifier_new(own->config->classify, own->config->n_classify, &own->classifier, err);
+    int r = classifier_new(own->config->classify, own->config->n_classify, &own->classifier, err);
     if (r != 0)
         return r;
     own->parts = (struct strategy_config){
@@ -126,6 +128,67 @@ static int own_load(struct cli *cli, const char *task_name, struct own *own,
     };
     own->strategy = strategy_of_config(&own->parts);
     return 0;
+}
+
+/* `task` NULL: the defaults. On failure `own` is to be released as well. */
+static int own_load(struct cli *cli, const char *task_name, struct own *own,
+                    struct redrive_err *err)
+{
+    const struct config_task *task = NULL;
+    int r = load_config(cli, &own->config, err);
+    if (r == 0)
+        r = load_config_task(own->config, task_name, &task, err);
+    return r == 0 ? own_parts(own, task, err) : r;
+}
+
+/* ---- An experiment --------------------------------------------------------------------------- */
+
+static int unknown_experiment(const struct config *config, const char *name,
+                              struct redrive_err *err)
+{
+    struct words words = WORDS_INIT;
+    int rc = err_set(err, REDRIVE_E_NOT_FOUND, "there is no experiment '%s'", name);
+    for (size_t i = 0; i < config->n_experiments; i++)
+        words_add(&words, "", config->experiments[i].name);
+    const char *nearest = words_nearest(&words, str_of(name));
+    if (nearest)
+        err_hint(err, "did you mean '%s'?", nearest);
+    else
+        err_hint(err, "add it under `experiments:`, and name the file with -c");
+    words_release(&words);
+    return rc;
+}
+
+/* All arms have what their task has but for its policy. */
+static void choose_arms(const struct experiment *experiment, struct own *own,
+                        struct compare_options *ret)
+{
+    ret->experiment = experiment;
+    ret->n_strategies = experiment->n_arms;
+    for (size_t i = 0; i < experiment->n_arms; i++) {
+        own->arm_parts[i] = own->parts;
+        own->arm_parts[i].policy = &experiment->arms[i].policy;
+        own->arms[i] = strategy_of_arm(&experiment->arms[i], &own->arm_parts[i]);
+        ret->strategies[i] = &own->arms[i];
+    }
+}
+
+static int load_experiment(struct cli *cli, const char *name, struct own *own,
+                           struct compare_options *ret, struct redrive_err *err)
+{
+    const struct experiment *experiment = NULL;
+    int rc = load_config(cli, &own->config, err);
+    if (rc < 0)
+        return rc;
+    for (size_t i = 0; i < own->config->n_experiments; i++)
+        if (strcmp(own->config->experiments[i].name, name) == 0)
+            experiment = &own->config->experiments[i];
+    if (!experiment)
+        return unknown_experiment(own->config, name, err);
+    rc = own_parts(own, config_task(own->config, str_of(experiment->task)), err);
+    if (rc == 0)
+        choose_arms(experiment, own, ret);
+    return rc;
 }
 
 /* ---- Options --------------------------------------------------------------------------------- */
@@ -216,8 +279,13 @@ static int read_options(struct cli *cli, const struct simulate_options *given, s
         r = compare_options_check(ret, err);
     if (r == 0 && given->svg && strcmp(given->svg, "-") == 0 && cli->globals->json)
         r = err_set(err, REDRIVE_E_USAGE, "--json and --svg - both want standard output");
+    if (r == 0 && given->experiment && (given->strategies || given->task))
+        r = err_set(err, REDRIVE_E_USAGE, "--experiment has arms in place of --%s",
+                    given->task ? "task" : "strategies");
     if (r < 0)
         return r;
+    if (given->experiment)
+        return load_experiment(cli, given->experiment, own, ret, err);
     if (given->task || cli->globals->config || load_config_has_flags())
         choose(ret, &own->strategy);
     return is_chosen(ret, &own->strategy) ? own_load(cli, given->task, own, err) : 0;
@@ -264,6 +332,44 @@ static int put_table(const struct comparison *c, const struct term *term, struct
     return r;
 }
 
+/* As `redrive experiment report` would show these jobs. */
+static struct experiment_row row_of(const struct comparison *c,
+                                    struct arm_row arms[EXPERIMENT_ARMS_MAX])
+{
+    const struct experiment *experiment = c->options.experiment;
+    for (size_t i = 0; i < experiment->n_arms; i++)
+        arms[i] = (struct arm_row){.name = str_of(experiment->arms[i].name),
+                                   .share = experiment->arms[i].share,
+                                   .figures = c->rows[i].arm};
+    return (struct experiment_row){.name = str_of(experiment->name),
+                                   .task = str_of(experiment->task),
+                                   .arms = arms,
+                                   .n_arms = experiment->n_arms};
+}
+
+static void put_report(const struct comparison *c, const struct term *term, struct buf *out)
+{
+    struct arm_row arms[EXPERIMENT_ARMS_MAX];
+    const struct experiment_row row = row_of(c, arms);
+    comparison_describe(c, out);
+    buf_puts(out, "\n\n");
+    experiment_text(out, term, &row);
+}
+
+/* The comparison with its arms for strategies, and the report. */
+static void put_report_json(const struct comparison *c, struct buf *out)
+{
+    struct arm_row arms[EXPERIMENT_ARMS_MAX];
+    const struct experiment_row row = row_of(c, arms);
+    struct json_writer w;
+    json_writer_init(&w, out);
+    json_begin_object(&w);
+    comparison_write_members(c, &w);
+    json_key(&w, "experiment");
+    experiment_write_json(&w, &row);
+    json_end_object(&w);
+}
+
 static int put_text(const struct comparison *c, const struct term *term, struct buf *out)
 {
     comparison_describe(c, out);
@@ -282,9 +388,12 @@ static int print_comparison(struct cli *cli, const struct comparison *c, bool to
     struct buf out;
     int r = 0;
     buf_init(&out, MAX_BYTES);
+    const bool is_experiment = c->options.experiment != NULL;
     if (cli->globals->json) {
-        comparison_json(c, &out);
+        (is_experiment ? put_report_json : comparison_json)(c, &out);
         buf_putc(&out, '\n');
+    } else if (is_experiment) {
+        put_report(c, to_err ? &cli->err : &cli->out, &out);
     } else {
         r = put_text(c, to_err ? &cli->err : &cli->out, &out);
     }
@@ -457,6 +566,7 @@ const struct command cmd_simulate = {
         {"redrive simulate --strategies full-jitter,breaker-parks --svg outage.svg",
          "two strategies and a picture"},
         {"redrive simulate -c redrive.yaml --task thumbnail", "your policy beside the others"},
+        {"redrive simulate -c redrive.yaml --experiment patience", "what an experiment would show"},
         {"redrive simulate --strategies full-jitter,retry-budget --brownout 0.5",
          "a service that fails in part"},
         {"redrive simulate --strategies full-jitter,adaptive --rate-limit 30",
