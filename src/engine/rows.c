@@ -127,6 +127,7 @@ int scan_and_remove(struct engine *e, struct scan *scan,
 {
     struct job_page page = {0};
     *ret = (struct scan_outcome){0};
+    scan->brief = !goes;
     int rc = e->ops->scan(e->store, scan, &page, err);
     if (rc == 0)
         rc = remove_page(e, &page, goes, ctx, &ret->moved, err);

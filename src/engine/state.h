@@ -21,6 +21,14 @@ struct cron_entries {
     size_t n;
 };
 
+/* See clock/retention.h. */
+struct sweep_pace {
+    int64_t next_ms;  /* when the next step is */
+    int64_t every_ms; /* between the last one and that; 0: there was none */
+    size_t batch;     /* how many jobs it looks at; 0: as many as the first one */
+};
+#define SWEEP_KINDS 3
+
 struct engine {
     struct engine_options options;
     pthread_mutex_t config_mutex; /* guards options.config against the threads that ask for it */
@@ -62,10 +70,12 @@ struct engine {
     bool is_leader;                   /* for all processes that use the store */
     int64_t wake_ms;                  /* when jobs want engine_tick; INT64_MAX: never */
     int64_t own_ms;                   /* when this process's own configuration does; likewise */
-    int64_t sweep_ms;
-    int64_t sweep_kept_ms;          /* as of the last transaction that has come to its end */
-    struct sweep_mark *sweep_marks; /* see clock/retention.h */
-    size_t n_sweep_marks;           /* 0: they start anew, as after a change of tasks */
+    struct sweep_pace sweep[SWEEP_KINDS];
+    struct sweep_pace sweep_before[SWEEP_KINDS]; /* as of the last transaction that was committed */
+    bool is_sweeping;                            /* the transaction has a step of retention */
+    int64_t sweep_took_ms;                       /* the last such transaction */
+    struct sweep_mark *sweep_marks;              /* see clock/retention.h */
+    size_t n_sweep_marks; /* 0: they start anew, as after a change of tasks */
     int64_t alert_ms;
     int64_t cancels_ms;        /* when cancels in the store were last looked for; 0: never */
     struct alert_event *fired; /* by this transaction, in its arena */

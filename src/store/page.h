@@ -303,6 +303,7 @@ struct scan {
     struct str name;   /* of the gate, or of the queue */
     uint32_t states;   /* SCAN_FINISHED: bit mask; those that are not an end are passed over */
     int64_t before_ms; /* SCAN_FINISHED */
+    bool brief;        /* SCAN_FINISHED: seq, state and end are enough; a store may give more */
 
     /* SCAN_READY, SCAN_FINISHED: start after this place. Set to the last job that was looked at. */
     struct scan_place after;

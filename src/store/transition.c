@@ -45,6 +45,14 @@ struct move move_at(const struct move_list *list, size_t i)
     }
 }
 
+bool move_list_is_sweep(const struct move_list *list)
+{
+    bool all = list->kind == MOVE_CANCEL;
+    for (size_t i = 0; all && i < list->n; i++)
+        all = list->changes[i].kind == MOVE_REMOVE && list->changes[i].finished_ms != 0;
+    return all;
+}
+
 uint32_t transition_from(enum move_kind kind)
 {
     return FROM[kind];

@@ -197,6 +197,10 @@ struct move_list {
 
 struct move move_at(const struct move_list *list, size_t i);
 
+/* Whether all moves of the list remove jobs that a scan has found: none is in it twice, and those
+ * that other transactions have locked are skipped instead of waited for. */
+bool move_list_is_sweep(const struct move_list *list);
+
 /* ---- Jobs that come in ----------------------------------------------------------------------- */
 
 /* The answer to one submit. */

@@ -128,6 +128,12 @@ void bed_pass(struct bed *bed, int64_t ms)
     bed_tick(bed);
 }
 
+void bed_pass_sweeps(struct bed *bed)
+{
+    for (int i = 0; i < 200; i++)
+        bed_pass(bed, 10);
+}
+
 int bed_try_submit(struct bed *bed, const struct job_spec *spec)
 {
     struct submit_op op;

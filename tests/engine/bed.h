@@ -45,6 +45,10 @@ void bed_tick(struct bed *bed);
 /* Moves the clock and ticks. */
 void bed_pass(struct bed *bed, int64_t ms);
 
+/* Lets two seconds pass in small steps, in which retention removes what there is: a batch a step.
+ */
+void bed_pass_sweeps(struct bed *bed);
+
 /* Submits; the answer must be a new job. */
 int64_t bed_submit(struct bed *bed, const char *task, const char *payload);
 int64_t bed_submit_spec(struct bed *bed, const struct job_spec *spec);

@@ -190,9 +190,11 @@ static void dead_letters_go_though_many_stand_before_them(void **state)
         put_dead(&bed, i % 600 ? "long" : "two");
     put_dead(&bed, "brief");
     bed_pass(&bed, day_ms + 100000);
+    bed_pass_sweeps(&bed);
     assert_int_equal(bed_count(&bed, REDRIVE_STATE_DEAD_LETTER), 1200);
     put_dead(&bed, "brief");
     bed_pass(&bed, day_ms + 100000);
+    bed_pass_sweeps(&bed);
     assert_int_equal(bed_count(&bed, REDRIVE_STATE_DEAD_LETTER), 1198);
     bed_release(&bed);
 }

@@ -2,6 +2,7 @@
 #include "engine/clock/retention.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/err.h"
 #include "engine/gates/gates.h"
@@ -10,11 +11,21 @@
 #include "engine/state.h"
 #include "engine/tasks.h"
 
-#define BATCH 500
+/* Jobs of a step; more, up to the maximum, where full steps that follow each other do not keep up.
+ */
+#define BATCH     500
+#define BATCH_MAX 2000
 /* With each transaction that takes some away all processes read all gates again: rather few large
  * ones. */
 #define GATE_BATCH 2000
-#define EVERY_MS   (60 * 1000)
+/* Between two steps: when there is nothing to remove, the same of jobs that are kept for seconds
+ * only, when there begins to be something, and at least. */
+#define EVERY_MAX_MS   RETENTION_EVERY_MS
+#define EVERY_BRIEF_MS 1000
+#define EVERY_BUSY_MS  64
+#define EVERY_MIN_MS   4
+/* Steps take no more than a third of the time. */
+#define REST_TIMES 2
 /* Transactions of different processes do not commit in quite the order of their times. */
 #define LATE_MS (10 * 60 * 1000)
 #define DAY_MS  (INT64_C(24) * 3600 * 1000)
@@ -23,21 +34,54 @@
 
 #define IN(state) (1u << REDRIVE_STATE_##state)
 
+/* A step, and what it has found. */
 struct sweep {
     struct engine *e;
+    size_t batch;         /* so many are looked at */
+    int64_t every_max_ms; /* the next step is no later */
+    size_t moved;
     bool more; /* a batch was full */
 };
 
-static int sweep_states(struct sweep *s, uint32_t states, int64_t kept_ms, struct redrive_err *err)
+static int64_t at_least(int64_t ms, int64_t least_ms)
+{
+    return ms < least_ms ? least_ms : ms;
+}
+
+/* Sets when the next step is. As long as steps are full they come closer together, and then get
+ * larger; one that is not even a quarter full makes the next one smaller, and then later. So a step
+ * removes about what has become old since the one before, and the work is spread evenly. */
+static void set_pace(struct sweep_pace *pace, const struct sweep *s)
+{
+    int64_t every_ms = pace->every_ms > 0 ? pace->every_ms : s->every_max_ms;
+    size_t batch = s->batch;
+    if (s->more && every_ms <= EVERY_MIN_MS)
+        batch *= 2;
+    else if (s->more)
+        every_ms = every_ms > EVERY_BUSY_MS ? EVERY_BUSY_MS : every_ms / 2;
+    else if (s->moved < batch / 4 && batch > BATCH)
+        batch /= 2;
+    else if (s->moved < batch / 4)
+        every_ms *= 2;
+    every_ms = at_least(every_ms, EVERY_MIN_MS);
+    pace->every_ms = every_ms < s->every_max_ms ? every_ms : s->every_max_ms;
+    pace->next_ms = s->e->now_ms + at_least(pace->every_ms, (1 + REST_TIMES) * s->e->sweep_took_ms);
+    pace->batch = batch < BATCH_MAX ? batch : BATCH_MAX;
+}
+
+static int sweep_state(struct sweep *s, uint32_t state, int64_t kept_ms, struct redrive_err *err)
 {
     struct scan scan = {.index = SCAN_FINISHED,
-                        .limit = BATCH,
-                        .states = states,
+                        .limit = s->batch,
+                        .states = state,
                         .before_ms = s->e->now_ms - kept_ms};
     struct scan_outcome outcome;
+    if (kept_ms / RETENTION_LATE_PART < s->every_max_ms)
+        s->every_max_ms = at_least(kept_ms / RETENTION_LATE_PART, EVERY_BRIEF_MS);
     if (scan.before_ms <= 0)
         return 0;
     int rc = scan_and_remove(s->e, &scan, NULL, NULL, &outcome, err);
+    s->moved += outcome.moved;
     s->more |= outcome.more && outcome.moved > 0;
     return rc;
 }
@@ -60,7 +104,8 @@ void retention_undo(struct engine *e)
         mark->at_ms = mark->before_ms;
         mark->at_seq = mark->before_seq;
     }
-    e->sweep_ms = e->sweep_kept_ms;
+    memcpy(e->sweep, e->sweep_before, sizeof e->sweep);
+    e->is_sweeping = false;
 }
 
 void retention_keep(struct engine *e)
@@ -70,7 +115,10 @@ void retention_keep(struct engine *e)
         mark->before_ms = mark->at_ms;
         mark->before_seq = mark->at_seq;
     }
-    e->sweep_kept_ms = e->sweep_ms;
+    memcpy(e->sweep_before, e->sweep, sizeof e->sweep);
+    if (e->is_sweeping)
+        e->sweep_took_ms = engine_now_ms(e) - e->now_ms;
+    e->is_sweeping = false;
 }
 
 static struct sweep_mark *mark_for(struct engine *e, int32_t days)
@@ -144,6 +192,7 @@ static int sweep_tasks(struct sweep *s, int32_t days, struct task_names tasks,
     if (!mark)
         return err_nomem(err);
     int rc = walk_on(s->e, mark, s->e->now_ms - days * DAY_MS, is_of_tasks, &tasks, &outcome, err);
+    s->moved += outcome.moved;
     s->more |= outcome.more;
     return rc;
 }
@@ -210,6 +259,7 @@ static int sweep_own(struct sweep *s, int32_t longest, struct redrive_err *err)
         return err_nomem(err);
     int rc =
         walk_on(s->e, mark, s->e->now_ms - DAY_MS, has_outlived_its_policy, &own, &outcome, err);
+    s->moved += outcome.moved;
     s->more |= outcome.moved > 0 && outcome.more;
     return rc;
 }
@@ -242,28 +292,49 @@ static int sweep_dead(struct sweep *s, struct redrive_err *err)
     return rc < 0 ? rc : sweep_own(s, longest, err);
 }
 
+static int sweep_completed(struct sweep *s, struct redrive_err *err)
+{
+    const struct config *config = s->e->options.config;
+    return sweep_state(s, IN(COMPLETED), config ? config->retention.completed_ms : DAY_MS, err);
+}
+
+static int sweep_cancelled(struct sweep *s, struct redrive_err *err)
+{
+    const struct config *config = s->e->options.config;
+    return sweep_state(s, IN(CANCELLED), config ? config->retention.cancelled_ms : DAY_MS, err);
+}
+
+/* Dead letters, rows of workers, breakers and limits. */
+static int sweep_others(struct sweep *s, struct redrive_err *err)
+{
+    size_t n_gates = 0;
+    int rc = sweep_dead(s, err);
+    if (rc == 0)
+        rc = workers_sweep(s->e, err);
+    if (rc == 0)
+        rc = gates_sweep(s->e, GATE_BATCH, &n_gates, err);
+    s->more |= n_gates == GATE_BATCH;
+    return rc;
+}
+
 int retention_sweep(struct engine *e, struct redrive_err *err)
 {
-    const struct config *config = e->options.config;
-    struct sweep s = {.e = e};
-    size_t n_gates = 0;
-    if (e->now_ms >= e->sweep_ms) {
-        int64_t completed_ms = config ? config->retention.completed_ms : DAY_MS;
-        int64_t cancelled_ms = config ? config->retention.cancelled_ms : DAY_MS;
-        int rc = sweep_states(&s, IN(COMPLETED), completed_ms, err);
-        if (rc == 0)
-            rc = sweep_states(&s, IN(CANCELLED), cancelled_ms, err);
-        if (rc == 0)
-            rc = sweep_dead(&s, err);
-        if (rc == 0)
-            rc = workers_sweep(e, err);
-        if (rc == 0)
-            rc = gates_sweep(e, GATE_BATCH, &n_gates, err);
-        if (rc < 0)
-            return rc;
-        s.more |= n_gates == GATE_BATCH;
-        e->sweep_ms = s.more ? e->now_ms : e->now_ms + EVERY_MS;
+    static int (*const SWEEPS[SWEEP_KINDS])(struct sweep * s, struct redrive_err * err) = {
+        sweep_completed,
+        sweep_cancelled,
+        sweep_others,
+    };
+    int rc = 0;
+    for (size_t i = 0; i < SWEEP_KINDS && rc == 0; i++) {
+        struct sweep s = {.e = e, .batch = e->sweep[i].batch, .every_max_ms = EVERY_MAX_MS};
+        if (s.batch == 0)
+            s.batch = BATCH;
+        if (e->now_ms >= e->sweep[i].next_ms) {
+            e->is_sweeping = true;
+            rc = SWEEPS[i](&s, err);
+            set_pace(&e->sweep[i], &s);
+        }
+        engine_want_own(e, e->sweep[i].next_ms);
     }
-    engine_want_own(e, e->sweep_ms);
-    return 0;
+    return rc;
 }

@@ -1,4 +1,4 @@
-/* retention.h - ended jobs are kept for a while and then removed, in small batches.
+/* retention.h - ended jobs are kept for a while and then removed, in small steps.
  *
  * Completed and cancelled jobs by the configuration's retention; dead and failed ones by the
  * dlq_retention_days of their own policy if that has it, else of their task, declared here or
@@ -6,6 +6,14 @@
  * longest of all tasks says, so that none is removed before its time. 0 days are for ever, and
  * longer than any other. Rows of workers that are gone go too, and breakers and limits that are
  * spent (gates/gate.h).
+ *
+ * A step is one batch of each kind that is due. Steps of a kind follow each other at a pace of its
+ * own, which goes by how full they are: some milliseconds apart while there is a backlog, and
+ * RETENTION_EVERY_MS when there is nothing to remove, or a RETENTION_LATE_PART of the time that
+ * jobs are kept if that is shorter, though never less than a second. Between two steps other
+ * transactions have at least twice the time that a step takes. So a completed or cancelled job is
+ * removed that much late at most, and twice as much when many become old at once after a quiet
+ * time, as long as the store removes jobs faster than they end.
  *
  * The dead of all tasks stand in one order, that of their end. For each length of time that tasks
  * have there is a mark in it, up to which nothing of those tasks is left; a sweep goes on from
@@ -21,6 +29,9 @@
 #define ENGINE_CLOCK_RETENTION_H
 
 #include "redrive.h"
+
+#define RETENTION_EVERY_MS  (60 * 1000)
+#define RETENTION_LATE_PART 4
 
 struct engine;
 

@@ -173,16 +173,6 @@ static int assume_all(struct store *store, const struct move_list *list, struct 
     return rc;
 }
 
-/* Whether all moves of the list remove jobs that a scan has found: jobs that other transactions
- * have locked are then skipped instead of waited for. */
-static bool is_sweep(const struct move_list *list)
-{
-    bool all = list->kind == MOVE_CANCEL;
-    for (size_t i = 0; all && i < list->n; i++)
-        all = list->changes[i].kind == MOVE_REMOVE && list->changes[i].finished_ms != 0;
-    return all;
-}
-
 int postgres_move(struct store *store, const struct move_list *list, struct move_result *ret,
                   struct redrive_err *err)
 {
@@ -190,7 +180,7 @@ int postgres_move(struct store *store, const struct move_list *list, struct move
     if (rc == 0)
         rc = assume_all(store, list, err);
     if (rc == 0)
-        rc = pg_rows_lock(store, list, is_sweep(list), err);
+        rc = pg_rows_lock(store, list, move_list_is_sweep(list), err);
     for (size_t i = 0; i < list->n && rc == 0; i++) {
         const struct move move = move_at(list, i);
         rc = move_one(store, &move, &ret[i], err);

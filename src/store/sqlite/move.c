@@ -113,8 +113,10 @@ static int move_one(struct store *store, const struct move *move, struct move_re
     *ret = (struct move_result){.code = t.code, .state = row.s.state};
     if (t.code != 0)
         return 0;
-    if (t.removes_job)
-        return row_remove(store, &row, err);
+    if (t.removes_job) {
+        rc = row_leave(store, &row, err);
+        return rc == 0 ? rows_remove(store, row.seq, row.seq, err) : rc;
+    }
     if (t.key == KEY_IS_TAKEN) {
         rc = take_key_again(store, &row, err);
         if (rc <= 0) {
@@ -129,6 +131,8 @@ int sqlite_move(struct store *store, const struct move_list *list, struct move_r
                 struct redrive_err *err)
 {
     int rc = transaction_needed(store, err);
+    if (rc == 0 && move_list_is_sweep(list))
+        return rows_sweep(store, list, ret, err);
     for (size_t i = 0; i < list->n && rc == 0; i++) {
         const struct move move = move_at(list, i);
         rc = move_one(store, &move, &ret[i], err);

@@ -156,8 +156,11 @@ int row_write(struct store *store, struct row *row, const struct transition *t,
 /* Adds a job to time_locked; row_write does so by itself, and removes it. */
 int time_lock(struct store *store, const struct partition *partition, int64_t process_after_ms,
               int64_t seq, struct redrive_err *err);
-/* Removes a job with all that belongs to it. */
-int row_remove(struct store *store, struct row *row, struct redrive_err *err);
+/* Removing a job has two steps: its keys, the counts and the cache; then the rows of all jobs of
+ * these numbers, which cost less together than one by one. Of the row only seq, partition, was and
+ * has_key are read. */
+int row_leave(struct store *store, const struct row *row, struct redrive_err *err);
+int rows_remove(struct store *store, int64_t first_seq, int64_t last_seq, struct redrive_err *err);
 
 /* Keeps the row as it is in the file now; row_keep_job: that of a fresh job, without attempts. */
 void row_keep(struct store *store, const struct row *row);
@@ -172,6 +175,12 @@ int row_import(struct store *store, const struct row *row, struct redrive_err *e
 int history_add(struct store *store, enum statement which, int64_t seq, const struct job_attempt *a,
                 struct redrive_err *err);
 int result_write(struct store *store, int64_t seq, struct str result, struct redrive_err *err);
+
+/* ---- sweep.c --------------------------------------------------------------------------------- */
+
+/* Makes the moves of a list that move_list_is_sweep. */
+int rows_sweep(struct store *store, const struct move_list *list, struct move_result *ret,
+               struct redrive_err *err);
 
 /* ---- read.c: whole jobs ---------------------------------------------------------------------- */
 

@@ -248,23 +248,38 @@ int row_import(struct store *store, const struct row *row, struct redrive_err *e
     return rc == 0 ? enter_state(store, row, err) : rc;
 }
 
-/* The first steps are only for jobs that have a key. */
-#define STEPS_OF_KEY 2
-
-int row_remove(struct store *store, struct row *row, struct redrive_err *err)
+int row_leave(struct store *store, const struct row *row, struct redrive_err *err)
 {
-    static const enum statement STEPS[] = {
-        STATEMENT_FOREVER_KEEP,  STATEMENT_KEY_REMOVE,  STATEMENT_HISTORY_REMOVE,
-        STATEMENT_RESULT_REMOVE, STATEMENT_SPEC_REMOVE, STATEMENT_JOB_REMOVE,
-    };
-    for (size_t i = row->has_key ? 0 : STEPS_OF_KEY; i < sizeof STEPS / sizeof STEPS[0]; i++) {
-        int rc = sql_run_for(store, STEPS[i], row->seq, err);
-        if (rc != 0)
-            return rc;
-    }
+    int rc = 0;
+    if (row->has_key)
+        rc = sql_run_for(store, STATEMENT_FOREVER_KEEP, row->seq, err);
+    if (row->has_key && rc == 0)
+        rc = sql_run_for(store, STATEMENT_KEY_REMOVE, row->seq, err);
+    if (rc != 0)
+        return rc;
     row_cache_drop(&store->kept, row->seq);
     partitions_count(&store->partitions, row->partition, (int)row->was, -1);
     return 0;
+}
+
+int rows_remove(struct store *store, int64_t first_seq, int64_t last_seq, struct redrive_err *err)
+{
+    static const enum statement STEPS[] = {
+        STATEMENT_ATTEMPTS_REMOVE,
+        STATEMENT_RESULTS_REMOVE,
+        STATEMENT_SPECS_REMOVE,
+        STATEMENT_JOBS_REMOVE,
+    };
+    int rc = 0;
+    for (size_t i = 0; i < sizeof STEPS / sizeof STEPS[0] && rc == 0; i++) {
+        sqlite3_stmt *st = sql_use(store, STEPS[i], err);
+        if (!st)
+            return store->last_error;
+        bind_int(st, 1, first_seq);
+        bind_int(st, 2, last_seq);
+        rc = sql_run(store, st, err);
+    }
+    return rc;
 }
 
 /* ---- The column packed_status ---------------------------------------------------------------- */

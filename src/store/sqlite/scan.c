@@ -1,6 +1,7 @@
 /* scan.c - jobs by an index. Each index gives seqs, with the time that it is ordered by; the jobs
  * are then read by their seqs. */
 #include "base/err.h"
+#include "core/state.h"
 #include "store/sqlite/private.h"
 
 #define PAGE_MAX  ((size_t)65536)
@@ -172,24 +173,53 @@ static int scan_deadlines(struct page_maker *maker, struct scan *scan, struct re
 
 /* ---- From a place on ------------------------------------------------------------------------- */
 
+/* A brief scan of one state reads only the index: that is how completed jobs are removed. */
+static bool is_brief(const struct scan *scan)
+{
+    return scan->brief && __builtin_popcount(scan->states) == 1 &&
+           state_has_ended((enum redrive_state)__builtin_ctz(scan->states));
+}
+
+static int add_brief(struct page_maker *maker, const struct scan *scan, struct redrive_err *err)
+{
+    if (!page_make_room(maker))
+        return err_nomem(err);
+    maker->page->jobs[maker->page->n++] =
+        (struct job){.status = {.seq = scan->after.seq,
+                                .state = (enum redrive_state)__builtin_ctz(scan->states),
+                                .finished_ms = scan->after.ms}};
+    return 0;
+}
+
+/* Whether a job stands after the place from which a scan goes on. */
+static bool is_after(const struct scan_place *place, int64_t ms, int64_t seq)
+{
+    return ms > place->ms || (ms == place->ms && seq > place->seq);
+}
+
 static int scan_finished(struct page_maker *maker, struct scan *scan, struct redrive_err *err)
 {
     struct store *store = maker->store;
-    sqlite3_stmt *st = sql_use(store, STATEMENT_ENDED, err);
+    const bool brief = is_brief(scan);
+    sqlite3_stmt *st = sql_use(store, brief ? STATEMENT_ENDED_BRIEF : STATEMENT_ENDED, err);
     if (!st)
         return store->last_error;
-    bind_int(st, 1, scan->states);
+    bind_int(st, 1, brief ? __builtin_ctz(scan->states) : (int64_t)scan->states);
     bind_int(st, 2, scan->before_ms);
     bind_int(st, 3, scan->after.ms);
-    bind_int(st, 4, scan->after.seq);
+    if (!brief)
+        bind_int(st, 4, scan->after.seq);
     int rc = 0;
     while (rc == 0 && (rc = sql_step(store, st, err)) > 0) {
+        const int64_t seq = sqlite3_column_int64(st, 0), ms = sqlite3_column_int64(st, 1);
         rc = 0;
+        if (!is_after(&scan->after, ms, seq))
+            continue;
         if (is_full(maker, scan))
             break;
-        scan->after.seq = sqlite3_column_int64(st, 0);
-        scan->after.ms = sqlite3_column_int64(st, 1);
-        rc = add_job(maker, scan, scan->after.seq, err);
+        scan->after.seq = seq;
+        scan->after.ms = ms;
+        rc = brief ? add_brief(maker, scan, err) : add_job(maker, scan, seq, err);
     }
     sqlite3_reset(st);
     return rc;

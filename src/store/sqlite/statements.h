@@ -213,13 +213,19 @@ enum job_column {
        "AND s.unique_key IS NOT NULL ON CONFLICT DO NOTHING")                                      \
     XX(KEY_REMOVE, "DELETE FROM keys WHERE (tenant_id, unique_key) = "                             \
                    "(SELECT tenant_id, unique_key FROM specs WHERE seq = ?1) AND seq = ?1")        \
-    XX(JOB_REMOVE, "DELETE FROM job_states WHERE seq = ?1")                                        \
-    XX(SPEC_REMOVE, "DELETE FROM specs WHERE seq = ?1")                                            \
-    XX(RESULT_REMOVE, "DELETE FROM results WHERE seq = ?1")                                        \
-    XX(HISTORY_REMOVE, "DELETE FROM history WHERE seq = ?1")                                       \
+    XX(JOBS_REMOVE, "DELETE FROM job_states WHERE seq BETWEEN ?1 AND ?2")                          \
+    XX(SPECS_REMOVE, "DELETE FROM specs WHERE seq BETWEEN ?1 AND ?2")                              \
+    XX(RESULTS_REMOVE, "DELETE FROM results WHERE seq BETWEEN ?1 AND ?2")                          \
+    XX(ATTEMPTS_REMOVE, "DELETE FROM history WHERE seq BETWEEN ?1 AND ?2")                         \
     XX(PAYLOAD_WRITE, "UPDATE specs SET payload = ?2, sum = ?3 WHERE seq = ?1")                    \
     XX(ENDED, ENDED_IN("5") " UNION ALL " ENDED_IN("6") " UNION ALL " ENDED_IN(                    \
                   "7") " UNION ALL " ENDED_IN("8") " ORDER BY 2, 1")                               \
+    XX(ENDED_BRIEF, /* from the time of ?3 on: scan.c passes over those up to its place */         \
+       "SELECT seq, sort_key FROM job_states WHERE state = ?1 AND sort_key < ?2 AND "              \
+       "sort_key >= ?3 ORDER BY sort_key, seq")                                                    \
+    XX(ENDED_RUN,                                                                                  \
+       "SELECT j.seq, j.state, j.sort_key, j.partition_id, s.unique_key IS NOT NULL FROM "         \
+       "job_states j" JOB_SPEC " WHERE j.seq BETWEEN ?1 AND ?2 ORDER BY j.seq")                    \
     XX(OWN_POLICY, "SELECT policy FROM specs WHERE seq = ?1")                                      \
     XX(HISTORY_READ,                                                                               \
        "SELECT epoch, number, started_ms, ended_ms, worker, outcome, error_class, error_code, "    \

@@ -1,0 +1,153 @@
+/* Retention: ended jobs go in small steps, evenly, and in time. */
+#include "bed.h"
+
+#include "engine/clock/retention.h"
+
+#define STEP  2000 /* jobs of a step, at most */
+#define BATCH 250
+
+/* So many jobs come, run and end at once. */
+static void complete_some(struct bed *bed, size_t n)
+{
+    struct job_spec specs[BATCH];
+    struct settlement done[BATCH];
+    struct submit_op submit;
+    struct settle_op settle;
+    for (size_t i = 0; i < n; i++)
+        specs[i] = (struct job_spec){.task = STR("t")};
+    assert_int_equal(submit_op_init(&submit, bed->engine, specs, n, NULL), 0);
+    assert_int_equal(engine_apply_one(bed->engine, &submit.op, NULL), 0);
+    submit_op_release(&submit);
+    assert_int_equal(bed_claim(bed, n), n);
+    for (size_t i = 0; i < n; i++)
+        done[i] = (struct settlement){.seq = bed->claim.jobs[i].status.seq,
+                                      .token = bed->claim.jobs[i].status.token,
+                                      .outcome = {.ending = ENDING_RAN}};
+    settle_op_init(&settle, done, n);
+    assert_int_equal(engine_apply_one(bed->engine, &settle.op, NULL), 0);
+}
+
+static int64_t tick(struct bed *bed)
+{
+    int64_t next_ms;
+    assert_int_equal(engine_tick(bed->engine, &next_ms, NULL), 0);
+    return next_ms;
+}
+
+static void a_backlog_goes_in_steps_with_time_between_them(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, "retention: {completed: 1h}\n");
+    for (int i = 0; i < 10; i++)
+        complete_some(&bed, BATCH);
+    (void)tick(&bed);
+    bed.now_ms += 3600 * 1000 + RETENTION_EVERY_MS;
+    size_t left = 10 * (size_t)BATCH;
+    const int64_t start_ms = bed.now_ms;
+    while (left > 0) {
+        const int64_t next_ms = tick(&bed);
+        const size_t now_left = bed_count(&bed, REDRIVE_STATE_COMPLETED);
+        assert_true(now_left < left && left - now_left <= STEP);
+        assert_true(next_ms >= bed.now_ms + 4);
+        left = now_left;
+        bed.now_ms = next_ms;
+    }
+    assert_true(bed.now_ms - start_ms < 1000);
+    bed_release(&bed);
+}
+
+/* Lets jobs end evenly, and ticks as the engine asks for it. Gives the most that one tick has
+ * removed in the second half. */
+static size_t most_in_a_tick(struct bed *bed, size_t n, int64_t kept_ms)
+{
+    int64_t next_ms = tick(bed);
+    const int64_t start_ms = bed->now_ms, late_ms = kept_ms / RETENTION_LATE_PART;
+    size_t most = 0;
+    for (int64_t at_ms = 0; at_ms < 4 * kept_ms; at_ms += 100) {
+        complete_some(bed, n);
+        while (next_ms <= start_ms + at_ms) {
+            bed->now_ms = next_ms > bed->now_ms ? next_ms : bed->now_ms;
+            const size_t before = bed_count(bed, REDRIVE_STATE_COMPLETED);
+            next_ms = tick(bed);
+            const size_t left = bed_count(bed, REDRIVE_STATE_COMPLETED);
+            if (at_ms > 2 * kept_ms && before - left > most)
+                most = before - left;
+        }
+        bed->now_ms = start_ms + at_ms;
+        const size_t there = bed_count(bed, REDRIVE_STATE_COMPLETED);
+        if (at_ms > kept_ms + 2 * late_ms) {
+            assert_true(there >= n * (size_t)(kept_ms / 100));
+            assert_true(there <= n * (size_t)((kept_ms + 2 * late_ms) / 100));
+        }
+    }
+    return most;
+}
+
+static void jobs_that_end_evenly_go_evenly_and_in_time(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, "retention: {completed: 8s}\n");
+    /* 500 a second, so that a step that follows others at a distance of a second would be full. */
+    const size_t most = most_in_a_tick(&bed, 50, 8000);
+    assert_true(most > 0 && most <= STEP);
+    bed_release(&bed);
+}
+
+static void without_ended_jobs_it_looks_once_a_minute(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, NULL);
+    for (int i = 0; i < 3; i++) {
+        const int64_t next_ms = tick(&bed);
+        assert_int_equal(next_ms - bed.now_ms, RETENTION_EVERY_MS);
+        bed.now_ms = next_ms;
+    }
+    bed_release(&bed);
+}
+
+static void jobs_with_results_failures_and_keys_go_whole(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, "retention: {completed: 1h}\ndefaults: {retry: {max_retries: 3}}\n");
+    const struct job_spec keyed = {.task = STR("t"), .unique_key = STR("k")};
+    const struct job_spec forever = {
+        .task = STR("t"), .unique_key = STR("f"), .unique_forever = true};
+    (void)bed_submit_spec(&bed, &keyed);
+    (void)bed_submit_spec(&bed, &forever);
+    (void)bed_submit(&bed, "t", NULL);
+    assert_int_equal(bed_fail(&bed, bed_claim_one(&bed), "TRANSIENT_FAIL"), 0);
+    bed_pass(&bed, 600 * 1000);
+    for (int i = 0; i < 3; i++) {
+        const struct job *job = bed_claim_one(&bed);
+        struct settlement done = {.seq = job->status.seq,
+                                  .token = job->status.token,
+                                  .outcome = {.ending = ENDING_RAN},
+                                  .result = STR("{}")};
+        struct settle_op settle;
+        settle_op_init(&settle, &done, 1);
+        assert_int_equal(engine_apply_one(bed.engine, &settle.op, NULL), 0);
+    }
+    const int64_t live = bed_submit(&bed, "t", NULL); /* stays, after the others */
+    bed_pass(&bed, 3600 * 1000 + RETENTION_EVERY_MS);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_COMPLETED), 0);
+    assert_int_equal(bed_state(&bed, live), REDRIVE_STATE_QUEUED);
+    (void)bed_submit_spec(&bed, &keyed);
+    assert_int_equal(bed_try_submit(&bed, &forever), 0); /* the job that is gone stands for it */
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 2);
+    bed_release(&bed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(a_backlog_goes_in_steps_with_time_between_them),
+        T(jobs_that_end_evenly_go_evenly_and_in_time),
+        T(without_ended_jobs_it_looks_once_a_minute),
+        T(jobs_with_results_failures_and_keys_go_whole),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
