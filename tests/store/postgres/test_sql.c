@@ -92,6 +92,51 @@ static void what_was_published_of_a_task_fills_the_job_in(void **state)
               "limit:task:call");
 }
 
+/* The same arms, and the same text, as core/experiment/arm.h has them. */
+static void a_job_gets_the_arm_that_its_id_has(void **state)
+{
+    struct kit *k = *state;
+    const struct shared_row task = {
+        .kind = SHARED_TASK,
+        .tenant = STR("default"),
+        .key = STR("mail"),
+        .value = STR(
+            "{\"retry\":{\"max_retries\":2},\"experiment\":{\"name\":\"patience\",\"arms\":{"
+            "\"control\":{\"share\":0.2,\"retry\":{\"strategy\":\"fixed\",\"max_retries\":2}},"
+            "\"slow\":{\"share\":0.3,\"retry\":{\"jitter\":{\"mode\":\"add\"},\"max_retries\":3,"
+            "\"give_up_on\":[\"X\"]},\"on\":{\"network\":{\"max_retries\":8}}},"
+            "\"last\":{\"share\":0.5,\"retry\":{\"max_retries\":4}}}}}")};
+    static const struct {
+        const char *id, *policy;
+        int32_t max_attempts;
+    } JOBS[] = {
+        {"job-4", "{\"experiment\":\"patience/control\",\"strategy\":\"fixed\",\"max_retries\":2}",
+         3},
+        {"job-1",
+         "{\"experiment\":\"patience/slow\",\"jitter\":{\"mode\":\"add\"},\"max_retries\":3,"
+         "\"give_up_on\":[\"X\"],\"on\":{\"network\":{\"max_retries\":8}}}",
+         9},
+        {"job-5", "{\"experiment\":\"patience/last\",\"max_retries\":4}", 5},
+    };
+    assert_int_equal(kit_shared_put(k, &task), 0);
+    for (size_t i = 0; i < sizeof JOBS / sizeof JOBS[0]; i++) {
+        char sql[128];
+        (void)snprintf(sql, sizeof sql,
+                       "SELECT redrive.submit('mail', id => '%s', queue => 'q%zu')", JOBS[i].id, i);
+        check_answer(k, sql, JOBS[i].id);
+        (void)snprintf(sql, sizeof sql, "q%zu", i);
+        const struct job *job = &LIST(k, .queue = str_of(sql), .limit = 1)->jobs[0];
+        check_str(job->spec.policy, JOBS[i].policy);
+        assert_int_equal(job->spec.max_attempts, JOBS[i].max_attempts);
+    }
+    check_answer(k, "SELECT redrive.submit('mail', id => 'job-5')", "job-5"); /* a repetition */
+    check_answer(k,
+                 "SELECT string_agg(label || ' ' || n, ', ' ORDER BY label) FROM (SELECT label, "
+                 "sum(value) AS n FROM redrive.counters WHERE name = 'arm_submitted' GROUP BY "
+                 "label) AS counted",
+                 "arm:patience/control 1, arm:patience/last 1, arm:patience/slow 1");
+}
+
 /* Such a character stands for a byte where the store has put it; U+10FF22 would be a quote. */
 static void a_character_that_means_a_byte_comes_out_as_it_was(void **state)
 {
@@ -587,6 +632,7 @@ int main(void)
         F(a_limit_of_an_older_store_keeps_its_numbers),
         F(a_job_of_a_transaction_is_there_when_it_commits),
         F(what_was_published_of_a_task_fills_the_job_in),
+        F(a_job_gets_the_arm_that_its_id_has),
         F(a_character_that_means_a_byte_comes_out_as_it_was),
         F(a_job_for_later_waits),
         F(ids_and_keys_are_those_of_the_store),
