@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Iterator
 from contextvars import ContextVar
 from typing import Any, Callable, Optional, TypeVar
 
+from redrive._loop import running_loop
 from redrive._native import drop_pending, ffi, lib, new_handle, raise_error, raise_pending, seconds, text
 from redrive.errors import BY_CODE, RedriveError
 from redrive.failure import ClassifyFunction, native_failure
@@ -182,7 +183,7 @@ def run_sync(step: Step, begin: Callable[[], None], work: Work[R], woken: thread
 
 def loop_waker() -> tuple[asyncio.Event, Callable[[], None]]:
     """An event of the running loop, and a function that sets it from any thread."""
-    loop = asyncio.get_running_loop()
+    loop = running_loop("the job was not run", "submit_job(…) needs no event loop")
     event = asyncio.Event()
 
     def wake() -> None:

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Iterable
 from dataclasses import replace
 from typing import Any, Callable, Optional, TypeVar, Union
 
+from redrive._loop import in_thread
 from redrive._native import Seconds, encode, ffi, lib, new_handle, raise_error, raise_pending, text
 from redrive._process import ProcessBound, begin_anew_after_fork
 from redrive._steps import Step, Work, inside, loop_waker, run_async, run_sync
@@ -245,7 +246,9 @@ class RetryHandler(ProcessBound):
 
     async def stop_async(self) -> None:
         """The same for an event loop: its jobs go on to their end meanwhile."""
-        await asyncio.get_running_loop().run_in_executor(None, lib.redrive_handler_stop, self.native)
+        await in_thread(
+            "the handler was not stopped", "stop() needs no event loop", lib.redrive_handler_stop, self.native
+        )
 
     def __enter__(self) -> RetryHandler:
         return self

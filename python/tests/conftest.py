@@ -1,5 +1,7 @@
 """Servers for the tests of the queue, and a clock for those of the decorator."""
 
+import asyncio
+import contextlib
 import http.server
 import json
 import os
@@ -29,6 +31,18 @@ def wait_for(condition, what="it"):
             return found
         assert time.monotonic() < until, f"not in time: {what}"
         time.sleep(0.02)
+
+
+@contextlib.contextmanager
+def closed_loop_running():
+    """Code in it finds a loop that is closed, as a finalizer does that runs while a program ends."""
+    loop = asyncio.new_event_loop()
+    loop.close()
+    asyncio._set_running_loop(loop)
+    try:
+        yield
+    finally:
+        asyncio._set_running_loop(None)
 
 
 class Clock:

@@ -7,6 +7,7 @@ import socket
 import threading
 
 import pytest
+from conftest import closed_loop_running
 
 import redrive
 from redrive import App, InvalidArgumentError, RetryPolicy, SerializationError, UnreachableError
@@ -124,17 +125,17 @@ def test_a_loop_that_shuts_down(app):
     asyncio.run(main())
 
 
-def test_a_loop_that_is_closed(app):
+def test_a_loop_that_is_closed_or_missing(app):
     @app.task(name="send")
     def send(to):
         pass
 
-    loop = asyncio.new_event_loop()
-    loop.close()
-    coroutine = send.defer_async("ann")
-    with pytest.raises(RuntimeError, match="closed"):
-        loop.run_until_complete(coroutine)
-    coroutine.close()
+    # In a finalizer that asyncio runs late, or in a library that drives coroutines by itself.
+    with closed_loop_running(), pytest.raises(redrive.StoppingError, match=r"loop is closed\nhint: defer") as caught:
+        send.defer_async("ann").send(None)
+    assert caught.value.code == "STOPPING"
+    with pytest.raises(redrive.ConflictError, match=r"no event loop.*\nhint: await it inside asyncio.run"):
+        send.defer_async("ann").send(None)
 
 
 def test_configuration_for_the_server(app):

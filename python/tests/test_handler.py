@@ -5,6 +5,7 @@ import threading
 import time
 
 import pytest
+from conftest import closed_loop_running
 
 import redrive
 from redrive import BreakerConfig, ConflictError, InvalidArgumentError, RetryHandler, RetryPolicy, State, StoppingError
@@ -252,6 +253,30 @@ def test_a_loop_that_is_closed_with_a_job_in_hand(handler):
     task._log_destroy_pending = False
     assert handler.metrics().jobs_cancelled == 1
     assert handler.submit_job(handler.create_job("t", id="a"), echo).success
+
+
+def test_a_loop_that_is_closed_or_missing(handler):
+    async def work(context, payload):
+        return payload
+
+    job = handler.create_job("t", id="a")
+    with closed_loop_running():
+        with pytest.raises(redrive.StoppingError, match=r"job was not run: .* is closed\nhint: submit_job"):
+            handler.submit_job_async(job, work).send(None)
+        with pytest.raises(redrive.StoppingError, match=r"not stopped: .* is closed\nhint: stop"):
+            handler.stop_async().send(None)
+    with pytest.raises(redrive.ConflictError, match=r"no event loop.*\nhint: await it inside asyncio.run"):
+        handler.submit_job_async(job, work).send(None)
+    assert handler.submit_job(job, echo).success, "the handler still works, and the id is free"
+
+
+def test_a_loop_whose_threads_are_gone(handler):
+    async def main():
+        await asyncio.get_running_loop().shutdown_default_executor()
+        with pytest.raises(redrive.StoppingError, match=r"shutting down.*\nhint: stop"):
+            await handler.stop_async()
+
+    asyncio.run(main())
 
 
 def test_an_interrupt_passes_through_and_leaves_nothing_behind(handler):

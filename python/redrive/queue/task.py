@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import inspect
 from collections.abc import Mapping
@@ -10,8 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
+from redrive._loop import in_thread
 from redrive._native import Seconds, milliseconds
-from redrive.errors import InvalidArgumentError, StoppingError
+from redrive.errors import InvalidArgumentError
 from redrive.job import new_id
 from redrive.policy import RetryPolicy, as_policy
 from redrive.queue import tracing, transaction
@@ -166,16 +166,8 @@ class ConfiguredTask:
         if self._connection is not None:
             payload = self._for_sql(job)
             return self._in_transaction(job, await transaction.submit_async(self._connection, job, payload))
-        loop = asyncio.get_running_loop()
-        try:
-            future = loop.run_in_executor(None, self.task.app.client.submit, job)
-        except RuntimeError as exc:
-            raise StoppingError(
-                f"{self.task.name} was not deferred: the event loop is shutting down",
-                detail=str(exc),
-                hint="defer() needs no event loop",
-            ) from exc
-        answer = await future
+        what = f"{self.task.name} was not deferred"
+        answer = await in_thread(what, "defer() needs no event loop", self.task.app.client.submit, job)
         return DeferredJob(answer["id"], answer["state"], answer["existed"])
 
     def _for_sql(self, job: dict[str, Any]) -> str:
