@@ -2,13 +2,14 @@
 """Time and bytes of a batch: redrive.spark beside a straightforward PySpark version, in one session, in turns.
 
     make bench-spark [RECORDS=1000000] [BATCHES=3] [PAIR=1]
-    records.py [--records N] [--batches N] [--json]
+    records.py [--records N] [--batches N] [--alone] [--json]
 
 A batch has N new records, and those that are due again; batches are two minutes apart by a clock that is moved by hand.
 Of a hundred records nine fail once, twice or three times, and one fails for good. All versions have the same records,
 the same function and the same session (local[2]); straightforward.py says what the rival does, and what it does not.
-Bytes are those of all files that a batch has added to the folder of its tables, logs included. The first batch is not
-in the averages: it pays for what Spark loads and compiles.
+Bytes are those of all files that a batch has added to the folder of its tables, logs included. CPU is that of the
+driver, the JVM and the Python processes: unlike the time it hardly depends on what else the machine does. The first
+batch is not in the medians: it pays for what Spark loads and compiles.
 """
 
 import argparse
@@ -16,6 +17,7 @@ import datetime as dt
 import json
 import os
 import pathlib
+import statistics
 import sys
 import tempfile
 import time
@@ -80,33 +82,51 @@ class Ours:
         return {name: n for name, n in counts.items() if n}, result.waiting
 
 
+def cpu_seconds():
+    """Of this process and all that it has started: the JVM, and the Python processes of executors."""
+    stats = {}
+    for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rsplit(")", 1)[1].split()
+        except OSError:  # it has ended
+            continue
+        stats[int(path.parent.name)] = int(fields[1]), sum(int(ticks) for ticks in fields[11:15])
+    ours = {os.getpid()}
+    while more := {pid for pid, (parent, _ticks) in stats.items() if parent in ours} - ours:
+        ours |= more
+    return sum(stats[pid][1] for pid in ours) / os.sysconf("SC_CLK_TCK")
+
+
 def bytes_in(folder):
     return sum(path.stat().st_size for path in pathlib.Path(folder).rglob("*") if path.is_file())
 
 
-def measure(spark, folder, size, batches):
+def measure(spark, folder, size, batches, *, alone):
     """A row for each batch of each version. They must have done the same work."""
-    sides = {
-        OURS: (f"{folder}/ours", Ours(spark, f"{folder}/ours")),
-        "straightforward": (f"{folder}/plain", Straightforward(spark, f"{folder}/plain")),
-        "straightforward, no id twice": (f"{folder}/ids", Straightforward(spark, f"{folder}/ids", checks_ids=True)),
-    }
+    sides = {OURS: (f"{folder}/ours", Ours(spark, f"{folder}/ours"))}
+    if not alone:
+        sides["straightforward"] = (f"{folder}/plain", Straightforward(spark, f"{folder}/plain"))
+        sides["straightforward, no id twice"] = (
+            f"{folder}/ids",
+            Straightforward(spark, f"{folder}/ids", checks_ids=True),
+        )
     rows = []
     for lot in range(batches):
         lot_path = f"{folder}/lots/{lot}"
         write_lot(spark, lot_path, lot, size)
         answers = []
         # Each goes first in its turn: caches of the machine favour the later ones.
-        for name in list(sides)[lot % 3 :] + list(sides)[: lot % 3]:
+        for name in list(sides)[lot % len(sides) :] + list(sides)[: lot % len(sides)]:
             tables, side = sides[name]
             before = bytes_in(tables)
-            began = time.perf_counter()
+            began, began_cpu = time.perf_counter(), cpu_seconds()
             now = START + dt.timedelta(minutes=2 * lot)
             answers.append(side.process_batch(spark.read.parquet(lot_path), process_record, now))
-            took = time.perf_counter() - began
+            took, cpu = time.perf_counter() - began, cpu_seconds() - began_cpu
             written = bytes_in(tables) - before
-            rows.append({"name": name, "batch": lot + 1, "seconds": round(took, 3), "bytes": written})
-            print(f"batch {lot + 1:2} {name:<30} {took:7.2f} s {written / 1e6:8.1f} MB", file=sys.stderr, flush=True)
+            rows.append({"name": name, "batch": lot + 1, "seconds": took, "cpu": cpu, "bytes": written})
+            shown = f"{took:7.2f} s {cpu:7.2f} s of CPU {written / 1e6:8.1f} MB"
+            print(f"batch {lot + 1:2} {name:<30} {shown}", file=sys.stderr, flush=True)
         if any(answer != answers[0] for answer in answers):
             sys.exit(f"batch {lot + 1}: not the same work: {answers}")
     ends = [[count(spark, f"{tables}/{name}") for name in ("queue", "final", "dead")] for tables, _ in sides.values()]
@@ -120,31 +140,45 @@ def count(spark, table):
 
 
 def summarize(rows):
-    counted = [row for row in rows if row["batch"] > 1] or rows
-    averages = {}
-    for name in dict.fromkeys(row["name"] for row in counted):
-        own = [row for row in counted if row["name"] == name]
-        averages[name] = [sum(row[key] for row in own) / len(own) for key in ("seconds", "bytes")]
-    ours = averages[OURS]
-    for name, (seconds, size) in averages.items():
-        ratio = "" if name == OURS else f"; {seconds / ours[0]:.2f} x our time, {size / ours[1]:.2f} x our bytes"
-        print(f"{name:<30} {seconds:7.2f} s {size / 1e6:8.1f} MB a batch{ratio}")
-    seconds = {(row["name"], row["batch"]): row["seconds"] for row in rows}
-    for name in averages:
-        if (name, 10) in seconds:
-            print(f"{name}: batch 10 took {seconds[name, 10] / seconds[name, 2]:.2f} x the time of batch 2")
+    """Medians over the batches after the first, and over the ratios of two versions in the same batch."""
+    of = {(row["name"], row["batch"]): row for row in rows}
+    names = list(dict.fromkeys(row["name"] for row in rows))
+    batches = sorted({row["batch"] for row in rows})[1:] or [1]
+
+    def median(name, key):
+        return statistics.median(of[name, batch][key] for batch in batches)
+
+    def ratio(name, key):
+        return statistics.median(of[name, batch][key] / of[OURS, batch][key] for batch in batches)
+
+    for name in names:
+        shown = f"{median(name, 'seconds'):7.2f} s, {median(name, 'cpu'):7.2f} s of CPU"
+        shown += f", {median(name, 'bytes') / 1e6:7.1f} MB"
+        if name != OURS:
+            shown += f"; {ratio(name, 'seconds'):.2f} x our time, {ratio(name, 'cpu'):.2f} x our CPU"
+            shown += f", {ratio(name, 'bytes'):.2f} x our bytes"
+        print(f"{name:<30} {shown}")
+    promises = [(f"time of {name} to ours", ratio(name, "seconds"), ">=", 1.5) for name in names if name != OURS]
+    if (OURS, 10) in of:
+        for key, shown in (("seconds", "time"), ("cpu", "CPU")):
+            growth = of[OURS, 10][key] / of[OURS, 2][key]
+            promises.append((f"{shown} of batch 10 to batch 2", growth, "<=", 1.3))
+    for text, figure, sign, limit in promises:
+        kept = figure >= limit if sign == ">=" else figure <= limit
+        print(f"promise: {text} {sign} {limit}: {figure:.2f}, {'kept' if kept else 'NOT KEPT'}")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--batches", type=int, default=3)
+    parser.add_argument("--alone", action="store_true", help="redrive.spark without the rivals, for many batches")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     load = os.getloadavg()
     with tempfile.TemporaryDirectory(prefix="bench-spark-") as folder:
         spark = open_session(folder)
-        rows = measure(spark, folder, options.records, options.batches)
+        rows = measure(spark, folder, options.records, options.batches, alone=options.alone)
         spark.stop()
     if options.json:
         print(json.dumps(rows))

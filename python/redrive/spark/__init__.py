@@ -15,7 +15,8 @@ except ImportError as missing:
 
 from redrive.spark.config import RetryQueueConfig
 from redrive.spark.errors import BatchConflictError, ExecutorError, HandlerError, StoreError, TableError
-from redrive.spark.queue import BatchResult, RetryQueue, Status
+from redrive.spark.queue import RetryQueue
+from redrive.spark.results import BatchResult, Status
 from redrive.spark.store import Submitted, read_jobs, submit_jobs
 
 __all__ = [

@@ -7,10 +7,9 @@ At the end of a batch the states of the partitions become one row again: open if
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Optional
 
 from redrive.breaker import FAILURE, NEUTRAL, SUCCESS, Breaker, BreakerConfig
@@ -41,9 +40,6 @@ class SavedBreaker:
             return self.next_probe_us
         return None
 
-    def to_json(self) -> str:
-        return json.dumps(asdict(self))
-
 
 def join(states: Iterable[SavedBreaker]) -> SavedBreaker:
     """What the breakers of all partitions say together."""
@@ -57,11 +53,6 @@ def join(states: Iterable[SavedBreaker]) -> SavedBreaker:
         max(state.reopened for state in found),
         max(probes, default=None),
     )
-
-
-def from_json(texts: Iterable[str]) -> SavedBreaker:
-    """The state after a batch, from what its partitions wrote."""
-    return join(SavedBreaker(**json.loads(text)) for text in texts)
 
 
 class PartitionBreaker:

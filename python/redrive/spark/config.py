@@ -57,7 +57,7 @@ class RetryQueueConfig:
     #: New records are compared with those that ended in the last days; None: with all.
     known_ids_days: Optional[int] = None
     #: A batch writes one file to a table for each so many records.
-    rows_per_file: int = 1_000_000
+    rows_per_file: int = 250_000
     #: Small files are joined (OPTIMIZE) after each so many batches; 0: never.
     compact_every_batches: int = 20
 

@@ -46,6 +46,9 @@ class HandlerFault(Exception):
         super().__init__(f"{_MARK}{json.dumps({'message': message, 'hint': hint, 'kind': kind})}")
 
 
+_KINDS: dict[str, type[RedriveError]] = {kind.__name__: kind for kind in (HandlerError, ExecutorError, StoreError)}
+
+
 def _text_of(exc: BaseException) -> str:
     """What an exception says, and its causes in the JVM, which Spark's own text may leave out."""
     texts = [str(exc)]
@@ -62,8 +65,7 @@ def from_spark(exc: BaseException) -> Optional[RedriveError]:
     mark = text.find(_MARK)
     if mark >= 0:
         fault, _end = json.JSONDecoder().raw_decode(text[mark + len(_MARK) :])
-        kind = StoreError if fault["kind"] == "StoreError" else HandlerError
-        return kind(fault["message"], hint=fault["hint"])
+        return _KINDS[fault["kind"]](fault["message"], hint=fault["hint"])
     if "PicklingError" in text or "Could not serialize" in text or "cannot pickle" in text:
         return not_picklable(exc)
     missing = re.search(r"ModuleNotFoundError: (No module named '(\w+)[^\n]*)", text)

@@ -2,14 +2,17 @@
 
 How a batch is made safe. Delta commits one table at a time, and a driver may be killed between two commits:
 
-1. The outcomes of all records of batch n are written to the table of outcomes, in one commit. This decides the
-   batch: before it nothing has happened, after it the batch can be carried out by any driver. The commit carries
-   the number n, so that of two drivers one succeeds; the other is refused before it has changed anything.
-2. The three tables are written from the outcomes. Each write carries n, and Delta drops it if the table has
-   seen n. A driver that comes back late can therefore change nothing.
-3. A row in the table of runs says that batch n is done.
+1. Records are processed, and kept by the executors. The outcomes of batch n, except for the results, are written to the
+   table of outcomes. The commit carries the number n, so that of two drivers one has it; the other is refused.
+2. The results are appended to their table, with the number n. This decides the batch: before it nothing has happened,
+   after it the batch can be completed by any driver. A batch without results is decided by step 1.
+3. Dead letters and the retry queue are written from the outcomes. Each write carries n, and Delta drops it if the table
+   has seen n. A driver that comes back late can therefore change nothing.
+4. A row in the table of runs says that batch n is done.
 
-A driver that finds outcomes of a batch without its row in the table of runs carries out steps 2 and 3 first.
+A driver that finds outcomes of a batch without its row in the table of runs looks for its results. If they are there,
+it carries out steps 3 and 4 first. If not, it appends nothing to the results under the number n, so that a driver which
+is slow, and not dead, cannot come to step 2 any more: its append is dropped or refused. Then the number is given up.
 """
 
 from __future__ import annotations
@@ -18,13 +21,13 @@ import datetime as dt
 import logging
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Optional, Union
 
-from pyspark import inheritable_thread_target
+from pyspark import StorageLevel, inheritable_thread_target
 from pyspark.errors import AnalysisException
 from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -35,77 +38,24 @@ from redrive.failure import Classifier
 from redrive.spark import breaker, records, tables
 from redrive.spark.config import RetryQueueConfig
 from redrive.spark.errors import BatchConflictError, TableError, from_spark, is_conflict, not_picklable
+from redrive.spark.results import Batch, BatchResult, Status
 from redrive.spark.tables import read
 from redrive.spark.worker import (
-    BREAKER,
     DEAD,
     HELD,
     OUTPUT_SCHEMA,
+    PARTITION,
     RETRY,
     SUCCESS,
     Partition,
     ProcessRecord,
+    Report,
     check_handler,
 )
 
 log = logging.getLogger("redrive.spark")
 
 _QUEUE_ID = "redrive.queue_id"
-
-
-@dataclass(frozen=True)
-class BatchResult:
-    """How a batch went. ``waiting`` and ``next_ready_time`` are those of the queue after it."""
-
-    batch_id: int
-    #: Records of this batch by where they came from. Records that were known already are not counted.
-    new_records: int
-    due_records: int
-    #: And by where they went.
-    succeeded: int
-    retried: int
-    dead: int
-    #: Left waiting by an open breaker, without a call.
-    held: int
-    #: Dead letters that wait again. Only of ``redrive``.
-    redriven: int
-    waiting: int
-    next_ready_time: Optional[dt.datetime]
-    seconds: float
-    #: The number of a batch that another driver had left half done, and that was carried out first.
-    recovered: Optional[int] = None
-
-
-@dataclass(frozen=True)
-class Status:
-    """The state of a queue."""
-
-    completed: int
-    waiting: int
-    dead: int
-    average_retries: float
-    next_ready_time: Optional[dt.datetime]
-    #: The state of the breaker; None: the queue has none.
-    breaker: Optional[str] = None
-
-
-@dataclass(frozen=True)
-class _Batch:
-    """A batch whose outcomes are written: its number, its time, and how many records ended how."""
-
-    number: int
-    token: str
-    now_us: int
-    #: (outcome, from_queue) to records
-    counts: dict[tuple[str, Optional[bool]], int]
-    #: What the breakers of its partitions said.
-    breakers: tuple[str, ...]
-
-    def of(self, outcome: str) -> int:
-        return sum(n for (name, _source), n in self.counts.items() if name == outcome)
-
-    def source(self, from_queue: bool) -> int:
-        return sum(n for (_outcome, source), n in self.counts.items() if source is from_queue)
 
 
 class RetryQueue:
@@ -220,7 +170,8 @@ class RetryQueue:
                 detail=str(exc).strip().splitlines()[0][:300],
                 hint=f"where= and payload= are SQL over the columns {', '.join(dead.columns)}",
             ) from exc
-        return self._carry_out(self._write_outcomes(last + 1, rows, now_us), started, recovered)
+        batch = self._write_outcomes(last + 1, rows, now_us)
+        return self._carry_out(batch, started, recovered)
 
     def trip_breaker(self) -> None:
         """Holds all records back, until ``reset_breaker``."""
@@ -278,42 +229,46 @@ class RetryQueue:
         if not heads or heads[0][0] <= done:
             return done, None
         batch = self._read_batch()
-        assert batch is not None
+        if not self._is_decided(batch) and not self._is_decided_before_fence(batch):
+            log.warning("batch_abandoned", extra={"batch_id": batch.number})
+            return batch.number, None
         log.warning("batch_recovered", extra={"batch_id": batch.number})
         self._carry_out(batch, time.monotonic(), None)
         return batch.number, batch.number
 
-    def _read_batch(self) -> Optional[_Batch]:
+    def _read_batch(self) -> Batch:
         """The batch whose outcomes are in the table of outcomes."""
-        rows = (
-            read(self.spark, self.config.outcomes_table)
-            .groupBy("batch_id", "token", "outcome", "from_queue")
-            .agg(
-                F.count("*").alias("n"),
-                F.max("created_us").alias("now_us"),
-                F.collect_list(F.when(F.col("outcome") == BREAKER, F.col("message"))).alias("breakers"),
-            )
-            .collect()
-        )
-        head = next((row for row in rows if row["outcome"] == records.BATCH), None)
-        if head is None:
-            return None
-        counts = {(row["outcome"], row["from_queue"]): row["n"] for row in rows if row is not head}
-        breakers = tuple(text for row in rows for text in row["breakers"])
-        return _Batch(head["batch_id"], head["token"], head["now_us"], counts, breakers)
+        outcomes = read(self.spark, self.config.outcomes_table)
+        rows = outcomes.where(F.col("outcome").isin(records.BATCH, PARTITION)).collect()
+        head = next(row for row in rows if row["outcome"] == records.BATCH)
+        reports = [Report.from_json(row["message"]) for row in rows if row is not head]
+        counts = Counter[tuple[str, Optional[bool]]]()
+        for report in reports:
+            counts.update(report.counts)
+        if not reports:
+            counts[records.REDRIVEN, None] = outcomes.where(F.col("outcome") == records.REDRIVEN).count()
+        breakers = tuple(report.breaker for report in reports if report.breaker is not None)
+        runs = tuple(report.run for report in reports)
+        return Batch(head["batch_id"], head["token"], head["created_us"], counts, breakers, runs)
 
-    def _decide_batch(self, number: int, new_records: Optional[DataFrame], partition: Partition) -> _Batch:
-        """Processes the records and writes their outcomes: step 1."""
+    def _decide_batch(self, number: int, new_records: Optional[DataFrame], partition: Partition) -> Batch:
+        """Processes the records, and writes outcomes and results: steps 1 and 2."""
         with self._errors():
             spark = self.spark if new_records is None else new_records.sparkSession
             # Records that are due stay as they are while no call is let through.
             with_due = partition.held_until_us is None
             source = records.of_batch(spark, self.config, new_records, partition.now_us, with_due=with_due)
-            outcomes = source.mapInArrow(partition.run, OUTPUT_SCHEMA)
-        return self._write_outcomes(number, outcomes, partition.now_us)
+            processed = source.mapInArrow(partition.run, OUTPUT_SCHEMA).persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            batch = self._write_outcomes(number, records.outcomes_of(processed), partition.now_us)
+            if batch.of(SUCCESS):
+                self._write_results(batch, processed)
+        finally:
+            processed.unpersist()
+        return batch
 
-    def _write_outcomes(self, number: int, outcomes: DataFrame, now_us: int) -> _Batch:
-        """The commit that decides batch ``number``."""
+    def _write_outcomes(self, number: int, outcomes: DataFrame, now_us: int) -> Batch:
+        """The commit that takes the number, and decides a batch without results."""
         token = uuid.uuid4().hex
         with self._errors():
             head = records.head_row(outcomes.sparkSession, now_us)
@@ -321,11 +276,37 @@ class RetryQueue:
             rows = rows.withColumn("batch_id", F.lit(number).cast("long")).withColumn("token", F.lit(token))
             tables.write(rows, self.config.outcomes_table, "overwrite", self._app_id, number)
         batch = self._read_batch()
-        if batch is None or batch.token != token:
+        if batch.token != token:
             self._lost(number)
-        assert batch is not None
         self._after_write("outcomes")
         return batch
+
+    def _write_results(self, batch: Batch, processed: DataFrame) -> None:
+        """The commit that decides a batch."""
+        results = records.results_of(processed, list(batch.runs))
+        rows = records.final_rows(results, batch.now_us, batch.number).coalesce(self._files(batch.of(SUCCESS)))
+        with self._errors():
+            tables.write(rows, self.config.final_table_path, "append", self._app_id, batch.number)
+        if not self._is_decided(batch):
+            self._lost(batch.number)
+        self._after_write(SUCCESS)
+
+    def _is_decided(self, batch: Batch) -> bool:
+        """Whether its results are written. Its number is of one driver only, that which wrote the outcomes."""
+        if not batch.of(SUCCESS):
+            return True
+        results = read(self.spark, self.config.final_table_path)
+        return bool(results.where(F.col("batch_id") == batch.number).select("batch_id").take(1))
+
+    def _is_decided_before_fence(self, batch: Batch) -> bool:
+        """Sees to it that the batch is not decided from now on, and says whether it has been meanwhile."""
+        nothing = self.spark.createDataFrame([], tables.FINAL_RESULTS)
+        try:
+            tables.write(nothing, self.config.final_table_path, "append", self._app_id, batch.number)
+        except Exception as exc:
+            if not is_conflict(exc):
+                raise
+        return self._is_decided(batch)
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -348,8 +329,8 @@ class RetryQueue:
             "(Airflow: max_active_runs=1)",
         ) from cause
 
-    def _carry_out(self, batch: _Batch, started: float, recovered: Optional[int]) -> BatchResult:
-        """Writes the tables from the outcomes: steps 2 and 3."""
+    def _carry_out(self, batch: Batch, started: float, recovered: Optional[int]) -> BatchResult:
+        """Writes the other tables from the outcomes: steps 3 and 4."""
         with self._errors():
             self._run_side_by_side(self._writes(batch))
             waiting, next_us = self._waiting(batch.now_us)
@@ -377,13 +358,11 @@ class RetryQueue:
             self.maintain()
         return result
 
-    def _writes(self, batch: _Batch) -> list[Callable[[], None]]:
+    def _writes(self, batch: Batch) -> list[Callable[[], None]]:
         """What there is to write, each to a table of its own."""
         writes: list[Callable[[], None]] = []
-        if batch.of(SUCCESS):
-            writes.append(lambda: self._append(batch, records.final_rows, SUCCESS, self.config.final_table_path))
         if batch.of(DEAD):
-            writes.append(lambda: self._append(batch, records.dead_rows, DEAD, self.config.dlq_table_path))
+            writes.append(lambda: self._append_dead(batch))
         if batch.source(True) or any(batch.of(outcome) for outcome in records.WAITING):
             session = self._merge_session(batch.number)
             writes.append(lambda: self._merge_waiting(session, batch))
@@ -394,7 +373,7 @@ class RetryQueue:
         return writes
 
     def _run_side_by_side(self, writes: list[Callable[[], None]]) -> None:
-        """The outcomes have decided the batch, so the order of the writes does not matter."""
+        """The batch is decided, so the order of the writes does not matter."""
         if self._writers == 1:
             for write in writes:
                 write()
@@ -403,16 +382,17 @@ class RetryQueue:
             for done in [pool.submit(inheritable_thread_target(write)) for write in writes]:
                 done.result()
 
-    def _append(self, batch: _Batch, rows_of: Callable[[DataFrame, int], DataFrame], outcome: str, table: str) -> None:
+    def _append_dead(self, batch: Batch) -> None:
         outcomes = read(self.spark, self.config.outcomes_table).where(F.col("batch_id") == batch.number)
-        rows = rows_of(outcomes.where(F.col("outcome") == outcome), batch.now_us)
-        tables.write(rows.coalesce(self._files(batch.of(outcome))), table, "append", self._app_id, batch.number)
-        self._after_write(outcome)
+        rows = records.dead_rows(outcomes.where(F.col("outcome") == DEAD), batch.now_us)
+        rows = rows.coalesce(self._files(batch.of(DEAD)))
+        tables.write(rows, self.config.dlq_table_path, "append", self._app_id, batch.number)
+        self._after_write(DEAD)
 
     def _files(self, n: int) -> int:
         return -(-n // self.config.rows_per_file)
 
-    def _merge_waiting(self, session: SparkSession, batch: _Batch) -> None:
+    def _merge_waiting(self, session: SparkSession, batch: Batch) -> None:
         """Brings the retry queue up to date: records that ended leave it, those that failed wait in it."""
         outcomes = read(session, self.config.outcomes_table).where(F.col("batch_id") == batch.number)
         n = batch.source(True) + sum(batch.of(outcome) for outcome in records.WAITING)
@@ -434,7 +414,7 @@ class RetryQueue:
         )
         self._after_write("waiting")
 
-    def _remove_redriven(self, session: SparkSession, batch: _Batch) -> None:
+    def _remove_redriven(self, session: SparkSession, batch: Batch) -> None:
         """Takes dead letters that wait again out of their table."""
         outcomes = read(session, self.config.outcomes_table).where(F.col("batch_id") == batch.number)
         rows = outcomes.where(F.col("outcome") == records.REDRIVEN).select("sample_id")
@@ -477,12 +457,12 @@ class RetryQueue:
         rows = read(self.spark, self.config.breaker_table).select(*columns).collect()
         return breaker.SavedBreaker(*rows[0]) if rows else breaker.SavedBreaker()
 
-    def _write_breaker(self, batch: _Batch) -> None:
-        before, saved = self._saved_breaker(), breaker.from_json(batch.breakers)
+    def _write_breaker(self, batch: Batch) -> None:
+        before, saved = self._saved_breaker(), breaker.join(batch.breakers)
         if saved != before:
             row = records.breaker_row(self.spark, saved, batch.now_us, batch.number)
             tables.write(row, self.config.breaker_table, "overwrite", self._app_id, batch.number)
-            self._after_write(BREAKER)
+            self._after_write("breaker")
         if saved.state != before.state:
             log.warning("breaker_moved", extra={"state": saved.state, "batch_id": batch.number})
 

@@ -11,8 +11,9 @@ from pyspark.sql import types as T
 from redrive.errors import InvalidArgumentError
 from redrive.spark.breaker import SavedBreaker
 from redrive.spark.config import RetryQueueConfig
+from redrive.spark.errors import HandlerFault
 from redrive.spark.tables import read
-from redrive.spark.worker import HELD, INPUT_COLUMNS, OUTPUT_SCHEMA, RETRY
+from redrive.spark.worker import HELD, INPUT_COLUMNS, OUTPUT_SCHEMA, RETRY, SUCCESS
 
 #: The outcome of the row that every batch has. Sorts before the others: Delta finds its file by that.
 BATCH = "batch"
@@ -61,10 +62,11 @@ def of_batch(
     due = due.repartition(partitions, "sample_id")
     if new is None:
         return due
-    # Partitioned by id once: the search for duplicates and for known ids needs no further exchange.
-    fresh = _new(new, now_us).repartition(partitions, "sample_id").dropDuplicates(["sample_id"])
+    # Partitioned and sorted by id once: the join needs no further exchange, and repeated ids follow each other, so that
+    # the executors see them. The sort is free: the join has it in this order. dropDuplicates takes as long as all this.
+    fresh = _new(new, now_us).repartition(partitions, "sample_id")
     fresh = fresh.join(_known_ids(spark, config, now_us), "sample_id", "left_anti").select(*INPUT_COLUMNS)
-    return fresh.union(due)
+    return fresh.sortWithinPartitions("sample_id").union(due)
 
 
 def _due(spark: SparkSession, config: RetryQueueConfig, now_us: int) -> DataFrame:
@@ -134,22 +136,50 @@ def redriven(dead: DataFrame, now_us: int, payload: Union[str, Column, None]) ->
         "from_queue": _null("boolean"),
         "reason": _null("string"),
     }
-    names = [word.split()[0] for word in OUTPUT_SCHEMA.split(", ")]
-    return rows.select(*(values.get(name, F.col(name)).alias(name) for name in names))
+    return rows.select(*(values.get(name, F.col(name)).alias(name) for name in _OUTCOME_COLUMNS))
 
 
-# ---- What the outcomes become ----------------------------------------------------------------------
+# ---- What processed records become -----------------------------------------------------------------
+
+_OUTCOME_COLUMNS = [word.split()[0] for word in OUTPUT_SCHEMA.split(", ")][:-1]
 
 
-def final_rows(outcomes: DataFrame, now_us: int) -> DataFrame:
-    return outcomes.select(
+def outcomes_of(processed: DataFrame) -> DataFrame:
+    """All that is needed to complete a batch once its results are written.
+
+    Those are not in it, nor are payloads that the retry queue has.
+    """
+    outcome = F.col("outcome")
+    is_in_queue = F.col("from_queue") & outcome.isin(SUCCESS, RETRY, HELD)
+    rows = processed.where((outcome != SUCCESS) | F.col("from_queue"))
+    rows = rows.withColumn("payload", F.when(~F.coalesce(is_in_queue, F.lit(False)), F.col("payload")))
+    return rows.withColumn("message", F.when(outcome != SUCCESS, F.col("message"))).select(*_OUTCOME_COLUMNS)
+
+
+def results_of(processed: DataFrame, runs: list[str]) -> DataFrame:
+    """Records that have succeeded in these runs of partitions.
+
+    Spark runs a partition again if what it kept of it is lost with an executor. The second run may come to other
+    outcomes than those that are written: then this fails.
+    """
+    lost = HandlerFault(
+        "an executor died between two writes of a batch",
+        "nothing of the batch counts; run it again",
+        "ExecutorError",
+    )
+    is_of_run = F.col("run").isin(*runs)
+    return processed.where(F.when(is_of_run, F.col("outcome") == SUCCESS).otherwise(F.raise_error(str(lost))))
+
+
+def final_rows(results: DataFrame, now_us: int, number: int) -> DataFrame:
+    return results.select(
         "sample_id",
         "payload",
         F.col("message").alias("result"),
         "retry_count",
         _time(now_us).alias("processed_at"),
         _created(),
-        "batch_id",
+        F.lit(number).cast("long").alias("batch_id"),
     )
 
 

@@ -1,17 +1,23 @@
 """What runs on an executor: ``process_record`` for each record, and the decision about those that fail.
 
 A partition arrives as Arrow batches and leaves as Arrow batches: memory is bounded by
-spark.sql.execution.arrow.maxRecordsPerBatch, and columns that do not change are passed on as they are.
+spark.sql.execution.arrow.maxRecordsPerBatch, and columns that do not change are passed on as they are. Records with
+the same id follow each other; the first of them counts. At its end a partition reports what it has done, in a row.
 """
 
 from __future__ import annotations
 
 import inspect
+import json
 import time
+import uuid
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
 from typing import Any, Callable, Optional, Union
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from redrive.breaker import BreakerConfig
 from redrive.decision import decide
@@ -31,8 +37,8 @@ RETRY = "retry"
 DEAD = "dead"
 #: It was not called, because the breaker is open; no attempt is used.
 HELD = "held"
-#: Not of a record: what the breaker of a partition says at its end.
-BREAKER = "breaker"
+#: Not of a record: what a partition says at its end, see Report.
+PARTITION = "partition"
 
 _STATUSES = frozenset(("SUCCESS", "TRANSIENT_FAIL", "PERMANENT_FAIL", *CLASSES[1:]))
 #: The program is at fault, not the record.
@@ -42,7 +48,7 @@ _FAULTS = (ImportError, NameError, SyntaxError)
 INPUT_COLUMNS = ("sample_id", "payload", "error_msg", "retry_count", "due_us", "created_us", "from_queue", "fault")
 OUTPUT_SCHEMA = (
     "outcome string, sample_id string, payload string, message string, retry_count int, due_us bigint, "
-    "created_us bigint, from_queue boolean, error_type string, error_class string, reason string"
+    "created_us bigint, from_queue boolean, error_type string, error_class string, reason string, run string"
 )
 _ARROW = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64(), "boolean": pa.bool_()}
 _OUTPUT = pa.schema([(name, _ARROW[kind]) for name, kind in (word.split() for word in OUTPUT_SCHEMA.split(", "))])
@@ -73,6 +79,26 @@ def check_handler(process_record: Any, setup: Any) -> None:
             continue
 
 
+@dataclass(frozen=True)
+class Report:
+    """What a run of a partition has done. Each run has an id: one that is repeated may come to other outcomes."""
+
+    run: str
+    #: (outcome, from_queue) to records
+    counts: dict[tuple[str, bool], int]
+    breaker: Optional[SavedBreaker] = None
+
+    def to_json(self) -> str:
+        counts = [[*key, n] for key, n in self.counts.items()]
+        return json.dumps({"run": self.run, "counts": counts, "breaker": self.breaker and asdict(self.breaker)})
+
+    @classmethod
+    def from_json(cls, text: str) -> Report:
+        found = json.loads(text)
+        counts = {(outcome, from_queue): n for outcome, from_queue, n in found["counts"]}
+        return cls(found["run"], counts, found["breaker"] and SavedBreaker(**found["breaker"]))
+
+
 class Partition:
     """All that an executor needs. It is pickled; ``run`` is called once for each partition."""
 
@@ -101,22 +127,23 @@ class Partition:
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         is_guarded = self.breaker is not None and self.held_until_us is None
         breaker = PartitionBreaker(*self.breaker, self.now_us) if self.breaker and is_guarded else None
+        run, counts = uuid.uuid4().hex, Counter[tuple[str, bool]]()
         resource: Any = None
         arguments: tuple[Any, ...] = ()
         opened = False
         try:
-            for batch in batches:
+            for batch in _without_repeated_ids(batches):
                 if not opened and self.setup is not None and self.held_until_us is None:
                     resource = self._set_up()
                     arguments = (resource,)
                 opened = True
-                yield self._run_batch(batch, arguments, breaker)
+                yield self._run_batch(batch, arguments, breaker, run, counts)
         finally:
             if hasattr(resource, "close"):
                 resource.close()
-        if breaker is not None and breaker.was_asked:
-            values = {"outcome": BREAKER, "message": breaker.state().to_json()}
-            yield pa.RecordBatch.from_arrays([pa.array([values.get(f.name)], f.type) for f in _OUTPUT], schema=_OUTPUT)
+        report = Report(run, dict(counts), breaker.state() if breaker is not None and breaker.was_asked else None)
+        values = {"outcome": PARTITION, "message": report.to_json(), "run": run}
+        yield pa.RecordBatch.from_arrays([pa.array([values.get(f.name)], f.type) for f in _OUTPUT], schema=_OUTPUT)
 
     def _set_up(self) -> Any:
         assert self.setup is not None
@@ -127,21 +154,25 @@ class Partition:
             raise HandlerFault(f"setup failed: {type_name(type(exc))}: {exc}", hint) from exc
 
     def _run_batch(
-        self, batch: pa.RecordBatch, arguments: tuple[Any, ...], breaker: Optional[PartitionBreaker]
+        self,
+        batch: pa.RecordBatch,
+        arguments: tuple[Any, ...],
+        breaker: Optional[PartitionBreaker],
+        run: str,
+        counts: Counter[tuple[str, bool]],
     ) -> pa.RecordBatch:
         columns = {name: batch.column(i) for i, name in enumerate(INPUT_COLUMNS)}
         # By way of numpy it takes half the time of to_pylist().
         lists = [columns[name].to_numpy(zero_copy_only=False).tolist() for name in INPUT_COLUMNS[:5]]
         faults = columns["fault"].to_numpy(zero_copy_only=False).tolist()
         outcomes = [self._one(arguments, breaker, *cells) for cells in zip(*lists, faults)]
-        decided = (
-            [pa.array(column, kind) for column, kind in zip(zip(*outcomes), _DECIDED)]
-            if outcomes
-            else [pa.array([], kind) for kind in _DECIDED]
-        )
+        decided = [_array(column, kind) for column, kind in zip(zip(*outcomes), _DECIDED)]
         outcome, message, retry_count, due_us, error_type, error_class, reason = decided
+        from_queue = columns["from_queue"].to_numpy(zero_copy_only=False).tolist()
+        counts.update(zip([one[0] for one in outcomes], from_queue))
         arrays = [outcome, columns["sample_id"], columns["payload"], message, retry_count, due_us]
         arrays += [columns["created_us"], columns["from_queue"], error_type, error_class, reason]
+        arrays.append(pa.array([run], pa.string()).take(pa.array([0] * len(outcomes), pa.int8())))
         return pa.RecordBatch.from_arrays(arrays, names=_OUTPUT.names)
 
     def _one(
@@ -184,7 +215,9 @@ class Partition:
             return self._decide(sample_id, retry_count, exc, f"{type(exc).__name__}: {exc}", type_name(type(exc)))
         if isinstance(answer, Facts):
             return self._decide(sample_id, retry_count, answer, answer.message, answer.error_type)
-        status, message = _status_of(answer)
+        status, message = answer if type(answer) is tuple and len(answer) == 2 else (answer, None)
+        if type(status) is not str or status not in _STATUSES or (message is not None and type(message) is not str):
+            status, message = _status_of(answer)
         if status == "SUCCESS":
             return (SUCCESS, message, retry_count, None, None, None, None), "success"
         return self._decide(sample_id, retry_count, Facts(status=status, message=message), message, None)
@@ -206,6 +239,29 @@ class Partition:
             due_us = self.now_us + round(decision.delay * 1e6)
             return (RETRY, message, retry_count + 1, due_us, error_type, class_, None), decision.breaker
         return (DEAD, message, retry_count, None, error_type, class_, decision.reason), decision.breaker
+
+
+def _without_repeated_ids(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Leaves out a record that has the id of the one before it."""
+    last: Any = None
+    for batch in batches:
+        if batch.num_rows == 0:
+            continue
+        ids = batch.column(0)
+        is_first = pa.array([last is None or ids[0].as_py() != last])
+        if len(ids) > 1:
+            is_first = pa.concat_arrays([is_first, pc.not_equal(ids[1:], ids[:-1])])
+        last = ids[len(ids) - 1].as_py()
+        kept = batch.filter(is_first)
+        if kept.num_rows > 0:
+            yield kept
+
+
+def _array(values: tuple[Any, ...], kind: pa.DataType) -> pa.Array:
+    try:
+        return pa.array(values, kind)
+    except UnicodeEncodeError:  # halves of characters, in a result
+        return pa.array([value and value.encode("utf-8", "replace").decode() for value in values], kind)
 
 
 def _status_of(answer: Any) -> tuple[str, Optional[str]]:

@@ -19,7 +19,7 @@ def at(minutes):
 def pytest_collection_modifyitems(items):
     for item in items:
         if HERE in item.path.parents and item.get_closest_marker("timeout") is None:
-            item.add_marker(pytest.mark.timeout(600))
+            item.add_marker(pytest.mark.timeout(1200))
 
 
 @pytest.fixture(scope="session")

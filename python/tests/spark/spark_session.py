@@ -5,6 +5,7 @@ import pathlib
 
 from pyspark.sql import SparkSession
 
+JAVA = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
 SETTINGS = {
     "spark.driver.memory": "1g",
     "spark.executor.memory": "512m",
@@ -17,7 +18,8 @@ SETTINGS = {
     # 50 by default: tasks that read the log of a table. For small tables they are most of a batch's time.
     "spark.databricks.delta.snapshotPartitions": "2",
     # Short queries cost more to compile than to run.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": JAVA,
+    "spark.executor.extraJavaOptions": JAVA,
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.session.timeZone": "America/New_York",  # times must not depend on it

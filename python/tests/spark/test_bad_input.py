@@ -5,6 +5,7 @@ import sys
 import threading
 
 import handlers
+import pyarrow as pa
 import pytest
 from cluster_driver import VICTIMS
 from conftest import HERE, START
@@ -12,7 +13,9 @@ from handlers import flaky, parity
 from test_pipeline import everything
 
 import redrive
+from redrive.failure import Classifier
 from redrive.spark import ExecutorError, HandlerError, RetryQueue, RetryQueueConfig, TableError
+from redrive.spark.worker import INPUT_COLUMNS, Partition, Report
 
 LOCK = threading.Lock()
 
@@ -121,6 +124,25 @@ def test_a_configuration_file(tmp_path):
     assert (config.retry_table_path, config.max_retries, config.partitions) == ("/q/retry", 3, 8)
     policy = config.retry_policy()
     assert [policy.delay(n) for n in (1, 2, 3)] == [60, 120, 240]
+
+
+def test_text_that_no_column_can_hold_is_mended(config):
+    """Half a character, in a result or in an exception, ends no batch."""
+
+    def half(record):
+        if record["payload"] == "fail":
+            raise ValueError("\ud800 is bad")
+        return "SUCCESS", "\ud800 is good"
+
+    now_us = int(START.timestamp() * 1e6)
+    rows = [("a", "ok"), ("b", "fail")]
+    columns = [[row[0] for row in rows], [row[1] for row in rows], [None] * 2, [0] * 2, [now_us] * 2, [now_us] * 2]
+    kinds = (pa.string(), pa.string(), pa.string(), pa.int32(), pa.int64(), pa.int64(), pa.bool_(), pa.string())
+    arrays = [pa.array(column, kind) for column, kind in zip([*columns, [False] * 2, [None] * 2], kinds)]
+    partition = Partition(half, None, config.retry_policy(), Classifier(()), now_us)
+    processed, report = partition.run([pa.RecordBatch.from_arrays(arrays, names=INPUT_COLUMNS)])
+    assert processed.column(3).to_pylist() == ["? is good", "ValueError: ? is bad"]
+    assert Report.from_json(report.column(3)[0].as_py()).counts == {("success", False): 1, ("dead", False): 1}
 
 
 @pytest.mark.parametrize("victim", VICTIMS)

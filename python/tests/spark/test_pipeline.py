@@ -99,6 +99,26 @@ def test_records_that_need_no_processing(spark, queue, config):
     assert queue.alerts(dead=1) == [f"2 dead letters (limit 1): review {config.dlq_table_path}"]
 
 
+def test_ids_that_are_repeated_many_times_are_processed_once(spark, config):
+    """Also where Spark would like to split the partition that they fill."""
+    skew = "spark.sql.adaptive.skewJoin.skewedPartition"
+    settings = {f"{skew}ThresholdInBytes": "1", f"{skew}Factor": "1", "spark.sql.autoBroadcastJoinThreshold": "-1"}
+    settings["spark.sql.adaptive.advisoryPartitionSizeInBytes"] = "1"
+    settings["spark.sql.execution.arrow.maxRecordsPerBatch"] = "7"  # repeated ids cross the edges of Arrow batches
+    before = {name: spark.conf.get(name) for name in settings}
+    rows = spark.range(0, 3000, 1, 6).selectExpr("concat('S-', id % 3) AS sample_id", "'2' AS payload")
+    rows = rows.union(spark.range(50).selectExpr("concat('T-', id) AS sample_id", "'2' AS payload"))
+    try:
+        for name, value in settings.items():
+            spark.conf.set(name, value)
+        assert RetryQueue(spark, config).process_batch(rows, parity, now=START).succeeded == 53
+        assert RetryQueue(spark, config).process_batch(rows, parity, now=START).new_records == 0
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, value)
+    assert len(everything(spark, config)[0]) == 53
+
+
 @pytest.mark.long
 def test_a_policy_and_rows_of_ones_own(spark, config, frame):
     own = redrive.RetryPolicy(profile="records", delays=[60, 600], max_retries=2, jitter=False)

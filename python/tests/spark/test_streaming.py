@@ -16,7 +16,7 @@ def run_stream(spark, tmp_path, queue, process_record):
     writer = writer.option("checkpointLocation", f"{tmp_path}/checkpoint")
     query = writer.foreachBatch(queue.foreach_batch(process_record, clock=lambda: START)).start()
     try:
-        query.awaitTermination(200)
+        query.awaitTermination(500)
     finally:
         query.stop()
 
