@@ -48,7 +48,11 @@ export async function send(method, path, { body, headers, signal } = {}) {
 
 async function json(method, path, options) {
   const text = await send(method, path, options);
-  return text ? JSON.parse(text) : null;
+  try {
+    return text ? JSON.parse(text) : null;
+  } catch {
+    throw new Problem(200, { detail: "the answer is not one of Redrive", hint: "does a proxy answer for the server?" });
+  }
 }
 
 export const get = (path, options) => json("GET", path, options);

@@ -122,6 +122,8 @@ export function facts(rows) {
     .map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value))));
 }
 
+const upperFirst = (text) => text.slice(0, 1).toUpperCase() + text.slice(1);
+
 /** columns: {title, cell(row), class}; a column of class "wide" is left out on narrow screens, where rows
  * become cards in which each cell says what it is. */
 export function table(columns, rows, { key, rowClass, label } = {}) {
@@ -129,7 +131,7 @@ export function table(columns, rows, { key, rowClass, label } = {}) {
     h("thead", null, h("tr", null, columns.map((c) => h("th", { class: c.class, scope: "col" }, c.title === "" ? h("span", { class: "unseen" }, "Actions") : c.title)))),
     h("tbody", null, rows.map((row) =>
       h("tr", { "data-key": key?.(row), class: rowClass?.(row) }, columns.map((c) =>
-        h("td", { class: c.class, "data-label": typeof c.title === "string" ? c.title : null }, c.cell(row))))))));
+        h("td", { class: c.class, "data-label": typeof c.title === "string" ? upperFirst(c.title) : null }, c.cell(row))))))));
 }
 
 /** A link to the jobs that a set of filters gives. */

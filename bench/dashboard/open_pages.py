@@ -1,19 +1,24 @@
 #!/usr/bin/env python3
 """open_pages - what dashboards that are open cost their server, and whether claims are slower for it.
 
-    bench/dashboard/open_pages.py [--pages 50] [--seconds 20] [--rate 100] [--store URL]
+    bench/dashboard/open_pages.py [--pages 50] [--seconds 20] [--rate 100] [--rounds 40] [--store URL]
 
 Each open page does what web/ does: one event stream of digests, and when one comes the requests of its page, at
 most every two seconds, else every ten. They are spread over the pages of PAGES, half of them on the overview.
 Jobs are submitted at a rate, and claimed and settled by two clients. The processor time of the server is read
-before and after, with and without pages, in turns; the difference is their cost. At the end the two clients
-claim and settle as fast as they can, again with and without.
+before and after, with and without pages, in turns; the difference is their cost.
+
+At the end the two clients claim and settle as fast as they can, in rounds. The same pages are open on this server and on
+another one, as two processes of which one is stopped (SIGSTOP) in each turn: what pages take of the machine's
+processors is the same in both turns of a round, and what they take of the server is in one. The figure is the median of
+the rounds' ratios, with the quartiles.
 """
 import argparse
 import asyncio
 import json
 import multiprocessing
 import os
+import signal
 import statistics
 import threading
 import time
@@ -149,20 +154,39 @@ def measure(server, seconds, pages, rate):
     return {"cost_percent": round(statistics.median(costs), 2), "turns": [round(c, 2) for c in costs], "requests_per_s": round(statistics.median(asked), 1)}
 
 
-def full_speed(server, seconds, pages):
-    """Claims of five as fast as two clients can: jobs a second and times of a claim, with and without pages."""
-    client = Client(server.http)
-    rows = {"without": [], "with": []}
-    for _ in range(3):
-        for name, n in (("without", 0), ("with", pages)):
-            for _ in range(40):
-                client.ask("POST", "/jobs", [{"task": "work"}] * 1000)
-            with OpenPages(server.http, n):
-                load = Load(server.http, 0, is_full_speed=True)
-                load.run(server, seconds)
-            rows[name].append((load.done / seconds, statistics.median(load.took) * 1000, statistics.quantiles(load.took, n=100)[98] * 1000))
-    return {name: {"jobs_per_s": round(statistics.median(r[0] for r in turns)), "claim_p50_ms": round(statistics.median(r[1] for r in turns), 2),
-                   "claim_p99_ms": round(statistics.median(r[2] for r in turns), 2)} for name, turns in rows.items()}
+def turn(server, client, seconds, shown, hidden):
+    """Jobs a second, processor time of the server for a job in µs, the median and the 90th percentile of a claim in ms,
+    and requests of pages a second, while some pages are shown and others stopped."""
+    for _ in range(int(5 * seconds)):  # more than are claimed
+        client.ask("POST", "/jobs", [{"task": "work"}] * 1000)
+    os.kill(hidden.process.pid, signal.SIGSTOP)
+    os.kill(shown.process.pid, signal.SIGCONT)
+    before = shown.requests.value
+    load = Load(server.http, 0, is_full_speed=True)
+    percent = load.run(server, seconds)
+    asked = (shown.requests.value - before) / seconds
+    rate = load.done / seconds
+    return rate, 10000 * percent / rate, statistics.median(load.took) * 1000, statistics.quantiles(load.took, n=10)[8] * 1000, asked
+
+
+def full_speed(server, seconds, pages, rounds):
+    """Claims of five as fast as two clients can: the medians, and the quartiles of the ratios of each round."""
+    client, turns = Client(server.http), {"elsewhere": [], "here": []}
+    with serve(None, CONFIG) as other, OpenPages(server.http, pages) as here, OpenPages(other.http, pages) as elsewhere:
+        events = Load(other.http, 1)  # its pages load as often as ours
+        for thread in events.threads:
+            thread.start()
+        for i in range(rounds):
+            order = [("elsewhere", elsewhere, here), ("here", here, elsewhere)]
+            for name, shown, hidden in order if i % 2 == 0 else reversed(order):
+                turns[name].append(turn(server, client, seconds, shown, hidden))
+        events.is_over.set()
+        for thread in events.threads:
+            thread.join()
+    names = ("jobs_per_s", "cpu_us_per_job", "claim_p50_ms", "claim_p90_ms", "page_requests_per_s")
+    ratios = [[h / e for h, e in list(zip(*pair))[:4]] for pair in zip(turns["here"], turns["elsewhere"])]
+    return {**{name: dict(zip(names, (round(statistics.median(column), 2) for column in zip(*rows)))) for name, rows in turns.items()},
+            "ratio_quartiles": {name: [round(q, 3) for q in statistics.quantiles(column, n=4)] for name, column in zip(names[:4], zip(*ratios))}}
 
 
 def main():
@@ -170,12 +194,13 @@ def main():
     parser.add_argument("--pages", type=int, default=50)
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--rate", type=int, default=100)
+    parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--store")
     given = parser.parse_args()
     with serve(given.store, CONFIG) as server:
         result = {"pages": given.pages, "idle": measure(server, given.seconds, given.pages, 0),
                   f"{given.rate} jobs/s": measure(server, given.seconds, given.pages, given.rate),
-                  "full speed": full_speed(server, min(given.seconds, 5), given.pages)}
+                  "full speed": full_speed(server, min(given.seconds, 3), given.pages, given.rounds)}
     print(json.dumps(result, indent=2))
 
 

@@ -78,3 +78,31 @@ def test_large_and_strange_payloads(ui):
     ui.open("/ui/jobs/strange").sees("12345678901234567890.10", "pre.code").sees('"10": 1', "pre.code")
     shown = ui.text("pre.code").replace("\n", "").replace(" ", "")
     assert shown == strange.replace(" ", "")
+
+
+def test_text_that_looks_like_binary_is_shown_as_it_is(ui):
+    """Characters that JSON allows as they are, escapes of control characters, and base64 without a space."""
+    strange = '{"raw":"\x7f\u0080\u0085\u2028\ufeff\ufffd","nul":"\\u0000\\u001b[31m","long":"' + "QUJD" * 500 + '","n":12345678901234567}'
+    ui.call("POST", "/v1/jobs", ('{"task":"mail","delay":"1h","id":"binary","payload":' + strange + "}").encode())
+    ui.open("/ui/jobs/binary").sees("12345678901234567", "pre.code")
+    shown = ui.js("return document.querySelector('pre.code').textContent").replace("\n", "").replace(" ", "")
+    assert shown == strange
+    assert ui.js("return document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_right_to_left_text_leaves_the_text_beside_it_alone(ui):
+    """An override that is never ended would turn round what follows it on the line."""
+    override = "\u202egnp.tac"
+    job = ui.kill_remote(f"{override} שלום", error_type=override, worker=override, id=f"a{override}", user=override, payload={"name": f"{override} שלום"})
+    turned = """const own = (e) => e.tagName === "BDI" || (getComputedStyle(e).unicodeBidi !== "normal" || getComputedStyle(e).display !== "inline");
+        const walker = document.createTreeWalker(document.getElementById("page"), NodeFilter.SHOW_TEXT);
+        const found = [];
+        for (let n = walker.nextNode(); n; n = walker.nextNode()) {
+          let box = n.parentElement;
+          while (!own(box)) box = box.parentElement;
+          if (n.data.includes("\\u202e") && !box.textContent.trim().endsWith(n.data.trim())) found.push(box.outerHTML.slice(0, 300));
+        }
+        return found;"""
+    for page in ("jobs/" + urllib.parse.quote(job, safe=""), "jobs", "jobs?" + urllib.parse.urlencode({"user": override}), "dead"):
+        ui.open(f"/ui/{page}").sees("gnp.tac", "#page")
+        assert ui.js(turned) == [], page

@@ -248,8 +248,19 @@ def test_mistakes_of_the_page_are_shown(ui):
     ui.open().find("#page")
     ui.js("window.dispatchEvent(new ErrorEvent('error', {message: 'a slip'}))")
     ui.sees("The page made a mistake: a slip")
+    ui.js("setTimeout(() => { throw new Error('of a script that is not the page\\'s own') })")
+    ui.sees("The page made a mistake: Script error.")
     ui.js("window.dispatchEvent(Object.assign(new Event('unhandledrejection'), {reason: new Error('another slip')}))")
     ui.sees("The page made a mistake: another slip")
+
+
+def test_an_answer_that_is_no_json_is_told(ui):
+    """As of a proxy that answers for the server, with 200 and a page of its own."""
+    ui.submit("mail", delay="1h", id="before")
+    ui.open("/ui/jobs").sees("before", "#page")
+    ui.js("window.fetch = () => Promise.resolve(new Response('<h1>Bad gateway</h1>'))")
+    ui.press("r").sees("the answer is not one of Redrive", ".notices").sees("proxy", ".notices")
+    assert "before" in ui.text("#page") and "Bad gateway" not in ui.text("body")
 
 
 def test_a_hidden_page_asks_for_nothing(ui):

@@ -130,7 +130,7 @@ function picker(context, filters, name, items) {
 
 function chosenFilters(filters) {
   const others = [...filters].filter(([name]) => !COUNTED.includes(name));
-  return others.map(([name, value]) => h("span", { class: "tag" }, `${name}: ${firstLine(value, 40)} `,
+  return others.map(([name, value]) => h("span", { class: "tag" }, `${name}: `, h("bdi", null, firstLine(value, 40)), " ",
     h("a", { href: urlWith(filters, { [name]: "" }), "aria-label": `Without ${name}` }, "×")));
 }
 
