@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/os/thread.h"
 #include "base/time/clock.h"
+#include "engine/router.h"
 #include "engine/watcher.h"
 
 /* The longest sleep, so that a wall clock that was set is noticed. */
@@ -21,6 +22,7 @@
 #define IDLE_MS 200
 
 struct committer {
+    struct router *router; /* to which everything is handed, and nothing below is used; or NULL */
     struct engine *engine;
     struct watcher *watcher; /* NULL: no other process uses the store */
     void (*on_ready)(void *ctx);
@@ -302,6 +304,10 @@ static bool can_lead(void *ctx)
 
 void committer_submit_all(struct committer *c, struct list *ops)
 {
+    if (c->router) {
+        router_submit_all(c->router, ops);
+        return;
+    }
     pthread_mutex_lock(&c->mutex);
     bool refused = c->stopping;
     LIST_FOREACH (ops, link) {
@@ -370,7 +376,12 @@ int committer_run(struct committer *c, struct op *op, struct redrive_err *err)
 
 const struct engine *committer_engine(const struct committer *c)
 {
-    return c->engine;
+    return c->router ? router_engine(c->router) : c->engine;
+}
+
+struct store_status *committer_store_status(const struct committer *c)
+{
+    return c->router ? router_store_status(c->router) : engine_store_status(c->engine);
 }
 
 /* ---- Life ------------------------------------------------------------------------------------ */
@@ -430,12 +441,38 @@ int committer_start(const struct committer_options *options, struct committer **
     return 0;
 }
 
-void committer_stop(struct committer *c)
+struct committer *committer_of_router(struct router *router)
+{
+    struct committer *c = calloc(1, sizeof *c);
+    if (c)
+        c->router = router;
+    return c;
+}
+
+void committer_end(struct committer *c)
 {
     if (!c)
         return;
     begin_stop(c);
     pthread_join(c->thread, NULL);
     watcher_stop(c->watcher);
-    destroy(c);
+}
+
+void committer_free(struct committer *c)
+{
+    if (c)
+        destroy(c);
+}
+
+void committer_stop(struct committer *c)
+{
+    if (!c)
+        return;
+    if (c->router) {
+        router_stop(c->router);
+        free(c);
+        return;
+    }
+    committer_end(c);
+    committer_free(c);
 }

@@ -1,5 +1,8 @@
 /* committer.h - one thread that owns an engine, and many that hand it operations.
  *
+ * Where a store is spread over shards there is one of each for every shard, behind one committer
+ * (router.h).
+ *
  * The committer takes whatever has gathered while it was busy, runs it as one transaction, and
  * answers all: the cost of a commit is shared by all callers that waited for it, and a single
  * caller does not wait for others. It ticks the engine when that is due, before the operations of
@@ -53,8 +56,10 @@ void committer_submit_all(struct committer *committer, struct list *ops);
 /* Hands in an operation and waits; returns its code, with detail in `err`. */
 int committer_run(struct committer *committer, struct op *op, struct redrive_err *err);
 
-/* For submit_op_init and engine_config, which any thread may call. */
+/* For submit_op_init, engine_config and engine_now_ms, which any thread may call. */
 const struct engine *committer_engine(const struct committer *committer);
+/* How the store is doing, or all of its shards together. Any thread. */
+struct store_status *committer_store_status(const struct committer *committer);
 
 /* ---- Waiting for more operations ------------------------------------------------------------- */
 

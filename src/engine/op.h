@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/mem/list.h"
 #include "redrive.h"
@@ -34,13 +35,43 @@ struct op_kind {
 };
 #define OP_RANKS 4
 
+/* Where operations of a kind go if the store is spread over shards (router.h). An operation names
+ * jobs by numbers that name their shard as well; engines know those of their own shard. */
+struct op_route {
+    enum {
+        ROUTE_TENANT, /* to the shard of the tenant at `tenant_at`, or of the default tenant */
+        ROUTE_ITEMS,  /* each item to the shard of its job */
+        ROUTE_EVERY,  /* to every shard, one after the other; the first failure is the answer */
+        ROUTE_ANY,    /* to one shard after the other, until one has taken it */
+        ROUTE_FENCE,  /* answered when all that was handed in before has been answered */
+        ROUTE_SUBMIT,
+        ROUTE_CLAIM,
+        ROUTE_BULK,
+        ROUTE_RELOAD,
+    } to;
+    size_t tenant_at; /* of a struct str in the operation's struct; 0: there is none */
+
+    /* ROUTE_ITEMS: places in the operation's struct, whose size it is, and in an item. */
+    size_t size;
+    size_t items_at; /* of a pointer to the items */
+    size_t n_at;     /* of their number */
+    size_t item_size;
+    size_t item_tenant_at;
+    size_t item_seq_at; /* of the job's number; NO_PLACE: it is named by tenant and id */
+    size_t item_ret_at; /* of a struct move_result; NO_PLACE: it has none */
+};
+#define NO_PLACE SIZE_MAX
+
 struct op {
     op_apply_fn apply;
-    const struct op_kind *kind; /* NULL: it is made alone */
-    size_t weight;              /* about how many jobs it touches */
-    bool looks;                 /* it looks for ready jobs */
-    bool asks;                  /* it must see all that other processes have put until now; other
-                                 * operations may see the state of a moment ago */
+    const struct op_kind *kind;   /* NULL: it is made alone */
+    const struct op_route *route; /* NULL: it is refused if there are shards */
+    size_t weight;                /* about how many jobs it touches */
+    bool looks;                   /* it looks for ready jobs */
+    bool by_item;                 /* the caller looks at the code of each item: of a list of items
+                                   * whose shards fail in part, only the items of these fail */
+    bool asks;                    /* it must see all that other processes have put until now; other
+                                   * operations may see the state of a moment ago */
 
     /* The answer. After REDRIVE_E_IO from a commit the outcome is unknown, and the hint says so,
      * unless the store knows that nothing was applied. */

@@ -138,9 +138,11 @@ static int apply_reload(struct engine *e, struct op *base, struct redrive_err *e
     return rc < 0 ? rc : publish.op.apply(e, &publish.op, err);
 }
 
+static const struct op_route RELOAD_ROUTE = {.to = ROUTE_RELOAD};
+
 int reload_op_init(struct reload_op *op, const struct config *config, struct redrive_err *err)
 {
-    *op = (struct reload_op){.op = {.apply = apply_reload, .weight = 1}};
+    *op = (struct reload_op){.op = {.apply = apply_reload, .route = &RELOAD_ROUTE, .weight = 1}};
     op->config = config_hold(config);
     int rc = classifier_new(config->classify, config->n_classify, &op->classifier, err);
     if (rc < 0)

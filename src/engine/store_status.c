@@ -15,6 +15,9 @@
 struct store_status {
     const struct log *log;
     bool has_server;
+    struct store_status *const *parts; /* of several stores together, else NULL */
+    const char *const *names;
+    size_t n_parts;
     pthread_mutex_t mutex; /* guards what follows */
     struct store_status_view state;
     int64_t begun_ms;  /* monotonic, as all below; 0: no transaction is in hand */
@@ -32,6 +35,18 @@ struct store_status *store_status_new(const struct log *log, bool has_server)
     s->log = log;
     s->has_server = has_server;
     pthread_mutex_init(&s->mutex, NULL);
+    return s;
+}
+
+struct store_status *store_status_join(struct store_status *const *parts, const char *const *names,
+                                       size_t n)
+{
+    struct store_status *s = store_status_new(NULL, true);
+    if (!s)
+        return NULL;
+    s->parts = parts;
+    s->names = names;
+    s->n_parts = n;
     return s;
 }
 
@@ -121,8 +136,51 @@ void store_status_failed(struct store_status *s, bool began, const struct redriv
                   LOG_S("detail", err->detail), LOG_I("failure_count", (int64_t)n));
 }
 
+static void name_part(struct store_status_view *view, const char *name)
+{
+    const struct redrive_err err = view->err;
+    err_set(&view->err, err.code, "%s: %s", name, err.message);
+    err_detail(&view->err, "%s", err.detail);
+    err_hint(&view->err, "%s", err.hint);
+}
+
+/* The error is that of the first part that is away, or else fails. */
+static void add_part(struct store_status_view *all, struct store_status_view *part,
+                     const char *name)
+{
+    if (part->is_failing && (!all->is_failing || (part->is_away && !all->is_partly_away))) {
+        name_part(part, name);
+        all->err = part->err;
+        all->since_ms = part->since_ms;
+    }
+    all->is_failing |= part->is_failing;
+    all->is_partly_away |= part->is_away;
+    all->is_away &= part->is_away;
+    if (part->heard_ms > all->heard_ms)
+        all->heard_ms = part->heard_ms;
+    if (part->busy_ms > all->busy_ms)
+        all->busy_ms = part->busy_ms;
+    for (size_t i = 0; i < STORE_STATUS_KINDS; i++)
+        all->errors[i] += part->errors[i];
+}
+
+static void read_parts(struct store_status *s, struct store_status_view *ret)
+{
+    struct store_status_view part;
+    *ret = (struct store_status_view){.is_away = true};
+    for (size_t i = 0; i < s->n_parts; i++) {
+        store_status_read(s->parts[i], &part);
+        add_part(ret, &part, s->names[i]);
+    }
+    ret->is_partly_away &= !ret->is_away;
+}
+
 void store_status_read(struct store_status *s, struct store_status_view *ret)
 {
+    if (s->parts) {
+        read_parts(s, ret);
+        return;
+    }
     pthread_mutex_lock(&s->mutex);
     *ret = s->state;
     if (s->begun_ms != 0)
@@ -132,6 +190,13 @@ void store_status_read(struct store_status *s, struct store_status_view *ret)
 
 bool store_status_is_away(struct store_status *s, struct redrive_err *err)
 {
+    if (s->parts) {
+        struct store_status_view all;
+        read_parts(s, &all);
+        if (all.is_away && err)
+            *err = all.err;
+        return all.is_away;
+    }
     pthread_mutex_lock(&s->mutex);
     const bool is_away = s->state.is_away;
     if (is_away && err)

@@ -13,6 +13,7 @@
 #define ENGINE_STORE_STATUS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/os/log.h"
@@ -28,10 +29,11 @@ struct store_status;
 /* What is known of the store. */
 struct store_status_view {
     bool is_failing;
-    bool is_away;     /* a server that no transaction can reach */
-    int64_t since_ms; /* wall time of the first failure in a row; 0: it is not failing */
-    int64_t heard_ms; /* wall time of the last transaction that went well; 0: there was none */
-    int64_t busy_ms;  /* how long the transaction in hand has taken so far; 0: there is none */
+    bool is_away;        /* a server that no transaction can reach */
+    bool is_partly_away; /* of several shards some, and not all, are away */
+    int64_t since_ms;    /* wall time of the first failure in a row; 0: it is not failing */
+    int64_t heard_ms;    /* wall time of the last transaction that went well; 0: there was none */
+    int64_t busy_ms;     /* how long the transaction in hand has taken so far; 0: there is none */
     struct redrive_err err;              /* the last failure */
     uint64_t errors[STORE_STATUS_KINDS]; /* by code: errors[-code] */
 };
@@ -40,6 +42,11 @@ struct store_status_view {
  * be away: a file that other processes lock can still be read. */
 struct store_status *store_status_new(const struct log *log, bool has_server);
 void store_status_free(struct store_status *store_status);
+
+/* How several stores are doing together: failing if any is, away if all are. `names` says which of
+ * them the error is about. Both arrays are borrowed. */
+struct store_status *store_status_join(struct store_status *const *parts, const char *const *names,
+                                       size_t n);
 
 /* ---- For the engine -------------------------------------------------------------------------- */
 

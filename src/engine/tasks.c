@@ -171,7 +171,9 @@ static int apply_publish(struct engine *e, struct op *base, struct redrive_err *
     return rc;
 }
 
+static const struct op_route PUBLISH_ROUTE = {.to = ROUTE_EVERY};
+
 void publish_op_init(struct publish_op *op)
 {
-    *op = (struct publish_op){.op = {.apply = apply_publish, .weight = 1}};
+    *op = (struct publish_op){.op = {.apply = apply_publish, .route = &PUBLISH_ROUTE, .weight = 1}};
 }

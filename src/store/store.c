@@ -8,7 +8,7 @@
 #include "base/text/str.h"
 
 static const struct store_ops *const STORES[] = {
-    &STORE_MEMORY, &STORE_REDIS, &STORE_REDIS_TLS, &STORE_SQLITE, &STORE_POSTGRES,
+    &STORE_MEMORY, &STORE_REDIS, &STORE_REDIS_TLS, &STORE_SQLITE, &STORE_POSTGRES, &STORE_SHARDS,
 };
 #define N_STORES (sizeof STORES / sizeof STORES[0])
 

@@ -473,5 +473,6 @@ extern const struct store_ops STORE_REDIS;
 extern const struct store_ops STORE_REDIS_TLS; /* only opens: handles are of STORE_REDIS */
 extern const struct store_ops STORE_SQLITE;
 extern const struct store_ops STORE_POSTGRES;
+extern const struct store_ops STORE_SHARDS; /* several of the others: shards/shards.h */
 
 #endif

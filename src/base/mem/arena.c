@@ -35,6 +35,16 @@ void arena_release(struct arena *arena)
     arena->failed = false;
 }
 
+void arena_adopt(struct arena *arena, struct arena *from)
+{
+    struct arena_chunk **end = &arena->chunks;
+    while (*end)
+        end = &(*end)->next;
+    *end = from->chunks;
+    arena->failed |= from->failed;
+    *from = (struct arena){0};
+}
+
 static struct arena_chunk *add_chunk(struct arena *arena, size_t size, bool zeroed)
 {
     size_t room = arena->chunks ? 2 * arena->chunks->size : CHUNK_BYTES_MIN;

@@ -26,6 +26,10 @@ void arena_release(struct arena *arena);
 void *arena_alloc(struct arena *arena, size_t size);
 void *arena_array(struct arena *arena, size_t n, size_t size);
 
+/* Takes over all memory of another arena, which is empty then. What was got from it stays where it
+ * is, and goes with `arena`. */
+void arena_adopt(struct arena *arena, struct arena *from);
+
 /* A terminated copy, or NULL. */
 char *arena_dup(struct arena *arena, struct str s);
 /* The same as a slice, which is absent without memory: never a length without bytes, so that it may

@@ -116,8 +116,27 @@ static void put_query(struct buf *out, struct str query)
     }
 }
 
+/* Several, with spaces between them: each by itself. */
+static void mask_list(struct buf *out, struct str list)
+{
+    while (list.len > 0) {
+        struct str url = until(list, " ");
+        url_mask(out, url);
+        list = after(list, url.len);
+        if (list.len > 0) {
+            buf_putc(out, ' ');
+            list = after(list, 1);
+        }
+    }
+}
+
 void url_mask(struct buf *out, struct str url)
 {
+    if (str_starts_with(url, STR("shards:"))) {
+        buf_puts(out, "shards:");
+        mask_list(out, after(url, strlen("shards:")));
+        return;
+    }
     struct str rest = put_scheme(out, url);
     if (!rest.ptr)
         return;

@@ -12,7 +12,8 @@
  * but those that are known to be harmless. For http and https a parameter may mean anything, so the
  * whole query is hidden: https://user:***@host/path?*** . In doubt more is hidden: a database
  * password with a slash that was not escaped also ends at the at sign. Where an at sign may either
- * end the login or belong to the query, only the scheme is shown.
+ * end the login or belong to the query, only the scheme is shown. Of shards:URL URL … each URL is
+ * masked by itself.
  */
 void url_mask(struct buf *out, struct str url);
 

@@ -278,6 +278,8 @@ static void tell(struct look *l, const struct config_alert *alert, const struct 
     json_field_cstr(&w, "status", state->firing ? "firing" : "recovered");
     json_field_cstr(&w, "condition", config_condition_text(&alert->when, text));
     json_field_cstr(&w, "task", alert->task);
+    if (e->options.n_shards > 0)
+        json_field_int(&w, "shard", (int64_t)e->options.shard + 1);
     json_field_double(&w, "value", value);
     job_write_time(&w, "since", state->since_ms);
     job_write_time(&w, "at", e->now_ms);
@@ -385,9 +387,11 @@ static int apply_last_look(struct engine *e, struct op *op, struct redrive_err *
     return has_alerts(e) ? look_at_all(e, true, err) : 0;
 }
 
+static const struct op_route ALERT_ROUTE = {.to = ROUTE_EVERY};
+
 void alert_op_init(struct op *op)
 {
-    *op = (struct op){.apply = apply_last_look, .weight = 1};
+    *op = (struct op){.apply = apply_last_look, .route = &ALERT_ROUTE, .weight = 1};
 }
 
 void alerts_publish(struct engine *e)

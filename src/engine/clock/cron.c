@@ -211,10 +211,14 @@ static int apply_by_hand(struct engine *e, struct op *base, struct redrive_err *
     return 0;
 }
 
+static const struct op_route HAND_ROUTE = {.to = ROUTE_TENANT,
+                                           .tenant_at = offsetof(struct cron_op, tenant)};
+
 void cron_op_init(struct cron_op *op, struct str tenant, struct str name)
 {
-    *op = (struct cron_op){
-        .op = {.apply = apply_by_hand, .weight = 1}, .tenant = tenant, .name = name};
+    *op = (struct cron_op){.op = {.apply = apply_by_hand, .route = &HAND_ROUTE, .weight = 1},
+                           .tenant = tenant,
+                           .name = name};
 }
 
 /* ---- Looking --------------------------------------------------------------------------------- */
@@ -424,11 +428,15 @@ static int apply_put(struct engine *e, struct op *base, struct redrive_err *err)
     return rc;
 }
 
+static const struct op_route PUT_ROUTE = {.to = ROUTE_TENANT,
+                                          .tenant_at = offsetof(struct cron_put_op, tenant)};
+
 int cron_put_op_init(struct cron_put_op *op, const struct engine *e, struct str tenant,
                      struct str name, struct str json, struct redrive_err *err)
 {
-    *op = (struct cron_put_op){
-        .op = {.apply = apply_put, .weight = 1}, .tenant = tenant, .name = name};
+    *op = (struct cron_put_op){.op = {.apply = apply_put, .route = &PUT_ROUTE, .weight = 1},
+                               .tenant = tenant,
+                               .name = name};
     buf_init(&op->definition, CRON_ENTRY_MAX_BYTES);
     op->config = engine_config(e);
     int rc = cron_parse_json(op->config, true, name, json, &op->box, op->field, err);
@@ -482,8 +490,13 @@ static int apply_remove(struct engine *e, struct op *base, struct redrive_err *e
     return rc;
 }
 
+static const struct op_route REMOVE_ROUTE = {.to = ROUTE_TENANT,
+                                             .tenant_at = offsetof(struct cron_remove_op, tenant)};
+
 void cron_remove_op_init(struct cron_remove_op *op, struct str tenant, struct str name)
 {
-    *op = (struct cron_remove_op){
-        .op = {.apply = apply_remove, .weight = 1}, .tenant = tenant, .name = name};
+    *op =
+        (struct cron_remove_op){.op = {.apply = apply_remove, .route = &REMOVE_ROUTE, .weight = 1},
+                                .tenant = tenant,
+                                .name = name};
 }

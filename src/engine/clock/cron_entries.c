@@ -8,6 +8,7 @@
 #include "base/text/buf.h"
 #include "engine/rows.h"
 #include "engine/state.h"
+#include "store/shards/shards.h"
 
 #define ROW_MAX_BYTES (2 * CRON_ENTRY_MAX_BYTES)
 
@@ -261,6 +262,7 @@ static int take_own(const struct config *config, struct cron_entries *table,
 int cron_entries_load(struct engine *e, struct redrive_err *err)
 {
     const struct config *config = e->options.config;
+    const size_t n_shards = e->options.n_shards;
     struct cron_entries table = {0};
     struct shared_page page = {0};
     int rc = e->ops->shared_list(e->store, SHARED_CRON, (struct str){0}, &page, err);
@@ -274,7 +276,7 @@ int cron_entries_load(struct engine *e, struct redrive_err *err)
     for (size_t i = 0; i < page.n && rc == 0; i++)
         rc = take_row(e, &table, &page.rows[i], err);
     sort(&table);
-    if (rc == 0)
+    if (rc == 0 && shard_of_tenant(OWN_TENANT, n_shards) == e->options.shard)
         rc = take_own(config, &table, err);
     sort(&table);
     shared_page_release(&page);

@@ -101,10 +101,14 @@ static int apply_worker(struct engine *e, struct op *base, struct redrive_err *e
     return rc;
 }
 
+/* What the engine of a shard knows of the work is in the row on that shard. */
+static const struct op_route WORKER_ROUTE = {.to = ROUTE_EVERY};
+
 void worker_op_init(struct worker_op *op, struct str name, struct str tenant)
 {
-    *op = (struct worker_op){
-        .op = {.apply = apply_worker, .weight = 1}, .name = name, .tenant = tenant};
+    *op = (struct worker_op){.op = {.apply = apply_worker, .route = &WORKER_ROUTE, .weight = 1},
+                             .name = name,
+                             .tenant = tenant};
 }
 
 /* ---- Workers that work through a server ------------------------------------------------------ */
@@ -158,11 +162,15 @@ static int apply_remote(struct engine *e, struct op *base, struct redrive_err *e
     return rc;
 }
 
+static const struct op_route REMOTE_ROUTE = {.to = ROUTE_TENANT};
+
 void remote_workers_op_init(struct remote_workers_op *op, const struct remote_worker *workers,
                             size_t n)
 {
     *op = (struct remote_workers_op){
-        .op = {.apply = apply_remote, .weight = (uint32_t)n}, .workers = workers, .n = n};
+        .op = {.apply = apply_remote, .route = &REMOTE_ROUTE, .weight = (uint32_t)n},
+        .workers = workers,
+        .n = n};
 }
 
 /* ---- Reading --------------------------------------------------------------------------------- */
@@ -253,6 +261,39 @@ static void read_member(struct json_reader *r, struct json_string key, struct pa
     info->slots = (uint32_t)slots;
 }
 
+static void derive_figures(struct parsed *p, int64_t now_ms)
+{
+    struct worker_info *info = &p->info;
+    info->tasks_per_second = health_share_rate(&info->health, info->started_ms, now_ms);
+    info->p50_ms = quantile_get(&p->run_time, 0.5);
+    info->p90_ms = quantile_get(&p->run_time, 0.9);
+    info->p99_ms = quantile_get(&p->run_time, 0.99);
+}
+
+/* A worker of a store with shards has a row on each of them, with what its engine there knows. */
+static bool is_same_worker(const struct worker_info *a, const struct worker_info *b)
+{
+    return str_eq(a->name, b->name) && str_eq(a->tenant, b->tenant);
+}
+
+static void join_rows(struct parsed *to, const struct parsed *from, int64_t now_ms)
+{
+    struct worker_info *a = &to->info;
+    const struct worker_info *b = &from->info;
+    a->runs += b->runs;
+    a->failed += b->failed;
+    if (b->seen_ms > a->seen_ms) {
+        a->seen_ms = b->seen_ms;
+        a->running = b->running;
+        a->slots = b->slots;
+    }
+    if (b->started_ms < a->started_ms)
+        a->started_ms = b->started_ms;
+    health_share_add(&a->health, &b->health, now_ms);
+    quantile_merge(&to->run_time, &from->run_time, now_ms);
+    derive_figures(to, now_ms);
+}
+
 /* False when it is not what a worker writes. */
 static bool parse_row(const struct shared_row *row, int64_t now_ms, struct arena *arena,
                       struct parsed *ret)
@@ -271,10 +312,7 @@ static bool parse_row(const struct shared_row *row, int64_t now_ms, struct arena
     json_reader_release(&r);
     struct worker_info *info = &ret->info;
     info->health.at_ms = info->seen_ms;
-    info->tasks_per_second = health_share_rate(&info->health, info->started_ms, now_ms);
-    info->p50_ms = quantile_get(&ret->run_time, 0.5);
-    info->p90_ms = quantile_get(&ret->run_time, 0.9);
-    info->p99_ms = quantile_get(&ret->run_time, 0.99);
+    derive_figures(ret, now_ms);
     info->name = arena_str(arena, row->key);
     info->tenant = arena_str(arena, row->tenant);
     info->host = arena_str(arena, buf_str(&host));
@@ -291,7 +329,7 @@ int workers_read(struct store *store, struct str tenant, int64_t now_ms, struct 
                  struct redrive_err *err)
 {
     struct shared_page rows = {0};
-    struct parsed parsed;
+    struct parsed parsed, last = {0};
     worker_page_release(ret);
     quantile_init(&ret->run_time, 0, now_ms);
     int rc = store_ops(store)->shared_list(store, SHARED_WORKER, (struct str){0}, &rows, err);
@@ -303,7 +341,13 @@ int workers_read(struct store *store, struct str tenant, int64_t now_ms, struct 
         if (!wanted || !parse_row(row, now_ms, &ret->arena, &parsed) ||
             !is_alive(&parsed.info, now_ms))
             continue;
-        ret->workers[ret->n++] = parsed.info;
+        if (ret->n > 0 && is_same_worker(&last.info, &parsed.info)) {
+            join_rows(&last, &parsed, now_ms);
+            ret->n--;
+        } else {
+            last = parsed;
+        }
+        ret->workers[ret->n++] = last.info;
         quantile_merge(&ret->run_time, &parsed.run_time, now_ms);
     }
     shared_page_release(&rows);

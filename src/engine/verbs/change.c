@@ -101,10 +101,23 @@ static int apply_change(struct engine *e, struct op *base, struct redrive_err *e
     return rc;
 }
 
+static const struct op_route CHANGE_ROUTE = {
+    .to = ROUTE_ITEMS,
+    .size = sizeof(struct change_op),
+    .items_at = offsetof(struct change_op, items),
+    .n_at = offsetof(struct change_op, n),
+    .item_size = sizeof(struct change_item),
+    .item_tenant_at = offsetof(struct change_item, tenant),
+    .item_seq_at = offsetof(struct change_item, seq),
+    .item_ret_at = offsetof(struct change_item, ret),
+};
+
 void change_op_init(struct change_op *op, enum move_kind kind, struct change_item *items, size_t n)
 {
-    *op = (struct change_op){
-        .op = {.apply = apply_change, .weight = n}, .kind = kind, .items = items, .n = n};
+    *op = (struct change_op){.op = {.apply = apply_change, .route = &CHANGE_ROUTE, .weight = n},
+                             .kind = kind,
+                             .items = items,
+                             .n = n};
 }
 
 /* ---- Cancels that were left in the store ----------------------------------------------------- */
@@ -292,12 +305,14 @@ static int apply_bulk(struct engine *e, struct op *base, struct redrive_err *err
     return rc;
 }
 
+static const struct op_route BULK_ROUTE = {.to = ROUTE_BULK};
+
 void bulk_op_init(struct bulk_op *op, const struct bulk *bulk, size_t limit)
 {
     if (limit > BULK_CHUNK_MAX)
         limit = BULK_CHUNK_MAX;
     *op = (struct bulk_op){
-        .op = {.apply = apply_bulk, .weight = limit},
+        .op = {.apply = apply_bulk, .route = &BULK_ROUTE, .weight = limit},
         .kind = bulk->kind,
         .filter = bulk->filter,
         .created_until_ms = bulk->created_until_ms,

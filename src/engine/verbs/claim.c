@@ -316,11 +316,17 @@ static void drop_late(const struct engine *e, struct op *base)
 
 static const struct op_kind CLAIM = {.rank = 3, .apply = claim_ops, .committed = drop_late};
 
+static const struct op_route CLAIM_ROUTE = {.to = ROUTE_CLAIM};
+
 void claim_op_init(struct claim_op *op, const struct claim_filter *filter, struct str worker,
                    int64_t lease_ms)
 {
     *op = (struct claim_op){
-        .op = {.apply = apply_claim, .kind = &CLAIM, .weight = filter->limit, .looks = true},
+        .op = {.apply = apply_claim,
+               .kind = &CLAIM,
+               .route = &CLAIM_ROUTE,
+               .weight = filter->limit,
+               .looks = true},
         .filter = *filter,
         .worker = worker,
         .lease_ms = lease_ms,

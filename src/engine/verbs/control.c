@@ -88,13 +88,17 @@ static int apply_breaker(struct engine *e, struct op *base, struct redrive_err *
     return rc;
 }
 
+static const struct op_route BREAKER_ROUTE = {.to = ROUTE_TENANT,
+                                              .tenant_at = offsetof(struct breaker_op, tenant)};
+
 void breaker_op_init(struct breaker_op *op, struct str tenant, struct str key,
                      enum breaker_verb verb)
 {
-    *op = (struct breaker_op){.op = {.apply = apply_breaker, .weight = 1, .asks = true},
-                              .tenant = tenant,
-                              .key = key,
-                              .verb = verb};
+    *op = (struct breaker_op){
+        .op = {.apply = apply_breaker, .route = &BREAKER_ROUTE, .weight = 1, .asks = true},
+        .tenant = tenant,
+        .key = key,
+        .verb = verb};
 }
 
 /* ---- Queues ---------------------------------------------------------------------------------- */
@@ -190,9 +194,12 @@ bool pause_op_goes_on(struct pause_op *op)
     return op->after.more;
 }
 
+static const struct op_route PAUSE_ROUTE = {.to = ROUTE_TENANT,
+                                            .tenant_at = offsetof(struct pause_op, tenant)};
+
 void pause_op_init(struct pause_op *op, struct str tenant, struct str queue, bool pause)
 {
-    *op = (struct pause_op){.op = {.apply = apply_pause, .weight = 1},
+    *op = (struct pause_op){.op = {.apply = apply_pause, .route = &PAUSE_ROUTE, .weight = 1},
                             .tenant = tenant,
                             .queue = queue,
                             .pause = pause};

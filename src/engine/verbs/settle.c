@@ -247,6 +247,16 @@ static int apply_settle(struct engine *e, struct op *base, struct redrive_err *e
 }
 
 static const struct op_kind SETTLE = {.rank = 1, .apply = settle_ops};
+static const struct op_route SETTLE_ROUTE = {
+    .to = ROUTE_ITEMS,
+    .size = sizeof(struct settle_op),
+    .items_at = offsetof(struct settle_op, items),
+    .n_at = offsetof(struct settle_op, n),
+    .item_size = sizeof(struct settlement),
+    .item_tenant_at = offsetof(struct settlement, tenant),
+    .item_seq_at = offsetof(struct settlement, seq),
+    .item_ret_at = offsetof(struct settlement, ret),
+};
 
 /* A token was given with a claim that has been answered. Without one, the claim may be on its way
  * in the same transaction, and must be made first. */
@@ -262,6 +272,7 @@ void settle_op_init(struct settle_op *op, struct settlement *items, size_t n)
 {
     *op = (struct settle_op){
         .op = {.apply = apply_settle,
+               .route = &SETTLE_ROUTE,
                .kind = all_have_tokens(items, n) ? &SETTLE : NULL,
                .weight = n},
         .items = items,
@@ -345,11 +356,23 @@ static int apply_extend(struct engine *e, struct op *base, struct redrive_err *e
 
 /* Before settlements: one that is made in the same transaction has no lease to extend any more. */
 static const struct op_kind EXTEND = {.rank = 0, .apply = extend_ops};
+static const struct op_route EXTEND_ROUTE = {
+    .to = ROUTE_ITEMS,
+    .size = sizeof(struct extend_op),
+    .items_at = offsetof(struct extend_op, items),
+    .n_at = offsetof(struct extend_op, n),
+    .item_size = sizeof(struct extension),
+    .item_tenant_at = offsetof(struct extension, tenant),
+    .item_seq_at = offsetof(struct extension, seq),
+    .item_ret_at = offsetof(struct extension, ret),
+};
 
 void extend_op_init(struct extend_op *op, struct extension *items, size_t n)
 {
     *op = (struct extend_op){
-        .op = {.apply = apply_extend, .kind = &EXTEND, .weight = n}, .items = items, .n = n};
+        .op = {.apply = apply_extend, .kind = &EXTEND, .route = &EXTEND_ROUTE, .weight = n},
+        .items = items,
+        .n = n};
 }
 
 /* ---- Whether leases are held ----------------------------------------------------------------- */
@@ -382,7 +405,20 @@ static int apply_leases(struct engine *e, struct op *base, struct redrive_err *e
     return rc;
 }
 
+static const struct op_route LEASES_ROUTE = {
+    .to = ROUTE_ITEMS,
+    .size = sizeof(struct leases_op),
+    .items_at = offsetof(struct leases_op, leases),
+    .n_at = offsetof(struct leases_op, n),
+    .item_size = sizeof(struct lease),
+    .item_tenant_at = offsetof(struct lease, job.tenant),
+    .item_seq_at = NO_PLACE,
+    .item_ret_at = NO_PLACE,
+};
+
 void leases_op_init(struct leases_op *op, struct lease *leases, size_t n)
 {
-    *op = (struct leases_op){.op = {.apply = apply_leases, .weight = n}, .leases = leases, .n = n};
+    *op = (struct leases_op){.op = {.apply = apply_leases, .route = &LEASES_ROUTE, .weight = n},
+                             .leases = leases,
+                             .n = n};
 }

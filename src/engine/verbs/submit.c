@@ -511,11 +511,14 @@ static int apply_submit(struct engine *e, struct op *base, struct redrive_err *e
 }
 
 static const struct op_kind SUBMIT = {.rank = 2, .apply = submit_ops};
+static const struct op_route SUBMIT_ROUTE = {.to = ROUTE_SUBMIT};
 
 int submit_op_init(struct submit_op *op, const struct engine *e, const struct job_spec *specs,
                    size_t n, struct redrive_err *err)
 {
-    *op = (struct submit_op){.op = {.apply = apply_submit, .kind = &SUBMIT, .weight = n}, .n = n};
+    *op = (struct submit_op){
+        .op = {.apply = apply_submit, .kind = &SUBMIT, .route = &SUBMIT_ROUTE, .weight = n},
+        .n = n};
     arena_init(&op->arena);
     arena_init(&op->result);
     op->specs = arena_array(&op->arena, n, sizeof *op->specs);

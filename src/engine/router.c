@@ -1,0 +1,283 @@
+/* router.c - opens, starts and stops the engines of all shards; who is told what they do. */
+#include "engine/router.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "engine/shard_record.h"
+#include "engine/tasks.h"
+#include "store/shards/shards.h"
+
+/* A shard whose transaction has taken so long is passed over by claims. */
+#define SLOW_MS 500
+
+#define NAME_MAX_BYTES 32
+
+struct router {
+    struct router_options options;
+    struct shard_urls urls;
+    struct lane lanes[SHARDS_MAX];
+    struct store_status *states[SHARDS_MAX];
+    char name_texts[SHARDS_MAX][NAME_MAX_BYTES];
+    const char *names[SHARDS_MAX];
+    struct store_status *store_status;
+    struct router_start start;
+    atomic_size_t turn;
+    /* Callbacks are called one at a time. One may hand in operations that are refused at once, and
+     * so be called again by the same thread. */
+    pthread_mutex_t calls;
+};
+
+_Static_assert(SHARDS_MAX == sizeof((struct sending *)0)->ops / sizeof(struct list),
+               "a list for each shard");
+
+/* ---- Callbacks ------------------------------------------------------------------------------- */
+
+static void on_event(const struct engine_event *event, void *ctx)
+{
+    struct lane *lane = ctx;
+    struct router *r = lane->router;
+    struct engine_event named = *event;
+    if (named.seq > 0)
+        named.seq = shard_seq(named.seq, lane->index);
+    pthread_mutex_lock(&r->calls);
+    r->options.engine.on_event(&named, r->options.engine.event_ctx);
+    pthread_mutex_unlock(&r->calls);
+}
+
+static void on_alert(const struct alert_event *event, void *ctx)
+{
+    struct router *r = ((struct lane *)ctx)->router;
+    pthread_mutex_lock(&r->calls);
+    r->options.engine.on_alert(event, r->options.engine.alert_ctx);
+    pthread_mutex_unlock(&r->calls);
+}
+
+static void on_ready(void *ctx)
+{
+    struct lane *lane = ctx;
+    struct router *r = lane->router;
+    lane->is_ready = true;
+    if (!r->start.on_ready)
+        return;
+    pthread_mutex_lock(&r->calls);
+    r->start.on_ready(r->start.ready_ctx);
+    pthread_mutex_unlock(&r->calls);
+}
+
+void router_answer(struct router *r, struct op *op)
+{
+    pthread_mutex_lock(&r->calls);
+    op->done(op, op->done_ctx);
+    pthread_mutex_unlock(&r->calls);
+}
+
+/* ---- Lanes ----------------------------------------------------------------------------------- */
+
+size_t router_count(const struct router *r)
+{
+    return r->urls.n;
+}
+
+struct lane *router_lane(struct router *r, size_t i)
+{
+    return &r->lanes[i];
+}
+
+bool lane_is_away(const struct lane *lane)
+{
+    struct store_status_view view;
+    store_status_read(lane->router->states[lane->index], &view);
+    return view.is_away || view.busy_ms >= SLOW_MS;
+}
+
+size_t router_turn(struct router *r)
+{
+    return atomic_fetch_add(&r->turn, 1) % r->urls.n;
+}
+
+void lane_blame(const struct lane *lane, struct op *op)
+{
+    if (op->code == REDRIVE_E_IO)
+        shard_err(&op->err, lane->index, lane->router->urls.urls[lane->index]);
+}
+
+const struct engine *router_engine(const struct router *r)
+{
+    return r->lanes[0].committer ? committer_engine(r->lanes[0].committer) : r->lanes[0].engine;
+}
+
+struct store_status *router_store_status(const struct router *r)
+{
+    return r->store_status;
+}
+
+void router_submit_all(struct router *r, struct list *ops)
+{
+    struct sending sending = {.router = r};
+    for (size_t i = 0; i < r->urls.n; i++)
+        list_init(&sending.ops[i]);
+    LIST_FOREACH (ops, link) {
+        list_remove(link);
+        route_begin(&sending, LIST_ENTRY(link, struct op, link));
+    }
+    for (size_t i = 0; i < r->urls.n; i++)
+        if (!list_empty(&sending.ops[i]))
+            committer_submit_all(r->lanes[i].committer, &sending.ops[i]);
+}
+
+/* ---- Opening --------------------------------------------------------------------------------- */
+
+static int open_store(const struct router *r, size_t i, struct store **ret, struct redrive_err *err)
+{
+    const struct store_options options = {.create = r->options.create, .origin = r->options.origin};
+    int rc = store_open(r->urls.urls[i], &options, ret, err);
+    if (rc < 0)
+        shard_err(err, i, r->urls.urls[i]);
+    return rc;
+}
+
+static int open_engine(struct router *r, size_t i, struct store *store, struct redrive_err *err)
+{
+    struct lane *lane = &r->lanes[i];
+    struct engine_options options = r->options.engine;
+    *lane = (struct lane){.router = r, .index = i, .is_ready = true};
+    options.store = store;
+    options.shard = i;
+    options.n_shards = r->urls.n;
+    options.on_event = options.on_event ? on_event : NULL;
+    options.event_ctx = lane;
+    options.on_alert = options.on_alert ? on_alert : NULL;
+    options.alert_ctx = lane;
+    int rc = engine_open(&options, &lane->engine, err);
+    if (rc == 0)
+        r->states[i] = engine_store_status(lane->engine);
+    return rc;
+}
+
+static void name_shard(struct router *r, size_t i)
+{
+    (void)snprintf(r->name_texts[i], NAME_MAX_BYTES, "shard %zu", i + 1);
+    r->names[i] = r->name_texts[i];
+}
+
+static int open_shards(struct router *r, struct redrive_err *err)
+{
+    struct store *stores[SHARDS_MAX] = {0};
+    int rc = shard_urls_init(&r->urls, r->options.url, err);
+    for (size_t i = 0; i < r->urls.n && rc == 0; i++) {
+        name_shard(r, i);
+        rc = open_store(r, i, &stores[i], err);
+    }
+    if (rc == 0)
+        rc = shard_record_check(stores, &r->urls, r->options.create, err);
+    for (size_t i = 0; i < r->urls.n && rc == 0; i++) {
+        rc = open_engine(r, i, stores[i], err);
+        stores[i] = NULL; /* the engine's, also when that failed */
+    }
+    for (size_t i = 0; i < SHARDS_MAX; i++)
+        store_close(stores[i]);
+    return rc;
+}
+
+int router_open(const struct router_options *options, struct router **ret, struct redrive_err *err)
+{
+    pthread_mutexattr_t attributes;
+    *ret = NULL;
+    struct router *r = calloc(1, sizeof *r);
+    if (!r)
+        return err_nomem(err);
+    r->options = *options;
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&r->calls, &attributes);
+    pthread_mutexattr_destroy(&attributes);
+    int rc = open_shards(r, err);
+    if (rc == 0) {
+        r->store_status = store_status_join(r->states, r->names, r->urls.n);
+        rc = r->store_status ? 0 : err_nomem(err);
+    }
+    if (rc < 0) {
+        router_close(r);
+        return rc;
+    }
+    *ret = r;
+    return 0;
+}
+
+static void free_router(struct router *r)
+{
+    store_status_free(r->store_status);
+    shard_urls_release(&r->urls);
+    pthread_mutex_destroy(&r->calls);
+    free(r);
+}
+
+void router_close(struct router *r)
+{
+    if (!r)
+        return;
+    for (size_t i = 0; i < r->urls.n; i++)
+        engine_close(r->lanes[i].engine);
+    free_router(r);
+}
+
+/* ---- Starting and stopping ------------------------------------------------------------------- */
+
+static int publish(struct engine *engine, struct redrive_err *err)
+{
+    struct publish_op op;
+    publish_op_init(&op);
+    return engine_apply_one(engine, &op.op, err);
+}
+
+static int start_lane(struct router *r, size_t i, struct redrive_err *err)
+{
+    struct lane *lane = &r->lanes[i];
+    struct committer_options options = {
+        .on_ready = on_ready,
+        .ready_ctx = lane,
+        .no_ticks = !r->start.watches,
+    };
+    int rc = r->start.publishes ? publish(lane->engine, err) : 0;
+    if (rc == 0 && r->start.watches)
+        rc = open_store(r, i, &options.watch, err);
+    if (rc < 0)
+        return rc;
+    options.engine = lane->engine;
+    lane->engine = NULL;
+    return committer_start(&options, &lane->committer, err);
+}
+
+void router_stop(struct router *r)
+{
+    for (size_t i = 0; i < r->urls.n; i++)
+        committer_end(r->lanes[i].committer);
+    for (size_t i = 0; i < r->urls.n; i++) {
+        committer_free(r->lanes[i].committer);
+        engine_close(r->lanes[i].engine);
+    }
+    free_router(r);
+}
+
+int router_start(struct router *r, const struct router_start *start, struct committer **ret,
+                 struct redrive_err *err)
+{
+    int rc = 0;
+    *ret = NULL;
+    r->start = *start;
+    for (size_t i = 0; i < r->urls.n && rc == 0; i++)
+        rc = start_lane(r, i, err);
+    struct committer *front = rc == 0 ? committer_of_router(r) : NULL;
+    if (rc == 0 && !front)
+        rc = err_nomem(err);
+    if (rc < 0) {
+        router_stop(r);
+        return rc;
+    }
+    *ret = front;
+    return 0;
+}

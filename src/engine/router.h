@@ -1,0 +1,97 @@
+/* router.h - several engines behind one committer: a store that is spread over shards.
+ *
+ *     router_open(&options, &router, err);          stores and engines, one a shard
+ *     router_start(router, …, &committer, err);     from here on it is a committer like any other
+ *
+ * Each shard has an engine with a committer of its own, so that transactions of shards run side by
+ * side. An operation is handed to the committer of all of them, and goes where its route says
+ * (op.h): a tenant's operations to the tenant's shard, a list of items in parts, a claim to one
+ * shard after the other, with another one first each time. Servers, workers and commands do not
+ * know how many there are. Numbers of jobs are those of store/shards/shards.h outside, and those of
+ * the shard within its engine.
+ *
+ * A shard that does not answer fails what is asked of it, with REDRIVE_E_IO and its name. Claims
+ * pass it over while it is known to be away. A list of items for several shards fails as a whole,
+ * although some of them have taken their part, unless the caller asks for the code of each item
+ * (op.by_item).
+ *
+ * Callbacks of all shards, and answers, come from several threads, one at a time.
+ */
+#ifndef ENGINE_ROUTER_H
+#define ENGINE_ROUTER_H
+
+#include "engine/committer.h"
+
+struct router;
+
+struct router_options {
+    const char *url; /* shards:… */
+    bool create;     /* as of struct store_options */
+    uint64_t origin; /* likewise; must not be 0 if it is to be started with `watches` */
+    struct engine_options engine; /* of each; its store is filled in here */
+};
+
+/* Opens every shard, and checks that they are those that the store was made of
+ * (shard_record.h). */
+int router_open(const struct router_options *options, struct router **ret, struct redrive_err *err);
+/* For one that was not started. Accepts NULL. */
+void router_close(struct router *router);
+
+/* An engine, for what any thread may ask of one: the configuration in force, the time. */
+const struct engine *router_engine(const struct router *router);
+
+struct router_start {
+    bool watches;   /* changes by other processes are noticed, and what time asks for is done */
+    bool publishes; /* the tasks of the configuration, for it is about to work */
+    void (*on_ready)(void *ctx); /* as of struct committer_options */
+    void *ready_ctx;
+};
+/* The committer owns the router from here on, also when that fails. */
+int router_start(struct router *router, const struct router_start *start, struct committer **ret,
+                 struct redrive_err *err);
+
+/* ---- For the committer ----------------------------------------------------------------------- */
+
+void router_submit_all(struct router *router, struct list *ops);
+/* How all shards together are doing. */
+struct store_status *router_store_status(const struct router *router);
+/* Ends every committer, and frees the router. */
+void router_stop(struct router *router);
+
+/* In committer.c: a committer that hands everything to a router. NULL: no memory. */
+struct committer *committer_of_router(struct router *router);
+/* The two halves of committer_stop. In between it refuses what is handed in: operations may be on
+ * their way from shards that have not stopped yet. Both accept NULL. */
+void committer_end(struct committer *committer);
+void committer_free(struct committer *committer);
+
+/* ---- In router.c, for route.c ---------------------------------------------------------------- */
+
+struct lane {
+    struct router *router;
+    size_t index;
+    struct engine *engine; /* NULL once the committer has it */
+    struct committer *committer;
+    _Atomic bool is_ready; /* there may be ready jobs: claims go there first */
+};
+
+size_t router_count(const struct router *router);
+struct lane *router_lane(struct router *router, size_t i);
+/* Whether the shard is known not to answer. */
+bool lane_is_away(const struct lane *lane);
+/* Where the next claim begins. */
+size_t router_turn(struct router *router);
+/* Names the shard in the error of an operation that it has failed. */
+void lane_blame(const struct lane *lane, struct op *op);
+/* Gives an operation its answer. */
+void router_answer(struct router *router, struct op *op);
+
+/* What is handed in at one moment. */
+struct sending {
+    struct router *router;
+    struct list ops[16]; /* by lane */
+};
+/* In route.c: takes an operation on its way. */
+void route_begin(struct sending *sending, struct op *op);
+
+#endif

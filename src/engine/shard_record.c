@@ -1,0 +1,257 @@
+/* shard_record.c - reads, writes and compares the rows that shards keep of each other. */
+#include "engine/shard_record.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/err.h"
+#include "base/json/json.h"
+#include "base/json/writer.h"
+#include "base/rng.h"
+#include "base/text/buf.h"
+#include "base/text/url_mask.h"
+#include "base/time/clock.h"
+
+#define KEY            STR("shards")
+#define LIST_MAX_BYTES (16u * 1024)
+#define SET_MAX        24
+#define SHOWN_MAX      230 /* of a list in an error */
+
+struct record {
+    bool is_there;
+    char set[SET_MAX]; /* the name of the whole store */
+    int64_t shard;     /* from 0 */
+    int64_t of;
+    struct buf list; /* the addresses of all, without passwords */
+};
+
+static void record_init(struct record *r)
+{
+    *r = (struct record){0};
+    buf_init(&r->list, LIST_MAX_BYTES);
+}
+
+/* ---- Rows ------------------------------------------------------------------------------------ */
+
+static void read_member(struct json_reader *j, struct json_string key, struct record *r)
+{
+    struct json_string text;
+    if (json_string_is(key, "set") && json_read_string(j, &text) == 0)
+        (void)str_copy(r->set, sizeof r->set, text.raw);
+    else if (json_string_is(key, "shards") && json_read_string(j, &text) == 0)
+        (void)json_unescape(text, &r->list);
+    else if (json_string_is(key, "shard"))
+        (void)json_read_int(j, &r->shard);
+    else if (json_string_is(key, "of"))
+        (void)json_read_int(j, &r->of);
+    else
+        (void)json_skip(j, NULL);
+}
+
+static int read_record(struct store *store, struct record *ret, struct redrive_err *err)
+{
+    struct shared_page page = {0};
+    struct json_reader j;
+    struct json_string key;
+    int rc = store_ops(store)->shared_list(store, SHARED_SHARDS, (struct str){0}, &page, err);
+    if (rc == 0 && page.n > 0) {
+        json_reader_init(&j, page.rows[0].value, NULL);
+        (void)json_enter_object(&j);
+        while (json_next_key(&j, &key) > 0)
+            read_member(&j, key, ret);
+        ret->is_there = json_end(&j) == 0;
+        json_reader_release(&j);
+        if (!ret->is_there)
+            rc =
+                err_set(err, REDRIVE_E_CORRUPT, "the row that says which shard this is is damaged");
+    }
+    shared_page_release(&page);
+    return rc;
+}
+
+static void write_value(const char *set, size_t shard, size_t n, struct str list, struct buf *out)
+{
+    struct json_writer w;
+    json_writer_init(&w, out);
+    json_begin_object(&w);
+    json_field_cstr(&w, "set", set);
+    json_field_int(&w, "shard", (int64_t)shard);
+    json_field_int(&w, "of", (int64_t)n);
+    json_field_string(&w, "shards", list);
+    json_end_object(&w);
+}
+
+/* In a transaction of its own. A row that another process has put meanwhile stays. */
+static int put_value(struct store *store, struct str value, struct redrive_err *err)
+{
+    const struct store_ops *ops = store_ops(store);
+    const struct shared_row row = {.kind = SHARED_SHARDS, .key = KEY, .value = value};
+    struct move_result result = {0};
+    int64_t now_ms, version;
+    int rc = ops->begin(store, clock_wall_ms(), &now_ms, &version, err);
+    if (rc == 0)
+        rc = ops->shared_put(store, &row, 1, &result, err);
+    if (rc == 0 && result.code == 0)
+        rc = ops->commit(store, err);
+    ops->rollback(store);
+    return rc == REDRIVE_E_CANCELLED ? 0 : rc;
+}
+
+static int put_record(struct store *store, const char *set, size_t shard, size_t n, struct str list,
+                      struct redrive_err *err)
+{
+    struct buf value;
+    buf_init(&value, 2 * LIST_MAX_BYTES);
+    write_value(set, shard, n, list, &value);
+    int rc = buf_failed(&value) ? err_nomem(err) : put_value(store, buf_str(&value), err);
+    buf_release(&value);
+    return rc;
+}
+
+/* ---- Comparing ------------------------------------------------------------------------------- */
+
+static void list_urls(const struct shard_urls *urls, struct buf *out)
+{
+    for (size_t i = 0; i < urls->n; i++) {
+        if (i > 0)
+            buf_putc(out, ' ');
+        url_mask(out, str_of(urls->urls[i]));
+    }
+}
+
+static int refuse_shards(const struct record *record, struct str given, struct redrive_err *err)
+{
+    err_set(err, REDRIVE_E_STATE, "these are not the shards that the store was made of");
+    err_detail(err, "given: %.*s; the store's own list: %.*s",
+               (int)(given.len < SHOWN_MAX ? given.len : SHOWN_MAX), given.ptr, SHOWN_MAX,
+               buf_cstr(&record->list));
+    err_hint(err, "name the same shards in the same order; their number is fixed");
+    return REDRIVE_E_STATE;
+}
+
+/* Whether a shard that has no row may get one: it has no jobs, whose tenants may belong elsewhere.
+ */
+static int check_empty(struct store *store, size_t shard, const char *url, struct redrive_err *err)
+{
+    struct count_page page = {0};
+    int rc = store_ops(store)->counts(store, COUNT_QUEUES, (struct str){0}, &page, err);
+    if (rc == 0 && page.n > 0) {
+        rc = err_set(err, REDRIVE_E_STATE, "a store that has jobs cannot become a shard");
+        err_hint(err, "use an empty one, and move the jobs to the shards of their tenants");
+        shard_err(err, shard, url);
+    }
+    count_page_release(&page);
+    return rc;
+}
+
+/* The addresses of a record, from the `i`th on. */
+static struct str listed_at(const struct record *record, size_t i)
+{
+    struct str rest = buf_str(&record->list);
+    for (;; i--) {
+        const char *space = rest.len > 0 ? memchr(rest.ptr, ' ', rest.len) : NULL;
+        const size_t len = space ? (size_t)(space - rest.ptr) : rest.len;
+        if (i == 0)
+            return (struct str){rest.ptr, len};
+        if (!space)
+            return (struct str){0};
+        rest = (struct str){space + 1, rest.len - len - 1};
+    }
+}
+
+static bool is_listed_at(const struct record *record, size_t i, const char *url)
+{
+    struct buf shown;
+    buf_init(&shown, LIST_MAX_BYTES);
+    url_mask(&shown, str_of(url));
+    const bool is_same = str_eq(buf_str(&shown), listed_at(record, i));
+    buf_release(&shown);
+    return is_same;
+}
+
+/* The first shard names the store: of processes that set it up at the same time one wins there. */
+static int set_up_first(struct store *store, const struct shard_urls *urls, struct str list,
+                        struct record *ret, struct redrive_err *err)
+{
+    char set[SET_MAX];
+    (void)snprintf(set, sizeof set, "%016" PRIx64, rng_system_seed());
+    int rc = check_empty(store, 0, urls->urls[0], err);
+    if (rc == 0)
+        rc = put_record(store, set, 0, urls->n, list, err);
+    return rc < 0 ? rc : read_record(store, ret, err);
+}
+
+static bool is_place(const struct record *record, const struct record *first, size_t i, size_t n)
+{
+    return record->is_there && strcmp(record->set, first->set) == 0 &&
+           record->shard == (int64_t)i && record->of == (int64_t)n;
+}
+
+/* One after the first. A row that is missing where the list of the first names this shard is one
+ * that the process which set the store up could not write any more. */
+static int check_next(struct store *store, const struct shard_urls *urls, size_t i, bool create,
+                      const struct record *first, struct str list, struct redrive_err *err)
+{
+    struct record own;
+    record_init(&own);
+    int rc = read_record(store, &own, err);
+    if (rc == 0 && !own.is_there && create && is_listed_at(first, i, urls->urls[i])) {
+        rc = check_empty(store, i, urls->urls[i], err);
+        if (rc == 0)
+            rc = put_record(store, first->set, i, urls->n, list, err);
+        if (rc == 0)
+            rc = read_record(store, &own, err);
+    }
+    if (rc == 0 && !is_place(&own, first, i, urls->n))
+        rc = refuse_shards(own.is_there ? &own : first, list, err);
+    buf_release(&own.list);
+    return rc;
+}
+
+static int check_with(struct store *const *stores, const struct shard_urls *urls, bool create,
+                      struct record *first, struct str list, struct redrive_err *err)
+{
+    int rc = read_record(stores[0], first, err);
+    if (rc == 0 && !first->is_there && create)
+        rc = set_up_first(stores[0], urls, list, first, err);
+    if (rc == 0 && !first->is_there) {
+        rc = err_set(err, REDRIVE_E_NOT_FOUND, "these stores are not set up as shards");
+        err_hint(err, STORE_SET_UP_HINT);
+    }
+    if (rc == 0 && !is_place(first, first, 0, urls->n))
+        rc = refuse_shards(first, list, err);
+    for (size_t i = 1; i < urls->n && rc == 0; i++)
+        rc = check_next(stores[i], urls, i, create, first, list, err);
+    return rc;
+}
+
+int shard_record_check(struct store *const *stores, const struct shard_urls *urls, bool create,
+                       struct redrive_err *err)
+{
+    struct record first;
+    struct buf list;
+    record_init(&first);
+    buf_init(&list, LIST_MAX_BYTES);
+    list_urls(urls, &list);
+    int rc = buf_failed(&list) ? err_nomem(err)
+                               : check_with(stores, urls, create, &first, buf_str(&list), err);
+    buf_release(&list);
+    buf_release(&first.list);
+    return rc;
+}
+
+int shard_record_refuse(struct store *store, struct redrive_err *err)
+{
+    struct record own;
+    record_init(&own);
+    int rc = read_record(store, &own, err);
+    if (rc == 0 && own.is_there) {
+        rc = err_set(err, REDRIVE_E_STATE,
+                     "this is shard %" PRId64 " of %" PRId64 ", not a store by itself",
+                     own.shard + 1, own.of);
+        err_detail(err, "the shards are %s", buf_cstr(&own.list));
+        err_hint(err, "name all of them: store: {shards: [URL, URL, ...]}");
+    }
+    buf_release(&own.list);
+    return rc;
+}

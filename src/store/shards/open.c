@@ -1,0 +1,250 @@
+/* open.c - which shards there are, opening them, and slots that a store of shards has not. */
+#include "store/shards/shards.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/text/url_mask.h"
+
+#define SCHEME "shards:"
+
+/* ---- URLs ------------------------------------------------------------------------------------ */
+
+bool shards_is(const char *url)
+{
+    return url && strncmp(url, SCHEME, strlen(SCHEME)) == 0;
+}
+
+static int refuse_urls(struct redrive_err *err, const char *fact)
+{
+    err_set(err, REDRIVE_E_INVALID, "%s", fact);
+    err_detail(err, "expected shards: and 2 to %d stores, with spaces between them", SHARDS_MAX);
+    return REDRIVE_E_INVALID;
+}
+
+static int add_url(struct shard_urls *urls, const char *url, struct redrive_err *err)
+{
+    if (shards_is(url))
+        return refuse_urls(err, "a shard cannot have shards itself");
+    if (urls->n == SHARDS_MAX)
+        return refuse_urls(err, "there are too many shards");
+    for (size_t i = 0; i < urls->n; i++)
+        if (strcmp(urls->urls[i], url) == 0)
+            return refuse_urls(err, "the same shard is named twice");
+    urls->urls[urls->n++] = url;
+    return 0;
+}
+
+static int read_list(struct shard_urls *urls, const char *list, struct redrive_err *err)
+{
+    int rc = 0;
+    char *state;
+    *urls = (struct shard_urls){.text = strdup(list)};
+    if (!urls->text)
+        return err_nomem(err);
+    for (char *at = strtok_r(urls->text, " ", &state); at && rc == 0;
+         at = strtok_r(NULL, " ", &state))
+        rc = add_url(urls, at, err);
+    return rc == 0 && urls->n < 2 ? refuse_urls(err, "there are too few shards") : rc;
+}
+
+int shard_urls_init(struct shard_urls *urls, const char *url, struct redrive_err *err)
+{
+    if (shards_is(url))
+        return read_list(urls, url + strlen(SCHEME), err);
+    *urls = (struct shard_urls){.text = strdup(url)};
+    if (!urls->text)
+        return err_nomem(err);
+    urls->urls[urls->n++] = urls->text;
+    return 0;
+}
+
+void shard_urls_release(struct shard_urls *urls)
+{
+    free(urls->text);
+    *urls = (struct shard_urls){0};
+}
+
+/* FNV-1a with a final mix, since its low bits alone are poor. */
+static uint64_t hash_tenant(struct str tenant)
+{
+    uint64_t h = UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 0; i < tenant.len; i++)
+        h = (h ^ (unsigned char)tenant.ptr[i]) * UINT64_C(0x100000001b3);
+    h = (h ^ h >> 33) * UINT64_C(0xff51afd7ed558ccd);
+    return h ^ h >> 33;
+}
+
+size_t shard_of_tenant(struct str tenant, size_t n)
+{
+    return n < 2 ? 0 : (size_t)(hash_tenant(tenant.len > 0 ? tenant : STR("default")) % n);
+}
+
+int64_t shard_seq_from(int64_t seq, size_t shard)
+{
+    const int64_t above = seq - (int64_t)shard;
+    return above <= 0 ? 0 : (above + SHARDS_MAX - 1) / SHARDS_MAX;
+}
+
+void shard_err(struct redrive_err *err, size_t shard, const char *url)
+{
+    struct buf text;
+    if (!err)
+        return;
+    buf_init(&text, sizeof err->detail);
+    buf_printf(&text, "shard %zu (", shard + 1);
+    url_mask(&text, str_of(url));
+    buf_puts(&text, ")");
+    if (err->detail[0] != '\0')
+        buf_printf(&text, ": %s", err->detail);
+    if (!buf_failed(&text))
+        err_detail(err, "%s", buf_cstr(&text));
+    buf_release(&text);
+}
+
+/* ---- Handles --------------------------------------------------------------------------------- */
+
+int shards_fail_at(const struct sharded *s, size_t shard, int rc, struct redrive_err *err)
+{
+    if (rc < 0)
+        shard_err(err, shard, s->urls.urls[shard]);
+    return rc;
+}
+
+/* As durable as the least of them. */
+static int open_all(struct sharded *s, const struct store_options *options, struct redrive_err *err)
+{
+    s->base.durability = STORE_SURVIVES_POWER;
+    for (size_t i = 0; i < s->urls.n; i++) {
+        int rc = store_open(s->urls.urls[i], options, &s->stores[i], err);
+        if (rc < 0)
+            return shards_fail_at(s, i, rc, err);
+        if (store_base(s->stores[i])->durability < s->base.durability)
+            s->base.durability = store_base(s->stores[i])->durability;
+    }
+    return 0;
+}
+
+int shards_open(struct str place, const struct store_options *options, struct store **ret,
+                struct redrive_err *err)
+{
+    *ret = NULL;
+    struct sharded *s = calloc(1, sizeof *s);
+    if (!s)
+        return err_nomem(err);
+    s->base.ops = &STORE_SHARDS;
+    int rc = read_list(&s->urls, place.ptr, err);
+    if (rc == 0)
+        rc = open_all(s, options, err);
+    if (rc < 0) {
+        shards_close((struct store *)s);
+        return rc;
+    }
+    *ret = (struct store *)s;
+    return 0;
+}
+
+void shards_close(struct store *store)
+{
+    if (!store)
+        return;
+    struct sharded *s = sharded_of(store);
+    for (size_t i = 0; i < s->urls.n; i++)
+        store_close(s->stores[i]);
+    shard_urls_release(&s->urls);
+    free(s);
+}
+
+/* ---- Transactions: there are none ------------------------------------------------------------ */
+
+static int refuse_transaction(struct redrive_err *err)
+{
+    return err_set(err, REDRIVE_E_STATE, "a transaction is one shard's, not one of all shards");
+}
+
+int shards_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
+                 int64_t *ret_shared_version, struct redrive_err *err)
+{
+    (void)store, (void)now_ms, (void)ret_now_ms, (void)ret_shared_version;
+    return refuse_transaction(err);
+}
+
+int64_t shards_set_time(struct store *store, int64_t now_ms)
+{
+    (void)store;
+    return now_ms;
+}
+
+int shards_commit(struct store *store, struct redrive_err *err)
+{
+    (void)store;
+    return refuse_transaction(err);
+}
+
+void shards_rollback(struct store *store)
+{
+    (void)store;
+}
+
+int shards_submit(struct store *store, const struct job_spec *specs, size_t n,
+                  struct submit_result *ret, struct arena *arena, struct redrive_err *err)
+{
+    (void)store, (void)specs, (void)n, (void)ret, (void)arena;
+    return refuse_transaction(err);
+}
+
+int shards_ready(struct store *store, const struct claim_filter *filter, struct job_page *ret,
+                 struct redrive_err *err)
+{
+    (void)store, (void)filter, (void)ret;
+    return refuse_transaction(err);
+}
+
+int shards_scan(struct store *store, struct scan *scan, struct job_page *ret,
+                struct redrive_err *err)
+{
+    (void)store, (void)scan, (void)ret;
+    return refuse_transaction(err);
+}
+
+int shards_move(struct store *store, const struct move_list *list, struct move_result *ret,
+                struct redrive_err *err)
+{
+    (void)store, (void)list, (void)ret;
+    return refuse_transaction(err);
+}
+
+int shards_import(struct store *store, const struct imported_job *jobs, size_t n,
+                  struct move_result *ret, struct redrive_err *err)
+{
+    (void)store, (void)jobs, (void)n, (void)ret;
+    return refuse_transaction(err);
+}
+
+int shards_import_keys(struct store *store, const struct remembered_key *keys, size_t n,
+                       struct redrive_err *err)
+{
+    (void)store, (void)keys, (void)n;
+    return refuse_transaction(err);
+}
+
+int shards_shared_put(struct store *store, const struct shared_row *rows, size_t n,
+                      struct move_result *ret, struct redrive_err *err)
+{
+    (void)store, (void)rows, (void)n, (void)ret;
+    return refuse_transaction(err);
+}
+
+int shards_counters_add(struct store *store, const struct counter *counters, size_t n,
+                        struct redrive_err *err)
+{
+    (void)store, (void)counters, (void)n;
+    return refuse_transaction(err);
+}
+
+const struct store_ops STORE_SHARDS = {
+    STORE_SLOTS(shards),
+    .capabilities = STORE_SHARED,
+    .backup_hint = "not with shards yet: back each shard up by itself",
+};

@@ -1,0 +1,534 @@
+/* Several engines behind one committer: tenants stay on their shard, and callers see one store. */
+#include "check.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "engine/router.h"
+#include "engine/shard_record.h"
+#include "engine/verbs/change.h"
+#include "engine/verbs/claim.h"
+#include "engine/verbs/control.h"
+#include "engine/verbs/settle.h"
+#include "engine/verbs/submit.h"
+#include "store/shards/shards.h"
+
+#define N_SHARDS  4
+#define N_TENANTS 9
+#define N_EACH    3
+#define N_JOBS    ((size_t)(N_TENANTS * N_EACH))
+
+static const struct store_options SET_UP = {.create = true};
+
+/* A store of shards in memory, which lasts as long as `reader`. */
+struct field {
+    char url[256];
+    struct store *reader;
+    struct router *router;
+    struct committer *committer;
+    int64_t seqs[N_TENANTS * N_EACH]; /* of what was submitted */
+    int64_t told[64];                 /* numbers in events of submits */
+    size_t n_told;
+};
+
+static void on_event(const struct engine_event *event, void *ctx)
+{
+    struct field *f = ctx;
+    if (event->kind == ENGINE_EVENT_SUBMITTED && f->n_told < 64)
+        f->told[f->n_told++] = event->seq;
+}
+
+static void field_init(struct field *f)
+{
+    static unsigned number;
+    const unsigned k = number++;
+    *f = (struct field){0};
+    (void)snprintf(f->url, sizeof f->url, "shards:memory:s%ua memory:s%ub memory:s%uc memory:s%ud",
+                   k, k, k, k);
+    assert_int_equal(store_open(f->url, &SET_UP, &f->reader, NULL), 0);
+    const struct router_options options = {
+        .url = f->url, .create = true, .engine = {.seed = 5, .on_event = on_event, .event_ctx = f}};
+    const struct router_start start = {0};
+    assert_int_equal(router_open(&options, &f->router, NULL), 0);
+    assert_int_equal(router_start(f->router, &start, &f->committer, NULL), 0);
+}
+
+static void field_release(struct field *f)
+{
+    committer_stop(f->committer);
+    store_close(f->reader);
+}
+
+static const char *tenant_name(size_t i, char out[16])
+{
+    (void)snprintf(out, 16, "tenant-%zu", i);
+    return out;
+}
+
+static int64_t submit_for(struct field *f, const char *tenant)
+{
+    const struct job_spec spec = {.task = STR("t"), .tenant = str_of(tenant)};
+    struct submit_op op;
+    assert_int_equal(submit_op_init(&op, committer_engine(f->committer), &spec, 1, NULL), 0);
+    assert_int_equal(committer_run(f->committer, &op.op, NULL), 0);
+    assert_int_equal(op.answers[0].code, 0);
+    const int64_t seq = op.answers[0].seq;
+    submit_op_release(&op);
+    return seq;
+}
+
+/* N_EACH jobs of each tenant. */
+static void fill(struct field *f)
+{
+    char name[16];
+    for (size_t i = 0; i < N_JOBS; i++)
+        f->seqs[i] = submit_for(f, tenant_name(i % N_TENANTS, name));
+}
+
+static size_t count_in(struct field *f, enum redrive_state state)
+{
+    struct count_page page = {0};
+    uint64_t n = 0;
+    assert_int_equal(
+        store_ops(f->reader)->counts(f->reader, COUNT_QUEUES, (struct str){0}, &page, NULL), 0);
+    for (size_t i = 0; i < page.n; i++)
+        n += page.counts[i].by_state[state];
+    count_page_release(&page);
+    return (size_t)n;
+}
+
+/* Stores are laid out by these numbers: they must never change. */
+static void a_tenant_stays_on_its_shard(void **state)
+{
+    (void)state;
+    assert_int_equal(shard_of_tenant(STR("default"), 4), shard_of_tenant((struct str){0}, 4));
+    static const struct {
+        const char *tenant;
+        size_t of_4, of_16;
+    } KNOWN[] = {{"default", 3, 15}, {"acme", 0, 12}, {"globex", 0, 4}};
+    for (size_t i = 0; i < sizeof KNOWN / sizeof KNOWN[0]; i++) {
+        assert_int_equal(shard_of_tenant(str_of(KNOWN[i].tenant), 4), KNOWN[i].of_4);
+        assert_int_equal(shard_of_tenant(str_of(KNOWN[i].tenant), 16), KNOWN[i].of_16);
+    }
+}
+
+static void tenants_are_spread_evenly(void **state)
+{
+    size_t n[16] = {0};
+    char name[16];
+    (void)state;
+    for (size_t i = 0; i < 16000; i++)
+        n[shard_of_tenant(str_of(tenant_name(i, name)), 16)]++;
+    for (size_t i = 0; i < 16; i++)
+        assert_in_range(n[i], 850, 1150);
+}
+
+static void a_number_names_one_job_of_all_shards(void **state)
+{
+    struct field f;
+    (void)state;
+    field_init(&f);
+    fill(&f);
+    bool seen[N_SHARDS] = {0};
+    for (size_t i = 0; i < N_JOBS; i++) {
+        char name[16];
+        const size_t shard = shard_of_tenant(str_of(tenant_name(i % N_TENANTS, name)), N_SHARDS);
+        assert_int_equal(shard_of_seq(f.seqs[i]), shard);
+        seen[shard] = true;
+        for (size_t k = 0; k < i; k++)
+            assert_int_not_equal(f.seqs[i], f.seqs[k]);
+        assert_int_equal(f.told[i], f.seqs[i]);
+    }
+    for (size_t i = 0; i < N_SHARDS; i++)
+        assert_true(seen[i]);
+    field_release(&f);
+}
+
+/* Claims come round to every shard, and settlements by number find theirs. */
+static void jobs_of_all_shards_are_claimed_and_settled(void **state)
+{
+    struct field f;
+    struct settlement items[N_TENANTS * N_EACH] = {0};
+    size_t n = 0;
+    bool more = true;
+    (void)state;
+    field_init(&f);
+    fill(&f);
+    while (n < N_JOBS) {
+        const struct claim_filter filter = {.limit = 5};
+        struct claim_op claim;
+        claim_op_init(&claim, &filter, STR("w"), 0);
+        assert_int_equal(committer_run(f.committer, &claim.op, NULL), 0);
+        assert_true(claim.n > 0);
+        more = claim.more;
+        for (size_t i = 0; i < claim.n; i++)
+            items[n++] = (struct settlement){.seq = claim.jobs[i].status.seq,
+                                             .token = claim.jobs[i].status.token};
+        claim_op_release(&claim);
+    }
+    assert_int_equal(n, N_JOBS);
+    assert_true(more); /* it has not looked at the others */
+    assert_int_equal(count_in(&f, REDRIVE_STATE_RUNNING), N_JOBS);
+
+    struct settle_op settle;
+    struct settlement before[N_TENANTS * N_EACH];
+    memcpy(before, items, sizeof items);
+    settle_op_init(&settle, items, n);
+    assert_int_equal(committer_run(f.committer, &settle.op, NULL), 0);
+    for (size_t i = 0; i < n; i++) {
+        assert_int_equal(items[i].ret.code, 0);
+        assert_int_equal(items[i].ret.state, REDRIVE_STATE_COMPLETED);
+        assert_int_equal(items[i].seq, before[i].seq);
+    }
+    assert_int_equal(count_in(&f, REDRIVE_STATE_COMPLETED), N_JOBS);
+
+    const struct claim_filter none = {.limit = 5};
+    struct claim_op claim;
+    claim_op_init(&claim, &none, STR("w"), 0);
+    assert_int_equal(committer_run(f.committer, &claim.op, NULL), 0);
+    assert_int_equal(claim.n, 0);
+    claim_op_release(&claim);
+    field_release(&f);
+}
+
+static void a_claim_for_a_tenant_takes_that_tenants_jobs(void **state)
+{
+    struct field f;
+    (void)state;
+    field_init(&f);
+    fill(&f);
+    const struct claim_filter filter = {.limit = 50, .tenant = STR("tenant-3")};
+    struct claim_op claim;
+    claim_op_init(&claim, &filter, STR("w"), 0);
+    assert_int_equal(committer_run(f.committer, &claim.op, NULL), 0);
+    assert_int_equal(claim.n, N_EACH);
+    for (size_t i = 0; i < claim.n; i++)
+        assert_true(str_is(claim.jobs[i].spec.tenant, "tenant-3"));
+    claim_op_release(&claim);
+    field_release(&f);
+}
+
+/* Some pages of a few jobs give every job once, in the order. */
+static void list_in_pages(struct field *f, enum job_order order)
+{
+    struct job_filter filter = {.order = order, .limit = 4};
+    struct job_page page = {0};
+    int64_t seen[N_TENANTS * N_EACH];
+    size_t n = 0;
+    do {
+        assert_int_equal(store_ops(f->reader)->list(f->reader, &filter, &page, NULL), 0);
+        for (size_t i = 0; i < page.n; i++) {
+            const int64_t seq = page.jobs[i].status.seq;
+            if (n > 0 && order == ORDER_OLDEST)
+                assert_true(seq > seen[n - 1]);
+            if (n > 0 && order == ORDER_NEWEST)
+                assert_true(seq < seen[n - 1]);
+            for (size_t k = 0; k < n; k++)
+                assert_int_not_equal(seq, seen[k]);
+            assert_true(n < N_JOBS);
+            seen[n++] = seq;
+            char text[JOB_CURSOR_MAX];
+            assert_int_equal(job_cursor_read(str_of(job_cursor_write(&filter, &page.jobs[i], text)),
+                                             &filter, NULL),
+                             0);
+        }
+    } while (page.more);
+    assert_int_equal(n, N_JOBS);
+    job_page_release(&page);
+}
+
+static void a_list_in_pages_has_every_job_once(void **state)
+{
+    struct field f;
+    (void)state;
+    field_init(&f);
+    fill(&f);
+    list_in_pages(&f, ORDER_OLDEST);
+    list_in_pages(&f, ORDER_NEWEST);
+    list_in_pages(&f, ORDER_FINISHED);
+
+    /* In steps by number, as a search goes. */
+    struct job_filter filter = {.order = ORDER_OLDEST, .limit = 100};
+    struct job_page page = {0};
+    size_t n = 0;
+    for (int64_t until = 7; n < N_JOBS && until < 2000; until += 7) {
+        filter.after_seq = until - 7;
+        filter.until_seq = until;
+        assert_int_equal(store_ops(f.reader)->list(f.reader, &filter, &page, NULL), 0);
+        for (size_t i = 0; i < page.n; i++)
+            assert_in_range(page.jobs[i].status.seq, until - 6, until);
+        n += page.n;
+    }
+    assert_int_equal(n, N_JOBS);
+    job_page_release(&page);
+    field_release(&f);
+}
+
+static void jobs_are_found_by_name_and_by_number(void **state)
+{
+    struct field f;
+    struct job_page all = {0}, found = {0};
+    struct attempt_page attempts[N_TENANTS * N_EACH] = {0};
+    struct job_name names[N_TENANTS * N_EACH + 1];
+    int64_t seqs[N_TENANTS * N_EACH];
+    const struct job_filter filter = {.order = ORDER_NEWEST, .limit = 100};
+    (void)state;
+    field_init(&f);
+    fill(&f);
+    assert_int_equal(store_ops(f.reader)->list(f.reader, &filter, &all, NULL), 0);
+    assert_int_equal(all.n, N_JOBS);
+    for (size_t i = 0; i < N_JOBS; i++) {
+        names[i] = (struct job_name){all.jobs[i].spec.tenant, all.jobs[i].spec.id};
+        seqs[i] = all.jobs[i].status.seq;
+    }
+    names[N_JOBS] = names[5];
+    names[5] = (struct job_name){STR("tenant-1"), STR("no such job")};
+    assert_int_equal(store_ops(f.reader)->lookup(f.reader, names, N_JOBS + 1, &found, NULL), 0);
+    assert_int_equal(found.n, N_JOBS);
+    for (size_t i = 0; i < 5; i++)
+        assert_int_equal(found.jobs[i].status.seq, seqs[i]);
+    assert_int_equal(found.jobs[N_JOBS - 1].status.seq, seqs[5]);
+
+    const struct claim_filter one = {.limit = 1, .tenant = names[0].tenant};
+    struct claim_op claim;
+    claim_op_init(&claim, &one, STR("w"), 0);
+    assert_int_equal(committer_run(f.committer, &claim.op, NULL), 0);
+    assert_int_equal(claim.n, 1);
+    struct settlement s = {.seq = claim.jobs[0].status.seq, .token = claim.jobs[0].status.token};
+    struct settle_op settle;
+    settle_op_init(&settle, &s, 1);
+    assert_int_equal(committer_run(f.committer, &settle.op, NULL), 0);
+    assert_int_equal(s.ret.code, 0);
+    assert_int_equal(store_ops(f.reader)->history(f.reader, seqs, N_JOBS, attempts, NULL), 0);
+    for (size_t i = 0; i < N_JOBS; i++)
+        assert_int_equal(attempts[i].n, seqs[i] == s.seq ? 1 : 0);
+    attempt_pages_release(attempts, N_JOBS);
+    claim_op_release(&claim);
+    job_page_release(&all);
+    job_page_release(&found);
+    field_release(&f);
+}
+
+static void a_request_for_two_shards_is_refused(void **state)
+{
+    struct field f;
+    struct redrive_err err = {0};
+    struct submit_op op;
+    (void)state;
+    field_init(&f);
+    const struct job_spec specs[2] = {{.task = STR("t"), .tenant = STR("tenant-2")},
+                                      {.task = STR("t"), .tenant = STR("tenant-1")}};
+    assert_int_not_equal(shard_of_tenant(specs[0].tenant, N_SHARDS),
+                         shard_of_tenant(specs[1].tenant, N_SHARDS));
+    assert_int_equal(submit_op_init(&op, committer_engine(f.committer), specs, 2, NULL), 0);
+    assert_int_equal(committer_run(f.committer, &op.op, &err), REDRIVE_E_INVALID);
+    assert_non_null(strstr(err.message, "different shards"));
+    submit_op_release(&op);
+    assert_int_equal(count_in(&f, REDRIVE_STATE_QUEUED), 0);
+    field_release(&f);
+}
+
+static uint64_t run_bulk(struct field *f, const struct job_filter *filter)
+{
+    struct bulk bulk;
+    struct bulk_op op;
+    unsigned chunks = 0;
+    bulk_init(&bulk, MOVE_CANCEL, filter, engine_now_ms(committer_engine(f->committer)) + 1000);
+    while (!bulk.finished) {
+        bulk_op_init(&op, &bulk, 2);
+        assert_int_equal(committer_run(f->committer, &op.op, NULL), 0);
+        bulk_add(&bulk, &op);
+        assert_true(++chunks < 100);
+    }
+    return bulk.changed;
+}
+
+static void a_bulk_goes_through_every_shard(void **state)
+{
+    struct field f;
+    (void)state;
+    field_init(&f);
+    fill(&f);
+    const struct job_filter of_one = {.tenant = STR("tenant-4"),
+                                      .states = 1u << REDRIVE_STATE_QUEUED};
+    assert_int_equal(run_bulk(&f, &of_one), N_EACH);
+    const struct job_filter of_all = {.states = 1u << REDRIVE_STATE_QUEUED};
+    assert_int_equal(run_bulk(&f, &of_all), N_JOBS - N_EACH);
+    assert_int_equal(count_in(&f, REDRIVE_STATE_CANCELLED), N_JOBS);
+    field_release(&f);
+}
+
+static int do_nothing(struct engine *engine, struct op *op, struct redrive_err *err)
+{
+    (void)engine, (void)op, (void)err;
+    return 0;
+}
+
+struct counting_op {
+    struct op op;
+    unsigned n;
+};
+
+static int count_engines(struct engine *engine, struct op *op, struct redrive_err *err)
+{
+    (void)engine, (void)err;
+    ((struct counting_op *)op)->n++;
+    return 0;
+}
+
+static void an_operation_without_a_route_is_refused(void **state)
+{
+    struct field f;
+    struct redrive_err err = {0};
+    struct op op = {.apply = do_nothing};
+    (void)state;
+    field_init(&f);
+    assert_int_equal(committer_run(f.committer, &op, &err), REDRIVE_E_STATE);
+    assert_non_null(strstr(err.message, "not with shards yet"));
+    field_release(&f);
+}
+
+static void an_operation_for_all_reaches_each_shard_once(void **state)
+{
+    static const struct op_route EVERY = {.to = ROUTE_EVERY}, ANY = {.to = ROUTE_ANY},
+                                 FENCE = {.to = ROUTE_FENCE};
+    struct field f;
+    struct counting_op op = {.op = {.apply = count_engines, .route = &EVERY}};
+    (void)state;
+    field_init(&f);
+    assert_int_equal(committer_run(f.committer, &op.op, NULL), 0);
+    assert_int_equal(op.n, N_SHARDS);
+    op = (struct counting_op){.op = {.apply = count_engines, .route = &ANY}};
+    assert_int_equal(committer_run(f.committer, &op.op, NULL), 0);
+    assert_int_equal(op.n, 1);
+    op = (struct counting_op){.op = {.apply = count_engines, .route = &FENCE}};
+    assert_int_equal(committer_run(f.committer, &op.op, NULL), 0);
+    assert_int_equal(op.n, N_SHARDS * N_SHARDS);
+    field_release(&f);
+}
+
+static void what_is_paused_for_a_tenant_is_on_its_shard(void **state)
+{
+    struct field f;
+    struct pause_op op;
+    struct shared_page page = {0};
+    (void)state;
+    field_init(&f);
+    pause_op_init(&op, STR("tenant-2"), STR("default"), true);
+    assert_int_equal(committer_run(f.committer, &op.op, NULL), 0);
+    for (size_t i = 0; i < N_SHARDS; i++) {
+        struct store *shard = sharded_of(f.reader)->stores[i];
+        assert_int_equal(
+            store_ops(shard)->shared_list(shard, SHARED_PAUSE, (struct str){0}, &page, NULL), 0);
+        assert_int_equal(page.n, shard_of_tenant(STR("tenant-2"), N_SHARDS) == i);
+    }
+    assert_int_equal(
+        store_ops(f.reader)->shared_list(f.reader, SHARED_PAUSE, STR("tenant-2"), &page, NULL), 0);
+    assert_int_equal(page.n, 1);
+    shared_page_release(&page);
+    field_release(&f);
+}
+
+/* ---- The record ------------------------------------------------------------------------------ */
+
+static int open_list(const char *url, bool create, struct redrive_err *err)
+{
+    const struct router_options options = {.url = url, .create = create};
+    struct router *router = NULL;
+    int rc = router_open(&options, &router, err);
+    router_close(router);
+    return rc;
+}
+
+static void other_shards_are_refused_with_both_lists(void **state)
+{
+    static const char *const WRONG[] = {
+        "shards:memory:rb memory:ra memory:rc",           /* another order */
+        "shards:memory:ra memory:rb",                     /* fewer */
+        "shards:memory:ra memory:rb memory:rc memory:rd", /* more */
+        "shards:memory:ra memory:rb memory:rd",           /* a new one in the place of another */
+    };
+    struct store *kept;
+    (void)state;
+    assert_int_equal(store_open("shards:memory:ra memory:rb memory:rc", &SET_UP, &kept, NULL), 0);
+    struct redrive_err err = {0};
+    assert_int_equal(open_list("shards:memory:ra memory:rb memory:rc", false, &err),
+                     REDRIVE_E_NOT_FOUND);
+    assert_int_equal(open_list("shards:memory:ra memory:rb memory:rc", true, &err), 0);
+    assert_int_equal(open_list("shards:memory:ra memory:rb memory:rc", false, &err), 0);
+    for (size_t i = 0; i < sizeof WRONG / sizeof WRONG[0]; i++) {
+        err = (struct redrive_err){0};
+        assert_int_equal(open_list(WRONG[i], true, &err), REDRIVE_E_STATE);
+        assert_non_null(strstr(err.detail, WRONG[i] + strlen("shards:")));
+        assert_non_null(strstr(err.detail, "memory:ra memory:rb memory:rc"));
+    }
+    /* One of them alone would answer for all. */
+    assert_int_equal(shard_record_refuse(sharded_of(kept)->stores[1], &err), REDRIVE_E_STATE);
+    assert_non_null(strstr(err.message, "shard 2 of 3"));
+    store_close(kept);
+}
+
+static void a_store_that_has_jobs_becomes_no_shard(void **state)
+{
+    struct store *kept;
+    struct engine_options options = {.seed = 3};
+    struct engine *engine;
+    struct submit_op op;
+    struct redrive_err err = {0};
+    const struct job_spec spec = {.task = STR("t")};
+    (void)state;
+    assert_int_equal(store_open("shards:memory:ja memory:jb", &SET_UP, &kept, NULL), 0);
+    assert_int_equal(store_open("memory:jb", &SET_UP, &options.store, NULL), 0);
+    assert_int_equal(engine_open(&options, &engine, NULL), 0);
+    assert_int_equal(submit_op_init(&op, engine, &spec, 1, NULL), 0);
+    assert_int_equal(engine_apply_one(engine, &op.op, NULL), 0);
+    submit_op_release(&op);
+    engine_close(engine);
+    assert_int_equal(open_list("shards:memory:ja memory:jb", true, &err), REDRIVE_E_STATE);
+    assert_non_null(strstr(err.message, "has jobs"));
+    assert_non_null(strstr(err.detail, "shard 2"));
+    store_close(kept);
+}
+
+static void lists_of_shards_have_bounds(void **state)
+{
+    struct shard_urls urls;
+    struct redrive_err err = {0};
+    char many[256] = "shards:";
+    (void)state;
+    for (int i = 0; i < 17; i++)
+        (void)snprintf(many + strlen(many), sizeof many - strlen(many), " memory:m%d", i);
+    const char *const wrong[] = {"shards:", "shards:memory:a", "shards:memory:a memory:a", many,
+                                 "shards:memory:a shards:memory:b"};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        assert_int_equal(shard_urls_init(&urls, wrong[i], &err), REDRIVE_E_INVALID);
+        shard_urls_release(&urls);
+    }
+    assert_int_equal(shard_urls_init(&urls, "sqlite:a b.db", &err), 0);
+    assert_int_equal(urls.n, 1);
+    assert_string_equal(urls.urls[0], "sqlite:a b.db");
+    shard_urls_release(&urls);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_tenant_stays_on_its_shard),
+        cmocka_unit_test(tenants_are_spread_evenly),
+        cmocka_unit_test(a_number_names_one_job_of_all_shards),
+        cmocka_unit_test(jobs_of_all_shards_are_claimed_and_settled),
+        cmocka_unit_test(a_claim_for_a_tenant_takes_that_tenants_jobs),
+        cmocka_unit_test(a_list_in_pages_has_every_job_once),
+        cmocka_unit_test(jobs_are_found_by_name_and_by_number),
+        cmocka_unit_test(a_request_for_two_shards_is_refused),
+        cmocka_unit_test(a_bulk_goes_through_every_shard),
+        cmocka_unit_test(an_operation_without_a_route_is_refused),
+        cmocka_unit_test(an_operation_for_all_reaches_each_shard_once),
+        cmocka_unit_test(what_is_paused_for_a_tenant_is_on_its_shard),
+        cmocka_unit_test(other_shards_are_refused_with_both_lists),
+        cmocka_unit_test(a_store_that_has_jobs_becomes_no_shard),
+        cmocka_unit_test(lists_of_shards_have_bounds),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
