@@ -221,8 +221,8 @@ struct config_tls {
 };
 
 struct config {
-    const char *path;        /* of the file that was read, or NULL */
-    const char *store;       /* sqlite:PATH, postgres://…, redis://… or memory: */
+    const char *path;  /* of the file that was read, or NULL */
+    const char *store; /* sqlite:PATH, postgres://…, redis://…, memory: or shards:URL URL … */
     const char *store_shown; /* the same without its password, for logs and for people */
     struct {
         const char *http; /* host:port or unix:PATH; NULL: closed */

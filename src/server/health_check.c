@@ -57,7 +57,7 @@ static struct health_check_facts facts_now(struct health_check *h)
     const bool silent = is_silent(h);
     const int64_t asked_wall_ms = h->asked_wall_ms;
     pthread_mutex_unlock(&h->mutex);
-    if (store_status.is_away ||
+    if (store_status.is_away || store_status.is_partly_away ||
         (store_status.is_failing && facts.store == HEALTH_CHECK_OK && !silent)) {
         facts.store = store_status.is_away ? HEALTH_CHECK_UNREACHABLE : HEALTH_CHECK_FAILING;
         facts.since_ms = store_status.since_ms;

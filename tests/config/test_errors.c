@@ -99,7 +99,7 @@ static const struct bad {
     {"store:\n", "redrive.yaml:1: store: has no value", NULL, NULL},
     {"store: [a]\n", "redrive.yaml:1: store: found a list", NULL, NULL},
     {"store: redrive.db\n", "redrive.yaml:1: store: is not a store",
-     "expected sqlite:PATH, postgres://..., redis://..., rediss://... or memory:",
+     "expected sqlite:PATH, postgres://..., redis://..., rediss://..., memory: or {shards: [...]}",
      "put 'sqlite:' in front of a file's path"},
     {"store: postgrse://u:secret@h/db\n", "redrive.yaml:1: store: is not a store", NULL,
      "did you mean 'postgres'?"},

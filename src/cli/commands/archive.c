@@ -41,7 +41,9 @@ static int open_store(const struct session *session, const char *what, bool crea
     const struct store_options options = {.create = create};
     const struct store_ops *ops;
     struct str place;
-    int rc = store_find(session->config->store, &ops, &place, err);
+    int rc = session_refuse_shards(session, "archives; export and import each shard", err);
+    if (rc == 0)
+        rc = store_find(session->config->store, &ops, &place, err);
     if (rc == 0 && !(ops->capabilities & STORE_SHARED)) {
         rc = err_set(err, REDRIVE_E_INVALID, "a store in memory is gone with this process: %s",
                      what);

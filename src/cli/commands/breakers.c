@@ -46,7 +46,7 @@ static int read_all(const struct session *session, struct str tenant, struct bre
 {
     if (session->remote)
         return remote_breakers(session->remote, ret, err);
-    const int64_t now_ms = engine_now_ms(session->engine);
+    const int64_t now_ms = session_now_ms(session);
     int rc = breakers_read(session->store, tenant, now_ms, ret, err);
     if (rc == 0)
         rc = breakers_add_declared(session->config, tenant, now_ms, ret, err);
@@ -210,14 +210,14 @@ static int unknown_key(const struct breaker_page *page, const char *key, struct 
     return rc;
 }
 
-static int apply_verb(const struct session *session, struct str tenant, struct str key,
+static int apply_verb(struct session *session, struct str tenant, struct str key,
                       enum breaker_verb verb, struct redrive_err *err)
 {
     struct breaker_op op;
     if (session->remote)
         return move_at_server(session->remote, key, verb, err);
     breaker_op_init(&op, tenant, key, verb);
-    return engine_apply_one(session->engine, &op.op, err);
+    return session_apply(session, &op.op, err);
 }
 
 static struct str tenant_meant(const struct cli *cli, const struct session *session)
@@ -229,7 +229,7 @@ static struct str tenant_meant(const struct cli *cli, const struct session *sess
 }
 
 /* Finds the breaker, does to it what is asked, and shows it as it then is. */
-static int move(struct cli *cli, const struct session *session, struct breaker_page *page,
+static int move(struct cli *cli, struct session *session, struct breaker_page *page,
                 struct redrive_err *err)
 {
     const enum breaker_verb verb = (enum breaker_verb)cli_variant(cli);

@@ -148,8 +148,8 @@ static int read_page(const struct session *session, const char *tenant, struct c
 {
     if (session->remote)
         return remote_cron(session->remote, ret, err);
-    return cron_page_read(session->store, session->config, str_of(tenant),
-                          engine_now_ms(session->engine), ret, err);
+    return cron_page_read(session->store, session->config, str_of(tenant), session_now_ms(session),
+                          ret, err);
 }
 
 /* Where there is no store, the entries of the configuration are all there is. */
@@ -233,7 +233,7 @@ static int run_by_hand(struct cli *cli, struct session *session, struct redrive_
     if (rc < 0)
         return rc;
     rc = session->remote ? remote_cron_run(session->remote, name, op.id, &op.state, err)
-                         : engine_apply_one(session->engine, &op.op, err);
+                         : session_apply(session, &op.op, err);
     if (rc == REDRIVE_E_NOT_FOUND && !err->hint[0])
         err_hint(err, "`redrive cron list` names them");
     else if (rc == REDRIVE_E_STATE)
@@ -356,10 +356,10 @@ static int set_in_store(struct cli *cli, struct session *session, struct str def
     struct cron_put_op op = {0};
     int rc = session_connect(session, &plain, err);
     if (rc == 0)
-        rc = cron_put_op_init(&op, session->engine, str_of(options->tenant),
+        rc = cron_put_op_init(&op, session_engine(session), str_of(options->tenant),
                               str_of(cli->invocation.args[0]), definition, err);
     if (rc == 0)
-        rc = engine_apply_one(session->engine, &op.op, err);
+        rc = session_apply(session, &op.op, err);
     if (rc == 0)
         rc = say_set(cli, &op.shown, op.created, err);
     cron_put_op_release(&op);
@@ -439,7 +439,7 @@ static int run_remove(struct cli *cli, struct session *session, struct redrive_e
     if (rc == 0)
         rc = session->remote
                  ? remote_change(session->remote, "DELETE", "/cron/", str_of(name), "", err)
-                 : engine_apply_one(session->engine, &op.op, err);
+                 : session_apply(session, &op.op, err);
     if (rc == 0)
         cli_say(cli, "%s is removed; jobs that it has made stay\n", name);
     return rc;

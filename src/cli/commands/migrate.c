@@ -5,6 +5,8 @@
 
 #include "base/err.h"
 #include "cli/shared/session.h"
+#include "engine/router.h"
+#include "store/shards/shards.h"
 
 struct migrate_options {
     bool dry_run;
@@ -34,6 +36,16 @@ static int look(const char *url, struct store_facts *ret, struct redrive_err *er
     return rc;
 }
 
+/* Shards also say of which store they are a part. */
+static int set_up_shards(const char *url, struct redrive_err *err)
+{
+    const struct router_options options = {.url = url, .create = true};
+    struct router *router = NULL;
+    int rc = router_open(&options, &router, err);
+    router_close(router);
+    return rc;
+}
+
 /* Opening a store migrates it. Reads the facts again: the newest version is known even where there
  * was no store before. */
 static int migrate(const char *url, struct store_facts *facts, struct redrive_err *err)
@@ -41,7 +53,9 @@ static int migrate(const char *url, struct store_facts *facts, struct redrive_er
     const struct store_options options = {.create = true};
     struct store_facts now;
     struct store *store = NULL;
-    int rc = store_open(url, &options, &store, err);
+    int rc = shards_is(url) ? set_up_shards(url, err) : 0;
+    if (rc == 0)
+        rc = store_open(url, &options, &store, err);
     if (rc == 0)
         rc = store_ops(store)->facts(store, &now, err);
     store_close(store);

@@ -16,6 +16,7 @@
 #include "cli/output/term.h"
 #include "engine/copy/copy.h"
 #include "store/store.h"
+#include "store/shards/shards.h"
 
 struct move_options {
     const char *from;
@@ -235,6 +236,8 @@ static int move_ends_open(struct move_end *from, struct move_end *to, bool dry_r
                           struct redrive_err *err)
 {
     const struct store_options as_it_is = {0}, set_up = {.create = true};
+    if (shards_is(from->url) || shards_is(to->url))
+        return err_set(err, REDRIVE_E_STATE, "not with shards yet: moving all jobs of a store");
     int rc = store_open(from->url, &as_it_is, &from->store, err);
     if (rc == 0 && !force)
         rc = copy_check_idle(from->store, from->side, "--force", clock_wall_ms(), err);

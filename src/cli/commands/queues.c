@@ -200,7 +200,7 @@ static int apply_pause(const struct cli *cli, struct session *session, const cha
                              pause ? "/pause" : "/resume", err);
     pause_op_init(&op, str_of(options->tenant), str_of(name), pause);
     do
-        rc = engine_apply_one(session->engine, &op.op, err);
+        rc = session_apply(session, &op.op, err);
     while (rc == 0 && pause_op_goes_on(&op));
     return rc;
 }

@@ -47,14 +47,6 @@ struct ui {
 
 /* ---- Starting and stopping ------------------------------------------------------------------- */
 
-static int start_committer(struct ui *ui, struct redrive_err *err)
-{
-    const struct committer_options options = {.engine = ui->session.engine, .no_ticks = true};
-    ui->session.engine = NULL;
-    ui->session.store = NULL;
-    return committer_start(&options, &ui->committer, err);
-}
-
 static int start_http(struct ui *ui, struct redrive_err *err)
 {
     const struct ui_options *options = invocation_options(&ui->cli->invocation);
@@ -93,7 +85,7 @@ static int start(struct ui *ui, struct redrive_err *err)
         return rc;
     rc = event_hub_new(&hub, &ui->hub, err);
     if (rc == 0)
-        rc = start_committer(ui, err);
+        rc = session_quiet_committer(&ui->session, &ui->committer, err);
     return rc < 0 ? rc : start_http(ui, err);
 }
 

@@ -350,7 +350,7 @@ static int start_metrics(struct work *work, struct redrive_err *err)
     const struct metrics_server_options options = {
         .config = work->session.config,
         .times = work->times,
-        .store_status = engine_store_status(committer_engine(work->committer)),
+        .store_status = committer_store_status(work->committer),
         .tracing = otlp_exporter_tracing(work->exporter),
         .log = &work->session.log,
     };

@@ -196,7 +196,7 @@ int job_change_one(struct session *session, enum job_verb verb, const struct job
     if (session->remote)
         return change_at_server(session->remote, verb, job->spec.id, ret_state, err);
     change_op_init(&op, kind, &item, 1);
-    int rc = engine_apply_one(session->engine, &op.op, err);
+    int rc = session_apply(session, &op.op, err);
     if (rc == 0 && item.ret.code < 0)
         rc = refused(verb, job, &item.ret, err);
     if (rc == 0)
@@ -306,7 +306,7 @@ static int run_chunks(struct session *session, struct bulk *bulk, struct bulk_ru
             continue;
         }
         bulk_op_init(&op, bulk, n);
-        rc = engine_apply_one(session->engine, &op.op, err);
+        rc = session_apply(session, &op.op, err);
         if (rc < 0)
             break;
         bulk_add(bulk, &op);

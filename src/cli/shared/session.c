@@ -13,6 +13,8 @@
 #include "base/time/clock.h"
 #include "cli/remote/remote.h"
 #include "config/config.h"
+#include "engine/router.h"
+#include "engine/shard_record.h"
 #include "engine/tasks.h"
 #include "run/otlp/exporter.h"
 #include "server/listen/endpoint.h"
@@ -219,13 +221,27 @@ void session_log_exposed(const struct session *session, const struct config *con
     }
 }
 
+/* An engine a shard, and a handle that reads from all of them. */
+static int connect_to_shards(struct session *session, const char *url, bool create,
+                             const struct engine_options *options, struct redrive_err *err)
+{
+    const struct router_options router = {
+        .url = url, .create = create, .origin = session->origin, .engine = *options};
+    int rc = router_open(&router, &session->router, err);
+    return rc < 0 ? rc : open_store(session, url, false, &session->store, err);
+}
+
 static int connect_to(struct session *session, const char *url, bool create,
                       const struct engine_options *options, struct redrive_err *err)
 {
     struct engine_options all = *options;
     all.config = session->config;
     all.log = &session->log;
+    if (shards_is(url))
+        return connect_to_shards(session, url, create, &all, err);
     int rc = open_store(session, url, create, &all.store, err);
+    if (rc == 0 && (rc = shard_record_refuse(all.store, err)) < 0)
+        store_close(all.store);
     if (rc == 0)
         rc = engine_open(&all, &session->engine, err);
     if (rc == 0)
@@ -264,7 +280,43 @@ int session_open_existing(struct cli *cli, struct session *ret, struct redrive_e
 
 int64_t session_now_ms(const struct session *session)
 {
-    return session->remote ? remote_now_ms(session->remote) : engine_now_ms(session->engine);
+    return session->remote ? remote_now_ms(session->remote)
+                           : engine_now_ms(session_engine(session));
+}
+
+const struct engine *session_engine(const struct session *session)
+{
+    if (session->all)
+        return committer_engine(session->all);
+    return session->router ? router_engine(session->router) : session->engine;
+}
+
+/* Shards have a committer each from the first operation on. */
+static int start_shards(struct session *session, struct redrive_err *err)
+{
+    struct router *router = session->router;
+    const struct router_start start = {0};
+    if (session->all)
+        return 0;
+    session->router = NULL;
+    return router_start(router, &start, &session->all, err);
+}
+
+int session_apply(struct session *session, struct op *op, struct redrive_err *err)
+{
+    if (session->engine)
+        return engine_apply_one(session->engine, op, err);
+    int rc = start_shards(session, err);
+    return rc < 0 ? rc : committer_run(session->all, op, err);
+}
+
+int session_refuse_shards(const struct session *session, const char *what, struct redrive_err *err)
+{
+    if (!shards_is(session->config->store))
+        return 0;
+    err_set(err, REDRIVE_E_STATE, "not with shards yet: %s", what);
+    err_hint(err, "docs/stores.md says what works over shards");
+    return REDRIVE_E_STATE;
 }
 
 int session_run(struct cli *cli, store_command_fn fn, struct redrive_err *err)
@@ -285,6 +337,10 @@ int session_go_without(struct session *session, struct redrive_err *err)
 
 void session_close(struct session *session)
 {
+    committer_stop(session->all);
+    router_close(session->router);
+    if (!session->engine)
+        store_close(session->store);
     engine_close(session->engine);
     remote_close(session->remote);
     config_free(session->config);
@@ -302,6 +358,13 @@ int session_committer(struct session *session, void (*on_ready)(void *ctx), void
 {
     struct committer_options options = {.on_ready = on_ready, .ready_ctx = ready_ctx};
     *ret = NULL;
+    if (session->router) {
+        const struct router_start start = {
+            .watches = true, .publishes = true, .on_ready = on_ready, .ready_ctx = ready_ctx};
+        struct router *router = session->router;
+        session->router = NULL;
+        return router_start(router, &start, ret, err);
+    }
     int rc = session_another_store(session, &options.watch, err);
     if (rc < 0)
         return rc;
@@ -313,6 +376,22 @@ int session_committer(struct session *session, void (*on_ready)(void *ctx), void
         return rc;
     }
     options.engine = session->engine;
+    session->engine = NULL;
+    session->store = NULL;
+    return committer_start(&options, ret, err);
+}
+
+int session_quiet_committer(struct session *session, struct committer **ret,
+                            struct redrive_err *err)
+{
+    const struct committer_options options = {.engine = session->engine, .no_ticks = true};
+    *ret = NULL;
+    if (session->router) {
+        int rc = start_shards(session, err);
+        *ret = session->all;
+        session->all = NULL;
+        return rc;
+    }
     session->engine = NULL;
     session->store = NULL;
     return committer_start(&options, ret, err);

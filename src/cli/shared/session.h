@@ -23,8 +23,10 @@ struct otlp_exporter;
 struct session {
     struct config *config;
     struct log log;        /* standard error, as the configuration says */
-    struct engine *engine; /* NULL once a committer has it */
-    struct store *store;   /* the engine's, for reads */
+    struct engine *engine; /* NULL once a committer has it, and if the store has shards */
+    struct store *store;   /* the engine's, for reads; over all shards the session's own */
+    struct router *router; /* of a store with shards, until a committer has it */
+    struct committer *all; /* over all shards, for session_apply; NULL: not needed yet */
     struct remote
         *remote;     /* the server that is asked in place of these (remote/remote.h), or NULL */
     uint64_t origin; /* of all handles on its store */
@@ -38,6 +40,14 @@ int session_run(struct cli *cli, store_command_fn fn, struct redrive_err *err);
 /* The two halves of it. Zeroes `ret` first, so that it can be closed whatever happened. */
 int session_open_existing(struct cli *cli, struct session *ret, struct redrive_err *err);
 void session_close(struct session *session);
+
+/* Runs an operation on the session's store, and returns its code. */
+int session_apply(struct session *session, struct op *op, struct redrive_err *err);
+/* For what any thread may ask of an engine: submit_op_init, cron_put_op_init. */
+const struct engine *session_engine(const struct session *session);
+
+/* Whether the store has shards: then REDRIVE_E_STATE, for what cannot be done over all of them. */
+int session_refuse_shards(const struct session *session, const char *what, struct redrive_err *err);
 
 /* The time by the clock of the jobs: that of the store, or of the server. */
 int64_t session_now_ms(const struct session *session);
@@ -72,6 +82,10 @@ int session_another_store(const struct session *session, struct store **ret,
  * committer.h. The caller stops the committer before it closes the session. */
 int session_committer(struct session *session, void (*on_ready)(void *ctx), void *ready_ctx,
                       struct committer **ret, struct redrive_err *err);
+
+/* The same for a command that only shows what is there: time is left to other processes. */
+int session_quiet_committer(struct session *session, struct committer **ret,
+                            struct redrive_err *err);
 
 /* A warning for each file with secrets that other users can read, of this configuration. */
 void session_log_exposed(const struct session *session, const struct config *config,

@@ -172,12 +172,102 @@ bool type_store_valid(struct str text, struct str *ret_scheme)
     return false;
 }
 
+/* ---- Shards ---------------------------------------------------------------------------------- */
+
+#define SHARDS_SCHEME "shards:"
+#define SHARDS_MOST   16
+
+/* A store that other processes, or this one later, can open again; no space stands in it. */
+static bool is_shard(struct str text)
+{
+    return type_store_valid(text, NULL) && !str_starts_with(text, STR("memory:")) &&
+           until(text, " ").len == text.len;
+}
+
+/* shards:URL URL …: the form in which a flag or a variable has it. */
+static bool is_shard_list(struct str text)
+{
+    size_t n = 0;
+    struct str rest = after(text, strlen(SHARDS_SCHEME));
+    while (rest.len > 0) {
+        struct str url = until(rest, " ");
+        if (!is_shard(url))
+            return false;
+        n++;
+        rest = after(rest, url.len < rest.len ? url.len + 1 : url.len);
+    }
+    return n >= 2 && n <= SHARDS_MOST;
+}
+
+static bool has_shard(const struct node *list, const struct node *before)
+{
+    NODE_FOREACH (list, item) {
+        if (item == before)
+            return false;
+        if (str_eq(item->text, before->text))
+            return true;
+    }
+    return false;
+}
+
+/* False: it has been reported. */
+static bool check_shards(struct binder *b, const struct node *list)
+{
+    if (list->type != NODE_LIST || list->n_children < 2 || list->n_children > SHARDS_MOST) {
+        struct redrive_err *err = bind_error(b, list, "is no list of 2 to %d stores", SHARDS_MOST);
+        err_detail(err, "expected [postgres://..., postgres://...], one database for each shard");
+        return false;
+    }
+    NODE_FOREACH (list, item) {
+        if (item->type != NODE_SCALAR || !is_shard(item->text)) {
+            struct redrive_err *err = bind_error(b, item, "is not a store that can be a shard");
+            err_detail(err, "expected postgres://..., redis://... or sqlite:PATH, without spaces");
+            return false;
+        }
+        if (has_shard(list, item)) {
+            bind_error(b, item, "names the same store as another shard");
+            return false;
+        }
+    }
+    return true;
+}
+
+/* {shards: [URL, URL, …]}: kept as one text. */
+static void bind_shards(struct binder *b, const struct field *field, const struct node *map,
+                        void *member)
+{
+    const struct node *list = node_find(map, STR("shards"));
+    struct buf text;
+    if (!list || map->n_children != 1) {
+        bind_expected(b, field, map);
+        return;
+    }
+    if (!check_shards(b, list))
+        return;
+    buf_init(&text, NODE_TEXT_MAX);
+    buf_puts(&text, SHARDS_SCHEME);
+    NODE_FOREACH (list, item) {
+        if (item != list->first)
+            buf_putc(&text, ' ');
+        buf_add_str(&text, item->text);
+    }
+    if (buf_failed(&text))
+        bind_error(b, list, "is too long");
+    else
+        *(const char **)member = arena_dup(b->arena, buf_str(&text));
+    buf_release(&text);
+}
+
 /* What is wrong is said without repeating the value: it may hold a password. */
 static void bind_store(struct binder *b, const struct field *field, const struct node *node,
                        void *member)
 {
     struct str scheme;
 
+    if (node->type == NODE_MAP) {
+        bind_shards(b, field, node, member);
+        return;
+    }
     if (node->type != NODE_SCALAR) {
         bind_expected(b, field, node);
         return;
@@ -187,7 +277,8 @@ static void bind_store(struct binder *b, const struct field *field, const struct
         *(const char **)member = "memory:";
         return;
     }
-    if (type_store_valid(node->text, &scheme)) {
+    if (type_store_valid(node->text, &scheme) ||
+        (str_is(scheme, "shards") && is_shard_list(node->text))) {
         TYPE_STRING.bind(b, field, node, member);
         return;
     }
@@ -206,7 +297,8 @@ static void write_store(const struct field *field, const void *member, struct js
 
 const struct field_type TYPE_STORE = {
     FIELD_SCALAR, bind_store, write_store,
-    .expects = "sqlite:PATH, postgres://..., redis://..., rediss://... or memory:"};
+    .expects =
+        "sqlite:PATH, postgres://..., redis://..., rediss://..., memory: or {shards: [...]}"};
 
 /* ---- Addresses ------------------------------------------------------------------------------- */
 

@@ -11,6 +11,8 @@
 #include "base/err.h"
 #include "base/os/thread.h"
 #include "base/rng.h"
+#include "engine/router.h"
+#include "engine/shard_record.h"
 
 #define TASK_MAX_LEN 255
 
@@ -169,12 +171,27 @@ static int copy_options(struct redrive_queue *q, const struct redrive_queue_opti
     return 0;
 }
 
+static int connect_shards(struct redrive_queue *q, const struct engine_options *engine,
+                          struct redrive_err *err)
+{
+    const struct router_options options = {
+        .url = q->config->store, .create = true, .origin = rng_system_seed(), .engine = *engine};
+    const struct router_start start = {.watches = true, .on_ready = on_ready, .ready_ctx = q};
+    struct router *router;
+    int rc = router_open(&options, &router, err);
+    return rc < 0 ? rc : router_start(router, &start, &q->committer, err);
+}
+
 static int connect_store(struct redrive_queue *q, struct redrive_err *err)
 {
     const struct store_options store_options = {.create = true, .origin = rng_system_seed()};
     struct engine_options engine_options = {.config = q->config, .log = &q->log};
     struct committer_options options = {.on_ready = on_ready, .ready_ctx = q};
+    if (shards_is(q->config->store))
+        return connect_shards(q, &engine_options, err);
     int rc = store_open(q->config->store, &store_options, &engine_options.store, err);
+    if (rc == 0 && (rc = shard_record_refuse(engine_options.store, err)) < 0)
+        store_close(engine_options.store);
     if (rc == 0)
         rc = engine_open(&engine_options, &options.engine, err);
     if (rc == 0)

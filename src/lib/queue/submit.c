@@ -165,6 +165,9 @@ static int apply_look(struct engine *e, struct op *base, struct redrive_err *err
     return store_ops(store)->list(store, &op->filter, &op->page, err);
 }
 
+static const struct op_route LOOK_ROUTE = {.to = ROUTE_TENANT,
+                                           .tenant_at = offsetof(struct look_op, filter.tenant)};
+
 static const char *pack_text(struct pack *p, struct str s)
 {
     if (s.len == 0)
@@ -231,7 +234,7 @@ int redrive_queue_job(struct redrive_queue *q, const char *id, struct redrive_jo
     if (!id || !*id)
         return not_found(id, err);
     struct look_op op = {
-        .op = {.apply = apply_look, .weight = 1},
+        .op = {.apply = apply_look, .route = &LOOK_ROUTE, .weight = 1},
         .filter = {.tenant = tenant_of(q), .id = str_of(id), .limit = 1},
     };
     int rc = committer_run(q->committer, &op.op, err);

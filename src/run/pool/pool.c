@@ -131,7 +131,7 @@ static bool is_idle(const struct pool *pool)
 static bool is_done(const struct pool *pool)
 {
     return pool->is_stopping && pool->n_runners == 0 && pool->mailbox.n_under_way == 0 &&
-           list_empty(&pool->to_settle);
+           list_empty(&pool->to_settle) && list_empty(&pool->to_settle_later);
 }
 
 static void on_handle_closed(uv_handle_t *handle)
@@ -161,6 +161,7 @@ static void close_all(struct pool *pool)
     close_handle(pool, (uv_handle_t *)&pool->give_up);
     close_handle(pool, (uv_handle_t *)&pool->ahead);
     close_handle(pool, (uv_handle_t *)&pool->gather);
+    close_handle(pool, (uv_handle_t *)&pool->later);
     close_handle(pool, (uv_handle_t *)&pool->row.timer);
     for (size_t i = 0; i < pool->n_tasks; i++) {
         close_handle(pool, (uv_handle_t *)&pool->tasks[i].heartbeat);
@@ -215,6 +216,7 @@ static void on_give_up(uv_timer_t *timer)
     struct pool *pool = timer->data;
     pool->is_giving_up = true;
     uv_timer_stop(&pool->pause);
+    pool_settle_now(pool);
 }
 
 void pool_stop(struct pool *pool, int64_t grace_ms)
@@ -332,11 +334,12 @@ static int open_handles(struct pool *pool, struct redrive_err *err)
     uv_timer_init(loop, &pool->give_up);
     uv_timer_init(loop, &pool->ahead);
     uv_timer_init(loop, &pool->gather);
+    uv_timer_init(loop, &pool->later);
     uv_timer_init(loop, &pool->row.timer);
     uv_timer_start(&pool->row.timer, on_row_timer, 0, WORKER_EVERY_MS);
     pool->async.data = pool->turn.data = pool->pause.data = pool->give_up.data = pool;
-    pool->ahead.data = pool->gather.data = pool->row.timer.data = pool;
-    pool->n_handles = 7;
+    pool->ahead.data = pool->gather.data = pool->later.data = pool->row.timer.data = pool;
+    pool->n_handles = 8;
     return 0;
 }
 
@@ -361,6 +364,7 @@ int pool_new(const struct pool_options *options, struct pool **ret, struct redri
     pool->claim.limits = calloc(n, sizeof *pool->claim.limits);
     mailbox_init(&pool->mailbox, options->committer, wake_loop, &pool->async);
     list_init(&pool->to_settle);
+    list_init(&pool->to_settle_later);
     pthread_mutex_init(&pool->mutex, NULL);
     rc = pool->claim.names && pool->claim.limits ? open_handles(pool, err) : err_nomem(err);
     if (rc < 0) {

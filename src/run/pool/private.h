@@ -71,7 +71,8 @@ bool suspects_blame_job(struct suspects *s, int64_t seq);
 
 struct pool_job {
     struct list link;  /* in task->jobs */
-    struct list queue; /* in task->ahead, pool->to_settle, or a settlement that is under way */
+    struct list queue; /* in task->ahead, pool->to_settle or to_settle_later, or a settlement that
+                        * is under way */
     struct pool_task *task;
     int64_t seq;
     uint64_t token;
@@ -166,12 +167,14 @@ struct pool {
     uint64_t n_ended;
     uint64_t n_failed;
 
-    struct mailbox mailbox; /* flushed at the end of a turn */
-    struct list to_settle;  /* struct pool_job */
-    uv_timer_t gather;      /* while outcomes are gathered: it is over */
-    bool has_gathered;      /* for long enough */
-    bool settle_singly;     /* one of them made the store refuse them all */
-    int64_t pause_ms;       /* of the latest trouble; 0: none */
+    struct mailbox mailbox;      /* flushed at the end of a turn */
+    struct list to_settle;       /* struct pool_job */
+    struct list to_settle_later; /* those whose shard does not answer; the others go on */
+    uv_timer_t later;            /* until they are tried again */
+    uv_timer_t gather;           /* while outcomes are gathered: it is over */
+    bool has_gathered;           /* for long enough */
+    bool settle_singly;          /* one of them made the store refuse them all */
+    int64_t pause_ms;            /* of the latest trouble; 0: none */
 
     struct pool_claim claim;
     struct pool_row row;
@@ -249,6 +252,8 @@ void pool_lease_init(struct pool_task *task);
 bool pool_gathers(struct pool *pool);
 /* Hands in what has ended. */
 void pool_settle(struct pool *pool);
+/* Jobs whose shard did not answer are handed in again at once. */
+void pool_settle_now(struct pool *pool);
 /* Asks for jobs for all slots that are free, unless a claim is under way, and runs those that
  * come. */
 void pool_claim(struct pool *pool);

@@ -85,7 +85,8 @@ static void on_extended(struct op *answered, void *ctx)
         job->is_extending = false;
         if (job->is_over)
             pool_job_end(job);
-        else if (op->op.code == 0 && op->items[i].ret.code < 0)
+        else if (op->op.code == 0 && op->items[i].ret.code < 0 &&
+                 !redrive_err_retryable(op->items[i].ret.code))
             lose_job(job, op->items[i].ret.state);
     }
 }
@@ -126,6 +127,7 @@ static void on_heartbeat(uv_timer_t *timer)
         return;
     task->is_extending = true;
     extend_op_init(&task->extend, task->extensions, n);
+    task->extend.op.by_item = true;
     mailbox_send(&task->pool->mailbox, &task->extend.op, on_extended, task);
 }
 
@@ -160,11 +162,53 @@ static void log_settlement(const struct pool_job *job, enum log_level level, con
               LOG_I("attempt", job->request.attempt), LOG_S("error", redrive_err_text(code)));
 }
 
-/* Refused: the lease has been lost, the job was cancelled, or an earlier try whose answer was lost
- * has reached the store after all. */
-static void on_item(struct pool_job *job, const struct settlement *item)
+/* How long a job waits whose shard did not take its outcome. */
+#define LATER_MS 1000
+
+void pool_settle_now(struct pool *pool)
+{
+    uv_timer_stop(&pool->later);
+    LIST_FOREACH (&pool->to_settle_later, link) {
+        list_remove(link);
+        list_insert(&pool->to_settle, link);
+    }
+}
+
+static void on_later(uv_timer_t *timer)
+{
+    pool_settle_now(timer->data);
+}
+
+/* The shard of this job does not answer. The jobs of other shards need not wait for it. */
+static void settle_later(struct pool_job *job, const struct redrive_err *err)
 {
     struct pool *pool = job->task->pool;
+    if (pool->is_giving_up) {
+        log_settlement(job, LOG_LEVEL_ERROR, "settlement_lost", REDRIVE_E_IO);
+        pool->n_left++;
+        pool_job_end(job);
+        return;
+    }
+    list_insert(&pool->to_settle_later, &job->queue);
+    if (uv_is_active((const uv_handle_t *)&pool->later))
+        return;
+    log_event(pool->options.log, LOG_LEVEL_ERROR, clock_wall_ms(), "settlement_failed",
+              LOG_S("error", err->message), LOG_S("detail", err->detail),
+              LOG_I("delay_ms", LATER_MS));
+    uv_update_time(pool->options.loop);
+    uv_timer_start(&pool->later, on_later, LATER_MS, 0);
+}
+
+/* Refused: the lease has been lost, the job was cancelled, or an earlier try whose answer was lost
+ * has reached the store after all. */
+static void on_item(struct pool_job *job, const struct settlement *item,
+                    const struct redrive_err *err)
+{
+    struct pool *pool = job->task->pool;
+    if (item->ret.code < 0 && redrive_err_retryable(item->ret.code)) {
+        settle_later(job, err);
+        return;
+    }
     if (item->is_shut)
         pool_ahead_shut(pool, job->breaker);
     if (item->ret.code < 0)
@@ -181,7 +225,7 @@ static void on_taken(struct pool_settlement *s)
     LIST_FOREACH (&s->jobs, link) {
         struct pool_job *job = LIST_ENTRY(link, struct pool_job, queue);
         list_remove(link);
-        on_item(job, item++);
+        on_item(job, item++, &s->op.op.err);
     }
     pool->pause_ms = 0;
     if (list_empty(&pool->to_settle))
@@ -253,6 +297,7 @@ static bool send_some(struct pool *pool, size_t n)
         };
     }
     settle_op_init(&s->op, s->items, s->n);
+    s->op.op.by_item = true;
     pool->n_settling++;
     mailbox_send(&pool->mailbox, &s->op.op, on_settled, s);
     return true;

@@ -416,7 +416,7 @@ void rest_fail(struct rest_call *call, const struct redrive_err *err, const char
 /* Whether the store is known to be away; then `err` says why, and is one of 503. */
 static bool is_away(const struct rest_call *call, struct redrive_err *err)
 {
-    if (!store_status_is_away(engine_store_status(committer_engine(call->rest->committer)), err))
+    if (!store_status_is_away(committer_store_status(call->rest->committer), err))
         return false;
     err->code = REDRIVE_E_IO;
     return true;
@@ -484,7 +484,7 @@ static void note_rates(struct rest_reader *reader)
     int64_t wait_ms = RATE_STEP_MS;
     if (rest->run_times)
         latency_samples_take(rest->latencies, rest->run_times, now_ms);
-    if (!store_status_is_away(engine_store_status(engine), NULL)) {
+    if (!store_status_is_away(committer_store_status(rest->committer), NULL)) {
         wait_ms = rate_samples_take(rest->rates, reader->store, now_ms);
         (void)breaker_history_take(rest->breakers, reader->store, now_ms, NULL);
     }

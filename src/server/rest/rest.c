@@ -390,9 +390,8 @@ int rest_new(const struct rest_options *options, struct rest **ret, struct redri
     const char *url = options->store_url ? options->store_url : options->config->store;
     int rc = start_waits(rest, err);
     if (rc == 0)
-        rc = health_check_new(url, rest->timers,
-                              engine_store_status(committer_engine(rest->committer)), time_of_jobs,
-                              rest, &rest->health_check, err);
+        rc = health_check_new(url, rest->timers, committer_store_status(rest->committer),
+                              time_of_jobs, rest, &rest->health_check, err);
     if (rc == 0)
         rc = rest_readers_start(rest, url, err);
     if (rc < 0) {
@@ -464,11 +463,13 @@ static int do_nothing(struct engine *engine, struct op *op, struct redrive_err *
     return 0;
 }
 
+static const struct op_route FENCE = {.to = ROUTE_FENCE};
+
 /* Operations are answered in their order: after one more, every claim has been, and has handed in
  * what is to become of its jobs. */
 static void await_claims(struct rest *rest)
 {
-    struct op last = {.apply = do_nothing};
+    struct op last = {.apply = do_nothing, .route = &FENCE};
     (void)committer_run(rest->committer, &last, NULL);
 }
 

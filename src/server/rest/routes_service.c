@@ -96,6 +96,8 @@ static void tell_ready(struct rest_call *call, struct op *op)
     rest_send(call, 200);
 }
 
+static const struct op_route ANY_SHARD = {.to = ROUTE_ANY};
+
 /* Goes through the committer, as work does: if an empty transaction can be committed, work can be
  * taken. */
 static void get_ready(struct rest_call *call)
@@ -106,6 +108,7 @@ static void get_ready(struct rest_call *call)
         return;
     if (call->rest->ready) {
         op->apply = apply_nothing;
+        op->route = &ANY_SHARD;
         rest_commit(call, op, tell_ready);
         return;
     }
@@ -189,11 +192,11 @@ static void delete_session(struct rest_call *call)
 }
 
 const struct rest_route REST_SERVICE[] = {
-    {HTTP_GET, "/health", 0, false, get_health},
-    {HTTP_GET, "/ready", 0, false, get_ready},
-    {HTTP_GET, "/openapi.yaml", 0, false, get_openapi},
-    {HTTP_GET, "/session", 0, false, get_session},
-    {HTTP_POST, "/session", CONFIG_SCOPE_READ, false, post_session},
-    {HTTP_DELETE, "/session", 0, false, delete_session},
+    {HTTP_GET, "/health", 0, false, get_health, false},
+    {HTTP_GET, "/ready", 0, false, get_ready, false},
+    {HTTP_GET, "/openapi.yaml", 0, false, get_openapi, false},
+    {HTTP_GET, "/session", 0, false, get_session, false},
+    {HTTP_POST, "/session", CONFIG_SCOPE_READ, false, post_session, false},
+    {HTTP_DELETE, "/session", 0, false, delete_session, false},
     {0},
 };

@@ -272,8 +272,7 @@ static int write_metrics(struct rest_call *call, struct buf *out, struct redrive
 {
     struct run_times *times = call->rest->run_times;
     struct arena *arena = http_arena(call->request);
-    struct store_status *store_status =
-        engine_store_status(committer_engine(call->rest->committer));
+    struct store_status *store_status = committer_store_status(call->rest->committer);
     struct stats stats = {0};
     struct run_time *rows = NULL;
     struct store_status_view state;
@@ -422,14 +421,14 @@ static void get_events(struct rest_call *call)
 }
 
 const struct rest_route REST_STATS[] = {
-    {HTTP_GET, "/stats", CONFIG_SCOPE_READ, true, get_stats},
-    {HTTP_GET, "/retry/stats", CONFIG_SCOPE_READ, true, get_retry_stats},
-    {HTTP_GET, "/workers", CONFIG_SCOPE_READ, true, get_workers},
-    {HTTP_GET, "/counts", CONFIG_SCOPE_READ, true, get_counts},
-    {HTTP_GET, "/summary", CONFIG_SCOPE_READ, true, get_summary},
-    {HTTP_GET, "/rates", CONFIG_SCOPE_READ, false, get_rates},
-    {HTTP_GET, "/latency", CONFIG_SCOPE_READ, false, get_latency},
+    {HTTP_GET, "/stats", CONFIG_SCOPE_READ, true, get_stats, false},
+    {HTTP_GET, "/retry/stats", CONFIG_SCOPE_READ, true, get_retry_stats, false},
+    {HTTP_GET, "/workers", CONFIG_SCOPE_READ, true, get_workers, false},
+    {HTTP_GET, "/counts", CONFIG_SCOPE_READ, true, get_counts, false},
+    {HTTP_GET, "/summary", CONFIG_SCOPE_READ, true, get_summary, false},
+    {HTTP_GET, "/rates", CONFIG_SCOPE_READ, false, get_rates, false},
+    {HTTP_GET, "/latency", CONFIG_SCOPE_READ, false, get_latency, false},
     {HTTP_GET, "/metrics", CONFIG_SCOPE_READ, true, get_metrics, .outlives_store = true},
-    {HTTP_GET, "/events", CONFIG_SCOPE_READ, false, get_events},
+    {HTTP_GET, "/events", CONFIG_SCOPE_READ, false, get_events, false},
     {0},
 };

@@ -234,7 +234,7 @@ static int put_payload(struct session *session, const struct job *job, struct st
         .seq = job->status.seq, .tenant = job->spec.tenant, .payload = payload};
     struct change_op op;
     change_op_init(&op, MOVE_EDIT, &item, 1);
-    int rc = engine_apply_one(session->engine, &op.op, err);
+    int rc = session_apply(session, &op.op, err);
     if (rc < 0 || item.ret.code == 0)
         return rc;
     err_set(err, item.ret.code, "cannot edit job %.*s: %s", (int)job->spec.id.len, job->spec.id.ptr,

@@ -11,6 +11,7 @@
 #include "cli/output/progress.h"
 #include "core/vocabulary.h"
 #include "engine/engine.h"
+#include "engine/shard_record.h"
 #include "store/job_json.h"
 
 /* Jobs that are read at a time, whose payloads may be long. */
@@ -155,6 +156,17 @@ static void check_log(struct doctor *d)
     }
 }
 
+/* Whether the shards are those that the store was made of, in their order. */
+static void check_shards(struct doctor *d)
+{
+    const struct sharded *s = sharded_of(d->store);
+    struct redrive_err err = {0};
+    if (shard_record_check(s->stores, &s->urls, false, &err) < 0)
+        doctor_blame(d, "shards", &err);
+    else
+        doctor_say(d, DOCTOR_OK, "shards", "%zu, in their order", s->urls.n);
+}
+
 /* No failure, whatever kind of store it is: before the first job that is as it should be. */
 static void say_not_set_up(struct doctor *d)
 {
@@ -183,6 +195,8 @@ void doctor_check_store(struct doctor *d)
         return;
     }
     doctor_say(d, DOCTOR_OK, "store", "%s", d->facts.path ? d->facts.path : d->config->store_shown);
+    if (shards_is(d->config->store))
+        check_shards(d);
     check_schema(d);
     check_whole(d);
     check_jobs_whole(d);

@@ -330,10 +330,10 @@ static int submit_one(struct cli *cli, struct session *session, const struct job
     struct submit_op op;
     if (session->remote)
         return submit_to_server(cli, session, spec, wait_ms, err);
-    int rc = submit_op_init(&op, session->engine, spec, 1, err);
+    int rc = submit_op_init(&op, session_engine(session), spec, 1, err);
     if (rc < 0)
         return rc;
-    rc = engine_apply_one(session->engine, &op.op, err);
+    rc = session_apply(session, &op.op, err);
     struct submit_answer *a = &op.answers[0];
     if (rc == 0 && a->code < 0) {
         *err = *a->err;

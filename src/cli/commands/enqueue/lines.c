@@ -113,10 +113,10 @@ static int print_answers(struct feed *f, const struct submit_answer *answers,
 static int submit_to_store(struct feed *f, struct redrive_err *err)
 {
     struct submit_op op;
-    int rc = submit_op_init(&op, f->session->engine, f->specs, f->n, err);
+    int rc = submit_op_init(&op, session_engine(f->session), f->specs, f->n, err);
     if (rc < 0)
         return rc;
-    rc = engine_apply_one(f->session->engine, &op.op, err);
+    rc = session_apply(f->session, &op.op, err);
     if (rc == 0)
         rc = print_answers(f, op.answers, err);
     submit_op_release(&op);

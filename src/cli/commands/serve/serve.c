@@ -11,6 +11,7 @@
 #include "cli/shared/session.h"
 #include "engine/report/spans.h"
 #include "server/faktory/server.h"
+#include "store/shards/shards.h"
 
 static const int SIGNALS[] = {SIGINT, SIGTERM, SIGHUP};
 #define N_SIGNALS (sizeof SIGNALS / sizeof SIGNALS[0])
@@ -201,6 +202,17 @@ static void warn_of_loss(const struct session *session)
               LOG_S("hint", facts.loss_hint ? facts.loss_hint : "redrive doctor says more"));
 }
 
+/* Of shards the first one's. */
+static int take_lock(struct serve *serve, struct redrive_err *err)
+{
+    struct shard_urls urls;
+    int rc = shard_urls_init(&urls, serve->session.config->store, err);
+    if (rc == 0)
+        rc = serve_lock_take(urls.urls[0], &serve->lock, err);
+    shard_urls_release(&urls);
+    return rc;
+}
+
 static int open_store(struct serve *serve, struct redrive_err *err)
 {
     const struct engine_options engine = {
@@ -214,7 +226,7 @@ static int open_store(struct serve *serve, struct redrive_err *err)
     if (rc == 0)
         warn_of_loss(&serve->session);
     if (rc == 0)
-        rc = serve_lock_take(serve->session.config->store, &serve->lock, err);
+        rc = take_lock(serve, err);
     if (rc == 0)
         rc = event_hub_new(&hub, &serve->hub, err);
     if (rc == 0 && (!(serve->run_times = run_times_new()) ||

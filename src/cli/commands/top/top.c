@@ -250,7 +250,7 @@ static int64_t look(struct top *top)
         (void)top_look_at_server(top->look, top->session->remote, &top->problem);
     else
         (void)top_look(top->look, top->session->store, str_of(top->options->tenant),
-                       &top->session->config->health, count, engine_now_ms(top->session->engine),
+                       &top->session->config->health, count, session_now_ms(top->session),
                        &top->problem);
     int64_t ended_ms = clock_monotonic_ms();
     int64_t rest_ms = (ended_ms - began_ms) * LOOK_SHARE;

@@ -551,10 +551,13 @@ static int apply(struct engine *e, struct op *op, struct redrive_err *err)
     }
 }
 
+static const struct op_route ADMIN_ROUTE = {.to = ROUTE_TENANT,
+                                            .tenant_at = offsetof(struct faktory_admin, tenant)};
+
 void faktory_admin_init(struct faktory_admin *a, enum faktory_admin_kind kind, struct str tenant)
 {
     *a = (struct faktory_admin){
-        .op = {.apply = apply, .weight = FAKTORY_STEP},
+        .op = {.apply = apply, .route = &ADMIN_ROUTE, .weight = FAKTORY_STEP},
         .kind = kind,
         .tenant = tenant,
     };

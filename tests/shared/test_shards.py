@@ -1,0 +1,244 @@
+"""A store that is spread over several others: every command and interface sees one store."""
+import contextlib
+import json
+import re
+import sqlite3
+import subprocess
+
+import pytest
+
+from conftest import start
+from rest_client import Api, token_line
+from serve_kit import BINARY, environment, Bench
+from waiting import LIMIT_S, wait_for
+
+N_SHARDS = 4
+TENANTS = ["acme", "globex", "initech", "umbrella", "hooli", "stark"]
+
+CONFIG = """
+store: {{shards: {shards}}}
+listen: {{http: "127.0.0.1:0", faktory: off}}
+tokens:
+{tokens}
+tasks:
+  good: {{run: {{exec: ["true"], concurrency: 4}}}}
+  slow: {{run: {{exec: [sh, -c, "sleep 2"], concurrency: 4}}}}
+  bad: {{run: {{exec: ["false"]}}, retry: {{max_attempts: 1}}, breaker: {{failure_threshold: 100, min_calls: 100}}}}
+  far: {{}}
+cron:
+  nightly: {{task: far, schedule: "0 3 * * *"}}
+{more}
+"""
+
+
+class Place(Bench):
+    """A folder with a configuration for shards."""
+
+    def __init__(self, directory, urls, more=""):
+        super().__init__(directory)
+        self.urls = urls
+        tokens = "".join(token_line(tenant, "enqueue, work, read, admin", tenant) for tenant in TENANTS)
+        self.config.write_text(CONFIG.format(shards=json.dumps(urls), tokens=tokens, more=more))
+        self.config.chmod(0o600)
+
+    def run(self, *words, code=0):
+        done = subprocess.run([str(BINARY), *words, "-c", str(self.config)], stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=LIMIT_S, env=environment())
+        assert done.returncode == code, done.stdout + done.stderr
+        return done
+
+    def json(self, *words, code=0):
+        return json.loads(self.run(*words, "--json", code=code).stdout)
+
+    def jobs(self, *words):
+        """All of them, page by page."""
+        found, cursor = [], []
+        while True:
+            page = self.json("jobs", "list", "--limit", "5", *words, *cursor)
+            found += page["items"]
+            if not page["next"]:
+                return found
+            cursor = ["--cursor", page["next"]]
+
+    def api(self, server, tenant):
+        return Api(server.port()).of(tenant)
+
+
+def urls_of(kind, directory, exits):
+    if kind == "sqlite":
+        return [f"sqlite:{directory}/shard-{i}.db" for i in range(N_SHARDS)]
+    server = start(kind)
+    exits.append(server)
+    if kind == "redis":
+        return [f"{server.url}?prefix=shard{i}" for i in range(N_SHARDS)]
+    for i in range(N_SHARDS):
+        server.sql(f"CREATE DATABASE shard{i}")
+    return [server.url.rsplit("/", 1)[0] + f"/shard{i}" for i in range(N_SHARDS)]
+
+
+@pytest.fixture(params=["sqlite", "postgres", "redis"])
+def place(request, tmp_path):
+    exits = []
+    bench = Place(tmp_path, urls_of(request.param, tmp_path, exits))
+    yield bench
+    bench.close()
+    for server in exits:
+        server.close()
+
+
+@pytest.fixture
+def files(tmp_path):
+    bench = Place(tmp_path, urls_of("sqlite", tmp_path, []))
+    yield bench
+    bench.close()
+
+
+def rows(url, sql):
+    db = sqlite3.connect(url.removeprefix("sqlite:"))
+    try:
+        return db.execute(sql).fetchall()
+    finally:
+        db.close()
+
+
+def test_jobs_of_all_shards_are_run_listed_and_redriven(place):
+    for tenant in TENANTS:
+        for task in ("good", "good", "bad"):
+            place.run("enqueue", task, "--tenant", tenant)
+    summary = place.json("work", "--until-idle", code=3)
+    assert (summary["completed"], summary["dead"], summary["ready"]) == (12, 6, 0)
+
+    jobs = place.jobs()
+    assert sorted((job["tenant"], job["state"]) for job in jobs) == sorted(
+        (tenant, state) for tenant in TENANTS for state in ("completed", "completed", "dead_letter"))
+    assert len({job["id"] for job in jobs}) == 18
+    assert len(place.jobs("--tenant", "acme")) == 3
+
+    dead = place.json("dlq", "list")["items"]
+    assert sorted(job["tenant"] for job in dead) == sorted(TENANTS)
+    shown = place.json("jobs", "show", dead[0]["id"], "--tenant", dead[0]["tenant"])
+    assert shown["state"] == "dead_letter" and len(shown["history"]) == 1
+
+    place.run("dlq", "retry", "--all")
+    assert place.json("dlq", "list")["items"] == []
+    assert place.json("work", "--until-idle", code=3)["dead"] == 6
+    stats = place.json("stats")
+    assert (stats["sizes"]["dead_letter"], stats["counters"]["jobs_dlq"]) == (6, 12)
+    assert sorted(queue["tenant"] for queue in stats["queues"]) == sorted(TENANTS)
+
+
+def test_a_server_of_shards_serves_every_tenant_its_own(place):
+    server = place.serve("--no-work").ready()
+    for tenant in TENANTS:
+        api = place.api(server, tenant)
+        api.submit("far", payload={"of": tenant})
+        mine = api.claim_one()
+        assert mine["payload"] == {"of": tenant}
+        api.settle(mine, status="SUCCESS")
+        assert [item["state"] for item in api.ok("GET", "/jobs")["items"]] == ["completed"]
+        metrics = server.get("/metrics", f"secret-{tenant}")[1]
+        assert re.search(r'redrive_jobs_finished_total\{[^}]*outcome="completed"\} 1\b', metrics), metrics
+    assert server.get("/health")[0] == 200
+    place.config.write_text(place.config.read_text() + "  weekly: {task: far, schedule: '0 4 * * 0'}\n")
+    server.reload()
+    assert server.logged(r"\breloaded\b")
+    assert server.stop() == 0
+
+
+def test_a_periodic_task_of_the_configuration_is_on_one_shard(files):
+    server = files.serve("--no-work").ready()
+    wait_for(lambda: sum(len(rows(url, "SELECT 1 FROM shared WHERE kind = 4")) for url in files.urls) > 0, "its row")
+    server.stop()
+    assert sorted(len(rows(url, "SELECT 1 FROM shared WHERE kind = 4")) for url in files.urls) == [0, 0, 0, 1]
+    assert [item["name"] for item in files.json("cron", "list")["items"]] == ["nightly"]
+
+
+def test_what_is_done_to_a_queue_or_breaker_concerns_its_tenant(files):
+    files.run("enqueue", "good", "--tenant", "acme")
+    files.run("enqueue", "good", "--tenant", "hooli")
+    files.run("queues", "pause", "default", "--tenant", "acme")
+    assert files.json("work", "--until-idle")["completed"] == 1
+    assert {job["tenant"]: job["state"] for job in files.jobs()} == {"acme": "queued", "hooli": "completed"}
+    files.run("queues", "resume", "default", "--tenant", "acme")
+    files.run("breakers", "trip", "good", "--tenant", "hooli")
+    states = {(item["tenant"], item["key"]): item["state"] for item in files.json("breakers", "list")["items"]}
+    assert states["hooli", "good"] == "forced_open"
+    assert files.json("work", "--until-idle")["completed"] == 1
+
+
+def test_other_shards_than_those_of_the_store_are_refused_with_both_lists(files):
+    files.run("enqueue", "good")
+    own = " ".join(files.urls)
+    for wrong in (files.urls[::-1], files.urls[:3], files.urls[:3] + [files.urls[3] + "x"]):
+        refused = files.run("enqueue", "good", "--store", "shards:" + " ".join(wrong), code=1).stderr
+        assert "not the shards that the store was made of" in refused
+        assert " ".join(wrong)[:200] in refused and own[:200] in refused
+    alone = files.run("jobs", "list", "--store", files.urls[1], code=1).stderr
+    assert "this is shard 2 of 4" in alone
+
+
+@pytest.mark.parametrize("shards, why", [
+    ("[sqlite:a.db]", "no list of 2 to 16 stores"),
+    ("sqlite:a.db", "no list of 2 to 16 stores"),
+    ("[sqlite:a.db, 'memory:']", "not a store that can be a shard"),
+    ("[sqlite:a.db, 'sqlite:b c.db']", "not a store that can be a shard"),
+    ("[sqlite:a.db, sqlite:a.db]", "the same store as another shard"),
+    ("[" + ", ".join(f"sqlite:{i}.db" for i in range(17)) + "]", "no list of 2 to 16 stores"),
+])
+def test_a_list_of_shards_that_makes_no_sense_is_refused(tmp_path, shards, why):
+    config = tmp_path / "redrive.yaml"
+    config.write_text(f"store: {{shards: {shards}}}\n")
+    done = subprocess.run([str(BINARY), "config", "check", "-c", str(config)], capture_output=True, text=True,
+                          timeout=LIMIT_S, env=environment())
+    assert done.returncode == 2 and why in done.stderr, done.stderr
+
+
+def test_passwords_of_shards_are_not_shown(tmp_path):
+    config = tmp_path / "redrive.yaml"
+    config.write_text('store: {shards: ["postgres://u:geheim@127.0.0.1:1/a", "postgres://u:geheim@127.0.0.1:1/b"]}\n')
+    for words in (("config", "show"), ("jobs", "list"), ("doctor",)):
+        done = subprocess.run([str(BINARY), *words, "-c", str(config)], capture_output=True, text=True,
+                              timeout=LIMIT_S, env=environment())
+        assert "geheim" not in done.stdout + done.stderr
+        assert "127.0.0.1:1" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("words", [("export", 1), ("backup", 2)])
+def test_what_cannot_be_done_over_shards_says_so(files, words):
+    files.run("enqueue", "good")
+    refused = files.run(words[0], str(files.dir / "copy"), code=words[1])
+    assert "not with shards yet" in refused.stderr
+
+
+def state_of(api, job):
+    answer = api("GET", f"/jobs/{job}")
+    return answer["state"] if answer.status == 200 else None
+
+
+def test_while_a_shard_is_away_its_tenants_are_told_and_the_others_go_on(tmp_path):
+    """acme is on the first of two shards, hooli on the second."""
+    with contextlib.ExitStack() as stack:
+        first, second = (stack.enter_context(start("redis", durable=True)) for _ in range(2))
+        place = Place(tmp_path, [first.url, second.url])
+        stack.callback(place.close)
+        server = place.serve().ready()
+        acme, hooli = place.api(server, "acme"), place.api(server, "hooli")
+        held = hooli.submit("slow")
+        wait_for(lambda: state_of(hooli, held) == "running", "the job that is held")
+        second.kill()
+
+        refused = hooli.problem(503, "POST", "/jobs", {"task": "good"})
+        assert "shard 2" in refused["detail"], refused
+        for _ in range(20):
+            acme.submit("good")
+        wait_for(lambda: [job["state"] for job in acme.ok("GET", "/jobs")["items"]] == ["completed"] * 20,
+                 "acme's jobs", limit_s=10)
+        wait_for(lambda: "shard 2" in server.get("/health")[1], lambda: server.get("/health")[1])
+        assert "shard 2" in place.run("jobs", "list", code=1).stderr
+        server.wait_log("settlement_failed")
+
+        second.start()
+        wait_for(lambda: state_of(hooli, held) == "completed", "the settlement")
+        assert hooli.ok("GET", f"/jobs/{held}")["attempts"] == 1
+        hooli.submit("good")
+        assert server.stop() == 0
