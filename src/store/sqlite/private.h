@@ -63,12 +63,6 @@ struct store {
     sqlite3_stmt *statements[STATEMENT_COUNT];
 };
 
-/* ---- vfs.c ----------------------------------------------------------------------------------- */
-
-/* The name of the VFS for sqlite3_open_v2, registered if need be; NULL (the default VFS) when that
- * is impossible. Any thread. */
-const char *vfs_name(void);
-
 /* ---- statement.c: the way to SQLite ---------------------------------------------------------- */
 
 /* The prepared statement, ready to be bound, or NULL: then `last_error` is the code. */
