@@ -149,8 +149,7 @@ enum redrive_severity {
     REDRIVE_SEVERITY_COUNT
 };
 
-/* States of a job. `scheduled` and `retrying` are time-locked; those from `completed` to
- * `cancelled` have ended; `waiting` is for other jobs to end. */
+/* States of a job. `scheduled` and `retrying` are time-locked; the last four have ended. */
 #define REDRIVE_STATE_MAP(XX)      \
     XX(SCHEDULED, "scheduled")     \
     XX(RETRYING, "retrying")       \
@@ -160,8 +159,7 @@ enum redrive_severity {
     XX(COMPLETED, "completed")     \
     XX(FAILED, "failed")           \
     XX(DEAD_LETTER, "dead_letter") \
-    XX(CANCELLED, "cancelled")     \
-    XX(WAITING, "waiting")
+    XX(CANCELLED, "cancelled")
 
 enum redrive_state {
 #define REDRIVE_XX(name, text) REDRIVE_STATE_##name,
@@ -179,8 +177,7 @@ enum redrive_state {
     XX(POISON, "poison")               \
     XX(BREAKER_OPEN, "breaker_open")   \
     XX(MANUAL, "manual")               \
-    XX(DAMAGED, "damaged")             \
-    XX(SKIPPED, "skipped") /* a job that it waited for did not end as it must */
+    XX(DAMAGED, "damaged")
 
 enum redrive_reason {
 #define REDRIVE_XX(name, text) REDRIVE_REASON_##name,
