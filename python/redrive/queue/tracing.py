@@ -7,6 +7,7 @@ to ``configure``, and is read from the ``Context``.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import re
 import sys
 from collections.abc import Iterator
@@ -39,8 +40,7 @@ def around(traceparent: Optional[str]) -> Iterator[None]:
     if parts is None:
         yield
         return
-    from opentelemetry import context
-
+    context: Any = importlib.import_module("opentelemetry.context")
     parent = trace.SpanContext(int(parts[2], 16), int(parts[3], 16), True, trace.TraceFlags(int(parts[4], 16)))
     token = context.attach(trace.set_span_in_context(trace.NonRecordingSpan(parent)))
     try:

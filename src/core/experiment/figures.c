@@ -78,9 +78,12 @@ struct estimate figures_estimate(const struct arm_figures *figures, enum measure
     if (kind == MEASURE_COMPLETED)
         return share_of(figures->completed, figures_ended(figures));
     const struct mean mean = mean_by_kind(figures, kind);
-    struct estimate estimate = around(mean.value, mean.variance);
+    struct estimate estimate = {0};
+    if (mean.n < FIGURES_LEAST_JOBS)
+        return estimate;
+    estimate = around(mean.value, mean.variance);
     estimate.low = fmax(0, estimate.low);
-    return mean.n < FIGURES_LEAST_JOBS ? (struct estimate){0} : estimate;
+    return estimate;
 }
 
 /* Newcombe's interval, made of Wilson's two. */

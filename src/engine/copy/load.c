@@ -133,7 +133,7 @@ static int put_rows(const struct load *load, const struct record_batch *batch,
     const size_t n = rc == 0 ? choose_rows(load, batch, &there, rows) : 0;
     if (n > 0)
         rc = store_ops(store)->shared_put(store, rows, n, results, err);
-    for (size_t i = 0; rc == 0 && i < n; i++)
+    for (size_t i = 0; results && rc == 0 && i < n; i++)
         if (results[i].code != 0)
             rc = err_set(err, REDRIVE_E_CANCELLED, "another process has put a row meanwhile");
     shared_page_release(&there);
