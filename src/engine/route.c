@@ -137,7 +137,8 @@ static void on_submitted(struct op *op, void *ctx)
     struct submit_op *submit = (struct submit_op *)op;
     blame(trip, op, trip->lane);
     for (size_t i = 0; i < submit->n && op->code == 0; i++)
-        submit->answers[i].seq = shard_seq(submit->answers[i].seq, trip->lane);
+        if (submit->answers[i].seq > 0)
+            submit->answers[i].seq = shard_seq(submit->answers[i].seq, trip->lane);
     end_trip(trip);
 }
 

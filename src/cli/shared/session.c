@@ -298,6 +298,8 @@ static int start_shards(struct session *session, struct redrive_err *err)
     const struct router_start start = {0};
     if (session->all)
         return 0;
+    if (!router)
+        return err_set(err, REDRIVE_E_STATE, "the store could not be opened");
     session->router = NULL;
     return router_start(router, &start, &session->all, err);
 }
