@@ -368,6 +368,47 @@ static void budgets_with_the_least_room_come_first(void **state)
     buf_release(&text);
 }
 
+static void arms_have_their_figures_and_not_all_are_shown(void **state)
+{
+    (void)state;
+    enum {
+        N = METRICS_MAX_ARMS / 2 + 25
+    };
+    static struct arm_row arms[N][2];
+    static struct experiment_row rows[N];
+    static char names[N][16];
+    struct buf text;
+    for (size_t i = 0; i < N; i++) {
+        (void)snprintf(names[i], sizeof names[i], "try%04zu", i);
+        arms[i][0] = (struct arm_row){.name = STR("control")};
+        arms[i][1] = (struct arm_row){.name = STR("slow")};
+        rows[i] = (struct experiment_row){.name = str_of(names[i]), .arms = arms[i], .n_arms = 2};
+    }
+    arms[3][1].figures = (struct arm_figures){.submitted = 9,
+                                              .completed = 4,
+                                              .dead = 2,
+                                              .cancelled = 1,
+                                              .attempts = {.sum = 11},
+                                              .time_ms = {.sum = 2500}};
+    const struct stats stats = {.experiments = {.rows = rows, .n = N}};
+    buf_init(&text, 1 << 20);
+    assert_int_equal(metrics_write_store(&stats, &text), 0);
+    exposition_check(buf_cstr(&text));
+#define SLOW "experiment=\"try0003\",arm=\"slow\""
+    const char *all = buf_cstr(&text);
+    check_value(all, "redrive_experiment_jobs_submitted_total{" SLOW "}", 9);
+    check_value(all, "redrive_experiment_jobs_finished_total{" SLOW ",outcome=\"completed\"}", 4);
+    check_value(all, "redrive_experiment_jobs_finished_total{" SLOW ",outcome=\"dead\"}", 2);
+    check_value(all, "redrive_experiment_jobs_finished_total{" SLOW ",outcome=\"cancelled\"}", 1);
+    check_value(all, "redrive_experiment_attempts_total{" SLOW "}", 11);
+    check_value(all, "redrive_experiment_completion_seconds_total{" SLOW "}", 2.5);
+    size_t shown = 0;
+    for (const char *at = all; (at = strstr(at, "redrive_experiment_attempts_total{")); at++)
+        shown++;
+    assert_int_equal(shown, METRICS_MAX_ARMS);
+    buf_release(&text);
+}
+
 static void tenants_are_added_up_where_none_is_named(void **state)
 {
     (void)state;
@@ -399,6 +440,7 @@ int main(void)
         T(waiting_times_are_a_histogram),
         T(breakers_without_end_are_counted_but_not_all_shown),
         T(budgets_with_the_least_room_come_first),
+        T(arms_have_their_figures_and_not_all_are_shown),
         T(tenants_are_added_up_where_none_is_named),
         T(names_are_escaped),
         T(a_tenant_sees_its_own),

@@ -18,6 +18,8 @@ TASKS = """
 tasks:
   quick: {queue: fast, run: {exec: [cat]}, limits: {retry_budget: {}}}
   never: {run: {exec: [sh, -c, 'exit 65']}}
+experiments:
+  patience: {task: never, arms: {control: {share: 0.5}, slow: {share: 0.5, retry: {initial_delay: 1s}}}}
 """
 
 
@@ -69,6 +71,29 @@ def fixture_text(tmp_path_factory):
         yield server.get("/metrics")[1]
     finally:
         one.close()
+
+
+def value(text, series):
+    found, = re.findall(rf"^{re.escape(series)} (\S+)$", text, re.M)
+    return float(found)
+
+
+def test_arms_have_the_figures_of_the_report(bench):
+    bench.configure(TASKS)
+    server = bench.serve().ready()
+    for _ in range(20):
+        assert server.send("POST", "/tasks/never", {})[0] == 202
+    wait_for(lambda: server.metrics_sum("redrive_experiment_jobs_finished_total") == 20, "all jobs")
+    text = server.get("/metrics")[1]
+    experiment = json.loads(server.get("/v1/experiments/patience")[1])
+    assert sum(arm["submitted"] for arm in experiment["arms"]) == 20 and len(experiment["arms"]) == 2
+    for arm in experiment["arms"]:
+        labels = f'experiment="patience",arm="{arm["name"]}"'
+        assert value(text, f"redrive_experiment_jobs_submitted_total{{{labels}}}") == arm["submitted"] > 0
+        for outcome in ("completed", "dead", "cancelled"):
+            assert value(text, f'redrive_experiment_jobs_finished_total{{{labels},outcome="{outcome}"}}') == arm[outcome]
+        assert value(text, f"redrive_experiment_attempts_total{{{labels}}}") == arm["attempts"]
+        assert value(text, f"redrive_experiment_completion_seconds_total{{{labels}}}") == arm["sums"]["time_ms"] / 1000
 
 
 def test_manual_has_every_series_and_its_labels(text):

@@ -117,21 +117,28 @@ static void add_counter(struct experiment_page *page, const struct counter *coun
         *(int64_t *)(void *)((char *)&arm->figures + ARM_COUNTER[i].offset) += counter->value;
 }
 
+static int rows_by_name(const void *left, const void *right)
+{
+    const struct experiment_row *a = left, *b = right;
+    return str_compare(a->name, b->name);
+}
+
+void experiments_count(const struct counter_page *counters, struct experiment_page *page)
+{
+    for (size_t i = 0; i < counters->n; i++)
+        add_counter(page, &counters->counters[i]);
+    if (page->n > 0)
+        qsort(page->rows, page->n, sizeof *page->rows, rows_by_name);
+}
+
 static int add_counters(struct store *store, struct str tenant, struct experiment_page *page,
                         struct redrive_err *err)
 {
     struct counter_page counters = {0};
     int rc = store_ops(store)->counters_list(store, tenant, &counters, err);
-    for (size_t i = 0; i < counters.n; i++)
-        add_counter(page, &counters.counters[i]);
+    experiments_count(&counters, page);
     counter_page_release(&counters);
     return rc;
-}
-
-static int rows_by_name(const void *left, const void *right)
-{
-    const struct experiment_row *a = left, *b = right;
-    return str_compare(a->name, b->name);
 }
 
 int experiments_read(struct store *store, struct str tenant, const struct config *config,
@@ -145,8 +152,6 @@ int experiments_read(struct store *store, struct str tenant, const struct config
         rc = add_counters(store, tenant, ret, err);
     if (rc == 0 && ret->arena.failed)
         rc = err_nomem(err);
-    if (rc == 0 && ret->n > 0)
-        qsort(ret->rows, ret->n, sizeof *ret->rows, rows_by_name);
     if (rc < 0)
         experiment_page_release(ret);
     return rc;

@@ -40,6 +40,10 @@ int experiments_read(struct store *store, struct str tenant, const struct config
                      struct experiment_page *ret, struct redrive_err *err);
 void experiment_page_release(struct experiment_page *page);
 
+/* The figures that counters have, without definitions: no experiment has a task, no arm a share.
+ * Adds to the page; running out of memory shows in its arena. */
+void experiments_count(const struct counter_page *counters, struct experiment_page *page);
+
 /* NULL: there is none of that name. */
 const struct experiment_row *experiment_find(const struct experiment_page *page, struct str name);
 

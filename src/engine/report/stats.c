@@ -15,6 +15,7 @@ void stats_release(struct stats *stats)
     breaker_page_release(&stats->breakers);
     limit_page_release(&stats->limits);
     worker_page_release(&stats->workers);
+    experiment_page_release(&stats->experiments);
     arena_release(&stats->arena);
     *stats = (struct stats){0};
 }
@@ -99,8 +100,9 @@ static int read_counters(struct store *store, struct stats *s, struct redrive_er
             qsort(s->by[i].rows, s->by[i].n, sizeof *s->by[i].rows, by_name);
         map_release(&c.rows[i]);
     }
+    experiments_count(&page, &s->experiments);
     counter_page_release(&page);
-    return rc == 0 && s->arena.failed ? err_nomem(err) : rc;
+    return rc == 0 && (s->arena.failed || s->experiments.arena.failed) ? err_nomem(err) : rc;
 }
 
 /* ---- Sizes, breakers, workers ---------------------------------------------------------------- */

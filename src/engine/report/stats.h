@@ -14,6 +14,7 @@
 #include "core/breaker/health.h"
 #include "engine/gates/view.h"
 #include "engine/event.h"
+#include "engine/report/experiments.h"
 #include "engine/report/worker_row.h"
 #include "store/store.h"
 
@@ -49,7 +50,8 @@ struct stats {
     uint64_t counts[ENGINE_EVENT_COUNT];
     uint64_t unclassified;
     struct stats_rows by[STATS_LABEL_COUNT];
-    double average_retries; /* retries for each job that has ended */
+    struct experiment_page experiments; /* by counters alone: see experiments_count */
+    double average_retries;             /* retries for each job that has ended */
 
     uint64_t by_state[REDRIVE_STATE_COUNT];
     struct count_page queues;

@@ -150,6 +150,72 @@ static void write_counters(const struct stats *s, struct buf *out)
     write_failures(s, out);
 }
 
+/* ---- Experiments ----------------------------------------------------------------------------- */
+
+/* The labels of an arm; with an outcome, three. */
+static struct metrics_labels arm_labels(const struct experiment_row *row, const struct arm_row *arm,
+                                        const char *outcome)
+{
+    return LABELS({"experiment", row->name}, {"arm", arm->name},
+                  {outcome ? "outcome" : NULL, str_of(outcome ? outcome : "")});
+}
+
+enum arm_series {
+    ARM_SUBMITTED,
+    ARM_FINISHED,
+    ARM_ATTEMPTS,
+    ARM_SECONDS,
+    ARM_SERIES
+};
+
+static void write_arm(enum arm_series series, const char *name, const struct experiment_row *row,
+                      const struct arm_row *arm, struct buf *out)
+{
+    const struct arm_figures *f = &arm->figures;
+    switch (series) {
+    case ARM_SUBMITTED:
+        metrics_count(out, name, arm_labels(row, arm, NULL), (uint64_t)f->submitted);
+        break;
+    case ARM_FINISHED:
+        metrics_count(out, name, arm_labels(row, arm, "completed"), (uint64_t)f->completed);
+        metrics_count(out, name, arm_labels(row, arm, "dead"), (uint64_t)f->dead);
+        metrics_count(out, name, arm_labels(row, arm, "cancelled"), (uint64_t)f->cancelled);
+        break;
+    case ARM_ATTEMPTS:
+        metrics_count(out, name, arm_labels(row, arm, NULL), (uint64_t)f->attempts.sum);
+        break;
+    case ARM_SECONDS:
+    case ARM_SERIES:
+    default:
+        metrics_number(out, name, arm_labels(row, arm, NULL), (double)f->time_ms.sum / 1000);
+        break;
+    }
+}
+
+/* The first lives of jobs, as in `redrive experiment report`. */
+static void write_experiments(const struct stats *s, struct buf *out)
+{
+    static const struct {
+        const char *name, *help;
+    } FAMILIES[ARM_SERIES] = {
+        {"redrive_experiment_jobs_submitted_total", "Jobs that were submitted, by arm."},
+        {"redrive_experiment_jobs_finished_total", "Jobs that ended, by arm and outcome."},
+        {"redrive_experiment_attempts_total", "Attempts of jobs that were completed or died."},
+        {"redrive_experiment_completion_seconds_total",
+         "Time from the first start to completion, of jobs that were completed."},
+    };
+    const struct experiment_page *page = &s->experiments;
+    for (int series = 0; series < ARM_SERIES; series++) {
+        const char *name = FAMILIES[series].name;
+        size_t n_arms = 0;
+        metrics_family(out, name, "counter", FAMILIES[series].help);
+        for (size_t i = 0; i < page->n; i++)
+            for (size_t k = 0; k < page->rows[i].n_arms && n_arms < METRICS_MAX_ARMS; k++, n_arms++)
+                write_arm((enum arm_series)series, name, &page->rows[i], &page->rows[i].arms[k],
+                          out);
+    }
+}
+
 /* ---- Sizes ----------------------------------------------------------------------------------- */
 
 static void write_sizes(const struct stats *s, struct buf *out)
@@ -284,6 +350,7 @@ static void write_workers(const struct stats *s, struct buf *out)
 int metrics_write_store(const struct stats *stats, struct buf *out)
 {
     write_counters(stats, out);
+    write_experiments(stats, out);
     write_sizes(stats, out);
     int rc = write_breakers(stats, out);
     if (rc == 0)

@@ -33,6 +33,10 @@
  * breakers. */
 #define METRICS_MAX_BREAKERS 200
 
+/* Arms of experiments that have series, the first by the names of the experiments: those that have
+ * ended stay in the store. */
+#define METRICS_MAX_ARMS 200
+
 /* What the kernel knows about this process; 0: it could not be found out. */
 struct process_facts {
     double cpu_seconds; /* user and system */
