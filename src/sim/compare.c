@@ -81,11 +81,20 @@ struct strategy strategy_of_config(const struct strategy_config *configured)
     };
 }
 
-struct strategy strategy_of_arm(const struct arm *arm, const struct strategy_config *configured)
+_Static_assert(EXPERIMENT_ARMS_MAX <= COMPARE_MAX_STRATEGIES, "an arm is a strategy");
+
+void compare_choose_arms(struct compare_options *options, const struct experiment *experiment,
+                         const struct strategy_config *task, struct compare_arms *arms)
 {
-    struct strategy strategy = strategy_of_config(configured);
-    strategy.name = strategy.title = arm->name;
-    return strategy;
+    options->experiment = experiment;
+    options->n_strategies = experiment->n_arms;
+    for (size_t i = 0; i < experiment->n_arms; i++) {
+        arms->configured[i] = *task;
+        arms->configured[i].policy = &experiment->arms[i].policy;
+        arms->strategies[i] = strategy_of_config(&arms->configured[i]);
+        arms->strategies[i].name = arms->strategies[i].title = experiment->arms[i].name;
+        options->strategies[i] = &arms->strategies[i];
+    }
 }
 
 uint32_t strategy_attempts(const struct strategy *strategy, uint32_t attempts)

@@ -50,9 +50,6 @@ const struct strategy *strategy_find(struct str name);
 /* The user's own configuration as a strategy, which is not in the table. */
 struct strategy strategy_of_config(const struct strategy_config *configured);
 
-/* An arm of an experiment, likewise: `configured` has its policy. */
-struct strategy strategy_of_arm(const struct arm *arm, const struct strategy_config *configured);
-
 /* The strategy's policy: that many attempts, and no time limit that would end a job earlier; or the
  * configured one as it is. */
 void strategy_policy(const struct strategy *strategy, uint32_t attempts,
@@ -109,6 +106,17 @@ static inline bool compare_is_brownout(const struct compare_options *options)
 
 /* Fills in the defaults: 20 jobs/s, 180 s, 8 attempts, all strategies. */
 void compare_options_init(struct compare_options *options);
+
+/* The arms of an experiment as strategies, and what they are configured with. */
+struct compare_arms {
+    struct strategy_config configured[COMPARE_MAX_STRATEGIES];
+    struct strategy strategies[COMPARE_MAX_STRATEGIES];
+};
+
+/* Compares the arms of an experiment in place of strategies. All of them have what the experiment's
+ * task has but for its policy. Everything is borrowed until the comparison is released. */
+void compare_choose_arms(struct compare_options *options, const struct experiment *experiment,
+                         const struct strategy_config *task, struct compare_arms *arms);
 
 /* Refuses what makes no sense or would not fit into memory. */
 int compare_options_check(const struct compare_options *options, struct redrive_err *err);

@@ -33,6 +33,32 @@ def test_a_task_is_compared_with_its_own_policy(api):  # noqa: F811
     assert [(s["name"], s["attempts"]) for s in told["strategies"]] == [("none", 8), ("configured", 2)]
 
 
+EXPERIMENT = """
+experiments:
+  patience: {task: mail, arms: {control: {share: 0.5}, patient: {share: 0.5, retry: {initial_delay: 10s, max_attempts: 5}}}}
+"""
+
+
+def test_an_experiment_is_that_of_the_command_line(start, tmp_path):  # noqa: F811
+    server = start(EXPERIMENT)
+    flags = ["-c", "redrive.yaml", "--experiment", "patience", "--outage", "20s", "--duration", "5m"]
+    printed = subprocess.run([REDRIVE, "simulate", "--json", *flags], cwd=tmp_path, capture_output=True, check=True, timeout=60).stdout
+    told = server.api.ok("GET", "/simulate", outage="20s", duration="5m", experiment="patience")
+    assert {name: told[name] for name in ("options", "strategies", "best", "experiment")} == json.loads(printed)
+    assert [arm["name"] for arm in told["experiment"]["arms"]] == ["control", "patient"] == [s["name"] for s in told["strategies"]]
+    assert sum(arm["submitted"] for arm in told["experiment"]["arms"]) > 5000
+    assert len(told["calls_per_s"]) == 2 and "reading" not in told
+    for query, words in (({"experiment": "patiense"}, "patience"), ({"experiment": ""}, "there is no"),
+                         ({"experiment": "patience", "task": "mail"}, "in place of 'task'"),
+                         ({"experiment": "patience", "strategies": "none"}, "in place of 'strategies'")):
+        problem = server.api.problem(400, "GET", "/simulate", **query)
+        assert problem["field"] == "experiment" and words in str(problem), problem
+
+
+def test_a_server_without_experiments_says_so(api):  # noqa: F811
+    assert "no experiments" in api.problem(400, "GET", "/simulate", experiment="patience")["hint"]
+
+
 @pytest.mark.parametrize("query, field", [
     ({"outage": "long"}, "outage"),
     ({"outage": "7h"}, "outage"),

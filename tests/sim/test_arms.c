@@ -23,8 +23,7 @@ static void set_arm(struct arm *arm, int32_t attempts, int64_t delay_ms)
 static struct comparison run(double error_rate, double jobs_per_s, uint64_t seed)
 {
     static struct redrive_breaker_config breaker;
-    static struct strategy_config parts[2];
-    static struct strategy arms[2];
+    static struct compare_arms arms;
     struct compare_options options;
     struct comparison ret;
     struct redrive_err err = {0};
@@ -38,13 +37,8 @@ static struct comparison run(double error_rate, double jobs_per_s, uint64_t seed
     options.capacity_per_s = 0;
     options.error_rate = error_rate;
     options.seed = seed;
-    options.experiment = &EXPERIMENT;
-    options.n_strategies = 2;
-    for (size_t i = 0; i < 2; i++) {
-        parts[i] = (struct strategy_config){.policy = &ARMS[i].policy, .breaker = &breaker};
-        arms[i] = strategy_of_arm(&ARMS[i], &parts[i]);
-        options.strategies[i] = &arms[i];
-    }
+    const struct strategy_config task = {.breaker = &breaker};
+    compare_choose_arms(&options, &EXPERIMENT, &task, &arms);
     if (compare_run(&options, &ret, &err) < 0)
         fail_msg("%s: %s", err.message, err.detail);
     return ret;

@@ -101,10 +101,8 @@ struct own {
     struct classifier *classifier;
     struct strategy_config parts;
     struct strategy strategy;
-    struct strategy_config arm_parts[EXPERIMENT_ARMS_MAX]; /* of an experiment */
-    struct strategy arms[EXPERIMENT_ARMS_MAX];
+    struct compare_arms arms; /* of an experiment */
 };
-_Static_assert(EXPERIMENT_ARMS_MAX <= COMPARE_MAX_STRATEGIES, "an arm is a strategy");
 
 static void own_release(struct own *own)
 {
@@ -159,20 +157,6 @@ static int unknown_experiment(const struct config *config, const char *name,
     return rc;
 }
 
-/* All arms have what their task has but for its policy. */
-static void choose_arms(const struct experiment *experiment, struct own *own,
-                        struct compare_options *ret)
-{
-    ret->experiment = experiment;
-    ret->n_strategies = experiment->n_arms;
-    for (size_t i = 0; i < experiment->n_arms; i++) {
-        own->arm_parts[i] = own->parts;
-        own->arm_parts[i].policy = &experiment->arms[i].policy;
-        own->arms[i] = strategy_of_arm(&experiment->arms[i], &own->arm_parts[i]);
-        ret->strategies[i] = &own->arms[i];
-    }
-}
-
 static int load_experiment(struct cli *cli, const char *name, struct own *own,
                            struct compare_options *ret, struct redrive_err *err)
 {
@@ -187,7 +171,7 @@ static int load_experiment(struct cli *cli, const char *name, struct own *own,
         return unknown_experiment(own->config, name, err);
     rc = own_parts(own, config_task(own->config, str_of(experiment->task)), err);
     if (rc == 0)
-        choose_arms(experiment, own, ret);
+        compare_choose_arms(ret, experiment, &own->parts, &own->arms);
     return rc;
 }
 
@@ -336,15 +320,10 @@ static int put_table(const struct comparison *c, const struct term *term, struct
 static struct experiment_row row_of(const struct comparison *c,
                                     struct arm_row arms[EXPERIMENT_ARMS_MAX])
 {
-    const struct experiment *experiment = c->options.experiment;
-    for (size_t i = 0; i < experiment->n_arms; i++)
-        arms[i] = (struct arm_row){.name = str_of(experiment->arms[i].name),
-                                   .share = experiment->arms[i].share,
-                                   .figures = c->rows[i].arm};
-    return (struct experiment_row){.name = str_of(experiment->name),
-                                   .task = str_of(experiment->task),
-                                   .arms = arms,
-                                   .n_arms = experiment->n_arms};
+    const struct experiment_row row = experiment_defined(c->options.experiment, arms);
+    for (size_t i = 0; i < row.n_arms; i++)
+        arms[i].figures = c->rows[i].arm;
+    return row;
 }
 
 static void put_report(const struct comparison *c, const struct term *term, struct buf *out)

@@ -171,6 +171,17 @@ const struct experiment_row *experiment_find(const struct experiment_page *page,
     return NULL;
 }
 
+struct experiment_row experiment_defined(const struct experiment *experiment, struct arm_row *arms)
+{
+    for (size_t i = 0; i < experiment->n_arms; i++)
+        arms[i] = (struct arm_row){.name = str_of(experiment->arms[i].name),
+                                   .share = experiment->arms[i].share};
+    return (struct experiment_row){.name = str_of(experiment->name),
+                                   .task = str_of(experiment->task),
+                                   .arms = arms,
+                                   .n_arms = experiment->n_arms};
+}
+
 /* ---- Comparing ------------------------------------------------------------------------------- */
 
 size_t experiment_base(const struct experiment_row *row)

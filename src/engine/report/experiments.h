@@ -47,6 +47,9 @@ void experiments_count(const struct counter_page *counters, struct experiment_pa
 /* NULL: there is none of that name. */
 const struct experiment_row *experiment_find(const struct experiment_page *page, struct str name);
 
+/* A definition as a row without figures; `arms` has room for EXPERIMENT_ARMS_MAX. Borrows both. */
+struct experiment_row experiment_defined(const struct experiment *experiment, struct arm_row *arms);
+
 /* The number of the arm that the others are compared with: `control`, or else the first. */
 size_t experiment_base(const struct experiment_row *row);
 

@@ -1,4 +1,5 @@
-/* routes_simulate.c - runs the simulator for a client: several ways of retrying through an outage.
+/* routes_simulate.c - runs the simulator for a client: several ways of retrying through an outage,
+ * or the arms of an experiment.
  *
  * It reads nothing but the configuration, and runs on a reader thread, so that requests of the
  * server's thread do not wait for it. There is one at a time, so that the other readers are free;
@@ -11,6 +12,7 @@
 #include "base/err.h"
 #include "base/json/json.h"
 #include "base/time/duration.h"
+#include "engine/report/experiments.h"
 #include "server/rest/body/body.h"
 #include "server/rest/body/job_query.h"
 #include "server/rest/resource.h"
@@ -29,12 +31,14 @@ struct simulation {
     struct compare_options options;
     struct str strategies; /* absent: the usual ones */
     struct str task;       /* absent: no configured one, unless `strategies` names it */
+    struct str experiment; /* absent: none */
     const char *field;
     struct redrive_err err;
     int rc;
     struct classifier *classifier;
     struct strategy_config parts;
     struct strategy own;
+    struct compare_arms arms;
 };
 
 enum value_kind {
@@ -69,6 +73,7 @@ static const struct parameter {
     {"seed", WHOLE, INTO(options.seed), INT64_MAX},
     {"strategies", TEXT, INTO(strategies), 0},
     {"task", TEXT, INTO(task), 0},
+    {"experiment", TEXT, INTO(experiment), 0},
 };
 #define N_PARAMETERS (sizeof PARAMETERS / sizeof PARAMETERS[0])
 
@@ -194,9 +199,8 @@ static int choose(struct simulation *s, struct str list)
 }
 
 /* What a task is configured with, or the defaults. */
-static int add_configured(struct simulation *s, const struct config *config)
+static void read_parts(struct simulation *s, const struct config_task *task)
 {
-    const struct config_task *task = config_task(config, s->task);
     s->parts = (struct strategy_config){
         .policy = &task->retry,
         .breaker = &task->breaker.config,
@@ -205,14 +209,62 @@ static int add_configured(struct simulation *s, const struct config *config)
         .names = {.task = task->name, .queue = task->queue},
     };
     s->own = strategy_of_config(&s->parts);
-    if (s->task.ptr && !is_chosen(&s->options, &s->own))
-        s->options.strategies[s->options.n_strategies++] = &s->own;
-    if (!is_chosen(&s->options, &s->own))
-        return 0;
+}
+
+static int read_classifier(struct simulation *s, const struct config *config)
+{
     const int rc = classifier_new(config->classify, config->n_classify, &s->classifier, &s->err);
     s->parts.classifier = s->classifier;
     return rc;
 }
+
+static int add_configured(struct simulation *s, const struct config *config)
+{
+    read_parts(s, config_task(config, s->task));
+    if (s->task.ptr && !is_chosen(&s->options, &s->own))
+        s->options.strategies[s->options.n_strategies++] = &s->own;
+    return is_chosen(&s->options, &s->own) ? read_classifier(s, config) : 0;
+}
+
+/* ---- Experiments ----------------------------------------------------------------------------- */
+
+#define NAMES_MAX 32 /* to suggest one of */
+
+static int unknown_experiment(struct simulation *s, const struct config *config)
+{
+    const char *names[NAMES_MAX];
+    size_t n = 0;
+    for (; n < NAMES_MAX && n < config->n_experiments; n++)
+        names[n] = config->experiments[n].name;
+    (void)err_set(&s->err, REDRIVE_E_INVALID, "experiment: there is no '%.*s'",
+                  (int)(s->experiment.len < 60 ? s->experiment.len : 60), s->experiment.ptr);
+    if (n > 0)
+        body_suggest(&s->err, s->experiment, names, n);
+    else
+        err_hint(&s->err, "the configuration of this server has no experiments");
+    return REDRIVE_E_INVALID;
+}
+
+/* The arms of an experiment that the server's configuration has, in place of strategies. */
+static int choose_experiment(struct simulation *s, const struct config *config)
+{
+    const struct experiment *found = NULL;
+    s->field = "experiment";
+    if (s->strategies.ptr || s->task.ptr)
+        return err_set(&s->err, REDRIVE_E_INVALID, "experiment: it has arms in place of '%s'",
+                       s->task.ptr ? "task" : "strategies");
+    for (size_t i = 0; i < config->n_experiments; i++)
+        if (str_is(s->experiment, config->experiments[i].name))
+            found = &config->experiments[i];
+    if (!found)
+        return unknown_experiment(s, config);
+    read_parts(s, config_task(config, str_of(found->task)));
+    const int rc = read_classifier(s, config);
+    compare_choose_arms(&s->options, found, &s->parts, &s->arms);
+    return rc;
+}
+
+/* ---- The whole ------------------------------------------------------------------------------- */
 
 static int check_size(struct simulation *s)
 {
@@ -236,13 +288,15 @@ static int prepare(struct rest_call *call, struct simulation *s)
     s->options.brownout = 1; /* all calls fail, as on the command line */
     s->options.max_events = EVENTS_MAX;
     http_each_query(call->request, add_param, s);
-    if (s->rc == 0 && s->strategies.ptr)
+    if (s->rc == 0 && s->experiment.ptr)
+        s->rc = choose_experiment(s, call->config);
+    else if (s->rc == 0 && s->strategies.ptr)
         s->rc = choose(s, s->strategies);
     if (s->rc < 0)
         return s->rc;
     s->field = NULL;
     s->rc = check_size(s);
-    return s->rc == 0 ? add_configured(s, call->config) : s->rc;
+    return s->rc == 0 && !s->experiment.ptr ? add_configured(s, call->config) : s->rc;
 }
 
 /* ---- The answer ------------------------------------------------------------------------------ */
@@ -257,14 +311,28 @@ static void write_sentence(struct json_writer *w, const char *key, const struct 
     buf_release(&text);
 }
 
+/* The report that `redrive experiment report` would give of these jobs. */
+static void write_report(struct json_writer *w, const struct comparison *c)
+{
+    struct arm_row arms[EXPERIMENT_ARMS_MAX];
+    const struct experiment_row row = experiment_defined(c->options.experiment, arms);
+    for (size_t i = 0; i < row.n_arms; i++)
+        arms[i].figures = c->rows[i].arm;
+    json_key(w, "experiment");
+    experiment_write_json(w, &row);
+}
+
 static void write_answer(struct rest_call *call, const struct comparison *c)
 {
     struct json_writer *w = rest_json(call);
     json_begin_object(w);
     write_sentence(w, "description", c, comparison_describe);
-    write_sentence(w, "reading", c, comparison_read);
+    if (!c->options.experiment)
+        write_sentence(w, "reading", c, comparison_read);
     comparison_write_members(c, w);
     comparison_write_series(c, w);
+    if (c->options.experiment)
+        write_report(w, c);
     json_end_object(w);
 }
 
