@@ -26,6 +26,7 @@ static struct {
     struct rng rng;
     int n_open;
     size_t n_syncs;
+    size_t n_writes;
     void *regions[SHARED_REGIONS_MAX]; /* of shared memory */
 } mounted;
 
@@ -68,8 +69,10 @@ static int file_read(sqlite3_file *file, void *bytes, int n, sqlite3_int64 at)
 
 static int file_write(sqlite3_file *file, const void *bytes, int n, sqlite3_int64 at)
 {
-    disk_write(mounted.disk, handle_of(file)->file, (size_t)at, bytes, (size_t)n);
-    return SQLITE_OK;
+    const bool fails = ++mounted.n_writes == mounted.faults.failing_write;
+    const int done = fails ? n / 2 : n;
+    disk_write(mounted.disk, handle_of(file)->file, (size_t)at, bytes, (size_t)done);
+    return fails ? SQLITE_IOERR_WRITE : SQLITE_OK;
 }
 
 static int file_truncate(sqlite3_file *file, sqlite3_int64 size)
@@ -306,7 +309,7 @@ void crash_vfs_mount(struct disk *disk, struct disk_faults faults, uint64_t seed
     assert_int_equal(mounted.n_open, 0);
     mounted.disk = disk;
     mounted.faults = faults;
-    mounted.n_syncs = 0;
+    mounted.n_syncs = mounted.n_writes = 0;
     rng_seed(&mounted.rng, seed);
     sqlite3_randomness(0, NULL);
 }
@@ -314,4 +317,9 @@ void crash_vfs_mount(struct disk *disk, struct disk_faults faults, uint64_t seed
 size_t crash_vfs_syncs(void)
 {
     return mounted.n_syncs;
+}
+
+size_t crash_vfs_writes(void)
+{
+    return mounted.n_writes;
 }

@@ -1,5 +1,5 @@
-/* A sync of the disk that fails once, and what it was to write is gone, as on Linux: what was
- * acknowledged before and after it outlives a power cut. */
+/* A sync of the disk that fails once, and what it was to write is gone, as on Linux, or a write of
+ * which only the half is done: what was acknowledged before and after it outlives a power cut. */
 #include "check.h"
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@ struct trial {
     char url[STORES_URL_MAX];
     struct tape tape;
     size_t acknowledged[JOBS]; /* calls to the disk there were by then; 0: never */
-    size_t failed_at;          /* the same of the sync */
+    size_t failed_at;          /* the same of the failure; 0: none was told of it */
 };
 
 static int open_store(const struct trial *t, struct store **ret)
@@ -58,18 +58,28 @@ static bool submit(struct store *store, int i)
     return rc == 0 && (result.code == 0 || result.code == REDRIVE_E_EXISTS);
 }
 
-/* False: there were fewer syncs. */
-static bool run(struct trial *t, size_t failing_sync)
+/* As it does, or once more if the disk has failed. */
+static bool submit_again(struct trial *t, struct store *store, int i)
+{
+    if (submit(store, i))
+        return true;
+    t->failed_at = t->tape.n - 1;
+    return submit(store, i);
+}
+
+/* False: there were fewer calls. */
+static bool run(struct trial *t, struct disk_faults faults)
 {
     struct disk *disk = disk_new(&t->tape);
     struct store *store = NULL;
-    crash_vfs_mount(disk, (struct disk_faults){.failing_sync = failing_sync}, failing_sync);
+    crash_vfs_mount(disk, faults, faults.failing_sync + faults.failing_write);
     if (open_store(t, &store) != 0)
         assert_int_equal(open_store(t, &store), 0); /* it fails once */
     for (int i = 0; i < JOBS; i++)
-        if (submit(store, i) || submit(store, i))
+        if (submit_again(t, store, i))
             t->acknowledged[i] = t->tape.n;
-    const bool met = crash_vfs_syncs() >= failing_sync;
+    const bool met =
+        crash_vfs_syncs() >= faults.failing_sync && crash_vfs_writes() >= faults.failing_write;
     store_close(store);
     crash_vfs_mount(NULL, (struct disk_faults){0}, 0);
     disk_free(disk);
@@ -88,8 +98,8 @@ static void check_jobs(const struct trial *t, struct store *store, size_t point)
         const struct job_name name = {STR("acme"), str_of(id)};
         assert_int_equal(store_ops(store)->lookup(store, &name, 1, &page, NULL), 0);
         if (page.n == 0 && t->acknowledged[i] != 0 && t->acknowledged[i] <= point)
-            fail_msg("%s was acknowledged at call %zu, and is lost after a cut at call %zu; a "
-                     "sync failed at call %zu",
+            fail_msg("%s was acknowledged at call %zu, and is lost after a cut at call %zu; "
+                     "call %zu has failed",
                      id, t->acknowledged[i], point, t->failed_at);
         job_page_release(&page);
     }
@@ -116,9 +126,9 @@ static void look_after(const struct trial *t, size_t point)
     tape_release(&tape);
 }
 
-static void a_sync_that_fails_loses_nothing(void **state)
+/* One call after the other fails; how many there were. */
+static size_t fail_each(bool is_write)
 {
-    (void)state;
     struct rng rng;
     size_t failures = 0;
     bool met = true;
@@ -126,29 +136,53 @@ static void a_sync_that_fails_loses_nothing(void **state)
     while (met) {
         struct trial t = {0};
         stores_new_url("sqlite", t.url);
-        met = run(&t, failures + 1);
+        met = run(&t, (struct disk_faults){.failing_sync = is_write ? 0 : failures + 1,
+                                           .failing_write = is_write ? failures + 1 : 0});
         for (int i = 0; met && i < LOOKS; i++)
             look_after(&t, t.failed_at + rng_below(&rng, t.tape.n - t.failed_at) + 1);
         failures += met;
         tape_release(&t.tape);
         stores_remove(t.url);
     }
-    print_message("# %zu syncs, each of which has failed once; %zu power cuts\n", failures,
-                  failures * LOOKS);
-    assert_true(failures > JOBS);
+    print_message("# %zu %s, each of which has failed once; %zu power cuts\n", failures,
+                  is_write ? "writes" : "syncs", failures * LOOKS);
+    return failures;
 }
 
-/* All jobs are acknowledged, the one whose sync failed at the second attempt. */
-static void after_a_sync_that_fails_the_store_goes_on(void **state)
+static void a_sync_that_fails_loses_nothing(void **state)
 {
     (void)state;
+    assert_true(fail_each(false) > JOBS);
+}
+
+static void a_write_that_fails_loses_nothing(void **state)
+{
+    (void)state;
+    assert_true(fail_each(true) > JOBS);
+}
+
+/* All jobs are acknowledged, the one whose call failed at the second attempt. */
+static void check_goes_on(struct disk_faults faults)
+{
     struct trial t = {0};
     stores_new_url("sqlite", t.url);
-    assert_true(run(&t, 20));
+    assert_true(run(&t, faults));
     for (int i = 0; i < JOBS; i++)
         assert_true(t.acknowledged[i] > 0);
     tape_release(&t.tape);
     stores_remove(t.url);
+}
+
+static void after_a_sync_that_fails_the_store_goes_on(void **state)
+{
+    (void)state;
+    check_goes_on((struct disk_faults){.failing_sync = 20});
+}
+
+static void after_a_write_that_fails_the_store_goes_on(void **state)
+{
+    (void)state;
+    check_goes_on((struct disk_faults){.failing_write = 120});
 }
 
 static int install(void **state)
@@ -162,7 +196,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(a_sync_that_fails_loses_nothing),
+        T(a_write_that_fails_loses_nothing),
         T(after_a_sync_that_fails_the_store_goes_on),
+        T(after_a_write_that_fails_the_store_goes_on),
     };
     return cmocka_run_group_tests_name("sync failure", tests, install, NULL);
 }

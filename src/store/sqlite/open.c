@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <pthread.h>
 #include <sqlite3.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -18,87 +17,6 @@
 #define APPLICATION_ID  0x52647276 /* "Rdrv", in the header of the file */
 #define BUSY_DEFAULT_MS 5000
 #define SCRATCH_MAX     ((size_t)1 << 20)
-
-/* ---- Read errors ----------------------------------------------------------------------------- */
-
-/* SQLite takes EIO for a damaged file system (SQLITE_IOERR_CORRUPTFS) and then reports
- * SQLITE_CORRUPT, the code of a damaged database. With this VFS it is SQLITE_IOERR_READ: temporary,
- * to be tried again. Files are opened by SQLite's default VFS; only their xRead is replaced. Other
- * databases that the process may have open are left alone. */
-#define VFS_NAME "redrive"
-
-/* Guards what follows; files that are open read it without. */
-static pthread_mutex_t vfs_mutex = PTHREAD_MUTEX_INITIALIZER;
-static sqlite3_vfs vfs;             /* the default one, but for xOpen */
-static const sqlite3_vfs *original; /* NULL: not set up yet */
-
-/* The methods of its files, but for xRead: those of databases and of logs differ, but for xRead.
- * Entries are added and never change, so that open files may use them without the mutex. */
-#define MAX_METHODS 4
-static struct {
-    sqlite3_io_methods methods;
-    const sqlite3_io_methods *original;
-} vfs_methods[MAX_METHODS];
-static size_t n_vfs_methods;
-static int (*original_read)(sqlite3_file *, void *, int, sqlite3_int64);
-
-static int read_file(sqlite3_file *file, void *bytes, int n, sqlite3_int64 offset)
-{
-    const int rc = original_read(file, bytes, n, offset);
-    return rc == SQLITE_IOERR_CORRUPTFS ? SQLITE_IOERR_READ : rc;
-}
-
-/* A file with another xRead keeps it. */
-static void replace_read(sqlite3_file *file)
-{
-    size_t i = 0;
-    pthread_mutex_lock(&vfs_mutex);
-    if (!original_read)
-        original_read = file->pMethods->xRead;
-    while (i < n_vfs_methods && vfs_methods[i].original != file->pMethods)
-        i++;
-    if (i == n_vfs_methods && i < MAX_METHODS && file->pMethods->xRead == original_read) {
-        vfs_methods[i].methods = *file->pMethods;
-        vfs_methods[i].methods.xRead = read_file;
-        vfs_methods[i].original = file->pMethods;
-        n_vfs_methods++;
-    }
-    if (i < n_vfs_methods)
-        file->pMethods = &vfs_methods[i].methods;
-    pthread_mutex_unlock(&vfs_mutex);
-}
-
-static int open_file(sqlite3_vfs *self, const char *name, sqlite3_file *file, int flags,
-                     int *ret_flags)
-{
-    (void)self;
-    const int rc = original->xOpen((sqlite3_vfs *)original, name, file, flags, ret_flags);
-    if (rc == SQLITE_OK && file->pMethods)
-        replace_read(file);
-    return rc;
-}
-
-/* The name of the VFS for sqlite3_open_v2, registered if need be; NULL (the default VFS) when that
- * is impossible. Any thread. */
-static const char *vfs_name(void)
-{
-    pthread_mutex_lock(&vfs_mutex);
-    if (!original) {
-        const sqlite3_vfs *found = sqlite3_vfs_find(NULL);
-        if (found) {
-            vfs = *found;
-            vfs.pNext = NULL;
-            vfs.zName = VFS_NAME;
-            vfs.xOpen = open_file;
-            original = found;
-        }
-    }
-    /* If SQLite was shut down and started again, the VFS is no longer registered. */
-    const bool is_there = original && (sqlite3_vfs_find(VFS_NAME) == &vfs ||
-                                       sqlite3_vfs_register(&vfs, 0) == SQLITE_OK);
-    pthread_mutex_unlock(&vfs_mutex);
-    return is_there ? VFS_NAME : NULL;
-}
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 

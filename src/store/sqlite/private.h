@@ -63,6 +63,17 @@ struct store {
     sqlite3_stmt *statements[STATEMENT_COUNT];
 };
 
+/* ---- vfs.c ----------------------------------------------------------------------------------- */
+
+/* The name of the VFS for sqlite3_open_v2, registered if need be; NULL (the default VFS) when that
+ * is impossible. Any thread. */
+const char *vfs_name(void);
+
+/* On: the frames of the next commit are gathered and written with one call, the last one of that
+ * commit; if it fails, the commit fails. Off: frames that are still gathered are dropped, as the
+ * commit has failed. */
+void vfs_gather(sqlite3 *db, bool on);
+
 /* ---- statement.c: the way to SQLite ---------------------------------------------------------- */
 
 /* The prepared statement, ready to be bound, or NULL: then `last_error` is the code. */

@@ -158,8 +158,10 @@ int sqlite_commit(struct store *store, struct redrive_err *err)
     if (rc == 0)
         rc = write_meta(store, err);
     if (rc == 0) {
+        vfs_gather(store->db, true);
         rc = sql_exec(store, STATEMENT_COMMIT, err);
         store->base.is_rolled_back = rc != 0 && has_no_room(store);
+        vfs_gather(store->db, false);
     }
     if (rc != 0) {
         sqlite_rollback(store);
