@@ -2,6 +2,7 @@
 #include "bed.h"
 
 #include "engine/clock/retention.h"
+#include "store/wrap.h"
 
 #define STEP  2000 /* jobs of a step, at most */
 #define BATCH 250
@@ -108,6 +109,46 @@ static void without_ended_jobs_it_looks_once_a_minute(void **state)
     bed_release(&bed);
 }
 
+/* A store that sets the clock at the end of the next transaction that has changed nothing. */
+struct jumpy {
+    struct wrap wrap;
+    struct bed *bed;
+    int64_t jump_ms;
+};
+
+static void end_and_jump(struct store *store)
+{
+    struct jumpy *jumpy = (struct jumpy *)(void *)store;
+    jumpy->bed->now_ms += jumpy->jump_ms;
+    jumpy->jump_ms = 0;
+    store_ops(jumpy->wrap.inner)->rollback(jumpy->wrap.inner);
+}
+
+static void after_a_clock_that_was_set_it_looks_within_a_minute(void **state)
+{
+    (void)state;
+    static const int64_t HOUR_MS = 3600 * 1000;
+    const struct store_options options = {.create = true};
+    struct bed bed;
+    struct jumpy jumpy = {.bed = &bed};
+    struct store *inner = NULL;
+    assert_int_equal(store_open("memory:", &options, &inner, NULL), 0);
+    wrap_init(&jumpy.wrap, inner);
+    jumpy.wrap.ops.rollback = end_and_jump;
+    bed_init_on(&bed, NULL, wrap_store(&jumpy.wrap), BED_START_MS);
+    bed.now_ms += RETENTION_EVERY_MS;
+    jumpy.jump_ms = HOUR_MS;
+    for (int i = 0; i < 3; i++) {
+        const int64_t next_ms = tick(&bed);
+        assert_true(next_ms <= bed.now_ms + RETENTION_EVERY_MS);
+        bed.now_ms = next_ms > bed.now_ms ? next_ms : bed.now_ms;
+    }
+    bed.now_ms -= 24 * HOUR_MS;
+    assert_true(tick(&bed) <= bed.now_ms + RETENTION_EVERY_MS);
+    bed_release(&bed);
+    store_close(inner);
+}
+
 static void jobs_with_results_failures_and_keys_go_whole(void **state)
 {
     (void)state;
@@ -147,6 +188,7 @@ int main(void)
         T(a_backlog_goes_in_steps_with_time_between_them),
         T(jobs_that_end_evenly_go_evenly_and_in_time),
         T(without_ended_jobs_it_looks_once_a_minute),
+        T(after_a_clock_that_was_set_it_looks_within_a_minute),
         T(jobs_with_results_failures_and_keys_go_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

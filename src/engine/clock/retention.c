@@ -48,6 +48,20 @@ static int64_t at_least(int64_t ms, int64_t least_ms)
     return ms < least_ms ? least_ms : ms;
 }
 
+/* What the last step has taken, and the time that it leaves to others. It has taken hours if the
+ * clock was set forward meanwhile. */
+static int64_t turn_ms(const struct engine *e)
+{
+    const int64_t ms = (1 + REST_TIMES) * e->sweep_took_ms;
+    return ms < EVERY_MAX_MS ? ms : EVERY_MAX_MS;
+}
+
+/* The next step is never further away than that, unless the clock was set back since. */
+static bool is_due(const struct sweep_pace *pace, int64_t now_ms)
+{
+    return now_ms >= pace->next_ms || pace->next_ms - now_ms > EVERY_MAX_MS;
+}
+
 /* Sets when the next step is. As long as steps are full they come closer together, and then get
  * larger; one that is not even a quarter full makes the next one smaller, and then later. So a step
  * removes about what has become old since the one before, and the work is spread evenly. */
@@ -65,7 +79,7 @@ static void set_pace(struct sweep_pace *pace, const struct sweep *s)
         every_ms *= 2;
     every_ms = at_least(every_ms, EVERY_MIN_MS);
     pace->every_ms = every_ms < s->every_max_ms ? every_ms : s->every_max_ms;
-    pace->next_ms = s->e->now_ms + at_least(pace->every_ms, (1 + REST_TIMES) * s->e->sweep_took_ms);
+    pace->next_ms = s->e->now_ms + at_least(pace->every_ms, turn_ms(s->e));
     pace->batch = batch < BATCH_MAX ? batch : BATCH_MAX;
 }
 
@@ -329,7 +343,7 @@ int retention_sweep(struct engine *e, struct redrive_err *err)
         struct sweep s = {.e = e, .batch = e->sweep[i].batch, .every_max_ms = EVERY_MAX_MS};
         if (s.batch == 0)
             s.batch = BATCH;
-        if (e->now_ms >= e->sweep[i].next_ms) {
+        if (is_due(&e->sweep[i], e->now_ms)) {
             e->is_sweeping = true;
             rc = SWEEPS[i](&s, err);
             set_pace(&e->sweep[i], &s);

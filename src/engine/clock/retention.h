@@ -11,9 +11,11 @@
  * own, which goes by how full they are: some milliseconds apart while there is a backlog, and
  * RETENTION_EVERY_MS when there is nothing to remove, or a RETENTION_LATE_PART of the time that
  * jobs are kept if that is shorter, though never less than a second. Between two steps other
- * transactions have at least twice the time that a step takes. So a completed or cancelled job is
- * removed that much late at most, and twice as much when many become old at once after a quiet
- * time, as long as the store removes jobs faster than they end.
+ * transactions have at least twice the time that a step takes. A pause is never longer than
+ * RETENTION_EVERY_MS, also when the clock was set forward during a step; the first tick after it
+ * was set back makes one. So a completed or cancelled job is removed that much late at most, and
+ * twice as much when many become old at once after a quiet time, as long as the store removes jobs
+ * faster than they end.
  *
  * The dead of all tasks stand in one order, that of their end. For each length of time that tasks
  * have there is a mark in it, up to which nothing of those tasks is left; a sweep goes on from
