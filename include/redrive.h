@@ -149,7 +149,8 @@ enum redrive_severity {
     REDRIVE_SEVERITY_COUNT
 };
 
-/* States of a job. `scheduled` and `retrying` are time-locked; the last four have ended. */
+/* States of a job. `scheduled` and `retrying` are time-locked; those from `completed` to
+ * `cancelled` have ended; `waiting` is for other jobs to end. */
 #define REDRIVE_STATE_MAP(XX)      \
     XX(SCHEDULED, "scheduled")     \
     XX(RETRYING, "retrying")       \
@@ -159,7 +160,8 @@ enum redrive_severity {
     XX(COMPLETED, "completed")     \
     XX(FAILED, "failed")           \
     XX(DEAD_LETTER, "dead_letter") \
-    XX(CANCELLED, "cancelled")
+    XX(CANCELLED, "cancelled")     \
+    XX(WAITING, "waiting")
 
 enum redrive_state {
 #define REDRIVE_XX(name, text) REDRIVE_STATE_##name,
@@ -177,7 +179,8 @@ enum redrive_state {
     XX(POISON, "poison")               \
     XX(BREAKER_OPEN, "breaker_open")   \
     XX(MANUAL, "manual")               \
-    XX(DAMAGED, "damaged")
+    XX(DAMAGED, "damaged")             \
+    XX(SKIPPED, "skipped") /* a job that it waited for did not end as it must */
 
 enum redrive_reason {
 #define REDRIVE_XX(name, text) REDRIVE_REASON_##name,

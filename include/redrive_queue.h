@@ -75,6 +75,26 @@ REDRIVE_API void redrive_queue_log_to_stderr(const char *line, size_t len, void 
 
 /* ---- Jobs ------------------------------------------------------------------------------------ */
 
+/* A job that another one waits for: one that is there, or that comes earlier in the same call. The
+ * other is queued when all have ended as it wants, and is cancelled, with reason skipped, when one
+ * did not. */
+enum redrive_after_on {
+    REDRIVE_AFTER_SUCCESS,
+    REDRIVE_AFTER_END,
+    REDRIVE_AFTER_FAILURE, /* any end but success */
+};
+/* With REDRIVE_AFTER_SUCCESS: what is done when it dies, or has failed. */
+enum redrive_on_dead {
+    REDRIVE_ON_DEAD_WAIT, /* for a redrive and its success */
+    REDRIVE_ON_DEAD_CANCEL,
+    REDRIVE_ON_DEAD_RUN,
+};
+struct redrive_job_after {
+    const char *id;
+    enum redrive_after_on on;
+    enum redrive_on_dead on_dead;
+};
+
 /* What to do. Only `task` is required. All pointers are borrowed until the call returns. */
 struct redrive_job_spec {
     const char *task;
@@ -95,13 +115,16 @@ struct redrive_job_spec {
     const char *retry;        /* JSON, the keys of a `retry` section; NULL: as its task says */
     const char *traceparent;  /* the span of the caller, by W3C Trace Context: attempts are its
                                  children; NULL, or not one: none */
+    const struct redrive_job_after *after; /* jobs that it waits for; see below */
+    size_t n_after;
 };
 
 /* What became of one of them. */
 struct redrive_submitted {
-    int code;                 /* 0, or why it was refused */
-    bool existed;             /* no new job: the one with this id is the answer */
-    enum redrive_state state; /* queued or scheduled; of one that existed, whatever it is now */
+    int code;     /* 0, or why it was refused */
+    bool existed; /* no new job: the one with this id is the answer */
+    enum redrive_state
+        state; /* queued, scheduled or waiting; of one that existed, whatever it is now */
     char id[REDRIVE_ID_MAX + 1];
 };
 
@@ -114,9 +137,10 @@ enum redrive_submit_flags {
  *
  * 0 when every job was taken, or had been before. Otherwise the code of the first that was refused,
  * with its position in `err`: INVALID, RANGE, PARSE, TOO_BIG, TOO_DEEP (of the payload), UNKNOWN
- * (strict_tasks), BREAKER_OPEN (on_open: reject), NOMEM. Of them all: STOPPING, the queue is being
- * closed; IO, the store could take none of them; if the hint of `err` says so it may have done so
- * nevertheless, and ids or unique keys make it safe to submit them again. */
+ * (strict_tasks; a job to wait for that is not there), BREAKER_OPEN (on_open: reject), NOMEM. Of
+ * them all: STOPPING, the queue is being closed; IO, the store could take none of them; if the hint
+ * of `err` says so it may have done so nevertheless, and ids or unique keys make it safe to submit
+ * them again. */
 REDRIVE_API int redrive_queue_submit(struct redrive_queue *queue,
                                      const struct redrive_job_spec *jobs, size_t n, unsigned flags,
                                      struct redrive_submitted *ret, struct redrive_err *err);

@@ -109,13 +109,15 @@ function aheadItem(state, ...children) {
 
 /** What will happen next, and if that fails, after it; `rows` are the retries of the task's policy. */
 export function ahead(job, plan, rows) {
-  if (!["scheduled", "queued", "retrying", "parked", "running"].includes(job.state)) return [];
+  if (!["scheduled", "queued", "retrying", "parked", "running", "waiting"].includes(job.state)) return [];
   const items = [];
   const next = job.state === "running" ? job.attempts : job.attempts + 1;
   if (job.state === "parked") {
     items.push(aheadItem("parked", job.held_by ? heldText(job.held_by) : "parked"));
     items.push(aheadItem("queued", h("strong", null, `Attempt ${next}`), " when it is let go"));
   }
+  if (job.state === "waiting")
+    items.push(aheadItem("waiting", h("strong", null, `Attempt ${next}`), ` when ${job.open_parents === 1 ? "the job" : `the ${job.open_parents} jobs`} that it waits for ${job.open_parents === 1 ? "has" : "have"} ended`));
   if (job.state === "queued") items.push(aheadItem("queued", h("strong", null, `Attempt ${next}`), " as soon as a worker takes it"));
   if (job.state === "retrying" || job.state === "scheduled")
     items.push(aheadItem(job.state, h("strong", null, `Attempt ${next}`), " ", when(job.process_after), h("span", { class: "muted" }, stamp(job.process_after))));

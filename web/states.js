@@ -2,8 +2,8 @@
 // need not distinguish colours.
 import { h, svg } from "./dom.js";
 
-export const STATES = ["scheduled", "queued", "running", "retrying", "parked", "completed", "failed", "dead_letter", "cancelled"];
-export const LIVE = ["scheduled", "queued", "running", "retrying", "parked"];
+export const STATES = ["scheduled", "queued", "running", "retrying", "parked", "completed", "failed", "dead_letter", "cancelled", "waiting"];
+export const LIVE = ["scheduled", "queued", "running", "retrying", "parked", "waiting"];
 export const RETRIABLE = ["scheduled", "retrying", "failed", "dead_letter"];
 export const ENDED = ["completed", "failed", "dead_letter", "cancelled"];
 
@@ -16,6 +16,7 @@ const SHAPES = {
   running: ["M3 1.5v9l7.5-4.5z", true],
   retrying: ["M9.9 4.4A4.3 4.3 0 1 0 10.3 7M10.4 1.6v3h-3", false],
   parked: ["M3 2h2v8H3zM7 2h2v8H7z", true],
+  waiting: ["M2 6a1.6 1.6 0 1 0 3.2 0a1.6 1.6 0 1 0-3.2 0M5.2 6h5.3M8.4 3.9L10.5 6L8.4 8.1", false],
   completed: ["M1.8 6.4l2.9 2.9l5.6-6.3", false],
   failed: ["M2.5 2.5l7 7M9.5 2.5l-7 7", false],
   dead_letter: ["M6 .8L11.2 6L6 11.2L.8 6z", true],

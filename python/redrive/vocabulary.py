@@ -39,7 +39,7 @@ class Strategy(_Word):
 
 
 class State(_Word):
-    """Where a job is. The last four have ended."""
+    """Where a job is. Those from `COMPLETED` to `CANCELLED` have ended."""
 
     SCHEDULED = "scheduled"
     RETRYING = "retrying"
@@ -50,6 +50,7 @@ class State(_Word):
     FAILED = "failed"
     DEAD_LETTER = "dead_letter"
     CANCELLED = "cancelled"
+    WAITING = "waiting"
 
 
 class BreakerState(_Word):

@@ -12,17 +12,14 @@ static const unsigned MOVES[REDRIVE_STATE_COUNT] = {
                               TO(QUEUED) | TO(SCHEDULED) | TO(CANCELLED),
     [REDRIVE_STATE_PARKED] = TO(QUEUED) | TO(DEAD_LETTER) | TO(FAILED) | TO(CANCELLED),
     [REDRIVE_STATE_COMPLETED] = 0,
-    [REDRIVE_STATE_FAILED] = TO(QUEUED),
-    [REDRIVE_STATE_DEAD_LETTER] = TO(QUEUED),
+    [REDRIVE_STATE_FAILED] = TO(QUEUED) | TO(WAITING),
+    [REDRIVE_STATE_DEAD_LETTER] = TO(QUEUED) | TO(WAITING),
     [REDRIVE_STATE_CANCELLED] = 0,
+    [REDRIVE_STATE_WAITING] =
+        TO(QUEUED) | TO(SCHEDULED) | TO(DEAD_LETTER) | TO(FAILED) | TO(CANCELLED),
 };
 
 bool state_may_become(enum redrive_state from, enum redrive_state to)
 {
     return MOVES[from] >> to & 1;
-}
-
-bool state_has_ended(enum redrive_state state)
-{
-    return state >= REDRIVE_STATE_COMPLETED;
 }

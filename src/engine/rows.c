@@ -105,37 +105,6 @@ int scan_and_move(struct engine *e, struct scan *scan, struct move_list how,
     return scan_and_move_some(e, scan, how, SIZE_MAX, NULL, ret, err);
 }
 
-static int remove_page(struct engine *e, const struct job_page *page,
-                       bool (*goes)(void *ctx, const struct job *job), void *ctx,
-                       size_t *ret_removed, struct redrive_err *err)
-{
-    struct change_move *moves = arena_array(&e->arena, page->n, sizeof *moves);
-    size_t n = 0;
-    if (page->n > 0 && !moves)
-        return err_nomem(err);
-    for (size_t i = 0; i < page->n; i++)
-        if (!goes || goes(ctx, &page->jobs[i]))
-            moves[n++] = (struct change_move){.seq = page->jobs[i].status.seq,
-                                              .kind = MOVE_REMOVE,
-                                              .finished_ms = page->jobs[i].status.finished_ms};
-    return make_moves(e, CHANGES(moves, n), ret_removed, err);
-}
-
-int scan_and_remove(struct engine *e, struct scan *scan,
-                    bool (*goes)(void *ctx, const struct job *job), void *ctx,
-                    struct scan_outcome *ret, struct redrive_err *err)
-{
-    struct job_page page = {0};
-    *ret = (struct scan_outcome){0};
-    scan->brief = !goes;
-    int rc = e->ops->scan(e->store, scan, &page, err);
-    if (rc == 0)
-        rc = remove_page(e, &page, goes, ctx, &ret->moved, err);
-    ret->more = page.more;
-    job_page_release(&page);
-    return rc;
-}
-
 /* ---- Shared rows ----------------------------------------------------------------------------- */
 
 int shared_row_put(struct engine *e, const struct shared_row *row, bool *ret_won,

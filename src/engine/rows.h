@@ -31,11 +31,6 @@ int scan_and_move_some(struct engine *e, struct scan *scan, struct move_list how
                        bool (*goes)(const struct job *job), struct scan_outcome *ret,
                        struct redrive_err *err);
 
-/* Removes those jobs of a SCAN_FINISHED that `goes` says, or all of them if it is NULL. */
-int scan_and_remove(struct engine *e, struct scan *scan,
-                    bool (*goes)(void *ctx, const struct job *job), void *ctx,
-                    struct scan_outcome *ret, struct redrive_err *err);
-
 /* Puts one shared row, or takes it away. False in `ret_won`, which may be NULL: the row is no
  * longer at that version, because another process has put it. */
 int shared_row_put(struct engine *e, const struct shared_row *row, bool *ret_won,

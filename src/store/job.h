@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/text/str.h"
+#include "core/after.h"
 #include "core/breaker/breaker.h"
 #include "core/trace/context.h"
 #include "redrive.h"
@@ -27,6 +28,12 @@ struct job_error {
 struct job_name {
     struct str tenant;
     struct str id;
+};
+
+/* A job that another one waits for, as a client names it. */
+struct job_after {
+    struct str id; /* of the same tenant */
+    struct after_rule rule;
 };
 
 /* What never changes after submit, except by an edit of a dead letter's payload.
@@ -54,6 +61,13 @@ struct job_spec {
     int32_t max_attempts;     /* by the policy of that time; the policy in force decides */
     int64_t process_after_ms; /* for submit only: reads give 0 here, the status has it */
     int64_t deadline_ms;
+
+    /* For submit only, as process_after_ms. The engine reads `after`, a store the numbers. */
+    const struct job_after *after;
+    size_t n_after;
+    uint32_t parents;      /* how many edges it is the child of, */
+    uint32_t open_parents; /* and how many of these are open: it waits until there are none */
+    uint32_t children;     /* how many edges it is the parent of */
 };
 
 /* Where it is now. */
@@ -81,6 +95,9 @@ struct job_status {
     struct job_error error;       /* the latest */
     struct str result;
     uint64_t fingerprint;
+    uint32_t parents; /* edges, as in the spec */
+    uint32_t open_parents;
+    uint32_t children; /* at least as many as there are */
 };
 
 struct job {
@@ -109,6 +126,21 @@ static inline struct trace_job job_trace(const struct job *job)
         .traceparent = trace_kept(job->spec.policy),
     };
 }
+
+/* That one job waits for another. Kept beside the rows until the child is removed. */
+struct job_edge {
+    int64_t parent; /* seqs */
+    int64_t child;
+    struct after_rule rule;
+    enum after_outcome outcome;
+};
+
+/* The same of a child, as it is copied to another store: seqs are each store's own. */
+struct copied_edge {
+    struct str parent; /* its id */
+    uint32_t rule;     /* after_rule_number */
+    uint32_t outcome;
+};
 
 /* One attempt, for the history; transition.h says which have a row. */
 struct job_attempt {

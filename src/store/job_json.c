@@ -138,6 +138,12 @@ static void write_status(struct json_writer *w, const struct job *job)
     json_field_int(w, "max_attempts", job_max_attempts(job));
     json_field_int(w, "deferrals", s->deferrals);
     json_field_int(w, "epoch", s->epoch);
+    if (s->parents > 0) {
+        json_field_int(w, "parents", s->parents);
+        json_field_int(w, "open_parents", s->open_parents);
+    }
+    if (s->children > 0)
+        json_field_int(w, "children", s->children);
     job_write_time(w, "process_after", s->process_after_ms);
     job_write_time(w, "created_at", s->created_ms);
     job_write_time(w, "updated_at", s->updated_ms);

@@ -26,6 +26,7 @@ PAGE_RELEASE(group_page_release, struct group_page)
 PAGE_RELEASE(remembered_key_page_release, struct remembered_key_page)
 PAGE_RELEASE(shared_page_release, struct shared_page)
 PAGE_RELEASE(counter_page_release, struct counter_page)
+PAGE_RELEASE(edge_page_release, struct edge_page)
 
 void attempt_pages_release(struct attempt_page *pages, size_t n)
 {
@@ -269,4 +270,42 @@ int job_cursor_read(struct str text, struct job_filter *filter, struct redrive_e
     filter->is_few = is_few;
     filter->is_most = is_most;
     return 0;
+}
+
+/* ---- Edges ----------------------------------------------------------------------------------- */
+
+bool edge_page_add(struct edge_page *page, const struct job_edge *edge)
+{
+    struct job_edge *grown = page_grow(&page->arena, page->edges, page->n, sizeof *grown);
+    if (!grown)
+        return false;
+    page->edges = grown;
+    page->edges[page->n++] = *edge;
+    return true;
+}
+
+static int compare_numbers(int64_t a, int64_t b)
+{
+    return (a > b) - (a < b);
+}
+
+static int by_parent(const void *left, const void *right)
+{
+    const struct job_edge *a = left, *b = right;
+    return a->parent != b->parent ? compare_numbers(a->parent, b->parent)
+                                  : compare_numbers(a->child, b->child);
+}
+
+static int by_child(const void *left, const void *right)
+{
+    const struct job_edge *a = left, *b = right;
+    return a->child != b->child ? compare_numbers(a->child, b->child)
+                                : compare_numbers(a->parent, b->parent);
+}
+
+void edge_page_sort(struct edge_page *page, enum edge_side side)
+{
+    if (page->n > 1)
+        qsort(page->edges, page->n, sizeof *page->edges,
+              side == EDGES_TO_CHILDREN ? by_parent : by_child);
 }

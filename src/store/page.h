@@ -235,6 +235,23 @@ struct cause_count {
     uint64_t count;
 };
 
+/* ---- Edges ----------------------------------------------------------------------------------- */
+
+enum edge_side {
+    EDGES_TO_CHILDREN,  /* of parents: by parent, then by child */
+    EDGES_FROM_PARENTS, /* of children: by child, then by parent */
+};
+struct edge_page {
+    struct job_edge *edges;
+    size_t n;
+    struct arena arena;
+};
+void edge_page_release(struct edge_page *page);
+/* For stores: adds an edge. False: no memory. */
+bool edge_page_add(struct edge_page *page, const struct job_edge *edge);
+/* For stores: puts the edges of a page in the order of its side. */
+void edge_page_sort(struct edge_page *page, enum edge_side side);
+
 /* ---- Keys ------------------------------------------------------------------------------------ */
 
 /* A key that is unique for ever and whose job is gone. */
@@ -272,7 +289,8 @@ enum scan_index {
     SCAN_DUE,    /* scheduled, retrying: process_after */
     SCAN_LEASES, /* running: the end of the lease. Of very many that have ended, those whose check
                   * was due first */
-    SCAN_DEADLINES, /* scheduled, retrying, queued, parked: the deadline, if they have one */
+    SCAN_DEADLINES, /* scheduled, retrying, queued, parked, waiting: the deadline, if they have one
+                     */
 
     /* The parked jobs of a gate (a limit's key if they were parked by a limit, else a breaker's).
      * `more`: the gate has further ones, whatever the order leaves out. */

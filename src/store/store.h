@@ -190,12 +190,12 @@ struct store_ops {
     /* -- Moves; all need a transaction -- */
 
     /* Takes in new jobs: queued, or scheduled when process_after is later than the transaction's
-     * time. The strings of `ret` live in `arena`. Refused with REDRIVE_E_EXISTS and the job that
-     * stands for it, in this order: a second submit of an id: that job; a key that is to be unique
-     * for ever, and that any job holds: the one with the lowest seq; a key that a live job, or one
-     * that is unique for ever, holds: that job. Of jobs that are gone only those that were unique
-     * for ever still hold their key: their seq, id and last state are remembered. Order of
-     * submission is order of seq. */
+     * time, or waiting with open parents. The strings of `ret` live in `arena`. Refused with
+     * REDRIVE_E_EXISTS and the job that stands for it, in this order: a second submit of an id:
+     * that job; a key that is to be unique for ever, and that any job holds: the one with the
+     * lowest seq; a key that a live job, or one that is unique for ever, holds: that job. Of jobs
+     * that are gone only those that were unique for ever still hold their key: their seq, id and
+     * last state are remembered. Order of submission is order of seq. */
     int (*submit)(struct store *store, const struct job_spec *specs, size_t n,
                   struct submit_result *ret, struct arena *arena, struct redrive_err *err);
 
@@ -244,6 +244,11 @@ struct store_ops {
     int (*import_keys)(struct store *store, const struct remembered_key *keys, size_t n,
                        struct redrive_err *err);
 
+    /* Adds edges, or replaces those of the same parent and child. Whether a child waits is said by
+     * its row alone: the moves adopt and release count its edges and those of its parents. An edge
+     * is removed with its child; it outlives its parent. */
+    int (*edges_put)(struct store *store, const struct job_edge *edges, size_t n,
+                     struct redrive_err *err);
     /* Puts rows that processes share; a refusal (stale version, no room) is in its own result. */
     int (*shared_put)(struct store *store, const struct shared_row *rows, size_t n,
                       struct move_result *ret, struct redrive_err *err);
@@ -269,6 +274,12 @@ struct store_ops {
      * questions as lookup. */
     int (*history)(struct store *store, const int64_t *seqs, size_t n, struct attempt_page *ret,
                    struct redrive_err *err);
+    /* All edges of these jobs, which are distinct, up to STORE_PAGE_MAX of them (else
+     * REDRIVE_E_RANGE), in the order of the side; with the transaction's own. No transaction
+     * that adds a child is missed by one that has moved the parent after the move adopt of that
+     * child, or the commit of either is REDRIVE_E_CANCELLED. */
+    int (*edges)(struct store *store, enum edge_side side, const int64_t *seqs, size_t n,
+                 struct edge_page *ret, struct redrive_err *err);
     /* How many jobs there are, by what `kind` says; in the order of tenant, queue, task and gate,
      * as bytes. */
     int (*counts)(struct store *store, enum count_kind kind, struct str tenant,
@@ -363,11 +374,13 @@ struct store_ops {
     XX(store, move)               \
     XX(store, import)             \
     XX(store, import_keys)        \
+    XX(store, edges_put)          \
     XX(store, shared_put)         \
     XX(store, counters_add)       \
     XX(store, list)               \
     XX(store, lookup)             \
     XX(store, history)            \
+    XX(store, edges)              \
     XX(store, counts)             \
     XX(store, groups)             \
     XX(store, causes)             \

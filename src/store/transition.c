@@ -9,17 +9,26 @@
 
 #define IN(state)   (1u << REDRIVE_STATE_##state)
 #define TIME_LOCKED (IN(SCHEDULED) | IN(RETRYING))
-#define WAITING     (TIME_LOCKED | IN(QUEUED) | IN(PARKED))
+#define UNSTARTED   (TIME_LOCKED | IN(QUEUED) | IN(PARKED) | IN(WAITING))
 #define ENDED       (IN(COMPLETED) | IN(FAILED) | IN(DEAD_LETTER) | IN(CANCELLED))
 
 static const uint32_t FROM[MOVE_KIND_COUNT] = {
-    [MOVE_START] = IN(QUEUED),     [MOVE_PARK] = IN(QUEUED),
-    [MOVE_UNPARK] = IN(PARKED),    [MOVE_PROMOTE] = TIME_LOCKED,
-    [MOVE_SETTLE] = IN(RUNNING),   [MOVE_EXTEND] = IN(RUNNING),
-    [MOVE_CREDIT] = IN(QUEUED),    [MOVE_CANCEL] = WAITING | IN(RUNNING),
-    [MOVE_RUN_NOW] = TIME_LOCKED,  [MOVE_REDRIVE] = IN(DEAD_LETTER) | IN(FAILED),
-    [MOVE_END] = WAITING,          [MOVE_REMOVE] = ENDED,
+    [MOVE_START] = IN(QUEUED),
+    [MOVE_PARK] = IN(QUEUED),
+    [MOVE_UNPARK] = IN(PARKED),
+    [MOVE_PROMOTE] = TIME_LOCKED,
+    [MOVE_SETTLE] = IN(RUNNING),
+    [MOVE_EXTEND] = IN(RUNNING),
+    [MOVE_CREDIT] = IN(QUEUED),
+    [MOVE_CANCEL] = UNSTARTED | IN(RUNNING),
+    [MOVE_RUN_NOW] = TIME_LOCKED,
+    [MOVE_REDRIVE] = IN(DEAD_LETTER) | IN(FAILED),
+    [MOVE_END] = UNSTARTED,
+    [MOVE_REMOVE] = ENDED,
     [MOVE_EDIT] = IN(DEAD_LETTER),
+    [MOVE_SKIP] = IN(WAITING),
+    [MOVE_ADOPT] = UNSTARTED | IN(RUNNING) | ENDED,
+    [MOVE_RELEASE] = IN(WAITING) | IN(DEAD_LETTER) | IN(FAILED),
 };
 
 /* A change has the members of these kinds only; another kind is invalid. */
@@ -41,6 +50,9 @@ struct move move_at(const struct move_list *list, size_t i)
         return (struct move){list->changes[i].seq, change_kind(&list->changes[i]),
                              .change = &list->changes[i]};
     case MOVE_CREDIT: return (struct move){list->seqs[i], MOVE_CREDIT, .pause = &list->pause};
+    case MOVE_ADOPT:
+    case MOVE_RELEASE:
+        return (struct move){list->edges[i].seq, list->kind, .edge = &list->edges[i]};
     default: return (struct move){list->seqs[i], list->kind, .by_limit = list->by_limit};
     }
 }
@@ -225,8 +237,9 @@ static void cancel(struct job_status *s, int64_t now_ms, struct transition *t)
     become(s, REDRIVE_STATE_CANCELLED, now_ms, t);
 }
 
-static void end_waiting(struct job_status *s, const struct change_move *move, int64_t now_ms,
-                        struct transition *t)
+/* Ends a job that does not run. */
+static void end_unstarted(struct job_status *s, const struct change_move *move,
+                          enum redrive_state to, int64_t now_ms, struct transition *t)
 {
     t->adds_attempt = move->error.class_ != REDRIVE_CLASS_SUCCESS;
     if (t->adds_attempt)
@@ -234,18 +247,29 @@ static void end_waiting(struct job_status *s, const struct change_move *move, in
             .epoch = s->epoch,
             .ended_ms = now_ms,
             .worker = s->worker,
-            .outcome = move->to,
+            .outcome = to,
             .error = move->error,
             .why = str_of(delay_why_name(DELAY_NONE)),
         };
     replace_error(s, &move->error, move->fingerprint, t);
     s->reason = move->reason;
-    become(s, move->to, now_ms, t);
+    become(s, to, now_ms, t);
+}
+
+/* Also of a job that was ended while it waited: a redrive waits for what is open then. */
+static void release(struct job_status *s, uint32_t n, int64_t now_ms, struct transition *t)
+{
+    s->open_parents -= n < s->open_parents ? n : s->open_parents;
+    if (s->state != REDRIVE_STATE_WAITING || s->open_parents > 0)
+        return;
+    become(s, s->process_after_ms > now_ms ? REDRIVE_STATE_SCHEDULED : REDRIVE_STATE_QUEUED, now_ms,
+           t);
+    s->updated_ms = now_ms;
 }
 
 static void redrive(struct job_status *s, int64_t now_ms, struct transition *t)
 {
-    become(s, REDRIVE_STATE_QUEUED, now_ms, t);
+    become(s, s->open_parents > 0 ? REDRIVE_STATE_WAITING : REDRIVE_STATE_QUEUED, now_ms, t);
     s->epoch++;
     s->attempts = s->crashes = 0;
     s->reason = REDRIVE_REASON_NONE;
@@ -279,9 +303,9 @@ static int refusal(const struct job_status *s, const struct move *move, int64_t 
                    ? 0
                    : REDRIVE_E_INVALID;
     case MOVE_REMOVE:
-        return move->change->finished_ms == 0 || s->finished_ms == move->change->finished_ms
-                   ? 0
-                   : REDRIVE_E_STATE;
+        if (move->change->finished_ms != 0 && s->finished_ms != move->change->finished_ms)
+            return REDRIVE_E_STATE;
+        return move->change->if_childless && s->children > 0 ? REDRIVE_E_EXISTS : 0;
     default: return 0;
     }
 }
@@ -313,7 +337,10 @@ void transition(struct job_status *status, const struct move *move, int64_t now_
         s->process_after_ms = now_ms;
         break;
     case MOVE_REDRIVE: redrive(s, now_ms, ret); break;
-    case MOVE_END: end_waiting(s, move->change, now_ms, ret); break;
+    case MOVE_END: end_unstarted(s, move->change, move->change->to, now_ms, ret); break;
+    case MOVE_SKIP: end_unstarted(s, move->change, REDRIVE_STATE_CANCELLED, now_ms, ret); break;
+    case MOVE_ADOPT: s->children += move->edge->n; return;
+    case MOVE_RELEASE: release(s, move->edge->n, now_ms, ret); return;
     case MOVE_REMOVE: ret->removes_job = true; return;
     case MOVE_EDIT:
         /* Later than its end, whatever the clock says: what shows errors tells an edit by that. */

@@ -52,12 +52,16 @@ bool checker_may_move(enum redrive_state from, enum redrive_state to)
     case REDRIVE_STATE_QUEUED:
         return from == REDRIVE_STATE_SCHEDULED || from == REDRIVE_STATE_RETRYING ||
                from == REDRIVE_STATE_PARKED || from == REDRIVE_STATE_RUNNING ||
-               from == REDRIVE_STATE_DEAD_LETTER || from == REDRIVE_STATE_FAILED;
+               from == REDRIVE_STATE_DEAD_LETTER || from == REDRIVE_STATE_FAILED ||
+               from == REDRIVE_STATE_WAITING;
     case REDRIVE_STATE_RUNNING:
     case REDRIVE_STATE_PARKED: return from == REDRIVE_STATE_QUEUED;
     case REDRIVE_STATE_SCHEDULED:
+        return from == REDRIVE_STATE_RUNNING || from == REDRIVE_STATE_WAITING;
     case REDRIVE_STATE_RETRYING:
     case REDRIVE_STATE_COMPLETED: return from == REDRIVE_STATE_RUNNING;
+    case REDRIVE_STATE_WAITING:
+        return from == REDRIVE_STATE_DEAD_LETTER || from == REDRIVE_STATE_FAILED;
     case REDRIVE_STATE_FAILED:
     case REDRIVE_STATE_DEAD_LETTER:
     case REDRIVE_STATE_CANCELLED: return !is_ended(from);

@@ -76,6 +76,9 @@ static void add_status(struct buf *b, const struct job_status *s)
     add_error(b, &s->error);
     add_str(b, "result", s->result);
     add_int(b, "fingerprint", (int64_t)s->fingerprint);
+    add_int(b, "parents", s->parents);
+    add_int(b, "open_parents", s->open_parents);
+    add_int(b, "children", s->children);
     buf_putc(b, '\n');
 }
 

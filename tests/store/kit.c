@@ -348,11 +348,13 @@ int64_t kit_put_in(struct kit *kit, enum redrive_state state, const struct job_s
     struct job_spec spec = given ? *given : (struct job_spec){0};
     if (state == REDRIVE_STATE_SCHEDULED)
         spec.process_after_ms = kit->now_ms + 60000;
+    if (state == REDRIVE_STATE_WAITING)
+        spec.parents = spec.open_parents = 1;
     int64_t seq = kit_put(kit, &spec);
     if (state == REDRIVE_STATE_PARKED)
         kit_park(kit, seq, false);
     if (state == REDRIVE_STATE_QUEUED || state == REDRIVE_STATE_SCHEDULED ||
-        state == REDRIVE_STATE_PARKED)
+        state == REDRIVE_STATE_PARKED || state == REDRIVE_STATE_WAITING)
         return seq;
     uint64_t token = kit_start(kit, seq);
     if (state != REDRIVE_STATE_RUNNING)

@@ -148,6 +148,7 @@ void ledger_move(struct ledger *l, const struct move *move, const struct move_re
     case MOVE_EXTEND: extended(l, job, move->extend); break;
     case MOVE_PARK: parked(l, job, true); break;
     case MOVE_UNPARK: parked(l, job, false); break;
+    case MOVE_SKIP:
     case MOVE_CANCEL: cancelled(l, job); break;
     case MOVE_REDRIVE: redriven(l, job); break;
     case MOVE_END: ended(l, job, move->change->to); break;
@@ -157,6 +158,8 @@ void ledger_move(struct ledger *l, const struct move *move, const struct move_re
         break;
     case MOVE_PROMOTE:
     case MOVE_CREDIT:
+    case MOVE_ADOPT:
+    case MOVE_RELEASE:
     case MOVE_RUN_NOW: break;
     }
 }

@@ -117,6 +117,60 @@ static const struct job *read_job(struct random_side *s, const struct random_job
     return s->page.n > 0 ? &s->page.jobs[0] : NULL;
 }
 
+/* Of a child that counts parents: its edges go with it. A parent is of the same tenant, and older.
+ */
+static void put_edge(struct random_side *s, struct str tenant, int64_t child)
+{
+    const struct random_job *parent = any_job(s);
+    const struct job_edge edge = {
+        .parent = parent->seq,
+        .child = child,
+        .rule = after_rule_numbered((int64_t)below(s, AFTER_ON_COUNT * AFTER_DEAD_COUNT)),
+        .outcome = (enum after_outcome)below(s, AFTER_OUTCOME_COUNT),
+    };
+    if (parent->seq < child && str_eq(str_of(parent->tenant), tenant))
+        CALL(s, edges_put, &edge, 1);
+}
+
+/* What the store has, and then one more edge, or another outcome of one that is there. */
+static void do_edges(struct random_side *s)
+{
+    const enum edge_side side = one_in(s, 2) ? EDGES_TO_CHILDREN : EDGES_FROM_PARENTS;
+    const struct job *job = read_job(s, any_job(s));
+    const int64_t seqs[] = {any_seq(s), any_seq(s)};
+    struct edge_page page = {0};
+    if (job && job->status.parents > 0)
+        put_edge(s, job->spec.tenant, job->status.seq);
+    CALL(s, edges, side, seqs, seqs[0] == seqs[1] ? 1 : 2, &page);
+    for (size_t i = 0; i < page.n; i++) {
+        const struct job_edge *edge = &page.edges[i];
+        buf_printf(s->out, "edge %d to %d %d %s\n", place_of(s, edge->parent),
+                   place_of(s, edge->child), (int)after_rule_number(edge->rule),
+                   after_outcome_name(edge->outcome));
+    }
+    edge_page_release(&page);
+}
+
+static void do_adopt(struct random_side *s)
+{
+    const struct edge_move moves[] = {{any_seq(s), 1}, {any_seq(s), 2}};
+    struct move_result r[2];
+    CALL(s, move, ADOPTS(moves, 2), r);
+    for (int i = 0; i < 2; i++) {
+        tell(s, "adopt", &r[i]);
+        buf_printf(s->out, "%u children\n", r[i].code == 0 ? r[i].children : 0);
+    }
+}
+
+static void do_release(struct random_side *s)
+{
+    const struct edge_move moves[] = {{any_seq(s), 1 + (uint32_t)below(s, 2)}, {any_seq(s), 1}};
+    struct move_result r[2];
+    CALL(s, move, RELEASES(moves, 2), r);
+    tell(s, "release", &r[0]);
+    tell(s, "release", &r[1]);
+}
+
 static void do_submit(struct random_side *s)
 {
     struct job_spec specs[4];
@@ -140,6 +194,9 @@ static void do_submit(struct random_side *s)
             .process_after_ms = one_in(s, 3) ? s->now_ms + (int64_t)below(s, 9000) - 1000 : 0,
             .deadline_ms = one_in(s, 4) ? s->now_ms + 99 : 0,
         };
+        specs[i].open_parents = one_in(s, 5) ? 1 + (uint32_t)below(s, 3) : 0;
+        specs[i].parents = specs[i].open_parents + (uint32_t)below(s, 2);
+        specs[i].children = (uint32_t)below(s, 2);
     }
     CALL(s, submit, specs, n, r, &s->arena);
     for (size_t i = 0; i < n; i++) {
@@ -147,6 +204,8 @@ static void do_submit(struct random_side *s)
                    r[i].code == 0 ? "ok" : redrive_err_name(r[i].code),
                    redrive_state_name(r[i].state), (int)r[i].id.len, r[i].id.ptr);
         keep_job(s, r[i].seq, specs[i].tenant, r[i].id);
+        if (r[i].code == 0 && specs[i].parents > 0)
+            put_edge(s, specs[i].tenant, r[i].seq);
     }
 }
 
@@ -302,6 +361,7 @@ static void do_import(struct random_side *s)
     if (!job)
         return;
     struct job twin = *job;
+    twin.status.children = 0;
     struct attempt_page attempts = {0};
     struct move_result r;
     CALL(s, history, &job->status.seq, 1, &attempts);
@@ -309,7 +369,8 @@ static void do_import(struct random_side *s)
         twin.spec.id = str_of(arena_printf(&s->arena, "twin-%u", s->n_ids++));
     if (twin.spec.unique_forever)
         twin.spec.unique_key = str_of(arena_printf(&s->arena, "own-%u", s->n_ids));
-    const struct imported_job imported = {&twin, attempts.attempts, attempts.n};
+    const struct imported_job imported = {
+        .job = &twin, .attempts = attempts.attempts, .n_attempts = attempts.n};
     CALL(s, import, &imported, 1, &r);
     tell(s, "import", &r);
     attempt_page_release(&attempts);
@@ -412,7 +473,7 @@ static void do_change(struct random_side *s)
     struct move_result r;
     const struct change_move move = {
         .seq = any_seq(s),
-        .kind = (enum move_kind)(MOVE_CANCEL + below(s, MOVE_EDIT + 1 - MOVE_CANCEL)),
+        .kind = (enum move_kind)(MOVE_CANCEL + below(s, MOVE_KIND_COUNT - MOVE_CANCEL)),
         .to = one_in(s, 2) ? REDRIVE_STATE_DEAD_LETTER : REDRIVE_STATE_FAILED,
         .reason = (enum redrive_reason)(1 + below(s, REDRIVE_REASON_COUNT - 1)),
         .payload = CHOICE(s, MESSAGES),
@@ -559,7 +620,8 @@ static void check_late_reads(struct random_side *s)
     const struct claim_filter all = {.limit = 20};
     const uint32_t locked = 1u << REDRIVE_STATE_SCHEDULED | 1u << REDRIVE_STATE_RETRYING,
                    queued = 1u << REDRIVE_STATE_QUEUED, parked = 1u << REDRIVE_STATE_PARKED,
-                   ended = ~0u << REDRIVE_STATE_COMPLETED;
+                   ended = (2u << REDRIVE_STATE_CANCELLED) - (1u << REDRIVE_STATE_COMPLETED),
+                   waiting = 1u << REDRIVE_STATE_WAITING;
     const struct scan scans[] = {
         {.index = SCAN_DUE, .limit = 20},
         {.index = SCAN_LEASES, .limit = 20},
@@ -569,7 +631,8 @@ static void check_late_reads(struct random_side *s)
         {SCAN_FINISHED, 20, .states = ~0u, .before_ms = INT64_MAX},
     };
     const uint32_t states[] = {
-        locked, 1u << REDRIVE_STATE_RUNNING, locked | queued | parked, parked, queued, ended};
+        locked, 1u << REDRIVE_STATE_RUNNING, locked | queued | parked | waiting, parked, queued,
+        ended};
     CALL(s, ready, &all, &s->page);
     check_given(s, queued);
     for (size_t i = 0; i < sizeof scans / sizeof scans[0]; i++) {
@@ -613,9 +676,10 @@ void random_transaction(struct random_side *s, uint64_t seed)
         do_expired, do_sweep, do_sweep_tasks, do_list,   do_overdue, do_credit,
     };
     static verb_fn *const MOVERS[] = {
-        do_submit, do_submit, do_start,  do_start,  do_start,  do_settle,     do_settle,
-        do_settle, do_settle, do_settle, do_settle, do_extend, do_park,       do_change,
-        do_change, do_change, do_share,  do_count,  do_import, do_import_key,
+        do_submit, do_submit, do_start,   do_start,   do_start,  do_settle,     do_settle,
+        do_settle, do_settle, do_settle,  do_settle,  do_extend, do_park,       do_change,
+        do_change, do_change, do_share,   do_count,   do_import, do_import_key, do_edges,
+        do_edges,  do_adopt,  do_release, do_release,
     };
     const struct random_side before = *s;
     int64_t now_ms, version;

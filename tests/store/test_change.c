@@ -4,7 +4,7 @@
 
 #define LIVE                                                                              \
     (STATE_BIT(SCHEDULED) | STATE_BIT(RETRYING) | STATE_BIT(QUEUED) | STATE_BIT(PARKED) | \
-     STATE_BIT(RUNNING))
+     STATE_BIT(RUNNING) | STATE_BIT(WAITING))
 
 /* From which states, and to which, each change goes. */
 static const struct {
@@ -22,6 +22,9 @@ static const struct {
      LIVE & ~STATE_BIT(RUNNING),
      REDRIVE_STATE_FAILED},
     {{.kind = MOVE_EDIT, .payload = STR("[2]")}, STATE_BIT(DEAD_LETTER), -1},
+    {{.kind = MOVE_SKIP, .reason = REDRIVE_REASON_SKIPPED},
+     STATE_BIT(WAITING),
+     REDRIVE_STATE_CANCELLED},
     {{.kind = MOVE_REMOVE},
      STATE_BIT(COMPLETED) | STATE_BIT(FAILED) | STATE_BIT(DEAD_LETTER) | STATE_BIT(CANCELLED),
      -1},

@@ -21,27 +21,34 @@ enum {
     FAILED = REDRIVE_STATE_FAILED,
     DEAD = REDRIVE_STATE_DEAD_LETTER,
     CANCELLED = REDRIVE_STATE_CANCELLED,
+    WAITING = REDRIVE_STATE_WAITING,
 };
 
-static const int STATES[] = {SCHEDULED, RETRYING, QUEUED, RUNNING,  PARKED,
-                             COMPLETED, FAILED,   DEAD,   CANCELLED};
+static const int STATES[] = {SCHEDULED, RETRYING, QUEUED, RUNNING,   PARKED,
+                             COMPLETED, FAILED,   DEAD,   CANCELLED, WAITING};
 
 /* Where a move leads from each state, in the order of STATES. An end leads to dead_letter here. */
 static const int LEADS_TO[MOVE_KIND_COUNT][REDRIVE_STATE_COUNT] = {
-    /* scheduled, retrying, queued, running, parked, completed, failed, dead_letter, cancelled */
-    [MOVE_START] = {NO, NO, RUNNING, NO, NO, NO, NO, NO, NO},
-    [MOVE_PARK] = {NO, NO, PARKED, NO, NO, NO, NO, NO, NO},
-    [MOVE_UNPARK] = {NO, NO, NO, NO, QUEUED, NO, NO, NO, NO},
-    [MOVE_PROMOTE] = {QUEUED, QUEUED, NO, NO, NO, NO, NO, NO, NO},
-    [MOVE_SETTLE] = {NO, NO, NO, COMPLETED, NO, NO, NO, NO, NO},
-    [MOVE_EXTEND] = {NO, NO, NO, RUNNING, NO, NO, NO, NO, NO},
-    [MOVE_CREDIT] = {NO, NO, QUEUED, NO, NO, NO, NO, NO, NO},
-    [MOVE_CANCEL] = {CANCELLED, CANCELLED, CANCELLED, CANCELLED, CANCELLED, NO, NO, NO, NO},
-    [MOVE_RUN_NOW] = {QUEUED, QUEUED, NO, NO, NO, NO, NO, NO, NO},
-    [MOVE_REDRIVE] = {NO, NO, NO, NO, NO, NO, QUEUED, QUEUED, NO},
-    [MOVE_END] = {DEAD, DEAD, DEAD, NO, DEAD, NO, NO, NO, NO},
-    [MOVE_REMOVE] = {NO, NO, NO, NO, NO, COMPLETED, FAILED, DEAD, CANCELLED},
-    [MOVE_EDIT] = {NO, NO, NO, NO, NO, NO, NO, DEAD, NO},
+    /* scheduled, retrying, queued, running, parked, completed, failed, dead_letter, cancelled,
+     * waiting */
+    [MOVE_START] = {NO, NO, RUNNING, NO, NO, NO, NO, NO, NO, NO},
+    [MOVE_PARK] = {NO, NO, PARKED, NO, NO, NO, NO, NO, NO, NO},
+    [MOVE_UNPARK] = {NO, NO, NO, NO, QUEUED, NO, NO, NO, NO, NO},
+    [MOVE_PROMOTE] = {QUEUED, QUEUED, NO, NO, NO, NO, NO, NO, NO, NO},
+    [MOVE_SETTLE] = {NO, NO, NO, COMPLETED, NO, NO, NO, NO, NO, NO},
+    [MOVE_EXTEND] = {NO, NO, NO, RUNNING, NO, NO, NO, NO, NO, NO},
+    [MOVE_CREDIT] = {NO, NO, QUEUED, NO, NO, NO, NO, NO, NO, NO},
+    [MOVE_CANCEL] = {CANCELLED, CANCELLED, CANCELLED, CANCELLED, CANCELLED, NO, NO, NO, NO,
+                     CANCELLED},
+    [MOVE_RUN_NOW] = {QUEUED, QUEUED, NO, NO, NO, NO, NO, NO, NO, NO},
+    [MOVE_REDRIVE] = {NO, NO, NO, NO, NO, NO, QUEUED, QUEUED, NO, NO},
+    [MOVE_END] = {DEAD, DEAD, DEAD, NO, DEAD, NO, NO, NO, NO, DEAD},
+    [MOVE_REMOVE] = {NO, NO, NO, NO, NO, COMPLETED, FAILED, DEAD, CANCELLED, NO},
+    [MOVE_EDIT] = {NO, NO, NO, NO, NO, NO, NO, DEAD, NO, NO},
+    [MOVE_SKIP] = {NO, NO, NO, NO, NO, NO, NO, NO, NO, CANCELLED},
+    [MOVE_ADOPT] = {SCHEDULED, RETRYING, QUEUED, RUNNING, PARKED, COMPLETED, FAILED, DEAD,
+                    CANCELLED, WAITING},
+    [MOVE_RELEASE] = {NO, NO, NO, NO, NO, NO, FAILED, DEAD, NO, QUEUED},
 };
 
 /* A row in which every field says something, as far as its state allows. */
@@ -71,6 +78,9 @@ static struct job_status row_in(int state)
         .error = {REDRIVE_CLASS_TRANSIENT, STR("T"), STR("slow"), STR("at x"), 504},
         .result = STR("[1]"),
         .fingerprint = 99,
+        .parents = 3,
+        .open_parents = state == WAITING ? 1 : 0,
+        .children = 2,
     };
 }
 
@@ -82,11 +92,12 @@ struct all_moves {
     struct extend_move extend;
     struct change_move change;
     struct pause_time pause;
+    struct edge_move edge;
 };
 
 static struct move move_of(struct all_moves *m, enum move_kind kind)
 {
-    struct move move = {41, kind};
+    struct move move = {.seq = 41, .kind = kind};
     m->decision = (struct decision){.state = REDRIVE_STATE_COMPLETED, .uses_attempt = true};
     m->start = (struct start_move){41, 78, NOW + 1000, STR("w-new"), {8, 9}};
     m->settle = (struct settle_move){.seq = 41, .token = 77, .decision = &m->decision};
@@ -96,7 +107,10 @@ static struct move move_of(struct all_moves *m, enum move_kind kind)
                                      .reason = REDRIVE_REASON_DEADLINE,
                                      .payload = STR("{}")};
     m->pause = (struct pause_time){.since_ms = NOW - 1000, .until_ms = NOW - 10};
+    m->edge = (struct edge_move){41, 1};
     switch (kind) {
+    case MOVE_ADOPT:
+    case MOVE_RELEASE: move.edge = &m->edge; break;
     case MOVE_START: move.start = &m->start; break;
     case MOVE_SETTLE: move.settle = &m->settle; break;
     case MOVE_EXTEND: move.extend = &m->extend; break;
@@ -144,6 +158,9 @@ static void check_same_row(const struct job_status *is, const struct job_status 
     check_same_error(&is->error, &expected->error);
     SAME_STR(result);
     SAME(fingerprint);
+    SAME(parents);
+    SAME(open_parents);
+    SAME(children);
 }
 
 static void check_same_attempt(const struct job_attempt *is, const struct job_attempt *expected)
@@ -187,8 +204,9 @@ static void a_running_job_settles_to_the_states_of_the_table(void **state)
 {
     (void)state;
     static const bool MAY[] = {
-        [COMPLETED] = true, [RETRYING] = true,  [FAILED] = true,   [DEAD] = true,   [QUEUED] = true,
-        [SCHEDULED] = true, [CANCELLED] = true, [RUNNING] = false, [PARKED] = false};
+        [COMPLETED] = true, [RETRYING] = true,  [FAILED] = true,    [DEAD] = true,
+        [QUEUED] = true,    [SCHEDULED] = true, [CANCELLED] = true, [RUNNING] = false,
+        [PARKED] = false,   [WAITING] = false};
     struct all_moves m;
     for (size_t i = 0; i < REDRIVE_STATE_COUNT; i++) {
         const struct move move = move_of(&m, MOVE_SETTLE);
@@ -201,15 +219,15 @@ static void a_running_job_settles_to_the_states_of_the_table(void **state)
     }
 }
 
-static void a_waiting_job_ends_dead_or_failed_and_no_other_way(void **state)
+static void an_unstarted_job_ends_dead_or_failed_and_no_other_way(void **state)
 {
     (void)state;
-    static const int WAITING[] = {SCHEDULED, RETRYING, QUEUED, PARKED};
+    static const int UNSTARTED[] = {SCHEDULED, RETRYING, QUEUED, PARKED, WAITING};
     struct all_moves m;
-    for (size_t from = 0; from < 4; from++) {
+    for (size_t from = 0; from < 5; from++) {
         for (size_t i = 0; i < REDRIVE_STATE_COUNT; i++) {
             const struct move move = move_of(&m, MOVE_END);
-            const struct job_status old = row_in(WAITING[from]);
+            const struct job_status old = row_in(UNSTARTED[from]);
             struct job_status s = old;
             struct transition t;
             m.change.to = (enum redrive_state)STATES[i];
@@ -242,7 +260,7 @@ static void a_stale_token_changes_nothing(void **state)
 static void a_change_of_no_known_kind_is_refused(void **state)
 {
     (void)state;
-    const struct change_move change = {.seq = 41, .kind = (enum move_kind)(MOVE_EDIT + 1)};
+    const struct change_move change = {.seq = 41, .kind = (enum move_kind)MOVE_KIND_COUNT};
     const struct move_list list = {MOVE_CANCEL, .n = 1, .changes = &change};
     const struct move move = move_at(&list, 0);
     struct job_status s = row_in(DEAD);
@@ -300,6 +318,95 @@ static void a_submit_is_queued_or_scheduled_by_its_time(void **state)
         expected.created_ms = expected.updated_ms = NOW;
         check_same_row(&s, &expected);
     }
+}
+
+static void a_submit_with_open_parents_waits(void **state)
+{
+    (void)state;
+    const struct job_spec spec = {
+        .process_after_ms = NOW + 1, .parents = 4, .open_parents = 2, .children = 5};
+    const struct job_status s = transition_submit(&spec, 12, NOW);
+    assert_int_equal(s.state, WAITING);
+    assert_int_equal(s.parents, 4);
+    assert_int_equal(s.open_parents, 2);
+    assert_int_equal(s.children, 5);
+    assert_int_equal(s.process_after_ms, NOW + 1);
+}
+
+static void the_last_release_lets_a_job_go(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t open, n;
+        int64_t after_ms;
+        int from, to;
+    } CASES[] = {
+        {3, 2, 0, WAITING, WAITING},  {3, 3, 0, WAITING, QUEUED},
+        {1, 5, NOW, WAITING, QUEUED}, {1, 1, NOW + 1, WAITING, SCHEDULED},
+        {2, 2, 0, DEAD, DEAD},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        const struct edge_move edge = {41, CASES[i].n};
+        const struct move move = {41, MOVE_RELEASE, .edge = &edge};
+        struct job_status s = row_in(CASES[i].from), expected;
+        s.open_parents = CASES[i].open;
+        s.process_after_ms = CASES[i].after_ms;
+        expected = s;
+        const struct transition t = make(&s, &move);
+        expected.open_parents = CASES[i].open > CASES[i].n ? CASES[i].open - CASES[i].n : 0;
+        expected.state = (enum redrive_state)CASES[i].to;
+        if (CASES[i].to != CASES[i].from)
+            expected.updated_ms = NOW;
+        check_same_row(&s, &expected);
+        check_leaves(&t, KEY_STAYS, false);
+    }
+}
+
+static void an_adoption_changes_only_the_number_of_children(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < REDRIVE_STATE_COUNT; i++) {
+        const struct edge_move edge = {41, 7};
+        const struct move move = {41, MOVE_ADOPT, .edge = &edge};
+        struct job_status s = row_in(STATES[i]), expected = s;
+        const struct transition t = make(&s, &move);
+        expected.children += 7;
+        check_same_row(&s, &expected);
+        check_leaves(&t, KEY_STAYS, false);
+    }
+}
+
+static void a_skip_cancels_and_says_why(void **state)
+{
+    (void)state;
+    const struct change_move change = {
+        .seq = 41,
+        .kind = MOVE_SKIP,
+        .reason = REDRIVE_REASON_SKIPPED,
+        .error = {.class_ = REDRIVE_CLASS_PERMANENT, .type = STR("P"), .message = STR("m")},
+        .fingerprint = 5};
+    const struct move move = {41, MOVE_SKIP, .change = &change};
+    struct job_status s = row_in(WAITING), expected = s;
+    const struct transition t = make(&s, &move);
+    expected.state = REDRIVE_STATE_CANCELLED;
+    expected.reason = REDRIVE_REASON_SKIPPED;
+    expected.finished_ms = expected.updated_ms = NOW;
+    expected.error = change.error;
+    expected.fingerprint = 5;
+    check_same_row(&s, &expected);
+    check_leaves(&t, KEY_IS_FREED, true);
+    assert_int_equal(t.attempt.outcome, REDRIVE_STATE_CANCELLED);
+}
+
+static void a_redrive_waits_for_parents_that_are_open(void **state)
+{
+    (void)state;
+    struct all_moves m;
+    const struct move move = move_of(&m, MOVE_REDRIVE);
+    struct job_status s = row_in(DEAD);
+    s.open_parents = 1;
+    (void)make(&s, &move);
+    assert_int_equal(s.state, WAITING);
 }
 
 static void a_start_counts_and_takes_the_lease(void **state)
@@ -834,10 +941,15 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(every_state_makes_the_moves_of_the_table_and_no_others),
         T(a_running_job_settles_to_the_states_of_the_table),
-        T(a_waiting_job_ends_dead_or_failed_and_no_other_way),
+        T(an_unstarted_job_ends_dead_or_failed_and_no_other_way),
         T(a_stale_token_changes_nothing),
         T(a_change_of_no_known_kind_is_refused),
         T(a_submit_is_queued_or_scheduled_by_its_time),
+        T(a_submit_with_open_parents_waits),
+        T(the_last_release_lets_a_job_go),
+        T(an_adoption_changes_only_the_number_of_children),
+        T(a_skip_cancels_and_says_why),
+        T(a_redrive_waits_for_parents_that_are_open),
         T(a_start_counts_and_takes_the_lease),
         T(a_park_counts_as_a_deferral),
         T(leaving_parked_adds_up_the_time_since_if_it_has_started),

@@ -98,6 +98,18 @@ static int wrap_keys_held(struct store *store, struct str tenant, const struct s
     HAND_ON(keys_held, tenant, keys, n, ret, err);
 }
 
+static int wrap_edges_put(struct store *store, const struct job_edge *edges, size_t n,
+                          struct redrive_err *err)
+{
+    HAND_ON(edges_put, edges, n, err);
+}
+
+static int wrap_edges(struct store *store, enum edge_side side, const int64_t *seqs, size_t n,
+                      struct edge_page *ret, struct redrive_err *err)
+{
+    HAND_ON(edges, side, seqs, n, ret, err);
+}
+
 static int wrap_shared_put(struct store *store, const struct shared_row *rows, size_t n,
                            struct move_result *ret, struct redrive_err *err)
 {
@@ -193,6 +205,8 @@ void wrap_init(struct wrap *wrap, struct store *inner)
                 .remembered_keys = wrap_remembered_keys,
                 .keys_held = wrap_keys_held,
                 .shared_put = wrap_shared_put,
+                .edges_put = wrap_edges_put,
+                .edges = wrap_edges,
                 .counters_add = wrap_counters_add,
                 .list = wrap_list,
                 .lookup = wrap_lookup,

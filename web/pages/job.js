@@ -51,6 +51,7 @@ function actions(job, payload, context) {
     case "retrying": return [button("Run now", () => runNow(job), { kind: "primary" }), cancelButton];
     case "queued":
     case "parked":
+    case "waiting":
     case "running": return [cancelButton];
     case "failed": return [button("Redrive", () => runNow(job), { kind: "primary" })];
     case "dead_letter": return [
@@ -85,6 +86,16 @@ function factsOf(job) {
   ]);
 }
 
+/** Jobs that it waits for, or that wait for it. */
+function edges(title, items, total) {
+  if (!items?.length) return null;
+  return h("section", { class: "card", "data-key": title }, h("h2", null, title),
+    h("ul", { class: "edges" }, items.map((edge) => h("li", null,
+      edge.id === null ? "a job that was removed" : [h("a", { class: "id", href: `/ui/jobs/${segment(edge.id)}` }, edge.id), " ", badge(edge.state)],
+      h("span", { class: "muted" }, ` on ${edge.on}, ${edge.outcome}`)))),
+    total > items.length && h("p", { class: "muted" }, `${total - items.length} more`));
+}
+
 export default function job(context) {
   const { id } = context.params;
 
@@ -108,6 +119,8 @@ export default function job(context) {
             timeline(found)),
           next.length > 0 && [h("h2", null, "What is ahead"), h("ol", { class: "timeline" }, next)]),
         h("div", { class: "stack" },
+          edges("Waits for", found.after, found.parents),
+          edges("Followed by", found.followers, found.children),
           textBlock("Payload", payload, context.redraw) ?? h("section", { class: "card", "data-key": "Payload" }, h("h2", null, "Payload"), h("p", { class: "muted" }, "none")),
           textBlock("Result", result, context.redraw),
           found.retry && textBlock("Policy of its own", JSON.stringify(found.retry), context.redraw))));

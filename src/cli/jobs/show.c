@@ -13,7 +13,9 @@
 #include "cli/output/term.h"
 #include "core/classify/fingerprint.h"
 #include "core/experiment/arm.h"
+#include "core/state.h"
 #include "engine/gates/view.h"
+#include "engine/report/edges.h"
 #include "store/job_json.h"
 
 #define INDENT     2
@@ -25,6 +27,7 @@ struct shown_job {
     int64_t now_ms;
     bool is_paused; /* the queue of a job that waits in it */
     struct gate_info gate;
+    struct edge_views edges;
     struct attempt_page history;
 };
 
@@ -108,6 +111,54 @@ static void put_gate(struct shower *s)
     buf_printf(s->out, "%s\n", gate_wait_text(gate));
 }
 
+/* One edge: the job at its other end, and what must become of it. */
+static void put_edge(struct shower *s, const struct edge_view *view, bool is_parent)
+{
+    if (view->id.len > 0)
+        text_add_clean(s->out, view->id);
+    else
+        buf_puts(s->out, "a job that was removed");
+    buf_printf(s->out, " (%s%son %s)", view->id.len > 0 ? redrive_state_name(view->state) : "",
+               view->id.len > 0 ? ", " : "", after_on_name(view->edge.rule.on));
+    /* A dead one is waited for until a person does something. */
+    if (is_parent && view->edge.outcome == AFTER_OPEN && view->id.len > 0 &&
+        state_has_ended(view->state))
+        buf_puts(s->out, ": goes on after `redrive dlq retry`, ends with `redrive dlq remove`");
+    buf_putc(s->out, '\n');
+}
+
+/* What it waits for, or has waited for. Those that are open come first. */
+static void put_parents(struct shower *s, const struct job *job)
+{
+    const struct edge_views *edges = &s->shown->edges;
+    const uint32_t n =
+        job->status.state == REDRIVE_STATE_WAITING ? job->status.open_parents : job->status.parents;
+    const size_t shown = n < edges->n_parents ? n : edges->n_parents;
+    for (size_t i = 0; i < shown; i++) {
+        put_name(s, i > 0                                        ? ""
+                    : job->status.state == REDRIVE_STATE_WAITING ? "Waits for"
+                                                                 : "After");
+        put_edge(s, &edges->parents[i], true);
+    }
+    if (n > shown) {
+        put_name(s, "");
+        buf_printf(s->out, "and %zu more\n", n - shown);
+    }
+}
+
+static void put_children(struct shower *s, const struct job *job)
+{
+    const struct edge_views *edges = &s->shown->edges;
+    for (size_t i = 0; i < edges->n_children; i++) {
+        put_name(s, i > 0 ? "" : "Followed by");
+        put_edge(s, &edges->children[i], false);
+    }
+    if (edges->n_children == EDGES_SHOWN && job->status.children > EDGES_SHOWN) {
+        put_name(s, "");
+        buf_printf(s->out, "and others, %u in all\n", job->status.children);
+    }
+}
+
 /* The arm of an experiment and the traceparent are kept with the policy. */
 static void put_policy(struct shower *s, struct str policy)
 {
@@ -130,6 +181,8 @@ static void put_facts(struct shower *s, const struct job *job)
     put_fact(s, "Tenant", spec->tenant);
     put_state(s, job);
     put_gate(s);
+    put_parents(s, job);
+    put_children(s, job);
     if (spec->priority != 0) {
         put_name(s, "Priority");
         buf_printf(s->out, "%d\n", spec->priority);
@@ -267,6 +320,7 @@ static void show_as_json(struct json_writer *w, const void *thing)
     json_begin_object(w);
     job_write_members(w, shown->job, &shown->history);
     gate_write_json(w, &shown->gate);
+    edge_views_write_json(w, &shown->edges);
     json_end_object(w);
 }
 
@@ -289,9 +343,12 @@ static int show_job(struct cli *cli, struct store *store, const struct job *job,
     if (rc == 0)
         rc = gate_read(store, job, now_ms, &shown.gate, err);
     if (rc == 0)
+        rc = edge_views_read(store, job, &shown.edges, err);
+    if (rc == 0)
         rc = store_ops(store)->history(store, &job->status.seq, 1, &shown.history, err);
     if (rc == 0)
         rc = cli_show(cli, &shown, show_as_json, show_as_text, err);
+    edge_views_release(&shown.edges);
     attempt_page_release(&shown.history);
     return rc;
 }
@@ -309,6 +366,7 @@ static int show_from_server(struct cli *cli, struct session *session, struct red
             .now_ms = session_now_ms(session),
             .is_paused = found.is_paused,
             .gate = found.gate,
+            .edges = found.edges,
             .history = found.history,
         };
         rc = cli_show(cli, &shown, show_as_json, show_as_text, err);

@@ -8,6 +8,7 @@
 #include "base/json/writer.h"
 #include "core/classify/fingerprint.h"
 #include "core/experiment/arm.h"
+#include "store/after_json.h"
 #include "store/job_json.h"
 
 /* ---- How a job is written (store/job_json.c, server/rest/body/views.c) ------------------------
@@ -26,6 +27,7 @@ struct written_job {
     bool is_paused;
     struct str history; /* JSON */
     struct str held_by; /* JSON */
+    struct str after, followers;
 };
 
 #define ERROR(m) offsetof(struct job_error, m)
@@ -63,6 +65,9 @@ static const struct unpack JOB[] = {
     {.key = "max_attempts", UNPACK_I32, SPEC(max_attempts)},
     {.key = "deferrals", UNPACK_U32, STATUS(deferrals)},
     {.key = "epoch", UNPACK_U32, STATUS(epoch)},
+    {.key = "parents", UNPACK_U32, STATUS(parents)},
+    {.key = "open_parents", UNPACK_U32, STATUS(open_parents)},
+    {.key = "children", UNPACK_U32, STATUS(children)},
     {.key = "process_after", UNPACK_TIME, STATUS(process_after_ms)},
     {.key = "created_at", UNPACK_TIME, STATUS(created_ms)},
     {.key = "updated_at", UNPACK_TIME, STATUS(updated_ms)},
@@ -78,6 +83,8 @@ static const struct unpack JOB[] = {
     {.key = "queue_paused", UNPACK_BOOL, OTHER(is_paused)},
     {.key = "history", UNPACK_JSON, OTHER(history)},
     {.key = "held_by", UNPACK_JSON, OTHER(held_by)},
+    {.key = "after", UNPACK_JSON, OTHER(after)},
+    {.key = "followers", UNPACK_JSON, OTHER(followers)},
     {0},
 };
 
@@ -251,6 +258,31 @@ static int restore_gate(struct str json, struct arena *arena, struct gate_info *
     return 0;
 }
 
+#define WORD(m) offsetof(struct edge_words, m)
+static const struct unpack EDGES[] = {
+    {.key = "id", UNPACK_STR, WORD(id)},           {.key = "on", UNPACK_STR, WORD(on)},
+    {.key = "on_dead", UNPACK_STR, WORD(on_dead)}, {.key = "outcome", UNPACK_STR, WORD(outcome)},
+    {.key = "state", UNPACK_STR, WORD(state)},     {0},
+};
+
+static int restore_edges(struct str json, struct edge_views *views, struct edge_view **ret,
+                         size_t *ret_n, struct redrive_err *err)
+{
+    struct unpack_list list = {0};
+    if (json.len == 0)
+        return 0;
+    int rc = unpack_array(json, EDGES, sizeof(struct edge_words), NULL, &views->arena, &list, err);
+    if (rc < 0 || list.n == 0)
+        return rc;
+    *ret = arena_array(&views->arena, list.n, sizeof **ret);
+    if (!*ret)
+        return err_nomem(err);
+    for (size_t i = 0; i < list.n; i++)
+        (*ret)[i] = edge_view_of((const struct edge_words *)list.rows + i);
+    *ret_n = list.n;
+    return 0;
+}
+
 int remote_job_read(struct remote *remote, struct str id, struct remote_job *ret,
                     struct redrive_err *err)
 {
@@ -263,6 +295,12 @@ int remote_job_read(struct remote *remote, struct str id, struct remote_job *ret
     rc = restore_history(written.history, &ret->history, err);
     if (rc == 0)
         rc = restore_gate(written.held_by, &ret->page.arena, &ret->gate, err);
+    if (rc == 0)
+        rc = restore_edges(written.after, &ret->edges, &ret->edges.parents, &ret->edges.n_parents,
+                           err);
+    if (rc == 0)
+        rc = restore_edges(written.followers, &ret->edges, &ret->edges.children,
+                           &ret->edges.n_children, err);
     struct job *job = rc == 0 ? arena_alloc(&ret->page.arena, sizeof *job) : NULL;
     if (job) {
         restore_job(&written, &ret->page.arena, job);
@@ -278,6 +316,7 @@ int remote_job_read(struct remote *remote, struct str id, struct remote_job *ret
 void remote_job_release(struct remote_job *job)
 {
     attempt_page_release(&job->history);
+    edge_views_release(&job->edges);
     job_page_release(&job->page);
 }
 
@@ -356,6 +395,7 @@ static void put_spec(struct json_writer *w, const struct job_spec *spec)
         job_write_time(w, "at", spec->process_after_ms);
     if (spec->deadline_ms != 0)
         job_write_time(w, "deadline", spec->deadline_ms);
+    after_write_json(w, spec);
     buf_init(&policy, spec->policy.len + 1);
     put_raw(w, "retry", trace_own_policy(spec->policy, &policy));
     put_text(w, "traceparent", trace_kept(spec->policy));

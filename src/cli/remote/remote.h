@@ -18,6 +18,7 @@
 #include "engine/clock/cron.h"
 #include "engine/gates/view.h"
 #include "engine/report/dead_letters.h"
+#include "engine/report/edges.h"
 #include "engine/report/experiments.h"
 #include "engine/report/stats.h"
 #include "engine/verbs/submit.h"
@@ -89,6 +90,7 @@ struct remote_job {
     struct job_page page; /* of this job */
     struct attempt_page history;
     struct gate_info gate;
+    struct edge_views edges;
     bool is_paused; /* the queue of a job that waits in it */
 };
 /* REDRIVE_E_NOT_FOUND: there is none. To be released in any case. */

@@ -10,6 +10,7 @@
 #include "engine/rows.h"
 #include "engine/state.h"
 #include "engine/tasks.h"
+#include "engine/verbs/after.h"
 
 /* Jobs of a step; more, up to the maximum, where full steps that follow each other do not keep up.
  */
@@ -83,26 +84,112 @@ static void set_pace(struct sweep_pace *pace, const struct sweep *s)
     pace->batch = batch < BATCH_MAX ? batch : BATCH_MAX;
 }
 
-static int sweep_state(struct sweep *s, uint32_t state, int64_t kept_ms, struct redrive_err *err)
+/* ---- Removal --------------------------------------------------------------------------------- */
+
+/* What has become of a scan of finished jobs. */
+struct removal {
+    size_t moved;
+    size_t kept; /* because a live job waits for them, or for their results */
+    bool more;   /* there are further ones */
+};
+
+static void keep_some(struct job_page *page, bool (*goes)(void *ctx, const struct job *job),
+                      void *ctx)
 {
-    struct scan scan = {.index = SCAN_FINISHED,
-                        .limit = s->batch,
-                        .states = state,
-                        .before_ms = s->e->now_ms - kept_ms};
-    struct scan_outcome outcome;
-    if (kept_ms / RETENTION_LATE_PART < s->every_max_ms)
-        s->every_max_ms = at_least(kept_ms / RETENTION_LATE_PART, EVERY_BRIEF_MS);
-    if (scan.before_ms <= 0)
-        return 0;
-    int rc = scan_and_remove(s->e, &scan, NULL, NULL, &outcome, err);
-    s->moved += outcome.moved;
-    s->more |= outcome.more && outcome.moved > 0;
+    size_t n = 0;
+    for (size_t i = 0; i < page->n; i++)
+        if (!goes || goes(ctx, &page->jobs[i]))
+            page->jobs[n++] = page->jobs[i];
+    page->n = n;
+}
+
+static int remove_jobs(struct engine *e, const struct job_page *page, bool if_childless,
+                       struct move_result *results, size_t *ret_removed, struct redrive_err *err)
+{
+    struct change_move *moves = arena_array(&e->arena, page->n, sizeof *moves);
+    if (!moves)
+        return err_nomem(err);
+    for (size_t i = 0; i < page->n; i++)
+        moves[i] = (struct change_move){.seq = page->jobs[i].status.seq,
+                                        .kind = MOVE_REMOVE,
+                                        .finished_ms = page->jobs[i].status.finished_ms,
+                                        .if_childless = if_childless};
+    const int rc = e->ops->move(e->store, CHANGES(moves, page->n), results, err);
+    for (size_t i = 0; rc == 0 && i < page->n; i++)
+        *ret_removed += results[i].code == 0;
+    e->touched |= *ret_removed > 0;
     return rc;
 }
 
+/* Jobs that others wait for, or have waited for. Those that were ended while they waited are not to
+ * wait for what is gone when they are redriven. */
+static int remove_parents(struct engine *e, const struct job_page *page,
+                          struct move_result *results, size_t *ret_removed, struct redrive_err *err)
+{
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < page->n; i++)
+        rc = after_removed(e, &page->jobs[i], err);
+    if (rc == 0)
+        rc = remove_jobs(e, page, false, results, ret_removed, err);
+    for (size_t i = 0; rc == 0 && i < page->n; i++)
+        rc = after_was_removed(&page->jobs[i], &results[i], err);
+    return rc;
+}
+
+/* Leaves those jobs in the page that were not removed because they have children. */
+static void keep_parents(struct job_page *page, const struct move_result *results)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < page->n; i++) {
+        if (results[i].code != REDRIVE_E_EXISTS)
+            continue;
+        page->jobs[n] = page->jobs[i];
+        page->jobs[n++].status.children = results[i].children;
+    }
+    page->n = n;
+}
+
+static int remove_page(struct engine *e, struct job_page *page, struct removal *ret,
+                       struct redrive_err *err)
+{
+    struct move_result *results = arena_array(&e->arena, page->n, sizeof *results);
+    if (page->n == 0)
+        return 0;
+    if (!results)
+        return err_nomem(err);
+    int rc = remove_jobs(e, page, true, results, &ret->moved, err);
+    if (rc < 0)
+        return rc;
+    keep_parents(page, results);
+    const size_t parents = page->n;
+    rc = after_leave_needed(e, page, err);
+    ret->kept = parents - page->n;
+    return rc == 0 && page->n > 0 ? remove_parents(e, page, results, &ret->moved, err) : rc;
+}
+
+/* Removes those jobs of a scan that `goes` says, or all of them if it is NULL, but for those that
+ * live jobs need. */
+static int scan_and_remove(struct engine *e, struct scan *scan,
+                           bool (*goes)(void *ctx, const struct job *job), void *ctx,
+                           struct removal *ret, struct redrive_err *err)
+{
+    struct job_page page = {0};
+    *ret = (struct removal){0};
+    scan->brief = !goes;
+    int rc = e->ops->scan(e->store, scan, &page, err);
+    keep_some(&page, goes, ctx);
+    if (rc == 0)
+        rc = remove_page(e, &page, ret, err);
+    ret->more = page.more;
+    job_page_release(&page);
+    return rc;
+}
+
+/* ---- Walks ----------------------------------------------------------------------------------- */
+
 /* How far the dead of the tasks that keep theirs for so many days have been looked at. */
 struct sweep_mark {
-    int32_t days;     /* 0: of the jobs with a policy of their own */
+    int32_t days;     /* 0: of the jobs with a policy of their own; below 0: see sweep_state */
     bool at_end;      /* nothing further was there to be looked at */
     int64_t since_ms; /* when the walk was begun */
     int64_t at_ms;
@@ -160,15 +247,15 @@ static struct sweep_mark *mark_for(struct engine *e, int32_t days)
 /* Walks on from the mark over the dead that ended before a time, removes those that go, and moves
  * the mark. */
 static int walk_on(struct engine *e, struct sweep_mark *mark, int64_t before_ms,
-                   bool (*goes)(void *ctx, const struct job *job), void *ctx,
-                   struct scan_outcome *ret, struct redrive_err *err)
+                   bool (*goes)(void *ctx, const struct job *job), void *ctx, struct removal *ret,
+                   struct redrive_err *err)
 {
     struct scan scan = {.index = SCAN_FINISHED,
                         .limit = BATCH,
                         .states = IN(DEAD_LETTER) | IN(FAILED),
                         .before_ms = before_ms,
                         .after = {.ms = mark->at_ms, .seq = mark->at_seq}};
-    *ret = (struct scan_outcome){0};
+    *ret = (struct removal){0};
     if (before_ms <= 0)
         return 0;
     int rc = scan_and_remove(e, &scan, goes, ctx, ret, err);
@@ -182,6 +269,35 @@ static int walk_on(struct engine *e, struct sweep_mark *mark, int64_t before_ms,
         mark->at_seq = 0;
     }
     return 0;
+}
+
+/* The jobs of a state that is kept equally long for all tasks. Only a batch of which all jobs are
+ * needed by others is passed, until the walk begins anew, after a day. */
+static int sweep_state(struct sweep *s, enum redrive_state state, int64_t kept_ms,
+                       struct redrive_err *err)
+{
+    struct sweep_mark *mark = mark_for(s->e, -(int32_t)state);
+    struct removal outcome;
+    if (!mark)
+        return err_nomem(err);
+    struct scan scan = {.index = SCAN_FINISHED,
+                        .limit = s->batch,
+                        .states = 1u << state,
+                        .before_ms = s->e->now_ms - kept_ms,
+                        .after = {.ms = mark->at_ms, .seq = mark->at_seq}};
+    if (kept_ms / RETENTION_LATE_PART < s->every_max_ms)
+        s->every_max_ms = at_least(kept_ms / RETENTION_LATE_PART, EVERY_BRIEF_MS);
+    if (scan.before_ms <= 0)
+        return 0;
+    int rc = scan_and_remove(s->e, &scan, NULL, NULL, &outcome, err);
+    const bool passes = rc == 0 && outcome.more && outcome.kept >= s->batch;
+    if (passes) {
+        mark->at_ms = scan.after.ms;
+        mark->at_seq = scan.after.seq;
+    }
+    s->moved += outcome.moved;
+    s->more |= outcome.more && (outcome.moved > 0 || passes);
+    return rc;
 }
 
 /* Tasks that keep their dead equally long; none are named: all of them. */
@@ -202,7 +318,7 @@ static int sweep_tasks(struct sweep *s, int32_t days, struct task_names tasks,
                        struct redrive_err *err)
 {
     struct sweep_mark *mark = mark_for(s->e, days);
-    struct scan_outcome outcome;
+    struct removal outcome;
     if (!mark)
         return err_nomem(err);
     int rc = walk_on(s->e, mark, s->e->now_ms - days * DAY_MS, is_of_tasks, &tasks, &outcome, err);
@@ -268,7 +384,7 @@ static int sweep_own(struct sweep *s, int32_t longest, struct redrive_err *err)
 {
     struct own_policies own = {.e = s->e, .longest = longest};
     struct sweep_mark *mark = mark_for(s->e, 0);
-    struct scan_outcome outcome;
+    struct removal outcome;
     if (!mark)
         return err_nomem(err);
     int rc =
@@ -309,13 +425,15 @@ static int sweep_dead(struct sweep *s, struct redrive_err *err)
 static int sweep_completed(struct sweep *s, struct redrive_err *err)
 {
     const struct config *config = s->e->options.config;
-    return sweep_state(s, IN(COMPLETED), config ? config->retention.completed_ms : DAY_MS, err);
+    return sweep_state(s, REDRIVE_STATE_COMPLETED, config ? config->retention.completed_ms : DAY_MS,
+                       err);
 }
 
 static int sweep_cancelled(struct sweep *s, struct redrive_err *err)
 {
     const struct config *config = s->e->options.config;
-    return sweep_state(s, IN(CANCELLED), config ? config->retention.cancelled_ms : DAY_MS, err);
+    return sweep_state(s, REDRIVE_STATE_CANCELLED, config ? config->retention.cancelled_ms : DAY_MS,
+                       err);
 }
 
 /* Dead letters, rows of workers, breakers and limits. */

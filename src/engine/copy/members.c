@@ -48,6 +48,9 @@ static const struct member STATUS[] = {
     OBJECT("error", offsetof(struct job_status, error), ERROR_MEMBERS),
     MEMBER(job_status, STR, "result", result),
     MEMBER(job_status, HEX, "fingerprint", fingerprint),
+    MEMBER(job_status, U32, "parents", parents),
+    MEMBER(job_status, U32, "open_parents", open_parents),
+    MEMBER(job_status, U32, "children", children),
     END_OF_TABLE,
 };
 
@@ -65,7 +68,14 @@ const struct member ATTEMPT_MEMBERS[] = {
     END_OF_TABLE,
 };
 
-/* Of a struct job; the attempts are those of the struct imported_job that the record has. */
+const struct member EDGE_MEMBERS[] = {
+    REQUIRED(copied_edge, "id", parent),
+    MEMBER(copied_edge, U32, "rule", rule),
+    MEMBER(copied_edge, U32, "outcome", outcome),
+    END_OF_TABLE,
+};
+
+/* Of a struct job; attempts and edges are those of the struct imported_job that the record has. */
 static const struct member JOB[] = {
     REQUIRED(job, "tenant", spec.tenant),
     REQUIRED(job, "id", spec.id),
@@ -85,6 +95,7 @@ static const struct member JOB[] = {
     MEMBER(job, I64, "deadline_ms", spec.deadline_ms),
     OBJECT("status", offsetof(struct job, status), STATUS),
     {"attempts", MEMBER_ATTEMPTS, 0, ATTEMPT_MEMBERS, false},
+    {"after", MEMBER_EDGES, 0, EDGE_MEMBERS, false},
     END_OF_TABLE,
 };
 

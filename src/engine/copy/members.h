@@ -18,6 +18,7 @@ enum member_type {
     MEMBER_STATE, /* always written, and must be there */
     MEMBER_OBJECT,
     MEMBER_ATTEMPTS, /* of a struct imported_job */
+    MEMBER_EDGES,    /* the same */
 };
 
 /* A table ends with a row without a name. Rows are written in their order. */
@@ -37,6 +38,7 @@ struct record_table {
 extern const struct record_table RECORD_TABLES[RECORD_KIND_COUNT];
 extern const struct member ERROR_MEMBERS[];
 extern const struct member ATTEMPT_MEMBERS[];
+extern const struct member EDGE_MEMBERS[];
 
 /* A value in a struct, by its type. Enums are as wide as an int. */
 union value_at {

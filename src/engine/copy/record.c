@@ -14,7 +14,7 @@
 /* The strings and numbers of a record, beside its table. */
 struct item {
     const void *base;
-    const struct imported_job *job; /* of MEMBER_ATTEMPTS */
+    const struct imported_job *job; /* of MEMBER_ATTEMPTS and MEMBER_EDGES */
 };
 
 static struct item item_of(const struct record *r)
@@ -38,6 +38,7 @@ static bool is_left_out(const struct member *m, const struct item *item)
     case MEMBER_REASON: return *v.number == 0;
     case MEMBER_STATE: return false;
     case MEMBER_ATTEMPTS: return !item->job || item->job->n_attempts == 0;
+    case MEMBER_EDGES: return !item->job || item->job->n_edges == 0;
     case MEMBER_OBJECT: break;
     }
     const struct item inner = {.base = v.any};
@@ -80,6 +81,18 @@ static void write_attempts(struct json_writer *w, const struct imported_job *job
     json_end_array(w);
 }
 
+static void write_edges(struct json_writer *w, const struct imported_job *job)
+{
+    json_begin_array(w);
+    for (size_t i = 0; job && i < job->n_edges; i++) {
+        const struct item edge = {.base = &job->edges[i]};
+        json_begin_object(w);
+        write_members(w, EDGE_MEMBERS, &edge);
+        json_end_object(w);
+    }
+    json_end_array(w);
+}
+
 static void write_value(struct json_writer *w, const struct member *m, const struct item *item)
 {
     const union value_at v = value_of(m, item->base);
@@ -104,6 +117,7 @@ static void write_value(struct json_writer *w, const struct member *m, const str
         json_end_object(w);
         break;
     case MEMBER_ATTEMPTS: write_attempts(w, item->job); break;
+    case MEMBER_EDGES: write_edges(w, item->job); break;
     }
 }
 
@@ -145,6 +159,7 @@ static bool is_same_value(const struct member *m, const void *a, const void *b)
     case MEMBER_REASON:
     case MEMBER_STATE: return *x.number == *y.number;
     case MEMBER_OBJECT:
+    case MEMBER_EDGES:
     case MEMBER_ATTEMPTS: break;
     }
     return true;
@@ -171,6 +186,18 @@ static bool find_attempt_difference(const struct imported_job *a, const struct i
     return false;
 }
 
+static bool find_edge_difference(const struct imported_job *a, const struct imported_job *b,
+                                 struct buf *out)
+{
+    bool differs = a && b && a->n_edges != b->n_edges;
+    for (size_t i = 0; a && b && !differs && i < a->n_edges; i++)
+        differs = !str_eq(a->edges[i].parent, b->edges[i].parent) ||
+                  a->edges[i].rule != b->edges[i].rule ||
+                  a->edges[i].outcome != b->edges[i].outcome;
+    buf_puts(out, differs ? "what it waits for" : "");
+    return differs;
+}
+
 static bool find_object_difference(const struct member *m, const struct item *a,
                                    const struct item *b, struct buf *out)
 {
@@ -190,6 +217,8 @@ static bool find_difference(const struct member *table, const struct item *a, co
             differs = find_object_difference(m, a, b, out);
         } else if (m->type == MEMBER_ATTEMPTS) {
             differs = find_attempt_difference(a->job, b->job, out);
+        } else if (m->type == MEMBER_EDGES) {
+            differs = find_edge_difference(a->job, b->job, out);
         } else {
             differs = !is_same_value(m, a->base, b->base);
             buf_puts(out, differs ? m->name : "");

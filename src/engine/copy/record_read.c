@@ -118,6 +118,23 @@ static int read_attempts(struct record_reader *r, struct imported_job *job)
     return rc;
 }
 
+static int read_edges(struct record_reader *r, struct imported_job *job)
+{
+    struct copied_edge *edges = NULL;
+    int rc = json_enter_array(&r->json);
+    while (rc == 0 && (rc = json_next_item(&r->json)) > 0) {
+        edges = page_grow(r->arena, edges, job->n_edges, sizeof *edges);
+        if (!edges)
+            return no_memory(r);
+        edges[job->n_edges] = (struct copied_edge){0};
+        rc = json_enter_object(&r->json);
+        if (rc == 0)
+            rc = read_members(r, EDGE_MEMBERS, &edges[job->n_edges++], NULL);
+    }
+    job->edges = edges;
+    return rc;
+}
+
 static int read_value(struct record_reader *r, const struct member *m, void *at,
                       struct imported_job *job)
 {
@@ -132,6 +149,7 @@ static int read_value(struct record_reader *r, const struct member *m, void *at,
     case MEMBER_REASON:
     case MEMBER_STATE: return read_word(r, m, at);
     case MEMBER_ATTEMPTS: return read_attempts(r, job);
+    case MEMBER_EDGES: return read_edges(r, job);
     case MEMBER_OBJECT:
         rc = json_enter_object(&r->json);
         return rc < 0 ? rc : read_members(r, m->of, at, NULL);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "base/mem/map.h"
 
 /* ---- Jobs ------------------------------------------------------------------------------------ */
 
@@ -21,7 +22,95 @@ void job_set_free(struct job_set *set)
         return;
     attempt_pages_release(set->histories, set->n);
     job_page_release(&set->page);
+    arena_release(&set->edges);
     free(set);
+}
+
+/* The id of a job, by its seq, in the set's memory; absent: it is gone. `known` has those that were
+ * read before. */
+static int read_id(struct job_set *set, struct store *store, struct map *known, int64_t seq,
+                   struct str *ret, struct redrive_err *err)
+{
+    const struct job_filter filter = {.after_seq = seq - 1, .limit = 1};
+    const struct str key = {(const char *)&seq, sizeof seq};
+    const char *id = map_get(known, key);
+    struct job_page page = {0};
+    int rc = 0;
+    if (!id) {
+        rc = store_ops(store)->list(store, &filter, &page, err);
+        id = "";
+        if (rc == 0 && page.n == 1 && page.jobs[0].status.seq == seq)
+            id = arena_dup(&set->edges, page.jobs[0].spec.id);
+        if (rc == 0 && (!id || map_put(known, key, (void *)(uintptr_t)id) != 0))
+            rc = err_nomem(err);
+    }
+    job_page_release(&page);
+    *ret = str_of(id);
+    return rc;
+}
+
+/* The first edge of a child; edges are by child. */
+static size_t first_edge(const struct edge_page *page, int64_t child)
+{
+    size_t low = 0, high = page->n;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (page->edges[middle].child < child)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* The edges of one job, of those of all from *at on. A parent that is gone is left out: its edge
+ * has been decided. */
+static int name_edges(struct job_set *set, struct store *store, struct map *known,
+                      const struct edge_page *page, size_t *at, struct imported_job *ret,
+                      struct redrive_err *err)
+{
+    const int64_t child = ret->job->status.seq;
+    size_t n = 0, end = *at;
+    while (end < page->n && page->edges[end].child == child)
+        end++;
+    struct copied_edge *edges = arena_array(&set->edges, end - *at, sizeof *edges);
+    int rc = edges ? 0 : err_nomem(err);
+    for (; rc == 0 && *at < end; ++*at) {
+        const struct job_edge *edge = &page->edges[*at];
+        edges[n] = (struct copied_edge){.rule = (uint32_t)after_rule_number(edge->rule),
+                                        .outcome = (uint32_t)edge->outcome};
+        rc = read_id(set, store, known, edge->parent, &edges[n].parent, err);
+        n += rc == 0 && edges[n].parent.len > 0;
+    }
+    ret->edges = edges;
+    ret->n_edges = n;
+    return rc;
+}
+
+/* Reads what the jobs of the set wait for. */
+static int read_edges(struct job_set *set, struct store *store, struct redrive_err *err)
+{
+    int64_t seqs[BATCH_MAX];
+    struct edge_page page = {0};
+    struct map known;
+    size_t n = 0, at = 0;
+    arena_release(&set->edges);
+    for (size_t i = 0; i < set->n; i++)
+        if (set->page.jobs[i].status.parents > 0)
+            seqs[n++] = set->page.jobs[i].status.seq;
+    if (n == 0)
+        return 0;
+    map_init(&known, 1);
+    int rc = store_ops(store)->edges(store, EDGES_FROM_PARENTS, seqs, n, &page, err);
+    for (size_t i = 0; rc == 0 && i < set->n; i++) {
+        if (set->page.jobs[i].status.parents == 0)
+            continue;
+        at = first_edge(&page, set->page.jobs[i].status.seq);
+        rc = name_edges(set, store, &known, &page, &at, &set->jobs[i], err);
+    }
+    map_release(&known);
+    edge_page_release(&page);
+    return rc;
 }
 
 /* Reads the histories of the page's jobs, which are then the set. */
@@ -35,8 +124,8 @@ static int read_histories(struct job_set *set, struct store *store, struct redri
     int rc = store_ops(store)->history(store, seqs, set->n, set->histories, err);
     for (size_t i = 0; rc == 0 && i < set->n; i++)
         set->jobs[i] = (struct imported_job){&set->page.jobs[i], set->histories[i].attempts,
-                                             set->histories[i].n};
-    return rc;
+                                             set->histories[i].n, NULL, 0};
+    return rc == 0 ? read_edges(set, store, err) : rc;
 }
 
 int job_set_lookup(struct job_set *set, struct store *store, const struct imported_job *jobs,

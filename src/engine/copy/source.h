@@ -38,6 +38,7 @@ struct job_set {
     struct job_page page;
     struct attempt_page histories[BATCH_MAX];
     struct imported_job jobs[BATCH_MAX];
+    struct arena edges; /* of the jobs */
     size_t n;
 };
 /* On the heap, as it is large; NULL without memory. */

@@ -6,6 +6,7 @@
 #include "base/json/json.h"
 #include "engine/rows.h"
 #include "engine/state.h"
+#include "engine/verbs/after.h"
 #include "engine/verbs/settle.h"
 #include "store/transition.h"
 
@@ -56,13 +57,23 @@ static int change_job(struct engine *e, enum move_kind kind, const struct job *j
     };
     /* It would die again at the next tick. */
     if (kind == MOVE_REDRIVE && job->spec.deadline_ms != 0 && job->spec.deadline_ms <= e->now_ms) {
-        item->ret = (struct move_result){REDRIVE_E_DEADLINE, job->status.state};
+        item->ret = (struct move_result){.code = REDRIVE_E_DEADLINE, .state = job->status.state};
         return 0;
     }
-    int rc = e->ops->move(e->store, CHANGES(&move, 1), &item->ret, err);
+    int rc = kind == MOVE_REMOVE ? after_removed(e, job, err) : 0;
+    if (rc == 0)
+        rc = e->ops->move(e->store, CHANGES(&move, 1), &item->ret, err);
+    if (rc == 0 && kind == MOVE_REMOVE)
+        rc = after_was_removed(job, &item->ret, err);
     if (rc < 0 || item->ret.code < 0)
         return rc;
     tell(e, job, kind);
+    if (item->ret.children > 0 && (kind == MOVE_CANCEL || kind == MOVE_END)) {
+        const struct ended_job parent = {job->status.seq, item->ret.state, false, job->spec.id};
+        rc = after_ended(e, &parent, 1, err);
+        if (rc < 0)
+            return rc;
+    }
     /* The run goes on until its worker hears of it; its result is not used. */
     if (kind == MOVE_CANCEL && job->status.state == REDRIVE_STATE_RUNNING) {
         const struct decision d = {

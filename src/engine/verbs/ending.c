@@ -10,6 +10,7 @@
 #include "core/retry/backoff.h"
 #include "engine/state.h"
 #include "engine/tasks.h"
+#include "engine/verbs/after.h"
 
 static int64_t elapsed_ms(const struct engine *e, const struct job_status *s)
 {
@@ -155,5 +156,6 @@ int end_waiting(struct engine *e, const struct job *job, enum ending ending,
     event.severity = d.severity;
     event.message = error.message;
     event_add(e, &event);
-    return 0;
+    const struct ended_job parent = {job->status.seq, d.state, false, job->spec.id};
+    return result.children > 0 ? after_ended(e, &parent, 1, err) : 0;
 }

@@ -7,6 +7,7 @@
 #include "engine/rows.h"
 #include "engine/state.h"
 #include "engine/tasks.h"
+#include "engine/verbs/after.h"
 #include "engine/verbs/ending.h"
 
 static void settle_budget(const struct engine *e, struct gate *limit, const struct job *job,
@@ -74,6 +75,7 @@ static enum engine_event_kind kind_of(const struct decision *d)
     case REDRIVE_STATE_SCHEDULED:
     case REDRIVE_STATE_RUNNING:
     case REDRIVE_STATE_PARKED:
+    case REDRIVE_STATE_WAITING:
     case REDRIVE_STATE_COUNT:
     default: return ENGINE_EVENT_RELEASED;
     }
@@ -159,7 +161,9 @@ static int settled(struct engine *e, const struct job *job, struct settlement *s
 int settle_batch_flush(struct engine *e, struct settle_batch *batch, struct redrive_err *err)
 {
     struct move_result results[SETTLE_TOGETHER_MAX];
+    struct ended_job parents[SETTLE_TOGETHER_MAX];
     const size_t n = batch->n;
+    size_t n_parents = 0;
     int rc = n == 0 ? 0 : e->ops->move(e->store, SETTLES(batch->moves, n), results, err);
     for (size_t i = 0; i < n; i++) {
         struct settlement *s = batch->items[i].s;
@@ -167,9 +171,12 @@ int settle_batch_flush(struct engine *e, struct settle_batch *batch, struct redr
             s->ret = results[i];
         if (rc == 0 && s->ret.code == 0)
             rc = settled(e, batch->items[i].job, s, &batch->moves[i].error, err);
+        if (rc == 0 && s->ret.children > 0 && s->ret.code == 0 && state_has_ended(s->ret.state))
+            parents[n_parents++] = (struct ended_job){batch->moves[i].seq, s->ret.state, false,
+                                                      batch->items[i].job->spec.id};
     }
     batch->n = 0;
-    return rc;
+    return rc == 0 && n_parents > 0 ? after_ended(e, parents, n_parents, err) : rc;
 }
 
 /* ---- By the workers that ran them ------------------------------------------------------------ */

@@ -9,6 +9,7 @@
 #include "engine/rows.h"
 #include "engine/state.h"
 #include "engine/tasks.h"
+#include "engine/verbs/after.h"
 #include "engine/verbs/ending.h"
 
 /* What the defaults fill in now, and a definition that another process has published may change. */
@@ -74,7 +75,7 @@ int submit_refuse(struct submit_op *op, size_t i, const struct redrive_err *why)
     return refuse_in(&op->arena, &op->answers[i], why);
 }
 
-static int refuse_now(struct submit_op *op, size_t i, const struct redrive_err *why)
+int submit_refuse_now(struct submit_op *op, size_t i, const struct redrive_err *why)
 {
     return refuse_in(&op->result, &op->answers[i], why);
 }
@@ -165,7 +166,7 @@ static size_t refuse_some(const struct engine *e, struct submit_op *op)
             struct redrive_err why;
             (void)err_set(&why, REDRIVE_E_BREAKER_OPEN, "circuit breaker '%.*s' is open",
                           (int)key.len, key.ptr);
-            (void)refuse_now(op, i, &why);
+            (void)submit_refuse_now(op, i, &why);
         }
         refused += a->code < 0;
     }
@@ -225,7 +226,7 @@ static int arrive(struct engine *e, const struct job_spec *spec, struct submit_a
     engine_waits_until(e, spec->deadline_ms);
     if (a->state == REDRIVE_STATE_SCHEDULED)
         engine_waits_until(e, spec->process_after_ms);
-    else
+    else if (a->state == REDRIVE_STATE_QUEUED)
         engine_made_some_ready(e);
     return 0;
 }
@@ -240,7 +241,7 @@ static int note_result(struct engine *e, const struct job_spec *spec, struct sub
     a->code = 0;
     if (result->code < 0 && !a->existed) {
         (void)err_set(&why, result->code, "the store refused the job");
-        (void)refuse_now(op, i, &why);
+        (void)submit_refuse_now(op, i, &why);
     }
     a->seq = result->seq;
     a->id = result->id;
@@ -310,7 +311,7 @@ static void refuse_repetition(struct submit_op *op, size_t i, const char *detail
                   (int)(key.len < 100 ? key.len : 100), key.ptr);
     err_detail(&why, "%s", detail);
     err_hint(&why, "use a new key for a new request");
-    (void)refuse_now(op, i, &why);
+    (void)submit_refuse_now(op, i, &why);
 }
 
 static void refuse_difference(struct submit_op *op, size_t i, const char *part)
@@ -453,6 +454,20 @@ static int submit_record(struct engine *e, struct submit_batch *batch, struct su
     return rc < 0 ? rc : note_result(e, spec, op, i, &result, err);
 }
 
+/* A job that waits for others is put in alone, after those of its parents that come with it. */
+static int submit_waiting(struct engine *e, struct submit_batch *batch, struct submit_op *op,
+                          struct after_plan *plan, size_t i, struct redrive_err *err)
+{
+    int rc = batch_flush(e, batch, err);
+    if (rc == 0)
+        rc = after_resolve(e, op, plan, i, &op->specs[i], err);
+    if (rc < 0 || op->answers[i].code < 0)
+        return rc;
+    (void)batch_add(e, batch, op, i);
+    rc = batch_flush(e, batch, err);
+    return rc == 0 ? after_submitted(e, op, plan, i, err) : rc;
+}
+
 /* An array is looked at as a whole, after the one that it may repeat has been put in. */
 static int check_array(struct engine *e, struct submit_batch *batch, struct submit_op *op,
                        size_t *refused, struct redrive_err *err)
@@ -465,10 +480,24 @@ static int check_array(struct engine *e, struct submit_batch *batch, struct subm
     return rc;
 }
 
+/* The jobs that others wait for may be on their way. */
+static int plan_waiting(struct engine *e, struct submit_batch *batch, struct submit_op *op,
+                        struct after_plan **ret, size_t *refused, struct redrive_err *err)
+{
+    int rc = batch_flush(e, batch, err);
+    if (rc == 0)
+        rc = after_plan(e, op, ret, err);
+    *refused = 0;
+    for (size_t i = 0; i < op->n; i++)
+        *refused += op->answers[i].code < 0;
+    return rc;
+}
+
 static int submit_one(struct engine *e, struct submit_batch *batch, struct submit_op *op,
                       struct redrive_err *err)
 {
     struct redrive_err other;
+    struct after_plan *plan = NULL;
     int rc = 0;
     (void)err_set(&other, REDRIVE_E_CANCELLED, "another job of the batch was refused");
     arena_release(&op->result);
@@ -478,14 +507,20 @@ static int submit_one(struct engine *e, struct submit_batch *batch, struct submi
     size_t refused = rc == 0 ? refuse_some(e, op) : 0;
     if (rc == 0 && refused == 0 && is_array_request(op))
         rc = check_array(e, batch, op, &refused, err);
+    if (rc == 0 && op->has_after)
+        rc = plan_waiting(e, batch, op, &plan, &refused, err);
     for (size_t i = 0; i < op->n && rc == 0; i++) {
         struct submit_answer *a = &op->answers[i];
         if (a->code == 0 && op->whole && refused > 0)
-            (void)refuse_now(op, i, &other);
+            (void)submit_refuse_now(op, i, &other);
         if (a->code < 0)
             continue;
         if (op->records) {
             rc = submit_record(e, batch, op, i, err);
+            continue;
+        }
+        if (plan && op->specs[i].n_after > 0) {
+            rc = submit_waiting(e, batch, op, plan, i, err);
             continue;
         }
         (void)batch_add(e, batch, op, i);
@@ -531,6 +566,7 @@ int submit_op_init(struct submit_op *op, const struct engine *e, const struct jo
     for (size_t i = 0; i < n; i++) {
         struct redrive_err why;
         op->specs[i] = specs[i];
+        op->has_after |= specs[i].n_after > 0;
         if (check_all(e, op, i, &why) < 0)
             (void)submit_refuse(op, i, &why);
     }

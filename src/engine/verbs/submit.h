@@ -12,6 +12,10 @@
  * that is a repetition (same id, or a unique key that is taken) is answered with the job that
  * stands for it.
  *
+ * A job that names others in `after` waits until these have ended as it wants (after.h). It is
+ * refused when one of them is not there, was refused, or is the job itself. A repetition waits for
+ * what the job that is there was submitted with.
+ *
  * A client may have a key for its request, from which the ids of the jobs are made. With `key` set
  * before the operation is applied, a repetition that says something else than the job that is there
  * is refused with REDRIVE_E_EXISTS.
@@ -60,6 +64,7 @@ struct submit_op {
     struct op op;
     bool whole;             /* one refusal refuses all: the others get REDRIVE_E_CANCELLED */
     bool records;           /* see above */
+    bool has_after;         /* some of the jobs wait for others */
     struct str key;         /* of the client for its request, absent: none; see above */
     struct job_spec *specs; /* complete: queue, keys */
     struct submit_answer *answers;
@@ -79,6 +84,9 @@ void submit_op_release(struct submit_op *op);
 
 /* Refuses a job before the operation is applied; `why` is copied. Returns its code. */
 int submit_refuse(struct submit_op *op, size_t i, const struct redrive_err *why);
+
+/* Within the engine: the same for a reason of this moment, when it is applied. */
+int submit_refuse_now(struct submit_op *op, size_t i, const struct redrive_err *why);
 
 /* ---- Within the engine, in submit_check.c ---------------------------------------------------- */
 

@@ -27,6 +27,13 @@ static int check(const struct redrive_job_spec *job, int64_t now_ms, struct redr
         return err_set(err, REDRIVE_E_INVALID, "delay_ms and process_after_ms exclude each other");
     if (!job->payload && job->payload_len > 0)
         return err_set(err, REDRIVE_E_INVALID, "payload is NULL, but payload_len is not 0");
+    if (job->n_after > 0 && !job->after)
+        return err_set(err, REDRIVE_E_INVALID, "after is NULL, but n_after is not 0");
+    for (size_t i = 0; i < job->n_after; i++)
+        if ((unsigned)job->after[i].on > REDRIVE_AFTER_FAILURE ||
+            (unsigned)job->after[i].on_dead > REDRIVE_ON_DEAD_RUN)
+            return err_set(err, REDRIVE_E_INVALID,
+                           "after: on or on_dead is none of those there are");
     if (job->unique_forever && (!job->unique_key || !*job->unique_key))
         return err_set(err, REDRIVE_E_INVALID, "unique_forever needs a unique_key");
     return 0;
@@ -61,6 +68,23 @@ static struct job_spec spec_of(const struct redrive_queue *q, const struct redri
     return spec;
 }
 
+_Static_assert((int)REDRIVE_AFTER_FAILURE == AFTER_FAILURE &&
+                   (int)REDRIVE_ON_DEAD_RUN == AFTER_DEAD_RUN,
+               "the public numbers are those of the core");
+
+static void fill_after(const struct redrive_job_spec *job, struct arena *arena,
+                       struct job_spec *spec)
+{
+    struct job_after *after = arena_array(arena, job->n_after, sizeof *after);
+    for (size_t i = 0; after && job->after && i < job->n_after; i++)
+        after[i] = (struct job_after){
+            .id = str_of(job->after[i].id),
+            .rule = {(enum after_on)job->after[i].on, (enum after_dead)job->after[i].on_dead},
+        };
+    spec->after = after;
+    spec->n_after = after && job->after ? job->n_after : 0;
+}
+
 /* What the arena has must be there until the operation is answered. */
 static int prepare(const struct redrive_queue *q, const struct redrive_job_spec *jobs, size_t n,
                    struct arena *arena, struct submit_op *op, struct redrive_err *err)
@@ -71,6 +95,7 @@ static int prepare(const struct redrive_queue *q, const struct redrive_job_spec 
         return err_nomem(err);
     for (size_t i = 0; i < n; i++) {
         specs[i] = spec_of(q, &jobs[i], now_ms);
+        fill_after(&jobs[i], arena, &specs[i]);
         specs[i].policy = trace_keep(str_of(jobs[i].traceparent), specs[i].policy, arena);
     }
     int rc = REDRIVE_E_NOMEM;

@@ -40,17 +40,21 @@ static void get_job(struct rest_call *call)
     kit_redactor(call, &redactor);
     const struct job shown = redact_job(&redactor, &page.jobs[0]);
     redact_history(&redactor, &history);
-    struct whole_job whole = {.job = &shown, .history = &history, .gate = &gate};
+    struct edge_views edges = {0};
+    struct whole_job whole = {.job = &shown, .history = &history, .gate = &gate, .edges = &edges};
     if (rc == 0)
         rc = gate_read(store, &page.jobs[0], rest_now_ms(call), &gate, &err);
     if (rc == 0)
         rc = pause_read(store, &page.jobs[0], &whole.is_paused, &err);
+    if (rc == 0)
+        rc = edge_views_read(store, &page.jobs[0], &edges, &err);
     if (rc < 0) {
         rest_fail(call, &err, NULL);
     } else {
         view_whole_job(rest_json(call), &whole);
         rest_send(call, 200);
     }
+    edge_views_release(&edges);
     attempt_page_release(&history);
     job_page_release(&page);
 }
@@ -112,6 +116,8 @@ static const char *faulty_member(const struct submission *s, size_t i)
     const struct submit_answer *a = &s->submit.answers[i];
     const struct job_spec *spec = &s->submit.specs[i];
     struct config_part *box = NULL;
+    if (str_starts_with(str_of(a->err->message), STR("after: ")))
+        return "after";
     if (!a->invalid)
         return NULL;
     if (spec->policy.len > 0 && policy_parse_json(spec->policy, NULL, &box, NULL) < 0)
@@ -313,11 +319,11 @@ static void post_task(struct rest_call *call)
 }
 
 const struct rest_route REST_JOBS[] = {
-    {HTTP_GET, "/jobs", CONFIG_SCOPE_READ, true, get_jobs},
-    {HTTP_GET, "/jobs/{id}", CONFIG_SCOPE_READ, true, get_job},
-    {HTTP_DELETE, "/jobs/{id}", CONFIG_SCOPE_ADMIN, false, delete_job},
-    {HTTP_POST, "/jobs/{id}/retry", CONFIG_SCOPE_ADMIN, false, retry_job},
-    {HTTP_POST, "/jobs", CONFIG_SCOPE_ENQUEUE, false, post_jobs},
-    {HTTP_POST, "/tasks/{task}", CONFIG_SCOPE_ENQUEUE, false, post_task},
+    {.method = HTTP_GET, "/jobs", CONFIG_SCOPE_READ, true, get_jobs},
+    {.method = HTTP_GET, "/jobs/{id}", CONFIG_SCOPE_READ, true, get_job},
+    {.method = HTTP_DELETE, "/jobs/{id}", CONFIG_SCOPE_ADMIN, false, delete_job},
+    {.method = HTTP_POST, "/jobs/{id}/retry", CONFIG_SCOPE_ADMIN, false, retry_job},
+    {.method = HTTP_POST, "/jobs", CONFIG_SCOPE_ENQUEUE, false, post_jobs},
+    {.method = HTTP_POST, "/tasks/{task}", CONFIG_SCOPE_ENQUEUE, false, post_task},
     {0},
 };

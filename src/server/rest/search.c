@@ -12,7 +12,7 @@
 
 #define STATE_BIT(state) (1u << REDRIVE_STATE_##state)
 #define ALL_STATES       ((1u << REDRIVE_STATE_COUNT) - 1)
-#define ENDED_STATES     (ALL_STATES & ~(STATE_BIT(COMPLETED) - 1))
+#define ENDED_STATES     (2 * STATE_BIT(CANCELLED) - STATE_BIT(COMPLETED))
 
 /* ---- What the counts say --------------------------------------------------------------------- */
 

@@ -77,6 +77,8 @@ static int remove_at(struct memory *m, size_t i)
             return REDRIVE_E_NOMEM;
     }
     remove_history(&m->transaction, job->status.seq);
+    if (job->status.parents > 0)
+        memory_remove_edges(&m->transaction, job->status.seq);
     mem_table_remove(&m->transaction.jobs, i);
     return 0;
 }
@@ -93,7 +95,7 @@ static int move_one(struct memory *m, const struct move *move, struct move_resul
     const struct job *old = job_at(&m->transaction, i);
     struct job job = *old;
     transition(&job.status, move, m->now_ms, &t);
-    *ret = (struct move_result){.code = t.code, .state = job.status.state};
+    *ret = (struct move_result){t.code, job.status.state, job.status.children};
     if (t.key == KEY_IS_TAKEN &&
         live_holder(&m->transaction, old->spec.tenant, old->spec.unique_key))
         *ret = (struct move_result){.code = REDRIVE_E_EXISTS, .state = old->status.state};
@@ -157,13 +159,22 @@ static bool is_refused(const struct mem_state *state, const struct job_spec *spe
     return key || job;
 }
 
+/* What only submit reads is not kept. */
+static void forget_submit(struct job_spec *spec)
+{
+    spec->process_after_ms = 0;
+    spec->after = NULL;
+    spec->n_after = 0;
+    spec->parents = spec->open_parents = spec->children = 0;
+}
+
 static bool add_job(struct memory *m, const struct job_spec *spec, struct submit_result *ret)
 {
     struct job job = {
         .spec = *spec,
         .status = transition_submit(spec, m->transaction.last_seq + 1, m->now_ms),
     };
-    job.spec.process_after_ms = 0;
+    forget_submit(&job.spec);
     if (!mem_table_add(&m->transaction.jobs, &job))
         return false;
     m->transaction.last_seq++;
@@ -199,7 +210,7 @@ static int import_one(struct memory *m, const struct imported_job *imported,
         return 0;
     }
     job.status.seq = m->transaction.last_seq + 1;
-    job.spec.process_after_ms = 0;
+    forget_submit(&job.spec);
     const size_t rows = imported_rows(imported);
     for (size_t i = 0; i < rows; i++) {
         const struct mem_attempt row = {.seq = job.status.seq, .attempt = imported->attempts[i]};

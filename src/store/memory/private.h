@@ -88,6 +88,7 @@ struct mem_key {
 extern const struct mem_kind MEM_JOB;     /* struct job */
 extern const struct mem_kind MEM_ATTEMPT; /* struct mem_attempt */
 extern const struct mem_kind MEM_KEY;     /* struct mem_key */
+extern const struct mem_kind MEM_EDGE;    /* struct job_edge */
 extern const struct mem_kind MEM_SHARED;  /* struct shared_row */
 extern const struct mem_kind MEM_COUNTER; /* struct counter */
 
@@ -96,6 +97,7 @@ struct mem_state {
     struct mem_table jobs; /* by seq */
     struct mem_table attempts;
     struct mem_table keys;
+    struct mem_table edges;    /* by child, parent */
     struct mem_table shared;   /* by kind, tenant, key */
     struct mem_table counters; /* by tenant, name, label */
     int64_t last_seq;
@@ -157,6 +159,11 @@ void memory_unlook(struct memory *m);
 /* Whether the open transaction has made the job, or moved it. Reads by an index leave those out, as
  * rule 4 of store.h allows: so tests of the engine meet the hardest case. */
 bool memory_is_moved(const struct memory *m, const struct job *job);
+
+/* ---- edges.c --------------------------------------------------------------------------------- */
+
+/* Removes the edges of a child. */
+void memory_remove_edges(struct mem_state *state, int64_t child);
 
 /* ---- shared.c -------------------------------------------------------------------------------- */
 

@@ -16,6 +16,7 @@ static void state_init(struct mem_state *state)
     mem_table_init(&state->jobs, &MEM_JOB);
     mem_table_init(&state->attempts, &MEM_ATTEMPT);
     mem_table_init(&state->keys, &MEM_KEY);
+    mem_table_init(&state->edges, &MEM_EDGE);
     mem_table_init(&state->shared, &MEM_SHARED);
     mem_table_init(&state->counters, &MEM_COUNTER);
 }
@@ -25,6 +26,7 @@ static void state_release(struct mem_state *state)
     mem_table_release(&state->jobs);
     mem_table_release(&state->attempts);
     mem_table_release(&state->keys);
+    mem_table_release(&state->edges);
     mem_table_release(&state->shared);
     mem_table_release(&state->counters);
 }
@@ -36,7 +38,8 @@ static bool state_share(struct mem_state *to, const struct mem_state *from)
     to->shared_version = from->shared_version;
     return mem_table_share(&to->jobs, &from->jobs) &&
            mem_table_share(&to->attempts, &from->attempts) &&
-           mem_table_share(&to->keys, &from->keys) && mem_table_share(&to->shared, &from->shared) &&
+           mem_table_share(&to->keys, &from->keys) && mem_table_share(&to->edges, &from->edges) &&
+           mem_table_share(&to->shared, &from->shared) &&
            mem_table_share(&to->counters, &from->counters);
 }
 

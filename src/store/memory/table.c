@@ -196,6 +196,8 @@ static const size_t KEY_STRS[] = {
 };
 const struct mem_kind MEM_KEY = {sizeof(struct mem_key), KEY_STRS, N(KEY_STRS)};
 
+const struct mem_kind MEM_EDGE = {sizeof(struct job_edge), NULL, 0};
+
 static const size_t SHARED_STRS[] = {
     offsetof(struct shared_row, tenant),
     offsetof(struct shared_row, key),

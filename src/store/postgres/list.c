@@ -5,7 +5,7 @@
 /* Numbers are part of the text, so that the server plans with them; strings are parameters. */
 #define SQL_MAX 65536
 
-#define ENDED_MASK ((1u << REDRIVE_STATE_COUNT) - (1u << REDRIVE_STATE_COMPLETED))
+#define ENDED_MASK ((2u << REDRIVE_STATE_CANCELLED) - (1u << REDRIVE_STATE_COMPLETED))
 #define ALL_STATES ((1u << REDRIVE_STATE_COUNT) - 1)
 
 /* The index that groups, causes and lists by the time of the end read: one of all jobs, or that of
@@ -259,7 +259,7 @@ static const char *const COUNTS[REDRIVE_STATE_COUNT] = {
     [REDRIVE_STATE_QUEUED] = "y.queued",       [REDRIVE_STATE_RUNNING] = "y.running",
     [REDRIVE_STATE_PARKED] = "y.parked",       [REDRIVE_STATE_COMPLETED] = "y.completed",
     [REDRIVE_STATE_FAILED] = "y.failed",       [REDRIVE_STATE_DEAD_LETTER] = "y.dead_letter",
-    [REDRIVE_STATE_CANCELLED] = "y.cancelled"};
+    [REDRIVE_STATE_CANCELLED] = "y.cancelled", [REDRIVE_STATE_WAITING] = "y.waiting"};
 
 static void add_count(struct buf *sql, uint32_t states)
 {
@@ -345,7 +345,7 @@ static void add_by_end(struct buf *sql, struct args *args, const struct job_filt
     const uint32_t states = f->states ? f->states : ALL_STATES;
     const char *between = "";
     (void)buf_puts(sql, SEQS "j.seq FROM (");
-    for (int state = REDRIVE_STATE_COMPLETED - 1; state < REDRIVE_STATE_COUNT; state++) {
+    for (int state = REDRIVE_STATE_COMPLETED - 1; state <= REDRIVE_STATE_CANCELLED; state++) {
         const bool is_ended = state >= REDRIVE_STATE_COMPLETED;
         const uint32_t some = is_ended ? 1u << state : ~ENDED_MASK & ALL_STATES;
         if (!(states & some))

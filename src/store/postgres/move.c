@@ -138,7 +138,7 @@ static int move_one(struct store *store, const struct move *move, struct move_re
         return 0;
     struct job_status s = row->s;
     transition(&s, move, store->now_ms, &t);
-    *ret = (struct move_result){.code = t.code, .state = s.state};
+    *ret = (struct move_result){t.code, s.state, s.children};
     if (t.code != 0)
         return 0;
     if (move->kind >= MOVE_CANCEL && !is_as_seen(row, move->change)) {

@@ -93,6 +93,7 @@ int pg_schema_types(struct store *store, struct redrive_err *err)
         {"SELECT 'redrive.history'::regtype::oid::text", &store->types.history},
         {"SELECT 'redrive.count_deltas'::regtype::oid::text", &store->types.count_deltas},
         {"SELECT 'redrive.counters'::regtype::oid::text", &store->types.counters},
+        {"SELECT 'redrive.edges'::regtype::oid::text", &store->types.edges},
     };
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < sizeof types / sizeof types[0]; i++) {
@@ -222,8 +223,8 @@ static const struct {
     {"SELECT coalesce(j.seq, p.seq) FROM (SELECT seq FROM redrive.job_states WHERE state = 4) j "
      "FULL JOIN redrive.parked p ON p.seq = j.seq WHERE j.seq IS NULL OR p.seq IS NULL LIMIT 1",
      "it is parked in one table, and not in the other"},
-    {"SELECT coalesce(j.seq, k.seq) FROM (SELECT seq FROM redrive.job_states WHERE state < 5 "
-     "AND has_key) j FULL JOIN redrive.live_keys k ON k.seq = j.seq "
+    {"SELECT coalesce(j.seq, k.seq) FROM (SELECT seq FROM redrive.job_states WHERE "
+     "(state < 5 OR state = 9) AND has_key) j FULL JOIN redrive.live_keys k ON k.seq = j.seq "
      "WHERE j.seq IS NULL OR k.seq IS NULL LIMIT 1",
      "a unique key is held by no job, or not by its own"},
     {"SELECT seq FROM redrive.job_states WHERE state = 3 AND (lease_check_ms IS NULL "
@@ -233,7 +234,7 @@ static const struct {
      "AS n, "
      "count(*) FILTER (WHERE state = 2) AS queued FROM redrive.job_states GROUP BY partition_id) c "
      "FULL JOIN (SELECT partition_id, sum(scheduled + retrying + queued + running + parked + "
-     "completed + failed + dead_letter + cancelled) AS n, sum(queued) AS queued "
+     "completed + failed + dead_letter + cancelled + waiting) AS n, sum(queued) AS queued "
      "FROM redrive.count_deltas GROUP BY partition_id) y ON y.partition_id = c.partition_id "
      "WHERE coalesce(c.n, 0) <> coalesce(y.n, 0) OR coalesce(c.queued, 0) <> "
      "coalesce(y.queued, 0) LIMIT 1",

@@ -9,7 +9,7 @@
 _Static_assert(REDRIVE_STATE_SCHEDULED == 0 && REDRIVE_STATE_RETRYING == 1 &&
                    REDRIVE_STATE_QUEUED == 2 && REDRIVE_STATE_RUNNING == 3 &&
                    REDRIVE_STATE_PARKED == 4 && REDRIVE_STATE_COMPLETED == 5 &&
-                   REDRIVE_STATE_COUNT == 9,
+                   REDRIVE_STATE_CANCELLED == 8 && REDRIVE_STATE_WAITING == 9,
                "statements.h and the schema write states as numbers");
 _Static_assert(SHARED_PAUSE == 2 && SHARED_TASK == 3 && SHARED_CANCEL == 7,
                "statements.h and the schema write kinds as numbers");

@@ -65,7 +65,8 @@ struct row {
     bool is_optimistic; /* not locked: as it was when this handle started it, with token held_by */
     bool is_longer;     /* only the end of the lease is to be written */
     uint64_t held_by;
-    struct str result; /* to be written; absent: none */
+    uint32_t held_children; /* as many as it had then */
+    struct str result;      /* to be written; absent: none */
 };
 
 struct rows {
@@ -110,6 +111,7 @@ struct store {
         uint32_t history;
         uint32_t count_deltas;
         uint32_t counters;
+        uint32_t edges;
     } types;
 
     /* Statements that were sent, and results. */

@@ -61,6 +61,9 @@ struct job_status pg_row_status(const PGresult *r, int i)
         .permit = {.generation = (uint64_t)pg_get_int(r, i, COLUMN_GENERATION),
                    .probe = (uint64_t)pg_get_int(r, i, COLUMN_PROBE)},
         .fingerprint = (uint64_t)pg_get_int(r, i, COLUMN_FINGERPRINT),
+        .parents = (uint32_t)pg_get_int(r, i, COLUMN_PARENTS),
+        .open_parents = (uint32_t)pg_get_int(r, i, COLUMN_OPEN_PARENTS),
+        .children = (uint32_t)pg_get_int(r, i, COLUMN_CHILDREN),
     };
 }
 
@@ -142,6 +145,7 @@ int pg_row_optimistic(struct store *store, int64_t seq, uint64_t token, struct r
         return 0;
     row.is_optimistic = true;
     row.held_by = token;
+    row.held_children = row.s.children;
     return row_add(store, &row) ? 0 : err_nomem(err);
 }
 
@@ -176,7 +180,6 @@ void pg_rows_release(struct store *store)
 
 static void make_dirty(struct store *store, struct row *row)
 {
-    row->s.updated_ms = store->now_ms;
     if (!row->is_dirty) {
         row->is_dirty = true;
         store->rows.n_dirty++;
@@ -226,7 +229,8 @@ int pg_row_ended(struct store *store, struct row *row, const struct job_attempt 
 /* ---- Running jobs of this handle ------------------------------------------------------------- */
 
 /* Running jobs that this handle has started, as it has committed them: while the token is valid,
- * the row is still the same. Only the lease may be longer, if another handle has extended it. */
+ * the row is still the same. Only the lease may be longer, if another handle has extended it, and
+ * there may be more children: the statement that writes the row compares their number. */
 struct kept_row {
     int64_t partition_id;
     struct row row; /* without partition and worker */

@@ -43,6 +43,11 @@ static void add_row(struct args *args, const struct row *row)
                                                      : 0);
     pg_field_text(args, s->worker);
     pg_field_int8_or_null(args, s->lease_until_ms);
+    /* Their number does not change either; the column has the children that it relies on. */
+    pg_field_int4_or_null(
+        args, (int32_t)(row->is_optimistic && !row->is_new ? row->held_children : s->parents));
+    pg_field_int4_or_null(args, (int32_t)s->open_parents);
+    pg_field_int4_or_null(args, (int32_t)s->children);
     pg_row_end(args);
 }
 

@@ -133,7 +133,7 @@ static void ask_ready(struct args *args, const struct scan *scan, size_t limit)
 static void ask_finished(struct args *args, const struct scan *scan, size_t limit)
 {
     pg_args_array(args, ARG_INT4);
-    for (int state = REDRIVE_STATE_COMPLETED; state < REDRIVE_STATE_COUNT; state++)
+    for (int state = REDRIVE_STATE_COMPLETED; state <= REDRIVE_STATE_CANCELLED; state++)
         if (scan->states >> state & 1)
             pg_item_int4(args, state);
     pg_args_array_end(args);

@@ -60,7 +60,7 @@
     " LIMIT $3::bigint FOR UPDATE OF j SKIP LOCKED"
 
 #define IS_TIME_LOCKED "j.state IN (0, 1)"
-#define HAS_DEADLINE   "j.deadline_ms IS NOT NULL AND j.state IN (0, 1, 2, 4)"
+#define HAS_DEADLINE   "j.deadline_ms IS NOT NULL AND j.state IN (0, 1, 2, 4, 9)"
 
 /* The leader is a row of `shared` of a kind that nothing else has: its version is the time until
  * which it leads, its value the name of the handle. The processes that claim are counted by the
@@ -215,11 +215,14 @@
     "no_history AS (DELETE FROM redrive.history h USING gone "                                  \
     "WHERE gone.history_n IS NOT NULL AND h.seq = gone.seq), "                                  \
     "no_result AS (DELETE FROM redrive.results r USING gone WHERE r.seq = gone.seq), "          \
+    "no_edges AS (DELETE FROM redrive.edges e USING gone "                                      \
+    "WHERE gone.parents IS NOT NULL AND e.child = gone.seq), "                                  \
     "no_spec AS (DELETE FROM redrive.specs s USING gone WHERE s.seq = gone.seq), "              \
     "no_job AS (DELETE FROM redrive.job_states x USING gone WHERE x.seq = gone.seq) "
 
 /* Rows of redrive.job_states u replace those of the same seq. Where the column of the deadline has
- * a token, only if that token still holds the job. */
+ * a token, only if that token still holds the job and it has as many children as the column of the
+ * parents says. */
 #define WRITE_ROWS                                                                                \
     "UPDATE redrive.job_states j SET state = u.state, reason = u.reason, error_class = "          \
     "u.error_class, attempts = u.attempts, epoch = u.epoch, deferrals = u.deferrals, "            \
@@ -230,9 +233,12 @@
     "= "                                                                                          \
     "u.token, permit_generation = u.permit_generation, permit_probe = u.permit_probe, "           \
     "fingerprint = u.fingerprint, by_limit = u.by_limit, worker = u.worker, "                     \
-    "lease_check_ms = u.lease_check_ms "                                                          \
+    "lease_check_ms = u.lease_check_ms, open_parents = u.open_parents, "                          \
+    "children = u.children, parents = CASE WHEN u.deadline_ms IS NULL THEN u.parents ELSE "       \
+    "j.parents END "                                                                              \
     "FROM unnest($1::redrive.job_states[]) u WHERE j.seq = u.seq "                                \
-    "AND (u.deadline_ms IS NULL OR j.token = u.deadline_ms)"
+    "AND (u.deadline_ms IS NULL OR j.token = u.deadline_ms "                                      \
+    "AND j.children IS NOT DISTINCT FROM u.parents)"
 
 /* The jobs of the only partition that has any, in a single scan, in order; none if other partitions
  * have jobs, or it is paused. Then whether it is the only one, whether it has more, and how long it

@@ -1,8 +1,8 @@
 /* statements.h - every statement that is kept prepared, and the columns of a job in a result.
  *
- * States are written as numbers: 0 scheduled, 1 retrying, 2 queued, 3 running, 4 parked, from 5 on
- * ended. Arrays are columns of what is written, one item for each row. The texts of the statements
- * need statement_parts.h, their numbers do not.
+ * States are written as numbers: 0 scheduled, 1 retrying, 2 queued, 3 running, 4 parked, 5 to 8
+ * ended, 9 waiting. Arrays are columns of what is written, one item for each row. The texts of the
+ * statements need statement_parts.h, their numbers do not.
  */
 #ifndef STORE_POSTGRES_STATEMENTS_H
 #define STORE_POSTGRES_STATEMENTS_H
@@ -182,10 +182,9 @@
        "ORDER BY c.finished_ms, c.seq LIMIT $3::bigint) j "                                        \
        "LEFT JOIN redrive.specs s ON s.seq = j.seq ORDER BY j.finished_ms, j.seq")                 \
                                                                                                    \
-    XX(REMOVE,                                                                                     \
-       "WITH gone AS MATERIALIZED (SELECT seq, partition_id, state, has_key, history_n FROM "      \
-       "redrive.job_states WHERE seq = ANY ($1::bigint[])), " REMOVE_JOBS                          \
-       "SELECT count(*) FROM gone")                                                                \
+    XX(REMOVE, "WITH gone AS MATERIALIZED (SELECT seq, partition_id, state, has_key, history_n, "  \
+               "parents FROM redrive.job_states WHERE seq = ANY ($1::bigint[])), " REMOVE_JOBS     \
+               "SELECT count(*) FROM gone")                                                        \
     XX(SHARED_ADD, "INSERT INTO redrive.shared (kind, tenant, key, version, used, sent, value) "   \
                    "VALUES ($1::int, $2::text, $3::text, 1, greatest($4::bigint, 0), "             \
                    "greatest($5::bigint, 0), $6::bytea) ON CONFLICT DO NOTHING "                   \
@@ -206,6 +205,15 @@
                       "WHERE $1::text = '' OR tenant = $1::text GROUP BY tenant, name, label "     \
                       "ORDER BY tenant, name, label")                                              \
                                                                                                    \
+    XX(EDGES_PUT, "INSERT INTO redrive.edges SELECT u.* FROM unnest($1::redrive.edges[]) u "       \
+                  "ON CONFLICT (child, parent) DO UPDATE SET rule = EXCLUDED.rule, outcome = "     \
+                  "EXCLUDED.outcome")                                                              \
+    XX(EDGES_TO_CHILDREN,                                                                          \
+       "SELECT e.child, e.parent, e.rule, e.outcome FROM " THESE_SEQS                              \
+       "CROSS JOIN LATERAL (SELECT * FROM redrive.edges x WHERE x.parent = u.seq OFFSET 0) e")     \
+    XX(EDGES_FROM_PARENTS,                                                                         \
+       "SELECT e.child, e.parent, e.rule, e.outcome FROM " THESE_SEQS                              \
+       "CROSS JOIN LATERAL (SELECT * FROM redrive.edges x WHERE x.child = u.seq OFFSET 0) e")      \
     XX(JOBS_NAMED, "SELECT " JOB_COLUMNS " FROM unnest($1::text[], $2::text[]) WITH ORDINALITY "   \
                    "AS u(tenant, id, at) JOIN redrive.tenants t ON t.name = u.tenant "             \
                    "CROSS JOIN LATERAL (SELECT * FROM redrive.specs x WHERE x.id = u.id "          \
@@ -225,7 +233,8 @@
        "WITH sums AS (SELECT t.name AS tenant, l.queue, l.tenant_id, sum(y.scheduled) AS s0, "     \
        "sum(y.retrying) AS s1, sum(y.queued) AS s2, sum(y.running) AS s3, sum(y.parked) AS s4, "   \
        "sum(y.completed) AS s5, sum(y.failed) AS s6, sum(y.dead_letter) AS s7, "                   \
-       "sum(y.cancelled) AS s8 FROM redrive.count_deltas y JOIN redrive.partitions l "             \
+       "sum(y.cancelled) AS s8, sum(y.waiting) AS s9 FROM redrive.count_deltas y JOIN "            \
+       "redrive.partitions l "                                                                     \
        "ON l.partition_id = y.partition_id JOIN redrive.tenants t ON t.tenant_id = l.tenant_id "   \
        "WHERE $1::text = '' OR t.name = $1::text GROUP BY t.name, l.queue, l.tenant_id), "         \
        "paused AS (SELECT p.tenant, p.key AS queue FROM redrive.shared p WHERE p.kind = 2 "        \
@@ -233,7 +242,7 @@
        "SELECT coalesce(sums.tenant, paused.tenant) AS tenant, "                                   \
        "coalesce(sums.queue, paused.queue) AS queue, NULL, NULL, NULL, NULL, s0::bigint, "         \
        "s1::bigint, s2::bigint, s3::bigint, s4::bigint, s5::bigint, s6::bigint, s7::bigint, "      \
-       "s8::bigint, paused.tenant IS NOT NULL, "                                                   \
+       "s8::bigint, s9::bigint, paused.tenant IS NOT NULL, "                                       \
        "CASE WHEN s2 > 0 THEN (SELECT s.created_ms FROM redrive.specs s WHERE s.seq = (SELECT "    \
        "min(redrive.oldest_ready(l.partition_id)) FROM redrive.partitions l "                      \
        "WHERE l.tenant_id = sums.tenant_id AND l.queue = sums.queue)) END, "                       \
@@ -244,18 +253,19 @@
        "WHERE l.tenant_id = sums.tenant_id AND l.queue = sums.queue) END "                         \
        "FROM sums FULL JOIN paused ON paused.tenant = sums.tenant "                                \
        "AND paused.queue = sums.queue WHERE paused.tenant IS NOT NULL "                            \
-       "OR s0 + s1 + s2 + s3 + s4 + s5 + s6 + s7 + s8 <> 0 ORDER BY 1, 2")                         \
+       "OR s0 + s1 + s2 + s3 + s4 + s5 + s6 + s7 + s8 + s9 <> 0 ORDER BY 1, 2")                    \
     XX(PARTITIONS,                                                                                 \
        "SELECT t.name, l.queue, l.task, NULL, NULL, NULL, sum(y.scheduled)::bigint, "              \
        "sum(y.retrying)::bigint, sum(y.queued)::bigint, sum(y.running)::bigint, "                  \
        "sum(y.parked)::bigint, sum(y.completed)::bigint, sum(y.failed)::bigint, "                  \
        "sum(y.dead_letter)::bigint, "                                                              \
-       "sum(y.cancelled)::bigint, NULL, NULL, NULL FROM redrive.count_deltas y JOIN "              \
+       "sum(y.cancelled)::bigint, sum(y.waiting)::bigint, NULL, NULL, NULL FROM "                  \
+       "redrive.count_deltas y JOIN "                                                              \
        "redrive.partitions l "                                                                     \
        "ON l.partition_id = y.partition_id JOIN redrive.tenants t ON t.tenant_id = l.tenant_id "   \
        "WHERE $1::text = '' OR t.name = $1::text GROUP BY t.name, l.queue, l.task "                \
        "HAVING sum(y.scheduled + y.retrying + y.queued + y.running + y.parked + y.completed + "    \
-       "y.failed + y.dead_letter + y.cancelled) <> 0 ORDER BY 1, 2, 3")                            \
+       "y.failed + y.dead_letter + y.cancelled + y.waiting) <> 0 ORDER BY 1, 2, 3")                \
     XX(PARKED_COUNTS,                                                                              \
        "SELECT t.name, NULL, NULL, p.gate, count(*), 0::bigint FROM redrive.parked p "             \
        "JOIN redrive.tenants t ON t.tenant_id = p.tenant_id "                                      \
@@ -316,7 +326,7 @@ enum statement {
     "j.epoch, j.deferrals, j.crashes, j.history_n, j.error_n, j.process_after_ms, "                \
     "j.updated_ms, j.started_ms, j.first_started_ms, j.finished_ms, j.paused_ms, "                 \
     "j.paused_since_ms, j.lease_until_ms, j.token, j.permit_generation, j.permit_probe, "          \
-    "j.fingerprint, j.deadline_ms, j.by_limit, j.worker"
+    "j.fingerprint, j.deadline_ms, j.by_limit, j.worker, j.parents, j.open_parents, j.children"
 
 enum row_column {
     COLUMN_SEQ,
@@ -347,6 +357,9 @@ enum row_column {
     COLUMN_DEADLINE,
     COLUMN_BY_LIMIT,
     COLUMN_WORKER,
+    COLUMN_PARENTS,
+    COLUMN_OPEN_PARENTS,
+    COLUMN_CHILDREN,
     ROW_COLUMN_COUNT,
 
     /* What read.c adds to it. */

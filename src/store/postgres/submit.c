@@ -42,8 +42,10 @@ static int accept(struct store *store, const struct job_spec *spec, struct parti
     char *id = arena_dup(arena, spec->id);
     if (!row || !id)
         return err_nomem(err);
-    if (is_new) {
-        row->is_new = row->is_dirty = true;
+    row->is_new = is_new;
+    /* The server's function adds a job without edges. */
+    if (is_new || spec->parents > 0 || spec->children > 0) {
+        row->is_dirty = true;
         store->rows.n_dirty++;
     }
     partitions_count(&store->partitions, partition, -1, (int)row->s.state);
@@ -201,6 +203,10 @@ static int submit_keyed(struct store *store, const struct job_spec *specs,
             .state = (enum redrive_state)pg_get_int(result, (int)i, 2),
             .id = pg_get_text(result, (int)i, 3, arena),
         };
+        /* One of the same call that waits is queued on the server until its row is written. */
+        const struct row *own = pg_row_find(store, ret[i].seq);
+        if (own)
+            ret[i].state = own->s.state;
     }
     return rc == 0 && arena->failed ? err_nomem(err) : rc;
 }

@@ -137,7 +137,7 @@ void rd_transaction_end(struct store *store)
     store->shared_listed = 0;
     store->sums_asked = NULL;
     store->n_sums_asked = 0;
-    store->n_dirty = store->n_dirty_cells = store->n_reserved = 0;
+    store->n_dirty = store->n_dirty_cells = store->n_reserved = store->n_edges = 0;
     store->has_new_jobs = false;
     store->relied_partition = 0;
     store->last_seq = store->shared_puts = 0;
@@ -211,6 +211,7 @@ void rd_handle_release(struct store *store)
     rd_ops_release(&store->ops);
     rd_ops_release(&store->checks);
     free(store->reserved);
+    free(store->edges);
     free(store->dirty);
     free(store->dirty_cells);
     rd_ahead_forget(store);

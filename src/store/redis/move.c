@@ -85,6 +85,13 @@ static int remove_beside(struct store *store, const struct entry *entry, struct 
         else
             rd_ops_add(&store->ops, 'D', str_of(b.key), NULL, 0, &field, 1);
     }
+    if (row->job.status.parents > 0) {
+        char child[RD_DIGITS_MAX];
+        const struct member member = rd_member_of(entry->seq);
+        const struct str word = member_str(&member);
+        rd_digits(entry->seq, child);
+        rd_ops_add(&store->ops, 'E', str_of(child), NULL, 0, &word, 1);
+    }
     return rc == 0 && store->ops.failed ? err_nomem(err) : rc;
 }
 
@@ -192,7 +199,7 @@ static int move_one(struct store *store, struct entry *entry, const struct move 
         return 0;
     struct job_status status = entry->now.job.status;
     transition(&status, move, store->now_ms, &t);
-    *ret = (struct move_result){.code = t.code, .state = status.state};
+    *ret = (struct move_result){t.code, status.state, status.children};
     if (t.code != 0)
         return 0;
     if (t.removes_job)
@@ -201,7 +208,8 @@ static int move_one(struct store *store, struct entry *entry, const struct move 
         bool is_live;
         int rc = key_is_live(store, entry, &is_live, err);
         if (rc != 0 || is_live) {
-            *ret = (struct move_result){REDRIVE_E_EXISTS, entry->now.job.status.state};
+            *ret = (struct move_result){.code = REDRIVE_E_EXISTS,
+                                        .state = entry->now.job.status.state};
             return rc;
         }
     }

@@ -16,7 +16,7 @@
 #define BODY_MAX      ((size_t)1 << 30)
 
 /* Operations that remove, which are carried out first: so an id can go from one job to another. */
-#define REMOVING "DYKBQV"
+#define REMOVING "DYKBQVE"
 
 struct op_group {
     char letter;
@@ -190,7 +190,9 @@ void rd_ops_ask(struct store *store, const struct ops *ops)
  *   p:GATE, q:GATE, q:GATE:CHUNK
  *                        parked: in the order of probes, and by seq
  *   l                    gates and how many are parked in them
- *   d                    waiting, with a deadline: by it
+ *   d                    not started, with a deadline: by it
+ *   f:SEQ, g:SEQ         edges of a job to its children, and from its parents: the other job → rule
+ *                        and outcome, a digit each
  *   e:STATE              ended: by the time of the end
  *   n:PARTITION          how many stand in each state
  *   y:TENANT, y:TENANT:CHUNK
@@ -329,8 +331,8 @@ static void times_diff(struct ops *ops, const struct row *any, const struct row 
     ranked(ops, "ZY", STR("x"), seq, score_in(old, IN(RUNNING), a->status.lease_until_ms, &x),
            score_in(new_, IN(RUNNING), b->status.lease_until_ms, &y));
     ranked(ops, "ZY", STR("d"), seq,
-           score_in(old, a->spec.deadline_ms ? STATES_WAITING : 0, a->spec.deadline_ms, &x),
-           score_in(new_, b->spec.deadline_ms ? STATES_WAITING : 0, b->spec.deadline_ms, &y));
+           score_in(old, a->spec.deadline_ms ? STATES_UNSTARTED : 0, a->spec.deadline_ms, &x),
+           score_in(new_, b->spec.deadline_ms ? STATES_UNSTARTED : 0, b->spec.deadline_ms, &y));
     for (int state = 0; state < REDRIVE_STATE_COUNT; state++) {
         const struct word key = KEY("e:", state);
         const uint32_t mask = 1u << state & STATES_ENDED;

@@ -19,7 +19,7 @@
 #include "store/transition.h"
 
 /* The version of the keys and of their values. */
-#define SCHEMA_VERSION 4
+#define SCHEMA_VERSION 5
 
 /* The index of the first job in the answer to `ready`. */
 #define RD_READY_FIRST 3
@@ -145,6 +145,9 @@ struct store {
     struct cell **dirty_cells;
     size_t n_dirty_cells;
     size_t dirty_cells_capacity;
+    struct job_edge *edges; /* that the transaction puts */
+    size_t n_edges;
+    size_t edges_capacity;
     int64_t *reserved; /* seqs that `ready` has given */
     size_t n_reserved;
     size_t reserved_capacity;
@@ -161,8 +164,8 @@ struct store {
 };
 
 /* Each file uses only those above it: protocol, names, ops, handle, nodes, link, partitions, row,
- * entries, keys, move, read, shared, claim, walk, sum, list, scan, submit, transaction, wait, open.
- * The first of them are declared in link.h and row.h. */
+ * entries, keys, move, edges, read, shared, claim, walk, sum, list, scan, submit, transaction,
+ * wait, open. The first of them are declared in link.h and row.h. */
 
 /* ---- handle.c: what a handle has in memory --------------------------------------------------- */
 
@@ -258,6 +261,11 @@ struct beside rd_beside_big(int64_t seq, enum big_part part);
 struct str rd_beside_field(const struct beside *beside);
 int rd_entry_remember(struct store *store, struct entry *entry, const struct job_attempt *attempt,
                       struct redrive_err *err);
+
+/* ---- edges.c --------------------------------------------------------------------------------- */
+
+/* Adds the edges that the transaction puts to its commit. */
+void rd_edges_collect(struct store *store);
 
 /* ---- read.c: jobs for the caller ------------------------------------------------------------- */
 

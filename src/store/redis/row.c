@@ -40,6 +40,9 @@ enum { /* Numbers, as they are. */
     N_FINGERPRINT,
     N_HISTORY,
     N_BIG,
+    N_PARENTS,
+    N_OPEN_PARENTS,
+    N_CHILDREN,
     /* Times, as differences. */
     N_DEADLINE,
     N_PROCESS_AFTER,
@@ -164,6 +167,9 @@ static void list_numbers(const struct row *row, uint64_t ret[N_COUNT])
         [N_FINGERPRINT] = s->fingerprint,
         [N_HISTORY] = row->n_history,
         [N_BIG] = row->big,
+        [N_PARENTS] = s->parents,
+        [N_OPEN_PARENTS] = s->open_parents,
+        [N_CHILDREN] = s->children,
         [N_DEADLINE] = from_created(row, spec->deadline_ms),
         [N_PROCESS_AFTER] = from_created(row, s->process_after_ms),
         [N_UPDATED] = from_created(row, s->updated_ms),
@@ -258,6 +264,9 @@ static void set_numbers(struct row *row, const uint64_t n[N_COUNT])
     s->fingerprint = n[N_FINGERPRINT];
     row->n_history = (uint32_t)n[N_HISTORY];
     row->big = (unsigned)n[N_BIG];
+    s->parents = (uint32_t)n[N_PARENTS];
+    s->open_parents = (uint32_t)n[N_OPEN_PARENTS];
+    s->children = (uint32_t)n[N_CHILDREN];
     spec->deadline_ms = to_time(row, n[N_DEADLINE]);
     s->process_after_ms = to_time(row, n[N_PROCESS_AFTER]);
     s->updated_ms = to_time(row, n[N_UPDATED]);

@@ -15,10 +15,10 @@
 
 struct store;
 
-#define IN(state)      (1u << REDRIVE_STATE_##state)
-#define STATES_WAITING (IN(SCHEDULED) | IN(RETRYING) | IN(QUEUED) | IN(PARKED))
-#define STATES_ENDED   (IN(COMPLETED) | IN(FAILED) | IN(DEAD_LETTER) | IN(CANCELLED))
-#define STATES_ALL     ((1u << REDRIVE_STATE_COUNT) - 1)
+#define IN(state)        (1u << REDRIVE_STATE_##state)
+#define STATES_UNSTARTED (IN(SCHEDULED) | IN(RETRYING) | IN(QUEUED) | IN(PARKED) | IN(WAITING))
+#define STATES_ENDED     (IN(COMPLETED) | IN(FAILED) | IN(DEAD_LETTER) | IN(CANCELLED))
+#define STATES_ALL       ((1u << REDRIVE_STATE_COUNT) - 1)
 
 /* Jobs of the same tenant, queue and task. */
 struct partition {

@@ -156,6 +156,9 @@ static int own_job(struct store *store, struct entry *e, struct redrive_err *err
     spec->queue = e->now.partition->queue;
     spec->task = e->now.partition->task;
     spec->process_after_ms = 0;
+    spec->after = NULL;
+    spec->n_after = 0;
+    spec->parents = spec->open_parents = spec->children = 0;
     if (spec->breaker_key.len > UINT16_MAX || spec->limit_key.len > UINT16_MAX)
         return err_set(err, REDRIVE_E_TOO_BIG, "the key of a breaker or a limit is too long");
     int rc = 0;
@@ -312,7 +315,7 @@ static int import_one(struct store *store, const struct imported_job *imported,
     struct entry *e = NULL;
     int rc = find_conflict(store, imported->job, q, &other, err);
     if (rc == 0 && other)
-        *ret = (struct move_result){REDRIVE_E_EXISTS, other->now.job.status.state};
+        *ret = (struct move_result){.code = REDRIVE_E_EXISTS, .state = other->now.job.status.state};
     if (rc != 0 || other)
         return rc;
     struct row row = {.partition = partition, .job = *imported->job};

@@ -194,6 +194,7 @@ static int collect(struct store *store, struct redrive_err *err)
         rc = collect_entry(store, store->dirty[i], err);
     for (size_t i = 0; i < store->n_dirty_cells; i++)
         collect_cell(store, store->dirty_cells[i]);
+    rd_edges_collect(store);
     rd_shared_collect(store);
     if (rc == 0 && (store->ops.failed || store->checks.failed || store->arena.failed))
         rc = err_nomem(err);

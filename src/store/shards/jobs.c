@@ -205,6 +205,48 @@ int shards_history(struct store *store, const int64_t *seqs, size_t n, struct at
     return rc;
 }
 
+/* ---- Edges ----------------------------------------------------------------------------------- */
+
+/* Both ends of an edge are of one tenant, and so of one shard. */
+static int edges_one(struct sharded *s, size_t shard, enum edge_side side, const int64_t *seqs,
+                     size_t n, struct edge_page *ret, struct redrive_err *err)
+{
+    struct store *store = s->stores[shard];
+    struct edge_page page = {0};
+    int64_t own[STORE_PAGE_MAX];
+    size_t n_own = 0;
+    for (size_t i = 0; i < n; i++)
+        if (shard_of_seq(seqs[i]) == shard)
+            own[n_own++] = shard_own_seq(seqs[i]);
+    if (n_own == 0)
+        return 0;
+    int rc = store_ops(store)->edges(store, side, own, n_own, &page, err);
+    rc = shards_fail_at(s, shard, rc, err);
+    for (size_t i = 0; i < page.n && rc == 0; i++) {
+        struct job_edge edge = page.edges[i];
+        edge.parent = shard_seq(edge.parent, shard);
+        edge.child = shard_seq(edge.child, shard);
+        if (!edge_page_add(ret, &edge))
+            rc = err_nomem(err);
+    }
+    edge_page_release(&page);
+    return rc;
+}
+
+int shards_edges(struct store *store, enum edge_side side, const int64_t *seqs, size_t n,
+                 struct edge_page *ret, struct redrive_err *err)
+{
+    struct sharded *s = sharded_of(store);
+    edge_page_release(ret);
+    int rc = store_check_count(n, err);
+    for (size_t i = 0; i < s->urls.n && rc == 0; i++)
+        rc = edges_one(s, i, side, seqs, n, ret, err);
+    if (rc < 0)
+        edge_page_release(ret);
+    edge_page_sort(ret, side);
+    return rc;
+}
+
 /* ---- Dead letters ---------------------------------------------------------------------------- */
 
 /* Adds a group to those of the same errors, if there are any. */

@@ -229,6 +229,13 @@ int shards_import_keys(struct store *store, const struct remembered_key *keys, s
     return refuse_transaction(err);
 }
 
+int shards_edges_put(struct store *store, const struct job_edge *edges, size_t n,
+                     struct redrive_err *err)
+{
+    (void)store, (void)edges, (void)n;
+    return refuse_transaction(err);
+}
+
 int shards_shared_put(struct store *store, const struct shared_row *rows, size_t n,
                       struct move_result *ret, struct redrive_err *err)
 {

@@ -27,8 +27,8 @@ enum {
 };
 
 #define SQL_LIST_MAX 8192
-#define ENDED_MASK   ((1u << REDRIVE_STATE_COUNT) - (1u << REDRIVE_STATE_COMPLETED))
-#define ENDED_STATES (REDRIVE_STATE_COUNT - REDRIVE_STATE_COMPLETED)
+#define ENDED_MASK   ((2u << REDRIVE_STATE_CANCELLED) - (1u << REDRIVE_STATE_COMPLETED))
+#define ENDED_STATES (REDRIVE_STATE_CANCELLED - REDRIVE_STATE_COMPLETED + 1)
 
 /* `of_tenant`: the statement has only jobs of the tenant already. */
 static void add_conditions(struct buf *sql, const struct job_filter *f, bool of_tenant)
@@ -57,8 +57,8 @@ static void add_conditions(struct buf *sql, const struct job_filter *f, bool of_
         {f->error_type.len, " AND h.error_type = ?10"},
         {f->text.len, " AND instr(h.error_message, ?11) > 0"},
         {f->fingerprint, " AND j.fingerprint = ?12"},
-        {f->finished_after_ms, " AND j.state >= 5 AND j.sort_key >= ?13"},
-        {f->finished_before_ms, " AND j.state >= 5 AND j.sort_key < ?14"},
+        {f->finished_after_ms, " AND j.state BETWEEN 5 AND 8 AND j.sort_key >= ?13"},
+        {f->finished_before_ms, " AND j.state BETWEEN 5 AND 8 AND j.sort_key < ?14"},
     };
     for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++)
         if (pieces[i].used)
@@ -89,7 +89,7 @@ static void add_states(struct buf *sql, uint32_t states)
 
 /* The time of the end; 0 before that. With by_end all jobs have ended, and the index has the order.
  */
-#define FINISHED_MS "iif(j.state >= 5, j.sort_key, 0)"
+#define FINISHED_MS "iif(j.state BETWEEN 5 AND 8, j.sort_key, 0)"
 
 static const char *order_of(const struct job_filter *f)
 {

@@ -110,7 +110,7 @@ static int move_one(struct store *store, const struct move *move, struct move_re
         return rc;
     }
     transition(&row.s, move, store->now_ms, &t);
-    *ret = (struct move_result){.code = t.code, .state = row.s.state};
+    *ret = (struct move_result){t.code, row.s.state, row.s.children};
     if (t.code != 0)
         return 0;
     if (t.removes_job) {

@@ -133,7 +133,7 @@ void view_end(struct store *store);
  * row that keeps its length is overwritten in place. The others follow in variable length (seven
  * bits a byte, lowest first, the top bit: more follows), without the zeros at the end. NULL: all
  * are 0. */
-#define PACKED_NUMBERS    7
+#define PACKED_NUMBERS    10
 #define PACKED_STATUS_MAX (8 + PACKED_NUMBERS * 10)
 
 /* Writes the numbers into `ret`; returns the length, 0 when all are 0. */

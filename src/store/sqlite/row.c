@@ -19,7 +19,8 @@ static int64_t sort_key_of(const struct row *row)
     case REDRIVE_STATE_RETRYING: return s->process_after_ms;
     case REDRIVE_STATE_QUEUED: return sort_key_ready(row->partition, row->priority);
     case REDRIVE_STATE_RUNNING: return s->lease_until_ms;
-    case REDRIVE_STATE_PARKED: return 0;
+    case REDRIVE_STATE_PARKED:
+    case REDRIVE_STATE_WAITING: return 0;
     default: return s->finished_ms;
     }
 }
@@ -259,7 +260,7 @@ int row_leave(struct store *store, const struct row *row, struct redrive_err *er
         return rc;
     row_cache_drop(&store->kept, row->seq);
     partitions_count(&store->partitions, row->partition, (int)row->was, -1);
-    return 0;
+    return row->s.parents > 0 ? sql_run_for(store, STATEMENT_EDGES_REMOVE, row->seq, err) : 0;
 }
 
 int rows_remove(struct store *store, int64_t first_seq, int64_t last_seq, struct redrive_err *err)
@@ -296,6 +297,9 @@ size_t packed_status_pack(const struct job_status *s, unsigned char ret[PACKED_S
         s->crashes,
         s->parked_by_limit,
         (uint64_t)s->paused_since_ms,
+        s->open_parents,
+        s->parents,
+        s->children,
     };
     size_t n = PACKED_NUMBERS, len = 0;
     while (n > 0 && numbers[n - 1] == 0)
@@ -338,7 +342,8 @@ bool packed_status_unpack(const unsigned char *bytes, size_t len, struct job_sta
     if (len == 0)
         return true;
     if (len < TOKEN_BYTES || !unpack(bytes + TOKEN_BYTES, len - TOKEN_BYTES, numbers) ||
-        numbers[3] > UINT32_MAX || numbers[4] > UINT32_MAX || numbers[5] > 1)
+        numbers[3] > UINT32_MAX || numbers[4] > UINT32_MAX || numbers[5] > 1 ||
+        numbers[7] > UINT32_MAX || numbers[8] > UINT32_MAX || numbers[9] > UINT32_MAX)
         return false;
     memcpy(&token, bytes, TOKEN_BYTES);
     ret->token = le64toh(token);
@@ -348,6 +353,9 @@ bool packed_status_unpack(const unsigned char *bytes, size_t len, struct job_sta
     ret->crashes = (uint32_t)numbers[4];
     ret->parked_by_limit = numbers[5] != 0;
     ret->paused_since_ms = (int64_t)numbers[6];
+    ret->open_parents = (uint32_t)numbers[7];
+    ret->parents = (uint32_t)numbers[8];
+    ret->children = (uint32_t)numbers[9];
     return true;
 }
 

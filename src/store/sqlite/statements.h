@@ -1,8 +1,9 @@
 /* statements.h - every statement that the store keeps prepared, in one place.
  *
  * Numbers in them are those of enum redrive_state: 2 queued, 3 running, 4 parked; below 2
- * time-locked, from 5 on ended (checked in statement.c). Values are always bound, never written
- * into the text; lists, which have many filters, are put together from constant pieces in list.c.
+ * time-locked, 5 to 8 ended, 9 waiting (checked in statement.c). Values are always bound, never
+ * written into the text; lists, which have many filters, are put together from constant pieces in
+ * list.c.
  */
 #ifndef STORE_SQLITE_STATEMENTS_H
 #define STORE_SQLITE_STATEMENTS_H
@@ -79,8 +80,8 @@ enum job_column {
  * would need a journal of its own. */
 #define SPEC_ROW         "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 #define SPEC_ROW_BINDS   17
-#define JOB_ROW          "(?, ?, ?, ?, ?, 0, 0, 0, ?, 0, 0, 0, NULL, 0, NULL, NULL)"
-#define JOB_ROW_BINDS    6
+#define JOB_ROW          "(?, ?, ?, ?, ?, 0, 0, 0, ?, 0, 0, 0, NULL, 0, NULL, ?)"
+#define JOB_ROW_BINDS    7
 #define ADD_ROWS(row)    row "," row "," row "," row "," row "," row "," row "," row
 #define ADD_ROWS_AT_ONCE 8
 
@@ -106,11 +107,11 @@ enum job_column {
        "UPDATE partitions SET scheduled = scheduled + ?2, retrying = retrying + ?3, "              \
        "queued = queued + ?4, running = running + ?5, parked = parked + ?6, "                      \
        "completed = completed + ?7, failed = failed + ?8, dead_letter = dead_letter + ?9, "        \
-       "cancelled = cancelled + ?10 WHERE partition_id = ?1")                                      \
+       "cancelled = cancelled + ?10, waiting = waiting + ?11 WHERE partition_id = ?1")             \
     XX(TENANT_SIZE,                                                                                \
        "SELECT coalesce(sum(n) FILTER (WHERE tenant = ?1), 0), coalesce(sum(n), 0) FROM ("         \
        "SELECT t.name AS tenant, l.scheduled + l.retrying + l.queued + l.running + l.parked + "    \
-       "l.completed + l.failed + l.dead_letter + l.cancelled AS n FROM partitions l "              \
+       "l.completed + l.failed + l.dead_letter + l.cancelled + l.waiting AS n FROM partitions l "  \
        "JOIN tenants t USING (tenant_id))")                                                        \
     XX(SPEC_ADD, "INSERT INTO specs VALUES " SPEC_ROW)                                             \
     XX(SPECS_ADD, "INSERT OR FAIL INTO specs VALUES " ADD_ROWS(SPEC_ROW))                          \
@@ -223,9 +224,17 @@ enum job_column {
     XX(ENDED_BRIEF, /* from the time of ?3 on: scan.c passes over those up to its place */         \
        "SELECT seq, sort_key FROM job_states WHERE state = ?1 AND sort_key < ?2 AND "              \
        "sort_key >= ?3 ORDER BY sort_key, seq")                                                    \
-    XX(ENDED_RUN,                                                                                  \
-       "SELECT j.seq, j.state, j.sort_key, j.partition_id, s.unique_key IS NOT NULL FROM "         \
-       "job_states j" JOB_SPEC " WHERE j.seq BETWEEN ?1 AND ?2 ORDER BY j.seq")                    \
+    XX(ENDED_RUN, "SELECT j.seq, j.state, j.sort_key, j.partition_id, s.unique_key IS NOT NULL, "  \
+                  "j.packed_status FROM job_states j" JOB_SPEC                                     \
+                  " WHERE j.seq BETWEEN ?1 AND ?2 ORDER BY j.seq")                                 \
+    XX(EDGE_PUT, "INSERT INTO edges VALUES (?1, ?2, ?3, ?4) "                                      \
+                 "ON CONFLICT DO UPDATE SET rule = excluded.rule, outcome = excluded.outcome")     \
+    XX(EDGES_TO_CHILDREN,                                                                          \
+       "SELECT child, parent, rule, outcome FROM edges INDEXED BY edges_by_parent "                \
+       "WHERE parent = ?1 ORDER BY child")                                                         \
+    XX(EDGES_FROM_PARENTS,                                                                         \
+       "SELECT child, parent, rule, outcome FROM edges WHERE child = ?1 ORDER BY parent")          \
+    XX(EDGES_REMOVE, "DELETE FROM edges WHERE child = ?1")                                         \
     XX(OWN_POLICY, "SELECT policy FROM specs WHERE seq = ?1")                                      \
     XX(HISTORY_READ,                                                                               \
        "SELECT epoch, number, started_ms, ended_ms, worker, outcome, error_class, error_code, "    \
@@ -242,18 +251,20 @@ enum job_column {
        "SELECT t.name, l.queue, NULL, NULL, 0, 0, sum(l.scheduled), sum(l.retrying), "             \
        "sum(l.queued), sum(l.running), sum(l.parked), sum(l.completed), sum(l.failed), "           \
        "sum(l.dead_letter), "                                                                      \
-       "sum(l.cancelled), max(s.key IS NOT NULL) FROM partitions l JOIN tenants t USING "          \
+       "sum(l.cancelled), sum(l.waiting), max(s.key IS NOT NULL) FROM partitions l JOIN tenants "  \
+       "t USING "                                                                                  \
        "(tenant_id) "                                                                              \
        "LEFT JOIN shared s ON s.kind = 2 AND s.tenant = t.name AND s.key = l.queue "               \
        "WHERE ?1 = '' OR t.name = ?1 GROUP BY t.name, l.queue "                                    \
-       "UNION ALL SELECT tenant, key, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1 "             \
+       "UNION ALL SELECT tenant, key, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1 "          \
        "FROM shared s "                                                                            \
        "WHERE kind = 2 AND (?1 = '' OR tenant = ?1) AND NOT EXISTS (SELECT 1 FROM partitions "     \
        "JOIN tenants t USING (tenant_id) WHERE t.name = s.tenant AND queue = s.key) "              \
        "ORDER BY 1, 2")                                                                            \
     XX(PARTITIONS,                                                                                 \
        "SELECT t.name, l.queue, l.task, NULL, 0, 0, l.scheduled, l.retrying, l.queued, "           \
-       "l.running, l.parked, l.completed, l.failed, l.dead_letter, l.cancelled, 0 FROM "           \
+       "l.running, l.parked, l.completed, l.failed, l.dead_letter, l.cancelled, l.waiting, 0 "     \
+       "FROM "                                                                                     \
        "partitions l "                                                                             \
        "JOIN tenants t USING (tenant_id) WHERE ?1 = '' OR t.name = ?1 "                            \
        "ORDER BY t.name, l.queue, l.task")                                                         \

@@ -118,6 +118,16 @@ static void bind_spec(sqlite3_stmt *st, int row, const struct job_spec *spec,
     bind_str(st, at + 17, spec->payload);
 }
 
+/* The column packed_status of a new job, which has nothing there but its edges. */
+static void bind_edges(sqlite3_stmt *st, int i, const struct job_status *s)
+{
+    unsigned char packed[PACKED_STATUS_MAX];
+    if (s->parents == 0 && s->children == 0)
+        sqlite3_bind_null(st, i);
+    else
+        sqlite3_bind_blob(st, i, packed, (int)packed_status_pack(s, packed), SQLITE_TRANSIENT);
+}
+
 static void bind_job(struct store *store, sqlite3_stmt *st, int row, const struct job_spec *spec,
                      const struct partition *partition, int64_t seq)
 {
@@ -126,11 +136,13 @@ static void bind_job(struct store *store, sqlite3_stmt *st, int row, const struc
     bind_int(st, at + 1, seq);
     bind_int(st, at + 2, (int64_t)s.state);
     bind_int(st, at + 3,
-             s.state == REDRIVE_STATE_SCHEDULED ? s.process_after_ms
-                                                : sort_key_ready(partition, spec->priority));
+             s.state == REDRIVE_STATE_QUEUED      ? sort_key_ready(partition, spec->priority)
+             : s.state == REDRIVE_STATE_SCHEDULED ? s.process_after_ms
+                                                  : 0);
     bind_int(st, at + 4, partition->id);
     bind_int(st, at + 5, s.process_after_ms);
     bind_int(st, at + 6, s.updated_ms);
+    bind_edges(st, at + 7, &s);
 }
 
 /* The index on ids refuses a second one, so that ids need not be looked up before. *ret_added is

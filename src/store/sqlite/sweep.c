@@ -41,10 +41,14 @@ static int leave(struct store *store, sqlite3_stmt *st, const struct move *move,
     struct job_status status = {
         .seq = move->seq, .state = row.was, .finished_ms = sqlite3_column_int64(st, 2)};
     struct transition t;
+    const unsigned char *packed = sqlite3_column_blob(st, 5);
     if (state < 0 || state >= REDRIVE_STATE_COUNT)
         return sql_damaged(store, move->seq, "its state is none of those there are", err);
+    if (packed && !packed_status_unpack(packed, (size_t)sqlite3_column_bytes(st, 5), &status))
+        return sql_damaged(store, move->seq, "its numbers cannot be read", err);
+    row.s = status;
     transition(&status, move, store->now_ms, &t);
-    *ret = (struct move_result){.code = t.code, .state = row.was};
+    *ret = (struct move_result){t.code, row.was, status.children};
     if (t.code != 0)
         return 0;
     int rc = partition_numbered(store, sqlite3_column_int64(st, 3), &row.partition, err);

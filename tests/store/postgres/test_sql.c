@@ -602,7 +602,7 @@ static void views_show_each_job_where_it_belongs(void **state)
                  "redrive.jobs_by_status WHERE status IN ('running', 'completed') ORDER BY 1",
                  "runs|mail|running|1|-|f\nworks|mail|completed|1|-|f");
     check_answer(kit, "SELECT * FROM redrive.job_counts ORDER BY task_name",
-                 "acme|main|mail|0|0|0|1|0|1|1|0|0\nacme|main|thumbnail|0|1|0|0|0|0|0|1|0");
+                 "acme|main|mail|0|0|0|1|0|1|1|0|0|0\nacme|main|thumbnail|0|1|0|0|0|0|0|1|0|0");
     check_answer(kit,
                  "SELECT job_id, attempt, outcome, class, code, delay_ms, next_at IS NULL "
                  "FROM redrive.attempts ORDER BY job_id, attempt",

@@ -74,7 +74,7 @@ static void what_was_never_packed_is_refused(void **state)
     } wrong[] = {
         {"\0\0\0", 3},                                                      /* half a token */
         {"\0\0\0\0\0\0\0\0\x80", 9},                                        /* half a number */
-        {"\0\0\0\0\0\0\0\0\1\1\1\1\1\1\1\1", 16},                           /* too many */
+        {"\0\0\0\0\0\0\0\0\1\1\1\1\1\1\1\1\1\1\1", 19},                     /* too many */
         {"\0\0\0\0\0\0\0\0\0\0\0\0\0\2", 14},                               /* no yes or no */
         {"\0\0\0\0\0\0\0\0\0\0\0\xff\xff\xff\xff\x1f", 16},                 /* too large */
         {"\0\0\0\0\0\0\0\0\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\1", 19}, /* too long */

@@ -73,7 +73,7 @@ static void views_show_each_job_where_it_belongs(void **state)
                  "FROM jobs_by_status WHERE status IN ('running', 'completed') ORDER BY 1",
                  "runs|mail|running|1|-|0\nworks|mail|completed|1|-|0");
     check_answer(kit, "SELECT * FROM job_counts ORDER BY task_name",
-                 "acme|main|mail|0|0|0|1|0|1|1|0|0\nacme|main|thumbnail|0|1|0|0|0|0|0|1|0");
+                 "acme|main|mail|0|0|0|1|0|1|1|0|0|0\nacme|main|thumbnail|0|1|0|0|0|0|0|1|0|0");
 }
 
 static void attempts_and_events_tell_the_whole_life(void **state)

@@ -38,11 +38,17 @@ struct enqueue_options {
     const char *tenant;
     const char *retry;
     int64_t max_attempts;
+    struct option_strings after;
+    int on;
+    int on_dead;
     int64_t wait_ms;
 };
 
 #define TEXT_OPTION(option, what, text) \
     OPTION(#option, 0, what, text, INTO_STRING(struct enqueue_options, option))
+
+static const char *const ON[] = {"success", "end", "failure", NULL};
+static const char *const ON_DEAD[] = {"wait", "cancel", "run", NULL};
 
 static const struct option OPTIONS[] = {
     OPTION("from", 'f', "FILE", "read the payload from this file; - is standard input",
@@ -69,6 +75,13 @@ static const struct option OPTIONS[] = {
     OPTION("max-attempts", 0, "N", "how often the job is run at most",
            INTO_INT(struct enqueue_options, max_attempts), .min = 1,
            .max = REDRIVE_MAX_RETRIES + 1),
+    OPTION("after", 0, "ID", "start after this job has ended; may be given many times",
+           INTO_STRINGS(struct enqueue_options, after)),
+    OPTION("on", 0, "END", "with --after: which end", INTO_CHOICE(struct enqueue_options, on),
+           .choices = ON, .default_text = "success"),
+    OPTION("on-dead", 0, "WHAT", "with --after: when it dies, what this job does",
+           INTO_CHOICE(struct enqueue_options, on_dead), .choices = ON_DEAD,
+           .default_text = "wait"),
     OPTION("wait", 'w', "DURATION", "wait so long for its end, and print its state and its result",
            INTO_DURATION(struct enqueue_options, wait_ms)),
     {0},
@@ -101,6 +114,9 @@ static int check_options(const struct cli *cli, const struct enqueue_options *o,
                         "every line would be the same job");
     if (o->lines && o->wait_ms > 0)
         return conflict(err, "with --lines there is no --wait", "wait for a job alone");
+    if (o->after.n == 0 &&
+        (invocation_given(&cli->invocation, "on") || invocation_given(&cli->invocation, "on-dead")))
+        return conflict(err, "--on and --on-dead need --after", "name the job with --after ID");
     if (o->unique_forever && !o->unique)
         return conflict(err, "--unique-forever needs a key", "give it with --unique KEY");
     if (o->at && invocation_given(&cli->invocation, "delay"))
@@ -184,6 +200,19 @@ static void fill_spec(const struct enqueue_options *o, const char *task, struct 
         .unique_forever = o->unique_forever,
         .priority = (int32_t)o->priority,
     };
+}
+
+/* The jobs that it waits for. */
+static void fill_after(const struct enqueue_options *o, struct arena *arena, struct job_spec *spec)
+{
+    struct job_after *after = arena_array(arena, o->after.n, sizeof *after);
+    for (size_t i = 0; after && i < o->after.n; i++)
+        after[i] = (struct job_after){
+            .id = str_of(o->after.items[i]),
+            .rule = {(enum after_on)o->on, (enum after_dead)o->on_dead},
+        };
+    spec->after = after;
+    spec->n_after = after ? o->after.n : 0;
 }
 
 /* ---- The payload ----------------------------------------------------------------------------- */
@@ -439,6 +468,7 @@ static int run_enqueue(struct cli *cli, struct redrive_err *err)
     int rc = check_options(cli, o, argument, err);
     if (rc == 0 && buf_failed(&policy))
         rc = err_full(err, buf_failed(&policy), "--retry: over %u bytes", POLICY_MAX_BYTES);
+    fill_after(o, &arena, &spec);
     if (rc == 0 && arena.failed)
         rc = err_nomem(err);
     if (rc == 0)
@@ -470,13 +500,18 @@ const struct command cmd_enqueue = {
         "Every good line becomes a job; a bad one is reported with its number and makes the exit "
         "code 1. With --json each job is a line of its own.\n"
         "\n"
+        "With --after the job waits until the other one has ended; `redrive jobs show` tells what "
+        "it waits for. A job that ends in another way than --on says cancels this one, with reason "
+        "skipped; a dead one may still be redriven, and --on-dead says what is done meanwhile.\n"
+        "\n"
         "Times without Z or an offset are local. Bad input changes nothing and makes the exit code "
         "2; a store that cannot be used, 1.",
     OPTIONS_INTO(OPTIONS, struct enqueue_options),
     .examples =
         EXAMPLES({"redrive enqueue thumbnail '{\"path\": \"a.png\"}'", "a job, now"},
                  {"redrive enqueue report --delay 1h --deadline 3h", "in an hour, or not at all"},
-                 {"redrive enqueue enrich --lines --from records.jsonl", "one for each line"}),
+                 {"redrive enqueue enrich --lines --from records.jsonl", "one for each line"},
+                 {"redrive enqueue mail --after resize-17", "once that job has completed"}),
     .run = run_enqueue,
     .over_http = true,
 };

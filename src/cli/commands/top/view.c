@@ -220,10 +220,11 @@ static bool is_paused(const struct top_look *look, const struct job_count *line)
 
 static void add_queue(struct table *t, const struct job_count *queue, bool paused)
 {
-    static const enum redrive_state SHOWN[] = {
-        REDRIVE_STATE_QUEUED,      REDRIVE_STATE_RUNNING, REDRIVE_STATE_SCHEDULED,
-        REDRIVE_STATE_RETRYING,    REDRIVE_STATE_PARKED,  REDRIVE_STATE_COMPLETED,
-        REDRIVE_STATE_DEAD_LETTER, REDRIVE_STATE_FAILED,  REDRIVE_STATE_CANCELLED};
+    static const enum redrive_state SHOWN[] = {REDRIVE_STATE_QUEUED,    REDRIVE_STATE_RUNNING,
+                                               REDRIVE_STATE_SCHEDULED, REDRIVE_STATE_RETRYING,
+                                               REDRIVE_STATE_PARKED,    REDRIVE_STATE_WAITING,
+                                               REDRIVE_STATE_COMPLETED, REDRIVE_STATE_DEAD_LETTER,
+                                               REDRIVE_STATE_FAILED,    REDRIVE_STATE_CANCELLED};
     for (size_t i = 0; i < sizeof SHOWN / sizeof SHOWN[0]; i++) {
         char text[32];
         uint64_t n = queue->by_state[SHOWN[i]];
@@ -245,7 +246,7 @@ static void draw_queues(const struct top_look *look, unsigned width, bool color,
 {
     const struct count_page *partitions = &look->partitions;
     struct table t;
-    table_init(&t, ">QUEUED|>RUNNING|>SCHEDULED|>RETRYING|>PARKED|>COMPLETED|>DEAD|>FAILED"
+    table_init(&t, ">QUEUED|>RUNNING|>SCHEDULED|>RETRYING|>PARKED|>WAITING|>COMPLETED|>DEAD|>FAILED"
                    "|>CANCELLED|QUEUE");
     for (size_t i = 0; i < partitions->n;) {
         struct job_count queue = partitions->counts[i];

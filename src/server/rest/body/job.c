@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/text/encode.h"
 #include "base/time/duration.h"
+#include "store/after_json.h"
 
 struct given_job {
     struct job_spec spec;
@@ -15,6 +16,7 @@ struct given_job {
     int64_t at_ms;
     int unique;
     struct str retry;
+    struct str after;
     struct str traceparent;
     int64_t max_attempts;
 };
@@ -39,30 +41,35 @@ enum {
     RETRY,
     TRACEPARENT,
     MAX_ATTEMPTS,
+    AFTER,
 };
 
 #define JOB(m)  offsetof(struct given_job, m)
 #define SPEC(m) offsetof(struct given_job, spec.m)
 
 static const struct member MEMBERS[] = {
-    [TASK] = {"task", MEMBER_NAME, SPEC(task)},
-    [PAYLOAD] = {"payload", MEMBER_JSON, SPEC(payload)},
-    [ID] = {"id", MEMBER_NAME, SPEC(id)},
-    [QUEUE] = {"queue", MEMBER_NAME, SPEC(queue)},
-    [PRIORITY] = {"priority", MEMBER_INT, JOB(priority), .min = -100, .max = 100},
-    [DELAY] = {"delay", MEMBER_SPAN, JOB(delay_ms), .max = DURATION_MAX_MS},
-    [PROCESS_AFTER] = {"process_after", MEMBER_TIME, SPEC(process_after_ms)},
-    [AT] = {"at", MEMBER_TIME, JOB(at_ms)},
-    [DEADLINE] = {"deadline", MEMBER_WHEN, SPEC(deadline_ms)},
-    [UNIQUE_KEY] = {"unique_key", MEMBER_NAME, SPEC(unique_key)},
-    [UNIQUE_HOW] = {"unique", MEMBER_WORD, JOB(unique), .words = UNIQUE},
-    [USER] = {"user", MEMBER_NAME, SPEC(user)},
-    [PROJECT] = {"project", MEMBER_NAME, SPEC(project)},
-    [SERVICE] = {"service", MEMBER_NAME, SPEC(service)},
-    [RETRY] = {"retry", MEMBER_OBJECT, JOB(retry)},
-    [TRACEPARENT] = {"traceparent", MEMBER_JSON, JOB(traceparent)},
-    [MAX_ATTEMPTS] = {"max_attempts", MEMBER_INT, JOB(max_attempts), .min = 1,
+    [TASK] = {.name = "task", MEMBER_NAME, SPEC(task)},
+    [PAYLOAD] = {.name = "payload", MEMBER_JSON, SPEC(payload)},
+    [ID] = {.name = "id", MEMBER_NAME, SPEC(id)},
+    [QUEUE] = {.name = "queue", MEMBER_NAME, SPEC(queue)},
+    [PRIORITY] = {.name = "priority", MEMBER_INT, JOB(priority), .min = -100, .max = 100},
+    [DELAY] = {.name = "delay", MEMBER_SPAN, JOB(delay_ms), .max = DURATION_MAX_MS},
+    [PROCESS_AFTER] = {.name = "process_after", MEMBER_TIME, SPEC(process_after_ms)},
+    [AT] = {.name = "at", MEMBER_TIME, JOB(at_ms)},
+    [DEADLINE] = {.name = "deadline", MEMBER_WHEN, SPEC(deadline_ms)},
+    [UNIQUE_KEY] = {.name = "unique_key", MEMBER_NAME, SPEC(unique_key)},
+    [UNIQUE_HOW] = {.name = "unique", MEMBER_WORD, JOB(unique), .words = UNIQUE},
+    [USER] = {.name = "user", MEMBER_NAME, SPEC(user)},
+    [PROJECT] = {.name = "project", MEMBER_NAME, SPEC(project)},
+    [SERVICE] = {.name = "service", MEMBER_NAME, SPEC(service)},
+    [RETRY] = {.name = "retry", MEMBER_OBJECT, JOB(retry)},
+    [TRACEPARENT] = {.name = "traceparent", MEMBER_JSON, JOB(traceparent)},
+    [MAX_ATTEMPTS] = {.name = "max_attempts",
+                      MEMBER_INT,
+                      JOB(max_attempts),
+                      .min = 1,
                       .max = REDRIVE_MAX_RETRIES + 1},
+    [AFTER] = {.name = "after", MEMBER_JSON, JOB(after)},
     {0},
 };
 
@@ -108,6 +115,14 @@ static int read_times(struct body *b, struct given_job *job, uint64_t given)
     return 0;
 }
 
+static int read_after(struct body *b, struct given_job *job)
+{
+    struct redrive_err why = {0};
+    const int rc =
+        after_read_json(job->after, b->arena, &job->spec.after, &job->spec.n_after, &why);
+    return rc < 0 ? body_fault(b, "after", rc, "%s", why.message) : 0;
+}
+
 static int read_one(struct body *b, struct str tenant, struct job_spec *ret)
 {
     struct given_job job = {.spec = {.tenant = tenant}};
@@ -119,6 +134,8 @@ static int read_one(struct body *b, struct str tenant, struct job_spec *ret)
         rc = body_missing(b, "unique_key", "a key, since 'unique' is given");
     if (rc == 0)
         rc = read_times(b, &job, given);
+    if (rc == 0 && body_given(given, AFTER))
+        rc = read_after(b, &job);
     if (rc < 0)
         return rc;
     job.spec.priority = (int32_t)job.priority;

@@ -49,6 +49,7 @@ void view_whole_job(struct json_writer *w, const struct whole_job *whole)
     job_write_members(w, job, whole->history);
     other_names(w, job);
     gate_write_json(w, whole->gate);
+    edge_views_write_json(w, whole->edges);
     json_field_bool(w, "queue_paused", whole->is_paused);
     write_group(w, job);
     json_end_object(w);

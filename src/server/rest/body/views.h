@@ -5,6 +5,7 @@
 #include "base/json/writer.h"
 #include "config/config.h"
 #include "engine/gates/view.h"
+#include "engine/report/edges.h"
 #include "engine/verbs/settle.h"
 #include "engine/verbs/submit.h"
 #include "store/store.h"
@@ -13,12 +14,13 @@
  * job_id, task_name, status, scheduled_at; and how long payload and result are as they were given.
  * `history` may be NULL. */
 void view_job(struct json_writer *w, const struct job *job, const struct attempt_page *history);
-/* One job with all there is to tell: also what holds it if it is parked, whether the queue that it
- * waits in is paused, and the fingerprint of its group. */
+/* One job with all there is to tell: also what holds it if it is parked, what it waits for, whether
+ * the queue that it waits in is paused, and the fingerprint of its group. */
 struct whole_job {
     const struct job *job;
     const struct attempt_page *history;
     const struct gate_info *gate;
+    const struct edge_views *edges;
     bool is_paused;
 };
 void view_whole_job(struct json_writer *w, const struct whole_job *whole);

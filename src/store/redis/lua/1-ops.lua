@@ -111,10 +111,21 @@ local function add_to_limits(P, key, a, i, j)
     end
 end
 
+-- The edges of a child, whose seq is the key, and its member in those of its parents the argument.
+local function drop_edges(P, child, a, i)
+    local parents = redis.call('HKEYS', P .. 'g:' .. child)
+    for k = 1, #parents do
+        local b1, b2, b3, b4, b5, b6 = string.byte(parents[k], 1, 6)
+        local parent = ((((b1 * 256 + b2) * 256 + b3) * 256 + b4) * 256 + b5) * 256 + b6
+        redis.call('HDEL', P .. 'f:' .. string.format('%.0f', parent), a[i])
+    end
+    redis.call('DEL', P .. 'g:' .. child)
+end
+
 local OPS = {
     H = put_fields, D = drop_fields, N = add_sums, Z = put_ranked, Y = drop_ranked,
     J = put_rows, K = drop_rows, C = put_chunk, B = drop_chunk, R = put_ready, Q = drop_ready,
-    W = put_locked, V = drop_locked, L = add_to_limits,
+    W = put_locked, V = drop_locked, L = add_to_limits, E = drop_edges,
 }
 
 -- Carries out the operations of a list from its ith element on.

@@ -84,6 +84,19 @@ function READS.cells(P, a, i)
     return out
 end
 
+-- 'f:' or 'g:', seqs …: for each how many edges it has, and these: the other job, rule and outcome
+function READS.edges(P, a, i)
+    local out = {}
+    for k = i + 1, #a do
+        local edges = redis.call('HGETALL', P .. a[i] .. a[k])
+        out[#out + 1] = text(#edges / 2)
+        for n = 1, #edges do
+            out[#out + 1] = edges[n]
+        end
+    end
+    return out
+end
+
 -- key, cursor: a part of a hash, and the next cursor before it
 function READS.scan(P, a, i)
     local r = redis.call('HSCAN', P .. a[i], a[i + 1], 'COUNT', 500)

@@ -1,0 +1,70 @@
+/* after.h - jobs that wait for others: what becomes of them when a parent ends.
+ *
+ * An edge from a parent to a child is kept by the store (struct job_edge), with a rule and an
+ * outcome (core/after.h). The child's row counts the edges that are open. The transaction that ends
+ * a parent decides its open edges: those that are met are taken off the count, and a child without
+ * open edges goes to the queue; one that is missed cancels the child, with reason `skipped` and an
+ * error that names the parent. A child that is skipped is itself a parent that has ended.
+ *
+ * Invariants, which tests cite
+ *  13. No job starts while one of its edges is open or missed.
+ *  14. An edge is decided once: a child is released once, however often a parent ends.
+ *  15. No job waits whose edges are all decided.
+ *  16. A job that is skipped says so: state cancelled, reason skipped, and which parent.
+ */
+#ifndef ENGINE_VERBS_AFTER_H
+#define ENGINE_VERBS_AFTER_H
+
+#include "engine/op.h"
+#include "store/store.h"
+
+struct submit_op;
+
+/* A job that this transaction has ended, or is about to remove. */
+struct ended_job {
+    int64_t seq;
+    enum redrive_state state;
+    bool is_gone; /* it is about to be removed */
+    struct str id;
+};
+
+/* Decides the edges to the children of these jobs, and to theirs if they are skipped. To be called
+ * for jobs whose row counts children (struct move_result). */
+int after_ended(struct engine *e, const struct ended_job *jobs, size_t n, struct redrive_err *err);
+
+/* Cancels a waiting child, whose edge to this parent is missed, and tells of it. */
+int after_skip(struct engine *e, const struct job *child, const struct job_edge *edge,
+               const struct ended_job *parent, struct move_result *ret, struct redrive_err *err);
+
+/* Before an ended job is removed: the same, if it has children. */
+int after_removed(struct engine *e, const struct job *job, struct redrive_err *err);
+/* After it was removed: REDRIVE_E_CANCELLED if another process has added a child meanwhile. */
+int after_was_removed(const struct job *job, const struct move_result *result,
+                      struct redrive_err *err);
+
+/* Takes those jobs out of a page of ended ones that a live child may still need: it waits for them,
+ * or will be given their results. */
+int after_leave_needed(struct engine *e, struct job_page *page, struct redrive_err *err);
+
+/* ---- Submit, in after_submit.c --------------------------------------------------------------- */
+
+/* What the parents of an operation's jobs are, as of this transaction. */
+struct after_plan;
+
+/* Looks whether the jobs of an operation may wait for those that they name, refuses those that may
+ * not, and counts the children of each. *ret is NULL if none of them waits, and lives in the
+ * transaction's arena. */
+int after_plan(struct engine *e, struct submit_op *op, struct after_plan **ret,
+               struct redrive_err *err);
+
+/* Completes the spec of job `i`, whose parents in the same operation have been submitted: tells
+ * other parents that they have a child, and counts the edges that are open. A job that is refused,
+ * because one of its parents was, has a code in its answer. */
+int after_resolve(struct engine *e, struct submit_op *op, struct after_plan *plan, size_t i,
+                  struct job_spec *spec, struct redrive_err *err);
+
+/* The job was put into the store: adds its edges. Its state may be another one then. */
+int after_submitted(struct engine *e, struct submit_op *op, struct after_plan *plan, size_t i,
+                    struct redrive_err *err);
+
+#endif

@@ -1,0 +1,114 @@
+/* after_json.c - the member `after` of a new job. */
+#include "store/after_json.h"
+
+#include "base/err.h"
+#include "base/json/json.h"
+#include "store/page.h"
+
+static int read_text(struct json_reader *r, struct arena *arena, struct str *ret)
+{
+    struct json_string s = {0};
+    struct buf text;
+    int rc = json_read_string(r, &s);
+    *ret = s.raw;
+    if (rc < 0 || !s.escaped)
+        return rc;
+    buf_init(&text, s.raw.len + 1);
+    if (json_unescape(s, &text) == 0)
+        *ret = arena_str(arena, buf_str(&text));
+    rc = buf_failed(&text) || arena->failed ? json_fail(r, REDRIVE_E_NOMEM, "out of memory") : 0;
+    buf_release(&text);
+    return rc;
+}
+
+static int read_member(struct json_reader *r, struct arena *arena, struct json_string key,
+                       struct job_after *ret)
+{
+    struct str word = {0};
+    int rc = read_text(r, arena, &word);
+    if (rc < 0)
+        return rc;
+    if (json_string_is(key, "id"))
+        ret->id = word;
+    else if (json_string_is(key, "on") && !after_on_find(word, &ret->rule.on))
+        rc = json_fail(r, REDRIVE_E_INVALID, "on: expected success, end or failure");
+    else if (json_string_is(key, "on_dead") && !after_dead_find(word, &ret->rule.on_dead))
+        rc = json_fail(r, REDRIVE_E_INVALID, "on_dead: expected wait, cancel or run");
+    else if (!json_string_is(key, "on") && !json_string_is(key, "on_dead"))
+        rc = json_fail(r, REDRIVE_E_UNKNOWN, "unknown member '%.*s'; expected id, on or on_dead",
+                       (int)(key.raw.len < 40 ? key.raw.len : 40), key.raw.ptr);
+    return rc;
+}
+
+static int read_item(struct json_reader *r, struct arena *arena, struct job_after *ret)
+{
+    struct json_string key = {0};
+    *ret = (struct job_after){0};
+    int rc = 0;
+    if (json_peek(r) == JSON_TYPE_STRING) {
+        rc = read_text(r, arena, &ret->id);
+    } else {
+        rc = json_enter_object(r);
+        while (rc == 0 && (rc = json_next_key(r, &key)) > 0)
+            rc = read_member(r, arena, key, ret);
+    }
+    if (rc == 0 && ret->id.len == 0)
+        rc = json_fail(r, REDRIVE_E_INVALID, "expected the id of a job");
+    return rc;
+}
+
+static int read_all(struct json_reader *r, struct arena *arena, struct job_after **ret,
+                    size_t *ret_n)
+{
+    const int type = json_peek(r);
+    const bool is_array = type == JSON_TYPE_ARRAY;
+    if (type == JSON_TYPE_NULL)
+        return json_read_null(r);
+    int rc = is_array ? json_enter_array(r) : 0;
+    while (rc == 0 && (!is_array || (rc = json_next_item(r)) > 0)) {
+        struct job_after *grown = page_grow(arena, *ret, *ret_n, sizeof *grown);
+        if (!grown)
+            return json_fail(r, REDRIVE_E_NOMEM, "out of memory");
+        *ret = grown;
+        rc = read_item(r, arena, &grown[*ret_n]);
+        ++*ret_n;
+        if (!is_array)
+            break;
+    }
+    return rc;
+}
+
+int after_read_json(struct str json, struct arena *arena, const struct job_after **ret,
+                    size_t *ret_n, struct redrive_err *err)
+{
+    struct json_reader r;
+    struct job_after *after = NULL;
+    *ret_n = 0;
+    json_reader_init(&r, json, NULL);
+    int rc = read_all(&r, arena, &after, ret_n);
+    if (rc == 0)
+        rc = json_end(&r);
+    if (rc < 0)
+        rc = json_error(&r, err);
+    json_reader_release(&r);
+    *ret = after;
+    return rc;
+}
+
+void after_write_json(struct json_writer *w, const struct job_spec *spec)
+{
+    if (spec->n_after == 0)
+        return;
+    json_open_array(w, "after");
+    for (size_t i = 0; i < spec->n_after; i++) {
+        const struct job_after *after = &spec->after[i];
+        json_begin_object(w);
+        json_field_string(w, "id", after->id);
+        if (after->rule.on != AFTER_SUCCESS)
+            json_field_cstr(w, "on", after_on_name(after->rule.on));
+        if (after->rule.on_dead != AFTER_DEAD_WAIT)
+            json_field_cstr(w, "on_dead", after_dead_name(after->rule.on_dead));
+        json_end_object(w);
+    }
+    json_end_array(w);
+}

@@ -1,0 +1,60 @@
+/* edges.c - which jobs wait for which. */
+#include "base/err.h"
+#include "store/sqlite/private.h"
+
+int sqlite_edges_put(struct store *store, const struct job_edge *edges, size_t n,
+                     struct redrive_err *err)
+{
+    int rc = transaction_needed(store, err);
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        sqlite3_stmt *st = sql_use(store, STATEMENT_EDGE_PUT, err);
+        if (!st)
+            return store->last_error;
+        bind_int(st, 1, edges[i].child);
+        bind_int(st, 2, edges[i].parent);
+        bind_int(st, 3, after_rule_number(edges[i].rule));
+        bind_int(st, 4, (int64_t)edges[i].outcome);
+        rc = sql_run(store, st, err);
+    }
+    return rc;
+}
+
+static int add_edges(struct store *store, enum edge_side side, int64_t seq, struct edge_page *page,
+                     struct redrive_err *err)
+{
+    sqlite3_stmt *st = sql_use(store,
+                               side == EDGES_TO_CHILDREN ? STATEMENT_EDGES_TO_CHILDREN
+                                                         : STATEMENT_EDGES_FROM_PARENTS,
+                               err);
+    if (!st)
+        return store->last_error;
+    bind_int(st, 1, seq);
+    int rc;
+    while ((rc = sql_step(store, st, err)) > 0) {
+        const struct job_edge edge = {
+            .child = sqlite3_column_int64(st, 0),
+            .parent = sqlite3_column_int64(st, 1),
+            .rule = after_rule_numbered(sqlite3_column_int64(st, 2)),
+            .outcome = after_outcome_numbered(sqlite3_column_int64(st, 3)),
+        };
+        if (!edge_page_add(page, &edge)) {
+            rc = err_nomem(err);
+            break;
+        }
+    }
+    sqlite3_reset(st);
+    return rc;
+}
+
+int sqlite_edges(struct store *store, enum edge_side side, const int64_t *seqs, size_t n,
+                 struct edge_page *ret, struct redrive_err *err)
+{
+    edge_page_release(ret);
+    int rc = store_check_count(n, err);
+    for (size_t i = 0; i < n && rc == 0; i++)
+        rc = add_edges(store, side, seqs[i], ret, err);
+    if (rc != 0)
+        edge_page_release(ret);
+    edge_page_sort(ret, side);
+    return rc;
+}

@@ -1,0 +1,535 @@
+/* Jobs that wait for others: invariants 13 to 16 of engine/verbs/after.h. */
+#include "engine/bed.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+
+#define RULE_OF(on_, dead) ((struct after_rule){AFTER_##on_, AFTER_DEAD_##dead})
+
+static struct str text_of(const char *text)
+{
+    return str_of(text);
+}
+
+/* Submits a job of an id that waits for others, all by the same rule. */
+static struct submit_answer submit_after(struct bed *bed, const char *id, struct after_rule rule,
+                                         size_t n, const char *const *parents)
+{
+    struct job_after after[8];
+    struct submit_op op;
+    struct redrive_err err = {0};
+    assert_true(n <= 8);
+    for (size_t i = 0; i < n; i++)
+        after[i] = (struct job_after){text_of(parents[i]), rule};
+    const struct job_spec spec = {
+        .task = STR("t"), .id = text_of(id), .after = n > 0 ? after : NULL, .n_after = n};
+    assert_int_equal(submit_op_init(&op, bed->engine, &spec, 1, &err), 0);
+    assert_int_equal(engine_apply_one(bed->engine, &op.op, &err), 0);
+    struct submit_answer answer = op.answers[0];
+    submit_op_release(&op);
+    return answer;
+}
+
+#define PARENTS(...)                                                                         \
+    sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *), (const char *const[]) \
+    {                                                                                        \
+        __VA_ARGS__                                                                          \
+    }
+
+static int64_t submit_job(struct bed *bed, const char *id)
+{
+    return submit_after(bed, id, RULE_OF(SUCCESS, WAIT), 0, NULL).seq;
+}
+
+/* Claims the one job that is ready, which must be this one. */
+static struct job claim_this(struct bed *bed, int64_t seq)
+{
+    struct job job = *bed_claim_one(bed);
+    assert_int_equal(job.status.seq, seq);
+    return job;
+}
+
+static void run_this(struct bed *bed, int64_t seq)
+{
+    const struct job job = claim_this(bed, seq);
+    assert_int_equal(bed_succeed(bed, &job), 0);
+}
+
+static void check_skipped(struct bed *bed, int64_t seq)
+{
+    const struct job job = bed_job(bed, seq);
+    assert_int_equal(job.status.state, REDRIVE_STATE_CANCELLED);
+    assert_int_equal(job.status.reason, REDRIVE_REASON_SKIPPED);
+    assert_int_equal(job.status.error.class_, REDRIVE_CLASS_PERMANENT);
+}
+
+static void child_starts_after_its_parent(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, NULL);
+    const int64_t a = submit_job(&bed, "a");
+    const struct submit_answer b = submit_after(&bed, "b", RULE_OF(SUCCESS, WAIT), PARENTS("a"));
+    assert_int_equal(b.code, 0);
+    assert_int_equal(b.state, REDRIVE_STATE_WAITING);
+    assert_int_equal(bed_state(&bed, b.seq), REDRIVE_STATE_WAITING);
+    assert_int_equal(bed_job(&bed, b.seq).status.open_parents, 1);
+    const struct job job = claim_this(&bed, a);
+    assert_int_equal(bed_claim(&bed, 1), 0);
+    assert_int_equal(bed_succeed(&bed, &job), 0);
+    assert_int_equal(bed_state(&bed, b.seq), REDRIVE_STATE_QUEUED);
+    run_this(&bed, b.seq);
+    bed_release(&bed);
+}
+
+static void child_waits_for_all_parents(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, NULL);
+    int64_t parents[3] = {submit_job(&bed, "a"), submit_job(&bed, "b"), submit_job(&bed, "c")};
+    const int64_t child =
+        submit_after(&bed, "d", RULE_OF(SUCCESS, WAIT), PARENTS("a", "b", "c")).seq;
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(bed_state(&bed, child), REDRIVE_STATE_WAITING);
+        assert_int_equal(bed_job(&bed, child).status.open_parents, 3 - i);
+        run_this(&bed, parents[i]);
+    }
+    run_this(&bed, child);
+    assert_int_equal(bed_job(&bed, child).status.parents, 3);
+    bed_release(&bed);
+}
+
+/* A worker settles many parents of one child at once. */
+static void parents_settled_together_release_once(void **state)
+{
+    (void)state;
+    struct bed bed;
+    struct settlement items[3];
+    struct settle_op op;
+    bed_init(&bed, NULL);
+    (void)submit_job(&bed, "a");
+    (void)submit_job(&bed, "b");
+    (void)submit_job(&bed, "c");
+    const int64_t child =
+        submit_after(&bed, "d", RULE_OF(SUCCESS, WAIT), PARENTS("a", "b", "c")).seq;
+    assert_int_equal(bed_claim(&bed, 3), 3);
+    for (int i = 0; i < 3; i++)
+        items[i] = (struct settlement){.seq = bed.claim.jobs[i].status.seq,
+                                       .token = bed.claim.jobs[i].status.token,
+                                       .outcome = {.ending = ENDING_RAN}};
+    settle_op_init(&op, items, 3);
+    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
+    assert_int_equal(bed_state(&bed, child), REDRIVE_STATE_QUEUED);
+    run_this(&bed, child);
+    bed_release(&bed);
+}
+
+static void parent_that_has_completed_is_not_waited_for(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, NULL);
+    run_this(&bed, submit_job(&bed, "a"));
+    const struct submit_answer b = submit_after(&bed, "b", RULE_OF(SUCCESS, WAIT), PARENTS("a"));
+    assert_int_equal(b.state, REDRIVE_STATE_QUEUED);
+    run_this(&bed, b.seq);
+    bed_release(&bed);
+}
+
+static void parent_that_was_added_to_while_it_runs_releases_its_child(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, NULL);
+    const struct job a = claim_this(&bed, submit_job(&bed, "a"));
+    const int64_t b = submit_after(&bed, "b", RULE_OF(SUCCESS, WAIT), PARENTS("a")).seq;
+    assert_int_equal(bed_succeed(&bed, &a), 0);
+    run_this(&bed, b);
+    bed_release(&bed);
+}
+
+static void retry_of_a_parent_keeps_its_child_waiting(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, NULL);
+    const struct job a = claim_this(&bed, submit_job(&bed, "a"));
+    const int64_t b = submit_after(&bed, "b", RULE_OF(END, WAIT), PARENTS("a")).seq;
+    assert_int_equal(bed_fail(&bed, &a, "network"), 0);
+    assert_int_equal(bed_state(&bed, b), REDRIVE_STATE_WAITING);
+    bed_pass(&bed, 3600 * 1000);
+    run_this(&bed, a.status.seq);
+    run_this(&bed, b);
+    bed_release(&bed);
+}
+
+/* The callback that others lose when the parent is retried by hand. */
+static void dead_parent_holds_its_child_until_it_is_redriven(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, NULL);
+    const int64_t a = submit_job(&bed, "a");
+    const int64_t b = submit_after(&bed, "b", RULE_OF(SUCCESS, WAIT), PARENTS("a")).seq;
+    const struct job job = claim_this(&bed, a);
+    assert_int_equal(bed_fail(&bed, &job, "PERMANENT_FAIL"), 0);
+    assert_int_equal(bed_state(&bed, a), REDRIVE_STATE_DEAD_LETTER);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(bed_state(&bed, b), REDRIVE_STATE_WAITING);
+        assert_int_equal(bed_change(&bed, MOVE_REDRIVE, a), 0);
+        assert_int_equal(bed_state(&bed, b), REDRIVE_STATE_WAITING);
+        if (i == 0)
+            assert_int_equal(bed_change(&bed, MOVE_END, a), 0);
+    }
+    run_this(&bed, a);
+    run_this(&bed, b);
+    bed_release(&bed);
+}
+
+static void rules_decide_what_an_end_means(void **state)
+{
+    (void)state;
+    static const struct {
+        struct after_rule rule;
+        enum redrive_state completed, dead, cancelled, gone;
+    } CASES[] = {
+#define S(state) REDRIVE_STATE_##state
+        {RULE_OF(SUCCESS, WAIT), S(QUEUED), S(WAITING), S(CANCELLED), S(CANCELLED)},
+        {RULE_OF(SUCCESS, CANCEL), S(QUEUED), S(CANCELLED), S(CANCELLED), S(CANCELLED)},
+        {RULE_OF(SUCCESS, RUN), S(QUEUED), S(QUEUED), S(QUEUED), S(QUEUED)},
+        {RULE_OF(END, WAIT), S(QUEUED), S(QUEUED), S(QUEUED), S(QUEUED)},
+        {RULE_OF(FAILURE, WAIT), S(CANCELLED), S(QUEUED), S(QUEUED), S(QUEUED)},
+#undef S
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        /* Before and after the parent has ended. */
+        for (int late = 0; late < 2; late++) {
+            struct bed bed;
+            int64_t seqs[4];
+            static const char *const IDS[] = {"done", "dead", "cancelled", "gone"};
+            static const char *const CHILDREN[] = {"c0", "c1", "c2", "c3"};
+            bed_init(&bed, NULL);
+            int64_t children[4] = {0};
+            for (int k = 0; k < 4; k++) {
+                seqs[k] = submit_job(&bed, IDS[k]);
+                if (!late)
+                    children[k] =
+                        submit_after(&bed, CHILDREN[k], CASES[i].rule, PARENTS(IDS[k])).seq;
+            }
+            run_this(&bed, seqs[0]);
+            assert_int_equal(bed_change(&bed, MOVE_END, seqs[1]), 0);
+            assert_int_equal(bed_change(&bed, MOVE_CANCEL, seqs[2]), 0);
+            assert_int_equal(bed_change(&bed, MOVE_END, seqs[3]), 0);
+            for (int k = 0; k < 4 && late; k++)
+                children[k] = submit_after(&bed, CHILDREN[k], CASES[i].rule, PARENTS(IDS[k])).seq;
+            assert_int_equal(bed_change(&bed, MOVE_REMOVE, seqs[3]), 0);
+            assert_int_equal(bed_state(&bed, children[0]), CASES[i].completed);
+            assert_int_equal(bed_state(&bed, children[1]), CASES[i].dead);
+            assert_int_equal(bed_state(&bed, children[2]), CASES[i].cancelled);
+            assert_int_equal(bed_state(&bed, children[3]), CASES[i].gone);
+            for (int k = 0; k < 4; k++)
+                if (bed_state(&bed, children[k]) == REDRIVE_STATE_CANCELLED)
+                    check_skipped(&bed, children[k]);
+            bed_release(&bed);
+        }
+    }
+}
+
+static void skip_goes_down_a_chain(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, NULL);
+    const int64_t a = submit_job(&bed, "a");
+    const int64_t b = submit_after(&bed, "b", RULE_OF(SUCCESS, WAIT), PARENTS("a")).seq;
+    const int64_t c = submit_after(&bed, "c", RULE_OF(SUCCESS, WAIT), PARENTS("b")).seq;
+    const int64_t cleanup = submit_after(&bed, "d", RULE_OF(END, WAIT), PARENTS("c")).seq;
+    assert_int_equal(bed_change(&bed, MOVE_CANCEL, a), 0);
+    check_skipped(&bed, b);
+    check_skipped(&bed, c);
+    assert_int_equal(bed_counter(&bed, "jobs_cancelled", ""), 3);
+    run_this(&bed, cleanup);
+    bed_release(&bed);
+}
+
+/* An edge is decided once, however often its parent ends. */
+static void redriven_parent_does_not_release_again(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, NULL);
+    const int64_t a = submit_job(&bed, "a");
+    const int64_t other = submit_job(&bed, "other");
+    const int64_t child = submit_after(&bed, "c", RULE_OF(END, WAIT), PARENTS("a", "other")).seq;
+    assert_int_equal(bed_change(&bed, MOVE_END, a), 0);
+    assert_int_equal(bed_change(&bed, MOVE_REDRIVE, a), 0);
+    assert_int_equal(bed_change(&bed, MOVE_END, a), 0);
+    assert_int_equal(bed_job(&bed, child).status.open_parents, 1);
+    assert_int_equal(bed_state(&bed, child), REDRIVE_STATE_WAITING);
+    run_this(&bed, other);
+    run_this(&bed, child);
+    bed_release(&bed);
+}
+
+static void child_that_was_killed_waits_again_when_it_is_redriven(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, NULL);
+    const int64_t a = submit_job(&bed, "a");
+    const int64_t b = submit_job(&bed, "b");
+    const int64_t child = submit_after(&bed, "c", RULE_OF(SUCCESS, WAIT), PARENTS("a", "b")).seq;
+    assert_int_equal(bed_change(&bed, MOVE_END, child), 0);
+    run_this(&bed, a);
+    assert_int_equal(bed_change(&bed, MOVE_REDRIVE, child), 0);
+    assert_int_equal(bed_state(&bed, child), REDRIVE_STATE_WAITING);
+    assert_int_equal(bed_change(&bed, MOVE_END, child), 0);
+    /* The other parent can never succeed any more: the redrive is a decision by hand. */
+    assert_int_equal(bed_change(&bed, MOVE_CANCEL, b), 0);
+    assert_int_equal(bed_change(&bed, MOVE_REDRIVE, child), 0);
+    run_this(&bed, child);
+    bed_release(&bed);
+}
+
+static void waiting_job_dies_at_its_deadline(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, NULL);
+    const int64_t a = submit_job(&bed, "a");
+    const struct job_after after = {STR("a"), RULE_OF(SUCCESS, WAIT)};
+    const struct job_spec spec = {.task = STR("t"),
+                                  .id = STR("b"),
+                                  .after = &after,
+                                  .n_after = 1,
+                                  .deadline_ms = bed.now_ms + 1000};
+    const int64_t b = bed_submit_spec(&bed, &spec);
+    bed_pass(&bed, 999);
+    assert_int_equal(bed_state(&bed, b), REDRIVE_STATE_WAITING);
+    bed_pass(&bed, 1);
+    assert_int_equal(bed_state(&bed, b), REDRIVE_STATE_DEAD_LETTER);
+    assert_int_equal(bed_job(&bed, b).status.reason, REDRIVE_REASON_DEADLINE);
+    run_this(&bed, a);
+    bed_release(&bed);
+}
+
+static void released_job_keeps_its_time_lock(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, NULL);
+    const int64_t a = submit_job(&bed, "a");
+    const struct job_after after = {STR("a"), RULE_OF(SUCCESS, WAIT)};
+    const struct job_spec spec = {.task = STR("t"),
+                                  .id = STR("b"),
+                                  .after = &after,
+                                  .n_after = 1,
+                                  .process_after_ms = bed.now_ms + 5000};
+    const int64_t b = bed_submit_spec(&bed, &spec);
+    assert_int_equal(bed_state(&bed, b), REDRIVE_STATE_WAITING);
+    run_this(&bed, a);
+    assert_int_equal(bed_state(&bed, b), REDRIVE_STATE_SCHEDULED);
+    assert_int_equal(bed_claim(&bed, 1), 0);
+    bed_pass(&bed, 5000);
+    run_this(&bed, b);
+    bed_release(&bed);
+}
+
+static void waiting_job_is_not_run_by_hand(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, NULL);
+    (void)submit_job(&bed, "a");
+    const int64_t b = submit_after(&bed, "b", RULE_OF(SUCCESS, WAIT), PARENTS("a")).seq;
+    assert_int_equal(bed_change(&bed, MOVE_RUN_NOW, b), REDRIVE_E_STATE);
+    assert_int_equal(bed_change(&bed, MOVE_CANCEL, b), 0);
+    bed_release(&bed);
+}
+
+/* ---- What is refused ------------------------------------------------------------------------- */
+
+static void edges_to_nothing_are_refused(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, NULL);
+    const struct job_spec other = {.task = STR("t"), .id = STR("x"), .tenant = STR("other")};
+    (void)bed_submit_spec(&bed, &other);
+    (void)submit_job(&bed, "a");
+    assert_int_equal(submit_after(&bed, "b", RULE_OF(END, WAIT), PARENTS("missing")).code,
+                     REDRIVE_E_UNKNOWN);
+    assert_int_equal(submit_after(&bed, "b", RULE_OF(END, WAIT), PARENTS("x")).code,
+                     REDRIVE_E_UNKNOWN);
+    assert_int_equal(submit_after(&bed, "b", RULE_OF(END, WAIT), PARENTS("b")).code,
+                     REDRIVE_E_INVALID);
+    assert_int_equal(submit_after(&bed, "b", RULE_OF(END, WAIT), PARENTS("a", "a")).code,
+                     REDRIVE_E_INVALID);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_WAITING), 0);
+    bed_release(&bed);
+}
+
+static void too_many_edges_are_refused(void **state)
+{
+    (void)state;
+    struct bed bed;
+    const size_t n = 1000000;
+    struct job_after *after = calloc(n, sizeof *after);
+    assert_non_null(after);
+    bed_init(&bed, NULL);
+    for (size_t i = 0; i < n; i++)
+        after[i] = (struct job_after){STR("a"), RULE_OF(END, WAIT)};
+    const struct job_spec spec = {.task = STR("t"), .after = after, .n_after = n};
+    assert_int_equal(bed_try_submit(&bed, &spec), REDRIVE_E_RANGE);
+    bed_release(&bed);
+    free(after);
+}
+
+static void repetition_waits_for_what_it_was_submitted_with(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, NULL);
+    const int64_t a = submit_job(&bed, "a");
+    (void)submit_job(&bed, "z");
+    const int64_t b = submit_after(&bed, "b", RULE_OF(SUCCESS, WAIT), PARENTS("a")).seq;
+    const struct submit_answer again =
+        submit_after(&bed, "b", RULE_OF(SUCCESS, WAIT), PARENTS("a", "z"));
+    assert_true(again.existed);
+    assert_int_equal(again.seq, b);
+    assert_int_equal(bed_job(&bed, b).status.open_parents, 1);
+    run_this(&bed, a);
+    assert_int_equal(bed_state(&bed, b), REDRIVE_STATE_QUEUED);
+    bed_release(&bed);
+}
+
+/* ---- Arrays ---------------------------------------------------------------------------------- */
+
+#define GROUP 300
+
+/* A group and its callback in one array; some of the group may be there before. */
+static void group_and_callback_come_in_one_array(void **state)
+{
+    (void)state;
+    for (int existed = 0; existed < 2; existed++) {
+        struct bed bed;
+        static char ids[GROUP][16];
+        static struct job_after after[GROUP];
+        static struct job_spec specs[GROUP + 1];
+        struct submit_op op;
+        bed_init(&bed, NULL);
+        for (int i = 0; i < GROUP; i++) {
+            (void)snprintf(ids[i], sizeof ids[i], "job-%d", i);
+            after[i] = (struct job_after){str_of(ids[i]), RULE_OF(SUCCESS, WAIT)};
+            specs[i] = (struct job_spec){.task = STR("t"), .id = str_of(ids[i])};
+        }
+        specs[GROUP] =
+            (struct job_spec){.task = STR("t"), .id = STR("all"), .after = after, .n_after = GROUP};
+        if (existed)
+            run_this(&bed, submit_job(&bed, "job-7"));
+        assert_int_equal(submit_op_init(&op, bed.engine, specs, GROUP + 1, NULL), 0);
+        assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
+        const int64_t child = op.answers[GROUP].seq;
+        assert_int_equal(op.answers[GROUP].state, REDRIVE_STATE_WAITING);
+        submit_op_release(&op);
+        assert_int_equal(bed_job(&bed, child).status.open_parents, GROUP - existed);
+        for (int done = existed; done < GROUP;) {
+            assert_int_equal(bed_state(&bed, child), REDRIVE_STATE_WAITING);
+            const size_t n = bed_claim(&bed, 50);
+            assert_true(n > 0);
+            for (size_t i = 0; i < n; i++)
+                assert_int_equal(bed_succeed(&bed, &bed.claim.jobs[i]), 0);
+            done += (int)n;
+        }
+        run_this(&bed, child);
+        bed_release(&bed);
+    }
+}
+
+static void array_names_earlier_jobs_only(void **state)
+{
+    (void)state;
+    struct bed bed;
+    struct submit_op op;
+    const struct job_after on_b = {STR("b"), RULE_OF(SUCCESS, WAIT)},
+                           on_bad = {STR("bad"), RULE_OF(SUCCESS, WAIT)};
+    const struct job_spec specs[] = {
+        {.task = STR("t"), .id = STR("a"), .after = &on_b, .n_after = 1},
+        {.task = STR("t"), .id = STR("b")},
+        {.task = STR("t"), .id = STR("bad"), .payload = STR("{")},
+        {.task = STR("t"), .id = STR("c"), .after = &on_bad, .n_after = 1},
+    };
+    bed_init(&bed, NULL);
+    assert_int_equal(submit_op_init(&op, bed.engine, specs, 4, NULL), 0);
+    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
+    assert_int_equal(op.answers[0].code, REDRIVE_E_INVALID);
+    assert_int_equal(op.answers[1].code, 0);
+    assert_true(op.answers[2].code < 0);
+    assert_int_equal(op.answers[3].code, REDRIVE_E_CANCELLED);
+    submit_op_release(&op);
+    bed_release(&bed);
+}
+
+/* ---- Retention ------------------------------------------------------------------------------- */
+
+#define DAY_MS (INT64_C(24) * 3600 * 1000)
+
+static void retention_keeps_what_a_live_child_needs(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, NULL);
+    const int64_t a = submit_job(&bed, "a"), b = submit_job(&bed, "b");
+    const int64_t dead = submit_job(&bed, "dead"), plain = submit_job(&bed, "plain");
+    const int64_t c = submit_after(&bed, "c", RULE_OF(SUCCESS, WAIT), PARENTS("a", "b")).seq;
+    const int64_t d = submit_after(&bed, "d", RULE_OF(SUCCESS, WAIT), PARENTS("dead")).seq;
+    run_this(&bed, a);
+    const struct job job_b = claim_this(&bed, b);
+    assert_int_equal(bed_change(&bed, MOVE_END, dead), 0);
+    run_this(&bed, plain);
+    for (int i = 0; i < 40; i++)
+        bed_pass(&bed, DAY_MS);
+    assert_int_equal(bed_state(&bed, a), REDRIVE_STATE_COMPLETED);
+    assert_int_equal(bed_state(&bed, dead), REDRIVE_STATE_DEAD_LETTER);
+    assert_int_equal(bed_state(&bed, d), REDRIVE_STATE_WAITING);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_COMPLETED), 1);
+    (void)job_b;
+    assert_int_equal(bed_change(&bed, MOVE_REDRIVE, dead), 0);
+    assert_int_equal(bed_change(&bed, MOVE_CANCEL, b), 0);
+    check_skipped(&bed, c);
+    for (int i = 0; i < 3; i++)
+        bed_pass(&bed, DAY_MS);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_COMPLETED), 0);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_CANCELLED), 0);
+    bed_release(&bed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(child_starts_after_its_parent),
+        T(child_waits_for_all_parents),
+        T(parents_settled_together_release_once),
+        T(parent_that_has_completed_is_not_waited_for),
+        T(parent_that_was_added_to_while_it_runs_releases_its_child),
+        T(retry_of_a_parent_keeps_its_child_waiting),
+        T(dead_parent_holds_its_child_until_it_is_redriven),
+        T(rules_decide_what_an_end_means),
+        T(skip_goes_down_a_chain),
+        T(redriven_parent_does_not_release_again),
+        T(child_that_was_killed_waits_again_when_it_is_redriven),
+        T(waiting_job_dies_at_its_deadline),
+        T(released_job_keeps_its_time_lock),
+        T(waiting_job_is_not_run_by_hand),
+        T(edges_to_nothing_are_refused),
+        T(too_many_edges_are_refused),
+        T(repetition_waits_for_what_it_was_submitted_with),
+        T(group_and_callback_come_in_one_array),
+        T(array_names_earlier_jobs_only),
+        T(retention_keeps_what_a_live_child_needs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
