@@ -27,6 +27,7 @@ def test_counters_and_sizes_equal_what_was_done(redrive, seeded):
         "failed": 0,
         "dead_letter": 1,
         "cancelled": 1,
+        "waiting": 0,
     }
     assert document["by_task"]["mail"]["jobs_retried"] == 5
     assert document["by_queue"]["texts"]["jobs_completed"] == 3

@@ -93,9 +93,9 @@ def test_one_frame_without_a_terminal(redrive, seeded):
     assert "1 worker, 1 of 4 slots busy" in lines[1]
     assert "\x1b" not in text
     rows = [line.split() for line in lines]
-    assert ["0", "0", "0", "5", "2", "0", "0", "0", "0", "post"] in rows
-    assert ["1", "1", "1", "0", "0", "3", "1", "0", "1", "texts"] in rows
-    assert ["1", "0", "0", "0", "0", "0", "0", "0", "0", "zoo/animals"] in rows
+    assert ["0", "0", "0", "5", "2", "0", "0", "0", "0", "0", "post"] in rows
+    assert ["1", "1", "1", "0", "0", "0", "3", "1", "0", "1", "texts"] in rows
+    assert ["1", "0", "0", "0", "0", "0", "0", "0", "0", "0", "zoo/animals"] in rows
     (breaker,) = [row for row in rows if row and row[-1] == "mail" and row[0] == "open"]
     assert breaker[1:3] == ["5", "2"]
     assert any("seed-worker" in line for line in lines)

@@ -473,7 +473,48 @@ static void array_names_earlier_jobs_only(void **state)
     bed_release(&bed);
 }
 
-/* ---- Retention ------------------------------------------------------------------------------- */
+/* Two names of an array may be one job, by a unique key. */
+static void one_parent_under_two_names_is_refused(void **state)
+{
+    (void)state;
+    struct bed bed;
+    struct submit_op op;
+    const struct job_after after[] = {{STR("first"), RULE_OF(SUCCESS, WAIT)},
+                                      {STR("second"), RULE_OF(SUCCESS, WAIT)}};
+    const struct job_spec specs[] = {
+        {.task = STR("t"), .id = STR("first"), .unique_key = STR("k")},
+        {.task = STR("t"), .id = STR("second"), .unique_key = STR("k")},
+        {.task = STR("t"), .id = STR("child"), .after = after, .n_after = 2},
+        {.task = STR("t"), .id = STR("one"), .after = after + 1, .n_after = 1},
+    };
+    bed_init(&bed, NULL);
+    assert_int_equal(submit_op_init(&op, bed.engine, specs, 4, NULL), 0);
+    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
+    assert_true(op.answers[1].existed);
+    assert_int_equal(op.answers[2].code, REDRIVE_E_INVALID);
+    assert_int_equal(op.answers[3].state, REDRIVE_STATE_WAITING);
+    const int64_t first = op.answers[0].seq, one = op.answers[3].seq;
+    submit_op_release(&op);
+    run_this(&bed, first);
+    run_this(&bed, one);
+    bed_release(&bed);
+}
+
+/* ---- Removal and retention ------------------------------------------------------------------- */
+
+static void live_parent_is_not_removed(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, NULL);
+    const int64_t a = submit_job(&bed, "a");
+    const int64_t b = submit_after(&bed, "b", RULE_OF(SUCCESS, WAIT), PARENTS("a")).seq;
+    assert_int_equal(bed_change(&bed, MOVE_REMOVE, a), REDRIVE_E_STATE);
+    assert_int_equal(bed_state(&bed, b), REDRIVE_STATE_WAITING);
+    run_this(&bed, a);
+    run_this(&bed, b);
+    bed_release(&bed);
+}
 
 #define DAY_MS (INT64_C(24) * 3600 * 1000)
 
@@ -529,6 +570,8 @@ int main(void)
         T(repetition_waits_for_what_it_was_submitted_with),
         T(group_and_callback_come_in_one_array),
         T(array_names_earlier_jobs_only),
+        T(one_parent_under_two_names_is_refused),
+        T(live_parent_is_not_removed),
         T(retention_keeps_what_a_live_child_needs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -848,6 +848,14 @@ def test_listener_does_not_hold_up_the_end(bench):
 # ---- Faktory -----------------------------------------------------------------------------------
 
 
+def test_flush_takes_jobs_that_wait_for_others(bench):
+    server = bench.serve("--faktory", "127.0.0.1:0").ready()
+    jobs = [{"task": "mail", "id": "first"}, {"task": "mail", "id": "second", "after": "first"}]
+    assert server.send("POST", "/v1/jobs", jobs)[0] == 201
+    assert FaktoryClient(server.port("faktory")).ask("FLUSH") == "OK"
+    assert server.get("/v1/jobs/first")[0] == server.get("/v1/jobs/second")[0] == 404
+
+
 def test_faktory_stays_closed_when_there_are_tokens_and_no_passwords(bench):
     tokens = f"tokens: [{{name: eye, hash: '{token_hash('secret')}', scopes: [read]}}]\n"
     bench.configure(tokens, "{http: '127.0.0.1:0', faktory: '127.0.0.1:0'}")

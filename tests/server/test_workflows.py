@@ -83,3 +83,11 @@ def test_a_job_of_another_tenant_cannot_be_waited_for(tenants):
     red.submit(id="a")
     assert "is not there" in str(blue.problem(400, "POST", "/jobs", {"task": "mail", "after": "a"}))
     assert "children" not in red.ok("GET", "/jobs/a")
+
+
+def test_an_array_with_one_parent_under_two_names_leaves_nothing(api):
+    answer = api.problem(400, "POST", "/jobs", [
+        {"task": "mail", "id": "a", "unique_key": "k"}, {"task": "mail", "id": "b", "unique_key": "k"},
+        {"task": "mail", "id": "c", "after": ["a", "b"]}])
+    assert "is the same job as another that is named" in str(answer)
+    assert api.ok("GET", "/jobs")["items"] == []

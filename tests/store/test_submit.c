@@ -250,6 +250,21 @@ static void a_key_for_ever_is_held_after_the_end(void **state)
     assert_int_equal(once.state, REDRIVE_STATE_COMPLETED);
 }
 
+/* Operations that are committed together see each other: the removal holds the key as well. */
+static void a_key_for_ever_is_held_by_a_removal_of_the_same_transaction(void **state)
+{
+    struct kit *k = *state;
+    const struct job_spec spec = {.id = STR("a"), .unique_key = STR("k"), .unique_forever = true};
+    int64_t first = kit_put_in(k, REDRIVE_STATE_COMPLETED, &spec);
+    kit_begin(k);
+    assert_int_equal(CHANGE(k, .seq = first, .kind = MOVE_REMOVE).code, 0);
+    struct submit_result r = TRY_PUT(k, .id = STR("b"), .unique_key = STR("k"));
+    kit_commit(k);
+    assert_int_equal(r.code, REDRIVE_E_EXISTS);
+    assert_int_equal(r.state, REDRIVE_STATE_COMPLETED);
+    assert_int_equal(r.seq, first);
+}
+
 static void a_key_for_ever_is_refused_if_any_job_holds_it(void **state)
 {
     struct kit *k = *state;
@@ -397,6 +412,7 @@ int main(void)
         F(jobs_without_a_key_do_not_meet),
         F(an_id_is_asked_before_a_key),
         F(a_key_for_ever_is_held_after_the_end),
+        F(a_key_for_ever_is_held_by_a_removal_of_the_same_transaction),
         F(a_key_for_ever_is_refused_if_any_job_holds_it),
         F(a_key_for_ever_outlives_its_job),
         F(a_key_that_is_not_for_ever_goes_with_its_job),

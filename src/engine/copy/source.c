@@ -33,19 +33,18 @@ static int read_id(struct job_set *set, struct store *store, struct map *known, 
 {
     const struct job_filter filter = {.after_seq = seq - 1, .limit = 1};
     const struct str key = {(const char *)&seq, sizeof seq};
-    const char *id = map_get(known, key);
+    char *id = map_get(known, key);
     struct job_page page = {0};
     int rc = 0;
     if (!id) {
         rc = store_ops(store)->list(store, &filter, &page, err);
-        id = "";
-        if (rc == 0 && page.n == 1 && page.jobs[0].status.seq == seq)
-            id = arena_dup(&set->edges, page.jobs[0].spec.id);
-        if (rc == 0 && (!id || map_put(known, key, (void *)(uintptr_t)id) != 0))
+        const bool is_there = rc == 0 && page.n == 1 && page.jobs[0].status.seq == seq;
+        id = arena_dup(&set->edges, is_there ? page.jobs[0].spec.id : STR(""));
+        if (rc == 0 && (!id || map_put(known, key, id) != 0))
             rc = err_nomem(err);
     }
     job_page_release(&page);
-    *ret = str_of(id);
+    *ret = rc == 0 ? str_of(id) : (struct str){0};
     return rc;
 }
 
@@ -74,7 +73,9 @@ static int name_edges(struct job_set *set, struct store *store, struct map *know
     while (end < page->n && page->edges[end].child == child)
         end++;
     struct copied_edge *edges = arena_array(&set->edges, end - *at, sizeof *edges);
-    int rc = edges ? 0 : err_nomem(err);
+    int rc = 0;
+    if (!edges)
+        return err_nomem(err);
     for (; rc == 0 && *at < end; ++*at) {
         const struct job_edge *edge = &page->edges[*at];
         edges[n] = (struct copied_edge){.rule = (uint32_t)after_rule_number(edge->rule),

@@ -48,15 +48,16 @@ static int read_side(struct store *store, enum edge_side side, int64_t seq,
     if (page.n > 1)
         qsort(page.edges, page.n, sizeof *page.edges, by_outcome);
     const size_t n = page.n < EDGES_SHOWN ? page.n : EDGES_SHOWN;
-    *ret = arena_array(&views->arena, n, sizeof **ret);
-    if (rc == 0 && !*ret)
+    struct edge_view *found = arena_array(&views->arena, n, sizeof *found);
+    if (rc == 0 && !found)
         rc = err_nomem(err);
-    for (size_t i = 0; rc == 0 && i < n; i++) {
+    for (size_t i = 0; rc == 0 && found && i < n; i++) {
         const struct job_edge *edge = &page.edges[i];
-        (*ret)[i].edge = *edge;
+        found[i].edge = *edge;
         rc = read_other(store, side == EDGES_TO_CHILDREN ? edge->child : edge->parent, views,
-                        &(*ret)[i], err);
+                        &found[i], err);
     }
+    *ret = found;
     *ret_n = rc == 0 ? n : 0;
     edge_page_release(&page);
     return rc;

@@ -256,6 +256,8 @@ int after_removed(struct engine *e, const struct job *job, struct redrive_err *e
 int after_was_removed(const struct job *job, const struct move_result *result,
                       struct redrive_err *err)
 {
+    if (result->code != 0 && !state_has_ended(job->status.state))
+        return 0; /* refused as it should be */
     if (result->code != 0 ? job->status.children == 0 : result->children == job->status.children)
         return 0;
     return err_set(err, REDRIVE_E_CANCELLED, "another transaction was in the way");

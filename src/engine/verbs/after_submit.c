@@ -260,6 +260,27 @@ static bool all_are_there(struct submit_op *op, const struct named_parent *paren
     return true;
 }
 
+/* Two names may turn out to be one job: one that comes earlier in the operation stands for a job
+ * with the same unique key. Each edge has a parent of its own, so that is refused. */
+static int refuse_same(struct engine *e, struct submit_op *op, const struct named_parent *parents,
+                       size_t i, struct redrive_err *err)
+{
+    struct map seen;
+    int rc = 0;
+    map_init(&seen, e->running.map.seed);
+    for (size_t k = 0; rc == 0 && k < op->specs[i].n_after && op->answers[i].code == 0; k++) {
+        const struct str seq = {(const char *)&parents[k].seq, sizeof parents[k].seq};
+        if (map_get_number(&seen, seq) != 0)
+            (void)refuse_parent(op, i, REDRIVE_E_INVALID, parents[k].id,
+                                "is the same job as another that is named",
+                                "they have one unique key: name the job that has it, once");
+        else if (map_put_number(&seen, seq, 1) != 0)
+            rc = err_nomem(err);
+    }
+    map_release(&seen);
+    return rc;
+}
+
 int after_resolve(struct engine *e, struct submit_op *op, struct after_plan *plan, size_t i,
                   struct job_spec *spec, struct redrive_err *err)
 {
@@ -267,7 +288,10 @@ int after_resolve(struct engine *e, struct submit_op *op, struct after_plan *pla
     const size_t n = spec->n_after;
     if (!parents || !take_answers(op, parents, i) || !all_are_there(op, parents, i))
         return 0;
-    int rc = adopt(e, parents, n, err);
+    int rc = refuse_same(e, op, parents, i, err);
+    if (rc != 0 || op->answers[i].code != 0)
+        return rc;
+    rc = adopt(e, parents, n, err);
     spec->parents = (uint32_t)n;
     spec->open_parents = 0;
     for (size_t k = 0; rc == 0 && k < n; k++) {
@@ -305,8 +329,10 @@ int after_submitted(struct engine *e, struct submit_op *op, struct after_plan *p
     const struct named_parent *parents = plan->parents[i];
     const struct job_spec *spec = &op->specs[i];
     const struct submit_answer *a = &op->answers[i];
-    if (!parents || a->code < 0 || a->existed)
+    if (a->code < 0 || a->existed || spec->n_after == 0)
         return 0;
+    if (!parents)
+        return err_set(err, REDRIVE_E_CANCELLED, "the job of this id was removed meanwhile");
     struct job_edge *edges = arena_array(&e->arena, spec->n_after, sizeof *edges);
     if (!edges)
         return err_nomem(err);

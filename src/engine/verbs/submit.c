@@ -461,6 +461,11 @@ static int submit_waiting(struct engine *e, struct submit_batch *batch, struct s
     int rc = batch_flush(e, batch, err);
     if (rc == 0)
         rc = after_resolve(e, op, plan, i, &op->specs[i], err);
+    if (rc == 0 && op->answers[i].code < 0 && op->whole && op->answers[i].err) {
+        /* Others have been put in by now: the transaction is given up, and with it all of them. */
+        *err = *op->answers[i].err;
+        return op->answers[i].code;
+    }
     if (rc < 0 || op->answers[i].code < 0)
         return rc;
     (void)batch_add(e, batch, op, i);

@@ -213,16 +213,25 @@ static int submit_new(struct store *store, const struct job_spec *spec,
     return add_entry(store, &row, q, ret, err);
 }
 
+/* The job that is gone and holds the key for ever: removed by this transaction, or long ago. */
+static struct str remembered(struct store *store, const struct question *q)
+{
+    const struct cell *cell =
+        q->has_key ? rd_cell_known(store, STR("held"), digest_str(&q->key)) : NULL;
+    return cell ? cell->now : q->remembered;
+}
+
 static int submit_one(struct store *store, const struct job_spec *spec,
                       const struct partition *partition, const struct question *q,
                       struct submit_result *ret, struct arena *arena, struct redrive_err *err)
 {
     const struct entry *holder = id_holder(store, q);
+    const struct str held = remembered(store, q);
     struct remembered_key gone;
     int rc = 0;
     *ret = (struct submit_result){.code = REDRIVE_E_EXISTS};
-    if (!holder && q->remembered.len > 0) {
-        if (!rd_remembered_unpack(q->remembered, arena, &gone, &ret->seq))
+    if (!holder && held.len > 0) {
+        if (!rd_remembered_unpack(held, arena, &gone, &ret->seq))
             return err_set(err, REDRIVE_E_CORRUPT, "a remembered key is damaged");
         ret->state = gone.state;
         ret->id = gone.id;

@@ -201,7 +201,7 @@ static void data_of_an_older_version_is_refused_with_what_to_do(void **state)
     assert_int_equal(open_at(s.url, "", &err), REDRIVE_E_STATE);
     assert_non_null(strstr(err.message, "older"));
     assert_non_null(strstr(err.detail, "version 1"));
-    assert_non_null(strstr(err.detail, "with 4"));
+    assert_non_null(strstr(err.detail, "with 5"));
     assert_non_null(strstr(err.hint, "prefix"));
     server_stop(&s);
 }

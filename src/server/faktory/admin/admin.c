@@ -19,7 +19,7 @@
 #define IN_QUEUE   (BIT(REDRIVE_STATE_QUEUED) | BIT(REDRIVE_STATE_PARKED))
 #define LIVE                                                                 \
     (IN_QUEUE | BIT(REDRIVE_STATE_SCHEDULED) | BIT(REDRIVE_STATE_RETRYING) | \
-     BIT(REDRIVE_STATE_RUNNING))
+     BIT(REDRIVE_STATE_RUNNING) | BIT(REDRIVE_STATE_WAITING))
 
 /* ---- Which jobs are meant -------------------------------------------------------------------- */
 
