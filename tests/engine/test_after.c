@@ -8,11 +8,6 @@
 
 #define RULE_OF(on_, dead) ((struct after_rule){AFTER_##on_, AFTER_DEAD_##dead})
 
-static struct str text_of(const char *text)
-{
-    return str_of(text);
-}
-
 /* Submits a job of an id that waits for others, all by the same rule. */
 static struct submit_answer submit_after(struct bed *bed, const char *id, struct after_rule rule,
                                          size_t n, const char *const *parents)
@@ -22,9 +17,9 @@ static struct submit_answer submit_after(struct bed *bed, const char *id, struct
     struct redrive_err err = {0};
     assert_true(n <= 8);
     for (size_t i = 0; i < n; i++)
-        after[i] = (struct job_after){text_of(parents[i]), rule};
+        after[i] = (struct job_after){str_of(parents[i]), rule};
     const struct job_spec spec = {
-        .task = STR("t"), .id = text_of(id), .after = n > 0 ? after : NULL, .n_after = n};
+        .task = STR("t"), .id = str_of(id), .after = n > 0 ? after : NULL, .n_after = n};
     assert_int_equal(submit_op_init(&op, bed->engine, &spec, 1, &err), 0);
     assert_int_equal(engine_apply_one(bed->engine, &op.op, &err), 0);
     struct submit_answer answer = op.answers[0];
@@ -500,6 +495,31 @@ static void one_parent_under_two_names_is_refused(void **state)
     bed_release(&bed);
 }
 
+/* The key of a job that was removed is held for ever: what repeats it stands for no job. */
+static void parent_that_stands_for_a_removed_job_is_refused(void **state)
+{
+    (void)state;
+    struct bed bed;
+    struct submit_op op;
+    const struct job_after after = {STR("again"), RULE_OF(SUCCESS, WAIT)};
+    const struct job_spec specs[] = {
+        {.task = STR("t"), .id = STR("again"), .unique_key = STR("k"), .unique_forever = true},
+        {.task = STR("t"), .id = STR("child"), .after = &after, .n_after = 1},
+    };
+    bed_init(&bed, NULL);
+    const struct job_spec first = {
+        .task = STR("t"), .id = STR("gone"), .unique_key = STR("k"), .unique_forever = true};
+    const int64_t gone = bed_submit_spec(&bed, &first);
+    assert_int_equal(bed_change(&bed, MOVE_CANCEL, gone), 0);
+    assert_int_equal(bed_change(&bed, MOVE_REMOVE, gone), 0);
+    assert_int_equal(submit_op_init(&op, bed.engine, specs, 2, NULL), 0);
+    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
+    assert_true(op.answers[0].existed);
+    assert_int_equal(op.answers[1].code, REDRIVE_E_UNKNOWN);
+    submit_op_release(&op);
+    bed_release(&bed);
+}
+
 /* ---- Removal and retention ------------------------------------------------------------------- */
 
 static void live_parent_is_not_removed(void **state)
@@ -571,6 +591,7 @@ int main(void)
         T(group_and_callback_come_in_one_array),
         T(array_names_earlier_jobs_only),
         T(one_parent_under_two_names_is_refused),
+        T(parent_that_stands_for_a_removed_job_is_refused),
         T(live_parent_is_not_removed),
         T(retention_keeps_what_a_live_child_needs),
     };

@@ -7,7 +7,8 @@
  * error that names the parent. A child that is skipped is itself a parent that has ended.
  *
  * Invariants, which tests cite
- *  13. No job starts while one of its edges is open or missed.
+ *  13. No job starts while one of its edges is open, and none whose edge was missed, unless it died
+ *      before that and a person has redriven it.
  *  14. An edge is decided once: a child is released once, however often a parent ends.
  *  15. No job waits whose edges are all decided.
  *  16. A job that is skipped says so: state cancelled, reason skipped, and which parent.

@@ -19,7 +19,8 @@
 
 /* One name in the `after` of a job. */
 struct named_parent {
-    bool is_earlier; /* `at` is its index in the operation; else it was there before */
+    bool is_earlier;  /* `at` is its index in the operation; else it was there before */
+    bool is_repeated; /* it comes in the operation, and stands for a job that was there before */
     size_t at;
     int64_t seq;
     struct str id;
@@ -218,15 +219,18 @@ static bool take_answers(struct submit_op *op, struct named_parent *parents, siz
         }
         parents[k].seq = a->seq;
         parents[k].state = a->state;
-        /* One that stands for a repetition was there before, or is gone. */
         parents[k].is_earlier = !a->existed;
+        parents[k].is_repeated = a->existed;
     }
     return true;
 }
 
-/* Tells parents that were there before of their child, and learns their states. */
-static int adopt(struct engine *e, struct named_parent *parents, size_t n, struct redrive_err *err)
+/* Tells parents that were there before of their child, and learns their states. One that repeats a
+ * key which is unique for ever may stand for a job that is gone: then the child is refused. */
+static int adopt(struct engine *e, struct submit_op *op, size_t i, struct named_parent *parents,
+                 struct redrive_err *err)
 {
+    const size_t n = op->specs[i].n_after;
     struct edge_move *moves = arena_array(&e->arena, n, sizeof *moves);
     struct move_result *results = arena_array(&e->arena, n, sizeof *results);
     size_t n_moves = 0;
@@ -241,23 +245,15 @@ static int adopt(struct engine *e, struct named_parent *parents, size_t n, struc
     for (size_t k = 0, at = 0; rc == 0 && k < n; k++) {
         if (parents[k].is_earlier)
             continue;
-        if (results[at].code < 0)
+        if (results[at].code < 0 && parents[k].is_repeated)
+            (void)refuse_parent(op, i, REDRIVE_E_UNKNOWN, parents[k].id, "is not there",
+                                "its unique key is held by a job that has been removed");
+        else if (results[at].code < 0)
             rc = err_set(err, REDRIVE_E_CANCELLED, "a job was removed meanwhile");
         parents[k].state = results[at++].state;
     }
     e->touched = true;
     return rc;
-}
-
-/* A parent that stands for a repetition by its unique key alone may be gone. */
-static bool all_are_there(struct submit_op *op, const struct named_parent *parents, size_t i)
-{
-    for (size_t k = 0; k < op->specs[i].n_after; k++)
-        if (parents[k].seq <= 0) {
-            (void)refuse_parent(op, i, REDRIVE_E_UNKNOWN, parents[k].id, "is not there", NULL);
-            return false;
-        }
-    return true;
 }
 
 /* Two names may turn out to be one job: one that comes earlier in the operation stands for a job
@@ -286,12 +282,13 @@ int after_resolve(struct engine *e, struct submit_op *op, struct after_plan *pla
 {
     struct named_parent *parents = plan->parents[i];
     const size_t n = spec->n_after;
-    if (!parents || !take_answers(op, parents, i) || !all_are_there(op, parents, i))
+    if (!parents || !take_answers(op, parents, i))
         return 0;
     int rc = refuse_same(e, op, parents, i, err);
+    if (rc == 0 && op->answers[i].code == 0)
+        rc = adopt(e, op, i, parents, err);
     if (rc != 0 || op->answers[i].code != 0)
         return rc;
-    rc = adopt(e, parents, n, err);
     spec->parents = (uint32_t)n;
     spec->open_parents = 0;
     for (size_t k = 0; rc == 0 && k < n; k++) {
