@@ -6,12 +6,11 @@
 
 /* Listed in the order of help. */
 static const struct command *const COMMANDS[] = {
-    &cmd_enqueue,  &cmd_work,       &cmd_serve,    &cmd_batch,  &cmd_jobs,
-    &cmd_dlq,      &cmd_breakers,   &cmd_limits,   &cmd_queues, &cmd_cron,
-    &cmd_stats,    &cmd_health,     &cmd_top,      &cmd_ui,     &cmd_policy,
-    &cmd_simulate, &cmd_experiment, &cmd_config,   &cmd_doctor, &cmd_migrate,
-    &cmd_move,     &cmd_backup,     &cmd_export,   &cmd_import, &cmd_completion,
-    &cmd_help,     &cmd_version,    &cmd_complete, NULL,
+    &cmd_enqueue, &cmd_work,       &cmd_workflow, &cmd_serve,   &cmd_batch,    &cmd_jobs,
+    &cmd_dlq,     &cmd_breakers,   &cmd_limits,   &cmd_queues,  &cmd_cron,     &cmd_stats,
+    &cmd_health,  &cmd_top,        &cmd_ui,       &cmd_policy,  &cmd_simulate, &cmd_experiment,
+    &cmd_config,  &cmd_doctor,     &cmd_migrate,  &cmd_move,    &cmd_backup,   &cmd_export,
+    &cmd_import,  &cmd_completion, &cmd_help,     &cmd_version, &cmd_complete, NULL,
 };
 
 static const struct command ROOT = {

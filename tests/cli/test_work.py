@@ -160,6 +160,7 @@ def test_until_idle_runs_what_is_ready_and_says_so(bench):
         "failed": 0,
         "released": 0,
         "waiting": 4,
+        "waiting_for_jobs": 0,
         "parked": 0,
         "ready": 0,
     }

@@ -888,7 +888,7 @@ def test_a_tenant_sees_and_changes_its_own_only(tenants):
     before = as_red()
 
     ask = Tracked(blue)
-    for method, route in (("GET", "/jobs/{id}"), ("DELETE", "/jobs/{id}"), ("POST", "/jobs/{id}/retry")):
+    for method, route in (("GET", "/jobs/{id}"), ("GET", "/jobs/{id}/workflow"), ("DELETE", "/jobs/{id}"), ("POST", "/jobs/{id}/retry")):
         for job_id in (dead, live, "running"):
             assert ask(method, route.replace("{id}", job_id), route).status == 404
     for letter in ("/retry/dead-letters/{id}", "/retry/dead-letters/by-id/{id}"):

@@ -38,5 +38,6 @@ extern const struct command cmd_top;
 extern const struct command cmd_ui;
 extern const struct command cmd_version; /* commands/help.c */
 extern const struct command cmd_work;
+extern const struct command cmd_workflow;
 
 #endif

@@ -11,6 +11,7 @@
 #include "base/text/str.h"
 #include "cli/frame/cli.h"
 #include "cli/frame/command.h"
+#include "cli/output/picture.h"
 #include "cli/output/progress.h"
 #include "cli/output/table.h"
 #include "cli/shared/experiment_text.h"
@@ -386,40 +387,6 @@ static int print_comparison(struct cli *cli, const struct comparison *c, bool to
     return r < 0 ? err_set(err, r, "cannot print the comparison") : 0;
 }
 
-static int cannot_write(const char *path, int error, struct redrive_err *err)
-{
-    err_set(err, REDRIVE_E_IO, "cannot write the chart: %s", strerror(error));
-    err_detail(err, "file %s", path);
-    return REDRIVE_E_IO;
-}
-
-/* Opened before the work, so that a bad path costs none; what the file holds stays until then. */
-static int open_chart(const char *path, FILE **ret, struct redrive_err *err)
-{
-    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    *ret = fd < 0 ? NULL : fdopen(fd, "w");
-    if (*ret)
-        return 0;
-    int error = errno;
-    if (fd >= 0)
-        close(fd);
-    return cannot_write(path, error, err);
-}
-
-/* Closes the file. */
-static int write_chart(const struct buf *svg, FILE *file, const char *path, struct redrive_err *err)
-{
-    /* A pipe or a device cannot be cut and need not be. */
-    bool written = ftruncate(fileno(file), 0) == 0 || errno == EINVAL;
-    written = written && fwrite(svg->data, 1, svg->len, file) == svg->len;
-    int error = errno;
-    if (fclose(file) != 0 && written) {
-        written = false;
-        error = errno;
-    }
-    return written ? 0 : cannot_write(path, error, err);
-}
-
 /* `file` NULL: standard output. */
 static int draw(struct cli *cli, const struct comparison *c, FILE *file, const char *path,
                 struct redrive_err *err)
@@ -432,7 +399,7 @@ static int draw(struct cli *cli, const struct comparison *c, FILE *file, const c
         if (file)
             fclose(file);
     } else if (file) {
-        r = write_chart(&svg, file, path, err);
+        r = picture_write(&svg, file, path, err);
     } else {
         term_write(&cli->out, &svg);
     }
@@ -488,7 +455,7 @@ static int simulate(struct cli *cli, struct compare_options *options, const char
     FILE *file = NULL;
     bool to_stdout = svg && strcmp(svg, "-") == 0;
 
-    int r = svg && !to_stdout ? open_chart(svg, &file, err) : 0;
+    int r = svg && !to_stdout ? picture_open(svg, &file, err) : 0;
     if (r < 0)
         return r;
     r = run_visibly(cli, options, &comparison, err);

@@ -80,7 +80,8 @@ static struct work_counts work_tally_counts(struct work_tally *tally)
 
 /* What is left in the store. */
 struct work_left {
-    uint64_t waiting; /* for their time */
+    uint64_t waiting;          /* for their time */
+    uint64_t waiting_for_jobs; /* that have not ended as they must */
     uint64_t parked;
     uint64_t ready;        /* that this worker does not take: no task of its own runs them */
     int64_t next_ready_ms; /* when the first of those waiting is due; 0: none is */
@@ -108,6 +109,7 @@ static int read_left(struct store *store, struct str tenant, const struct str *q
             continue;
         ret->waiting += queue->by_state[REDRIVE_STATE_SCHEDULED];
         ret->waiting += queue->by_state[REDRIVE_STATE_RETRYING];
+        ret->waiting_for_jobs += queue->by_state[REDRIVE_STATE_WAITING];
         ret->parked += queue->by_state[REDRIVE_STATE_PARKED];
         ret->ready += queue->by_state[REDRIVE_STATE_QUEUED];
         if (queue->next_due_ms != 0 &&
@@ -142,6 +144,8 @@ static void summary_as_text(struct buf *out, const struct term *term, const void
         return;
     buf_printf(out, "left: %" PRIu64 " waiting for their time, %" PRIu64 " parked", left->waiting,
                left->parked);
+    if (left->waiting_for_jobs > 0)
+        buf_printf(out, ", %" PRIu64 " waiting for other jobs", left->waiting_for_jobs);
     if (left->ready > 0)
         buf_printf(out, ", %" PRIu64 " ready that nothing here takes", left->ready);
     buf_putc(out, '\n');
@@ -163,6 +167,7 @@ static void summary_as_json(struct json_writer *w, const void *thing)
     json_field_int(w, "released", (int64_t)c->released);
     if (left) {
         json_field_int(w, "waiting", (int64_t)left->waiting);
+        json_field_int(w, "waiting_for_jobs", (int64_t)left->waiting_for_jobs);
         json_field_int(w, "parked", (int64_t)left->parked);
         json_field_int(w, "ready", (int64_t)left->ready);
         job_write_time(w, "next_ready_time", left->next_ready_ms);

@@ -259,7 +259,7 @@ static int restore_gate(struct str json, struct arena *arena, struct gate_info *
 }
 
 #define WORD(m) offsetof(struct edge_words, m)
-static const struct unpack EDGES[] = {
+const struct unpack REMOTE_EDGES[] = {
     {.key = "id", UNPACK_STR, WORD(id)},           {.key = "on", UNPACK_STR, WORD(on)},
     {.key = "on_dead", UNPACK_STR, WORD(on_dead)}, {.key = "outcome", UNPACK_STR, WORD(outcome)},
     {.key = "state", UNPACK_STR, WORD(state)},     {0},
@@ -271,7 +271,8 @@ static int restore_edges(struct str json, struct edge_views *views, struct edge_
     struct unpack_list list = {0};
     if (json.len == 0)
         return 0;
-    int rc = unpack_array(json, EDGES, sizeof(struct edge_words), NULL, &views->arena, &list, err);
+    int rc = unpack_array(json, REMOTE_EDGES, sizeof(struct edge_words), NULL, &views->arena, &list,
+                          err);
     if (rc < 0 || list.n == 0)
         return rc;
     *ret = arena_array(&views->arena, list.n, sizeof **ret);

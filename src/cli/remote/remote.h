@@ -21,6 +21,7 @@
 #include "engine/report/edges.h"
 #include "engine/report/experiments.h"
 #include "engine/report/stats.h"
+#include "engine/report/workflow.h"
 #include "engine/verbs/submit.h"
 #include "run/http/client.h"
 #include "store/page.h"
@@ -97,6 +98,13 @@ struct remote_job {
 int remote_job_read(struct remote *remote, struct str id, struct remote_job *ret,
                     struct redrive_err *err);
 void remote_job_release(struct remote_job *job);
+
+/* Edges as a server writes them, into struct edge_words. */
+extern const struct unpack REMOTE_EDGES[];
+
+/* The jobs that edges connect with this one. To be released in any case. */
+int remote_workflow(struct remote *remote, struct str id, struct workflow *ret,
+                    struct redrive_err *err);
 
 /* Sends a request about one job, `before` ID `after`, and gives the state that the job is in
  * then, if the answer says so. */

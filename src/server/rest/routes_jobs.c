@@ -8,6 +8,7 @@
 #include "base/text/encode.h"
 #include "engine/engine.h"
 #include "engine/gates/view.h"
+#include "engine/report/workflow.h"
 #include "engine/verbs/change.h"
 #include "server/rest/body/job.h"
 #include "server/rest/body/views.h"
@@ -56,6 +57,23 @@ static void get_job(struct rest_call *call)
     }
     edge_views_release(&edges);
     attempt_page_release(&history);
+    job_page_release(&page);
+}
+
+static void get_workflow(struct rest_call *call)
+{
+    struct job_page page = {0};
+    struct workflow workflow = {0};
+    struct redrive_err err = {0};
+    if (kit_find(call, 0, &page)) {
+        if (workflow_read(rest_store(call), &page.jobs[0], &workflow, &err) < 0) {
+            rest_fail(call, &err, NULL);
+        } else {
+            workflow_write_json(rest_json(call), &workflow);
+            rest_send(call, 200);
+        }
+        workflow_release(&workflow);
+    }
     job_page_release(&page);
 }
 
@@ -321,6 +339,7 @@ static void post_task(struct rest_call *call)
 const struct rest_route REST_JOBS[] = {
     {.method = HTTP_GET, "/jobs", CONFIG_SCOPE_READ, true, get_jobs},
     {.method = HTTP_GET, "/jobs/{id}", CONFIG_SCOPE_READ, true, get_job},
+    {.method = HTTP_GET, "/jobs/{id}/workflow", CONFIG_SCOPE_READ, true, get_workflow},
     {.method = HTTP_DELETE, "/jobs/{id}", CONFIG_SCOPE_ADMIN, false, delete_job},
     {.method = HTTP_POST, "/jobs/{id}/retry", CONFIG_SCOPE_ADMIN, false, retry_job},
     {.method = HTTP_POST, "/jobs", CONFIG_SCOPE_ENQUEUE, false, post_jobs},
