@@ -2,20 +2,33 @@
 #include "base/err.h"
 #include "store/sqlite/private.h"
 
+#define TOGETHER 32 /* rows of EDGES_PUT */
+
+static int put_some(struct store *store, enum statement which, const struct job_edge *edges,
+                    size_t n, struct redrive_err *err)
+{
+    sqlite3_stmt *st = sql_use(store, which, err);
+    if (!st)
+        return store->last_error;
+    for (size_t i = 0; i < n; i++) {
+        const int at = 4 * (int)i;
+        bind_int(st, at + 1, edges[i].child);
+        bind_int(st, at + 2, edges[i].parent);
+        bind_int(st, at + 3, after_rule_number(edges[i].rule));
+        bind_int(st, at + 4, (int64_t)edges[i].outcome);
+    }
+    return sql_run(store, st, err);
+}
+
 int sqlite_edges_put(struct store *store, const struct job_edge *edges, size_t n,
                      struct redrive_err *err)
 {
     int rc = transaction_needed(store, err);
-    for (size_t i = 0; i < n && rc == 0; i++) {
-        sqlite3_stmt *st = sql_use(store, STATEMENT_EDGE_PUT, err);
-        if (!st)
-            return store->last_error;
-        bind_int(st, 1, edges[i].child);
-        bind_int(st, 2, edges[i].parent);
-        bind_int(st, 3, after_rule_number(edges[i].rule));
-        bind_int(st, 4, (int64_t)edges[i].outcome);
-        rc = sql_run(store, st, err);
-    }
+    size_t at = 0;
+    for (; rc == 0 && n - at >= TOGETHER; at += TOGETHER)
+        rc = put_some(store, STATEMENT_EDGES_PUT, edges + at, TOGETHER, err);
+    for (; rc == 0 && at < n; at++)
+        rc = put_some(store, STATEMENT_EDGE_PUT, edges + at, 1, err);
     return rc;
 }
 

@@ -85,6 +85,12 @@ enum job_column {
 #define ADD_ROWS(row)    row "," row "," row "," row "," row "," row "," row "," row
 #define ADD_ROWS_AT_ONCE 8
 
+/* Rows of an edge, and what is done where it is there already. */
+#define EDGES_4 "(?, ?, ?, ?), (?, ?, ?, ?), (?, ?, ?, ?), (?, ?, ?, ?)"
+#define EDGES_8 EDGES_4 ", " EDGES_4
+#define OR_REPLACE_EDGE \
+    " ON CONFLICT DO UPDATE SET rule = excluded.rule, outcome = excluded.outcome"
+
 #define STATEMENT_MAP(XX)                                                                          \
     XX(BEGIN, "BEGIN IMMEDIATE")                                                                   \
     XX(BEGIN_READ, "BEGIN")                                                                        \
@@ -227,8 +233,9 @@ enum job_column {
     XX(ENDED_RUN, "SELECT j.seq, j.state, j.sort_key, j.partition_id, s.unique_key IS NOT NULL, "  \
                   "j.packed_status FROM job_states j" JOB_SPEC                                     \
                   " WHERE j.seq BETWEEN ?1 AND ?2 ORDER BY j.seq")                                 \
-    XX(EDGE_PUT, "INSERT INTO edges VALUES (?1, ?2, ?3, ?4) "                                      \
-                 "ON CONFLICT DO UPDATE SET rule = excluded.rule, outcome = excluded.outcome")     \
+    XX(EDGE_PUT, "INSERT INTO edges VALUES (?, ?, ?, ?)" OR_REPLACE_EDGE)                          \
+    XX(EDGES_PUT,                                                                                  \
+       "INSERT INTO edges VALUES " EDGES_8 ", " EDGES_8 ", " EDGES_8 ", " EDGES_8 OR_REPLACE_EDGE) \
     XX(EDGES_TO_CHILDREN,                                                                          \
        "SELECT child, parent, rule, outcome FROM edges INDEXED BY edges_by_parent "                \
        "WHERE parent = ?1 ORDER BY child")                                                         \
