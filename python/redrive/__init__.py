@@ -32,13 +32,14 @@ from redrive.handler import RetryHandler
 from redrive.job import Job, JobContext, JobResult
 from redrive.monitoring import Event, Health, Metrics
 from redrive.policy import Jitter, RetryPolicy
-from redrive.queue import App, Context, DeferredJob, Task, Worker
+from redrive.queue import After, App, Context, DeferredJob, Task, Worker, Workflow, chain, group
 from redrive.retrying import RetryState, retry
 from redrive.vocabulary import BreakerState, FailureClass, State, Strategy
 
 __version__ = _text(_lib.redrive_version()) or ""
 
 __all__ = [
+    "After",
     "App",
     "Breaker",
     "BreakerConfig",
@@ -85,9 +86,12 @@ __all__ = [
     "UnreachableError",
     "Verdict",
     "Worker",
+    "Workflow",
     "__version__",
+    "chain",
     "classify",
     "decide",
     "describe",
+    "group",
     "retry",
 ]

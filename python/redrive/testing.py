@@ -13,17 +13,21 @@ import asyncio
 import contextlib
 import json
 import threading
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
 from redrive.decision import decide
-from redrive.errors import NotFoundError, Snooze
+from redrive.errors import JobCancelledError, NotFoundError, ServerError, Snooze
 from redrive.policy import RetryPolicy
 from redrive.queue.app import App
 from redrive.queue.context import Context
 from redrive.queue.payload import arguments, dumps
 from redrive.queue.task import Task
+from redrive.queue.workflow import After, edges_of
+
+_LIVE = ("queued", "waiting", "running")
 
 
 @dataclass
@@ -45,6 +49,14 @@ class InlineJob:
     delays: list[float] = field(default_factory=list)
 
 
+@dataclass
+class _Edge:
+    parent: InlineJob
+    child: InlineJob
+    rule: After
+    is_open: bool = True
+
+
 class InlineJobs(list[InlineJob]):
     """The jobs of an inline application, oldest first. It stands in for the client."""
 
@@ -52,43 +64,57 @@ class InlineJobs(list[InlineJob]):
         super().__init__()
         self._app = app
         self._run = run
+        self._edges: list[_Edge] = []
 
     def drain(self) -> None:
-        """Runs all that have not run, those that they defer included."""
+        """Runs all that have not run, those that they defer or release included."""
         while any(job.state == "queued" for job in self):
-            for job in list(self):
-                if job.state == "queued":
-                    self._carry_out(job)
+            self._work(self)
 
     # ---- What an application asks of its client -------------------------------------------------
 
     def submit(self, job: dict[str, Any]) -> dict[str, Any]:
-        existing = self._same(job)
-        if existing is not None:
-            return {"id": existing.id, "state": existing.state, "existed": True}
-        payload = json.loads(dumps(job["payload"], "the payload"))  # what a worker would see
-        entry = InlineJob(job["id"], job["task"], payload, job)
-        self.append(entry)
-        if self._run:
-            self._carry_out(entry)
-        return {"id": entry.id, "state": "queued", "existed": False}
+        return self.submit_many([job])[0]
 
     def submit_many(self, jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        return [self.submit(job) for job in jobs]
+        payloads = [json.loads(dumps(job["payload"], "the payload")) for job in jobs]  # what a worker would see
+        self._refuse_bad_edges(jobs)
+        named: dict[str, InlineJob] = {}
+        new: list[InlineJob] = []
+        answers = []
+        for job, payload in zip(jobs, payloads):
+            entry = self._same(job)
+            existed = entry is not None
+            if entry is None:
+                entry = InlineJob(job["id"], job["task"], payload, job)
+                self.append(entry)
+                new.append(entry)
+                self._wait(entry, named)
+            named.setdefault(job["id"], entry)
+            answers.append({"id": entry.id, "state": entry.state, "existed": existed})
+        if self._run:
+            self._work(new)
+        return answers
 
     def job(self, id_: str) -> dict[str, Any]:
         job = self._find(id_)
         return {"id": job.id, "task": job.task, "state": job.state, "attempts": job.attempts, "result": job.result}
 
     def cancel(self, id_: str) -> dict[str, Any]:
-        self._find(id_).state = "cancelled"
+        job = self._find(id_)
+        job.state = "cancelled"
+        released = self._release(job)
+        if self._run:
+            self._work(released)
         return {"id": id_, "state": "cancelled"}
 
     def retry(self, id_: str) -> dict[str, Any]:
         job = self._find(id_)
+        if job.state == "waiting":
+            raise ServerError("the job is waiting for others", status=409, code="STATE", detail=f"id {id_}")
         job.state, job.attempts = "queued", 0
         if self._run:
-            self._carry_out(job)
+            self._work([job])
         return {"id": id_, "state": job.state}
 
     # ---- Inside ----------------------------------------------------------------------------------
@@ -102,10 +128,69 @@ class InlineJobs(list[InlineJob]):
     def _same(self, job: dict[str, Any]) -> Optional[InlineJob]:
         key = job.get("unique_key")
         for other in self:
-            is_live = other.state in ("queued", "running") or job.get("unique") == "forever"
+            is_live = other.state in _LIVE or job.get("unique") == "forever"
             if other.id == job["id"] or (key is not None and key == other.request.get("unique_key") and is_live):
                 return other
         return None
+
+    # Jobs that wait for others: a job is released, or skipped, when the last of its parents ends.
+
+    def _refuse_bad_edges(self, jobs: list[dict[str, Any]]) -> None:
+        """As the server does: all jobs of an array are taken, or none."""
+        there = {job.id for job in self}
+        places = {job["id"]: place for place, job in reversed(list(enumerate(jobs)))}
+        for place, job in enumerate(jobs):
+            seen: set[str] = set()
+            for edge in edges_of(job) if job["id"] not in there else ():
+                if edge.id in seen:
+                    _refuse(edge.id, "is named twice")
+                if edge.id == job["id"]:
+                    _refuse(edge.id, "would wait for itself")
+                if places.get(edge.id, -1) > place:
+                    _refuse(edge.id, "comes later in the same array", "put a job before those that wait for it")
+                if edge.id not in places and edge.id not in there:
+                    _refuse(edge.id, "is not there", "submit it before, or earlier in the same array")
+                seen.add(edge.id)
+
+    def _wait(self, job: InlineJob, named: dict[str, InlineJob]) -> None:
+        rules = edges_of(job.request)
+        edges = [_Edge(named.get(rule.id) or self._find(rule.id), job, rule) for rule in rules]
+        job.state = "waiting" if edges else "queued"
+        self._edges += edges
+        self._decide(edges)
+
+    def _release(self, job: InlineJob) -> list[InlineJob]:
+        """Decides what waits for a job that has ended, and for those that are skipped; those that may run."""
+        return self._decide([edge for edge in self._edges if edge.parent is job])
+
+    def _decide(self, edges: list[_Edge]) -> list[InlineJob]:
+        released = []
+        todo = deque(edges)
+        while todo:
+            edge = todo.popleft()
+            child = edge.child
+            is_met = _is_met(edge.rule, edge.parent.state) if edge.is_open else None
+            edge.is_open = edge.is_open and is_met is None
+            if child.state != "waiting" or is_met is None:
+                continue
+            if not is_met:
+                child.state, child.reason = "cancelled", "skipped"
+                child.exception = JobCancelledError(
+                    f"job '{edge.parent.id}', which it waited for (on: {edge.rule.on}), ended as {edge.parent.state}"
+                )
+                todo.extend(other for other in self._edges if other.parent is child)
+            elif not any(other.is_open for other in self._edges if other.child is child):
+                child.state = "queued"
+                released.append(child)
+        return released
+
+    def _work(self, jobs: Iterable[InlineJob]) -> None:
+        todo = deque(jobs)
+        while todo:
+            job = todo.popleft()
+            if job.state == "queued":
+                self._carry_out(job)
+                todo.extend(self._release(job))
 
     def _carry_out(self, job: InlineJob) -> None:
         task = self._app.find_task(job.task)
@@ -127,7 +212,25 @@ class InlineJobs(list[InlineJob]):
                 if job.state == "retrying":
                     job.delays.append(decision.delay)
             else:
-                job.state, job.exception, job.failure_class = "completed", None, None
+                job.state, job.exception, job.failure_class, job.reason = "completed", None, None, None
+
+
+def _refuse(id_: str, what: str, hint: str = "") -> None:
+    code = "UNKNOWN" if what == "is not there" else "INVALID"
+    raise ServerError(f"after: job '{id_}' {what}", status=400, code=code, hint=hint)
+
+
+def _is_met(rule: After, parent: str) -> Optional[bool]:
+    """The table of docs/workflows.md. None: the parent may still end as it must."""
+    if parent not in ("completed", "failed", "dead_letter", "cancelled"):
+        return None
+    if rule.on == "end":
+        return True
+    if rule.on == "failure" or parent == "completed":
+        return (rule.on == "failure") != (parent == "completed")
+    if rule.on_dead == "wait" and parent != "cancelled":
+        return None
+    return rule.on_dead == "run"
 
 
 def _call(task: Task, context: Context) -> Any:
@@ -160,8 +263,8 @@ def _run_coroutine(coroutine: Any) -> Any:
 def inline(app: App, *, run: bool = True) -> Iterator[InlineJobs]:
     """Within the block, jobs of the application run at once, in the call that defers them.
 
-    Retries follow the task's policy without waiting; what would have been waited stands in ``delays``. With
-    ``run=False`` jobs are only kept, until ``drain()``.
+    Retries follow the task's policy without waiting; what would have been waited stands in ``delays``. A job that
+    waits for others runs when these have ended. With ``run=False`` jobs are only kept, until ``drain()``.
     """
     jobs = InlineJobs(app, run)
     before = app._client

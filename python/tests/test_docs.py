@@ -6,6 +6,7 @@ A block is marked after the word `python`: `file=NAME` is written to a file, `se
 
 import asyncio
 import inspect
+import json
 import logging
 import os
 import pathlib
@@ -17,6 +18,7 @@ import tenacity
 
 import redrive
 from redrive import Worker
+from redrive.queue.client import Client
 
 DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
 PAGE = DOCS / "python.md"
@@ -55,6 +57,8 @@ def test_blocks(server, tmp_path, monkeypatch):
 def test_lines_for_those_who_come_from_elsewhere(monkeypatch):
     page = DOCS / "coming-from.md"
     deferred = []
+    flows = []
+    monkeypatch.setattr(redrive.queue.client.Client, "submit_many", lambda _self, jobs: flows.append(jobs) or [])
     monkeypatch.setattr(redrive.queue.client.Client, "submit", lambda _self, job: deferred.append(job) or SUBMITTED)
     marks = []
     for mark, code, line in blocks(page):
@@ -62,13 +66,35 @@ def test_lines_for_those_who_come_from_elsewhere(monkeypatch):
         names = {"redrive": redrive, "log": logging.getLogger("test")}
         if mark == "here":
             run(code, line, names, page)
+        elif mark == "workflow":
+            run(code, line, {**workflow_names(), **names}, page)
         elif mark == "tenacity":
             run(code, line, {**vars(tenacity), "tenacity": tenacity, "logging": logging, **names}, page)
         if "main" in names:
             asyncio.run(names["main"]())
-    assert marks == ["celery", "here", "procrastinate", "here", "tenacity", "here"]
+    assert marks == ["celery", "here", "celery", "workflow", "procrastinate", "here", "tenacity", "here"]
+    assert [[len(job.get("after", [])) for job in flow] for flow in flows] == [[0, 1, 1, 2], [0, 0, 2]]
     assert [job["delay"] for job in deferred] == ["600000ms", "10000ms"]
     assert deferred[1]["queue"] == "api_calls"
+
+
+def test_arrays_of_jobs_are_taken_as_they_stand(server):
+    arrays = [
+        json.loads(text)
+        for page in ("workflows.md", "coming-from.md")
+        for text in re.findall(r"^```json\n(\[.*?)^```$", (DOCS / page).read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    ]
+    assert len(arrays) == 2
+    for jobs in arrays:
+        states = [answer["state"] for answer in Client(server.url).submit_many(jobs)]
+        assert states == ["waiting" if "after" in job else "queued" for job in jobs]
+
+
+def workflow_names():
+    """What the lines about workflows speak of."""
+    app = redrive.App("http://127.0.0.1:1")
+    tasks = {name: app.task(name=name)(lambda n=0: n) for name in ("fetch", "resize", "publish", "report")}
+    return {"app": app, "chain": redrive.chain, "group": redrive.group, "url": "a", "urls": ["a", "b"], **tasks}
 
 
 def test_the_reference_is_that_of_the_docstrings():

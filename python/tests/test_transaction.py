@@ -170,6 +170,18 @@ def test_django(url, send, jobs):
     assert gone.id not in jobs()
 
 
+def test_a_job_of_a_transaction_can_be_waited_for(url, send, jobs, tmp_path):
+    with psycopg.connect(url) as connection:
+        job = send.configure(connection=connection).defer("ann")
+    config = tmp_path / "redrive.yaml"
+    config.write_text(json.dumps({"store": url}))
+    words = [BINARY, "enqueue", "second", "--id", "second", "--after", job.id, "-c", str(config)]
+    subprocess.run(words, check=True, capture_output=True)
+    assert jobs()["second"][0] == "waiting"
+    with psycopg.connect(url) as connection, pytest.raises(InvalidArgumentError, match="cannot wait for others"):
+        send.configure(connection=connection, after=job).defer("bob")
+
+
 def test_what_sql_cannot_carry(url, jobs):
     app = App()
     policy = app.task(name="own", retry=3)(lambda: None)

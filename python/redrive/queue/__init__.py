@@ -4,5 +4,6 @@ from redrive.queue.app import App
 from redrive.queue.context import Context
 from redrive.queue.task import DeferredJob, Task
 from redrive.queue.worker import Worker
+from redrive.queue.workflow import After, Workflow, chain, group
 
-__all__ = ["App", "Context", "DeferredJob", "Task", "Worker"]
+__all__ = ["After", "App", "Context", "DeferredJob", "Task", "Worker", "Workflow", "chain", "group"]

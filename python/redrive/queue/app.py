@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Callable, Optional, Protocol, Union, overload
 
+from redrive._loop import in_thread
 from redrive._process import ProcessBound
 from redrive.errors import InvalidArgumentError, NotFoundError
 from redrive.policy import Match, RetryPolicy, as_policy
@@ -174,9 +175,17 @@ class App(ProcessBound):
     # ---- Jobs -----------------------------------------------------------------------------------
 
     def defer_many(self, jobs: Iterable[JSON]) -> list[DeferredJob]:
-        """Many at once, all or none, at most 1000: ``app.defer_many(send.configure().job(to=to) for to in people)``."""
-        answers = self.client.submit_many(list(jobs))
-        return [DeferredJob(answer["id"], answer["state"], answer["existed"]) for answer in answers]
+        """Many at once, all or none, at most 1000: ``app.defer_many(send.job(to=to) for to in people)``.
+
+        Also a :func:`chain` or a :func:`group`. The answers are in the order of the jobs.
+        """
+        return _deferred(self.client.submit_many(list(jobs)))
+
+    async def defer_many_async(self, jobs: Iterable[JSON]) -> list[DeferredJob]:
+        """The same without blocking the event loop."""
+        client, many = self.client, list(jobs)
+        what = f"{len(many)} jobs were not deferred"
+        return _deferred(await in_thread(what, "defer_many() needs no event loop", client.submit_many, many))
 
     def job(self, id: str) -> JSON:
         """The job as the server has it: state, attempts, last_error, history, result."""
@@ -190,6 +199,10 @@ class App(ProcessBound):
     def retry(self, id: str) -> None:
         """Runs a waiting job now, and a dead one again."""
         self.client.retry(id)
+
+
+def _deferred(answers: list[JSON]) -> list[DeferredJob]:
+    return [DeferredJob(answer["id"], answer["state"], answer["existed"]) for answer in answers]
 
 
 def _policy(

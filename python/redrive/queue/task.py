@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
@@ -16,6 +16,7 @@ from redrive.job import new_id
 from redrive.policy import RetryPolicy, as_policy
 from redrive.queue import tracing, transaction
 from redrive.queue.payload import bind, dumps
+from redrive.queue.workflow import Parent, edges
 
 if TYPE_CHECKING:
     from redrive.queue.app import App
@@ -26,7 +27,7 @@ class DeferredJob:
     """What a defer returns."""
 
     id: str
-    #: Where the job is: queued, scheduled …; None inside a transaction that has not been committed.
+    #: Where the job is: queued, scheduled, waiting …; None inside a transaction that has not been committed.
     state: Optional[str]
     #: No new job was made: one with this id or unique key is there.
     existed: bool
@@ -71,6 +72,10 @@ class Task:
         """The same without blocking the event loop."""
         return await self.configure().defer_async(*args, **kwargs)
 
+    def job(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """A call with these arguments as a job that is not sent: for :func:`chain`, :func:`group`, ``defer_many``."""
+        return self.configure().job(*args, **kwargs)
+
     def configure(
         self,
         *,
@@ -87,6 +92,7 @@ class Task:
         service: Optional[str] = None,
         retry: Union[RetryPolicy, int, None] = None,
         traceparent: Optional[str] = None,
+        after: Union[Parent, Iterable[Parent], None] = None,
         connection: Any = None,
     ) -> ConfiguredTask:
         """How the next defer differs.
@@ -96,6 +102,8 @@ class Task:
         :param id: the job's own id; submitting it twice makes one job.
         :param deadline: seconds from now; not started by then, it dies.
         :param traceparent: of the span it belongs to; without it, that of OpenTelemetry's current span, if any.
+        :param after: a job to wait for, or many: what a defer returned, what ``task.job(…)`` made, an id, or an
+            :class:`After` of one of these.
         :param connection: of psycopg, SQLAlchemy or Django: the job is part of its transaction.
         """
         job: dict[str, Any] = {
@@ -109,6 +117,7 @@ class Task:
             "project": project,
             "service": service,
             "traceparent": traceparent,
+            "after": None if after is None else edges(after) or None,
         }
         if schedule_in is not None and schedule_at is not None:
             raise InvalidArgumentError("schedule_in and schedule_at are both given", hint="give one of them")
@@ -139,6 +148,14 @@ class ConfiguredTask:
 
     def job(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """The job as the server takes it; arguments that do not fit the function, or JSON, are refused here."""
+        if self._connection is not None:
+            raise InvalidArgumentError(
+                f"a job of {self.task.name} that is not sent cannot be part of a transaction",
+                hint="leave connection= out, or call defer() instead of job()",
+            )
+        return self._job_of(args, kwargs)
+
+    def _job_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         task = self.task
         payload = bind(task.signature, task.name, int(task.pass_context), args, kwargs)
         dumps(payload, f"an argument of {task.name}()")
@@ -153,7 +170,7 @@ class ConfiguredTask:
 
     def defer(self, *args: Any, **kwargs: Any) -> DeferredJob:
         """Puts the call into the queue, or into the transaction of the ``connection``."""
-        job = self.job(*args, **kwargs)
+        job = self._job_of(args, kwargs)
         if self._connection is not None:
             payload = self._for_sql(job)
             return self._in_transaction(job, transaction.submit(self._connection, job, payload))
@@ -162,7 +179,7 @@ class ConfiguredTask:
 
     async def defer_async(self, *args: Any, **kwargs: Any) -> DeferredJob:
         """The same without blocking the event loop."""
-        job = self.job(*args, **kwargs)
+        job = self._job_of(args, kwargs)
         if self._connection is not None:
             payload = self._for_sql(job)
             return self._in_transaction(job, await transaction.submit_async(self._connection, job, payload))
@@ -176,6 +193,11 @@ class ConfiguredTask:
                 f"{self.task.name} has a policy of its own, which a submit in SQL cannot carry",
                 hint="put it into the server's configuration (python -m redrive config MODULE:APP prints it), "
                 "and say App(…, retry_in_config=True)",
+            )
+        if "after" in job:
+            raise InvalidArgumentError(
+                f"a job of {self.task.name} cannot wait for others where it is submitted in SQL",
+                hint="defer it without connection=, when the transaction has been committed",
             )
         return dumps(job["payload"], "the payload")
 
