@@ -891,7 +891,9 @@ def test_dead_job_that_is_discarded_is_gone(server):
 def test_enterprise_verbs_answer_as_the_open_server_does(server):
     client = server.connect()
     assert client.error("TRACK GET job-00001") == "ERR tracking subsystem is only available in Faktory Enterprise"
-    assert client.error("BATCH NEW {}") == "ERR batch subsystem is only available in Faktory Enterprise"
+    for words in ('NEW {"success": {"jobtype": "done", "args": []}}', "OPEN b-1", "COMMIT b-1", "STATUS b-1", ""):
+        error = client.error(f"BATCH {words}".strip())
+        assert error.startswith("ERR batch subsystem is only available in Faktory Enterprise; ") and "`after`" in error
 
 
 @pytest.mark.parametrize("line", [

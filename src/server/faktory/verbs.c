@@ -58,11 +58,13 @@ static void track(struct faktory_conn *conn, struct str args)
                       "tracking subsystem is only available in Faktory Enterprise");
 }
 
+/* Begins as the answer of the open-source server does, which clients may know. */
 static void batch(struct faktory_conn *conn, struct str args)
 {
     (void)args;
     faktory_put_error(faktory_conn_reply(conn),
-                      "batch subsystem is only available in Faktory Enterprise");
+                      "batch subsystem is only available in Faktory Enterprise; here a job can "
+                      "wait for others by `after` over HTTP");
 }
 
 /* ---- ACK and FAIL ---------------------------------------------------------------------------- */
