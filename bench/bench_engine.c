@@ -14,7 +14,8 @@
  *         Leaves a store D/jobs.db with so many jobs more waiting, for workers.
  *     bench_engine alone [--dir D] [--jobs N] [--batch N] [--window N]
  *         The same lives as transactions of `window` batches on one thread and without a
- *         committer, to count instructions by.
+ *         committer, to count instructions by. With spans, if the variables of OpenTelemetry name
+ *         a collector.
  *     bench_engine steps --store URL [--batch N]
  *         STEPS transactions that settle a batch and claim the next one, then as many that only
  *         settle. Before each of them, and at the end, it prints its name in a line and waits for
@@ -35,25 +36,30 @@
 #include <unistd.h>
 
 #include "base/time/clock.h"
+#include "base/os/log.h"
 #include "engine/committer.h"
+#include "engine/report/spans.h"
 #include "engine/verbs/claim.h"
 #include "engine/verbs/settle.h"
 #include "engine/verbs/submit.h"
+#include "run/otlp/exporter.h"
 
-#define BATCH_MAX   1024
-#define WINDOW_MAX  64
-#define CALLERS_MAX 16
-#define TENANTS     4
-#define TASKS       2
-#define FEW         10000
-#define CLAIMS_MAX  400
-#define STEPS       20
+#define BATCH_MAX        1024
+#define WINDOW_MAX       64
+#define CALLERS_MAX      16
+#define TENANTS          4
+#define TASKS            2
+#define FEW              10000
+#define CLAIMS_MAX       400
+#define STEPS            20
+#define TRACING_GRACE_MS 20000
 
 static const char *const TENANT_NAMES[TENANTS] = {"north", "east", "south", "west"};
 static const char *const TASK_NAMES[TASKS] = {"mail", "report"};
 static char payload[100];
 static atomic_ulong events;
-static bool is_server; /* the store is not a file of this process */
+static struct otlp_exporter *exporter; /* NULL: without spans */
+static bool is_server;                 /* the store is not a file of this process */
 
 struct options {
     const char *dir;
@@ -102,8 +108,8 @@ static void remove_folder(void)
 
 static void count_event(const struct engine_event *event, void *ctx)
 {
-    (void)event;
     (void)ctx;
+    spans_event(otlp_exporter_tracing(exporter), event);
     atomic_fetch_add_explicit(&events, 1, memory_order_relaxed);
 }
 
@@ -389,9 +395,16 @@ static void apply_alone(struct engine *engine, struct op **ops, size_t n)
     alone_ms += ALONE_MS;
 }
 
+static const char *environment(const char *name)
+{
+    return getenv(name);
+}
+
 /* The phases of `window` batches in turn, each as one transaction. */
 static int alone(const struct options *options)
 {
+    struct redrive_err err = {0};
+    must(otlp_exporter_start(environment, NULL, &exporter, &err), &err, "tracing");
     struct engine *engine = open_engine_with(alone_clock);
     struct batch *batches = calloc(options->window, sizeof *batches);
     struct op *ops[WINDOW_MAX];
@@ -421,6 +434,7 @@ static int alone(const struct options *options)
     row("engine.alone_cpu", (cpu_us() - start_us) / (double)done, "us", "null");
     free(batches);
     engine_close(engine);
+    otlp_exporter_stop(exporter, TRACING_GRACE_MS);
     return 0;
 }
 

@@ -23,10 +23,9 @@ static const struct {
 static void put_hex(struct json_writer *w, const char *key, const uint64_t *words, int n)
 {
     char text[33];
-    if (n == 2)
-        (void)snprintf(text, sizeof text, "%016" PRIx64 "%016" PRIx64, words[0], words[1]);
-    else
-        (void)snprintf(text, sizeof text, "%016" PRIx64, words[0]);
+    for (int i = 0; i < 16 * n; i++)
+        text[i] = "0123456789abcdef"[words[i / 16] >> (60 - i % 16 * 4) & 15];
+    text[16 * n] = '\0';
     json_field_cstr(w, key, text);
 }
 
@@ -37,50 +36,51 @@ static void put_nanoseconds(struct json_writer *w, const char *key, int64_t ms)
     json_field_cstr(w, key, ms > 0 ? text : "0");
 }
 
-static void put_attribute(struct json_writer *w, struct str name, const char *type,
-                          struct str value)
+/* Attributes are most of a span, and all but their values is known here: `before` is what stands
+ * before the value. The first of a list has no comma. */
+#define KEY(name, type) "{\"key\":\"" name "\",\"value\":{\"" type "\":"
+#define TEXT(name)      "," KEY(name, "stringValue")
+#define NUMBER(name)    "," KEY(name, "intValue")
+
+static void put_text(struct buf *out, const char *before, struct str value)
 {
-    json_begin_object(w);
-    json_field_string(w, "key", name);
-    json_open_object(w, "value");
-    json_field_string(w, type, value);
-    json_end_object(w);
-    json_end_object(w);
+    struct json_writer w;
+    if (value.len == 0)
+        return;
+    json_writer_init(&w, out);
+    (void)buf_puts(out, before);
+    json_put_string(&w, value);
+    (void)buf_puts(out, "}}");
 }
 
-static void put_text(struct json_writer *w, struct str name, struct str value)
-{
-    if (value.len > 0)
-        put_attribute(w, name, "stringValue", value);
-}
-
-static void put_number(struct json_writer *w, const char *name, uint32_t value)
+static void put_number(struct buf *out, const char *before, uint32_t value)
 {
     char text[16];
     if (value == 0)
         return;
     (void)snprintf(text, sizeof text, "%" PRIu32, value);
-    put_attribute(w, str_of(name), "intValue", str_of(text));
+    put_text(out, before, str_of(text));
 }
 
 /* ---- A span ---------------------------------------------------------------------------------- */
 
 static void put_attributes(struct json_writer *w, const struct trace_span *span)
 {
+    struct buf *out = w->out;
     json_open_array(w, "attributes");
-    put_text(w, STR("messaging.system"), STR("redrive"));
-    put_text(w, STR("messaging.operation.type"), str_of(OPERATIONS[span->operation].type));
-    put_text(w, STR("messaging.operation.name"), str_of(OPERATIONS[span->operation].verb));
-    put_text(w, STR("messaging.destination.name"), span->queue);
-    put_text(w, STR("messaging.message.id"), span->job_id);
-    put_text(w, STR("messaging.client.id"), span->worker);
-    put_number(w, "messaging.batch.message_count", span->n_jobs);
-    put_text(w, STR("redrive.task"), span->task);
-    put_text(w, STR("redrive.tenant"), span->tenant);
-    put_number(w, "redrive.attempt", span->attempt);
-    put_number(w, "redrive.max_attempts", span->max_attempts);
-    put_text(w, STR("redrive.outcome"), str_of(span->outcome));
-    put_text(w, STR("error.type"), str_of(span->error));
+    put_text(out, KEY("messaging.system", "stringValue"), STR("redrive"));
+    put_text(out, TEXT("messaging.operation.type"), str_of(OPERATIONS[span->operation].type));
+    put_text(out, TEXT("messaging.operation.name"), str_of(OPERATIONS[span->operation].verb));
+    put_text(out, TEXT("messaging.destination.name"), span->queue);
+    put_text(out, TEXT("messaging.message.id"), span->job_id);
+    put_text(out, TEXT("messaging.client.id"), span->worker);
+    put_number(out, NUMBER("messaging.batch.message_count"), span->n_jobs);
+    put_text(out, TEXT("redrive.task"), span->task);
+    put_text(out, TEXT("redrive.tenant"), span->tenant);
+    put_number(out, NUMBER("redrive.attempt"), span->attempt);
+    put_number(out, NUMBER("redrive.max_attempts"), span->max_attempts);
+    put_text(out, TEXT("redrive.outcome"), str_of(span->outcome));
+    put_text(out, TEXT("error.type"), str_of(span->error));
     json_end_array(w);
 }
 
@@ -91,7 +91,7 @@ static void put_link(struct json_writer *w, const struct trace_span *span)
     put_hex(w, "traceId", span->context.trace, 2);
     put_hex(w, "spanId", &span->previous, 1);
     json_open_array(w, "attributes");
-    put_text(w, STR("redrive.link"), STR("previous_attempt"));
+    put_text(w->out, KEY("redrive.link", "stringValue"), STR("previous_attempt"));
     json_end_array(w);
     json_end_object(w);
     json_end_array(w);
@@ -139,6 +139,18 @@ void trace_span_write(const struct trace_span *span, struct buf *out)
 
 /* ---- A batch --------------------------------------------------------------------------------- */
 
+static void put_resource(struct json_writer *w, const struct trace_attribute *attribute)
+{
+    if (attribute->value.len == 0)
+        return;
+    json_begin_object(w);
+    json_field_string(w, "key", attribute->name);
+    json_open_object(w, "value");
+    json_field_string(w, "stringValue", attribute->value);
+    json_end_object(w);
+    json_end_object(w);
+}
+
 void trace_batch_begin(const struct trace_attribute *resource, size_t n, struct buf *out)
 {
     struct json_writer w;
@@ -147,7 +159,7 @@ void trace_batch_begin(const struct trace_attribute *resource, size_t n, struct 
     json_begin_object(&w);
     json_open_array(&w, "attributes");
     for (size_t i = 0; i < n; i++)
-        put_text(&w, resource[i].name, resource[i].value);
+        put_resource(&w, &resource[i]);
     json_end_array(&w);
     json_end_object(&w);
     (void)buf_puts(
