@@ -1,0 +1,278 @@
+/* The state machine of all stores, alone: what each move leaves in the row, by the rules of
+ * transition.h. */
+#include "transition_kit.h"
+
+/* ---- What a move leaves in the row ------------------------------------------------------------
+ *
+ * Each test says what the row must be as a whole: what it does not name must stay.
+ */
+
+static void a_submit_is_queued_or_scheduled_by_its_time(void **state)
+{
+    (void)state;
+    const struct {
+        int64_t spec_ms, row_ms;
+        int state;
+    } CASES[] = {{0, NOW, QUEUED},
+                 {NOW - 5, NOW - 5, QUEUED},
+                 {NOW, NOW, QUEUED},
+                 {NOW + 1, NOW + 1, SCHEDULED}};
+    for (size_t i = 0; i < 4; i++) {
+        const struct job_spec spec = {.process_after_ms = CASES[i].spec_ms, .priority = 7};
+        const struct job_status s = transition_submit(&spec, 12, NOW);
+        struct job_status expected = {0};
+        expected.seq = 12;
+        expected.state = (enum redrive_state)CASES[i].state;
+        expected.process_after_ms = CASES[i].row_ms;
+        expected.created_ms = expected.updated_ms = NOW;
+        check_same_row(&s, &expected);
+    }
+}
+
+static void a_submit_with_open_parents_waits(void **state)
+{
+    (void)state;
+    const struct job_spec spec = {
+        .process_after_ms = NOW + 1, .parents = 4, .open_parents = 2, .children = 5};
+    const struct job_status s = transition_submit(&spec, 12, NOW);
+    assert_int_equal(s.state, WAITING);
+    assert_int_equal(s.parents, 4);
+    assert_int_equal(s.open_parents, 2);
+    assert_int_equal(s.children, 5);
+    assert_int_equal(s.process_after_ms, NOW + 1);
+}
+
+static void the_last_release_lets_a_job_go(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t open, n;
+        int64_t after_ms;
+        int from, to;
+    } CASES[] = {
+        {3, 2, 0, WAITING, WAITING},  {3, 3, 0, WAITING, QUEUED},
+        {1, 5, NOW, WAITING, QUEUED}, {1, 1, NOW + 1, WAITING, SCHEDULED},
+        {2, 2, 0, DEAD, DEAD},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        const struct edge_move edge = {41, CASES[i].n};
+        const struct move move = {41, MOVE_RELEASE, .edge = &edge};
+        struct job_status s = row_in(CASES[i].from), expected;
+        s.open_parents = CASES[i].open;
+        s.process_after_ms = CASES[i].after_ms;
+        expected = s;
+        const struct transition t = make(&s, &move);
+        expected.open_parents = CASES[i].open > CASES[i].n ? CASES[i].open - CASES[i].n : 0;
+        expected.state = (enum redrive_state)CASES[i].to;
+        if (CASES[i].to != CASES[i].from)
+            expected.updated_ms = NOW;
+        check_same_row(&s, &expected);
+        check_leaves(&t, KEY_STAYS, false);
+    }
+}
+
+static void an_adoption_changes_only_the_number_of_children(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < REDRIVE_STATE_COUNT; i++) {
+        const struct edge_move edge = {41, 7};
+        const struct move move = {41, MOVE_ADOPT, .edge = &edge};
+        struct job_status s = row_in(STATES[i]), expected = s;
+        const struct transition t = make(&s, &move);
+        expected.children += 7;
+        check_same_row(&s, &expected);
+        check_leaves(&t, KEY_STAYS, false);
+    }
+}
+
+static void a_skip_cancels_and_says_why(void **state)
+{
+    (void)state;
+    const struct change_move change = {
+        .seq = 41,
+        .kind = MOVE_SKIP,
+        .reason = REDRIVE_REASON_SKIPPED,
+        .error = {.class_ = REDRIVE_CLASS_PERMANENT, .type = STR("P"), .message = STR("m")},
+        .fingerprint = 5};
+    const struct move move = {41, MOVE_SKIP, .change = &change};
+    struct job_status s = row_in(WAITING), expected = s;
+    const struct transition t = make(&s, &move);
+    expected.state = REDRIVE_STATE_CANCELLED;
+    expected.reason = REDRIVE_REASON_SKIPPED;
+    expected.finished_ms = expected.updated_ms = NOW;
+    expected.error = change.error;
+    expected.fingerprint = 5;
+    check_same_row(&s, &expected);
+    check_leaves(&t, KEY_IS_FREED, true);
+    assert_int_equal(t.attempt.outcome, REDRIVE_STATE_CANCELLED);
+}
+
+static void a_redrive_waits_for_parents_that_are_open(void **state)
+{
+    (void)state;
+    struct all_moves m;
+    const struct move move = move_of(&m, MOVE_REDRIVE);
+    struct job_status s = row_in(DEAD);
+    s.open_parents = 1;
+    (void)make(&s, &move);
+    assert_int_equal(s.state, WAITING);
+}
+
+static void a_start_counts_and_takes_the_lease(void **state)
+{
+    (void)state;
+    struct all_moves m;
+    const struct move move = move_of(&m, MOVE_START);
+    for (int first = 0; first < 2; first++) {
+        struct job_status s = row_in(QUEUED), expected;
+        if (first)
+            s.first_started_ms = 0;
+        expected = s;
+        const struct transition t = make(&s, &move);
+        expected.state = REDRIVE_STATE_RUNNING;
+        expected.attempts = 3;
+        expected.started_ms = expected.updated_ms = NOW;
+        expected.first_started_ms = first ? NOW : NOW - 8000;
+        expected.token = 78;
+        expected.lease_until_ms = NOW + 1000;
+        expected.worker = m.start.worker;
+        expected.permit = (struct breaker_permit){8, 9};
+        check_same_row(&s, &expected);
+        check_leaves(&t, KEY_STAYS, false);
+        check_replaces(&t, false, false, false);
+    }
+}
+
+static void a_park_counts_as_a_deferral(void **state)
+{
+    (void)state;
+    struct all_moves m;
+    for (int by_limit = 0; by_limit < 2; by_limit++) {
+        struct move move = move_of(&m, MOVE_PARK);
+        struct job_status s = row_in(QUEUED), expected = s;
+        move.by_limit = by_limit;
+        const struct transition t = make(&s, &move);
+        expected.state = REDRIVE_STATE_PARKED;
+        expected.deferrals = 6;
+        expected.parked_by_limit = by_limit;
+        expected.paused_since_ms = expected.updated_ms = NOW;
+        check_same_row(&s, &expected);
+        check_leaves(&t, KEY_STAYS, false);
+    }
+}
+
+/* Unpark, cancel and end: however it leaves. */
+static void leaving_parked_adds_up_the_time_since_if_it_has_started(void **state)
+{
+    (void)state;
+    static const enum move_kind KINDS[] = {MOVE_UNPARK, MOVE_CANCEL, MOVE_END};
+    struct all_moves m;
+    for (size_t i = 0; i < 3; i++) {
+        const struct move move = move_of(&m, KINDS[i]);
+        struct job_status s = row_in(PARKED);
+        make(&s, &move);
+        assert_int_equal(s.paused_ms, 250);
+        assert_int_equal(s.paused_since_ms, 0);
+        assert_false(s.parked_by_limit);
+
+        s = row_in(PARKED);
+        s.first_started_ms = 0;
+        make(&s, &move);
+        assert_int_equal(s.paused_ms, 50);
+        assert_int_equal(s.paused_since_ms, 0);
+
+        s = row_in(PARKED);
+        s.paused_since_ms = NOW + 1; /* the clock was set back */
+        make(&s, &move);
+        assert_int_equal(s.paused_ms, 50);
+    }
+}
+
+static void an_unpark_changes_nothing_else(void **state)
+{
+    (void)state;
+    struct all_moves m;
+    const struct move move = move_of(&m, MOVE_UNPARK);
+    struct job_status s = row_in(PARKED), expected = s;
+    const struct transition t = make(&s, &move);
+    expected.state = REDRIVE_STATE_QUEUED;
+    expected.paused_ms = 250;
+    expected.paused_since_ms = 0;
+    expected.parked_by_limit = false;
+    expected.updated_ms = NOW;
+    check_same_row(&s, &expected);
+    check_leaves(&t, KEY_STAYS, false);
+}
+
+static void a_job_is_promoted_when_its_time_has_come(void **state)
+{
+    (void)state;
+    struct all_moves m;
+    const struct move move = move_of(&m, MOVE_PROMOTE);
+    for (int64_t early_ms = 0; early_ms < 2; early_ms++) {
+        struct job_status s = row_in(RETRYING), expected;
+        struct transition t;
+        s.process_after_ms = NOW + early_ms;
+        expected = s;
+        transition(&s, &move, NOW, &t);
+        assert_int_equal(t.code, early_ms ? REDRIVE_E_STATE : 0);
+        if (!early_ms) {
+            expected.state = REDRIVE_STATE_QUEUED;
+            expected.updated_ms = NOW;
+            check_leaves(&t, KEY_STAYS, false);
+        }
+        check_same_row(&s, &expected);
+    }
+}
+
+static void run_now_makes_the_time_come(void **state)
+{
+    (void)state;
+    struct all_moves m;
+    const struct move move = move_of(&m, MOVE_RUN_NOW);
+    struct job_status s = row_in(SCHEDULED), expected;
+    s.process_after_ms = NOW + 5000;
+    expected = s;
+    const struct transition t = make(&s, &move);
+    expected.state = REDRIVE_STATE_QUEUED;
+    expected.process_after_ms = expected.updated_ms = NOW;
+    check_same_row(&s, &expected);
+    check_leaves(&t, KEY_STAYS, false);
+}
+
+static void a_lease_is_never_made_shorter(void **state)
+{
+    (void)state;
+    struct all_moves m;
+    const int64_t until_ms[] = {NOW + 499, NOW + 500, NOW + 501};
+    for (int i = 0; i < 3; i++) {
+        const struct move move = move_of(&m, MOVE_EXTEND);
+        struct job_status s = row_in(RUNNING), expected = s;
+        m.extend.lease_until_ms = until_ms[i];
+        const struct transition t = make(&s, &move);
+        expected.lease_until_ms = i == 2 ? NOW + 501 : NOW + 500;
+        expected.updated_ms = NOW;
+        check_same_row(&s, &expected);
+        check_leaves(&t, KEY_STAYS, false);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(a_submit_is_queued_or_scheduled_by_its_time),
+        T(a_submit_with_open_parents_waits),
+        T(the_last_release_lets_a_job_go),
+        T(an_adoption_changes_only_the_number_of_children),
+        T(a_skip_cancels_and_says_why),
+        T(a_redrive_waits_for_parents_that_are_open),
+        T(a_start_counts_and_takes_the_lease),
+        T(a_park_counts_as_a_deferral),
+        T(leaving_parked_adds_up_the_time_since_if_it_has_started),
+        T(an_unpark_changes_nothing_else),
+        T(a_job_is_promoted_when_its_time_has_come),
+        T(run_now_makes_the_time_come),
+        T(a_lease_is_never_made_shorter),
+    };
+    return cmocka_run_group_tests_name("transition_rows", tests, NULL, NULL);
+}
