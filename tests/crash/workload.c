@@ -42,6 +42,33 @@ static void put_many(struct bed *bed, const char *task, unsigned first, size_t n
     submit_op_release(&op);
 }
 
+/* Two jobs, one that waits for both, one that waits for its failure, and one that comes at the end
+ * of the first, in one array. */
+static void put_flow(struct bed *bed, const char *name, int32_t priority)
+{
+    static const char *const PARTS[] = {"a", "b", "zip", "oops", "after"};
+    char ids[5][24];
+    struct job_after after[4];
+    struct job_spec specs[5];
+    struct submit_op op;
+    for (size_t i = 0; i < 5; i++) {
+        (void)snprintf(ids[i], sizeof ids[i], "%s-%s", name, PARTS[i]);
+        specs[i] = (struct job_spec){
+            .id = str_of(ids[i]), .task = STR("mail"), .priority = priority, .n_after = 0};
+    }
+    after[0] = (struct job_after){specs[0].id, {AFTER_SUCCESS, AFTER_DEAD_WAIT}};
+    after[1] = (struct job_after){specs[1].id, {AFTER_SUCCESS, AFTER_DEAD_CANCEL}};
+    after[2] = (struct job_after){specs[2].id, {AFTER_FAILURE, AFTER_DEAD_WAIT}};
+    after[3] = (struct job_after){specs[0].id, {AFTER_END, AFTER_DEAD_WAIT}};
+    for (size_t i = 2; i < 5; i++) {
+        specs[i].after = i == 2 ? after : &after[i - 1];
+        specs[i].n_after = i == 2 ? 2 : 1;
+    }
+    assert_int_equal(submit_op_init(&op, bed->engine, specs, 5, NULL), 0);
+    assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
+    submit_op_release(&op);
+}
+
 /* Claims up to `n` jobs and settles them in one operation: every third fails for now, every fifth
  * for good. */
 static void work(struct bed *bed, size_t n)
@@ -119,6 +146,7 @@ static void put_all_kinds(struct bed *bed)
     PUT(bed, .id = STR("due-1"), .task = STR("brief"), .deadline_ms = bed->now_ms + 90000,
         .process_after_ms = bed->now_ms + DAY_MS);
     put_many(bed, "single", 0, 3);
+    put_flow(bed, "first", 50);
 }
 
 static void busy_first_life(struct bed *bed)
@@ -139,6 +167,23 @@ static void busy_first_life(struct bed *bed)
     (void)bed_claim(bed, 2); /* their worker dies with the process */
 }
 
+/* Parents that are redriven, cancelled and removed while others wait for them. */
+static void flow_second_life(struct bed *bed)
+{
+    put_flow(bed, "second", 50);
+    change(bed, MOVE_END, "second-a");
+    change(bed, MOVE_REDRIVE, "second-a");
+    work(bed, 2);
+    work(bed, 2);
+    put_flow(bed, "third", 50);
+    change(bed, MOVE_CANCEL, "third-b");
+    put_flow(bed, "fourth", 50);
+    change(bed, MOVE_END, "fourth-a");
+    change(bed, MOVE_REMOVE, "fourth-a");
+    put_flow(bed, "fifth", -50);
+    change(bed, MOVE_END, "fifth-a");
+}
+
 static void busy_second_life(struct bed *bed)
 {
     pause_queue(bed, true);
@@ -157,6 +202,7 @@ static void busy_second_life(struct bed *bed)
     change(bed, MOVE_REDRIVE, "hand-1");
     change(bed, MOVE_END, "hand-1");
     change(bed, MOVE_REMOVE, "mail-0");
+    flow_second_life(bed);
     bed_pass(bed, DAY_MS + 100000); /* what has completed goes */
     work(bed, 4);
     bed_pass(bed, 2 * DAY_MS);

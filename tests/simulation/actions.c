@@ -1,5 +1,6 @@
 /* actions.c - what clients, workers, operators and time do in a step. */
 #include <stdio.h>
+#include <string.h>
 
 #include "engine/engine.h"
 #include "engine/verbs/change.h"
@@ -30,6 +31,9 @@ struct submission {
     struct job_spec specs[TOGETHER_MAX];
     char ids[TOGETHER_MAX][JUDGE_ID_MAX], keys[TOGETHER_MAX][JUDGE_ID_MAX],
         payloads[TOGETHER_MAX][48];
+    struct job_after after[TOGETHER_MAX][JUDGE_AFTER];
+    char parents[TOGETHER_MAX][JUDGE_AFTER][JUDGE_ID_MAX];
+    bool is_wrong[TOGETHER_MAX]; /* it waits for what it must not wait for */
     size_t n;
 };
 
@@ -42,6 +46,52 @@ static void choose_id(struct world *w, const struct process *p, char ret[JUDGE_I
         (void)snprintf(ret, JUDGE_ID_MAX, "%s", known->id);
     else
         (void)snprintf(ret, JUDGE_ID_MAX, "j%lu", ++w->judge.ids);
+}
+
+/* A job that is there, one of the same request or, now and then, what must be refused: an earlier
+ * choice once more, itself, a job that comes later, one that was never there. */
+static void choose_parent(struct world *w, struct submission *s, size_t i, size_t k)
+{
+    char *id = s->parents[i][k];
+    const struct known *known = w->judge.n > 0 ? &w->judge.jobs[below(w, w->judge.n)] : NULL;
+    if (chance(w, 3)) {
+        const uint64_t luck = below(w, k > 0 ? 3 : 2);
+        (void)snprintf(id, JUDGE_ID_MAX, "never");
+        if (luck > 0)
+            memcpy(id, luck == 1 ? s->ids[i] : s->parents[i][0], JUDGE_ID_MAX);
+        s->is_wrong[i] = true;
+    } else if (i > 0 && chance(w, 40)) {
+        memcpy(id, s->ids[below(w, i)], JUDGE_ID_MAX);
+    } else if (known && known->was_there) {
+        memcpy(id, known->id, JUDGE_ID_MAX);
+    } else {
+        id[0] = '\0';
+    }
+}
+
+static void choose_after(struct world *w, struct submission *s, size_t i)
+{
+    struct job_spec *spec = &s->specs[i];
+    s->is_wrong[i] = false;
+    if (!chance(w, 45))
+        return;
+    for (size_t k = 0, want = 1 + below(w, JUDGE_AFTER); k < want; k++) {
+        choose_parent(w, s, i, spec->n_after);
+        const char *id = s->parents[i][spec->n_after];
+        bool is_there = id[0] == '\0';
+        for (size_t m = 0; m < spec->n_after; m++)
+            is_there |= strcmp(s->parents[i][m], id) == 0;
+        if (is_there && !s->is_wrong[i])
+            continue;
+        s->is_wrong[i] |= strcmp(id, s->ids[i]) == 0;
+        s->after[i][spec->n_after++] = (struct job_after){
+            str_of(id), {(enum after_on)below(w, AFTER_FAILURE + 1), (enum after_dead)below(w, 3)}};
+        /* The usual rule as often as all others. */
+        if (chance(w, 50))
+            s->after[i][spec->n_after - 1].rule =
+                (struct after_rule){AFTER_SUCCESS, AFTER_DEAD_WAIT};
+    }
+    spec->after = s->after[i];
 }
 
 static void choose_spec(struct world *w, const struct process *p, struct submission *s, size_t i)
@@ -63,6 +113,7 @@ static void choose_spec(struct world *w, const struct process *p, struct submiss
         .process_after_ms = chance(w, 20) ? w->now_ms + (int64_t)below(w, 60000) : 0,
         .deadline_ms = chance(w, 5) ? w->now_ms + 1 + (int64_t)below(w, 100000) : 0,
     };
+    choose_after(w, s, i);
     (void)judge_submits(&w->judge, &s->specs[i], task, queue);
 }
 
@@ -76,12 +127,47 @@ static bool submit_init(struct world *w, struct process *p, struct submission *s
     return submit_op_init(&s->op, p->engine, s->specs, s->n, NULL) == 0;
 }
 
-static void submit_end(struct world *w, struct submission *s)
+/* Whether the answer to a job that waits for others is the right one. */
+static void check_after(struct world *w, const struct process *p, struct submission *s, size_t i)
+{
+    const struct submit_answer *answer = &s->op.answers[i];
+    struct known *known = judge_find(&w->judge, s->specs[i].id);
+    const bool is_alone = w->depth == 0 && p->plan.kind != FAULT_OTHER_FIRST;
+    bool can_be_refused = s->is_wrong[i] || !is_alone;
+    if (s->op.op.code != 0 || s->specs[i].n_after == 0 || answer->existed)
+        return;
+    for (size_t m = 0; m < s->n; m++)
+        for (size_t k = 0; k < s->specs[i].n_after; k++) {
+            const struct submit_answer *parent = &s->op.answers[m];
+            if (strcmp(s->parents[i][k], s->ids[m]) != 0)
+                continue;
+            can_be_refused |= m > i || parent->code != 0 || parent->existed;
+            if (answer->code == 0 && parent->code == 0 && parent->existed)
+                judge_stands_for(&w->judge, known, s->ids[m], parent->id);
+        }
+    if (answer->code == 0 && s->is_wrong[i])
+        judge_complain(&w->judge, 13, "%s was taken in with parents that must be refused",
+                       known->id);
+    if (answer->code != 0 && !can_be_refused)
+        judge_complain(&w->judge, 15, "%s was refused (%s), its parents are there", known->id,
+                       redrive_err_name(answer->code));
+}
+
+static void say_after(const struct world *w, const struct submission *s, size_t i)
+{
+    for (size_t k = 0; k < s->specs[i].n_after; k++)
+        world_say(w, "    after %s, on %s, %s on dead", s->parents[i][k],
+                  after_on_name(s->after[i][k].rule.on),
+                  after_dead_name(s->after[i][k].rule.on_dead));
+}
+
+static void submit_end(struct world *w, const struct process *p, struct submission *s)
 {
     for (size_t i = 0; i < s->n; i++) {
         const struct submit_answer *answer = &s->op.answers[i];
         struct known *known = judge_find(&w->judge, s->specs[i].id);
         judge_submitted(&w->judge, known, s->op.op.code, answer->code, answer->existed);
+        check_after(w, p, s, i);
         world_say(w, "  submit %s (%.*s, %.*s, priority %d, key '%s'): %s", s->ids[i],
                   (int)s->specs[i].task.len, s->specs[i].task.ptr, (int)s->specs[i].queue.len,
                   s->specs[i].queue.ptr, s->specs[i].priority, s->keys[i],
@@ -89,7 +175,10 @@ static void submit_end(struct world *w, struct submission *s)
                   : answer->code    ? redrive_err_name(answer->code)
                   : answer->existed ? "was there"
                                     : "taken");
+        say_after(w, s, i);
         w->submitted += s->op.op.code == 0 && answer->code == 0 && !answer->existed;
+        w->waiting +=
+            s->op.op.code == 0 && answer->code == 0 && !answer->existed && s->specs[i].n_after > 0;
     }
     submit_op_release(&s->op);
 }
@@ -211,7 +300,7 @@ static void act_together(struct world *w, struct process *p, bool submits, bool 
     if (settles)
         settle_end(w, p, &settling);
     if (submits)
-        submit_end(w, &submission);
+        submit_end(w, p, &submission);
     if (claims)
         claim_end(w, p, &claim, n == 1);
 }
@@ -256,6 +345,23 @@ static void extend(struct world *w, struct process *p)
                    p->transaction_ms);
 }
 
+/* Any job or, half of the time, one that another job waits for. */
+static int64_t choose_job(struct world *w)
+{
+    const struct known *known = &w->judge.jobs[below(w, w->judge.n)];
+    if (known->n_after > 0 && chance(w, 50))
+        known = judge_find(&w->judge, str_of(known->after[below(w, known->n_after)].parent));
+    return known ? known->seq : 0;
+}
+
+static unsigned long faults_met(const struct world *w)
+{
+    unsigned long n = 0;
+    for (int i = 0; i < FAULT_COUNT; i++)
+        n += i != FAULT_OTHER_FIRST ? w->met[i] : 0;
+    return n;
+}
+
 static void change(struct world *w, struct process *p)
 {
     static const enum move_kind KINDS[] = {MOVE_CANCEL, MOVE_RUN_NOW, MOVE_REDRIVE, MOVE_REDRIVE,
@@ -265,7 +371,8 @@ static void change(struct world *w, struct process *p)
     if (w->judge.n == 0)
         return;
     const size_t kind = below(w, sizeof KINDS / sizeof KINDS[0]);
-    const int64_t seq = w->judge.jobs[below(w, w->judge.n)].seq;
+    const int64_t seq = choose_job(w);
+    const unsigned long faults = faults_met(w);
     struct change_item item = {.seq = seq};
     struct change_op op;
     if (seq == 0)
@@ -274,6 +381,9 @@ static void change(struct world *w, struct process *p)
     const int rc = engine_apply_one(p->engine, &op.op, NULL);
     world_say(w, "  %s job %lld: %s", NAMES[kind], (long long)seq,
               redrive_err_name(rc ? rc : item.ret.code));
+    if (rc != 0 && faults == faults_met(w) && !p->is_dead)
+        judge_complain(&w->judge, 12, "%s of job %lld fails though nothing else does: %s",
+                       NAMES[kind], (long long)seq, redrive_err_name(rc));
     judge_changed(&w->judge, seq, KINDS[kind], rc, item.ret.code);
 }
 
@@ -351,6 +461,34 @@ void world_act(struct world *w, struct process *p)
         tick(w, p);
     else
         pass(w);
+}
+
+void world_clear_up(struct world *w, struct process *p)
+{
+    for (size_t i = 0; i < w->judge.n; i++) {
+        const struct known *known = &w->judge.jobs[i];
+        struct change_item item = {.seq = known->seq};
+        struct change_op op;
+        bool is_waited_for = false;
+        for (size_t k = 0; k < w->judge.n; k++)
+            for (size_t m = 0; m < w->judge.jobs[k].n_after; m++)
+                is_waited_for |= w->judge.jobs[k].state == REDRIVE_STATE_WAITING &&
+                                 w->judge.jobs[k].after[m].parent_seq == known->seq;
+        if (!is_waited_for ||
+            (known->state != REDRIVE_STATE_DEAD_LETTER && known->state != REDRIVE_STATE_FAILED))
+            continue;
+        enum move_kind kind = MOVE_REDRIVE;
+        change_op_init(&op, kind, &item, 1);
+        int rc = engine_apply_one(p->engine, &op.op, NULL);
+        if (rc == 0 && item.ret.code != 0) {
+            kind = MOVE_REMOVE;
+            change_op_init(&op, kind, &item, 1);
+            rc = engine_apply_one(p->engine, &op.op, NULL);
+        }
+        world_say(w, "  %s %s: %s", kind == MOVE_REDRIVE ? "redrive" : "remove", known->id,
+                  redrive_err_name(rc ? rc : item.ret.code));
+        judge_changed(&w->judge, item.seq, kind, rc, item.ret.code);
+    }
 }
 
 void world_work_off(struct world *w, struct process *p)

@@ -94,10 +94,17 @@ struct known *judge_submits(struct judge *judge, const struct job_spec *spec, in
                             .payload_hash = hash(spec->payload),
                             .not_before_ms = spec->process_after_ms,
                             .state = REDRIVE_STATE_QUEUED,
+                            .was = REDRIVE_STATE_COUNT,
                             .expected = REDRIVE_STATE_COUNT};
     (void)snprintf(known->id, sizeof known->id, "%.*s", (int)spec->id.len, spec->id.ptr);
     (void)snprintf(known->key, sizeof known->key, "%.*s", (int)spec->unique_key.len,
                    spec->unique_key.len ? spec->unique_key.ptr : "");
+    for (size_t i = 0; i < spec->n_after && i < JUDGE_AFTER; i++) {
+        struct known_edge *edge = &known->after[known->n_after++];
+        edge->rule = spec->after[i].rule;
+        (void)snprintf(edge->parent, sizeof edge->parent, "%.*s", (int)spec->after[i].id.len,
+                       spec->after[i].id.ptr);
+    }
     return known;
 }
 
@@ -119,8 +126,12 @@ void judge_changed(struct judge *judge, int64_t seq, enum move_kind kind, int op
     known->expected = REDRIVE_STATE_COUNT;
     switch (kind) {
     case MOVE_CANCEL:
+        known->ends |= 1u << REDRIVE_STATE_CANCELLED;
         if (done > known->run_ended)
             known->run_ended = done;
+        break;
+    case MOVE_END:
+        known->ends |= 1u << REDRIVE_STATE_DEAD_LETTER | 1u << REDRIVE_STATE_FAILED;
         break;
     case MOVE_REMOVE: known->removed = done; break;
     case MOVE_REDRIVE:
@@ -236,6 +247,10 @@ void judge_order(struct judge *judge, struct store *eye, const struct job *given
         return;
     for (size_t i = 0; i < page.n; i++) {
         const struct job *left = &page.jobs[i];
+        const struct known *known = judge_find(judge, left->spec.id);
+        /* The claim itself has ended a job, which was late, and so released this one. */
+        if (known && known->was_there && known->state == REDRIVE_STATE_WAITING)
+            continue;
         for (size_t k = 0; k < n; k++)
             if (str_eq(left->spec.queue, given[k].spec.queue) &&
                 (left->spec.priority > given[k].spec.priority ||
@@ -265,6 +280,8 @@ void judge_settled(struct judge *judge, int64_t seq, uint64_t token, int op_code
         hear_end(judge, known, done, decision->breaker, at_ms);
     if (done > known->run_ended)
         known->run_ended = done;
+    if (has_ended(decision->state))
+        known->ends |= 1u << decision->state;
     if (done != IS_SURELY)
         return;
     known->expected = decision->state;
@@ -356,6 +373,10 @@ static void check_row(struct judge *judge, const struct known *known, const stru
 static void remember_row(struct known *known, const struct job *job)
 {
     const struct job_status *s = &job->status;
+    known->was = known->was_there ? known->state : REDRIVE_STATE_COUNT;
+    known->was_in = known->epoch;
+    known->is_redriven_now = known->redriven != IS_NOT;
+    known->open = s->open_parents;
     if (s->state == REDRIVE_STATE_RUNNING) {
         known->token = s->token;
         known->lease_until_ms = s->lease_until_ms;
@@ -425,6 +446,9 @@ static void check_gone(struct judge *judge, const bool *seen, size_t n, int64_t 
         if (!may_be_gone(known, now_ms))
             judge_complain(judge, 1, "%s is lost; it was %s", known->id,
                            redrive_state_name(known->state));
+        if (known->was_there && known->removed == IS_NOT && judge_is_needed(judge, known))
+            judge_complain(judge, 15, "%s was removed by retention, but a live job needs it",
+                           known->id);
         forget(judge, known);
     }
 }
@@ -508,8 +532,11 @@ void judge_look(struct judge *judge, struct store *eye, int64_t now_ms, bool tho
         remember_row(known, &page.jobs[i]);
         count_row(&tally, known, &page.jobs[i], now_ms);
     }
+    judge_edges(judge, eye, page.jobs, page.n);
     job_page_release(&page);
     check_gone(judge, seen, n, now_ms);
+    for (size_t i = 0; i < judge->n; i++)
+        judge->jobs[i].ends = 0;
     check_keys(judge);
     if (tally.slow_running > SLOW_LIMIT)
         judge_complain(judge, 10, "%zu jobs run under a limit of %d", tally.slow_running,

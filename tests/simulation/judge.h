@@ -13,11 +13,25 @@
 
 #define JUDGE_JOBS_MAX 4096 /* of one run; ended jobs that are gone make room */
 #define JUDGE_ID_MAX   24
+#define JUDGE_AFTER    3 /* parents of a job, at the most */
 
 enum belief {
     IS_NOT,   /* it has surely not happened */
     MAYBE,    /* its answer was lost */
     IS_SURELY /* it was acknowledged */
+};
+
+/* One job that another one waits for, as the client has asked for it, and what has become of it. */
+enum waiting_for {
+    AWAITED,
+    ALLOWED, /* the parent has ended as it must */
+    FORBIDDEN
+};
+struct known_edge {
+    char parent[JUDGE_ID_MAX];
+    int64_t parent_seq; /* 0: not seen yet */
+    struct after_rule rule;
+    enum waiting_for outcome;
 };
 
 /* What is known of a job. */
@@ -46,6 +60,16 @@ struct known {
     uint32_t epoch, attempts;
     int64_t finished_ms;
     enum belief redriven; /* in this step */
+
+    /* Jobs that it waits for. */
+    struct known_edge after[JUDGE_AFTER];
+    size_t n_after;
+    bool ended_waiting;     /* it was ended while it waited: what is left is decided by hand */
+    unsigned ends;          /* bits of states in which answers of this step have ended it */
+    enum redrive_state was; /* the state before the last step; _COUNT: no row */
+    uint32_t was_in;        /* and the epoch */
+    bool is_redriven_now;   /* in the last step, surely or maybe */
+    uint32_t open;          /* parents, by the row */
 };
 
 /* The breaker of the task `call`, as far as answers tell: failures in a row open it. */
@@ -123,6 +147,18 @@ void judge_extended(struct judge *judge, int64_t seq, uint64_t token, int op_cod
 void judge_controlled(struct judge *judge, bool trip, int op_code);
 /* An operator has changed a job. */
 void judge_changed(struct judge *judge, int64_t seq, enum move_kind kind, int op_code, int code);
+
+/* Jobs that wait, in judge_edges.c: compares the edges of the store with what was asked for, the
+ * rows of the children and those of the parents. `jobs` are all rows; jobs that are gone are still
+ * known. */
+void judge_edges(struct judge *judge, struct store *eye, const struct job *jobs, size_t n);
+/* A parent of the same request was not taken in: another job, which holds its unique key, stands
+ * for it. */
+void judge_stands_for(struct judge *judge, struct known *child, const char *name, struct str other);
+/* Whether a job has to wait until a person does something about a dead parent. */
+bool judge_is_held_up(struct judge *judge, const struct known *known);
+/* Whether a live job waits, or has waited, for this one. */
+bool judge_is_needed(const struct judge *judge, const struct known *known);
 
 /* Compares all rows of the store with what is known. `thorough`: counts and histories too. */
 void judge_look(struct judge *judge, struct store *eye, int64_t now_ms, bool thorough);

@@ -42,7 +42,7 @@ struct finding {
     unsigned long steps; /* made until the complaint, or in all */
     int invariant;       /* 0: no complaint */
     char text[256];
-    unsigned long submitted, started, settled, killed, met[FAULT_COUNT];
+    unsigned long submitted, waiting, started, settled, killed, met[FAULT_COUNT];
 };
 
 /* `left_out` (may be NULL): which steps are not made. */
@@ -64,6 +64,7 @@ static struct finding run(const struct settings *s, uint64_t seed, unsigned long
     found.invariant = world.judge.complaint[0] != '\0' ? world.judge.invariant : 0;
     (void)snprintf(found.text, sizeof found.text, "%s", world.judge.complaint);
     found.submitted = world.submitted;
+    found.waiting = world.waiting;
     found.started = world.started;
     found.settled = world.settled;
     found.killed = world.killed;
@@ -115,6 +116,7 @@ static void add(struct finding *sum, const struct finding *one)
 {
     sum->steps += one->steps;
     sum->submitted += one->submitted;
+    sum->waiting += one->waiting;
     sum->started += one->started;
     sum->settled += one->settled;
     sum->killed += one->killed;
@@ -124,13 +126,15 @@ static void add(struct finding *sum, const struct finding *one)
 
 static void report(const struct finding *sum, unsigned long runs, int64_t ms)
 {
-    (void)printf("%lu runs, %lu steps in %.1f s (%.0f a minute): %lu jobs taken in, %lu runs "
-                 "started, %lu settled; %lu calls failed, %lu conflicts, %lu answers lost, %lu "
-                 "processes killed, %lu steps of others in between\n",
-                 runs, sum->steps, (double)ms / 1000,
-                 (double)sum->steps * 60000 / (double)(ms > 0 ? ms : 1), sum->submitted,
-                 sum->started, sum->settled, sum->met[FAULT_CALL_FAILS], sum->met[FAULT_CONFLICT],
-                 sum->met[FAULT_ANSWER_LOST], sum->killed, sum->met[FAULT_OTHER_FIRST]);
+    (void)printf(
+        "%lu runs, %lu steps in %.1f s (%.0f a minute): %lu jobs taken in, %lu of them with "
+        "parents, %lu runs started, %lu settled; %lu calls failed, %lu conflicts, %lu answers "
+        "lost, %lu "
+        "processes killed, %lu steps of others in between\n",
+        runs, sum->steps, (double)ms / 1000, (double)sum->steps * 60000 / (double)(ms > 0 ? ms : 1),
+        sum->submitted, sum->waiting, sum->started, sum->settled, sum->met[FAULT_CALL_FAILS],
+        sum->met[FAULT_CONFLICT], sum->met[FAULT_ANSWER_LOST], sum->killed,
+        sum->met[FAULT_OTHER_FIRST]);
 }
 
 static int run_all(const struct settings *s)

@@ -241,25 +241,23 @@ bool world_step(struct world *world, unsigned long n)
     return world->judge.complaint[0] == '\0';
 }
 
-static size_t live_jobs(const struct judge *judge)
+/* Those that come to an end by themselves. */
+static size_t live_jobs(struct judge *judge)
 {
     size_t n = 0;
     for (size_t i = 0; i < judge->n; i++)
         n += judge->jobs[i].state != REDRIVE_STATE_COMPLETED &&
              judge->jobs[i].state != REDRIVE_STATE_FAILED &&
              judge->jobs[i].state != REDRIVE_STATE_DEAD_LETTER &&
-             judge->jobs[i].state != REDRIVE_STATE_CANCELLED;
+             judge->jobs[i].state != REDRIVE_STATE_CANCELLED &&
+             !judge_is_held_up(judge, &judge->jobs[i]);
     return n;
 }
 
-bool world_drain(struct world *world)
+/* False: the judge has a complaint, or some job has not come to an end in a day. */
+static bool work_all_off(struct world *world)
 {
     const int64_t end_ms = world->now_ms + 24 * 3600 * 1000;
-    struct redrive_err err = {0};
-    world->is_calm = true;
-    world_say(world, "no more faults");
-    for (int i = 0; i < PROCESSES; i++)
-        begin_step(&world->processes[i], (struct plan){0});
     for (size_t round = 0; live_jobs(&world->judge) > 0 && world->now_ms < end_ms; round++) {
         world_work_off(world, &world->processes[round % PROCESSES]);
         judge_look(&world->judge, world->eye, world->now_ms, true);
@@ -267,10 +265,38 @@ bool world_drain(struct world *world)
             return false;
         world->now_ms += 1000;
     }
-    for (size_t i = 0; i < world->judge.n && live_jobs(&world->judge) > 0; i++)
+    return live_jobs(&world->judge) == 0;
+}
+
+static bool one_waits(const struct judge *judge)
+{
+    for (size_t i = 0; i < judge->n; i++)
+        if (judge->jobs[i].state == REDRIVE_STATE_WAITING)
+            return true;
+    return false;
+}
+
+bool world_drain(struct world *world)
+{
+    struct redrive_err err = {0};
+    world->is_calm = true;
+    world_say(world, "no more faults");
+    for (int i = 0; i < PROCESSES; i++)
+        begin_step(&world->processes[i], (struct plan){0});
+    bool goes_on = work_all_off(world);
+    /* What still waits does so for the dead: a person redrives them, as often as there are
+     * generations of jobs that wait. */
+    for (size_t i = 0; goes_on && one_waits(&world->judge) && i <= JUDGE_JOBS_MAX; i++) {
+        world_clear_up(world, &world->processes[i % PROCESSES]);
+        judge_look(&world->judge, world->eye, world->now_ms, true);
+        goes_on = work_all_off(world);
+    }
+    for (size_t i = 0; i < world->judge.n; i++)
         if (world->judge.jobs[i].finished_ms == 0)
-            judge_complain(&world->judge, 12, "%s is still %s a day after the last fault",
-                           world->judge.jobs[i].id, redrive_state_name(world->judge.jobs[i].state));
+            judge_complain(&world->judge,
+                           world->judge.jobs[i].state == REDRIVE_STATE_WAITING ? 15 : 12,
+                           "%s is still %s a day after the last fault", world->judge.jobs[i].id,
+                           redrive_state_name(world->judge.jobs[i].state));
     if (store_ops(world->eye)->verify(world->eye, NULL, NULL, &err) < 0)
         judge_complain(&world->judge, 12, "the store is not whole: %s", err.message);
     return world->judge.complaint[0] == '\0';

@@ -79,7 +79,7 @@ struct world {
     struct run stale[RUNS_MAX]; /* that were settled: nothing may be done with them any more */
     size_t n_stale;
     struct judge judge;
-    unsigned long submitted, started, settled, killed, met[FAULT_COUNT];
+    unsigned long submitted, waiting, started, settled, killed, met[FAULT_COUNT];
 };
 
 /* Opens the store and the processes. Ends the program when that fails. */
@@ -99,5 +99,8 @@ void world_say(const struct world *world, const char *format, ...)
 void world_act(struct world *world, struct process *process);
 /* For draining: everything that is ready is run, and succeeds. */
 void world_work_off(struct world *world, struct process *process);
+
+/* For draining: dead jobs that others wait for are redriven, or removed if they cannot be. */
+void world_clear_up(struct world *world, struct process *process);
 
 #endif

@@ -106,6 +106,38 @@ static void add_job(struct buf *b, const struct job *job, const struct attempt_p
     add_history(b, history);
 }
 
+/* An edge, by the name of the parent: seqs are each store's own. A copy leaves out those whose
+ * parent is gone. */
+static int add_edge(struct store *store, struct buf *b, struct str child,
+                    const struct job_edge *edge)
+{
+    const struct job_filter filter = {.after_seq = edge->parent - 1, .limit = 1};
+    struct job_page page = {0};
+    const int rc = store_ops(store)->list(store, &filter, &page, NULL);
+    if (rc == 0 && page.n > 0 && page.jobs[0].status.seq == edge->parent)
+        buf_printf(b, "edge from %.*s to %.*s rule=%" PRId64 " %s\n", (int)page.jobs[0].spec.id.len,
+                   page.jobs[0].spec.id.ptr, (int)child.len, child.ptr,
+                   after_rule_number(edge->rule), after_outcome_name(edge->outcome));
+    job_page_release(&page);
+    return rc;
+}
+
+/* The edges of a page of jobs, which follow them. */
+static int add_edges(struct store *store, struct buf *b, const struct job_page *jobs)
+{
+    int64_t seqs[PAGE];
+    struct edge_page page = {0};
+    for (size_t i = 0; i < jobs->n; i++)
+        seqs[i] = jobs->jobs[i].status.seq;
+    int rc = store_ops(store)->edges(store, EDGES_FROM_PARENTS, seqs, jobs->n, &page, NULL);
+    for (size_t i = 0; i < jobs->n; i++)
+        for (size_t k = 0; rc == 0 && k < page.n; k++)
+            if (page.edges[k].child == seqs[i])
+                rc = add_edge(store, b, jobs->jobs[i].spec.id, &page.edges[k]);
+    edge_page_release(&page);
+    return rc;
+}
+
 /* By name each job is what it is in the page. */
 static int check_by_name(struct store *store, const struct job_page *page,
                          const struct attempt_page *histories, const struct buf *expected)
@@ -145,7 +177,7 @@ static int add_page(struct store *store, struct buf *b, struct job_filter *filte
     rc = check_by_name(store, page, histories, &some);
     buf_puts(b, buf_cstr(&some));
     buf_release(&some);
-    return rc;
+    return rc == 0 ? add_edges(store, b, page) : rc;
 }
 
 static int add_jobs(struct store *store, struct buf *b)

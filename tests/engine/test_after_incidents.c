@@ -1,0 +1,351 @@
+/* What has gone wrong with jobs that wait for others in comparable systems: docs/testing.md,
+ * "Incidents of others". */
+#include "engine/bed.h"
+
+#include <string.h>
+
+#define DAY_MS INT64_C(86400000)
+#define RULE(on_, dead)                \
+    {                                  \
+        AFTER_##on_, AFTER_DEAD_##dead \
+    }
+
+/* Submits an array; the seqs of its jobs, all of which must be taken in. */
+static void submit_all(struct bed *bed, const struct job_spec *specs, size_t n, int64_t *seqs)
+{
+    struct submit_op op;
+    assert_int_equal(submit_op_init(&op, bed->engine, specs, n, NULL), 0);
+    assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
+    for (size_t i = 0; i < n; i++) {
+        assert_int_equal(op.answers[i].code, 0);
+        seqs[i] = op.answers[i].seq;
+    }
+    submit_op_release(&op);
+}
+
+/* Claims the one job that is ready, which must be this one. */
+static struct job claim_this(struct bed *bed, int64_t seq)
+{
+    struct job job = *bed_claim_one(bed);
+    assert_int_equal(job.status.seq, seq);
+    return job;
+}
+
+static void run_this(struct bed *bed, int64_t seq)
+{
+    const struct job job = claim_this(bed, seq);
+    assert_int_equal(bed_succeed(bed, &job), 0);
+}
+
+static void fail_this(struct bed *bed, int64_t seq)
+{
+    const struct job job = claim_this(bed, seq);
+    assert_int_equal(bed_fail(bed, &job, "PERMANENT_FAIL"), 0);
+    assert_int_equal(bed_state(bed, seq), REDRIVE_STATE_DEAD_LETTER);
+}
+
+static size_t live_jobs(struct bed *bed)
+{
+    return bed_count(bed, REDRIVE_STATE_QUEUED) + bed_count(bed, REDRIVE_STATE_SCHEDULED) +
+           bed_count(bed, REDRIVE_STATE_RETRYING) + bed_count(bed, REDRIVE_STATE_RUNNING) +
+           bed_count(bed, REDRIVE_STATE_PARKED) + bed_count(bed, REDRIVE_STATE_WAITING);
+}
+
+/* GoodJob 1450: a job of a batch was discarded; it was retried by hand and succeeded; the callback
+ * did not come. */
+static void callback_comes_when_a_dead_job_of_its_group_is_redriven_by_hand(void **state)
+{
+    (void)state;
+    const struct job_after group[] = {{STR("a"), RULE(SUCCESS, WAIT)},
+                                      {STR("b"), RULE(SUCCESS, WAIT)}};
+    const struct job_after alarm = {STR("b"), RULE(FAILURE, WAIT)};
+    const struct job_spec specs[] = {
+        {.task = STR("t"), .id = STR("a")},
+        {.task = STR("t"), .id = STR("b")},
+        {.task = STR("t"), .id = STR("callback"), .after = group, .n_after = 2},
+        {.task = STR("t"), .id = STR("alarm"), .after = &alarm, .n_after = 1},
+    };
+    struct bed bed;
+    int64_t seqs[4];
+    bed_init(&bed, NULL);
+    submit_all(&bed, specs, 4, seqs);
+    run_this(&bed, seqs[0]);
+    fail_this(&bed, seqs[1]);
+    run_this(&bed, seqs[3]);
+    assert_int_equal(bed_state(&bed, seqs[2]), REDRIVE_STATE_WAITING);
+    assert_int_equal(bed_change(&bed, MOVE_REDRIVE, seqs[1]), 0);
+    run_this(&bed, seqs[1]);
+    run_this(&bed, seqs[2]);
+    assert_int_equal(bed_claim(&bed, 1), 0);
+    assert_int_equal(live_jobs(&bed), 0);
+    bed_release(&bed);
+}
+
+/* BullMQ 3362: a job failed for good, and the one that waited for it stayed in waiting-children
+ * without a way on. */
+static void callback_on_end_comes_when_one_of_its_group_has_failed(void **state)
+{
+    (void)state;
+    const struct job_after group[] = {{STR("a"), RULE(END, WAIT)}, {STR("b"), RULE(END, WAIT)}};
+    const struct job_spec specs[] = {
+        {.task = STR("t"), .id = STR("a")},
+        {.task = STR("t"), .id = STR("b")},
+        {.task = STR("t"), .id = STR("callback"), .after = group, .n_after = 2},
+    };
+    struct bed bed;
+    int64_t seqs[3];
+    bed_init(&bed, NULL);
+    submit_all(&bed, specs, 3, seqs);
+    fail_this(&bed, seqs[0]);
+    run_this(&bed, seqs[1]);
+    run_this(&bed, seqs[2]);
+    bed_release(&bed);
+}
+
+/* BullMQ 1752: a failed job was removed, and the one that waited for it did not run. */
+static void removal_of_a_dead_job_moves_those_that_wait_for_it(void **state)
+{
+    (void)state;
+    const struct job_after any = {STR("a"), RULE(SUCCESS, RUN)},
+                           only = {STR("a"), RULE(SUCCESS, WAIT)};
+    const struct job_spec specs[] = {
+        {.task = STR("t"), .id = STR("a")},
+        {.task = STR("t"), .id = STR("any"), .after = &any, .n_after = 1},
+        {.task = STR("t"), .id = STR("only"), .after = &only, .n_after = 1},
+        {.task = STR("t"), .id = STR("late"), .after = &only, .n_after = 1},
+    };
+    struct bed bed;
+    int64_t seqs[4];
+    bed_init(&bed, NULL);
+    submit_all(&bed, specs, 3, seqs);
+    fail_this(&bed, seqs[0]);
+    submit_all(&bed, specs + 3, 1, seqs + 3);
+    run_this(&bed, seqs[1]);
+    assert_int_equal(bed_state(&bed, seqs[2]), REDRIVE_STATE_WAITING);
+    assert_int_equal(bed_state(&bed, seqs[3]), REDRIVE_STATE_WAITING);
+    assert_int_equal(bed_change(&bed, MOVE_REMOVE, seqs[0]), 0);
+    for (int i = 2; i < 4; i++) {
+        assert_int_equal(bed_state(&bed, seqs[i]), REDRIVE_STATE_CANCELLED);
+        assert_int_equal(bed_job(&bed, seqs[i]).status.reason, REDRIVE_REASON_SKIPPED);
+    }
+    assert_int_equal(live_jobs(&bed), 0);
+    bed_release(&bed);
+}
+
+/* BullMQ 2464: a job whose workers died too often failed, and the one that waited for it did not
+ * hear of it. */
+static void job_whose_workers_died_moves_those_that_wait_for_it(void **state)
+{
+    (void)state;
+    const struct job_after on_end = {STR("a"), RULE(END, WAIT)},
+                           on_success = {STR("a"), RULE(SUCCESS, CANCEL)};
+    const struct job_spec specs[] = {
+        {.task = STR("t"), .id = STR("a")},
+        {.task = STR("t"), .id = STR("end"), .after = &on_end, .n_after = 1},
+        {.task = STR("t"), .id = STR("success"), .after = &on_success, .n_after = 1},
+    };
+    struct bed bed;
+    int64_t seqs[3];
+    bed_init(&bed, NULL);
+    submit_all(&bed, specs, 3, seqs);
+    for (int i = 0; i < 50 && bed_state(&bed, seqs[0]) != REDRIVE_STATE_DEAD_LETTER; i++) {
+        assert_int_equal(bed_state(&bed, seqs[1]), REDRIVE_STATE_WAITING);
+        (void)bed_claim(&bed, 1);
+        bed_pass(&bed, 10 * 60 * 1000);
+    }
+    assert_int_equal(bed_state(&bed, seqs[0]), REDRIVE_STATE_DEAD_LETTER);
+    assert_int_equal(bed_state(&bed, seqs[2]), REDRIVE_STATE_CANCELLED);
+    run_this(&bed, seqs[1]);
+    bed_release(&bed);
+}
+
+/* sidekiq-batch 100: the first jobs of a batch were done before the last ones had been added, and
+ * the callback came too early. */
+static void callback_waits_for_a_group_whose_first_jobs_are_done_before_it_is_complete(void **state)
+{
+    (void)state;
+    const struct job_after group[] = {{STR("a"), RULE(SUCCESS, WAIT)},
+                                      {STR("b"), RULE(SUCCESS, WAIT)},
+                                      {STR("c"), RULE(SUCCESS, WAIT)}};
+    const struct job_spec specs[] = {
+        {.task = STR("t"), .id = STR("a")},
+        {.task = STR("t"), .id = STR("b")},
+        {.task = STR("t"), .id = STR("c")},
+        {.task = STR("t"), .id = STR("callback"), .after = group, .n_after = 3},
+    };
+    struct bed bed;
+    int64_t seqs[4];
+    bed_init(&bed, NULL);
+    submit_all(&bed, specs, 1, seqs);
+    run_this(&bed, seqs[0]);
+    submit_all(&bed, specs + 1, 1, seqs + 1);
+    const struct job b = claim_this(&bed, seqs[1]);
+    submit_all(&bed, specs + 2, 2, seqs + 2);
+    assert_int_equal(bed_state(&bed, seqs[3]), REDRIVE_STATE_WAITING);
+    assert_int_equal(bed_succeed(&bed, &b), 0);
+    assert_int_equal(bed_state(&bed, seqs[3]), REDRIVE_STATE_WAITING);
+    run_this(&bed, seqs[2]);
+    run_this(&bed, seqs[3]);
+    bed_release(&bed);
+}
+
+/* Celery 9674: a job in a chain in a group failed, and what was to come after the group was tried
+ * every second for ever. Here it costs nothing: what cannot run any more ends at once, and what may
+ * still run is not looked at until its parent ends. */
+static void failure_in_a_nested_group_leaves_nothing_that_goes_on(void **state)
+{
+    (void)state;
+    for (int waits = 0; waits < 2; waits++) {
+        const struct after_rule rule = {AFTER_SUCCESS, waits ? AFTER_DEAD_WAIT : AFTER_DEAD_CANCEL};
+        const struct job_after second = {STR("first"), rule}, third = {STR("second"), rule};
+        const struct job_after group[] = {{STR("third"), rule}, {STR("other"), rule}};
+        const struct job_spec specs[] = {
+            {.task = STR("t"), .id = STR("first")},
+            {.task = STR("t"), .id = STR("second"), .after = &second, .n_after = 1},
+            {.task = STR("t"), .id = STR("third"), .after = &third, .n_after = 1},
+            {.task = STR("t"), .id = STR("other")},
+            {.task = STR("t"), .id = STR("callback"), .after = group, .n_after = 2},
+        };
+        struct bed bed;
+        int64_t seqs[5];
+        bed_init(&bed, NULL);
+        submit_all(&bed, specs, 5, seqs);
+        run_this(&bed, seqs[0]);
+        fail_this(&bed, seqs[1]);
+        run_this(&bed, seqs[3]);
+        assert_int_equal(live_jobs(&bed), waits ? 2 : 0);
+        const int64_t updated_ms = bed_job(&bed, seqs[4]).status.updated_ms;
+        for (int i = 0; i < 100; i++)
+            bed_pass(&bed, 1000);
+        assert_int_equal(bed_job(&bed, seqs[4]).status.updated_ms, updated_ms);
+        assert_int_equal(bed_claim(&bed, 1), 0);
+        if (waits) {
+            assert_int_equal(bed_change(&bed, MOVE_REDRIVE, seqs[1]), 0);
+            run_this(&bed, seqs[1]);
+            run_this(&bed, seqs[2]);
+            run_this(&bed, seqs[4]);
+        }
+        assert_int_equal(live_jobs(&bed), 0);
+        bed_release(&bed);
+    }
+}
+
+/* GoodJob 1528: the record of a batch was cleaned up while its callback could still be retried,
+ * which then could not run. */
+static void redriven_callback_runs_after_its_group_is_gone(void **state)
+{
+    (void)state;
+    const struct job_after after = {STR("a"), RULE(SUCCESS, WAIT)};
+    const struct job_spec specs[] = {
+        {.task = STR("t"), .id = STR("a")},
+        {.task = STR("t"), .id = STR("callback"), .after = &after, .n_after = 1},
+    };
+    struct bed bed;
+    int64_t seqs[2];
+    bed_init(&bed, NULL);
+    submit_all(&bed, specs, 2, seqs);
+    run_this(&bed, seqs[0]);
+    fail_this(&bed, seqs[1]);
+    for (int i = 0; i < 5; i++)
+        bed_pass(&bed, DAY_MS);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_COMPLETED), 0);
+    assert_int_equal(bed_change(&bed, MOVE_REDRIVE, seqs[1]), 0);
+    run_this(&bed, seqs[1]);
+    bed_release(&bed);
+}
+
+/* ---- What was found here --------------------------------------------------------------------- */
+
+static bool has_words(struct bed *bed, int64_t seq, const char *words)
+{
+    const struct job_filter filter = {.after_seq = seq - 1, .limit = 1};
+    struct store *store = engine_store(bed->engine);
+    struct job_page page = {0};
+    assert_int_equal(store_ops(store)->list(store, &filter, &page, NULL), 0);
+    const struct str message = page.jobs[0].status.error.message;
+    const bool has =
+        message.len > 0 && memmem(message.ptr, message.len, words, strlen(words)) != NULL;
+    job_page_release(&page);
+    return has;
+}
+
+/* Of two parents that end in one transaction, or had ended before, the skipped job names the one
+ * that did not end as it must. */
+static void skipped_job_names_the_right_parent(void **state)
+{
+    (void)state;
+    const struct job_after after[] = {{STR("a"), RULE(SUCCESS, CANCEL)},
+                                      {STR("b"), RULE(SUCCESS, CANCEL)}};
+    const struct job_spec specs[] = {
+        {.task = STR("t"), .id = STR("a")},
+        {.task = STR("t"), .id = STR("b")},
+        {.task = STR("t"), .id = STR("child"), .after = after, .n_after = 2},
+        {.task = STR("t"), .id = STR("late"), .after = after, .n_after = 2},
+    };
+    for (int fails = 0; fails < 2; fails++) {
+        struct bed bed;
+        struct settlement items[2];
+        struct settle_op op;
+        int64_t seqs[4];
+        bed_init(&bed, NULL);
+        submit_all(&bed, specs, 3, seqs);
+        assert_int_equal(bed_claim(&bed, 2), 2);
+        for (int i = 0; i < 2; i++)
+            items[i] = (struct settlement){
+                .seq = bed.claim.jobs[i].status.seq,
+                .token = bed.claim.jobs[i].status.token,
+                .outcome = {.ending = ENDING_RAN,
+                            .failure = {.status = i == fails ? "PERMANENT_FAIL" : "SUCCESS"}}};
+        settle_op_init(&op, items, 2);
+        assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
+        submit_all(&bed, specs + 3, 1, seqs + 3);
+        for (int i = 2; i < 4; i++) {
+            assert_int_equal(bed_state(&bed, seqs[i]), REDRIVE_STATE_CANCELLED);
+            assert_true(has_words(&bed, seqs[i], fails ? "'b'" : "'a'"));
+            assert_true(has_words(&bed, seqs[i], "ended as dead_letter"));
+        }
+        bed_release(&bed);
+    }
+}
+
+/* A parent that repeats a key of a job that is long gone cannot be waited for. */
+static void parent_that_repeats_a_job_that_is_gone_is_refused(void **state)
+{
+    (void)state;
+    const struct job_after after = {STR("again"), RULE(SUCCESS, WAIT)};
+    const struct job_spec specs[] = {
+        {.task = STR("t"), .id = STR("once"), .unique_key = STR("k"), .unique_forever = true},
+        {.task = STR("t"), .id = STR("again"), .unique_key = STR("k"), .unique_forever = true},
+        {.task = STR("t"), .id = STR("child"), .after = &after, .n_after = 1},
+    };
+    struct bed bed;
+    struct submit_op op;
+    int64_t seq;
+    bed_init(&bed, NULL);
+    submit_all(&bed, specs, 1, &seq);
+    run_this(&bed, seq);
+    assert_int_equal(bed_change(&bed, MOVE_REMOVE, seq), 0);
+    assert_int_equal(submit_op_init(&op, bed.engine, specs + 1, 2, NULL), 0);
+    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
+    assert_true(op.answers[0].existed);
+    assert_int_equal(op.answers[1].code, REDRIVE_E_UNKNOWN);
+    submit_op_release(&op);
+    assert_int_equal(live_jobs(&bed), 0);
+    bed_release(&bed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(callback_comes_when_a_dead_job_of_its_group_is_redriven_by_hand),
+        T(callback_on_end_comes_when_one_of_its_group_has_failed),
+        T(removal_of_a_dead_job_moves_those_that_wait_for_it),
+        T(job_whose_workers_died_moves_those_that_wait_for_it),
+        T(callback_waits_for_a_group_whose_first_jobs_are_done_before_it_is_complete),
+        T(failure_in_a_nested_group_leaves_nothing_that_goes_on),
+        T(redriven_callback_runs_after_its_group_is_gone),
+        T(skipped_job_names_the_right_parent),
+        T(parent_that_repeats_a_job_that_is_gone_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
