@@ -25,7 +25,7 @@
 
 enum shared_kind {
     SHARED_BREAKER, /* struct breaker, its configuration and the pace of its release */
-    SHARED_BUCKET,  /* a limit: its rate, its slots and its retry budget */
+    SHARED_LIMIT,   /* a limit: its rate, its slots and its retry budget */
     SHARED_PAUSE, /* a queue that is paused, for as long as there is a row; the value: since when */
     SHARED_TASK,  /* the definition of a task, as JSON */
     SHARED_CRON,  /* a cron entry, as JSON, and its last tick */
@@ -69,7 +69,7 @@ struct shared_row {
     bool is_quiet; /* put: the shared version stays. Other processes do not read the row again until
                     * a put of their own is refused */
 
-    /* Of SHARED_BUCKET only. */
+    /* Of SHARED_LIMIT only. */
     bool is_delta; /* put: an addition and nothing else: value, version and the shared version stay.
                     * The row must be there, and at `version` unless that is 0 */
     struct gate_sums sums; /* list: as they are, with what the transaction has added */

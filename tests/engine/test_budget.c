@@ -278,7 +278,7 @@ static void limits_are_listed_with_their_budgets(void **state)
 static void the_row_reads_back_as_it_was(void **state)
 {
     (void)state;
-    struct gate gate = {.kind = SHARED_BUCKET}, read = {.kind = SHARED_BUCKET};
+    struct gate gate = {.kind = SHARED_LIMIT}, read = {.kind = SHARED_LIMIT};
     const struct budget_config config = {.ratio = 0.3, .window_ms = 20000, .min_per_second = 0.7};
     struct buf bytes;
     buf_init(&bytes, 1 << 16);

@@ -165,13 +165,13 @@ static void gates_of_keys_that_nobody_uses_go(void **state)
     for (int i = 0; i < 40; i++)
         crawl(&bed, i, NULL);
     assert_int_equal(rows_of(&bed, SHARED_BREAKER), 40);
-    assert_int_equal(rows_of(&bed, SHARED_BUCKET), 40);
+    assert_int_equal(rows_of(&bed, SHARED_LIMIT), 40);
     pass_minutes(&bed, 30);
     crawl(&bed, 7, NULL);
     assert_int_equal(rows_of(&bed, SHARED_BREAKER), 40);
     pass_minutes(&bed, 32);
     assert_int_equal(rows_of(&bed, SHARED_BREAKER), 1);
-    assert_int_equal(rows_of(&bed, SHARED_BUCKET), 1);
+    assert_int_equal(rows_of(&bed, SHARED_LIMIT), 1);
     struct engine *other = bed_second_engine(&bed);
     struct engine *first = bed.engine;
     bed.engine = other; /* knows what is left, and goes on with it */
@@ -182,7 +182,7 @@ static void gates_of_keys_that_nobody_uses_go(void **state)
     crawl(&bed, 8, NULL);
     pass_minutes(&bed, 62);
     assert_int_equal(rows_of(&bed, SHARED_BREAKER), 0);
-    assert_int_equal(rows_of(&bed, SHARED_BUCKET), 0);
+    assert_int_equal(rows_of(&bed, SHARED_LIMIT), 0);
     crawl(&bed, 8, NULL);
     engine_close(other);
     bed_release(&bed);
@@ -285,13 +285,13 @@ static void gates_with_jobs_stay(void **state)
     claim_op_release(&none);
     assert_int_equal(bed_state(&bed, waiting), REDRIVE_STATE_PARKED);
     pass_minutes(&bed, 70);
-    assert_int_equal(rows_of(&bed, SHARED_BUCKET), 1);
+    assert_int_equal(rows_of(&bed, SHARED_LIMIT), 1);
     assert_int_equal(bed_succeed(&bed, &running), 0);
     bed_tick(&bed);
     assert_int_equal(bed_state(&bed, waiting), REDRIVE_STATE_QUEUED);
     assert_int_equal(bed_succeed(&bed, bed_claim_one(&bed)), 0);
     pass_minutes(&bed, 62);
-    assert_int_equal(rows_of(&bed, SHARED_BUCKET), 0);
+    assert_int_equal(rows_of(&bed, SHARED_LIMIT), 0);
     bed_release(&bed);
 }
 
@@ -306,7 +306,7 @@ static void set_used(struct bed *bed, uint32_t used)
     struct move_result result = {0};
     int64_t now_ms, version;
     assert_int_equal(ops->begin(store, bed->now_ms, &now_ms, &version, NULL), 0);
-    assert_int_equal(ops->shared_list(store, SHARED_BUCKET, (struct str){0}, &page, NULL), 0);
+    assert_int_equal(ops->shared_list(store, SHARED_LIMIT, (struct str){0}, &page, NULL), 0);
     assert_int_equal(page.n, 1);
     page.rows[0].add.used = used - page.rows[0].sums.used;
     assert_int_equal(ops->shared_put(store, &page.rows[0], 1, &result, NULL), 0);
@@ -378,7 +378,7 @@ static bool can_be_read(struct bed *bed, enum shared_kind kind)
 static void what_cannot_be_read_begins_anew(void **state)
 {
     (void)state;
-    static const enum shared_kind KINDS[] = {SHARED_BREAKER, SHARED_BUCKET};
+    static const enum shared_kind KINDS[] = {SHARED_BREAKER, SHARED_LIMIT};
     for (size_t i = 0; i < 2; i++) {
         struct bed bed;
         bed_init(&bed, TWO_SLOTS);

@@ -172,7 +172,7 @@ static void run_to_the_end(size_t limit, bool has_backlog, uint64_t seed)
     struct shared_page page = {0};
     struct store *store = engine_store(c.bed.engine);
     assert_int_equal(
-        store_ops(store)->shared_list(store, SHARED_BUCKET, (struct str){0}, &page, NULL), 0);
+        store_ops(store)->shared_list(store, SHARED_LIMIT, (struct str){0}, &page, NULL), 0);
     assert_int_equal(page.n, 1);
     assert_int_equal(page.rows[0].sums.used, 0);
     shared_page_release(&page);

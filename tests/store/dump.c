@@ -273,7 +273,7 @@ static int add_shared(struct store *store, struct buf *b, enum shared_kind kind)
         buf_printf(b, "shared %d %.*s/%.*s version=%" PRId64, (int)kind, (int)r->tenant.len,
                    r->tenant.ptr, (int)r->key.len, r->key.ptr, r->version);
         add_str(b, "value", r->value);
-        if (kind == SHARED_BUCKET)
+        if (kind == SHARED_LIMIT)
             buf_printf(b, " used=%" PRId64 " sent=%" PRId64, r->sums.used, r->sums.sent);
         buf_putc(b, '\n');
     }

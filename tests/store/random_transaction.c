@@ -521,7 +521,7 @@ static void do_share(struct random_side *s)
         .removed = one_in(s, 2),
     };
     /* No slots are left in use: whether these refuse it may be found out now or by the commit. */
-    if (row.kind == SHARED_BUCKET)
+    if (row.kind == SHARED_LIMIT)
         row.add = (struct gate_sums){row.removed ? -1000000 : (int64_t)below(s, 5) - 1,
                                      (int64_t)below(s, 5) - 1};
     CALL(s, shared_put, &row, 1, &r);

@@ -7,7 +7,7 @@
 
 static struct shared_row limit(const char *key, int64_t version)
 {
-    return (struct shared_row){.kind = SHARED_BUCKET,
+    return (struct shared_row){.kind = SHARED_LIMIT,
                                .tenant = STR("acme"),
                                .key = str_of(key),
                                .value = STR("value"),
@@ -45,7 +45,7 @@ static int put(struct kit *k, struct shared_row row)
 
 static void check_sums(struct kit *k, const char *key, int64_t used, int64_t sent)
 {
-    const struct shared_page *page = kit_shared(k, SHARED_BUCKET, STR("acme"));
+    const struct shared_page *page = kit_shared(k, SHARED_LIMIT, STR("acme"));
     for (size_t i = 0; i < page->n; i++) {
         if (!str_is(page->rows[i].key, key))
             continue;
@@ -92,7 +92,7 @@ static void a_delta_leaves_value_and_versions_alone(void **state)
     kit_begin(k);
     kit_rollback(k);
     assert_int_equal(k->shared_version, before);
-    const struct shared_page *page = kit_shared(k, SHARED_BUCKET, STR("acme"));
+    const struct shared_page *page = kit_shared(k, SHARED_LIMIT, STR("acme"));
     assert_int_equal(page->rows[0].version, 1);
     check_str(page->rows[0].value, "value");
     struct shared_row row = limit("l", 1);
@@ -136,11 +136,11 @@ static void a_put_that_is_refused_adds_nothing(void **state)
     row.max_used = 1;
     assert_int_equal(put(k, row), REDRIVE_E_STATE);
     check_sums(k, "l", 0, 0);
-    check_str(kit_shared(k, SHARED_BUCKET, STR("acme"))->rows[0].value, "value");
+    check_str(kit_shared(k, SHARED_LIMIT, STR("acme"))->rows[0].value, "value");
     row.add.used = 1;
     assert_int_equal(put(k, row), 0);
     check_sums(k, "l", 1, 1);
-    assert_int_equal(kit_shared(k, SHARED_BUCKET, STR("acme"))->rows[0].version, 2);
+    assert_int_equal(kit_shared(k, SHARED_LIMIT, STR("acme"))->rows[0].version, 2);
 }
 
 static void no_sum_falls_below_0(void **state)
@@ -185,7 +185,7 @@ static void a_limit_with_slots_in_use_is_not_taken_away(void **state)
     check_sums(k, "l", 2, 3);
     gone.add.used = -2;
     assert_int_equal(put(k, gone), 0);
-    assert_int_equal(kit_shared(k, SHARED_BUCKET, STR("acme"))->n, 0);
+    assert_int_equal(kit_shared(k, SHARED_LIMIT, STR("acme"))->n, 0);
     assert_int_equal(put(k, delta("l", 1, 0, 0)), REDRIVE_E_STATE);
     assert_int_equal(put(k, limit("l", 0)), 0);
     check_sums(k, "l", 0, 0);
@@ -232,7 +232,7 @@ static void sums_are_rows_of_no_kind(void **state)
     kit_begin(k);
     for (int kind = 0; kind < SHARED_KIND_COUNT; kind++)
         assert_int_equal(kit_shared(k, (enum shared_kind)kind, (struct str){0})->n,
-                         kind == SHARED_BUCKET);
+                         kind == SHARED_LIMIT);
     kit_rollback(k);
 }
 

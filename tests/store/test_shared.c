@@ -176,8 +176,8 @@ static void one_stale_row_in_a_batch_fails_alone(void **state)
 {
     struct kit *k = *state;
     const struct shared_row rows[] = {
-        row(SHARED_BUCKET, "a", "1", 0), row(SHARED_BUCKET, "a", "2", 0),
-        row(SHARED_BUCKET, "a", "3", 1), row(SHARED_BUCKET, "b", "1", 0)};
+        row(SHARED_LIMIT, "a", "1", 0), row(SHARED_LIMIT, "a", "2", 0),
+        row(SHARED_LIMIT, "a", "3", 1), row(SHARED_LIMIT, "b", "1", 0)};
     struct move_result r[4];
     kit_begin(k);
     assert_int_equal(store_ops(k->store)->shared_put(k->store, rows, 4, r, NULL), 0);
@@ -186,7 +186,7 @@ static void one_stale_row_in_a_batch_fails_alone(void **state)
     assert_int_equal(r[1].code, REDRIVE_E_STATE);
     assert_int_equal(r[2].code, 0);
     assert_int_equal(r[3].code, 0);
-    struct shared_page *page = kit_shared(k, SHARED_BUCKET, STR("acme"));
+    struct shared_page *page = kit_shared(k, SHARED_LIMIT, STR("acme"));
     assert_int_equal(page->n, 2);
     check_str(page->rows[0].value, "3");
     assert_int_equal(page->rows[0].version, 2);

@@ -11,7 +11,7 @@ static const struct {
     const char *text;
 } KINDS[] = {
     {(enum record_kind)SHARED_BREAKER, "breakers", "breakers"},
-    {(enum record_kind)SHARED_BUCKET, "limits", "limits"},
+    {(enum record_kind)SHARED_LIMIT, "limits", "limits"},
     {(enum record_kind)SHARED_PAUSE, "pauses", "pauses"},
     {(enum record_kind)SHARED_TASK, "tasks", "task definitions"},
     {(enum record_kind)SHARED_CRON, "cron", "cron entries"},

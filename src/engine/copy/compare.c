@@ -114,7 +114,7 @@ static int compare_jobs(struct compare *c, const struct record_batch *batch,
 /* ---- What is small enough to be listed ------------------------------------------------------- */
 
 static const char *const ROWS[] = {
-    [SHARED_BREAKER] = "breaker",        [SHARED_BUCKET] = "limit",
+    [SHARED_BREAKER] = "breaker",        [SHARED_LIMIT] = "limit",
     [SHARED_PAUSE] = "pause of queue",   [SHARED_TASK] = "definition of task",
     [SHARED_CRON] = "cron entry",        [SHARED_WORKER] = "worker",
     [SHARED_ALERT] = "episode of alert", [SHARED_CANCEL] = "cancel of job",

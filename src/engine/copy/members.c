@@ -145,7 +145,7 @@ static const struct member SUM[] = {
 static const struct member END[] = {
     MEMBER(record_end, I64, "records", records),
     SUM_OF("breaker", SHARED_BREAKER),
-    SUM_OF("limit", SHARED_BUCKET),
+    SUM_OF("limit", SHARED_LIMIT),
     SUM_OF("pause", SHARED_PAUSE),
     SUM_OF("task", SHARED_TASK),
     SUM_OF("cron", SHARED_CRON),
@@ -160,7 +160,7 @@ static const struct member END[] = {
 
 const struct record_table RECORD_TABLES[RECORD_KIND_COUNT] = {
     [SHARED_BREAKER] = {"breaker", ROW},
-    [SHARED_BUCKET] = {"limit", ROW},
+    [SHARED_LIMIT] = {"limit", ROW},
     [SHARED_PAUSE] = {"pause", ROW},
     [SHARED_TASK] = {"task", ROW},
     [SHARED_CRON] = {"cron", ROW},

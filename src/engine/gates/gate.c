@@ -140,7 +140,7 @@ int gate_mark(struct gates *gates, struct gate *gate, struct redrive_err *err)
 
 static bool is_limit(const struct gate *gate)
 {
-    return gate->kind == SHARED_BUCKET;
+    return gate->kind == SHARED_LIMIT;
 }
 
 static void add_candidates(struct gate *gate, int64_t n)

@@ -72,7 +72,7 @@ struct limit_row {
 };
 
 struct gate {
-    enum shared_kind kind; /* SHARED_BREAKER or SHARED_BUCKET */
+    enum shared_kind kind; /* SHARED_BREAKER or SHARED_LIMIT */
     char *tenant;
     char *key;
     int64_t version;

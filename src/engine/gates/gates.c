@@ -43,7 +43,7 @@ int gate_limit(struct engine *e, struct str tenant, struct str key,
     const struct rate *rate = &limits->rate;
     *ret = gate_find(&e->gates.limits, tenant, key);
     if (!*ret) {
-        int rc = gate_new(&e->gates, SHARED_BUCKET, tenant, key, ret, err);
+        int rc = gate_new(&e->gates, SHARED_LIMIT, tenant, key, ret, err);
         if (rc != 0)
             return rc;
     }
@@ -134,7 +134,7 @@ static struct shared_row row_of(struct engine *e, struct gate *gate, struct buf 
         .removed = gate->may_go,
         .is_quiet = is_quiet(gate),
     };
-    if (gate->kind == SHARED_BUCKET)
+    if (gate->kind == SHARED_LIMIT)
         limit_fill_row(gate, &row);
     if (row.is_delta)
         return row;
@@ -362,7 +362,7 @@ int gates_load(struct engine *e, struct redrive_err *err)
     e->gates.loads++;
     int rc = load_kind(e, SHARED_BREAKER, err);
     if (rc == 0)
-        rc = load_kind(e, SHARED_BUCKET, err);
+        rc = load_kind(e, SHARED_LIMIT, err);
     if (rc == 0)
         rc = drop_unknown(e, &e->gates.breakers, err);
     return rc < 0 ? rc : drop_unknown(e, &e->gates.limits, err);

@@ -139,7 +139,7 @@ int gates_look(struct engine *e, struct redrive_err *err)
     const int64_t ago_ms = e->now_ms - gates->seen_ms;
     if ((ago_ms >= 0 && ago_ms < GATE_LOOK_MS) || !has_held_jobs(&gates->limits))
         return 0;
-    int rc = e->ops->shared_list(e->store, SHARED_BUCKET, (struct str){0}, &page, err);
+    int rc = e->ops->shared_list(e->store, SHARED_LIMIT, (struct str){0}, &page, err);
     for (size_t i = 0; i < page.n && rc == 0; i++) {
         const struct shared_row *row = &page.rows[i];
         gates_see(e, &(struct limit_sums){row->tenant, row->key, row->sums}, 1);
@@ -156,7 +156,7 @@ static int count_running(struct engine *e, const struct job_count *running, stru
 {
     struct gate *gate = gate_find(&e->gates.limits, running->tenant, running->gate);
     int rc =
-        gate ? 0 : gate_new(&e->gates, SHARED_BUCKET, running->tenant, running->gate, &gate, err);
+        gate ? 0 : gate_new(&e->gates, SHARED_LIMIT, running->tenant, running->gate, &gate, err);
     if (rc < 0)
         return rc;
     gate->slots.used = sum_of((int64_t)running->jobs);

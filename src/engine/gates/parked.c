@@ -77,7 +77,7 @@ static int let_go(struct engine *e, struct gate *gate, struct redrive_err *err)
 /* Parked jobs were looked for, and some are left or none. */
 static void note_left(struct engine *e, struct gate *gate, bool some_left)
 {
-    const bool is_limit = gate->kind == SHARED_BUCKET;
+    const bool is_limit = gate->kind == SHARED_LIMIT;
     const bool seems_empty = is_limit && !some_left && !gate->seems_empty;
     gate->has_parked = some_left || seems_empty;
     if (is_limit)

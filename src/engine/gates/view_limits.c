@@ -57,7 +57,7 @@ int limits_read(struct store *store, struct str tenant, int64_t now_ms, struct l
 {
     struct shared_page rows = {0};
     limit_page_release(ret);
-    int rc = store_ops(store)->shared_list(store, SHARED_BUCKET, tenant, &rows, err);
+    int rc = store_ops(store)->shared_list(store, SHARED_LIMIT, tenant, &rows, err);
     ret->limits = rc == 0 ? arena_array(&ret->arena, rows.n, sizeof *ret->limits) : NULL;
     for (size_t i = 0; i < rows.n && rc == 0 && ret->limits; i++) {
         rc = read_limit(&rows.rows[i], now_ms, &ret->arena, &ret->limits[i], err);
@@ -238,7 +238,7 @@ int gate_read(struct store *store, const struct job *job, int64_t now_ms, struct
                               .key = is_limit ? job->spec.limit_key : job->spec.breaker_key};
     if (job->status.state != REDRIVE_STATE_PARKED)
         return 0;
-    int rc = store_ops(store)->shared_list(store, is_limit ? SHARED_BUCKET : SHARED_BREAKER,
+    int rc = store_ops(store)->shared_list(store, is_limit ? SHARED_LIMIT : SHARED_BREAKER,
                                            job->spec.tenant, &page, err);
     const struct shared_row *row = rc == 0 ? shared_row_find(&page, ret->key) : NULL;
     if (row)

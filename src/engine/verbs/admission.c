@@ -77,7 +77,7 @@ int admission_init(struct admission *a, struct engine *e, size_t n, struct redri
 
 static void park(struct admission *a, const struct job *job, struct gate *gate)
 {
-    int by_limit = gate->kind == SHARED_BUCKET;
+    int by_limit = gate->kind == SHARED_LIMIT;
     a->parks[by_limit][a->n_parks[by_limit]++] = (struct parking){job, gate};
 }
 

@@ -90,7 +90,7 @@ bool memory_is_paused(const struct mem_state *state, struct str tenant, struct s
 bool memory_limit_sums(const struct mem_state *state, struct str tenant, struct str key,
                        struct gate_sums *ret)
 {
-    const struct shared_row limit = {.kind = SHARED_BUCKET, .tenant = tenant, .key = key};
+    const struct shared_row limit = {.kind = SHARED_LIMIT, .tenant = tenant, .key = key};
     size_t at;
     if (!find_row(&state->shared, &limit, &at))
         return false;

@@ -53,7 +53,7 @@ struct gate_put {
 
 static bool is_gate(enum shared_kind kind)
 {
-    return kind == SHARED_BREAKER || kind == SHARED_BUCKET;
+    return kind == SHARED_BREAKER || kind == SHARED_LIMIT;
 }
 
 /* ---- Versions as this handle has seen them last ---------------------------------------------- */

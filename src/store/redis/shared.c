@@ -46,7 +46,7 @@ static void shared_key(enum shared_kind kind, char ret[16])
 static bool is_limit(const struct shared_write *write)
 {
     char key[16];
-    shared_key(SHARED_BUCKET, key);
+    shared_key(SHARED_LIMIT, key);
     return strcmp(write->key, key) == 0;
 }
 
@@ -56,7 +56,7 @@ static void guard_limit(struct store *store, const struct shared_write *write,
 {
     char add[RD_DIGITS_MAX], max[RD_DIGITS_MAX];
     const bool is_guarded = row->removed || (row->add.used > 0 && row->max_used > 0);
-    if (row->kind != SHARED_BUCKET || !is_guarded)
+    if (row->kind != SHARED_LIMIT || !is_guarded)
         return;
     rd_digits(write->add.used, add);
     rd_digits(row->removed ? 0 : row->max_used, max);
@@ -113,7 +113,7 @@ int rd_page_add_limits(struct job_page *page, const redisReply *reply, struct re
 /* The row in a page, which is sorted; NULL: it is not there, or its name cannot be read. */
 static struct shared_row *find_row(struct shared_page *page, struct str field)
 {
-    struct shared_row wanted = {.kind = SHARED_BUCKET};
+    struct shared_row wanted = {.kind = SHARED_LIMIT};
     if (page->n == 0 || !rd_take_part(&field, &page->arena, &wanted.tenant) ||
         !rd_take_part(&field, &page->arena, &wanted.key))
         return NULL;
@@ -391,7 +391,7 @@ static int add_writes(struct shared_reader *r, struct redrive_err *err)
 
 bool rd_has_gates(const struct store *store)
 {
-    const unsigned gates = 1u << SHARED_BREAKER | 1u << SHARED_BUCKET;
+    const unsigned gates = 1u << SHARED_BREAKER | 1u << SHARED_LIMIT;
     return (store->shared_listed & gates) == gates;
 }
 
@@ -465,7 +465,7 @@ int redis_shared_list(struct store *store, enum shared_kind kind, struct str ten
         if (n == 0 || shared_row_order(&ret->rows[n - 1], &ret->rows[i]) != 0)
             ret->rows[n++] = ret->rows[i];
     ret->n = n;
-    rc = kind == SHARED_BUCKET ? read_limits(store, ret, err) : 0;
+    rc = kind == SHARED_LIMIT ? read_limits(store, ret, err) : 0;
     if (rc != 0)
         shared_page_release(ret);
     return rc;

@@ -86,7 +86,7 @@ int sqlite_page_add_limits(struct store *store, struct job_page *page, struct re
         const struct job_spec *spec = &page->jobs[i].spec;
         const struct job_spec *last = i > 0 ? &page->jobs[i - 1].spec : NULL;
         struct shared_row row = {
-            .kind = SHARED_BUCKET, .tenant = spec->tenant, .key = spec->limit_key};
+            .kind = SHARED_LIMIT, .tenant = spec->tenant, .key = spec->limit_key};
         struct limit_sums limit = {.tenant = spec->tenant, .key = spec->limit_key};
         if (spec->limit_key.len == 0 || (last && str_eq(last->limit_key, spec->limit_key) &&
                                          str_eq(last->tenant, spec->tenant)))

@@ -110,13 +110,13 @@ static void put_breaker(struct kit *k, int64_t version)
 
 static void put_limit(struct kit *k)
 {
-    const struct shared_row row = {.kind = SHARED_BUCKET, .tenant = STR("acme"), .key = STR("l")};
+    const struct shared_row row = {.kind = SHARED_LIMIT, .tenant = STR("acme"), .key = STR("l")};
     assert_int_equal(kit_shared_put(k, &row), 0);
 }
 
 static void add_slots(struct kit *k, int64_t used, struct merged_gate *ret)
 {
-    const struct shared_row row = {.kind = SHARED_BUCKET,
+    const struct shared_row row = {.kind = SHARED_LIMIT,
                                    .tenant = STR("acme"),
                                    .key = STR("l"),
                                    .is_delta = true,

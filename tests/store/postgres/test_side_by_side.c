@@ -135,33 +135,33 @@ static void a_put_at_the_version_that_was_seen_is_compared_in_the_commit(void **
 {
     struct kit *a = *state, b;
     struct shared_row row = {
-        .kind = SHARED_BUCKET, .tenant = STR("acme"), .key = STR("k"), .value = STR("first")};
+        .kind = SHARED_LIMIT, .tenant = STR("acme"), .key = STR("k"), .value = STR("first")};
     kit_join(&b, a);
     assert_int_equal(kit_shared_put(a, &row), 0);
-    row.version = kit_shared(&b, SHARED_BUCKET, STR("acme"))->rows[0].version;
+    row.version = kit_shared(&b, SHARED_LIMIT, STR("acme"))->rows[0].version;
     kit_begin(&b);
     PUT(&b, .id = STR("x"));
     row.value = STR("b's");
     assert_int_equal(kit_shared_put(&b, &row), 0);
-    check_str(kit_shared(a, SHARED_BUCKET, STR("acme"))->rows[0].value, "first");
+    check_str(kit_shared(a, SHARED_LIMIT, STR("acme"))->rows[0].value, "first");
     row.value = STR("a's");
     assert_int_equal(kit_shared_put(a, &row), 0);
     assert_int_equal(try_commit(&b), REDRIVE_E_CANCELLED);
     assert_int_equal(LIST(a, .limit = 10)->n, 0);
-    check_str(kit_shared(a, SHARED_BUCKET, STR("acme"))->rows[0].value, "a's");
+    check_str(kit_shared(a, SHARED_LIMIT, STR("acme"))->rows[0].value, "a's");
 
     /* The same version once more is answered at once. */
     kit_begin(&b);
     assert_int_equal(kit_shared_put(&b, &row), REDRIVE_E_STATE);
-    row.version = kit_shared(&b, SHARED_BUCKET, STR("acme"))->rows[0].version;
+    row.version = kit_shared(&b, SHARED_LIMIT, STR("acme"))->rows[0].version;
     row.value = STR("b's");
     assert_int_equal(kit_shared_put(&b, &row), 0);
-    check_str(kit_shared(&b, SHARED_BUCKET, STR("acme"))->rows[0].value, "b's");
+    check_str(kit_shared(&b, SHARED_LIMIT, STR("acme"))->rows[0].value, "b's");
     row.version++;
     row.value = STR("b's second");
     assert_int_equal(kit_shared_put(&b, &row), 0);
     assert_int_equal(try_commit(&b), 0);
-    assert_int_equal(kit_shared(a, SHARED_BUCKET, STR("acme"))->rows[0].version, row.version + 1);
+    assert_int_equal(kit_shared(a, SHARED_LIMIT, STR("acme"))->rows[0].version, row.version + 1);
     kit_close(&b);
 }
 
@@ -172,7 +172,7 @@ static void transactions_that_add_to_one_limit_do_not_meet(void **state)
     struct kit *a = *state, b;
     struct merged_gate sums[2];
     struct shared_row row = {
-        .kind = SHARED_BUCKET, .tenant = STR("acme"), .key = STR("k"), .value = STR("first")};
+        .kind = SHARED_LIMIT, .tenant = STR("acme"), .key = STR("k"), .value = STR("first")};
     kit_join(&b, a);
     assert_int_equal(kit_shared_put(a, &row), 0);
     row.is_delta = true;
@@ -190,8 +190,8 @@ static void transactions_that_add_to_one_limit_do_not_meet(void **state)
         assert_int_equal(try_commit(a), i == 0 ? 0 : REDRIVE_E_CANCELLED);
     }
     assert_int_equal(sums[0].sums.used, -1);
-    assert_int_equal(kit_shared(a, SHARED_BUCKET, STR("acme"))->rows[0].sums.used, 3);
-    assert_int_equal(kit_shared(a, SHARED_BUCKET, STR("acme"))->rows[0].version, 1);
+    assert_int_equal(kit_shared(a, SHARED_LIMIT, STR("acme"))->rows[0].sums.used, 3);
+    assert_int_equal(kit_shared(a, SHARED_LIMIT, STR("acme"))->rows[0].version, 1);
     kit_close(&b);
 }
 

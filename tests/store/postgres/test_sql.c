@@ -331,7 +331,7 @@ static void a_limit_of_an_older_store_keeps_its_numbers(void **state)
                  "SELECT running, concurrency, starts, per_seconds, has_parked_jobs, candidates "
                  "FROM redrive.limits WHERE name = 'l'",
                  "4|5|6|60|t|2");
-    const struct shared_row *row = &kit_shared(k, SHARED_BUCKET, STR("acme"))->rows[1];
+    const struct shared_row *row = &kit_shared(k, SHARED_LIMIT, STR("acme"))->rows[1];
     check_str(row->value, "{\"format\":4,\"has_parked\":true,\"candidates_until_ms\":7,"
                           "\"concurrency\":5,\"rate_count\":6,\"rate_period_s\":60,"
                           "\"rate_burst\":8,\"token_parts\":9,\"tokens_at_ms\":10,"

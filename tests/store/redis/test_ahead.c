@@ -274,7 +274,7 @@ static void a_refused_commit_keeps_no_job_from_its_second_try(void **state)
 static void a_commit_with_a_limit_loses_none(void **state)
 {
     struct pair *pair = *state;
-    struct shared_row row = {.kind = SHARED_BUCKET, .tenant = STR("acme"), .key = STR("l")};
+    struct shared_row row = {.kind = SHARED_LIMIT, .tenant = STR("acme"), .key = STR("l")};
     struct merged_gate sums;
     struct move_result result;
     size_t n;

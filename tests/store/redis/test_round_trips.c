@@ -64,7 +64,7 @@ static void a_claim_with_a_gate_takes_two(void **state)
     (void)state;
     struct server s;
     struct store *store = set_out(&s);
-    struct shared_row row = {.kind = SHARED_BUCKET, .tenant = STR("acme"), .key = STR("l")};
+    struct shared_row row = {.kind = SHARED_LIMIT, .tenant = STR("acme"), .key = STR("l")};
     struct move_result result;
     for (int i = 0; i < 3; i++) {
         const long before = calls(&s);
@@ -77,7 +77,7 @@ static void a_claim_with_a_gate_takes_two(void **state)
         assert_int_equal(calls(&s) - before, i == 0 ? 3 : 2);
     }
     const long before = calls(&s);
-    row = (struct shared_row){.kind = SHARED_BUCKET,
+    row = (struct shared_row){.kind = SHARED_LIMIT,
                               .tenant = STR("acme"),
                               .key = STR("l"),
                               .is_delta = true,

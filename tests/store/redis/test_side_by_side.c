@@ -229,7 +229,7 @@ static void a_commit_that_comes_after_the_question_is_refused(void **state)
 
 static int add_slot(struct store *store, int64_t max_used, struct merged_gate *ret)
 {
-    const struct shared_row row = {.kind = SHARED_BUCKET,
+    const struct shared_row row = {.kind = SHARED_LIMIT,
                                    .tenant = STR("acme"),
                                    .key = STR("l"),
                                    .is_delta = true,
@@ -249,7 +249,7 @@ static void a_slot_is_taken_once_whatever_becomes_of_the_commit(void **state)
     (void)state;
     struct server s;
     struct proxy proxy;
-    const struct shared_row row = {.kind = SHARED_BUCKET, .tenant = STR("acme"), .key = STR("l")};
+    const struct shared_row row = {.kind = SHARED_LIMIT, .tenant = STR("acme"), .key = STR("l")};
     struct move_result result;
     struct merged_gate sums;
     server_start(&s, NULL);
@@ -284,7 +284,7 @@ static void transactions_that_add_to_one_limit_do_not_meet(void **state)
 {
     (void)state;
     struct server s;
-    struct shared_row row = {.kind = SHARED_BUCKET, .tenant = STR("acme"), .key = STR("l")};
+    struct shared_row row = {.kind = SHARED_LIMIT, .tenant = STR("acme"), .key = STR("l")};
     struct move_result result;
     struct merged_gate sums[2];
     server_start(&s, NULL);
@@ -343,7 +343,7 @@ static int64_t shared_number(struct store *store, struct shared_row *row)
 
 static int take_number(struct hand *h, int64_t *ret)
 {
-    struct shared_row row = {.kind = SHARED_BUCKET, .tenant = STR("acme"), .key = STR("l")};
+    struct shared_row row = {.kind = SHARED_LIMIT, .tenant = STR("acme"), .key = STR("l")};
     struct move_result result;
     char value[32];
     if (begin(h->store, NULL) != 0)
