@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 
-from fleet import Client
+from fleet import Client, Fleet
 from serve_kit import wait_for
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -207,3 +207,33 @@ def test_children_that_are_added_while_their_parents_end_run_once_and_after_them
           f"{len(skipped)} skipped, {sum(map(len, witness.starts.values()))} starts")
     assert len(rules) > 50 and skipped
     check_witness(witness, rules, states, fails)
+
+
+# ---- Purge in SQL --------------------------------------------------------------------------------
+
+
+DEAD = 10000
+WAIT_FOR_THE_GONE = """SELECT count(*) FROM redrive.edges e WHERE e.outcome = 0
+                       AND NOT EXISTS (SELECT FROM redrive.job_states j WHERE j.seq = e.parent)"""
+
+
+def test_children_that_are_added_during_a_purge_in_sql_do_not_wait_for_what_is_gone(make_server, tmp_path):
+    server = make_server("postgres")
+    fleet = Fleet(tmp_path, server.url)
+    fleet.configure()
+    client = Client(fleet.serve().ready())
+    for i in range(0, DEAD, 1000):
+        jobs = [{"task": "step", "id": f"p{k}", "payload": {}} for k in range(i, i + 1000)]
+        assert client.ask("POST", "/jobs", jobs)[0] == 201
+    # As if they had all died: nothing of the counts is looked at here.
+    server.sql("UPDATE redrive.job_states SET state = 7, finished_ms = updated_ms WHERE state = 2")
+    purge = threading.Thread(target=lambda: server.sql("SELECT redrive.purge('0 days')"))
+    purge.start()
+    answers = []
+    while purge.is_alive():
+        parent = f"p{DEAD - 1 - len(answers)}"
+        answers.append(client.ask("POST", "/jobs", {"task": "step", "id": f"of-{parent}", "after": parent, "payload": {}}))
+    purge.join()
+    assert len(answers) >= 2 and {status for status, _, _ in answers} <= {201, 400}, answers[-1]
+    assert server.sql(WAIT_FOR_THE_GONE) == "0", [status for status, _, _ in answers]
+    fleet.close()

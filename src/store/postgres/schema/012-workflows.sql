@@ -86,10 +86,20 @@ BEGIN
         (10, 'retry', '-(job.state = 7)::int, 0);', '-(job.state = 7)::int, 0, (next_state = 9)::int);'),
         (11, 'retry', $$RETURN 'queued';$$, $$RETURN CASE next_state WHEN 9 THEN 'waiting' ELSE 'queued' END;$$),
         (12, 'purge', 'AND j.finished_ms < before_ms',
-                      'AND j.finished_ms < before_ms AND NOT (j.children IS NOT NULL AND EXISTS (SELECT FROM '
-                      || 'redrive.edges e WHERE e.parent = j.seq AND e.outcome = 0))'),
+                      'AND j.finished_ms < before_ms AND (j.children IS NULL OR (j.seq IN (SELECT unnest(with_children)) '
+                      || 'AND NOT EXISTS (SELECT FROM redrive.edges e WHERE e.parent = j.seq AND e.outcome = 0)))'),
         (13, 'purge', 'no_spec AS (', 'no_edges AS (DELETE FROM redrive.edges e USING gone WHERE e.child = gone.seq),'
-                      || E'\n    no_spec AS (')
+                      || E'\n    no_spec AS ('),
+        (14, 'purge', 'removed bigint;', E'removed bigint;\n    with_children bigint[];'),
+        (15, 'purge', 'WITH gone AS MATERIALIZED (', $$-- Jobs that have children are locked first, and the edges read by the next statement: a child that
+    -- comes in has been seen then, or waits for the lock and finds its parent gone.
+    SELECT array_agg(x.seq) INTO with_children FROM (
+        SELECT j.seq FROM redrive.job_states j JOIN redrive.partitions l ON l.partition_id = j.partition_id
+        JOIN redrive.tenants t ON t.tenant_id = l.tenant_id
+        WHERE j.state IN (6, 7) AND j.state >= 5 AND j.finished_ms < before_ms AND j.children IS NOT NULL
+          AND t.name = coalesce(nullif(tenant, ''), 'default')
+        FOR UPDATE OF j SKIP LOCKED) x;
+    WITH gone AS MATERIALIZED ($$)
         ) AS c(n, name, old_text, new_text) ORDER BY n
     LOOP
         SELECT pg_get_functiondef(p.oid) INTO STRICT was FROM pg_proc p
