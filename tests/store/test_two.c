@@ -183,6 +183,51 @@ static void the_store_is_there_as_long_as_somebody_has_it(void **state)
     kit_close(&c);
 }
 
+/* Neither by the one that has removed the job, nor by one that has never seen it, nor by one that
+ * has rolled a number back. */
+static void a_number_is_given_once_by_all(void **state)
+{
+    struct kit *a = *state, b, c;
+    kit_join(&b, a);
+    int64_t last = 0;
+    for (int i = 0; i < 6; i++) {
+        struct kit *one = i % 2 ? a : &b, *other = i % 2 ? &b : a;
+        char removed[16], kept[16];
+        (void)snprintf(removed, sizeof removed, "removed-%d", i);
+        (void)snprintf(kept, sizeof kept, "kept-%d", i);
+        const struct job_spec spec = {.id = str_of(removed)};
+        kit_begin(one);
+        assert_true(PUT(one, .id = STR("rolled back")) > last);
+        kit_rollback(one);
+        const int64_t seq = kit_put_in(one, REDRIVE_STATE_CANCELLED, &spec);
+        assert_true(seq > last);
+        check_move(CHANGE(other, .seq = seq, .kind = MOVE_REMOVE), 0, REDRIVE_STATE_CANCELLED);
+        kit_join(&c, a);
+        last = PUT(&c, .id = str_of(kept));
+        assert_true(last > seq);
+        kit_close(&c);
+    }
+    kit_close(&b);
+}
+
+/* Jobs come, go and come in one transaction. */
+static void a_number_is_given_once_in_a_transaction(void **state)
+{
+    struct kit *a = *state, b;
+    kit_join(&b, a);
+    kit_begin(a);
+    int64_t last = 0;
+    for (int i = 0; i < 3; i++) {
+        const int64_t seq = kit_put_in(a, REDRIVE_STATE_CANCELLED, NULL);
+        assert_true(seq > last);
+        check_move(CHANGE(a, .seq = seq, .kind = MOVE_REMOVE), 0, REDRIVE_STATE_CANCELLED);
+        last = seq;
+    }
+    kit_commit(a);
+    assert_true(PUT(&b, .id = STR("new")) > last);
+    kit_close(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -196,6 +241,8 @@ int main(void)
         F(what_was_rolled_back_can_be_done_by_another),
         F(two_who_promote_move_a_job_once),
         F(the_store_is_there_as_long_as_somebody_has_it),
+        F(a_number_is_given_once_by_all),
+        F(a_number_is_given_once_in_a_transaction),
     };
     return cmocka_run_group_tests_name("store two", tests, NULL, NULL);
 }

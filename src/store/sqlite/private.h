@@ -42,10 +42,12 @@ struct store {
     int64_t version_found; /* of the schema, when it was opened */
     int last_error;        /* why sql_use gave NULL */
     bool in_transaction;
-    bool in_snapshot; /* a read transaction stays open over several calls */
+    bool in_snapshot;   /* a read transaction stays open over several calls */
+    bool meta_is_known; /* the row of meta is as below */
     bool meta_moved;
     int64_t now_ms;
-    int64_t next_seq;
+    int64_t next_seq;  /* of a new job; 0: not known, see seq_needed */
+    int64_t seq_floor; /* meta.next_seq: jobs that are gone had lower numbers */
     int64_t shared_version;
     int64_t pauses_version; /* the shared version that `pauses` was read at */
     int64_t data_version;   /* changes when another connection has committed */
@@ -121,6 +123,9 @@ int partitions_flush(struct store *store, struct redrive_err *err);
 
 /* REDRIVE_E_STATE unless a transaction is open. */
 int transaction_needed(struct store *store, struct redrive_err *err);
+/* Finds out the number of the next new job, within a transaction. It is known from the transaction
+ * before if no other handle has changed anything since. */
+int seq_needed(struct store *store, struct redrive_err *err);
 /* One snapshot for a read of several statements; within a transaction that of the transaction. */
 int view_begin(struct store *store, struct redrive_err *err);
 void view_end(struct store *store);

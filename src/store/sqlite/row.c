@@ -263,6 +263,19 @@ int row_leave(struct store *store, const struct row *row, struct redrive_err *er
     return row->s.parents > 0 ? sql_run_for(store, STATEMENT_EDGES_REMOVE, row->seq, err) : 0;
 }
 
+/* Before jobs up to this number go: it is never given again. */
+static int raise_seq_floor(struct store *store, int64_t last_seq, struct redrive_err *err)
+{
+    if (last_seq < store->seq_floor)
+        return 0;
+    int rc = seq_needed(store, err);
+    if (rc != 0)
+        return rc;
+    store->seq_floor = store->next_seq;
+    store->meta_moved = true;
+    return 0;
+}
+
 int rows_remove(struct store *store, int64_t first_seq, int64_t last_seq, struct redrive_err *err)
 {
     static const enum statement STEPS[] = {
@@ -271,7 +284,7 @@ int rows_remove(struct store *store, int64_t first_seq, int64_t last_seq, struct
         STATEMENT_SPECS_REMOVE,
         STATEMENT_JOBS_REMOVE,
     };
-    int rc = 0;
+    int rc = raise_seq_floor(store, last_seq, err);
     for (size_t i = 0; i < sizeof STEPS / sizeof STEPS[0] && rc == 0; i++) {
         sqlite3_stmt *st = sql_use(store, STEPS[i], err);
         if (!st)

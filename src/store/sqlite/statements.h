@@ -99,6 +99,7 @@ enum job_column {
     XX(DATA_VERSION, "PRAGMA data_version")                                                        \
     XX(META_READ, "SELECT next_seq, shared_version FROM meta")                                     \
     XX(META_WRITE, "UPDATE meta SET next_seq = ?1, shared_version = ?2")                           \
+    XX(LAST_SEQ, "SELECT max(seq) FROM specs")                                                     \
     XX(TENANT_ADD, "INSERT INTO tenants (name) VALUES (?1) ON CONFLICT DO NOTHING")                \
     XX(TENANT_FIND, "SELECT tenant_id FROM tenants WHERE name = ?1")                               \
     XX(PARTITION_ADD, "INSERT INTO partitions (tenant_id, queue, task) VALUES "                    \

@@ -230,7 +230,6 @@ static int finish_submit(struct store *store, const struct job_spec *spec,
     if (rc != 0)
         return rc;
     store->next_seq++;
-    store->meta_moved = true;
     partitions_count(&store->partitions, partition, -1, (int)state);
     char *id = arena_dup(arena, spec->id);
     if (!id)
@@ -315,6 +314,8 @@ int sqlite_submit(struct store *store, const struct job_spec *specs, size_t n,
                   struct submit_result *ret, struct arena *arena, struct redrive_err *err)
 {
     int rc = transaction_needed(store, err);
+    if (rc == 0)
+        rc = seq_needed(store, err);
     for (size_t i = 0; i < n && rc == 0;) {
         int added = 0;
         if (may_go_together(specs + i, n - i))
@@ -429,7 +430,6 @@ static int add_imported(struct store *store, const struct imported_job *imported
     if (rc != 0)
         return rc;
     store->next_seq++;
-    store->meta_moved = true;
     return 0;
 }
 
@@ -457,6 +457,8 @@ int sqlite_import(struct store *store, const struct imported_job *jobs, size_t n
                   struct move_result *ret, struct redrive_err *err)
 {
     int rc = transaction_needed(store, err);
+    if (rc == 0)
+        rc = seq_needed(store, err);
     for (size_t i = 0; i < n && rc == 0; i++)
         rc = import_one(store, &jobs[i], &ret[i], err);
     return rc;

@@ -30,7 +30,8 @@ static int read_one(struct store *store, enum statement which, int64_t *ret,
     return 0;
 }
 
-/* Whether another connection has committed since the last look; if so, kept rows are forgotten. */
+/* Whether another connection has committed since the last look; if so, what is kept is forgotten.
+ */
 static int look(struct store *store, bool *ret_changed, struct redrive_err *err)
 {
     int64_t version = 0;
@@ -38,8 +39,11 @@ static int look(struct store *store, bool *ret_changed, struct redrive_err *err)
     if (rc != 0)
         return rc;
     *ret_changed = version != store->data_version;
-    if (*ret_changed)
+    if (*ret_changed) {
         row_cache_forget(&store->kept);
+        store->meta_is_known = false;
+        store->next_seq = 0;
+    }
     store->data_version = version;
     return 0;
 }
@@ -54,10 +58,22 @@ static int read_meta(struct store *store, struct redrive_err *err)
         return sql_damaged(store, 0, "the row about the store is gone", err);
     if (rc < 0)
         return rc;
-    store->next_seq = sqlite3_column_int64(st, 0);
+    store->seq_floor = sqlite3_column_int64(st, 0);
     store->shared_version = sqlite3_column_int64(st, 1);
+    store->meta_is_known = true;
     sqlite3_reset(st);
     return 0;
+}
+
+int seq_needed(struct store *store, struct redrive_err *err)
+{
+    int64_t last = 0;
+    if (store->next_seq > 0)
+        return 0;
+    int rc = read_one(store, STATEMENT_LAST_SEQ, &last, err);
+    if (rc == 0)
+        store->next_seq = last < store->seq_floor ? store->seq_floor : last + 1;
+    return rc;
 }
 
 /* A file that was removed, or replaced by another, can still be written to, but no other process
@@ -105,11 +121,11 @@ int sqlite_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
     store->in_transaction = true;
     store->meta_moved = false;
     store->now_ms = now_ms;
-    rc = read_meta(store, err);
     /* No other connection can commit before this transaction ends; what they commit later is new to
      * the next wait. */
-    if (rc == 0)
-        rc = look(store, &changed, err);
+    rc = look(store, &changed, err);
+    if (rc == 0 && !store->meta_is_known)
+        rc = read_meta(store, err);
     if (rc != 0) {
         sqlite_rollback(store);
         return rc;
@@ -135,7 +151,7 @@ static int write_meta(struct store *store, struct redrive_err *err)
     sqlite3_stmt *st = sql_use(store, STATEMENT_META_WRITE, err);
     if (!st)
         return store->last_error;
-    bind_int(st, 1, store->next_seq);
+    bind_int(st, 1, store->seq_floor);
     bind_int(st, 2, store->shared_version);
     return sql_run(store, st, err);
 }
@@ -191,6 +207,8 @@ void sqlite_rollback(struct store *store)
     if (!sqlite3_get_autocommit(store->db))
         (void)sql_exec(store, STATEMENT_ROLLBACK, NULL);
     store->in_transaction = false;
+    store->meta_is_known = false;
+    store->next_seq = 0;
     store->pauses_version = -1;
     row_cache_forget(&store->kept);
     partitions_forget(&store->partitions);

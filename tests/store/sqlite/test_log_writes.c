@@ -13,6 +13,7 @@
 
 #define F(test)     cmocka_unit_test_setup(test, begin_anew)
 #define NOW_MS      INT64_C(1767225600000)
+#define FRAME_BYTES (24 + 4096)
 #define MANY        200 /* jobs of one transaction: more pages than are written with one call */
 #define MANY_WRITES 200 /* and no more calls than that */
 
@@ -20,7 +21,8 @@ static char folder[64], url[96];
 
 /* ---- Writes that fail ------------------------------------------------------------------------ */
 
-static int n_writes; /* calls so far */
+static int n_writes;     /* calls so far */
+static size_t n_written; /* bytes, by those that did not fail */
 /* From this call on, counted as n_writes, every one fails; 0: none does. */
 static int fails_from, error_of_writes;
 static bool is_short_first; /* the first one that fails writes the half instead */
@@ -35,8 +37,10 @@ static ssize_t counted_write(int fd, const void *bytes, size_t n, off_t offset)
         return was_interrupted ? -1 : pwrite(fd, bytes, n < 1000 ? n : 1000, offset);
     }
     n_writes++;
-    if (fails_from == 0 || n_writes < fails_from)
+    if (fails_from == 0 || n_writes < fails_from) {
+        n_written += n;
         return pwrite(fd, bytes, n, offset);
+    }
     if (is_short_first && n_writes == fails_from && n > 1)
         return pwrite(fd, bytes, n / 2, offset);
     errno = error_of_writes;
@@ -172,8 +176,11 @@ static void commit_is_one_write_that_other_connections_see(void **state)
     struct store *store = open_store(), *other = open_store();
     assert_int_equal(submit(store, "first"), 0); /* makes the partition */
     n_writes = 0;
+    n_written = 0;
     assert_int_equal(submit(store, "second"), 0);
     assert_int_equal(n_writes, 1);
+    /* Pages of specs and its index, of job_states and its index, and of partitions. */
+    assert_int_equal(n_written, 5 * FRAME_BYTES);
     assert_int_equal(count_jobs(other), 2);
     assert_int_equal(count_jobs_on_disk(), 2);
     store_close(other);

@@ -5,7 +5,8 @@
 -- few jobs have (results, errors) is in rows of its own. Times are
 -- milliseconds since 1970 UTC, 0 means never; the views show them as text.
 
--- The one row of facts about the whole store.
+-- The one row of facts about the whole store. A new job has the number after the last one of specs,
+-- and next_seq at least, which is written when jobs are removed: their numbers are never given again.
 CREATE TABLE meta (
     one            INTEGER PRIMARY KEY CHECK (one = 1),
     next_seq       INTEGER NOT NULL,
