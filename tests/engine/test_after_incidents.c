@@ -308,6 +308,53 @@ static void skipped_job_names_the_right_parent(void **state)
     }
 }
 
+/* A child comes in, and its parent is ended, in one transaction: as a committer puts the requests
+ * of several clients together. */
+static void child_comes_in_with_the_end_of_its_parent(void **state)
+{
+    (void)state;
+    const struct job_after after = {STR("a"), RULE(SUCCESS, CANCEL)};
+    const struct job_spec specs[] = {
+        {.task = STR("t"), .id = STR("a")},
+        {.task = STR("t"), .id = STR("child"), .after = &after, .n_after = 1},
+    };
+    for (int way = 0; way < 6; way++) {
+        struct bed bed;
+        int64_t a;
+        struct submit_op submit;
+        struct change_op change;
+        struct settle_op settle;
+        bed_init(&bed, NULL);
+        submit_all(&bed, specs, 1, &a);
+        const struct job job = claim_this(&bed, a);
+        struct change_item item = {.seq = a};
+        struct settlement end = {
+            .seq = a,
+            .token = job.status.token,
+            .outcome = {.ending = ENDING_RAN,
+                        .failure = {.status = way / 2 == 1 ? "PERMANENT_FAIL" : "SUCCESS"}}};
+        assert_int_equal(submit_op_init(&submit, bed.engine, specs + 1, 1, NULL), 0);
+        change_op_init(&change, MOVE_CANCEL, &item, 1);
+        settle_op_init(&settle, &end, 1);
+        struct op *ends = way / 2 == 2 ? &change.op : &settle.op;
+        struct op *ops[2] = {way % 2 ? ends : &submit.op, way % 2 ? &submit.op : ends};
+        engine_apply(bed.engine, ops, 2);
+        assert_int_equal(ops[0]->code, 0);
+        assert_int_equal(ops[1]->code, 0);
+        const int64_t child = submit.answers[0].seq;
+        submit_op_release(&submit);
+        if (way / 2 == 0) {
+            run_this(&bed, child);
+        } else {
+            assert_int_equal(bed_state(&bed, child), REDRIVE_STATE_CANCELLED);
+            assert_int_equal(bed_job(&bed, child).status.reason, REDRIVE_REASON_SKIPPED);
+            assert_true(has_words(&bed, child, "'a'"));
+        }
+        assert_int_equal(live_jobs(&bed), 0);
+        bed_release(&bed);
+    }
+}
+
 /* A parent that repeats a key of a job that is long gone cannot be waited for. */
 static void parent_that_repeats_a_job_that_is_gone_is_refused(void **state)
 {
@@ -345,6 +392,7 @@ int main(void)
         T(failure_in_a_nested_group_leaves_nothing_that_goes_on),
         T(redriven_callback_runs_after_its_group_is_gone),
         T(skipped_job_names_the_right_parent),
+        T(child_comes_in_with_the_end_of_its_parent),
         T(parent_that_repeats_a_job_that_is_gone_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

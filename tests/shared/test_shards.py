@@ -145,6 +145,26 @@ def test_a_server_of_shards_serves_every_tenant_its_own(place):
     assert server.stop() == 0
 
 
+def test_jobs_of_all_shards_wait_for_others(place):
+    for tenant in TENANTS:
+        place.run("enqueue", "good", "--id", "a", "--tenant", tenant)
+        place.run("enqueue", "bad", "--id", "b", "--tenant", tenant)
+        place.run("enqueue", "good", "--id", "both", "--tenant", tenant, "--after", "a", "--after", "b")
+        place.run("enqueue", "good", "--id", "end", "--tenant", tenant, "--after", "b", "--on", "end")
+        place.run("enqueue", "good", "--id", "not", "--tenant", tenant, "--after", "b", "--on-dead", "cancel")
+    shown = place.json("jobs", "show", "both", "--tenant", "hooli")
+    assert [(parent["id"], parent["outcome"]) for parent in shown["after"]] == [("a", "open"), ("b", "open")]
+    assert len(place.json("jobs", "show", "b", "--tenant", "hooli")["followers"]) == 3
+    place.json("work", "--until-idle", code=3)
+    expected = {"a": "completed", "b": "dead_letter", "both": "waiting", "end": "completed", "not": "cancelled"}
+    for tenant in TENANTS:
+        assert {job["id"]: job["state"] for job in place.jobs("--tenant", tenant)} == expected
+    place.run("dlq", "purge", "--older-than", "0", "--yes")
+    for tenant in TENANTS:
+        job = place.json("jobs", "show", "both", "--tenant", tenant)
+        assert (job["state"], job["reason"]) == ("cancelled", "skipped")
+
+
 def test_a_periodic_task_of_the_configuration_is_on_one_shard(files):
     server = files.serve("--no-work").ready()
     wait_for(lambda: sum(len(rows(url, "SELECT 1 FROM shared WHERE kind = 4")) for url in files.urls) > 0, "its row")

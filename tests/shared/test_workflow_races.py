@@ -1,6 +1,7 @@
 """Jobs that wait for others, in several processes on one store: children are submitted at the very time at which
-workers end their parents, and workers and servers are killed at any moment. What the handlers have written down says
-whether a job ran before its parents, or was released twice; the database is asked only for what has become of the jobs."""
+workers end their parents, or an operator cancels, redrives or removes these; workers and servers are killed at any
+moment. What the handlers have written down says whether a job ran before its parents, or was released twice; the database
+is asked only for what has become of the jobs."""
 import collections
 import http.client
 import pathlib
@@ -31,37 +32,81 @@ tasks:
 LIVE = ("scheduled", "retrying", "queued", "running", "parked", "waiting")
 
 
-class Submitter(threading.Thread):
-    """A client: parents, and soon after, while they run or have ended, jobs that wait for them."""
+class Person(threading.Thread):
+    """What speaks to any of the servers, as long as the kills go on."""
 
     def __init__(self, name, fleet, seed):
         super().__init__(name=name, daemon=True)
         self.fleet, self.random = fleet, random.Random(seed)
         self.until = time.monotonic() + SECONDS
-        self.rules = {}  # child -> {parent: on}
-        self.fails = set()
-        self.recent = collections.deque(maxlen=12)
-        self.ids = 0
         self.client = None
-        self.wrong = []
 
     def connect(self):
         """To a server that listens."""
         up = [server for server in self.fleet.front if server.logged("listening interface=http")]
         return Client(self.random.choice(up)) if up else None
 
+    def ask(self, *words):
+        """Status and body; 503 when there is no answer."""
+        self.client = self.client or self.connect()
+        try:
+            return self.client.ask(*words)[:2] if self.client else (503, None)
+        except (OSError, http.client.HTTPException, ValueError):
+            self.client = None
+            return 503, None
+
+
+class Operator(Person):
+    """Cancels jobs, and redrives and removes dead letters, while others are added to them."""
+
+    def __init__(self, fleet, clients):
+        super().__init__("operator", fleet, seed=99)
+        self.clients = clients
+        self.cancelled, self.removed = {}, {}  # id -> since when that may have been done
+        self.redriven = set()
+
+    def run(self):
+        while time.monotonic() < self.until:
+            time.sleep(self.random.choice((0.01, 0.05, 0.1)))
+            recent = list(self.random.choice(self.clients).recent)
+            if recent and self.random.random() < 0.4:
+                job_id = self.random.choice(recent)
+                self.cancelled.setdefault(job_id, time.monotonic())
+                self.ask("DELETE", f"/jobs/{job_id}")
+                continue
+            _, body = self.ask("GET", "/jobs?state=dead_letter&limit=20")
+            dead = [job["id"] for job in body["items"]] if body and "items" in body else []
+            if not dead:
+                continue
+            job_id = self.random.choice(dead)
+            if self.random.random() < 0.5:
+                self.redriven.add(job_id)
+                self.ask("POST", f"/jobs/{job_id}/retry")
+            else:
+                self.removed.setdefault(job_id, time.monotonic())
+                self.ask("DELETE", f"/retry/dead-letters/by-id/{job_id}")
+
+
+class Submitter(Person):
+    """A client: parents, and soon after, while they run or have ended, jobs that wait for them."""
+
+    def __init__(self, name, fleet, seed):
+        super().__init__(name, fleet, seed)
+        self.rules = {}  # child -> {parent: on}
+        self.recent = collections.deque(maxlen=12)
+        self.refused = set()  # a parent was removed before they came
+        self.ids = 0
+        self.wrong = []
+
     def send(self, jobs):
         """Until a server has answered: a job of the same id is not taken in twice."""
         while True:
-            self.client = self.client or self.connect()
-            try:
-                status, body, _ = self.client.ask("POST", "/jobs", jobs) if self.client else (503, None, None)
-            except (OSError, http.client.HTTPException, ValueError):
-                status, self.client = 503, None
+            status, body = self.ask("POST", "/jobs", jobs)
             if status in (200, 201):
                 return
             if status < 500:
-                self.wrong.append((status, body))
+                self.refused |= {job["id"] for job in (jobs if isinstance(jobs, list) else [jobs])}
+                self.wrong += [] if "is not there" in str(body) else [(status, body)]
                 return
             time.sleep(0.02)
 
@@ -70,7 +115,6 @@ class Submitter(threading.Thread):
         job = {"task": "step", "id": f"{self.name}-{self.ids}", "payload": {"sleep": self.random.choice((0, 0, 0.005, 0.02))}}
         if self.random.random() < 0.08:
             job["payload"]["fails"] = True
-            self.fails.add(job["id"])
         return job
 
     def wait_for(self, job, parents):
@@ -116,21 +160,26 @@ def kill_some(fleet, clients, luck):
 
 
 def redrive_the_dead(fleet):
-    """Until nothing lives: what failed is mended now, and each generation of jobs that wait may bring further dead."""
+    """Until nothing lives: what failed is mended now, and each generation of jobs that wait may bring further dead.
+    Which these were."""
     (fleet.dir / "mended").touch()
+    redriven = set()
 
     def all_ended():
+        redriven.update(job["id"] for job in fleet.jobs("dead_letter"))
         done = fleet.redrive("dlq", "retry", "--all")
         assert done.returncode == 0, done.stderr
         return not fleet.jobs(*LIVE)
 
     wait_for(all_ended, lambda: "all jobs end; there are " + str([(job["id"], job["state"]) for job in fleet.jobs(*LIVE)][:20]))
+    return redriven
 
 
 class Witness:
     """What the handlers saw of each job."""
 
-    def __init__(self, fleet):
+    def __init__(self, fleet, operator):
+        self.operator = operator
         self.starts, self.ends = collections.defaultdict(list), collections.defaultdict(list)
         for event, told in (("start", self.starts), ("end:SUCCESS", self.ends), ("end:PERMANENT_FAIL", self.ends)):
             for entry in fleet.seen(event):
@@ -142,10 +191,12 @@ class Witness:
         lost = sum(entry["mono"] < before for entry in self.starts[parent]) >= DEAD_AFTER
         if on == "success":
             return "SUCCESS" in ends
+        if min(at.get(parent, before) for at in (self.operator.cancelled, self.operator.removed)) < before:
+            return True
         return bool(ends) or lost if on == "end" else "PERMANENT_FAIL" in ends or lost
 
 
-def complaints(witness, rules, states, fails):
+def complaints(witness, rules, states, redriven):
     """All that is wrong."""
     found = []
     for child, parents in rules.items():
@@ -156,57 +207,56 @@ def complaints(witness, rules, states, fails):
                 if not skipped:
                     found.append(f"{child} ran before {parent} had ended (on {on})")
         if set(parents.values()) == {"success"} and all(states.get(parent) == "completed" for parent in parents) \
-                and states.get(child) != "completed":
+                and states.get(child) != "completed" and child not in witness.operator.cancelled \
+                and child not in witness.operator.removed:
             found.append(f"{child} is {states.get(child)}, all of its parents have completed")
     for job_id, starts in witness.starts.items():
         numbers = [entry["attempt"] for entry in starts]
-        if len(numbers) != len(set(numbers)) and job_id not in fails and states.get(job_id) == "completed" \
-                and not lost_and_redriven(numbers):
+        if len(numbers) != len(set(numbers)) and job_id not in redriven:
             found.append(f"{job_id} ran twice as the same attempt: {numbers}")
     return found
 
 
-def check_witness(witness, rules, states, fails):
+def check_witness(witness, rules, states, redriven):
     """A judge that finds nothing has to be shown to look: a start too early, one too many, and a job that was forgotten."""
     child = next(child for child, parents in rules.items() if witness.starts[child] and "success" in parents.values())
     first = witness.starts[child][0]
     witness.starts[child][0] = first | {"mono": 0.0}
-    assert f"{child} ran before" in str(complaints(witness, rules, states, fails))
+    assert f"{child} ran before" in str(complaints(witness, rules, states, redriven))
     witness.starts[child] = [first, first]
-    assert child in fails or f"{child} ran twice" in str(complaints(witness, rules, states, fails))
+    assert child in redriven or f"{child} ran twice" in str(complaints(witness, rules, states, redriven))
     witness.starts[child] = [first]
-    child = next(child for child, parents in rules.items()
-                 if set(parents.values()) == {"success"} and all(states[parent] == "completed" for parent in parents))
-    assert f"{child} is waiting" in str(complaints(witness, rules, states | {child: "waiting"}, fails))
-
-
-def lost_and_redriven(numbers):
-    """A job whose workers died too often is a dead letter, and begins anew when it is redriven."""
-    return 1 in numbers[DEAD_AFTER:] and numbers[:DEAD_AFTER] == list(range(1, DEAD_AFTER + 1))
+    by_hand = set(witness.operator.cancelled) | set(witness.operator.removed)
+    child = next(child for child, parents in rules.items() if child not in by_hand and set(parents.values()) == {"success"}
+                 and all(states.get(parent) == "completed" for parent in parents))
+    assert f"{child} is waiting" in str(complaints(witness, rules, states | {child: "waiting"}, redriven))
 
 
 def test_children_that_are_added_while_their_parents_end_run_once_and_after_them(fleet):
     start_fleet(fleet)
     clients = [Submitter(f"c{i}", fleet, seed=i) for i in range(SUBMITTERS)]
-    for client in clients:
-        client.start()
+    operator = Operator(fleet, clients)
+    for person in (*clients, operator):
+        person.start()
     kills = kill_some(fleet, clients, random.Random(7))
     assert kills > SECONDS / KILL_EVERY_S / 4
-    redrive_the_dead(fleet)
+    redriven = redrive_the_dead(fleet) | operator.redriven
     jobs = {job["id"]: job for job in fleet.jobs()}
     states = {job_id: job["state"] for job_id, job in jobs.items()}
     rules = {child: parents for client in clients for child, parents in client.rules.items()}
-    fails = set().union(*(client.fails for client in clients))
-    witness = Witness(fleet)
+    witness = Witness(fleet, operator)
     assert [wrong for client in clients for wrong in client.wrong] == []
-    assert complaints(witness, rules, states, fails) == []
-    assert set(states) == {f"{client.name}-{i}" for client in clients for i in range(1, client.ids + 1)}
-    skipped = [job for job in jobs.values() if job["state"] == "cancelled"]
+    assert complaints(witness, rules, states, redriven) == []
+    sent = {f"{client.name}-{i}" for client in clients for i in range(1, client.ids + 1)}
+    refused = set().union(*(client.refused for client in clients))
+    assert set(states) <= sent and sent - set(states) <= refused | set(operator.removed)
+    skipped = [job for job in jobs.values() if job["state"] == "cancelled" and job["id"] not in operator.cancelled]
     assert all(job["reason"] == "skipped" and "ParentEnded" in str(job) for job in skipped), skipped[:3]
     print(f"{kills} kills; {len(jobs)} jobs, {len(rules)} of them wait for {sum(map(len, rules.values()))} parents; "
-          f"{len(skipped)} skipped, {sum(map(len, witness.starts.values()))} starts")
+          f"{len(skipped)} skipped, {sum(map(len, witness.starts.values()))} starts; "
+          f"{len(operator.cancelled)} cancelled and {len(operator.removed)} removed by hand, {len(refused)} refused")
     assert len(rules) > 50 and skipped
-    check_witness(witness, rules, states, fails)
+    check_witness(witness, rules, states, redriven)
 
 
 # ---- Purge in SQL --------------------------------------------------------------------------------
