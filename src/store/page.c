@@ -162,10 +162,13 @@ enum list_source job_filter_source(const struct job_filter *f)
     const uint32_t success = 1u << REDRIVE_CLASS_SUCCESS;
     if (f->user.len > 0 && f->tenant.len > 0)
         return LIST_USER;
+    if (f->is_rare && (f->task.len > 0 || f->queue.len > 0))
+        return LIST_PARTITIONS;
     if (f->is_few && f->states != 0)
         return LIST_STATES;
-    if (f->error_type.len > 0 || f->text.len > 0 || f->fingerprint != 0 ||
-        (f->classes != 0 && !(f->classes & success)))
+    if (f->fingerprint != 0)
+        return LIST_GROUP;
+    if (f->error_type.len > 0 || f->text.len > 0 || (f->classes != 0 && !(f->classes & success)))
         return LIST_ERRORS;
     return LIST_ALL;
 }
@@ -177,6 +180,7 @@ enum list_source job_filter_source(const struct job_filter *f)
 #define SUM_DIGITS  4
 #define LETTER_FEW  's'
 #define LETTER_MOST 't'
+#define LETTER_RARE 'u'
 
 static const char ORDERS[] = {[ORDER_OLDEST] = 'o', [ORDER_NEWEST] = 'n', [ORDER_FINISHED] = 'f'};
 
@@ -198,6 +202,8 @@ const char *job_cursor_write(const struct job_filter *filter, const struct job *
         out[len++] = LETTER_FEW;
     if (filter->is_most)
         out[len++] = LETTER_MOST;
+    if (filter->is_rare)
+        out[len++] = LETTER_RARE;
     len += snprintf(out + len, JOB_CURSOR_MAX - (size_t)len, "%" PRIx64, (uint64_t)job->status.seq);
     if (filter->order == ORDER_FINISHED)
         len += snprintf(out + len, JOB_CURSOR_MAX - (size_t)len, "-%" PRIx64,
@@ -253,6 +259,7 @@ int job_cursor_read(struct str text, struct job_filter *filter, struct redrive_e
     bool has_time = text.ptr[0] == ORDERS[ORDER_FINISHED];
     struct str rest = {body.ptr + 1, body.len - 1};
     const bool is_few = read_hint(&rest, LETTER_FEW), is_most = read_hint(&rest, LETTER_MOST);
+    const bool is_rare = read_hint(&rest, LETTER_RARE);
     if (!read_number(&rest, &seq) || seq == 0 || has_time != (rest.len > 0))
         return refuse_cursor(whole, err);
     if (has_time) {
@@ -269,6 +276,7 @@ int job_cursor_read(struct str text, struct job_filter *filter, struct redrive_e
     filter->after_ms = ms;
     filter->is_few = is_few;
     filter->is_most = is_most;
+    filter->is_rare = is_rare;
     return 0;
 }
 

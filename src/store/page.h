@@ -74,6 +74,7 @@ struct job_filter {
     int64_t until_seq; /* with an order by seq: the last that is looked at; 0: all are. A search
                         * that may have to look at every job is made in steps by this */
     bool is_few;       /* a hint to `list`: few jobs of all tenants are in these states */
+    bool is_rare;      /* a hint to `list`: few jobs have this task or queue */
     bool is_most;      /* a hint to `list`: of all jobs the tenant has most */
     size_t limit;      /* 1 … STORE_PAGE_MAX, else REDRIVE_E_RANGE */
 };
@@ -91,10 +92,12 @@ static inline bool job_filter_reaches(const struct job_filter *f, int64_t seq)
 
 /* For the SQL stores: which index leads to the jobs of a filter in an order by seq. */
 enum list_source {
-    LIST_ALL,    /* every job, or every job of the tenant */
-    LIST_USER,   /* the jobs of the tenant's user */
-    LIST_STATES, /* those in the filter's states, which are few */
-    LIST_ERRORS, /* those that have a history: an error of a job is also one of its attempts' */
+    LIST_ALL,        /* every job, or every job of the tenant */
+    LIST_USER,       /* the jobs of the tenant's user */
+    LIST_PARTITIONS, /* those of the filter's task or queue, which are few */
+    LIST_STATES,     /* those in the filter's states, which are few */
+    LIST_GROUP,      /* those with the fingerprint of the filter */
+    LIST_ERRORS,     /* those that have a history: an error of a job is also one of its attempts' */
 };
 enum list_source job_filter_source(const struct job_filter *filter);
 

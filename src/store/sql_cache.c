@@ -141,6 +141,9 @@ void partitions_written(struct partitions *partitions)
 void partitions_forget(struct partitions *partitions)
 {
     partitions_written(partitions);
+    for (size_t i = 0; i < partitions->n_by_id; i++)
+        if (partitions->by_id[i])
+            partitions->by_id[i]->noted_end = 0;
     if (!partitions->added)
         return;
     partitions_release(partitions);

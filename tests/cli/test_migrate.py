@@ -5,10 +5,11 @@ import sqlite3
 
 import pytest
 
-NEWEST = 8
+NEWEST = 9
 
 # What the scripts from the sixth, from the fifth and from the third on have added.
-BACK_TO_5 = """DROP VIEW job_edges; DROP TABLE edges; DELETE FROM states WHERE state = 9; DELETE FROM reasons WHERE reason = 8;
+BACK_TO_5 = """DROP TABLE job_blocks; DROP INDEX history_by_class; DROP INDEX history_by_type;
+    DROP VIEW job_edges; DROP TABLE edges; DELETE FROM states WHERE state = 9; DELETE FROM reasons WHERE reason = 8;
     DROP VIEW job_counts; ALTER TABLE partitions DROP COLUMN waiting; CREATE VIEW job_counts AS SELECT 1 AS scheduled;
     DROP INDEX specs_by_user; DROP VIEW limits; ALTER TABLE shared DROP COLUMN used; ALTER TABLE shared DROP COLUMN sent;
     CREATE VIEW limits AS SELECT 5 AS version; PRAGMA user_version = 5;"""

@@ -284,6 +284,7 @@ static const char BACK_TO_VERSION_2[] =
     "DROP VIEW job_edges; DROP TABLE edges; DELETE FROM states WHERE state = 9;"
     "DELETE FROM reasons WHERE reason = 8; DROP VIEW job_counts;"
     "ALTER TABLE partitions DROP COLUMN waiting; CREATE VIEW job_counts AS SELECT 1 AS tenant;"
+    "DROP TABLE job_blocks; DROP INDEX history_by_class; DROP INDEX history_by_type;"
     "DROP INDEX specs_by_user;"
     "DROP VIEW limits; ALTER TABLE shared DROP COLUMN used; ALTER TABLE shared DROP COLUMN sent;"
     "DROP VIEW breakers; DROP VIEW paused_queues; DROP VIEW workers; DROP VIEW tasks;"

@@ -144,6 +144,35 @@ static void few_jobs_of_some_states_take_one_step_on_every_page(void **state)
     assert_int_equal(bed.lists[0].until_seq, 0);
 }
 
+static void a_task_that_few_jobs_have_is_told_to_the_store(void **state)
+{
+    struct search search;
+    (void)state;
+    (void)RUN(.task = STR("t"));
+    assert_false(bed.lists[0].is_rare);
+    (void)RUN(.task = STR("t"), .states = STATE_BIT(COMPLETED) | STATE_BIT(DEAD_LETTER));
+    assert_false(bed.lists[0].is_rare);
+    (void)RUN(.task = STR("t"), .states = STATE_BIT(DEAD_LETTER));
+    assert_true(bed.lists[0].is_rare);
+    (void)RUN(.tenant = STR("zeta"), .queue = STR("q"));
+    assert_true(bed.lists[0].is_rare);
+    bed.counts[0].by_state[REDRIVE_STATE_PARKED] =
+        30000; /* a store may have to read all of these */
+    (void)RUN(.tenant = STR("zeta"), .queue = STR("q"));
+    assert_false(bed.lists[0].is_rare);
+}
+
+/* An index by class leads to fewer jobs than that of the state, as a rule. */
+static void few_states_are_no_reason_to_leave_the_index_of_an_error(void **state)
+{
+    struct search search;
+    (void)state;
+    (void)RUN(.states = STATE_BIT(DEAD_LETTER), .classes = 1u << REDRIVE_CLASS_NETWORK);
+    assert_false(bed.lists[0].is_few);
+    (void)RUN(.states = STATE_BIT(DEAD_LETTER), .text = STR("words"));
+    assert_true(bed.lists[0].is_few);
+}
+
 static void what_no_job_can_be_is_not_looked_for(void **state)
 {
     struct search search;
@@ -179,6 +208,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(counts_are_read_for_the_first_page_alone, setup, teardown),
         cmocka_unit_test_setup_teardown(few_jobs_of_some_states_take_one_step_on_every_page, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(a_task_that_few_jobs_have_is_told_to_the_store, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(few_states_are_no_reason_to_leave_the_index_of_an_error,
+                                        setup, teardown),
         cmocka_unit_test_setup_teardown(what_no_job_can_be_is_not_looked_for, setup, teardown),
         cmocka_unit_test_setup_teardown(a_reason_is_looked_for_among_jobs_that_can_have_one, setup,
                                         teardown),

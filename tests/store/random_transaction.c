@@ -570,6 +570,7 @@ static void do_list(struct random_side *s)
         .until_seq = one_in(s, 4) ? any_seq(s) : 0,
         .is_few = one_in(s, 2), /* hints: they change nothing */
         .is_most = one_in(s, 2),
+        .is_rare = one_in(s, 2),
         .limit = 1 + below(s, LIST_MAX),
     };
     CALL(s, list, &filter, &s->page);

@@ -34,17 +34,20 @@ static void job_that_has_not_ended_has_a_cursor_too(void **state)
 static void hints_go_with_the_cursor(void **state)
 {
     (void)state;
-    for (int hints = 0; hints < 4; hints++) {
+    for (int hints = 0; hints < 8; hints++) {
         char text[JOB_CURSOR_MAX];
         const struct job job = {.status = {.seq = INT64_C(0x123456789abcde), .finished_ms = 99}};
-        const struct job_filter first = {
-            .order = ORDER_FINISHED, .is_few = hints & 1, .is_most = hints & 2};
+        const struct job_filter first = {.order = ORDER_FINISHED,
+                                         .is_few = hints & 1,
+                                         .is_most = hints & 2,
+                                         .is_rare = hints & 4};
         struct job_filter next = {.order = ORDER_FINISHED, .is_few = !first.is_few};
         job_cursor_write(&first, &job, text);
         assert_int_equal(job_cursor_read(str_of(text), &next, NULL), 0);
         assert_int_equal(next.after_seq, job.status.seq);
         assert_int_equal(next.is_few, first.is_few);
         assert_int_equal(next.is_most, first.is_most);
+        assert_int_equal(next.is_rare, first.is_rare);
     }
 }
 

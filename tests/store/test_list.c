@@ -137,6 +137,92 @@ static void a_hint_changes_nothing(void **state)
     check_seqs(LIST(k, .is_most = true, .tenant = STR("acme"), .states = ended), a, b);
 }
 
+/* Few jobs of a task among many others, and then none: from the first to the last, page by page. */
+static void jobs_of_a_task_are_found_wherever_they_are(void **state)
+{
+    struct kit *k = *state;
+    int64_t rare[6];
+    size_t n = 0;
+    kit_begin(k);
+    for (int i = 0; i < 1300; i++) {
+        const bool is_rare = i == 0 || i == 255 || i == 256 || i == 700 || i == 1299;
+        const int64_t seq = PUT(k, .task = is_rare ? STR("rare") : STR("common"),
+                                .queue = is_rare && i > 300 ? STR("aside") : STR("q"));
+        if (is_rare)
+            rare[n++] = seq;
+    }
+    kit_commit(k);
+    rare[n] = PUT(k, .tenant = STR("zeta"), .task = STR("rare"));
+    for (int hint = 0; hint < 2; hint++) {
+        const struct job_filter f = {
+            .tenant = STR("acme"), .task = STR("rare"), .limit = 50, .is_rare = hint};
+        struct job_filter g = f;
+        check_seqs(kit_list(k, &g), rare[0], rare[1], rare[2], rare[3], rare[4]);
+        g.order = ORDER_NEWEST;
+        check_seqs(kit_list(k, &g), rare[4], rare[3], rare[2], rare[1], rare[0]);
+        g.limit = 2;
+        check_seqs(kit_list(k, &g), rare[4], rare[3]);
+        assert_true(k->page.more);
+        g.after_seq = rare[3];
+        check_seqs(kit_list(k, &g), rare[2], rare[1]);
+        g.until_seq = rare[1] + 1;
+        check_seqs(kit_list(k, &g), rare[2]);
+        assert_false(k->page.more);
+        g = f;
+        g.tenant = (struct str){0};
+        g.queue = STR("aside");
+        g.order = ORDER_NEWEST;
+        check_seqs(kit_list(k, &g), rare[4], rare[3]);
+        g.task = STR("common");
+        assert_int_equal(kit_list(k, &g)->n, 0);
+    }
+}
+
+/* By the time of the end, which is not the order of their numbers. */
+static void ended_jobs_of_a_task_are_found_by_their_end(void **state)
+{
+    struct kit *k = *state;
+    int64_t a = PUT(k, .task = STR("rare"), .queue = STR("one"));
+    int64_t b = PUT(k, .task = STR("rare"), .queue = STR("two"));
+    for (int i = 0; i < 30; i++)
+        (void)kit_put_in(k, REDRIVE_STATE_COMPLETED, NULL);
+    k->now_ms += 10;
+    check_move(kit_settle(k, b, kit_start(k, b), decision_completed()), 0, REDRIVE_STATE_COMPLETED);
+    k->now_ms += 10;
+    check_move(kit_settle(k, a, kit_start(k, a),
+                          decision_ended(REDRIVE_STATE_DEAD_LETTER, REDRIVE_REASON_EXHAUSTED)),
+               0, REDRIVE_STATE_DEAD_LETTER);
+    const uint32_t ended = STATE_BIT(COMPLETED) | STATE_BIT(DEAD_LETTER);
+    check_seqs(LIST(k, .task = STR("rare"), .states = ended, .order = ORDER_FINISHED), a, b);
+    check_seqs(LIST(k, .task = STR("rare"), .states = ended, .order = ORDER_FINISHED, .limit = 1),
+               a);
+    check_seqs(LIST(k, .queue = STR("two"), .states = ended, .order = ORDER_FINISHED), b);
+    check_seqs(LIST(k, .task = STR("rare"), .states = STATE_BIT(COMPLETED), .order = ORDER_FINISHED,
+                    .finished_before_ms = k->now_ms - 5),
+               b);
+    check_seqs(LIST(k, .task = STR("rare"), .states = ended, .order = ORDER_FINISHED,
+                    .after_seq = a, .after_ms = k->now_ms),
+               b);
+}
+
+/* A handle that has seen a job come does not rely on it after a rollback or a removal. */
+static void jobs_of_a_task_are_found_after_others_were_taken_back(void **state)
+{
+    struct kit *k = *state;
+    kit_begin(k);
+    PUT(k, .task = STR("rare"));
+    kit_rollback(k);
+    int64_t first = PUT(k, .task = STR("rare"));
+    check_seqs(LIST(k, .task = STR("rare")), first);
+    check_move(kit_settle(k, first, kit_start(k, first), decision_completed()), 0,
+               REDRIVE_STATE_COMPLETED);
+    k->now_ms += 10;
+    assert_int_equal(kit_sweep(k, STATE_BIT(COMPLETED), k->now_ms, 10), 1);
+    assert_int_equal(LIST(k, .task = STR("rare"))->n, 0);
+    int64_t second = PUT(k, .task = STR("rare"));
+    check_seqs(LIST(k, .task = STR("rare")), second);
+}
+
 static void users_belong_to_their_tenant(void **state)
 {
     struct kit *k = *state;
@@ -344,6 +430,9 @@ int main(void)
         F(orders_are_what_they_say),
         F(a_bound_ends_the_list),
         F(a_hint_changes_nothing),
+        F(jobs_of_a_task_are_found_wherever_they_are),
+        F(ended_jobs_of_a_task_are_found_by_their_end),
+        F(jobs_of_a_task_are_found_after_others_were_taken_back),
         F(users_belong_to_their_tenant),
         F(the_last_error_is_searched_and_no_older_one),
         F(pages_join_without_a_gap_at_every_boundary),

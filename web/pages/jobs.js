@@ -8,7 +8,7 @@ import { button, empty, firstLine, heading, mayChange, maySubmit, table, when } 
 
 const FILTERS = ["state", "task", "queue", "user", "unique_key", "class", "reason", "type", "text", "group", "older_than", "newer_than"];
 const COUNTED = ["state", "task", "queue"]; // there are counters for these
-const OF_THE_END = ["state", "older_than", "newer_than"]; // there is an index by the time of the end for these
+const OF_THE_END = ["state", "task", "queue", "older_than", "newer_than"]; // there is an index by the time of the end for these
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 const PAGE = 50;
 const GO_ON = 10; // requests after the first, for one page
@@ -50,7 +50,7 @@ function filtersOf(query) {
 function isByEnd(filters) {
   const names = [...filters.keys()];
   const states = filters.get("state")?.split(",") ?? ENDED;
-  return names.length > 0 && names.every((name) => OF_THE_END.includes(name)) && states.every((state) => ENDED.includes(state));
+  return names.some((name) => name !== "task" && name !== "queue") && names.every((name) => OF_THE_END.includes(name)) && states.every((state) => ENDED.includes(state));
 }
 
 function countsPath(filters) {

@@ -6,7 +6,8 @@
 /* So many jobs of some states are few. */
 #define FEW 20000
 
-/* A step that takes less is followed by one of twice the size, or of eight times the size. */
+/* A step that takes less is followed by one of twice the size, or, where an index leads past most
+ * jobs, of 64 times the size. */
 #define STEP_MS       25
 #define QUICK_STEP_MS 4
 
@@ -21,6 +22,7 @@ struct sums {
     uint64_t matching;  /* of these, with the filter's states, task and queue */
     uint64_t in_states; /* jobs of all tenants in the filter's states */
     uint64_t all;
+    uint64_t parked; /* of these, parked */
 };
 
 static int read_sums(struct store *store, const struct job_filter *f, struct sums *ret,
@@ -38,6 +40,7 @@ static int read_sums(struct store *store, const struct job_filter *f, struct sum
             const bool in_states = f->states == 0 || f->states >> state & 1;
             const uint64_t n = line->by_state[state];
             ret->all += n;
+            ret->parked += state == REDRIVE_STATE_PARKED ? n : 0;
             ret->own += is_own ? n : 0;
             ret->in_states += in_states ? n : 0;
             ret->matching += matches && in_states ? n : 0;
@@ -52,6 +55,12 @@ static bool has_condition(const struct job_filter *f)
     return f->task.len > 0 || f->queue.len > 0 || f->user.len > 0 || f->states != 0 ||
            f->classes != 0 || f->reasons != 0 || f->error_type.len > 0 || f->text.len > 0 ||
            f->fingerprint != 0 || f->finished_after_ms != 0 || f->finished_before_ms != 0;
+}
+
+/* Whether stores find the jobs of its error by an index. */
+static bool has_error_index(const struct job_filter *f)
+{
+    return f->classes != 0 || f->error_type.len > 0 || f->fingerprint != 0;
 }
 
 /* Steps go back from the newest job. */
@@ -90,7 +99,9 @@ static int plan(struct search *search, struct redrive_err *err)
     if (rc < 0)
         return rc;
     search->is_over = sums.matching == 0;
-    f->is_few = f->states != 0 && sums.in_states <= FEW;
+    f->is_few = f->states != 0 && sums.in_states <= FEW && !has_error_index(f);
+    f->is_rare =
+        sums.matching <= FEW && sums.parked <= FEW && (f->task.len > 0 || f->queue.len > 0);
     f->is_most = 2 * sums.own >= sums.all;
     if (search->is_over || f->is_few || sums.own <= SEARCH_STEP)
         return 0;
@@ -127,6 +138,13 @@ int search_next(struct search *search, size_t limit, struct job_page *page, stru
     return store_ops(search->store)->list(search->store, f, page, err);
 }
 
+static int growth_after(int64_t took_ms)
+{
+    if (took_ms >= STEP_MS)
+        return 1;
+    return took_ms >= QUICK_STEP_MS ? 2 : 64;
+}
+
 void search_take(struct search *search, const struct job_page *page, size_t n)
 {
     struct job_filter *f = &search->filter;
@@ -141,8 +159,7 @@ void search_take(struct search *search, const struct job_page *page, size_t n)
     if (search->is_over)
         return;
     f->after_seq = f->until_seq;
-    if (now_ms - search->step_began_ms < STEP_MS)
-        search->step *= now_ms - search->step_began_ms < QUICK_STEP_MS ? 8 : 2;
+    search->step *= growth_after(now_ms - search->step_began_ms);
     search->is_late = now_ms - search->began_ms >= SEARCH_MS;
 }
 

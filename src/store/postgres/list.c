@@ -32,23 +32,69 @@ static int add_param(struct args *args, struct str s)
     return args->n;
 }
 
+/* ---- The partitions of a task or a queue ------------------------------------------------------
+ */
+
+#define PARTITIONS_MAX 500
+
+/* Finds those of the filter's task, queue and tenant, unless these are many: store->list_partitions
+ * has their numbers for the text of the list. With the numbers the server knows how many jobs they
+ * have, and chooses an index by that. */
+static int find_partitions(struct store *store, const struct job_filter *f, struct redrive_err *err)
+{
+    const PGresult *result = NULL;
+    struct buf sql;
+    buf_reset(&store->list_partitions);
+    if (f->task.len == 0 && f->queue.len == 0)
+        return 0;
+    buf_init(&sql, SQL_MAX);
+    (void)buf_puts(&sql, "SELECT l.partition_id FROM redrive.partitions l WHERE true");
+    if (f->tenant.len > 0)
+        (void)buf_printf(&sql,
+                         " AND l.tenant_id = (SELECT t.tenant_id FROM redrive.tenants t WHERE "
+                         "t.name = $%d::text)",
+                         add_param(&store->args, f->tenant));
+    if (f->task.len > 0)
+        (void)buf_printf(&sql, " AND l.task = $%d::text", add_param(&store->args, f->task));
+    if (f->queue.len > 0)
+        (void)buf_printf(&sql, " AND l.queue = $%d::text", add_param(&store->args, f->queue));
+    (void)buf_printf(&sql, " LIMIT %d", PARTITIONS_MAX + 1);
+    const int rc = read_text(store, &sql, &result, err);
+    if (rc != 0 || PQntuples(result) > PARTITIONS_MAX)
+        return rc;
+    (void)buf_puts(&store->list_partitions, "0"); /* no partition has it */
+    for (int i = 0; i < PQntuples(result); i++)
+        (void)buf_printf(&store->list_partitions, ", %lld", (long long)pg_get_int(result, i, 0));
+    return buf_failed(&store->list_partitions) ? err_nomem(err) : 0;
+}
+
+static void add_partitions(struct buf *sql, struct store *store, const char *table)
+{
+    (void)buf_printf(sql, " AND %s.partition_id IN (%s)", table, buf_cstr(&store->list_partitions));
+}
+
+/* ---- Conditions ------------------------------------------------------------------------------ */
+
 /* The conditions of a filter on strings. */
-static void add_texts(struct buf *sql, struct args *args, const struct job_filter *f,
+static void add_texts(struct buf *sql, struct store *store, const struct job_filter *f,
                       enum source source)
 {
+    const bool is_found = store->list_partitions.len > 0;
     const struct {
         struct str s;
         const char *piece; /* with the number of the parameter */
     } pieces[] = {
-        {source == SOURCE_ALL ? f->tenant : (struct str){0},
+        {source == SOURCE_ALL && !is_found ? f->tenant : (struct str){0},
          " AND j.partition_id = ANY (ARRAY(SELECT l.partition_id FROM redrive.partitions l JOIN "
          "redrive.tenants t ON t.tenant_id = l.tenant_id WHERE t.name = $%d::text))"},
         {f->id,
          " AND j.seq = ANY (ARRAY(SELECT i.seq FROM redrive.specs i WHERE i.id = $%d::text))"},
-        {f->task, " AND j.partition_id = ANY (ARRAY(SELECT l.partition_id FROM redrive.partitions "
-                  "l WHERE l.task = $%d::text))"},
-        {f->queue, " AND j.partition_id = ANY (ARRAY(SELECT l.partition_id FROM "
-                   "redrive.partitions l WHERE l.queue = $%d::text))"},
+        {is_found ? (struct str){0} : f->task,
+         " AND j.partition_id = ANY (ARRAY(SELECT l.partition_id FROM redrive.partitions "
+         "l WHERE l.task = $%d::text))"},
+        {is_found ? (struct str){0} : f->queue,
+         " AND j.partition_id = ANY (ARRAY(SELECT l.partition_id FROM "
+         "redrive.partitions l WHERE l.queue = $%d::text))"},
         {f->user, " AND s.user_name = $%d::text"},
         {f->unique_key, " AND j.seq = ANY (ARRAY(SELECT k.seq FROM redrive.tenants t JOIN "
                         "redrive.keys k ON k.tenant_id = t.tenant_id WHERE k.unique_key = "
@@ -56,12 +102,14 @@ static void add_texts(struct buf *sql, struct args *args, const struct job_filte
         {f->error_type, " AND h.error_type = $%d::text"},
         {f->text, " AND strpos(h.error_message, $%d::text) > 0"},
     };
+    if (is_found)
+        add_partitions(sql, store, "j");
     for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++) {
         if (pieces[i].s.len == 0)
             continue;
         const char *number = strstr(pieces[i].piece, "%d");
         (void)buf_add(sql, pieces[i].piece, (size_t)(number - pieces[i].piece));
-        (void)buf_printf(sql, "%d", add_param(args, pieces[i].s));
+        (void)buf_printf(sql, "%d", add_param(&store->args, pieces[i].s));
         (void)buf_puts(sql, number + 2);
     }
 }
@@ -109,6 +157,7 @@ static void add_states(struct buf *sql, uint32_t states)
 #define ROW_OF(table, condition) \
     "LATERAL (SELECT * FROM redrive." table " q WHERE " condition " OFFSET 0) "
 #define STATE_ROW(from) ROW_OF("job_states", "q.seq = " from ".seq") "j"
+#define PARKED_ROW      ROW_OF("job_states", "q.seq = p.seq") "q"
 #define SPEC_ROW        ROW_OF("specs", "q.seq = j.seq") "s"
 #define ERROR_ROW       ROW_OF("history", "q.seq = j.seq AND q.n = j.error_n") "h"
 #define RESULT_ROW      ROW_OF("results", "q.seq = j.seq") "r"
@@ -128,11 +177,11 @@ static void add_needed_sides(struct buf *sql, const struct job_filter *f)
         (void)buf_puts(sql, " CROSS JOIN " ERROR_ROW);
 }
 
-static void add_conditions(struct buf *sql, struct args *args, const struct job_filter *f,
+static void add_conditions(struct buf *sql, struct store *store, const struct job_filter *f,
                            enum source source)
 {
     (void)buf_puts(sql, " WHERE true");
-    add_texts(sql, args, f, source);
+    add_texts(sql, store, f, source);
     add_numbers(sql, f);
     add_states(sql, f->states);
 }
@@ -154,16 +203,16 @@ static void add_bounds(struct buf *sql, const struct job_filter *f, const char *
 }
 
 /* The tenant's jobs, or those of its user, by its index. */
-static void add_from_tenant(struct buf *sql, struct args *args, const struct job_filter *f,
+static void add_from_tenant(struct buf *sql, struct store *store, const struct job_filter *f,
                             bool by_user, bool by_seq)
 {
     const char *direction = f->order == ORDER_OLDEST ? "" : " DESC";
     (void)buf_printf(sql,
                      " FROM (SELECT x.seq FROM redrive.specs x WHERE x.tenant_id = (SELECT "
                      "t.tenant_id FROM redrive.tenants t WHERE t.name = $%d::text)",
-                     add_param(args, f->tenant));
+                     add_param(&store->args, f->tenant));
     if (by_user)
-        (void)buf_printf(sql, " AND x.user_name = $%d::text", add_param(args, f->user));
+        (void)buf_printf(sql, " AND x.user_name = $%d::text", add_param(&store->args, f->user));
     if (by_seq)
         add_bounds(sql, f, "x.seq");
     (void)buf_printf(sql,
@@ -172,8 +221,9 @@ static void add_from_tenant(struct buf *sql, struct args *args, const struct job
                      by_user ? (*direction ? " DESC," : ",") : "", direction);
 }
 
-/* The jobs of a few states: each has an index of its own, and parked ones a table. */
-static void add_from_states(struct buf *sql, uint32_t states)
+/* The jobs of a few states, or of few partitions: each state has an index of its own, and parked
+ * ones a table. */
+static void add_from_states(struct buf *sql, struct store *store, uint32_t states)
 {
     const char *between = " FROM (";
     for (int state = 0; state < REDRIVE_STATE_COUNT; state++) {
@@ -181,68 +231,76 @@ static void add_from_states(struct buf *sql, uint32_t states)
             continue;
         (void)buf_puts(sql, between);
         if (state == REDRIVE_STATE_PARKED)
-            (void)buf_puts(
-                sql, "SELECT q.* FROM redrive.parked p JOIN redrive.job_states q ON q.seq = p.seq");
+            (void)buf_puts(sql, "SELECT q.* FROM (SELECT seq FROM redrive.parked OFFSET 0) p CROSS "
+                                "JOIN " PARKED_ROW " WHERE true");
         else
-            (void)buf_printf(sql, "SELECT * FROM redrive.job_states q WHERE q.state = %d", state);
+            (void)buf_printf(sql, "SELECT * FROM redrive.job_states q WHERE q.state = %d%s", state,
+                             state >= REDRIVE_STATE_COMPLETED ? " AND q.state >= 5" : "");
+        if (store->list_partitions.len > 0)
+            add_partitions(sql, store, "q");
         between = " UNION ALL ";
     }
     (void)buf_puts(sql, ") j");
 }
 
 /* The jobs that had such an error once: whether it is their last one is a condition as well. */
-static void add_from_errors(struct buf *sql, struct args *args, const struct job_filter *f)
+static void add_from_errors(struct buf *sql, struct store *store, const struct job_filter *f)
 {
     (void)buf_puts(sql, " FROM (SELECT DISTINCT e.seq FROM redrive.history e WHERE true");
     if (f->classes)
         add_mask(sql, "e.error_class", f->classes, REDRIVE_CLASS_COUNT);
     if (f->error_type.len > 0)
-        (void)buf_printf(sql, " AND e.error_type = $%d::text", add_param(args, f->error_type));
+        (void)buf_printf(sql, " AND e.error_type = $%d::text",
+                         add_param(&store->args, f->error_type));
     if (f->text.len > 0)
         (void)buf_printf(sql, " AND strpos(e.error_message, $%d::text) > 0",
-                         add_param(args, f->text));
+                         add_param(&store->args, f->text));
     add_bounds(sql, f, "e.seq");
 }
 
 /* Adds where the seqs come from; returns the column that has them in order. */
-static const char *add_from_source(struct buf *sql, struct args *args, const struct job_filter *f,
+static const char *add_from_source(struct buf *sql, struct store *store, const struct job_filter *f,
                                    enum list_source source)
 {
     switch (source) {
+    case LIST_PARTITIONS:
     case LIST_STATES:
-        add_from_states(sql, f->states);
+        add_from_states(sql, store, f->states ? f->states : ALL_STATES);
         /* They are sorted: + 0 keeps the server from looking for them among all jobs, by seq. */
         return "j.seq + 0";
+    case LIST_GROUP: (void)buf_puts(sql, " FROM redrive.job_states j"); return "j.seq";
     case LIST_ERRORS:
-        add_from_errors(sql, args, f);
+        add_from_errors(sql, store, f);
         (void)buf_printf(sql, " ORDER BY e.seq%s OFFSET 0) k CROSS JOIN " STATE_ROW("k"),
                          f->order == ORDER_OLDEST ? "" : " DESC");
         return "k.seq";
-    case LIST_USER: add_from_tenant(sql, args, f, true, true); return "k.seq";
+    case LIST_USER: add_from_tenant(sql, store, f, true, true); return "k.seq";
     case LIST_ALL:
     default: break;
     }
     if (f->tenant.len > 0 && !f->is_most && !is_by_name(f)) {
-        add_from_tenant(sql, args, f, false, true);
+        add_from_tenant(sql, store, f, false, true);
         return "k.seq";
     }
     (void)buf_puts(sql, " FROM redrive.job_states j");
     return "j.seq";
 }
 
-static void add_by_seq(struct buf *sql, struct args *args, const struct job_filter *f)
+static void add_by_seq(struct buf *sql, struct store *store, const struct job_filter *f)
 {
     const char *direction = f->order == ORDER_OLDEST ? "" : " DESC";
-    const enum list_source source = is_by_name(f) ? LIST_ALL : job_filter_source(f);
+    enum list_source source = is_by_name(f) ? LIST_ALL : job_filter_source(f);
+    if (source == LIST_PARTITIONS && store->list_partitions.len == 0)
+        source = LIST_ALL;
     const bool of_tenant = source == LIST_USER || (source == LIST_ALL && !f->is_most);
     struct job_filter rest = *f;
     struct buf from;
     buf_init(&from, SQL_MAX);
-    const char *seq = add_from_source(&from, args, f, source);
+    const char *seq = add_from_source(&from, store, f, source);
     if (source == LIST_USER)
         rest.user = (struct str){0};
     add_needed_sides(&from, &rest);
-    add_conditions(&from, args, &rest, of_tenant && !is_by_name(f) ? SOURCE_TENANT : SOURCE_ALL);
+    add_conditions(&from, store, &rest, of_tenant && !is_by_name(f) ? SOURCE_TENANT : SOURCE_ALL);
     if (*seq == 'j')
         add_bounds(&from, f, "j.seq");
     (void)buf_printf(sql, SEQS "%s AS seq", seq);
@@ -308,12 +366,12 @@ static int choose_source(struct store *store, const struct job_filter *f, size_t
 #define BY_END "ORDER BY coalesce(j.finished_ms, 0) DESC, j.seq DESC"
 
 /* All jobs of the tenant are looked at. */
-static void add_by_end_of_tenant(struct buf *sql, struct args *args, const struct job_filter *f)
+static void add_by_end_of_tenant(struct buf *sql, struct store *store, const struct job_filter *f)
 {
     (void)buf_puts(sql, SEQS "j.seq");
-    add_from_tenant(sql, args, f, false, false);
+    add_from_tenant(sql, store, f, false, false);
     add_needed_sides(sql, f);
-    add_conditions(sql, args, f, SOURCE_TENANT);
+    add_conditions(sql, store, f, SOURCE_TENANT);
     if (f->after_seq)
         (void)buf_printf(sql, " AND (coalesce(j.finished_ms, 0), j.seq) < (%lld, %lld)",
                          (long long)f->after_ms, (long long)f->after_seq);
@@ -321,13 +379,17 @@ static void add_by_end_of_tenant(struct buf *sql, struct args *args, const struc
 }
 
 /* The seqs and ends of one state's jobs, or of all that have not ended. */
-static void add_state_by_end(struct buf *sql, struct args *args, const struct job_filter *f,
+static void add_state_by_end(struct buf *sql, struct store *store, const struct job_filter *f,
                              uint32_t states, bool is_ended)
 {
+    const bool by_partition = is_ended && store->list_partitions.len > 0;
+    if (by_partition)
+        (void)buf_printf(sql, "(SELECT p.* FROM unnest('{%s}'::int[]) AS v(id) CROSS JOIN LATERAL ",
+                         buf_cstr(&store->list_partitions));
     (void)buf_puts(sql, "(SELECT j.seq, j.finished_ms FROM redrive.job_states j");
     add_needed_sides(sql, f);
-    (void)buf_puts(sql, " WHERE true");
-    add_texts(sql, args, f, SOURCE_ALL);
+    (void)buf_puts(sql, by_partition ? " WHERE j.partition_id = v.id" : " WHERE true");
+    add_texts(sql, store, f, SOURCE_ALL);
     add_numbers(sql, f);
     add_states(sql, states);
     if (is_ended)
@@ -337,10 +399,12 @@ static void add_state_by_end(struct buf *sql, struct args *args, const struct jo
                          (long long)f->after_ms, (long long)f->after_seq);
     (void)buf_printf(sql, " ORDER BY %sj.seq DESC LIMIT %zu)",
                      is_ended ? "j.finished_ms DESC, " : "", f->limit + 1);
+    if (by_partition)
+        (void)buf_puts(sql, " p)");
 }
 
 /* One state at a time, in the order of its index; those that have not ended come last. */
-static void add_by_end(struct buf *sql, struct args *args, const struct job_filter *f)
+static void add_by_end(struct buf *sql, struct store *store, const struct job_filter *f)
 {
     const uint32_t states = f->states ? f->states : ALL_STATES;
     const char *between = "";
@@ -351,7 +415,7 @@ static void add_by_end(struct buf *sql, struct args *args, const struct job_filt
         if (!(states & some))
             continue;
         (void)buf_puts(sql, between);
-        add_state_by_end(sql, args, f, states & some, is_ended);
+        add_state_by_end(sql, store, f, states & some, is_ended);
         between = " UNION ALL ";
     }
     if (!*between)
@@ -359,27 +423,39 @@ static void add_by_end(struct buf *sql, struct args *args, const struct job_filt
     (void)buf_printf(sql, ") AS j " BY_END " LIMIT %zu" WHOLE_JOBS " " BY_END, f->limit + 1);
 }
 
-int postgres_list(struct store *store, const struct job_filter *filter, struct job_page *ret,
-                  struct redrive_err *err)
+static int list_found(struct store *store, const struct job_filter *filter, struct job_page *ret,
+                      struct redrive_err *err)
 {
     struct buf sql;
     const PGresult *result = NULL;
     enum source source = SOURCE_ALL;
-    job_page_release(ret);
-    int rc = store_check_limit(filter->limit, "jobs", err);
-    if (rc == 0 && filter->order == ORDER_FINISHED)
+    int rc = 0;
+    if (filter->order == ORDER_FINISHED && store->list_partitions.len == 0)
         rc = choose_source(store, filter, filter->limit + 1, &source, err);
     if (rc != 0)
         return rc;
     buf_init(&sql, SQL_MAX);
     if (filter->order != ORDER_FINISHED)
-        add_by_seq(&sql, &store->args, filter);
+        add_by_seq(&sql, store, filter);
     else if (source == SOURCE_TENANT)
-        add_by_end_of_tenant(&sql, &store->args, filter);
+        add_by_end_of_tenant(&sql, store, filter);
     else
-        add_by_end(&sql, &store->args, filter);
+        add_by_end(&sql, store, filter);
     rc = read_text(store, &sql, &result, err);
     return rc == 0 ? pg_page_fill(store, result, filter->limit, ret, err) : rc;
+}
+
+int postgres_list(struct store *store, const struct job_filter *filter, struct job_page *ret,
+                  struct redrive_err *err)
+{
+    job_page_release(ret);
+    int rc = store_check_limit(filter->limit, "jobs", err);
+    if (rc == 0)
+        rc = find_partitions(store, filter, err);
+    if (rc == 0)
+        rc = list_found(store, filter, ret, err);
+    buf_reset(&store->list_partitions);
+    return rc;
 }
 
 int postgres_lookup(struct store *store, const struct job_name *names, size_t n,
@@ -403,17 +479,17 @@ int postgres_lookup(struct store *store, const struct job_name *names, size_t n,
     return rc == 0 ? pg_page_fill(store, result, n, ret, err) : rc;
 }
 
-static void add_from(struct buf *sql, struct args *args, const struct job_filter *f,
+static void add_from(struct buf *sql, struct store *store, const struct job_filter *f,
                      enum source source)
 {
     if (source == SOURCE_TENANT)
-        add_from_tenant(sql, args, f, false, false);
+        add_from_tenant(sql, store, f, false, false);
     else
         (void)buf_puts(sql, " FROM redrive.job_states j");
 }
 
 /* The latest job of each group is its example, read as a whole. */
-static void add_groups(struct buf *sql, struct args *args, const struct job_filter *f,
+static void add_groups(struct buf *sql, struct store *store, const struct job_filter *f,
                        enum source source)
 {
     (void)buf_puts(sql,
@@ -422,9 +498,9 @@ static void add_groups(struct buf *sql, struct args *args, const struct job_filt
                    "max(coalesce(j.finished_ms, 0)) AS last_ms, "
                    "(array_agg(j.seq ORDER BY coalesce(j.finished_ms, 0) DESC, j.seq DESC))[1] "
                    "AS example");
-    add_from(sql, args, f, source);
+    add_from(sql, store, f, source);
     add_needed_sides(sql, f);
-    add_conditions(sql, args, f, source);
+    add_conditions(sql, store, f, source);
     (void)buf_printf(sql,
                      " AND j.fingerprint IS NOT NULL GROUP BY j.fingerprint ORDER BY n DESC, "
                      "last_ms DESC, example DESC "
@@ -470,7 +546,7 @@ int postgres_groups(struct store *store, const struct job_filter *filter, struct
     if (rc != 0)
         return rc;
     buf_init(&sql, SQL_MAX);
-    add_groups(&sql, &store->args, filter, source);
+    add_groups(&sql, store, filter, source);
     rc = read_text(store, &sql, &result, err);
     return rc == 0 ? fill_groups(store, result, ret, err) : rc;
 }
@@ -491,11 +567,11 @@ int postgres_causes(struct store *store, const struct job_filter *filter,
                    "SELECT l.task, c.reason, c.class, c.type, c.n FROM (SELECT j.partition_id, "
                    "coalesce(j.reason, 0) AS reason, coalesce(j.error_class, 0) AS class, "
                    "h.error_type AS type, count(*) AS n");
-    add_from(&sql, &store->args, filter, source);
+    add_from(&sql, store, filter, source);
     if (filter->user.len > 0)
         (void)buf_puts(&sql, " CROSS JOIN " SPEC_ROW);
     (void)buf_puts(&sql, " LEFT JOIN " ERROR_ROW " ON true");
-    add_conditions(&sql, &store->args, filter, source);
+    add_conditions(&sql, store, filter, source);
     (void)buf_puts(
         &sql,
         " GROUP BY 1, 2, 3, 4) c JOIN redrive.partitions l ON l.partition_id = c.partition_id");

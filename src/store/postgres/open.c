@@ -7,8 +7,9 @@
 #include "base/text/encode.h"
 #include "store/postgres/private.h"
 
-#define BUSY_DEFAULT_MS 5000
-#define URL_MAX         65536
+#define BUSY_DEFAULT_MS     5000
+#define LIST_PARTITIONS_MAX 65536
+#define URL_MAX             65536
 
 /* ---- The schema ------------------------------------------------------------------------------ */
 
@@ -309,6 +310,7 @@ static struct store *store_new(struct str place, const struct store_options *opt
     store->me = rng_next(&store->rng);
     store->to_compact = rng_below(&store->rng, COMPACT_EVERY);
     pg_args_init(&store->args);
+    buf_init(&store->list_partitions, LIST_PARTITIONS_MAX);
     pg_args_init(&store->next.args);
     pg_args_init(&store->next.filter);
     arena_init(&store->arena);
@@ -370,6 +372,7 @@ void postgres_close(struct store *store)
     partitions_release(&store->partitions);
     arena_release(&store->arena);
     pg_args_release(&store->args);
+    buf_release(&store->list_partitions);
     pg_args_release(&store->next.args);
     pg_args_release(&store->next.filter);
     free(store->results);

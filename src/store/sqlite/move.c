@@ -115,7 +115,9 @@ static int move_one(struct store *store, const struct move *move, struct move_re
         return 0;
     if (t.removes_job) {
         rc = row_leave(store, &row, err);
-        return rc == 0 ? rows_remove(store, row.seq, row.seq, err) : rc;
+        if (rc == 0)
+            rc = rows_remove(store, row.seq, row.seq, err);
+        return rc == 0 ? block_left(store, row.partition, row.seq, err) : rc;
     }
     if (t.key == KEY_IS_TAKEN) {
         rc = take_key_again(store, &row, err);

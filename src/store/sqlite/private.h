@@ -119,6 +119,28 @@ int partition_numbered(struct store *store, int64_t id, struct partition **ret,
 /* Writes the counts that the transaction has changed. */
 int partitions_flush(struct store *store, struct redrive_err *err);
 
+/* ---- blocks.c: where the jobs of a partition are --------------------------------------------- */
+
+#define BLOCK_BITS 8
+
+static inline int64_t block_of(int64_t seq)
+{
+    return seq >> BLOCK_BITS;
+}
+
+/* The first seq of a block. */
+static inline int64_t block_begin(int64_t block)
+{
+    return block << BLOCK_BITS;
+}
+
+/* A job with this seq, not less than that of any job, was added to the partition. */
+int block_note(struct store *store, struct partition *partition, int64_t seq,
+               struct redrive_err *err);
+/* The job with this seq was removed from it. */
+int block_left(struct store *store, const struct partition *partition, int64_t seq,
+               struct redrive_err *err);
+
 /* ---- transaction.c --------------------------------------------------------------------------- */
 
 /* REDRIVE_E_STATE unless a transaction is open. */

@@ -68,6 +68,9 @@ enum job_column {
 /* The sort keys of the queued jobs of a partition. */
 #define SORT_KEYS_OF(partition) "BETWEEN " partition " << 32 AND (" partition " << 32 | 4294967295)"
 
+/* The jobs of a block of numbers; see block_of. */
+#define SEQ_IN_BLOCK(block) "seq BETWEEN " block " << 8 AND (" block " << 8 | 255)"
+
 /* The parked jobs of a gate. */
 #define IN_GATE "tenant_id = (SELECT tenant_id FROM tenants WHERE name = ?1) AND gate = ?2"
 
@@ -124,6 +127,10 @@ enum job_column {
     XX(SPECS_ADD, "INSERT OR FAIL INTO specs VALUES " ADD_ROWS(SPEC_ROW))                          \
     XX(JOB_ADD, "INSERT INTO job_states VALUES " JOB_ROW)                                          \
     XX(JOBS_ADD, "INSERT OR FAIL INTO job_states VALUES " ADD_ROWS(JOB_ROW))                       \
+    XX(BLOCK_ADD, "INSERT OR IGNORE INTO job_blocks VALUES (?1, ?2)")                              \
+    XX(BLOCK_REMOVE,                                                                               \
+       "DELETE FROM job_blocks WHERE partition_id = ?1 AND block = ?2 AND NOT "                    \
+       "EXISTS (SELECT 1 FROM job_states WHERE " SEQ_IN_BLOCK("?2") " AND partition_id = ?1)")     \
     XX(KEY_ADD, "INSERT INTO keys VALUES (?1, ?2, ?4, ?3)")                                        \
     XX(LIVE_KEY_ADD, "INSERT INTO live_keys VALUES (?1, ?2, ?3)")                                  \
     XX(FIND_ID, "SELECT s.seq, j.state, s.id FROM specs s JOIN job_states j USING (seq) "          \

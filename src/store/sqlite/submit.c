@@ -227,6 +227,8 @@ static int finish_submit(struct store *store, const struct job_spec *spec,
         rc = time_lock(store, partition, spec->process_after_ms, seq, err);
     if (rc == 0 && spec->unique_key.len)
         rc = key_add(store, spec, partition, seq, true, err);
+    if (rc == 0)
+        rc = block_note(store, partition, seq, err);
     if (rc != 0)
         return rc;
     store->next_seq++;
@@ -427,6 +429,8 @@ static int add_imported(struct store *store, const struct imported_job *imported
         rc = row_import(store, &row, err);
     if (rc == 0)
         rc = add_sides(store, job, partition, row.seq, err);
+    if (rc == 0)
+        rc = block_note(store, partition, row.seq, err);
     if (rc != 0)
         return rc;
     store->next_seq++;

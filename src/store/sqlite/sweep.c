@@ -11,7 +11,8 @@
 
 struct candidate {
     int64_t seq;
-    size_t at; /* in the list */
+    size_t at;                   /* in the list */
+    struct partition *partition; /* of a job that goes */
 };
 
 static int by_seq(const void *left, const void *right)
@@ -32,7 +33,7 @@ static size_t run_end(const struct candidate *all, size_t n, size_t first)
 
 /* Makes the move of the job of the current row of STATEMENT_ENDED_RUN, but for its rows. */
 static int leave(struct store *store, sqlite3_stmt *st, const struct move *move,
-                 struct move_result *ret, struct redrive_err *err)
+                 struct partition **ret_partition, struct move_result *ret, struct redrive_err *err)
 {
     const int64_t state = sqlite3_column_int64(st, 1);
     struct row row = {.seq = move->seq,
@@ -52,6 +53,7 @@ static int leave(struct store *store, sqlite3_stmt *st, const struct move *move,
     if (t.code != 0)
         return 0;
     int rc = partition_numbered(store, sqlite3_column_int64(st, 3), &row.partition, err);
+    *ret_partition = row.partition;
     return rc == 0 ? row_leave(store, &row, err) : rc;
 }
 
@@ -69,15 +71,27 @@ static int leave_run(struct store *store, const struct move_list *list, struct c
     bind_int(st, 2, run[n - 1].seq);
     int rc;
     while ((rc = sql_step(store, st, err)) > 0) {
-        const struct candidate job = run[sqlite3_column_int64(st, 0) - first_seq];
+        struct candidate job = run[sqlite3_column_int64(st, 0) - first_seq];
         const struct move move = move_at(list, job.at);
-        rc = leave(store, st, &move, &results[job.at], err);
+        rc = leave(store, st, &move, &job.partition, &results[job.at], err);
         if (rc != 0)
             break;
         if (results[job.at].code == 0)
             run[(*ret_n)++] = job;
     }
     sqlite3_reset(st);
+    return rc;
+}
+
+/* Forgets the blocks in which these were the last jobs of their partitions. */
+static int leave_blocks(struct store *store, const struct candidate *gone, size_t n,
+                        struct redrive_err *err)
+{
+    int rc = 0;
+    for (size_t i = 0; i < n && rc == 0; i++)
+        if (i == 0 || gone[i].partition != gone[i - 1].partition ||
+            block_of(gone[i].seq) != block_of(gone[i - 1].seq))
+            rc = block_left(store, gone[i].partition, gone[i].seq, err);
     return rc;
 }
 
@@ -90,7 +104,7 @@ static int sweep_run(struct store *store, const struct move_list *list, struct c
         end = run_end(run, n_going, first);
         rc = rows_remove(store, run[first].seq, run[end - 1].seq, err);
     }
-    return rc;
+    return rc == 0 ? leave_blocks(store, run, n_going, err) : rc;
 }
 
 int rows_sweep(struct store *store, const struct move_list *list, struct move_result *ret,
@@ -101,7 +115,7 @@ int rows_sweep(struct store *store, const struct move_list *list, struct move_re
     if (!all)
         return err_nomem(err);
     for (size_t i = 0; i < n; i++) {
-        all[i] = (struct candidate){list->changes[i].seq, i};
+        all[i] = (struct candidate){.seq = list->changes[i].seq, .at = i};
         ret[i] = (struct move_result){.code = REDRIVE_E_NOT_FOUND};
     }
     qsort(all, n, sizeof *all, by_seq);

@@ -77,8 +77,11 @@ static void a_filter_does_not_pay_for_the_jobs_that_it_is_not_about(void **state
         {.text = STR("refused")},
         {.fingerprint = 7},
         {.states = 1u << REDRIVE_STATE_DEAD_LETTER, .is_few = true},
+        {.task = STR("rare"), .is_rare = true},
+        {.queue = STR("rare"), .is_rare = true},
+        {.task = STR("rare"), .states = 1u << REDRIVE_STATE_DEAD_LETTER, .is_rare = true},
     };
-    const int64_t seq = PUT(k, .user = STR("ann"));
+    const int64_t seq = PUT(k, .user = STR("ann"), .task = STR("rare"), .queue = STR("rare"));
     const struct decision dead = {.state = REDRIVE_STATE_DEAD_LETTER, .uses_attempt = true};
     const struct settle_move move = {.seq = seq,
                                      .token = kit_start(k, seq),

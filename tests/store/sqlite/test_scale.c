@@ -129,8 +129,11 @@ static void a_filter_does_not_pay_for_the_jobs_that_it_is_not_about(void **state
         {.text = STR("refused")},
         {.fingerprint = 7},
         {.states = 1u << REDRIVE_STATE_DEAD_LETTER, .is_few = true},
+        {.task = STR("rare"), .is_rare = true},
+        {.queue = STR("rare"), .is_rare = true},
+        {.task = STR("rare"), .states = 1u << REDRIVE_STATE_DEAD_LETTER, .is_rare = true},
     };
-    const int64_t seq = PUT(k, .user = STR("ann"));
+    const int64_t seq = PUT(k, .user = STR("ann"), .task = STR("rare"), .queue = STR("rare"));
     const struct decision dead = {.state = REDRIVE_STATE_DEAD_LETTER, .uses_attempt = true};
     const struct settle_move move = {.seq = seq,
                                      .token = kit_start(k, seq),
@@ -156,6 +159,45 @@ static void a_filter_does_not_pay_for_the_jobs_that_it_is_not_about(void **state
         }
 }
 
+/* ---- Blocks ---------------------------------------------------------------------------------- */
+
+static int count_blocks(const struct kit *k)
+{
+    sqlite3 *db;
+    sqlite3_stmt *st;
+    assert_int_equal(sqlite3_open(k->url + strlen("sqlite:"), &db), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(db, "SELECT count(*) FROM job_blocks", -1, &st, NULL),
+                     SQLITE_OK);
+    assert_int_equal(sqlite3_step(st), SQLITE_ROW);
+    const int n = sqlite3_column_int(st, 0);
+    sqlite3_finalize(st);
+    sqlite3_close(db);
+    return n;
+}
+
+/* Retention removes jobs in portions; a job that lives on keeps its block. */
+static void blocks_go_with_their_last_jobs(void **state)
+{
+    struct kit *k = *state;
+    int64_t last = 0;
+    kit_begin(k);
+    for (int i = 0; i < 1000; i++) {
+        const int64_t seq = PUT(k, .task = i % 100 == 0 ? STR("rare") : STR("common"));
+        if (i != 300)
+            (void)kit_settle(k, seq, kit_start(k, seq), decision_completed());
+        else
+            last = seq;
+    }
+    kit_commit(k);
+    assert_int_equal(count_blocks(k), 8); /* of each task in each of four */
+    k->now_ms += 10;
+    for (int i = 0; i < 20; i++)
+        (void)kit_sweep(k, STATE_BIT(COMPLETED), k->now_ms, 70);
+    /* That of the job that is left, and the newest, which may still get jobs. */
+    assert_int_equal(count_blocks(k), 3);
+    check_seqs(LIST(k, .task = STR("rare"), .order = ORDER_NEWEST), last);
+}
+
 int main(void)
 {
     sqlite3_auto_extension((void (*)(void))watch_connection);
@@ -169,6 +211,7 @@ int main(void)
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(a_list_of_a_small_tenant_does_not_pay_for_the_others, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(blocks_go_with_their_last_jobs, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,159 @@
+/* groups.c - dead letters that look alike, and causes, counted by filter. */
+#include "base/err.h"
+#include "store/sqlite/list.h"
+
+/* ---- Groups ---------------------------------------------------------------------------------- */
+
+/* Keeps the largest groups, in order; the array has room for `limit` of them. */
+static size_t keep_group(struct group_count *groups, size_t n, size_t limit,
+                         const struct group_count *group)
+{
+    size_t at = n;
+    if (group->count == 0)
+        return n;
+    while (at > 0 && group_count_order(group, &groups[at - 1]) < 0)
+        at--;
+    if (at == limit)
+        return n;
+    n = n < limit ? n + 1 : n;
+    memmove(&groups[at + 1], &groups[at], (n - 1 - at) * sizeof *groups);
+    groups[at] = *group;
+    return n;
+}
+
+/* Rows come by fingerprint, then end, then seq: the last of a group is its example. */
+static int count_groups(struct store *store, sqlite3_stmt *st, size_t limit,
+                        struct group_count *groups, size_t *ret_n, struct redrive_err *err)
+{
+    struct group_count now = {0};
+    int rc;
+    *ret_n = 0;
+    while ((rc = sql_step(store, st, err)) > 0) {
+        uint64_t fingerprint = (uint64_t)sqlite3_column_int64(st, 0);
+        int64_t ms = sqlite3_column_int64(st, 1);
+        if (fingerprint != now.fingerprint) {
+            *ret_n = keep_group(groups, *ret_n, limit, &now);
+            now = (struct group_count){.fingerprint = fingerprint, .first_ms = ms};
+        }
+        now.count++;
+        now.last_ms = ms;
+        now.example.status.seq = sqlite3_column_int64(st, 2);
+    }
+    *ret_n = keep_group(groups, *ret_n, limit, &now);
+    return rc;
+}
+
+/* Replaces the seq of a group's example by the job. */
+static int read_example(struct store *store, struct group_count *group, struct arena *arena,
+                        struct redrive_err *err)
+{
+    sqlite3_stmt *st = sql_use(store, STATEMENT_JOB_READ, err);
+    if (!st)
+        return store->last_error;
+    bind_int(st, 1, group->example.status.seq);
+    int rc = sql_step(store, st, err);
+    if (rc > 0)
+        rc = job_read(store, st, arena, &group->example, err);
+    sqlite3_reset(st);
+    return rc;
+}
+
+static int list_groups(struct store *store, const struct job_filter *filter, struct group_page *ret,
+                       struct redrive_err *err)
+{
+    struct buf sql;
+    sqlite3_stmt *st = NULL;
+    ret->groups = arena_array(&ret->arena, filter->limit, sizeof *ret->groups);
+    if (!ret->groups)
+        return err_nomem(err);
+    bool is_small;
+    int rc = list_is_small_tenant(store, filter, 0, &is_small, err);
+    buf_init(&sql, SQL_LIST_MAX);
+    buf_puts(&sql, "SELECT j.fingerprint, " FINISHED_MS ", j.seq");
+    if (is_small) {
+        buf_puts(&sql, OF_TENANT);
+    } else {
+        buf_puts(&sql, " FROM job_states j");
+        list_add_needed_sides(&sql, filter);
+        buf_puts(&sql, " WHERE");
+        list_add_states(&sql, filter->states ? filter->states : (1u << REDRIVE_STATE_COUNT) - 1);
+    }
+    buf_puts(&sql, " AND j.fingerprint <> 0");
+    list_add_conditions(&sql, filter, is_small);
+    buf_puts(&sql, " ORDER BY 1, 2, 3");
+    if (rc == 0)
+        rc = list_prepare(store, &sql, filter, &st, err);
+    if (rc == 0)
+        rc = count_groups(store, st, filter->limit, ret->groups, &ret->n, err);
+    for (size_t i = 0; rc == 0 && i < ret->n; i++)
+        rc = read_example(store, &ret->groups[i], &ret->arena, err);
+    sqlite3_finalize(st);
+    buf_release(&sql);
+    return rc;
+}
+
+int sqlite_groups(struct store *store, const struct job_filter *filter, struct group_page *ret,
+                  struct redrive_err *err)
+{
+    group_page_release(ret);
+    int rc = store_check_limit(filter->limit, "groups", err);
+    if (rc != 0)
+        return rc;
+    rc = view_begin(store, err);
+    if (rc == 0)
+        rc = list_groups(store, filter, ret, err);
+    view_end(store);
+    if (rc != 0)
+        group_page_release(ret);
+    return rc;
+}
+
+/* ---- Causes ---------------------------------------------------------------------------------- */
+
+static int count_causes(struct store *store, const struct job_filter *filter,
+                        void (*add)(void *ctx, const struct cause_count *cause), void *ctx,
+                        struct redrive_err *err)
+{
+    struct buf sql;
+    sqlite3_stmt *st = NULL;
+    bool is_small;
+    int rc = list_is_small_tenant(store, filter, 0, &is_small, err);
+    buf_init(&sql, SQL_LIST_MAX);
+    buf_puts(&sql, "SELECT l.task, c.reason, c.class, c.type, c.n FROM (SELECT j.partition_id AS "
+                   "partition_id, "
+                   "j.reason AS reason, j.error_class AS class, h.error_type AS type, "
+                   "count(*) AS n");
+    buf_puts(&sql, is_small ? OF_TENANT : " FROM job_states j" JOB_SIDES " WHERE 1");
+    list_add_conditions(&sql, filter, is_small);
+    buf_puts(&sql, " GROUP BY 1, 2, 3, 4) c JOIN partitions l ON l.partition_id = c.partition_id");
+    if (rc == 0)
+        rc = list_prepare(store, &sql, filter, &st, err);
+    while (rc == 0) {
+        rc = sql_step(store, st, err);
+        if (rc <= 0)
+            break;
+        const struct cause_count cause = {
+            .task = column_str(st, 0),
+            .reason = (enum redrive_reason)sqlite3_column_int(st, 1),
+            .class_ = (enum redrive_class)sqlite3_column_int(st, 2),
+            .type = column_str(st, 3),
+            .count = (uint64_t)sqlite3_column_int64(st, 4),
+        };
+        add(ctx, &cause);
+        rc = 0;
+    }
+    sqlite3_finalize(st);
+    buf_release(&sql);
+    return rc;
+}
+
+int sqlite_causes(struct store *store, const struct job_filter *filter,
+                  void (*add)(void *ctx, const struct cause_count *cause), void *ctx,
+                  struct redrive_err *err)
+{
+    int rc = view_begin(store, err);
+    if (rc == 0)
+        rc = count_causes(store, filter, add, ctx, err);
+    view_end(store);
+    return rc;
+}
