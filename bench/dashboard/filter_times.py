@@ -1,22 +1,30 @@
 #!/usr/bin/env python3
 """filter_times - how long a server takes for each page of the dashboard, and for each filter of the jobs.
 
-    bench/dashboard/filter_times.py [--store postgres://…] [--jobs 1000,1000000] [--rounds 5]
+    bench/dashboard/filter_times.py [--store sqlite | postgres | redis | URL] [--jobs 1000,1000000] [--rounds 20]
 
 A store of each size is filled: of a thousand jobs 860 are queued, 98 completed, 20 dead, 20 wait to be retried and 2
 are scheduled; one in fifty has a user; a rare task has 50 jobs that are scheduled and 50 that were the first to
-complete. The time of a page is that of all its requests and their answers, one after the other on a connection which
-is open, and it has as many as the page of web/pages/jobs.js has: a search that the server ends early is gone on with,
-up to ten times. The figures are the best and the median of the rounds, and for a search the longest single
-request. Filters are asked with a value that many jobs have, with one that few have, and with one that none has. A store
-that is given must be empty, unless it is --filled, and one size is measured.
+complete. All servers run at the same time, and every round asks each of them for every page in turn, so that what else
+the machine does slows all of them. The time of a page is that of all its requests and their answers, one after the
+other on a connection which is open, and it has as many as the page of web/pages/jobs.js has: a search that the server
+ends early is gone on with, up to ten times. The figures are the best and the median of the rounds, the longest single
+request, and the best of the last size through the best of the first. Filters are asked with a value that many jobs
+have, with one that few have, and with one that none has. In the URL of a store {n} stands for the number of jobs; one
+that has jobs already is not filled again.
 """
 import argparse
+import contextlib
 import json
 import statistics
+import sys
 import time
 
-from common import PAGES, Client, serve
+from common import PAGES, ROOT, Client, serve
+
+sys.path.insert(0, str(ROOT / "tests" / "servers"))
+
+import servers  # noqa: E402
 
 CONFIG = """tasks:
   work: {queue: work, retry: {max_attempts: 1}}
@@ -29,8 +37,8 @@ PAGE, GO_ON = 50, 10  # web/pages/jobs.js
 FILTERS = {
     "no filter": "",
     "state=queued (most)": "state=queued",
-    "state=completed": "state=completed&order=finished",
-    "state=dead_letter": "state=dead_letter&order=finished",
+    "state=completed": "state=completed",
+    "state=dead_letter": "state=dead_letter",
     "state=retrying": "state=retrying",
     "state=scheduled (few)": "state=scheduled",
     "state=failed (none)": "state=failed",
@@ -48,10 +56,14 @@ FILTERS = {
     "type=Nothing (none)": "type=Nothing",
     "text, found": "text=no+such+bucket",
     "text, found nowhere": "text=no+such+words",
-    "older_than=1h (none)": "older_than=1h&order=finished",
-    "newer_than=1h": "newer_than=1h&order=finished",
+    "older_than=1h (none)": "older_than=1h",
+    "newer_than=1h": "newer_than=1h",
     "older_than=1h, task=work (none)": "older_than=1h&task=work",
+    "older_than=1h, task=rare (none)": "older_than=1h&task=rare",
+    "newer_than=1h, task=rare (few)": "newer_than=1h&task=rare",
+    "state=completed, task=work (most)": "state=completed&task=work",
     "state=completed, task=rare (few)": "state=completed&task=rare",
+    "state=scheduled, task=rare (few)": "state=scheduled&task=rare",
     "state=dead_letter, text, found nowhere": "state=dead_letter&text=no+such+words",
     "state=queued, user=nobody (none)": "state=queued&user=nobody",
 }
@@ -100,47 +112,81 @@ def ask(client, path):
     return longest
 
 
-def time_of(client, paths, rounds):
-    """Best and median of all requests of a page, and the best of its longest request, in ms."""
-    took, longest = [], []
-    for _ in range(rounds):
-        began = time.monotonic()
-        longest.append(max(ask(client, path) for path in paths) * 1000)
-        took.append((time.monotonic() - began) * 1000)
-    return round(min(took), 1), round(statistics.median(took), 1), round(min(longest), 1)
+def is_by_end(query):
+    """As isByEnd in web/pages/jobs.js."""
+    parts = dict(part.split("=") for part in query.split("&") if part)
+    return (set(parts) - {"task", "queue"} and set(parts) <= {"state", "task", "queue", "older_than", "newer_than"}
+            and parts.get("state", "completed") in ("completed", "failed", "dead_letter", "cancelled"))
 
 
-def measure(server, n, rounds, is_filled):
-    client = Client(server.http)
-    began = time.monotonic()
-    if not is_filled:
-        fill(client, n)
-    print(f"{n} jobs are there after {time.monotonic() - began:.0f} s", flush=True)
+def pages_of(client):
+    """The requests of each page, by its name."""
     group = client.ask("GET", "/retry/dead-letters/groups")["items"][0]["fingerprint"]
-    rows = {f"page {name}": time_of(client, paths, rounds) for name, paths in PAGES.items()}
-    filters = {**FILTERS, "group": f"group={group}"}
-    for name, query in filters.items():
+    pages = {f"page {name}": paths for name, paths in PAGES.items()}
+    for name, query in {**FILTERS, "group": f"group={group}"}.items():
         counted = "&".join(part for part in query.split("&") if part.split("=")[0] in ("state", "task", "queue"))
-        rows[f"jobs: {name}"] = time_of(client, [f"/jobs?{query}&limit=50", f"/counts?{counted}"], rounds)
-    for name in ("task=work", "class=permanent", "type=Nothing", "text=no+such+words", "user=nobody", f"group={group}"):
-        rows[f"dead: {name.split('=')[0]}"] = time_of(client, [f"/retry/dead-letters/groups?{name}", f"/retry/dead-letters?{name}&limit=50"], rounds)
-    return rows
+        pages[f"jobs: {name}"] = [f"/jobs?{query}{'&order=finished' if is_by_end(query) else ''}&limit=50", f"/counts?{counted}", "/bulk"]
+    for name in ("task=work", "task=rare", "class=permanent", "reason=exhausted", "type=IOError", "type=Nothing", "text=no+such+bucket", "text=no+such+words", "user=nobody", f"group={group}"):
+        pages[f"dead: {name.split('=')[0] if name.startswith('group') else name}"] = ["/retry/dead-letters/retries", f"/retry/dead-letters/groups?{name}", f"/retry/dead-letters?{name}&limit=50"]
+    return pages
+
+
+def time_of(client, paths):
+    """Of all requests of a page, and of its longest request, in ms."""
+    began = time.monotonic()
+    longest = max(ask(client, path) for path in paths)
+    return (time.monotonic() - began) * 1000, longest * 1000
+
+
+def measure(clients, rounds):
+    """{page: {size: [(time, longest)]}}"""
+    pages = {n: pages_of(client) for n, client in clients.items()}
+    took = {name: {n: [] for n in clients} for name in next(iter(pages.values()))}
+    for i in range(rounds):
+        for name, times in took.items():
+            for n in list(clients) if i % 2 == 0 else reversed(clients):
+                times[n].append(time_of(clients[n], pages[n][name]))
+    return took
+
+
+def in_short(times):
+    best, median, longest = min(t for t, _ in times), statistics.median(t for t, _ in times), min(t for _, t in times)
+    return round(best, 2), round(median, 2), round(longest, 2)
+
+
+def urls_of(store, sizes, stack):
+    """Where the stores are: in servers of our own, or as they were given."""
+    if store == "sqlite":
+        return dict.fromkeys(sizes)
+    if store == "postgres":
+        server = stack.enter_context(servers.Postgres())
+        for n in sizes:
+            server.sql(f"CREATE DATABASE jobs_{n}")
+        return {n: f"{server.url.rsplit('/', 1)[0]}/jobs_{n}" for n in sizes}
+    if store == "redis":
+        return {n: stack.enter_context(servers.Redis()).url for n in sizes}
+    return {n: store.replace("{n}", str(n)) for n in sizes}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--store")
+    parser.add_argument("--store", default="sqlite")
     parser.add_argument("--jobs", default="1000,1000000")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--filled", action="store_true", help="the store has the jobs of an earlier run")
+    parser.add_argument("--rounds", type=int, default=20)
     given = parser.parse_args()
-    result = {}
-    for n in map(int, given.jobs.split(",")):
-        with serve(given.store, CONFIG) as server:
-            for name, times in measure(server, n, given.rounds, given.filled).items():
-                result.setdefault(name, {})[n] = times
+    sizes = [int(n) for n in given.jobs.split(",")]
+    with contextlib.ExitStack() as stack:
+        ports = {n: stack.enter_context(serve(url, CONFIG)).http for n, url in urls_of(given.store, sizes, stack).items()}
+        for n, port in ports.items():
+            client, began = Client(port), time.monotonic()
+            if client.ask("GET", "/counts")["total"] == 0:
+                fill(client, n)
+            print(f"{n} jobs are there after {time.monotonic() - began:.0f} s", flush=True)
+        took = measure({n: Client(port) for n, port in ports.items()}, given.rounds)
+    result = {name: {n: in_short(of_size) for n, of_size in times.items()} for name, times in took.items()}
     for name, times in result.items():
-        print(f"| {name} | " + " | ".join(f"{best} ({median}; {longest}) ms" for best, median, longest in times.values()) + " |")
+        ratio = times[sizes[-1]][0] / times[sizes[0]][0]
+        print(f"| {name} | " + " | ".join(f"{best} ({median}; {longest}) ms" for best, median, longest in times.values()) + f" | {ratio:.2f} |")
     print(json.dumps(result))
 
 

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 
+from test_experiments import EXPERIMENT, end_all
 from web_kit import Dashboard, set_view, start_chromium, wait_for
 
 TRACE = """Traceback (most recent call last):
@@ -20,7 +21,9 @@ IOError: no such bucket: pictures-eu"""
 
 
 def fill(ui, seconds):
-    """Jobs in every state, and some traffic for the chart."""
+    """Jobs in every state, an experiment, and some traffic for the chart."""
+    ui.call("POST", "/v1/jobs", [{"task": "remote"}] * 120)
+    end_all(ui, 120)
     ui.call("POST", "/v1/jobs", [{"task": "mail", "delay": "2h", "user": "ann", "payload": {"to": "ann"}}] * 12)
     ui.dead = ui.kill_remote("no such bucket: pictures-eu", worker="remote-3", stacktrace=TRACE, id="order-4711",
                              payload={"order": 12345678901234567, "file": "cat.png", "sizes": [64, 128, 512]}, user="ann", project="shop")
@@ -57,7 +60,7 @@ def main():
     target = pathlib.Path(sys.argv[-1])
     driver = start_chromium()
     with tempfile.TemporaryDirectory() as directory:
-        ui = Dashboard(pathlib.Path(directory), driver)
+        ui = Dashboard(pathlib.Path(directory), driver, EXPERIMENT)
         try:
             fill(ui, 70 if is_doc else 32)
             if is_doc:
@@ -66,7 +69,7 @@ def main():
                 return
             target.mkdir(parents=True, exist_ok=True)
             pages = {"overview": "", "queues": "queues", "jobs": "jobs", "dead": "dead", "breakers": "breakers", "tasks": "tasks", "cron": "cron",
-                     "workers": "workers", "limits": "limits", "simulate": "simulate?task=resize", "submit": "submit?task=mail&delay=1h", "job-dead": f"jobs/{ui.dead}", "job-retrying": f"jobs/{ui.retrying}", "jobs-none": "jobs?user=nobody"}
+                     "workers": "workers", "limits": "limits", "experiments": "experiments", "simulate": "simulate?task=resize", "submit": "submit?task=mail&delay=1h", "job-dead": f"jobs/{ui.dead}", "job-retrying": f"jobs/{ui.retrying}", "jobs-none": "jobs?user=nobody"}
             for scheme in ("light", "dark"):
                 for width in (1280, 360):
                     for name, page in pages.items():
