@@ -245,7 +245,8 @@ enum redrive_work_flags {
  * 0 after a stop or when idle; every run has returned and was settled by then, unless the store
  * would not take it: those are in the log, and run again when their lease has ended. STATE: another
  * thread works this queue, or no function was registered; NOMEM: no thread could be started; IO:
- * the tasks of the configuration could not be published. */
+ * the tasks of the configuration could not be published, or, until idle, a shard was away, so that
+ * its jobs were not looked at. */
 REDRIVE_API int redrive_queue_work(struct redrive_queue *queue, unsigned flags,
                                    struct redrive_err *err);
 

@@ -458,6 +458,26 @@ void committer_end(struct committer *c)
     watcher_stop(c->watcher);
 }
 
+void committer_fail_waiting(struct committer *c, const struct redrive_err *err)
+{
+    struct list failed;
+    list_init(&failed);
+    pthread_mutex_lock(&c->mutex);
+    LIST_FOREACH (&c->waiting, link) {
+        list_remove(link);
+        list_insert(&failed, link);
+    }
+    c->n_waiting = 0;
+    pthread_mutex_unlock(&c->mutex);
+    LIST_FOREACH (&failed, link) {
+        struct op *op = LIST_ENTRY(link, struct op, link);
+        list_remove(link);
+        op->code = err->code;
+        op->err = *err;
+        op->done(op, op->done_ctx);
+    }
+}
+
 void committer_free(struct committer *c)
 {
     if (c)

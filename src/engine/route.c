@@ -5,7 +5,6 @@
 #include "base/err.h"
 #include "engine/router.h"
 #include "engine/verbs/change.h"
-#include "engine/verbs/claim.h"
 #include "engine/verbs/submit.h"
 #include "store/shards/shards.h"
 
@@ -27,9 +26,8 @@ struct trip {
     void *done_ctx;
     size_t lane;            /* where it is */
     size_t n_left;          /* how many stops are left after that one, or parts without an answer */
-    uint32_t asked;         /* lanes, by bit */
+    uint32_t asked;         /* lanes, by bit, in this round */
     bool worked;            /* a lane has taken it */
-    bool more;              /* of a claim, so far */
     struct redrive_err err; /* the first failure; code 0: there was none */
     struct job_filter filter;  /* of a bulk, as it came */
     struct reload_op *reloads; /* for the lanes after the first */
@@ -49,12 +47,19 @@ static void *at(void *object, size_t place)
 
 /* ---- Sending and answering ------------------------------------------------------------------- */
 
+/* A shard that hangs is given nothing more: what waits behind its transaction would wait as long.
+ */
 static void send_op(struct sending *sending, struct router *router, size_t lane, struct op *op)
 {
-    if (sending)
+    const struct lane *to = router_lane(router, lane);
+    if (lane_hangs(to, &op->err)) {
+        op->code = op->err.code;
+        op->done(op, op->done_ctx);
+    } else if (sending) {
         list_insert(&sending->ops[lane], &op->link);
-    else
-        committer_submit(router_lane(router, lane)->committer, op);
+    } else {
+        committer_submit(to->committer, op);
+    }
 }
 
 static void send_trip(struct sending *sending, struct trip *trip, size_t lane,
@@ -102,7 +107,8 @@ static void end_trip(struct trip *trip)
 
 static void blame(const struct trip *trip, struct op *op, size_t lane)
 {
-    lane_blame(router_lane(trip->router, lane), op);
+    if (op->code == REDRIVE_E_IO)
+        lane_name(router_lane(trip->router, lane), &op->err);
 }
 
 static void refuse_op(struct router *router, struct op *op, int code, const char *why)
@@ -159,83 +165,6 @@ static void begin_submit(struct sending *sending, struct trip *trip)
         return;
     }
     send_trip(sending, trip, lane, on_submitted);
-}
-
-/* ---- Claims ---------------------------------------------------------------------------------- */
-
-/* The lane that is asked next: of those that have not been asked the first after `from` that has
- * ready jobs, as far as is known, else the first that is not away. None: the number of lanes. Where
- * all are away one is asked, for its error. */
-static size_t next_lane(const struct trip *trip, size_t from)
-{
-    const size_t n = n_lanes(trip);
-    size_t idle = n;
-    for (size_t i = 0; i < n; i++) {
-        const size_t k = (from + i) % n;
-        struct lane *lane = router_lane(trip->router, k);
-        if (trip->asked >> k & 1 || lane_is_away(lane))
-            continue;
-        if (lane->is_ready)
-            return k;
-        idle = idle == n ? k : idle;
-    }
-    return idle == n && trip->asked == 0 ? from : idle;
-}
-
-static void on_claimed(struct op *op, void *ctx);
-
-static void ask_lane(struct sending *sending, struct trip *trip, size_t lane)
-{
-    trip->asked |= UINT32_C(1) << lane;
-    send_trip(sending, trip, lane, on_claimed);
-}
-
-static void end_claim(struct trip *trip)
-{
-    struct claim_op *claim = (struct claim_op *)trip->op;
-    const bool asked_all =
-        claim->filter.tenant.len > 0 || trip->asked == (UINT32_C(1) << n_lanes(trip)) - 1;
-    if (claim->op.code < 0)
-        claim->n = 0;
-    if (!trip->worked)
-        fail_trip(trip);
-    else
-        claim->op.code = 0;
-    for (size_t i = 0; i < claim->n; i++)
-        claim->jobs[i].status.seq = shard_seq(claim->jobs[i].status.seq, trip->lane);
-    /* A claim that was given something has left the other shards for the next one. */
-    claim->more = trip->more || (claim->n > 0 && !asked_all);
-    end_trip(trip);
-}
-
-static void on_claimed(struct op *op, void *ctx)
-{
-    struct trip *trip = ctx;
-    const struct claim_op *claim = (const struct claim_op *)op;
-    struct lane *lane = router_lane(trip->router, trip->lane);
-    blame(trip, op, trip->lane);
-    keep_failure(trip, op);
-    if (op->code == 0) {
-        trip->worked = true;
-        trip->more |= claim->more;
-        lane->is_ready = claim->more || claim->n >= claim->filter.limit;
-    }
-    const bool goes_on = op->code == 0 ? claim->n == 0 : op->code != REDRIVE_E_STOPPING;
-    const size_t next = goes_on && claim->filter.tenant.len == 0
-                            ? next_lane(trip, (trip->lane + 1) % n_lanes(trip))
-                            : n_lanes(trip);
-    if (next < n_lanes(trip))
-        ask_lane(NULL, trip, next);
-    else
-        end_claim(trip);
-}
-
-static void begin_claim(struct sending *sending, struct trip *trip)
-{
-    const struct claim_op *claim = (const struct claim_op *)trip->op;
-    ask_lane(sending, trip,
-             claim->filter.tenant.len > 0 ? shard_of_tenant(claim->filter.tenant, n_lanes(trip))
-                                          : next_lane(trip, router_turn(trip->router)));
 }
 
 /* ---- Items ----------------------------------------------------------------------------------- */
@@ -387,6 +316,26 @@ static void begin_items(struct sending *sending, struct trip *trip)
 
 /* ---- To every shard -------------------------------------------------------------------------- */
 
+static void on_stop(struct op *op, void *ctx);
+
+/* Shards that are slow or away come last, so that the others need not wait for them. */
+static void stop_next(struct sending *sending, struct trip *trip)
+{
+    const size_t n = n_lanes(trip);
+    size_t next = n;
+    for (size_t i = 0; i < n; i++) {
+        if (trip->asked >> i & 1)
+            continue;
+        const bool is_slow = lane_is_slow(router_lane(trip->router, i));
+        if (next == n || !is_slow)
+            next = i;
+        if (!is_slow)
+            break;
+    }
+    trip->asked |= UINT32_C(1) << next;
+    send_trip(sending, trip, next, on_stop);
+}
+
 static void on_stop(struct op *op, void *ctx)
 {
     struct trip *trip = ctx;
@@ -402,7 +351,9 @@ static void on_stop(struct op *op, void *ctx)
         return;
     }
     trip->n_left--;
-    send_trip(NULL, trip, (trip->lane + 1) % n_lanes(trip), on_stop);
+    if (trip->asked == (UINT32_C(1) << n_lanes(trip)) - 1)
+        trip->asked = 0;
+    stop_next(NULL, trip);
 }
 
 /* A claim goes to a shard after the other, at the most once to each: after as many rounds as there
@@ -411,7 +362,7 @@ static void begin_every(struct sending *sending, struct trip *trip)
 {
     const size_t n = n_lanes(trip);
     trip->n_left = (trip->op->route->to == ROUTE_FENCE ? n * n : n) - 1;
-    send_trip(sending, trip, 0, on_stop);
+    stop_next(sending, trip);
 }
 
 /* ---- Bulks ----------------------------------------------------------------------------------- */
@@ -491,6 +442,10 @@ void route_begin(struct sending *sending, struct op *op)
         refuse_op(router, op, REDRIVE_E_STATE, "not with shards yet");
         return;
     }
+    if (op->route->to == ROUTE_CLAIM) {
+        route_claim(sending, (struct claim_op *)op);
+        return;
+    }
     struct trip *trip = calloc(1, sizeof *trip);
     if (!trip) {
         refuse_op(router, op, REDRIVE_E_NOMEM, "out of memory");
@@ -504,12 +459,12 @@ void route_begin(struct sending *sending, struct op *op)
     case ROUTE_TENANT: begin_tenant(sending, trip); break;
     case ROUTE_ITEMS: begin_items(sending, trip); break;
     case ROUTE_SUBMIT: begin_submit(sending, trip); break;
-    case ROUTE_CLAIM: begin_claim(sending, trip); break;
     case ROUTE_BULK: begin_bulk(sending, trip); break;
     case ROUTE_RELOAD: begin_reload(sending, trip); break;
     case ROUTE_EVERY:
     case ROUTE_ANY:
     case ROUTE_FENCE:
+    case ROUTE_CLAIM:
     default: begin_every(sending, trip); break;
     }
 }

@@ -7,12 +7,17 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "base/os/thread.h"
+#include "base/time/clock.h"
 #include "engine/shard_record.h"
 #include "engine/tasks.h"
 #include "store/shards/shards.h"
 
 /* A shard whose transaction has taken so long is passed over by claims. */
 #define SLOW_MS 500
+
+/* How often the guard looks. */
+#define GUARD_MS 250
 
 #define NAME_MAX_BYTES 32
 
@@ -29,6 +34,13 @@ struct router {
     /* Callbacks are called one at a time. One may hand in operations that are refused at once, and
      * so be called again by the same thread. */
     pthread_mutex_t calls;
+    struct open_claims claims;
+
+    /* A thread that sees to what waits for a shard that does not answer. */
+    pthread_t guard;
+    bool has_guard;
+    bool is_stopping; /* guarded by claims.mutex */
+    pthread_cond_t wake;
 };
 
 _Static_assert(SHARDS_MAX == sizeof((struct sending *)0)->ops / sizeof(struct list),
@@ -87,11 +99,20 @@ struct lane *router_lane(struct router *r, size_t i)
     return &r->lanes[i];
 }
 
-bool lane_is_away(const struct lane *lane)
+bool lane_is_slow(const struct lane *lane)
 {
-    struct store_status_view view;
-    store_status_read(lane->router->states[lane->index], &view);
-    return view.is_away || view.busy_ms >= SLOW_MS;
+    struct store_status *status = lane->router->states[lane->index];
+    return store_status_busy_ms(status) >= SLOW_MS || store_status_is_away(status, NULL);
+}
+
+bool lane_hangs(const struct lane *lane, struct redrive_err *err)
+{
+    return store_status_hangs(lane->router->states[lane->index], err);
+}
+
+bool lane_is_away(const struct lane *lane, struct redrive_err *err)
+{
+    return lane_hangs(lane, err) || store_status_is_away(lane->router->states[lane->index], err);
 }
 
 size_t router_turn(struct router *r)
@@ -99,10 +120,14 @@ size_t router_turn(struct router *r)
     return atomic_fetch_add(&r->turn, 1) % r->urls.n;
 }
 
-void lane_blame(const struct lane *lane, struct op *op)
+void lane_name(const struct lane *lane, struct redrive_err *err)
 {
-    if (op->code == REDRIVE_E_IO)
-        shard_err(&op->err, lane->index, lane->router->urls.urls[lane->index]);
+    shard_err(err, lane->index, lane->router->urls.urls[lane->index]);
+}
+
+struct open_claims *router_open_claims(struct router *r)
+{
+    return &r->claims;
 }
 
 const struct engine *router_engine(const struct router *r)
@@ -195,6 +220,9 @@ int router_open(const struct router_options *options, struct router **ret, struc
     pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_RECURSIVE);
     pthread_mutex_init(&r->calls, &attributes);
     pthread_mutexattr_destroy(&attributes);
+    pthread_mutex_init(&r->claims.mutex, NULL);
+    list_init(&r->claims.questions);
+    thread_cond_init(&r->wake);
     int rc = open_shards(r, err);
     if (rc == 0) {
         r->store_status = store_status_join(r->states, r->names, r->urls.n);
@@ -212,6 +240,8 @@ static void free_router(struct router *r)
 {
     store_status_free(r->store_status);
     shard_urls_release(&r->urls);
+    pthread_cond_destroy(&r->wake);
+    pthread_mutex_destroy(&r->claims.mutex);
     pthread_mutex_destroy(&r->calls);
     free(r);
 }
@@ -252,8 +282,65 @@ static int start_lane(struct router *r, size_t i, struct redrive_err *err)
     return committer_start(&options, &lane->committer, err);
 }
 
+/* What waits behind a transaction that hangs is answered. */
+static void free_from_hanging(struct router *r)
+{
+    for (size_t i = 0; i < r->urls.n; i++) {
+        struct redrive_err err = {0};
+        if (lane_hangs(&r->lanes[i], &err))
+            committer_fail_waiting(r->lanes[i].committer, &err);
+    }
+}
+
+/* Claims have passed over a shard that answers again: there may be jobs. */
+static void tell_of_missed(struct router *r)
+{
+    for (size_t i = 0; i < r->urls.n; i++) {
+        struct lane *lane = &r->lanes[i];
+        if (lane->is_missed && !lane_is_slow(lane)) {
+            lane->is_missed = false;
+            on_ready(lane);
+        }
+    }
+}
+
+static void *run_guard(void *arg)
+{
+    struct router *r = arg;
+    pthread_mutex_lock(&r->claims.mutex);
+    while (!r->is_stopping) {
+        (void)thread_cond_wait_until(&r->wake, &r->claims.mutex, clock_monotonic_ms() + GUARD_MS);
+        pthread_mutex_unlock(&r->claims.mutex);
+        route_claims_expire(r, clock_monotonic_ms());
+        free_from_hanging(r);
+        tell_of_missed(r);
+        pthread_mutex_lock(&r->claims.mutex);
+    }
+    pthread_mutex_unlock(&r->claims.mutex);
+    return NULL;
+}
+
+static int start_guard(struct router *r, struct redrive_err *err)
+{
+    r->has_guard = thread_start(&r->guard, run_guard, r);
+    return r->has_guard ? 0 : err_set(err, REDRIVE_E_NOMEM, "cannot start the router's thread");
+}
+
+static void stop_guard(struct router *r)
+{
+    if (!r->has_guard)
+        return;
+    pthread_mutex_lock(&r->claims.mutex);
+    r->is_stopping = true;
+    pthread_cond_signal(&r->wake);
+    pthread_mutex_unlock(&r->claims.mutex);
+    pthread_join(r->guard, NULL);
+}
+
+/* The guard hands operations on from shard to shard, so it ends first. */
 void router_stop(struct router *r)
 {
+    stop_guard(r);
     for (size_t i = 0; i < r->urls.n; i++)
         committer_end(r->lanes[i].committer);
     for (size_t i = 0; i < r->urls.n; i++) {
@@ -271,6 +358,8 @@ int router_start(struct router *r, const struct router_start *start, struct comm
     r->start = *start;
     for (size_t i = 0; i < r->urls.n && rc == 0; i++)
         rc = start_lane(r, i, err);
+    if (rc == 0)
+        rc = start_guard(r, err);
     struct committer *front = rc == 0 ? committer_of_router(r) : NULL;
     if (rc == 0 && !front)
         rc = err_nomem(err);

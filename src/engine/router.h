@@ -11,14 +11,19 @@
  * the shard within its engine.
  *
  * A shard that does not answer fails what is asked of it, with REDRIVE_E_IO and its name. Claims
- * pass it over while it is known to be away. A list of items for several shards fails as a whole,
- * although some of them have taken their part, unless the caller asks for the code of each item
- * (op.by_item).
+ * pass over one that is known to be away or slow, wait ROUTE_CLAIM_WAIT_MS for one that is not, and
+ * say which they know nothing of (claim_op.missed). One whose transaction has taken
+ * STORE_STATUS_HANGS_MS hangs: what waits behind that transaction, and what comes, fails at once;
+ * what is in the transaction waits for the time-out of its store. A list of items for several
+ * shards fails as a whole, although some of them have taken their part, unless the caller asks for
+ * the code of each item (op.by_item).
  *
  * Callbacks of all shards, and answers, come from several threads, one at a time.
  */
 #ifndef ENGINE_ROUTER_H
 #define ENGINE_ROUTER_H
+
+#include <pthread.h>
 
 #include "engine/committer.h"
 
@@ -64,25 +69,31 @@ struct committer *committer_of_router(struct router *router);
  * their way from shards that have not stopped yet. Both accept NULL. */
 void committer_end(struct committer *committer);
 void committer_free(struct committer *committer);
+/* Fails what has been handed in and is in no transaction yet. */
+void committer_fail_waiting(struct committer *committer, const struct redrive_err *err);
 
-/* ---- In router.c, for route.c ---------------------------------------------------------------- */
+/* ---- In router.c, for route.c and route_claims.c --------------------------------------------- */
 
 struct lane {
     struct router *router;
     size_t index;
     struct engine *engine; /* NULL once the committer has it */
     struct committer *committer;
-    _Atomic bool is_ready; /* there may be ready jobs: claims go there first */
+    _Atomic bool is_ready;  /* there may be ready jobs: claims go there first */
+    _Atomic bool is_missed; /* a claim was given nothing, and has not looked here */
 };
 
 size_t router_count(const struct router *router);
 struct lane *router_lane(struct router *router, size_t i);
-/* Whether the shard is known not to answer. */
-bool lane_is_away(const struct lane *lane);
+/* Whether the shard is away, or its transaction takes longer than most. */
+bool lane_is_slow(const struct lane *lane);
+/* Whether it is known not to answer: it is away, or hangs. Then `err` says why. */
+bool lane_is_away(const struct lane *lane, struct redrive_err *err);
+bool lane_hangs(const struct lane *lane, struct redrive_err *err);
 /* Where the next claim begins. */
 size_t router_turn(struct router *router);
-/* Names the shard in the error of an operation that it has failed. */
-void lane_blame(const struct lane *lane, struct op *op);
+/* Names the shard in an error that it has caused. */
+void lane_name(const struct lane *lane, struct redrive_err *err);
 /* Gives an operation its answer. */
 void router_answer(struct router *router, struct op *op);
 
@@ -93,5 +104,18 @@ struct sending {
 };
 /* In route.c: takes an operation on its way. */
 void route_begin(struct sending *sending, struct op *op);
+
+/* Claims that are at a shard. */
+struct open_claims {
+    pthread_mutex_t mutex;
+    struct list questions;
+};
+struct open_claims *router_open_claims(struct router *router);
+/* In route_claims.c. */
+struct claim_op;
+void route_claim(struct sending *sending, struct claim_op *claim);
+/* Claims that have been at a shard for so long go on without it. */
+#define ROUTE_CLAIM_WAIT_MS 1000
+void route_claims_expire(struct router *router, int64_t now_ms);
 
 #endif

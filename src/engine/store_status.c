@@ -164,12 +164,31 @@ static void add_part(struct store_status_view *all, struct store_status_view *pa
         all->errors[i] += part->errors[i];
 }
 
+static bool is_hanging(int64_t busy_ms, struct redrive_err *err)
+{
+    if (busy_ms < STORE_STATUS_HANGS_MS)
+        return false;
+    err_set(err, REDRIVE_E_IO, "the server does not answer");
+    err_detail(err, "for %lld s", (long long)(busy_ms / 1000));
+    return true;
+}
+
+static void note_hanging(struct store_status_view *part)
+{
+    if (!is_hanging(part->busy_ms, &part->err))
+        return;
+    if (!part->is_failing)
+        part->since_ms = clock_wall_ms() - part->busy_ms;
+    part->is_failing = part->is_away = true;
+}
+
 static void read_parts(struct store_status *s, struct store_status_view *ret)
 {
     struct store_status_view part;
     *ret = (struct store_status_view){.is_away = true};
     for (size_t i = 0; i < s->n_parts; i++) {
         store_status_read(s->parts[i], &part);
+        note_hanging(&part);
         add_part(ret, &part, s->names[i]);
     }
     ret->is_partly_away &= !ret->is_away;
@@ -203,6 +222,19 @@ bool store_status_is_away(struct store_status *s, struct redrive_err *err)
         *err = s->state.err;
     pthread_mutex_unlock(&s->mutex);
     return is_away;
+}
+
+int64_t store_status_busy_ms(struct store_status *s)
+{
+    pthread_mutex_lock(&s->mutex);
+    const int64_t begun_ms = s->begun_ms;
+    pthread_mutex_unlock(&s->mutex);
+    return begun_ms == 0 ? 0 : clock_monotonic_ms() - begun_ms;
+}
+
+bool store_status_hangs(struct store_status *s, struct redrive_err *err)
+{
+    return is_hanging(store_status_busy_ms(s), err);
 }
 
 const char *store_status_kind_name(int code, char out[32])

@@ -21,6 +21,8 @@
 #include "redrive.h"
 
 #define STORE_STATUS_QUIET_MS 60000
+/* A store whose transaction has taken so long hangs. Of several stores it counts as away. */
+#define STORE_STATUS_HANGS_MS 5000
 /* Error codes are -1 … -(STORE_STATUS_KINDS - 1); what is beyond counts as REDRIVE_E_INTERNAL. */
 #define STORE_STATUS_KINDS 32
 
@@ -43,7 +45,8 @@ struct store_status_view {
 struct store_status *store_status_new(const struct log *log, bool has_server);
 void store_status_free(struct store_status *store_status);
 
-/* How several stores are doing together: failing if any is, away if all are. `names` says which of
+/* How several stores are doing together: failing if any is, away if all are; one that hangs counts
+ * as both. `names` says which of
  * them the error is about. Both arrays are borrowed. */
 struct store_status *store_status_join(struct store_status *const *parts, const char *const *names,
                                        size_t n);
@@ -62,6 +65,10 @@ void store_status_failed(struct store_status *store_status, bool began,
 void store_status_read(struct store_status *store_status, struct store_status_view *ret);
 /* Whether the store is known to be away; then `err` says why. */
 bool store_status_is_away(struct store_status *store_status, struct redrive_err *err);
+/* Of one store: how long the transaction in hand has taken so far; 0: there is none. */
+int64_t store_status_busy_ms(struct store_status *store_status);
+/* Of one store: whether its transaction has taken STORE_STATUS_HANGS_MS; then `err` says so. */
+bool store_status_hangs(struct store_status *store_status, struct redrive_err *err);
 
 /* "io", "denied": a short word for an error code, as metrics have it. */
 const char *store_status_kind_name(int code, char out[32]);

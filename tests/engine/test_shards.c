@@ -5,98 +5,12 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "engine/router.h"
 #include "engine/shard_record.h"
 #include "engine/verbs/change.h"
 #include "engine/verbs/claim.h"
 #include "engine/verbs/control.h"
 #include "engine/verbs/settle.h"
-#include "engine/verbs/submit.h"
-#include "store/shards/shards.h"
-
-#define N_SHARDS  4
-#define N_TENANTS 9
-#define N_EACH    3
-#define N_JOBS    ((size_t)(N_TENANTS * N_EACH))
-
-static const struct store_options SET_UP = {.create = true};
-
-/* A store of shards in memory, which lasts as long as `reader`. */
-struct field {
-    char url[256];
-    struct store *reader;
-    struct router *router;
-    struct committer *committer;
-    int64_t seqs[N_TENANTS * N_EACH]; /* of what was submitted */
-    int64_t told[64];                 /* numbers in events of submits */
-    size_t n_told;
-};
-
-static void on_event(const struct engine_event *event, void *ctx)
-{
-    struct field *f = ctx;
-    if (event->kind == ENGINE_EVENT_SUBMITTED && f->n_told < 64)
-        f->told[f->n_told++] = event->seq;
-}
-
-static void field_init(struct field *f)
-{
-    static unsigned number;
-    const unsigned k = number++;
-    *f = (struct field){0};
-    (void)snprintf(f->url, sizeof f->url, "shards:memory:s%ua memory:s%ub memory:s%uc memory:s%ud",
-                   k, k, k, k);
-    assert_int_equal(store_open(f->url, &SET_UP, &f->reader, NULL), 0);
-    const struct router_options options = {
-        .url = f->url, .create = true, .engine = {.seed = 5, .on_event = on_event, .event_ctx = f}};
-    const struct router_start start = {0};
-    assert_int_equal(router_open(&options, &f->router, NULL), 0);
-    assert_int_equal(router_start(f->router, &start, &f->committer, NULL), 0);
-}
-
-static void field_release(struct field *f)
-{
-    committer_stop(f->committer);
-    store_close(f->reader);
-}
-
-static const char *tenant_name(size_t i, char out[16])
-{
-    (void)snprintf(out, 16, "tenant-%zu", i);
-    return out;
-}
-
-static int64_t submit_for(struct field *f, const char *tenant)
-{
-    const struct job_spec spec = {.task = STR("t"), .tenant = str_of(tenant)};
-    struct submit_op op;
-    assert_int_equal(submit_op_init(&op, committer_engine(f->committer), &spec, 1, NULL), 0);
-    assert_int_equal(committer_run(f->committer, &op.op, NULL), 0);
-    assert_int_equal(op.answers[0].code, 0);
-    const int64_t seq = op.answers[0].seq;
-    submit_op_release(&op);
-    return seq;
-}
-
-/* N_EACH jobs of each tenant. */
-static void fill(struct field *f)
-{
-    char name[16];
-    for (size_t i = 0; i < N_JOBS; i++)
-        f->seqs[i] = submit_for(f, tenant_name(i % N_TENANTS, name));
-}
-
-static size_t count_in(struct field *f, enum redrive_state state)
-{
-    struct count_page page = {0};
-    uint64_t n = 0;
-    assert_int_equal(
-        store_ops(f->reader)->counts(f->reader, COUNT_QUEUES, (struct str){0}, &page, NULL), 0);
-    for (size_t i = 0; i < page.n; i++)
-        n += page.counts[i].by_state[state];
-    count_page_release(&page);
-    return (size_t)n;
-}
+#include "shard_field.h"
 
 /* Stores are laid out by these numbers: they must never change. */
 static void a_tenant_stays_on_its_shard(void **state)
@@ -362,18 +276,6 @@ static void a_bulk_goes_through_every_shard(void **state)
 static int do_nothing(struct engine *engine, struct op *op, struct redrive_err *err)
 {
     (void)engine, (void)op, (void)err;
-    return 0;
-}
-
-struct counting_op {
-    struct op op;
-    unsigned n;
-};
-
-static int count_engines(struct engine *engine, struct op *op, struct redrive_err *err)
-{
-    (void)engine, (void)err;
-    ((struct counting_op *)op)->n++;
     return 0;
 }
 

@@ -2,8 +2,10 @@
 import contextlib
 import json
 import re
+import signal
 import sqlite3
 import subprocess
+import time
 
 import pytest
 
@@ -235,12 +237,17 @@ def state_of(api, job):
     return answer["state"] if answer.status == 200 else None
 
 
-def test_while_a_shard_is_away_its_tenants_are_told_and_the_others_go_on(tmp_path):
+def two_servers(stack, tmp_path):
     """acme is on the first of two shards, hooli on the second."""
+    first, second = (stack.enter_context(start("redis", durable=True)) for _ in range(2))
+    place = Place(tmp_path, [first.url, second.url])
+    stack.callback(place.close)
+    return place, second
+
+
+def test_while_a_shard_is_away_its_tenants_are_told_and_the_others_go_on(tmp_path):
     with contextlib.ExitStack() as stack:
-        first, second = (stack.enter_context(start("redis", durable=True)) for _ in range(2))
-        place = Place(tmp_path, [first.url, second.url])
-        stack.callback(place.close)
+        place, second = two_servers(stack, tmp_path)
         server = place.serve().ready()
         acme, hooli = place.api(server, "acme"), place.api(server, "hooli")
         held = hooli.submit("slow")
@@ -261,4 +268,69 @@ def test_while_a_shard_is_away_its_tenants_are_told_and_the_others_go_on(tmp_pat
         wait_for(lambda: state_of(hooli, held) == "completed", "the settlement")
         assert hooli.ok("GET", f"/jobs/{held}")["attempts"] == 1
         hooli.submit("good")
+        assert server.stop() == 0
+
+
+def start_work(place):
+    return subprocess.Popen([str(BINARY), "work", "--until-idle", "--json", "-c", str(place.config)],
+                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                            env=environment())
+
+
+def test_a_worker_until_idle_waits_for_a_shard_that_is_slow(tmp_path):
+    """Another process holds hooli's file while acme's job ends; hooli's job becomes due meanwhile."""
+    bench = Place(tmp_path, [f"sqlite:{tmp_path}/shard-{i}.db" for i in range(2)])
+    bench.run("enqueue", "slow", "--tenant", "acme")
+    bench.run("enqueue", "good", "--tenant", "hooli", "--delay", "1500ms")
+    worker = start_work(bench)
+    wait_for(lambda: [job["state"] for job in bench.jobs("--tenant", "acme")] == ["running"], "acme's job")
+    other = sqlite3.connect(bench.urls[1].removeprefix("sqlite:"), isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    wait_for(lambda: [job["state"] for job in bench.jobs("--tenant", "acme")] == ["completed"], "its end")
+    time.sleep(1)
+    other.execute("ROLLBACK")
+    other.close()
+    out, said = worker.communicate(timeout=LIMIT_S)
+    assert worker.returncode == 0, said
+    assert json.loads(out)["completed"] == 2, out + said
+
+
+def test_a_worker_until_idle_names_a_shard_that_is_away(tmp_path):
+    with contextlib.ExitStack() as stack:
+        place, second = two_servers(stack, tmp_path)
+        place.run("enqueue", "slow", "--tenant", "acme")
+        place.run("enqueue", "good", "--tenant", "hooli", "--delay", "1h")
+        worker = start_work(place)
+        wait_for(lambda: [job["state"] for job in place.jobs("--tenant", "acme")] == ["running"], "acme's job")
+        second.kill()
+        out, said = worker.communicate(timeout=LIMIT_S)
+        assert worker.returncode == 1, out + said
+        assert json.loads(out)["completed"] == 1
+        assert "a shard is away: its jobs were not looked at" in said and "shard 2" in said, said
+
+
+def test_a_shard_that_hangs_does_not_hold_up_the_tenants_of_the_others(tmp_path):
+    with contextlib.ExitStack() as stack:
+        place, second = two_servers(stack, tmp_path)
+        server = place.serve().ready()
+        acme, hooli = place.api(server, "acme"), place.api(server, "hooli")
+        hooli.submit("good")
+        second.process.send_signal(signal.SIGSTOP)
+        try:
+            since = time.monotonic()
+            for _ in range(20):
+                acme.submit("good")
+            wait_for(lambda: [job["state"] for job in acme.ok("GET", "/jobs")["items"]] == ["completed"] * 20,
+                     "acme's jobs", limit_s=10)
+            assert time.monotonic() - since < 5
+            wait_for(lambda: "shard 2" in server.get("/health")[1], lambda: server.get("/health")[1])
+            since = time.monotonic()
+            refused = hooli.problem(503, "POST", "/jobs", {"task": "good"})
+            assert "shard 2" in refused["detail"], refused
+            assert time.monotonic() - since < 2
+        finally:
+            second.process.send_signal(signal.SIGCONT)
+        wait_for(lambda: "shard 2" not in server.get("/health")[1], lambda: server.get("/health")[1])
+        done = hooli.submit("good")
+        wait_for(lambda: state_of(hooli, done) == "completed", "hooli's job")
         assert server.stop() == 0

@@ -294,6 +294,8 @@ static int summarize(struct cli *cli, struct work *work, struct redrive_err *err
     uint64_t lost = summary.counts.dead + summary.counts.failed;
     if (rc == 0)
         rc = pool_fault(work->working.pool, err);
+    if (rc == 0)
+        rc = pool_missed(work->working.pool, err);
     if (rc == 0 && stuck > 0) {
         rc = err_set(err, REDRIVE_E_IO, "%" PRIu64 " job%s left running", stuck,
                      stuck == 1 ? " is" : "s are");
@@ -471,7 +473,8 @@ const struct command cmd_work = {
         "\n"
         "With --until-idle the worker stops by itself when nothing is ready and nothing runs. "
         "Jobs that wait for their time or are parked are left. The exit code is 3 when a job died "
-        "or failed for good meanwhile.",
+        "or failed for good meanwhile, and 1 when a shard was away, so that its jobs were not "
+        "looked at.",
     OPTIONS_INTO(OPTIONS, struct work_options),
     .examples = EXAMPLES(
         {"redrive work -c redrive.yaml", "run jobs until a signal comes"},

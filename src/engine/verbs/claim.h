@@ -21,6 +21,13 @@
 /* A page of ready jobs, held by each claim that was given some of them. */
 struct claim_page;
 
+/* Over shards: whether there are some that an empty claim knows nothing of. op.err names one. */
+enum claim_missed {
+    CLAIM_MISSED_NONE,
+    CLAIM_MISSED_AWAY, /* one is away, or hangs */
+    CLAIM_MISSED_SLOW, /* one is slow, or has failed in another way: it is worth asking again */
+};
+
 struct claim_op {
     struct op op;
     struct claim_filter filter; /* strings borrowed; its limit is the number wanted */
@@ -34,6 +41,7 @@ struct claim_op {
     struct job *jobs;
     size_t n;
     bool more; /* there may be further ready ones, or some whose time has come */
+    enum claim_missed missed;
 
     size_t capacity;
     struct claim_page *pages[CLAIM_ROUNDS]; /* hold the strings of the jobs */

@@ -107,7 +107,8 @@ struct queue_handler {
 
     /* What follows is guarded. */
     bool wants;
-    bool is_waking; /* a slot that was woken has not run yet */
+    bool misses_shard; /* the last claim has passed over a shard that is away */
+    bool is_waking;    /* a slot that was woken has not run yet */
     size_t n_asleep;
     pthread_cond_t wake;
     struct claim_pace pace;
@@ -155,6 +156,7 @@ struct redrive_queue {
     bool is_watching; /* the thread that called work looks at claimed jobs from time to time */
     size_t n_busy;    /* slots that do not sleep */
     size_t n_alive;   /* threads */
+    struct redrive_err missed; /* of a shard that a claim has passed over */
 };
 
 /* ---- For all (queue/queue.c) ----------------------------------------------------------------- */

@@ -348,11 +348,27 @@ static void take_claimed(struct queue_handler *h, const struct claim_op *claim, 
     }
 }
 
+/* Whether an empty claim of a queue that ends when idle has to be repeated: a shard was too slow
+ * for it. One that is away is not waited for; redrive_queue_work tells of it. */
+static bool asks_shard_again(struct queue_handler *h, const struct claim_op *claim)
+{
+    struct redrive_queue *q = h->queue;
+    pthread_mutex_lock(&q->mutex);
+    const bool asks = q->until_idle && claim->missed == CLAIM_MISSED_SLOW;
+    h->misses_shard = claim->missed == CLAIM_MISSED_AWAY;
+    if (h->misses_shard)
+        q->missed = claim->op.err;
+    pthread_mutex_unlock(&q->mutex);
+    if (asks)
+        claim_later(h, "claim_failed", &claim->op.err);
+    return asks;
+}
+
 static void end_claim(struct queue_handler *h, struct claim_op *claim, int64_t turn_ns)
 {
     if (claim->op.code < 0) {
         claim_later(h, "claim_failed", &claim->op.err);
-    } else {
+    } else if (!asks_shard_again(h, claim)) {
         h->pause_ms = 0;
         take_claimed(h, claim, turn_ns);
     }

@@ -421,11 +421,25 @@ static int begin(struct redrive_queue *q, unsigned flags, struct redrive_err *er
         q->until_idle = flags & REDRIVE_WORK_UNTIL_IDLE;
         for (struct queue_handler *h = q->handlers; h; h = h->next) {
             h->wants = true;
+            h->misses_shard = false;
             h->next_beat_ms = now_ms + h->config->heartbeat_ms;
         }
     }
     pthread_mutex_unlock(&q->mutex);
     return rc;
+}
+
+/* A shard that was away in the end may have jobs. */
+static int check_missed(const struct redrive_queue *q, struct redrive_err *err)
+{
+    for (const struct queue_handler *h = q->handlers; h && q->until_idle; h = h->next) {
+        if (!h->misses_shard)
+            continue;
+        err_set(err, REDRIVE_E_IO, "a shard is away: its jobs were not looked at");
+        err_detail(err, "%s: %s", q->missed.detail, q->missed.message);
+        return REDRIVE_E_IO;
+    }
+    return 0;
 }
 
 static void finish(struct redrive_queue *q)
@@ -454,6 +468,8 @@ int redrive_queue_work(struct redrive_queue *q, unsigned flags, struct redrive_e
         join_slots(q, n);
         settle_rest(q);
     }
+    if (rc == 0)
+        rc = check_missed(q, err);
     finish(q);
     return rc;
 }

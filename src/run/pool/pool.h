@@ -123,6 +123,10 @@ struct pool_status pool_status(const struct pool *pool);
  * that there were. */
 int pool_fault(const struct pool *pool, struct redrive_err *err);
 
+/* With `until_idle`: 0, or REDRIVE_E_IO if a shard was away in the end, so that its jobs were not
+ * looked at. */
+int pool_missed(const struct pool *pool, struct redrive_err *err);
+
 /* After `stopped` was called, also from inside it. NULL does nothing. */
 void pool_free(struct pool *pool);
 

@@ -166,6 +166,7 @@ struct pool {
     size_t n_runners;
     uint64_t n_ended;
     uint64_t n_failed;
+    struct redrive_err missed; /* the shard that the last claim has passed over; code 0: none */
 
     struct mailbox mailbox;      /* flushed at the end of a turn */
     struct list to_settle;       /* struct pool_job */

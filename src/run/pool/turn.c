@@ -398,13 +398,41 @@ static void take_jobs(struct pool *pool, const struct job *jobs, size_t n)
             runner_uncork(pool->tasks[i].runner);
 }
 
+/* How long a pool that ends when idle leaves a shard alone that was too slow for its claim. */
+#define SLOW_SHARD_MS 100
+
+/* Whether a pool that ends when idle has to ask again: a shard may have jobs, and has not said so.
+ * One that is away is not waited for; pool_missed tells of it. */
+static bool is_to_ask_again(struct pool *pool, const struct claim_op *claim)
+{
+    if (!pool->options.until_idle || claim->op.code < 0)
+        return false;
+    pool->missed = (struct redrive_err){0};
+    if (claim->missed == CLAIM_MISSED_AWAY)
+        pool->missed = claim->op.err;
+    if (claim->missed != CLAIM_MISSED_SLOW || pool->is_closing)
+        return false;
+    uv_update_time(pool->options.loop);
+    uv_timer_start(&pool->pause, on_pause_over, SLOW_SHARD_MS, 0);
+    return true;
+}
+
+int pool_missed(const struct pool *pool, struct redrive_err *err)
+{
+    if (pool->missed.code == 0)
+        return 0;
+    err_set(err, REDRIVE_E_IO, "a shard is away: its jobs were not looked at");
+    err_detail(err, "%s: %s", pool->missed.detail, pool->missed.message);
+    return REDRIVE_E_IO;
+}
+
 static void on_claimed(struct op *op, void *ctx)
 {
     struct pool *pool = ctx;
     struct claim_op *claim = &pool->claim.op;
     const bool is_filled = claim->n >= pool->claim.asked;
     const bool has_answer = op->code >= 0;
-    end_asking(pool, has_answer, is_filled || claim->more);
+    end_asking(pool, has_answer, is_filled || claim->more || is_to_ask_again(pool, claim));
     pool->claim.asked = 0;
     if (!has_answer)
         pause_pool(pool, "claim_failed", &op->err);

@@ -317,6 +317,8 @@ static int judge(struct batch *b, const struct batch_summary *s, struct redrive_
         return rc;
     }
     rc = pool_fault(b->working.pool, err);
+    if (rc == 0)
+        rc = pool_missed(b->working.pool, err);
     if (rc < 0)
         return rc;
     if (s->feed.invalid > 0) {

@@ -1,0 +1,192 @@
+/* Shards that hang or are away: the others go on, and callers are told which it is. */
+#include "check.h"
+
+#include <poll.h>
+#include <semaphore.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/err.h"
+#include "base/time/clock.h"
+#include "engine/store_status.h"
+#include "engine/verbs/claim.h"
+#include "shard_field.h"
+
+/* An operation that holds up the transaction of its tenant's shard. */
+struct hold_op {
+    struct op op;
+    struct str tenant;
+    sem_t begun, end;
+    sem_t answered;
+};
+
+static int hold_up(struct engine *engine, struct op *op, struct redrive_err *err)
+{
+    struct hold_op *hold = (struct hold_op *)op;
+    struct timespec until;
+    (void)engine, (void)err;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 15; /* a test that fails ends */
+    sem_post(&hold->begun);
+    (void)sem_timedwait(&hold->end, &until);
+    return 0;
+}
+
+static void on_held(struct op *op, void *ctx)
+{
+    (void)op;
+    sem_post(&((struct hold_op *)ctx)->answered);
+}
+
+static void hold_shard(struct field *f, struct hold_op *hold, const char *tenant)
+{
+    static const struct op_route ROUTE = {.to = ROUTE_TENANT,
+                                          .tenant_at = offsetof(struct hold_op, tenant)};
+    *hold = (struct hold_op){.op = {.apply = hold_up, .route = &ROUTE}, .tenant = str_of(tenant)};
+    sem_init(&hold->begun, 0, 0);
+    sem_init(&hold->end, 0, 0);
+    sem_init(&hold->answered, 0, 0);
+    hold->op.done = on_held;
+    hold->op.done_ctx = hold;
+    committer_submit(f->committer, &hold->op);
+    sem_wait(&hold->begun);
+}
+
+static void let_shard_go(struct hold_op *hold)
+{
+    sem_post(&hold->end);
+    sem_wait(&hold->answered);
+    sem_destroy(&hold->begun);
+    sem_destroy(&hold->end);
+    sem_destroy(&hold->answered);
+}
+
+/* How many jobs a claim of all tenants is given, and how it went. */
+static size_t claim_any(struct field *f, struct redrive_err *err, enum claim_missed *ret_missed,
+                        int64_t *ret_ms)
+{
+    const struct claim_filter filter = {.limit = 5};
+    const int64_t since_ms = clock_monotonic_ms();
+    struct claim_op claim;
+    claim_op_init(&claim, &filter, STR("w"), 0);
+    assert_int_equal(committer_run(f->committer, &claim.op, NULL), 0);
+    const size_t n = claim.n;
+    *err = claim.op.err;
+    *ret_missed = claim.missed;
+    *ret_ms = clock_monotonic_ms() - since_ms;
+    claim_op_release(&claim);
+    return n;
+}
+
+/* tenant-2 and tenant-1 are on different shards. */
+static void a_claim_goes_on_without_a_shard_that_hangs(void **state)
+{
+    struct field f;
+    struct hold_op hold;
+    struct redrive_err err;
+    enum claim_missed missed;
+    int64_t took_ms;
+    (void)state;
+    field_init(&f);
+    (void)submit_for(&f, "tenant-2");
+    hold_shard(&f, &hold, "tenant-1");
+    assert_int_equal(claim_any(&f, &err, &missed, &took_ms), 1);
+    assert_true(took_ms < 3000);
+    /* Until it answers, an empty claim says that it knows nothing of this shard. */
+    assert_int_equal(claim_any(&f, &err, &missed, &took_ms), 0);
+    assert_int_equal(missed, CLAIM_MISSED_SLOW);
+    char name[16];
+    (void)snprintf(name, sizeof name, "shard %zu", shard_of_tenant(STR("tenant-1"), N_SHARDS) + 1);
+    assert_non_null(strstr(err.detail, name));
+    assert_true(took_ms < 3000);
+    let_shard_go(&hold);
+    assert_int_equal(claim_any(&f, &err, &missed, &took_ms), 0);
+    assert_int_equal(missed, CLAIM_MISSED_NONE);
+    field_release(&f);
+}
+
+/* The shard gives the job to a claim that has gone on: another claim gets it at once, not when the
+ * lease has ended. */
+static void a_job_that_comes_too_late_for_its_claim_is_given_back(void **state)
+{
+    struct field f;
+    struct hold_op hold;
+    struct redrive_err err;
+    enum claim_missed missed;
+    int64_t took_ms;
+    size_t n = 0;
+    (void)state;
+    field_init(&f);
+    (void)submit_for(&f, "tenant-1");
+    hold_shard(&f, &hold, "tenant-1");
+    assert_int_equal(claim_any(&f, &err, &missed, &took_ms), 0);
+    assert_in_range(took_ms, ROUTE_CLAIM_WAIT_MS, 3000);
+    let_shard_go(&hold);
+    for (int tries = 0; tries < 200 && n == 0; tries++) {
+        n = claim_any(&f, &err, &missed, &took_ms);
+        (void)poll(NULL, 0, 10);
+    }
+    assert_int_equal(n, 1);
+    field_release(&f);
+}
+
+static int submit_code(struct field *f, const char *tenant, struct redrive_err *err)
+{
+    const struct job_spec spec = {.task = STR("t"), .tenant = str_of(tenant)};
+    struct submit_op op;
+    assert_int_equal(submit_op_init(&op, committer_engine(f->committer), &spec, 1, NULL), 0);
+    const int rc = committer_run(f->committer, &op.op, err);
+    submit_op_release(&op);
+    return rc;
+}
+
+static void tenants_of_a_shard_that_hangs_are_told_and_the_others_go_on(void **state)
+{
+    static const struct op_route EVERY = {.to = ROUTE_EVERY};
+    struct field f;
+    struct hold_op hold;
+    struct redrive_err err = {0};
+    struct store_status_view view;
+    enum claim_missed missed;
+    int64_t took_ms;
+    char name[16];
+    (void)state;
+    field_init(&f);
+    (void)snprintf(name, sizeof name, "shard %zu", shard_of_tenant(STR("tenant-1"), N_SHARDS) + 1);
+    hold_shard(&f, &hold, "tenant-1");
+    const int64_t since_ms = clock_monotonic_ms();
+    /* It waits behind the transaction, and fails when that hangs; later ones fail at once. */
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(submit_code(&f, "tenant-1", &err), REDRIVE_E_IO);
+        assert_true(redrive_err_retryable(err.code));
+        assert_non_null(strstr(err.detail, name));
+    }
+    assert_true(clock_monotonic_ms() - since_ms < STORE_STATUS_HANGS_MS + 2000);
+    const int64_t then_ms = clock_monotonic_ms();
+    assert_int_equal(submit_code(&f, "tenant-2", &err), 0);
+    assert_int_equal(claim_any(&f, &err, &missed, &took_ms), 1);
+    assert_int_equal(claim_any(&f, &err, &missed, &took_ms), 0);
+    assert_int_equal(missed, CLAIM_MISSED_AWAY);
+    assert_non_null(strstr(err.detail, name));
+    store_status_read(committer_store_status(f.committer), &view);
+    assert_true(view.is_partly_away && view.is_failing && !view.is_away);
+    assert_non_null(strstr(view.err.message, name));
+    struct counting_op every = {.op = {.apply = count_engines, .route = &EVERY}};
+    assert_int_equal(committer_run(f.committer, &every.op, &err), REDRIVE_E_IO);
+    assert_int_equal(every.n, N_SHARDS - 1);
+    assert_true(clock_monotonic_ms() - then_ms < 2000);
+    let_shard_go(&hold);
+    assert_int_equal(submit_code(&f, "tenant-1", &err), 0);
+    assert_int_equal(count_in(&f, REDRIVE_STATE_QUEUED), 1);
+    field_release(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_claim_goes_on_without_a_shard_that_hangs),
+        cmocka_unit_test(a_job_that_comes_too_late_for_its_claim_is_given_back),
+        cmocka_unit_test(tenants_of_a_shard_that_hangs_are_told_and_the_others_go_on),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
