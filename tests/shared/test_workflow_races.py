@@ -259,6 +259,29 @@ def test_children_that_are_added_while_their_parents_end_run_once_and_after_them
     check_witness(witness, rules, states, redriven)
 
 
+# ---- Many parents of one job ---------------------------------------------------------------------
+
+
+GROUP = 999  # an array has a thousand jobs at the most
+MANY_WORKERS = 6
+
+
+def test_workers_that_end_parents_of_one_job_do_not_fail_each_other(fleet):
+    """All of them write the row of the child: none gives up, so that no parent is run twice."""
+    config = CONFIG.format(python=sys.executable, handler=HERE / "flow_handler.py")
+    fleet.configure(config.replace("lease: 1s, heartbeat: 300ms, ", ""))  # no lease ends on a loaded machine
+    group = [{"task": "step", "id": f"p{i}", "payload": {}} for i in range(GROUP)]
+    callback = {"task": "step", "id": "all", "payload": {}, "after": [job["id"] for job in group]}
+    assert Client(fleet.serve("--no-work").ready()).ask("POST", "/jobs", group + [callback])[0] == 201
+    for _ in range(MANY_WORKERS):
+        fleet.work()
+    wait_for(lambda: [entry for entry in fleet.seen("end:SUCCESS") if entry["id"] == "all"], "the callback has run")
+    ids = [entry["id"] for entry in fleet.seen("start")]
+    assert len(ids) == len(set(ids)) == GROUP + 1, [worker.log()[-500:] for worker in fleet.servers]
+    start, = [entry["mono"] for entry in fleet.seen("start") if entry["id"] == "all"]
+    assert all(entry["mono"] < start for entry in fleet.seen("end:SUCCESS") if entry["id"] != "all")
+
+
 # ---- Purge in SQL --------------------------------------------------------------------------------
 
 

@@ -272,20 +272,94 @@ static void settle_end(struct world *w, const struct process *p, struct settling
     }
 }
 
+/* ---- Changes by hand ------------------------------------------------------------------------- */
+
+struct changing {
+    struct change_op op;
+    struct change_item item;
+    size_t kind; /* index in CHANGES_BY_HAND */
+    unsigned long faults;
+};
+
+static const enum move_kind CHANGES_BY_HAND[] = {
+    MOVE_CANCEL, MOVE_END, MOVE_RUN_NOW, MOVE_REDRIVE, MOVE_REDRIVE, MOVE_REMOVE, MOVE_REMOVE};
+static const char *const CHANGE_NAMES[] = {"cancel",  "end",    "run now", "redrive",
+                                           "redrive", "remove", "remove"};
+
+/* Any job or, half of the time, one that another job waits for. */
+static int64_t choose_job(struct world *w)
+{
+    const struct known *known = w->judge.n > 0 ? &w->judge.jobs[below(w, w->judge.n)] : NULL;
+    if (known && known->n_after > 0 && chance(w, 50))
+        known = judge_find(&w->judge, str_of(known->after[below(w, known->n_after)].parent));
+    return known ? known->seq : 0;
+}
+
+static unsigned long faults_met(const struct world *w)
+{
+    unsigned long n = 0;
+    for (int i = 0; i < FAULT_COUNT; i++)
+        n += i != FAULT_OTHER_FIRST ? w->met[i] : 0;
+    return n;
+}
+
+/* `submission` (may be NULL) is of the same transaction: one of its jobs may be cancelled or ended.
+ * False: there is no job to be changed. */
+static bool change_init(struct world *w, struct changing *c, const struct submission *submission)
+{
+    const bool is_new = submission && chance(w, 50);
+    *c = (struct changing){.faults = faults_met(w)};
+    c->kind = below(w, is_new ? 2 : sizeof CHANGES_BY_HAND / sizeof CHANGES_BY_HAND[0]);
+    if (is_new)
+        c->item = (struct change_item){.tenant = STR(ENGINE_TENANT_DEFAULT),
+                                       .id = submission->specs[below(w, submission->n)].id};
+    else
+        c->item.seq = choose_job(w);
+    change_op_init(&c->op, CHANGES_BY_HAND[c->kind], &c->item, 1);
+    return is_new || c->item.seq != 0;
+}
+
+/* Without a name of its own a job is known by the row that it leaves. */
+static void change_end(struct world *w, const struct process *p, struct changing *c)
+{
+    const int rc = c->op.op.code;
+    world_say(w, "  %s job %lld %.*s: %s", CHANGE_NAMES[c->kind], (long long)c->item.seq,
+              (int)c->item.id.len, c->item.id.len > 0 ? c->item.id.ptr : "",
+              redrive_err_name(rc ? rc : c->item.ret.code));
+    if (rc != 0 && c->faults == faults_met(w) && !p->is_dead)
+        judge_complain(&w->judge, 12, "%s of job %lld fails though nothing else does: %s",
+                       CHANGE_NAMES[c->kind], (long long)c->item.seq, redrive_err_name(rc));
+    const struct known *named = judge_find(&w->judge, c->item.id);
+    judge_changed(&w->judge, named ? named->seq : c->item.seq, CHANGES_BY_HAND[c->kind], rc,
+                  c->item.ret.code);
+}
+
+static void change(struct world *w, struct process *p)
+{
+    struct changing changing;
+    if (!change_init(w, &changing, NULL))
+        return;
+    (void)engine_apply_one(p->engine, &changing.op.op, NULL);
+    change_end(w, p, &changing);
+}
+
 /* ---- Many operations, one transaction -------------------------------------------------------- */
 
 /* As a committer does: whatever has gathered. The order of the answers is the order in which the
- * engine makes them: settle, submit, claim. */
+ * engine makes them: settle, submit, claim, and then what is changed by hand. */
 static void act_together(struct world *w, struct process *p, bool submits, bool claims,
                          bool settles)
 {
     struct submission submission;
     struct settling settling;
+    struct changing changing;
     struct claim_op claim;
-    struct op *ops[3];
+    struct op *ops[4];
     size_t n = 0;
     submits = submits && w->judge.n < ROWS_WANTED && submit_init(w, p, &submission);
     settles = settles && w->n_runs > 0;
+    const bool changes = (submits || settles) && chance(w, 15) &&
+                         change_init(w, &changing, submits ? &submission : NULL);
     if (submits)
         ops[n++] = &submission.op.op;
     if (settles) {
@@ -296,6 +370,8 @@ static void act_together(struct world *w, struct process *p, bool submits, bool 
         claim_init(&claim, 1 + below(w, 4));
         ops[n++] = &claim.op;
     }
+    if (changes)
+        ops[n++] = &changing.op.op;
     engine_apply(p->engine, ops, n);
     if (settles)
         settle_end(w, p, &settling);
@@ -303,6 +379,8 @@ static void act_together(struct world *w, struct process *p, bool submits, bool 
         submit_end(w, p, &submission);
     if (claims)
         claim_end(w, p, &claim, n == 1);
+    if (changes)
+        change_end(w, p, &changing);
 }
 
 /* ---- The rest -------------------------------------------------------------------------------- */
@@ -343,48 +421,6 @@ static void extend(struct world *w, struct process *p)
               redrive_err_name(rc ? rc : item.ret.code));
     judge_extended(&w->judge, run.seq, run.token, rc, item.ret.code, p->transaction_ms + LEASE_MS,
                    p->transaction_ms);
-}
-
-/* Any job or, half of the time, one that another job waits for. */
-static int64_t choose_job(struct world *w)
-{
-    const struct known *known = &w->judge.jobs[below(w, w->judge.n)];
-    if (known->n_after > 0 && chance(w, 50))
-        known = judge_find(&w->judge, str_of(known->after[below(w, known->n_after)].parent));
-    return known ? known->seq : 0;
-}
-
-static unsigned long faults_met(const struct world *w)
-{
-    unsigned long n = 0;
-    for (int i = 0; i < FAULT_COUNT; i++)
-        n += i != FAULT_OTHER_FIRST ? w->met[i] : 0;
-    return n;
-}
-
-static void change(struct world *w, struct process *p)
-{
-    static const enum move_kind KINDS[] = {MOVE_CANCEL, MOVE_RUN_NOW, MOVE_REDRIVE, MOVE_REDRIVE,
-                                           MOVE_END,    MOVE_REMOVE,  MOVE_REMOVE};
-    static const char *const NAMES[] = {"cancel", "run now", "redrive", "redrive",
-                                        "end",    "remove",  "remove"};
-    if (w->judge.n == 0)
-        return;
-    const size_t kind = below(w, sizeof KINDS / sizeof KINDS[0]);
-    const int64_t seq = choose_job(w);
-    const unsigned long faults = faults_met(w);
-    struct change_item item = {.seq = seq};
-    struct change_op op;
-    if (seq == 0)
-        return;
-    change_op_init(&op, KINDS[kind], &item, 1);
-    const int rc = engine_apply_one(p->engine, &op.op, NULL);
-    world_say(w, "  %s job %lld: %s", NAMES[kind], (long long)seq,
-              redrive_err_name(rc ? rc : item.ret.code));
-    if (rc != 0 && faults == faults_met(w) && !p->is_dead)
-        judge_complain(&w->judge, 12, "%s of job %lld fails though nothing else does: %s",
-                       NAMES[kind], (long long)seq, redrive_err_name(rc));
-    judge_changed(&w->judge, seq, KINDS[kind], rc, item.ret.code);
 }
 
 /* What was believed, or `wanted`, after a request that wanted it to become so. */
