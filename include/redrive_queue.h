@@ -278,6 +278,18 @@ REDRIVE_API uint32_t redrive_task_run_attempt(const struct redrive_task_run *run
 REDRIVE_API uint32_t redrive_task_run_max_attempts(const struct redrive_task_run *run);
 /* The traceparent that the job came with; NULL: none. */
 REDRIVE_API const char *redrive_task_run_traceparent(const struct redrive_task_run *run);
+/* The jobs that it has waited for, in the order of their submission: up to 100, with up to 256 KiB
+ * of results together. One that was removed is not among them. Returns NULL and 0 for a job that
+ * has waited for none. */
+struct redrive_parent {
+    const char *id;
+    enum redrive_state state; /* as it is when this job is taken */
+    const char *result;       /* terminated; "" when there is none */
+    size_t result_len;
+    bool result_omitted; /* it has a result, which does not fit: redrive_queue_job gives it */
+};
+REDRIVE_API const struct redrive_parent *redrive_task_run_parents(
+    const struct redrive_task_run *run, size_t *ret_n);
 /* The queue that runs it, to submit to. */
 REDRIVE_API struct redrive_queue *redrive_task_run_owner(const struct redrive_task_run *run);
 

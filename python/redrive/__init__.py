@@ -32,7 +32,7 @@ from redrive.handler import RetryHandler
 from redrive.job import Job, JobContext, JobResult
 from redrive.monitoring import Event, Health, Metrics
 from redrive.policy import Jitter, RetryPolicy
-from redrive.queue import After, App, Context, DeferredJob, Task, Worker, Workflow, chain, group
+from redrive.queue import After, App, Context, DeferredJob, Parent, Task, Worker, Workflow, chain, group
 from redrive.retrying import RetryState, retry
 from redrive.vocabulary import BreakerState, FailureClass, State, Strategy
 
@@ -68,6 +68,7 @@ __all__ = [
     "JobResult",
     "Metrics",
     "NotFoundError",
+    "Parent",
     "PermanentFailure",
     "RateLimited",
     "RedriveError",

@@ -21,8 +21,9 @@ from typing import Any, Optional
 from redrive.decision import decide
 from redrive.errors import JobCancelledError, NotFoundError, ServerError, Snooze
 from redrive.policy import RetryPolicy
+from redrive.queue._limits import dump, fit_result
 from redrive.queue.app import App
-from redrive.queue.context import Context
+from redrive.queue.context import PARENTS_BYTES, PARENTS_GIVEN, Context, Parent
 from redrive.queue.payload import arguments, dumps
 from redrive.queue.task import Task
 from redrive.queue.workflow import After, edges_of
@@ -184,6 +185,19 @@ class InlineJobs(list[InlineJob]):
                 released.append(child)
         return released
 
+    def _parents(self, job: InlineJob) -> list[Parent]:
+        """As a worker would be given them."""
+        parents: list[Parent] = []
+        left = PARENTS_BYTES
+        waited_for = {edge.parent.id for edge in self._edges if edge.child is job}
+        for other in [other for other in self if other.id in waited_for][:PARENTS_GIVEN]:
+            result = _as_json(other.result)
+            size = 0 if result is None else len(dump(result))
+            is_omitted = size > left
+            left -= 0 if is_omitted else size
+            parents.append(Parent(other.id, other.state, None if is_omitted else result, is_omitted))
+        return parents
+
     def _work(self, jobs: Iterable[InlineJob]) -> None:
         todo = deque(jobs)
         while todo:
@@ -199,6 +213,7 @@ class InlineJobs(list[InlineJob]):
         while job.state in ("running", "retrying"):
             job.attempts += 1
             context = Context(job.id, job.task, job.attempts, policy.native.max_retries + 1, job.payload)
+            context.parents = self._parents(job)
             try:
                 job.result = _call(task, context)
             except Snooze as exc:
@@ -231,6 +246,14 @@ def _is_met(rule: After, parent: str) -> Optional[bool]:
     if rule.on_dead == "wait" and parent != "cancelled":
         return None
     return rule.on_dead == "run"
+
+
+def _as_json(result: Any) -> Any:
+    """A result as it would be stored; one that cannot be is left out."""
+    try:
+        return fit_result(result)
+    except Exception:
+        return None
 
 
 def _call(task: Task, context: Context) -> Any:

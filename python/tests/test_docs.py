@@ -47,7 +47,7 @@ def test_blocks(server, tmp_path, monkeypatch):
             (tmp_path / mark[5:]).write_text(code)
         elif mark == "server":
             app = __import__("shop").app
-            run(code, line, {**names, "app": app, "work": Worker(app, until_idle=True).run})
+            run(code, line, {**names, "app": app, "work": lambda app=app: Worker(app, until_idle=True).run()})
         elif mark != "skip":
             run(code, line, names)
     sys.modules.pop("shop", None)

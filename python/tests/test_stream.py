@@ -41,6 +41,10 @@ async def cut_off():
 def large():
     return "é" * 500000
 
+@app.task(name="gather", pass_context=True)
+def gather(context):
+    return [[parent.id, parent.state, parent.result, parent.result_omitted] for parent in context.parents]
+
 @app.task(name="naps")
 def naps():
     raise redrive.Snooze(3600)
@@ -89,3 +93,12 @@ def test_jobs_run_without_a_server(redrive_program):
     assert jobs["exits"]["last_error"]["type"] == "SystemExit"
     assert jobs["cut_off"]["last_error"]["type"] == "asyncio.exceptions.CancelledError"
     assert len(jobs["large"]["result"]) == 500000
+
+
+def test_a_job_is_given_the_results_of_its_parents(redrive_program):
+    redrive_program("enqueue", "add", '{"a": 1, "b": 2}', "--id", "add")
+    redrive_program("enqueue", "large", "--id", "large")
+    redrive_program("enqueue", "gather", "--id", "child", "--after", "add", "--after", "large")
+    redrive_program("work", "--until-idle")
+    child = json.loads(redrive_program("jobs", "show", "child", "--json"))
+    assert child["result"] == [["add", "completed", 3, False], ["large", "completed", None, True]]

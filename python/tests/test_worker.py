@@ -51,6 +51,34 @@ def test_functions_and_coroutines_are_worked(app):
     assert (seen[0].job_id, seen[0].attempt, seen[0].queue, seen[0].user) == (first.id, 1, "slow", "ann")
 
 
+def test_a_job_is_given_the_results_of_its_parents(app):
+    seen = {}
+
+    @app.task(name="give")
+    def give(value):
+        return value
+
+    @app.task(name="gather", pass_context=True)
+    async def gather(context):
+        seen[context.job_id] = context.parents
+
+    app.client.submit_many(
+        [
+            {"task": "give", "id": "a", "payload": {"value": {"n": 1}}},
+            {"task": "give", "id": "b", "payload": {"value": "x" * 300000}},
+            {"task": "gather", "id": "c", "after": ["b", "a"]},
+            {"task": "gather", "id": "alone"},
+        ]
+    )
+    work(app)
+    assert seen["c"] == [
+        redrive.Parent("a", "completed", {"n": 1}),
+        redrive.Parent("b", "completed", None, result_omitted=True),
+    ]
+    assert seen["alone"] == []
+    assert app.job("b")["result"] == "x" * 300000
+
+
 def test_failures_are_classified_by_the_hierarchy_and_have_their_traceback(app):
     class TaskError(Exception):
         pass

@@ -254,6 +254,38 @@ def test_a_group_of_ten_and_its_callback(queue):
     assert queue.ran[10:] == ["all"]
 
 
+def test_a_step_is_given_the_results_of_those_before_it(queue):
+    seen = {}
+
+    @queue.app.task(name="give", retry=RetryPolicy(max_attempts=1))
+    def give(value):
+        if value is None:
+            raise ValueError("nothing")
+        return value
+
+    @queue.app.task(name="gather", pass_context=True)
+    def gather(context):
+        seen[context.job_id] = context.parents
+
+    values = {"a": {"n": (1, 2)}, "b": "x" * 200000, "c": "y" * 100000, "d": None, "e": 5}
+    flow = chain(
+        group(*(give.configure(id=name).job(value) for name, value in values.items())),
+        gather.configure(id="all").job(),
+        on="end",
+    )
+    queue.app.defer_many(flow)
+    queue.app.defer_many([gather.configure(id="alone").job()])
+    queue.work()
+    assert seen["all"] == [
+        redrive.Parent("a", "completed", {"n": [1, 2]}),
+        redrive.Parent("b", "completed", "x" * 200000),
+        redrive.Parent("c", "completed", None, result_omitted=True),
+        redrive.Parent("d", "dead_letter"),
+        redrive.Parent("e", "completed", 5),
+    ]
+    assert seen["alone"] == []
+
+
 def test_a_chain_around_a_group_of_chains(queue):
     flow = chain(
         queue.step("a"), group(chain(queue.step("b"), queue.step("c")), queue.step("d")), *map(queue.step, "ef")

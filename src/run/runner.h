@@ -24,6 +24,7 @@
 #include "base/text/str.h"
 #include "core/decide.h"
 #include "redrive.h"
+#include "store/job.h"
 
 #define RUN_RESULT_MAX_BYTES (1024u * 1024)
 
@@ -35,9 +36,11 @@ struct run_request {
     const char *tenant;
     uint32_t attempt; /* from 1 */
     uint32_t max_attempts;
-    struct str payload;      /* JSON; absent and empty are the same */
-    const char *traceparent; /* of the attempt; NULL: none */
-    int64_t timeout_ms;      /* from runner_start; 0: none */
+    struct str payload;               /* JSON; absent and empty are the same */
+    const char *traceparent;          /* of the attempt; NULL: none */
+    const struct job_parent *parents; /* of a job that has waited for others; NULL: it has not */
+    size_t n_parents;
+    int64_t timeout_ms; /* from runner_start; 0: none */
 };
 
 /* Whether the handler could run at all. */

@@ -100,10 +100,24 @@ struct job_status {
     uint32_t children; /* at least as many as there are */
 };
 
+/* A job that another one has waited for, as the handler of the other one is given it. */
+struct job_parent {
+    int64_t child; /* the seq of the other one */
+    struct str id;
+    enum redrive_state state;
+    struct str result;
+    bool is_omitted; /* it has a result, which is too long to be given */
+};
+
 struct job {
     struct job_spec spec;
     struct job_status status;
     bool is_damaged; /* the store found that the spec is not what was submitted: job_is_damaged */
+
+    /* Of a claim that asked for them, in the order of submission. NULL: it did not, or the job has
+     * waited for none; reads of a store leave it so. */
+    const struct job_parent *parents;
+    size_t n_parents;
 };
 
 /* The maximum that people and handlers are shown: the one at submit, or the attempts so far if a

@@ -47,6 +47,26 @@ void job_write_value(struct json_writer *w, const char *key, struct str value)
         json_put_string(w, value);
 }
 
+void job_write_parents(struct json_writer *w, const struct job_parent *parents, size_t n,
+                       size_t max_bytes)
+{
+    json_begin_array(w);
+    for (size_t i = 0; i < n; i++) {
+        const struct job_parent *parent = &parents[i];
+        json_begin_object(w);
+        json_field_string(w, "id", parent->id);
+        json_field_cstr(w, "state", redrive_state_name(parent->state));
+        if (parent->is_omitted || parent->result.len > max_bytes) {
+            json_field_bool(w, "result_omitted", true);
+        } else {
+            job_write_value(w, "result", parent->result);
+            max_bytes -= parent->result.len;
+        }
+        json_end_object(w);
+    }
+    json_end_array(w);
+}
+
 bool job_is_damaged(const struct job *job)
 {
     const struct str payload = job->spec.payload;

@@ -28,6 +28,11 @@ void job_write_error(struct json_writer *w, const char *key, const struct job_er
  * string in which bytes that are not UTF-8 are replaced. */
 void job_write_value(struct json_writer *w, const char *key, struct str value);
 
+/* [{"id":…,"state":…,"result":…}, …], of results up to `max_bytes` together: one that does not fit,
+ * or that the store has left out, is "result_omitted":true instead. */
+void job_write_parents(struct json_writer *w, const struct job_parent *parents, size_t n,
+                       size_t max_bytes);
+
 /* Whether the job is not what was submitted: its store says so, or its payload is no JSON. Such a
  * job is shown and can be cancelled or removed, but must not run. */
 bool job_is_damaged(const struct job *job);

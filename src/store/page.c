@@ -27,6 +27,7 @@ PAGE_RELEASE(remembered_key_page_release, struct remembered_key_page)
 PAGE_RELEASE(shared_page_release, struct shared_page)
 PAGE_RELEASE(counter_page_release, struct counter_page)
 PAGE_RELEASE(edge_page_release, struct edge_page)
+PAGE_RELEASE(parent_page_release, struct parent_page)
 
 void attempt_pages_release(struct attempt_page *pages, size_t n)
 {
@@ -316,4 +317,45 @@ void edge_page_sort(struct edge_page *page, enum edge_side side)
     if (page->n > 1)
         qsort(page->edges, page->n, sizeof *page->edges,
               side == EDGES_TO_CHILDREN ? by_parent : by_child);
+}
+
+/* ---- Parents --------------------------------------------------------------------------------- */
+
+bool parent_page_add(struct parent_page *page, const struct job_parent *parent)
+{
+    if (page->n == 0 || page->parents[page->n - 1].child != parent->child)
+        page->n_of_last = page->bytes_of_last = 0;
+    if (page->n_of_last == PARENTS_MAX)
+        return true;
+    struct job_parent *grown = page_grow(&page->arena, page->parents, page->n, sizeof *grown);
+    if (!grown)
+        return false;
+    page->parents = grown;
+    struct job_parent *own = &page->parents[page->n++];
+    *own = *parent;
+    own->is_omitted |= parent->result.len > PARENTS_BYTES - page->bytes_of_last;
+    own->id = arena_str(&page->arena, parent->id);
+    own->result = own->is_omitted || parent->result.len == 0
+                      ? (struct str){0}
+                      : arena_str(&page->arena, parent->result);
+    page->n_of_last++;
+    page->bytes_of_last += own->result.len;
+    return !page->arena.failed;
+}
+
+struct job_parent *parents_copy(const struct job_parent *parents, size_t n)
+{
+    size_t bytes = (n + 1) * sizeof *parents; /* never 0 */
+    for (size_t i = 0; i < n; i++)
+        bytes += parents[i].id.len + parents[i].result.len + 2;
+    struct job_parent *own = malloc(bytes);
+    if (!own)
+        return NULL;
+    char *at = (char *)(own + n + 1);
+    for (size_t i = 0; i < n; i++) {
+        own[i] = parents[i];
+        own[i].id.ptr = str_pack(&at, parents[i].id);
+        own[i].result.ptr = str_pack(&at, parents[i].result);
+    }
+    return own;
 }

@@ -255,6 +255,27 @@ bool edge_page_add(struct edge_page *page, const struct job_edge *edge);
 /* For stores: puts the edges of a page in the order of its side. */
 void edge_page_sort(struct edge_page *page, enum edge_side side);
 
+/* ---- Parents --------------------------------------------------------------------------------- */
+
+/* How many parents a handler is given, and how many bytes of their results. A result that does not
+ * fit is left out and marked; those after it may fit. */
+#define PARENTS_MAX   100
+#define PARENTS_BYTES ((size_t)256 * 1024)
+
+struct parent_page {
+    struct job_parent *parents; /* by child, then in the order of submission */
+    size_t n;
+    size_t n_of_last;     /* for parent_page_add: how many the last child has, */
+    size_t bytes_of_last; /* and how many bytes of results */
+    struct arena arena;
+};
+void parent_page_release(struct parent_page *page);
+/* For stores: copies the next parent of a child, unless it has as many as it may have. One child
+ * comes after the other. False: no memory. */
+bool parent_page_add(struct parent_page *page, const struct job_parent *parent);
+/* A copy in one block, which the caller frees; strings are terminated. NULL: no memory. */
+struct job_parent *parents_copy(const struct job_parent *parents, size_t n);
+
 /* ---- Keys ------------------------------------------------------------------------------------ */
 
 /* A key that is unique for ever and whose job is gone. */

@@ -280,6 +280,12 @@ struct store_ops {
      * child, or the commit of either is REDRIVE_E_CANCELLED. */
     int (*edges)(struct store *store, enum edge_side side, const int64_t *seqs, size_t n,
                  struct edge_page *ret, struct redrive_err *err);
+    /* For a claim, in its transaction: the parents of these jobs, which are distinct, up to
+     * STORE_PAGE_MAX of them (else REDRIVE_E_RANGE), as far as a handler is given them (page.h). A
+     * parent that was removed, or whose row cannot be read, is left out. One that the transaction
+     * has moved may be shown as it was before. No payload is moved, and a server is asked once. */
+    int (*parents)(struct store *store, const int64_t *seqs, size_t n, struct parent_page *ret,
+                   struct redrive_err *err);
     /* How many jobs there are, by what `kind` says; in the order of tenant, queue, task and gate,
      * as bytes. */
     int (*counts)(struct store *store, enum count_kind kind, struct str tenant,
@@ -381,6 +387,7 @@ struct store_ops {
     XX(store, lookup)             \
     XX(store, history)            \
     XX(store, edges)              \
+    XX(store, parents)            \
     XX(store, counts)             \
     XX(store, groups)             \
     XX(store, causes)             \

@@ -53,6 +53,50 @@ static void a_job_that_succeeds_is_completed_with_its_result(void **state)
     redrive_queue_job_release(&job);
 }
 
+/* Gives what it is given of its parents: "id state result;" of each. */
+static int look_at_parents(struct redrive_task_run *run, void *arg)
+{
+    char text[256] = "none";
+    size_t n = 9, len = 0;
+    const struct redrive_parent *parents = redrive_task_run_parents(run, &n);
+    (void)arg;
+    assert_int_equal(parents == NULL, n == 0);
+    assert_ptr_equal(redrive_task_run_parents(run, NULL), parents);
+    for (size_t i = 0; i < n; i++) {
+        assert_int_equal(strlen(parents[i].result), parents[i].result_len);
+        len += (size_t)snprintf(text + len, sizeof text - len, "%s %s %s%s;", parents[i].id,
+                                redrive_state_name(parents[i].state), parents[i].result,
+                                parents[i].result_omitted ? "omitted" : "");
+    }
+    return redrive_task_run_result(run, text, strlen(text));
+}
+
+static int give_much(struct redrive_task_run *run, void *arg)
+{
+    static char much[300 * 1024];
+    (void)arg;
+    return redrive_task_run_result(run, much, sizeof much);
+}
+
+static void a_job_is_given_the_results_of_those_that_it_waited_for(void **state)
+{
+    const struct bed *bed = *state;
+    const struct redrive_job_after after[] = {{.id = "a"}, {.id = "much"}};
+    const struct redrive_job_spec jobs[] = {
+        {.task = "look", .id = "a"},
+        {.task = "much", .id = "much"},
+        {.task = "look", .id = "child", .after = after, .n_after = 2},
+    };
+    struct redrive_job_status job;
+    assert_int_equal(redrive_queue_submit(bed->queue, jobs, 3, 0, NULL, NULL), 0);
+    handle(bed->queue, "look", look_at_parents, NULL, 1);
+    handle(bed->queue, "much", give_much, NULL, 1);
+    work_until_idle(bed->queue);
+    assert_int_equal(redrive_queue_job(bed->queue, "child", &job, NULL), 0);
+    assert_string_equal(job.result, "a completed none;much completed omitted;");
+    redrive_queue_job_release(&job);
+}
+
 static int look_at_mask(struct redrive_task_run *run, void *arg)
 {
     (void)run;
@@ -689,6 +733,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         IN_BOTH(a_job_that_succeeds_is_completed_with_its_result),
+        IN_BOTH(a_job_is_given_the_results_of_those_that_it_waited_for),
         IN_BOTH(signals_are_left_to_the_program),
         IN_BOTH(a_function_sees_its_job),
         IN_BOTH(a_function_sees_the_trace_of_its_submitter),

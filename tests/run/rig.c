@@ -215,7 +215,7 @@ void rig_for(struct rig *rig, int64_t ms)
 
 /* ---- Jobs ------------------------------------------------------------------------------------ */
 
-static int64_t submit(struct rig *rig, const struct job_spec *spec)
+int64_t rig_submit_spec(struct rig *rig, const struct job_spec *spec)
 {
     struct submit_op op;
     assert_int_equal(submit_op_init(&op, committer_engine(rig->committer), spec, 1, NULL), 0);
@@ -228,18 +228,19 @@ static int64_t submit(struct rig *rig, const struct job_spec *spec)
 
 int64_t rig_submit(struct rig *rig, const char *task, const char *payload)
 {
-    return submit(rig, &(struct job_spec){.task = str_of(task), .payload = str_of(payload)});
+    return rig_submit_spec(rig,
+                           &(struct job_spec){.task = str_of(task), .payload = str_of(payload)});
 }
 
 int64_t rig_submit_prior(struct rig *rig, const char *task, int32_t priority)
 {
-    return submit(rig, &(struct job_spec){.task = str_of(task), .priority = priority});
+    return rig_submit_spec(rig, &(struct job_spec){.task = str_of(task), .priority = priority});
 }
 
 int64_t rig_submit_later(struct rig *rig, const char *task, int64_t delay_ms)
 {
-    return submit(rig, &(struct job_spec){.task = str_of(task),
-                                          .process_after_ms = clock_wall_ms() + delay_ms});
+    return rig_submit_spec(rig, &(struct job_spec){.task = str_of(task),
+                                                   .process_after_ms = clock_wall_ms() + delay_ms});
 }
 
 int rig_change(struct rig *rig, enum move_kind kind, int64_t seq)

@@ -58,6 +58,7 @@ void rig_until_stopped(struct rig *rig);
 void rig_for(struct rig *rig, int64_t ms);
 
 /* Submits and gives the job's number. */
+int64_t rig_submit_spec(struct rig *rig, const struct job_spec *spec);
 int64_t rig_submit(struct rig *rig, const char *task, const char *payload);
 int64_t rig_submit_prior(struct rig *rig, const char *task, int32_t priority);
 int64_t rig_submit_later(struct rig *rig, const char *task, int64_t delay_ms);

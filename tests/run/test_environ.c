@@ -71,13 +71,67 @@ static void a_trace_is_a_fact_of_the_job(void **state)
     free(env);
 }
 
+static const char *value_of(char **env, const char *name)
+{
+    const size_t len = strlen(name);
+    for (; *env; env++)
+        if (strncmp(*env, name, len) == 0 && (*env)[len] == '=')
+            return *env + len + 1;
+    return NULL;
+}
+
+static void parents_are_a_fact_of_the_job(void **state)
+{
+    (void)state;
+    const struct job_parent parents[] = {
+        {.id = STR("a"), .state = REDRIVE_STATE_COMPLETED, .result = STR("[1]")},
+        {.id = STR("b"), .state = REDRIVE_STATE_COMPLETED, .is_omitted = true},
+    };
+    struct run_request request = {.job_id = "7", .parents = parents, .n_parents = 2};
+    char **env = environ_new(NULL, NULL, &request);
+    assert_string_equal(value_of(env, "REDRIVE_PARENTS"),
+                        "[{\"id\":\"a\",\"state\":\"completed\",\"result\":[1]},"
+                        "{\"id\":\"b\",\"state\":\"completed\",\"result_omitted\":true}]");
+    free(env);
+    request.n_parents = 0;
+    env = environ_new(NULL, NULL, &request);
+    assert_string_equal(value_of(env, "REDRIVE_PARENTS"), "[]");
+    free(env);
+    request.parents = NULL;
+    env = environ_new(NULL, NULL, &request);
+    assert_null(value_of(env, "REDRIVE_PARENTS"));
+    free(env);
+}
+
+/* A variable that is too long would keep the program from starting at all. */
+static void parents_are_no_longer_than_a_variable_may_be(void **state)
+{
+    (void)state;
+    enum {
+        LEN = 60 * 1024
+    };
+    char *text = calloc(1, LEN); /* as JSON six times as long */
+    assert_non_null(text);
+    const struct job_parent parents[] = {
+        {.id = STR("zeros"), .state = REDRIVE_STATE_COMPLETED, .result = {text, LEN}},
+        {.id = STR("b"), .state = REDRIVE_STATE_COMPLETED, .result = STR("2")},
+    };
+    struct run_request request = {.job_id = "7", .parents = parents, .n_parents = 2};
+    char **env = environ_new(NULL, NULL, &request);
+    const char *value = value_of(env, "REDRIVE_PARENTS");
+    assert_true(strlen(value) < 200);
+    assert_non_null(strstr(value, "\"zeros\",\"state\":\"completed\",\"result_omitted\":true"));
+    assert_non_null(strstr(value, "\"result\":2"));
+    free(env);
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(only_harmless_names_are_kept),
-        T(names_can_be_passed_on),
-        T(facts_of_the_job_are_set),
-        T(a_trace_is_a_fact_of_the_job),
+        T(only_harmless_names_are_kept),  T(names_can_be_passed_on),
+        T(facts_of_the_job_are_set),      T(a_trace_is_a_fact_of_the_job),
+        T(parents_are_a_fact_of_the_job), T(parents_are_no_longer_than_a_variable_may_be),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -112,6 +112,52 @@ static void request_is_made_for_each_job(void **state)
     assert_int_equal(waitpid(server, NULL, 0), server);
 }
 
+/* Submits a job that waits for another. */
+static int64_t submit_after(struct rig *rig, const char *task, const char *id, const char *parent)
+{
+    const struct job_after after = {str_of(parent), {AFTER_SUCCESS, AFTER_DEAD_WAIT}};
+    const struct job_spec spec = {
+        .task = str_of(task), .id = str_of(id), .after = &after, .n_after = parent[0] ? 1 : 0};
+    return rig_submit_spec(rig, &spec);
+}
+
+/* What a job of each kind of runner is given of the job that it has waited for. */
+static void handlers_are_given_the_results_of_parents(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct job_page page = {0};
+    char yaml[4700];
+    int in, port;
+    pid_t server = start_server(&in, &port);
+    (void)snprintf(yaml, sizeof yaml,
+                   "tasks:\n"
+                   "  first: {run: {exec: [echo, '{\"n\": 7}']}}\n"
+                   "  x: {run: {exec: [sh, -c, 'printf %%s \"$REDRIVE_PARENTS\"']}}\n"
+                   "  s: {run: {stream: [python3, %s/worker.py]}}\n"
+                   "  h: {run: {http: \"http://127.0.0.1:%d/echo\"}}\n",
+                   here, port);
+    rig_init(&rig, yaml);
+    (void)submit_after(&rig, "first", "p", "");
+    const int64_t x = submit_after(&rig, "x", "x", "p"), s = submit_after(&rig, "s", "s", "p");
+    const int64_t h = submit_after(&rig, "h", "h", "p");
+    const int64_t plain = submit_after(&rig, "x", "plain", "");
+    rig_start(&rig);
+    rig_until_told(&rig, ENGINE_EVENT_COMPLETED, 5);
+    const char *const given = "[{\"id\":\"p\",\"state\":\"completed\",\"result\":{\"n\": 7}}]";
+    check_str(rig_job(&rig, x, &page)->status.result, given);
+    const struct str result = rig_job(&rig, s, &page)->status.result;
+    static const char line[] = "\"parents\": [{\"id\": \"p\", \"state\": \"completed\", "
+                               "\"result\": {\"n\": 7}}]";
+    assert_non_null(memmem(result.ptr, result.len, line, sizeof line - 1));
+    assert_int_equal(rig_job(&rig, h, &page)->status.result.len, 0); /* the payload alone */
+    assert_int_equal(rig_job(&rig, plain, &page)->status.result.len, 0);
+    job_page_release(&page);
+    rig_release(&rig);
+    close(in);
+    assert_int_equal(waitpid(server, NULL, 0), server);
+}
+
 /* ---- Slots ----------------------------------------------------------------------------------- */
 
 static void no_more_run_than_there_are_places(void **state)
@@ -407,6 +453,7 @@ int main(int argc, char **argv)
         T(program_is_given_the_payload_and_its_output_is_the_result),
         T(stream_takes_many_jobs),
         T(request_is_made_for_each_job),
+        T(handlers_are_given_the_results_of_parents),
         T(no_more_run_than_there_are_places),
         T(one_place_goes_to_the_highest_priority_of_all_tasks),
         T(a_full_task_does_not_hold_others_up),

@@ -33,6 +33,28 @@ static void a_job_of_a_trace_says_so(void **state)
     buf_release(&out);
 }
 
+static void a_job_that_has_waited_for_others_has_their_results(void **state)
+{
+    (void)state;
+    const struct job_parent parents[] = {
+        {.id = STR("p"), .state = REDRIVE_STATE_COMPLETED, .result = STR("{\n\"n\":1}")},
+        {.id = STR("q"), .state = REDRIVE_STATE_CANCELLED},
+        {.id = STR("r"), .state = REDRIVE_STATE_COMPLETED, .result = STR("no JSON\n")},
+        {.id = STR("s"), .state = REDRIVE_STATE_COMPLETED, .is_omitted = true},
+    };
+    struct run_request request = {.job_id = "a", .task = "t", .parents = parents, .n_parents = 4};
+    struct buf out;
+    buf_init(&out, 4096);
+    assert_int_equal(stream_line_write(&request, &out, NULL), 0);
+    assert_non_null(strstr(buf_cstr(&out),
+                           ",\"payload\":null,\"parents\":["
+                           "{\"id\":\"p\",\"state\":\"completed\",\"result\":{ \"n\":1}},"
+                           "{\"id\":\"q\",\"state\":\"cancelled\",\"result\":null},"
+                           "{\"id\":\"r\",\"state\":\"completed\",\"result\":\"no JSON\\n\"},"
+                           "{\"id\":\"s\",\"state\":\"completed\",\"result_omitted\":true}]}\n"));
+    buf_release(&out);
+}
+
 static void answer_is_read_whole(void **state)
 {
     (void)state;
@@ -152,6 +174,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(job_is_one_line_whatever_its_payload),
         T(a_job_of_a_trace_says_so),
+        T(a_job_that_has_waited_for_others_has_their_results),
         T(answer_is_read_whole),
         T(answer_may_name_base_types),
         T(answer_keeps_the_most_derived_types),

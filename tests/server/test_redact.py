@@ -128,6 +128,16 @@ def test_results_are_redacted_too(server):
     assert b'"result":{"echo":"[redacted]","password":"[redacted]","n":12345678901234567890}' in raw
 
 
+def test_a_worker_gets_the_results_of_parents_whole(server):
+    worker = server.of("worker")
+    worker.ok("POST", "/jobs", [{"task": "mail", "id": "a"}, {"task": "mail", "id": "b", "after": "a"}], status=201)
+    worker.settle(worker.claim_one(tasks=["mail"]), status="SUCCESS", result={"password": SECRET})
+    job = worker.claim_one(tasks=["mail"])
+    assert job["parents"] == [{"id": "a", "state": "completed", "result": {"password": SECRET}}]
+    for job_id in "ab":
+        assert_clean(server.of("reader")("GET", f"/jobs/{job_id}").raw)
+
+
 def test_payloads_without_a_match_stay_byte_for_byte(server):
     body = '{"task": "mail", "id": "plain", "payload": {"a":  1.50, "passwords": [1]}}'
     server.of("worker").ok("POST", "/jobs", body, status=201)

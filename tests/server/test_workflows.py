@@ -91,3 +91,48 @@ def test_an_array_with_one_parent_under_two_names_leaves_nothing(api):
         {"task": "mail", "id": "c", "after": ["a", "b"]}])
     assert "is the same job as another that is named" in str(answer)
     assert api.ok("GET", "/jobs")["items"] == []
+
+
+# ---- Results ----------------------------------------------------------------------------------------
+
+
+def run(api, job_id, **members):
+    job = api.claim_one()
+    assert job["id"] == job_id and "parents" not in job
+    api.settle(job, **members)
+
+
+def test_a_claimed_job_has_the_results_of_its_parents(api):
+    api.ok("POST", "/jobs", [
+        {"task": "mail", "id": "a"}, {"task": "once", "id": "b"}, {"task": "mail", "id": "c"},
+        {"task": "mail", "id": "d", "after": ["c", {"id": "b", "on": "end"}, "a"]}], status=201)
+    run(api, "a", status="SUCCESS", result={"n": 1.50})
+    run(api, "b", status="PERMANENT_FAIL", message="no")
+    run(api, "c", status="SUCCESS")
+    job = api.claim_one()
+    assert job["id"] == "d" and job["parents"] == [
+        {"id": "a", "state": "completed", "result": {"n": 1.50}},
+        {"id": "b", "state": "dead_letter", "result": None},
+        {"id": "c", "state": "completed", "result": None}]
+
+
+def test_results_that_do_not_fit_are_marked(api):
+    api.ok("POST", "/jobs", [{"task": "mail", "id": job_id} for job_id in "abc"] + [
+        {"task": "mail", "id": "d", "after": ["a", "b", "c"]}], status=201)
+    long = "x" * 200000
+    for job_id in "ab":
+        run(api, job_id, status="SUCCESS", result=long)
+    run(api, "c", status="SUCCESS", result="short")
+    assert api.claim_one()["parents"] == [
+        {"id": "a", "state": "completed", "result": long},
+        {"id": "b", "state": "completed", "result_omitted": True},
+        {"id": "c", "state": "completed", "result": "short"}]
+    assert api.ok("GET", "/jobs/b")["result"] == long
+
+
+def test_a_parent_that_was_removed_is_not_listed(api):
+    dead = api.kill(id="a")
+    api.ok("POST", "/jobs", {"task": "mail", "id": "b", "after": {"id": dead, "on": "end"}}, status=201)
+    api.ok("DELETE", f"/retry/dead-letters/by-id/{dead}", status=204)
+    job = api.claim_one()
+    assert job["id"] == "b" and job["parents"] == []

@@ -151,6 +151,23 @@ static void do_edges(struct random_side *s)
     edge_page_release(&page);
 }
 
+/* Before any move, because a store need not show those of its transaction. */
+static void do_parents(struct random_side *s)
+{
+    const int64_t seqs[] = {any_seq(s), any_seq(s)};
+    struct parent_page page = {0};
+    CALL(s, parents, seqs, seqs[0] == seqs[1] ? 1 : 2, &page);
+    for (size_t i = 0; i < page.n; i++) {
+        const struct job_parent *parent = &page.parents[i];
+        buf_printf(s->out, "parent %.*s of %d: %s, %d, ", (int)parent->id.len, parent->id.ptr,
+                   place_of(s, parent->child), redrive_state_name(parent->state),
+                   parent->is_omitted);
+        buf_add_str(s->out, parent->result);
+        buf_putc(s->out, '\n');
+    }
+    parent_page_release(&page);
+}
+
 static void do_adopt(struct random_side *s)
 {
     const struct edge_move moves[] = {{any_seq(s), 1}, {any_seq(s), 2}};
@@ -673,8 +690,8 @@ static void any_verb(struct random_side *s, verb_fn *const *verbs, size_t n)
 void random_transaction(struct random_side *s, uint64_t seed)
 {
     static verb_fn *const READERS[] = {
-        do_claim,   do_claim, do_claim,       do_unpark, do_promote, do_promote,
-        do_expired, do_sweep, do_sweep_tasks, do_list,   do_overdue, do_credit,
+        do_claim, do_claim,       do_claim, do_unpark,  do_promote, do_promote, do_expired,
+        do_sweep, do_sweep_tasks, do_list,  do_overdue, do_credit,  do_parents,
     };
     static verb_fn *const MOVERS[] = {
         do_submit, do_submit, do_start,   do_start,   do_start,  do_settle,     do_settle,

@@ -110,6 +110,12 @@ static int wrap_edges(struct store *store, enum edge_side side, const int64_t *s
     HAND_ON(edges, side, seqs, n, ret, err);
 }
 
+static int wrap_parents(struct store *store, const int64_t *seqs, size_t n, struct parent_page *ret,
+                        struct redrive_err *err)
+{
+    HAND_ON(parents, seqs, n, ret, err);
+}
+
 static int wrap_shared_put(struct store *store, const struct shared_row *rows, size_t n,
                            struct move_result *ret, struct redrive_err *err)
 {
@@ -207,6 +213,7 @@ void wrap_init(struct wrap *wrap, struct store *inner)
                 .shared_put = wrap_shared_put,
                 .edges_put = wrap_edges_put,
                 .edges = wrap_edges,
+                .parents = wrap_parents,
                 .counters_add = wrap_counters_add,
                 .list = wrap_list,
                 .lookup = wrap_lookup,

@@ -5,6 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
+#: How many parents a job is given, and how many bytes of their results.
+PARENTS_GIVEN = 100
+PARENTS_BYTES = 256 * 1024
+
+
+@dataclass(frozen=True)
+class Parent:
+    """A job that this one has waited for, as it was when this one was taken."""
+
+    id: str
+    state: str
+    #: What it gave; None if that is nothing, or too long to come along.
+    result: Any = None
+    #: Its result is too long: ``app.job(id)["result"]`` has it.
+    result_omitted: bool = False
+
+    @classmethod
+    def of_json(cls, parent: dict[str, Any]) -> Parent:
+        return cls(parent["id"], parent["state"], parent.get("result"), bool(parent.get("result_omitted")))
+
 
 @dataclass
 class Context:
@@ -27,6 +47,8 @@ class Context:
     worker: Optional[str] = None
     #: The span of this attempt, or that of the submitter, by W3C Trace Context.
     traceparent: Optional[str] = None
+    #: The jobs that it has waited for, in the order of their submission: up to 100, with 256 KiB of results.
+    parents: list[Parent] = field(default_factory=list)
     #: True once the job was cancelled, lost its lease or is to be given back: return soon.
     cancelled: bool = field(default=False, compare=False)
 
@@ -47,4 +69,5 @@ class Context:
             job.get("deadline"),
             worker,
             job.get("traceparent"),
+            [Parent.of_json(parent) for parent in job.get("parents") or ()],
         )

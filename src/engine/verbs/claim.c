@@ -17,6 +17,7 @@
 /* A page of ready jobs, which lives as long as one of its holders. */
 struct claim_page {
     struct job_page page;
+    struct parent_page parents; /* of its jobs that have started */
     atomic_uint holders;
 };
 
@@ -35,6 +36,7 @@ static void page_drop(struct claim_page *page)
     if (atomic_fetch_sub(&page->holders, 1) > 1)
         return;
     job_page_release(&page->page);
+    parent_page_release(&page->parents);
     free(page);
 }
 
@@ -66,6 +68,7 @@ struct claims {
     size_t promised;       /* to that claim, in this look */
     size_t promised_bytes; /* of these */
     size_t *room;          /* how many of each task there may still be; NULL: any number */
+    size_t n_children;     /* jobs of this look that are to be given with their parents */
 };
 
 static size_t bytes_of(const struct claim_op *op)
@@ -168,8 +171,42 @@ static int consider(struct admission *admission, struct claims *c, struct claim_
         return rc;
     c->promised++;
     c->promised_bytes += job_bytes(job->spec.payload.len);
+    c->n_children += op->with_parents && job->status.parents > 0;
     if (room)
         --*room;
+    return rc;
+}
+
+/* ---- Parents --------------------------------------------------------------------------------- */
+
+static bool is_child(const struct admitted *start)
+{
+    const struct claim_op *op = start->owner;
+    return start->has_started && op->with_parents && start->job->status.parents > 0;
+}
+
+/* Gives the jobs that have started their parents, which live in the page. */
+static int add_parents(struct engine *e, const struct admission *admission, size_t n_children,
+                       struct claim_page *page, struct redrive_err *err)
+{
+    static const struct job_parent none;
+    const struct parent_page *parents = &page->parents;
+    int64_t *seqs = arena_array(&e->arena, n_children, sizeof *seqs);
+    size_t n = 0, at = 0;
+    if (!seqs)
+        return err_nomem(err);
+    for (size_t i = 0; i < admission->n_starts; i++)
+        if (is_child(&admission->starts[i]))
+            seqs[n++] = admission->starts[i].job->status.seq;
+    int rc = e->ops->parents(e->store, seqs, n, &page->parents, err);
+    for (size_t i = 0; rc == 0 && i < admission->n_starts; i++) {
+        struct job *job = admission->starts[i].job;
+        if (!is_child(&admission->starts[i]))
+            continue;
+        job->parents = at < parents->n ? &parents->parents[at] : &none;
+        for (; at < parents->n && parents->parents[at].child == job->status.seq; at++)
+            job->n_parents++;
+    }
     return rc;
 }
 
@@ -181,12 +218,14 @@ static int consider_page(struct engine *e, struct claims *c, struct claim_page *
     size_t i = 0;
     int rc = admission_init(&admission, e, page->page.n, err);
     gates_see(e, page->page.limits, page->page.n_limits);
-    c->at = c->promised = c->promised_bytes = 0;
+    c->at = c->promised = c->promised_bytes = c->n_children = 0;
     for (; i < page->page.n && rc == 0 && (op = next_claim(c)) != NULL; i++)
         rc = consider(&admission, c, op, &page->page.jobs[i], err);
     *ret_more |= i < page->page.n;
     if (rc == 0)
         rc = admission_finish(&admission, err);
+    if (rc == 0 && c->n_children > 0)
+        rc = add_parents(e, &admission, c->n_children, page, err);
     for (i = 0; i < admission.n_starts && rc == 0; i++)
         if (admission.starts[i].has_started &&
             !keep(admission.starts[i].owner, admission.starts[i].job, page))

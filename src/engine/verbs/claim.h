@@ -8,6 +8,12 @@
  * Claims of one transaction that look for the same are made as one, so that many workers which
  * ask for a job each cost the store little more than one that asks for many; the first to come is
  * served first.
+ *
+ * A job that has waited for others is given with them, if the claim asks for that:
+ * store_ops.parents is called in the transaction of the claim, once for all jobs of a page that
+ * have parents, and not at all if none has. When that fails, so does the transaction: the jobs stay
+ * in the queue and have used no attempt, and the claim is tried again as after any other failure of
+ * the store.
  */
 #ifndef ENGINE_VERBS_CLAIM_H
 #define ENGINE_VERBS_CLAIM_H
@@ -36,6 +42,7 @@ struct claim_op {
     /* How long this job's lease lasts, where jobs say so themselves; set after the init. Called on
      * the engine's thread, reads nothing but the job. NULL, or an answer of 0: as above. */
     int64_t (*lease_of)(const struct job *job);
+    bool with_parents; /* jobs are given with their parents; set after the init */
 
     /* The answer: the jobs as they now are, running. */
     struct job *jobs;

@@ -67,6 +67,8 @@ struct redrive_task_run {
     const char *tenant;
     const char *payload;
     size_t payload_len;
+    struct redrive_parent *parents; /* NULL: it has waited for none */
+    size_t n_parents;
     int64_t claimed_ms; /* monotonic */
     int64_t waited_ms;  /* before it was called */
     bool is_doubtful;   /* guarded: it has failed, and perhaps its breaker opens */

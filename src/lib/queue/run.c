@@ -10,6 +10,31 @@
 
 /* ---- Start and end --------------------------------------------------------------------------- */
 
+/* Copies the parents of the job in one block with their strings. False: no memory. */
+static bool copy_parents(struct redrive_task_run *run, const struct job *job)
+{
+    size_t bytes = (job->n_parents + 1) * sizeof *run->parents; /* never 0 */
+    if (!job->parents)
+        return true;
+    for (size_t i = 0; i < job->n_parents; i++)
+        bytes += job->parents[i].id.len + job->parents[i].result.len + 2;
+    run->parents = malloc(bytes);
+    if (!run->parents)
+        return false;
+    char *at = (char *)(run->parents + job->n_parents + 1);
+    for (size_t i = 0; i < job->n_parents; i++) {
+        const struct job_parent *parent = &job->parents[i];
+        run->parents[run->n_parents++] = (struct redrive_parent){
+            .id = str_pack(&at, parent->id),
+            .state = parent->state,
+            .result = str_pack(&at, parent->result),
+            .result_len = parent->result.len,
+            .result_omitted = parent->is_omitted,
+        };
+    }
+    return true;
+}
+
 bool queue_run_init(struct redrive_task_run *run, const struct job *job)
 {
     const struct job_spec *spec = &job->spec;
@@ -30,7 +55,7 @@ bool queue_run_init(struct redrive_task_run *run, const struct job *job)
     run->payload_len = spec->payload.len;
     const struct trace_job trace = job_trace(job);
     run->has_trace = trace_for_handler(NULL, &trace, run->traceparent);
-    return true;
+    return copy_parents(run, job);
 }
 
 void queue_run_release(struct redrive_task_run *run)
@@ -38,8 +63,11 @@ void queue_run_release(struct redrive_task_run *run)
     free(run->text);
     free(run->failure_text);
     free(run->result);
+    free(run->parents);
     run->text = run->failure_text = NULL;
     run->result = NULL;
+    run->parents = NULL;
+    run->n_parents = 0;
     run->id = run->queue = run->tenant = run->payload = NULL;
     run->payload_len = run->result_len = 0;
     run->has_failure = false;
@@ -129,6 +157,14 @@ const char *redrive_task_run_traceparent(const struct redrive_task_run *run)
 uint32_t redrive_task_run_max_attempts(const struct redrive_task_run *run)
 {
     return run->max_attempts;
+}
+
+const struct redrive_parent *redrive_task_run_parents(const struct redrive_task_run *run,
+                                                      size_t *ret_n)
+{
+    if (ret_n)
+        *ret_n = run->n_parents;
+    return run->n_parents > 0 ? run->parents : NULL;
 }
 
 struct redrive_queue *redrive_task_run_owner(const struct redrive_task_run *run)

@@ -282,6 +282,7 @@ static void prepare_claim(struct queue_handler *h, size_t limit, struct str *tas
         .limit = (uint32_t)limit,
     };
     claim_op_init(ret, &filter, str_of(q->worker), h->config->lease_ms);
+    ret->with_parents = true;
 }
 
 /* Copies a job into a run. One that there is no memory for is given back. */

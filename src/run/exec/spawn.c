@@ -18,6 +18,8 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/json/writer.h"
+#include "store/job_json.h"
 
 /* The pipes of a start in the order of the child's descriptors; the last reports a failed exec. */
 enum {
@@ -247,11 +249,26 @@ static bool is_kept(const char *entry, const char *const *pass)
     return is_named(name, KEPT) || str_starts_with(name, STR("LC_")) || is_named(name, pass);
 }
 
-#define N_FACTS 7
+#define N_FACTS 8
+
+/* The parents as JSON. False: no memory. */
+static bool write_parents(const struct run_request *r, struct buf *out)
+{
+    size_t max_bytes = 2 * ENVIRON_PARENTS_BYTES;
+    buf_init(out, ENVIRON_VARIABLE_BYTES - sizeof "REDRIVE_PARENTS=");
+    do {
+        struct json_writer w;
+        max_bytes /= 2;
+        buf_reset(out);
+        json_writer_init(&w, out);
+        job_write_parents(&w, r->parents, r->n_parents, max_bytes);
+    } while (buf_failed(out) == REDRIVE_E_TOO_BIG && max_bytes > 0);
+    return buf_failed(out) != REDRIVE_E_NOMEM;
+}
 
 /* Writes the facts one after the other, each with its 0; returns the bytes needed. An absent text
- * is an empty one. */
-static size_t write_facts(const struct run_request *r, char *out, size_t size)
+ * is an empty one, but for the last two. */
+static size_t write_facts(const struct run_request *r, const char *parents, char *out, size_t size)
 {
     char numbers[2][16];
     snprintf(numbers[0], sizeof numbers[0], "%" PRIu32, r->attempt);
@@ -260,20 +277,21 @@ static size_t write_facts(const struct run_request *r, char *out, size_t size)
         {"REDRIVE_JOB_ID", r->job_id},   {"REDRIVE_TASK", r->task},
         {"REDRIVE_QUEUE", r->queue},     {"REDRIVE_TENANT", r->tenant},
         {"REDRIVE_ATTEMPT", numbers[0]}, {"REDRIVE_MAX_ATTEMPTS", numbers[1]},
-        {"TRACEPARENT", r->traceparent},
+        {"TRACEPARENT", r->traceparent}, {"REDRIVE_PARENTS", parents},
     };
-    const int n = r->traceparent ? N_FACTS : N_FACTS - 1;
     size_t used = 0;
-    for (int i = 0; i < n; i++)
-        used += 1 + (size_t)snprintf(used < size ? out + used : NULL, used < size ? size - used : 0,
+    for (int i = 0; i < N_FACTS; i++)
+        if (facts[i][1] || i < N_FACTS - 2)
+            used +=
+                1 + (size_t)snprintf(used < size ? out + used : NULL, used < size ? size - used : 0,
                                      "%s=%s", facts[i][0], facts[i][1] ? facts[i][1] : "");
     return used;
 }
 
-char **environ_new(char *const *inherited, const char *const *pass,
-                   const struct run_request *request)
+static char **make_environ(char *const *inherited, const char *const *pass,
+                           const struct run_request *request, const char *parents)
 {
-    size_t n = 0, bytes = request ? write_facts(request, NULL, 0) : 0;
+    size_t n = 0, bytes = request ? write_facts(request, parents, NULL, 0) : 0;
     for (char *const *entry = inherited; entry && *entry; entry++) {
         if (is_kept(*entry, pass)) {
             n++;
@@ -287,7 +305,7 @@ char **environ_new(char *const *inherited, const char *const *pass,
     char *text = (char *)table + table_bytes;
     char **slot = table;
     if (request) {
-        size_t left = write_facts(request, text, bytes);
+        size_t left = write_facts(request, parents, text, bytes);
         for (char *fact = text; fact < text + left; fact += strlen(fact) + 1)
             *slot++ = fact;
         text += left;
@@ -300,5 +318,19 @@ char **environ_new(char *const *inherited, const char *const *pass,
         }
     }
     *slot = NULL;
+    return table;
+}
+
+char **environ_new(char *const *inherited, const char *const *pass,
+                   const struct run_request *request)
+{
+    struct buf parents = {0};
+    char **table = NULL;
+    if (!request || !request->parents)
+        return make_environ(inherited, pass, request, NULL);
+    if (write_parents(request, &parents))
+        table = make_environ(inherited, pass, request,
+                             buf_failed(&parents) ? NULL : buf_cstr(&parents));
+    buf_release(&parents);
     return table;
 }

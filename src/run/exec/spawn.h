@@ -66,8 +66,14 @@ int spawn(const struct spawn_request *request, struct spawned *ret, struct spawn
  *     kept    PATH HOME USER LOGNAME SHELL LANG LANGUAGE LC_* TZ TMPDIR SSL_CERT_FILE SSL_CERT_DIR,
  *             and what `pass` names
  *     set     REDRIVE_JOB_ID REDRIVE_TASK REDRIVE_QUEUE REDRIVE_TENANT REDRIVE_ATTEMPT
- *             REDRIVE_MAX_ATTEMPTS; TRACEPARENT if the job is part of a trace
+ *             REDRIVE_MAX_ATTEMPTS; TRACEPARENT if the job is part of a trace; REDRIVE_PARENTS,
+ *             as JSON (store/job_json.h), if it has waited for others
+ *
+ * Linux takes no variable of 128 KiB or more. So a handler is given the results of parents up to
+ * ENVIRON_PARENTS_BYTES together, and fewer if they are longer than that as JSON.
  */
+#define ENVIRON_PARENTS_BYTES  ((size_t)64 * 1024)
+#define ENVIRON_VARIABLE_BYTES ((size_t)128 * 1024) /* with its name, `=` and 0 */
 
 /* One block of malloc'ed memory, or NULL when there is none. `inherited` is NAME=VALUE strings that
  * end with NULL, as is `pass` of names; both may be NULL. Without a request no facts are set. */

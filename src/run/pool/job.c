@@ -45,7 +45,15 @@ struct pool_job *pool_job_new(struct pool_task *task, const struct job *job)
     const struct trace_job trace = job_trace(job);
     if (trace_for_handler(tracing_sampler(task->pool->options.tracing), &trace, own->traceparent))
         own->request.traceparent = own->traceparent;
-    return own;
+    if (!job->parents)
+        return own;
+    own->parents = parents_copy(job->parents, job->n_parents);
+    own->request.parents = own->parents;
+    own->request.n_parents = job->n_parents;
+    if (own->parents)
+        return own;
+    free(own);
+    return NULL;
 }
 
 /* Without memory it is still known whether it went well, and by which code it did not. */
@@ -114,6 +122,7 @@ void pool_job_end(struct pool_job *job)
     list_remove(&job->link);
     free(job->failure_text);
     free(job->result_text);
+    free(job->parents);
     free(job);
 }
 

@@ -91,6 +91,7 @@ struct pool_job {
     void *failure_text; /* what the outcome points to */
     char *result_text;
     struct run_request request;
+    struct job_parent *parents;            /* of the request, if it has some */
     char traceparent[TRACEPARENT_LEN + 1]; /* of the request, if it has one */
     char text[];                           /* what the request points to */
 };

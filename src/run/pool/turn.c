@@ -520,6 +520,7 @@ void pool_claim(struct pool *pool)
         .max_bytes = POOL_CLAIM_BYTES,
     };
     claim_op_init(&claim->op, &filter, options->worker, 0);
+    claim->op.with_parents = true;
     mailbox_send(&pool->mailbox, &claim->op.op, on_claimed, pool);
 }
 

@@ -7,6 +7,7 @@
 #include "base/json/json.h"
 #include "base/json/writer.h"
 #include "run/stream/stream.h"
+#include "store/job_json.h"
 
 /* In valid JSON a bare line end can only be space between tokens. */
 static void join_lines(char *bytes, size_t len)
@@ -34,6 +35,10 @@ int stream_line_write(const struct run_request *request, struct buf *out, struct
         json_field_cstr(&w, "traceparent", request->traceparent);
     json_key(&w, "payload");
     json_put_raw(&w, payload);
+    if (request->parents) {
+        json_key(&w, "parents");
+        job_write_parents(&w, request->parents, request->n_parents, PARENTS_BYTES);
+    }
     json_end_object(&w);
     if (buf_failed(out))
         return err_full(err, buf_failed(out), "the job does not fit in a line");

@@ -4,6 +4,8 @@
  *     out  {"id":"7","status":"SUCCESS","result":{…}}
  *          {"id":"7","status":"TRANSIENT_FAIL","message":"…","error_type":"…","retry_after":2.5}
  *
+ * A job that has waited for others has the member `parents` as well (store/job_json.h).
+ *
  * `id` and `status` are required: SUCCESS, TRANSIENT_FAIL, PERMANENT_FAIL, FAIL or the name of a
  * class, in any case of letters. With another word the job has failed, and its message names it;
  * the type is ProtocolError if the answer gives none. Other members are ignored. The payload is

@@ -219,6 +219,7 @@ static void post_claim(struct rest_call *call)
     const char *name = call->principal.name ? call->principal.name : "remote";
     claim_op_init(&p->wait.claim, &filter, body.worker.len > 0 ? body.worker : str_of(name),
                   body.lease_ms);
+    p->wait.claim.with_parents = true;
     p->wait.key = line_key(call->principal.tenant, &body, arena);
     p->wait.until_ms = clock_monotonic_ms() + body.wait_ms;
     p->wait.done = claimed;

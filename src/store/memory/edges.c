@@ -87,3 +87,42 @@ int memory_edges(struct store *store, enum edge_side side, const int64_t *seqs, 
     edge_page_release(ret);
     return err_nomem(err);
 }
+
+/* The parents of one job; the table is by child, then by parent. */
+static bool add_parents(const struct mem_state *state, int64_t child, struct parent_page *page)
+{
+    bool ok = true;
+    for (size_t i = place_of(state, child, 0);
+         ok && i < state->edges.n && edge_at(state, i)->child == child; i++) {
+        size_t at;
+        if (!memory_find(state, edge_at(state, i)->parent, &at))
+            continue;
+        const struct job *job = job_at(state, at);
+        const struct job_parent parent = {
+            .child = child,
+            .id = job->spec.id,
+            .state = job->status.state,
+            .result = job->status.result,
+        };
+        ok = parent_page_add(page, &parent);
+    }
+    return ok;
+}
+
+int memory_parents(struct store *store, const int64_t *seqs, size_t n, struct parent_page *ret,
+                   struct redrive_err *err)
+{
+    struct memory *m = memory_of(store);
+    bool ok = true;
+    parent_page_release(ret);
+    int rc = memory_need_transaction(m, err);
+    if (rc == 0)
+        rc = store_check_count(n, err);
+    for (size_t i = 0; rc == 0 && ok && i < n; i++)
+        ok = add_parents(&m->transaction, seqs[i], ret);
+    if (!ok) {
+        parent_page_release(ret);
+        rc = err_nomem(err);
+    }
+    return rc;
+}

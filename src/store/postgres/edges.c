@@ -69,3 +69,47 @@ int postgres_edges(struct store *store, enum edge_side side, const int64_t *seqs
     edge_page_sort(ret, side);
     return rc;
 }
+
+/* A result is kept as text, in which a byte that is no text takes up to three (args.c). */
+#define KEPT_MAX (3 * (int64_t)PARENTS_BYTES)
+
+static bool add_parent(struct parent_page *page, const PGresult *result, int i)
+{
+    struct arena scratch = {0};
+    const struct job_parent parent = {
+        .child = pg_get_int(result, i, 0),
+        .id = pg_get_text(result, i, 1, &scratch),
+        .state = (enum redrive_state)pg_get_int(result, i, 2),
+        .is_omitted = pg_get_int(result, i, 3) > KEPT_MAX,
+        .result = pg_get_text(result, i, 4, &scratch),
+    };
+    const bool ok = !scratch.failed && parent_page_add(page, &parent);
+    arena_release(&scratch);
+    return ok;
+}
+
+int postgres_parents(struct store *store, const int64_t *seqs, size_t n, struct parent_page *ret,
+                     struct redrive_err *err)
+{
+    struct args *args = &store->args;
+    const PGresult *result = NULL;
+    parent_page_release(ret);
+    int rc = pg_transaction_needed(store, err);
+    if (rc == 0)
+        rc = store_check_count(n, err);
+    if (rc != 0 || n == 0)
+        return rc;
+    pg_args_array(args, ARG_INT8);
+    for (size_t i = 0; i < n; i++)
+        pg_item_int8(args, seqs[i]);
+    pg_args_array_end(args);
+    pg_args_int8(args, KEPT_MAX);
+    pg_args_int8(args, PARENTS_MAX);
+    rc = pg_run(store, STATEMENT_PARENTS, &result, err);
+    for (int i = 0; rc == 0 && i < PQntuples(result); i++)
+        if (!add_parent(ret, result, i))
+            rc = err_nomem(err);
+    if (rc != 0)
+        parent_page_release(ret);
+    return rc;
+}

@@ -214,6 +214,15 @@
     XX(EDGES_FROM_PARENTS,                                                                         \
        "SELECT e.child, e.parent, e.rule, e.outcome FROM " THESE_SEQS                              \
        "CROSS JOIN LATERAL (SELECT * FROM redrive.edges x WHERE x.child = u.seq OFFSET 0) e")      \
+    XX(PARENTS,                                                                                    \
+       "SELECT u.seq, p.id, p.state, octet_length(p.result), "                                     \
+       "CASE WHEN octet_length(p.result) <= $2::bigint THEN p.result END FROM " THESE_SEQS         \
+       "CROSS JOIN LATERAL (SELECT e.parent, s.id, j.state, r.result FROM "                        \
+       "(SELECT x.parent FROM redrive.edges x WHERE x.child = u.seq ORDER BY x.parent OFFSET 0) "  \
+       "e CROSS JOIN LATERAL (SELECT id FROM redrive.specs WHERE seq = e.parent LIMIT 1) s "       \
+       "CROSS JOIN LATERAL (SELECT state FROM redrive.job_states WHERE seq = e.parent LIMIT 1) j " \
+       "LEFT JOIN LATERAL (SELECT result FROM redrive.results WHERE seq = e.parent LIMIT 1) r "    \
+       "ON true ORDER BY e.parent LIMIT $3::bigint) p ORDER BY u.at, p.parent")                    \
     XX(JOBS_NAMED, "SELECT " JOB_COLUMNS " FROM unnest($1::text[], $2::text[]) WITH ORDINALITY "   \
                    "AS u(tenant, id, at) JOIN redrive.tenants t ON t.name = u.tenant "             \
                    "CROSS JOIN LATERAL (SELECT * FROM redrive.specs x WHERE x.id = u.id "          \

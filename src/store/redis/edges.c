@@ -138,3 +138,56 @@ int redis_edges(struct store *store, enum edge_side side, const int64_t *seqs, s
         edge_page_release(ret);
     return rc;
 }
+
+/* Adds the parents of one job from a reply. */
+static int add_parents(struct store *store, struct parent_page *page, int64_t child,
+                       const redisReply *reply, size_t *at, struct redrive_err *err)
+{
+    const int64_t n = rd_reply_int(reply, (*at)++);
+    int rc = 0;
+    for (int64_t i = 0; rc == 0 && i < n; i++, *at += 4) {
+        struct row row;
+        rc =
+            rd_row_unpack(store, rd_reply_int(reply, *at), rd_reply_str(reply, *at + 1), &row, err);
+        if (rc == REDRIVE_E_CORRUPT) { /* one damaged row must not keep its children for ever */
+            rc = 0;
+            continue;
+        }
+        const bool is_beside = row.big >> BIG_RESULT & 1;
+        const struct job_parent parent = {
+            .child = child,
+            .id = row.job.spec.id,
+            .state = row.job.status.state,
+            .result = is_beside ? rd_reply_str(reply, *at + 2) : row.job.status.result,
+            .is_omitted = is_beside && rd_reply_int(reply, *at + 3) != 0,
+        };
+        if (rc == 0 && !parent_page_add(page, &parent))
+            rc = err_nomem(err);
+    }
+    return rc;
+}
+
+int redis_parents(struct store *store, const int64_t *seqs, size_t n, struct parent_page *ret,
+                  struct redrive_err *err)
+{
+    redisReply *reply = NULL;
+    size_t at = 0;
+    parent_page_release(ret);
+    int rc = rd_transaction_needed(store, err);
+    if (rc == 0)
+        rc = store_check_count(n, err);
+    if (rc != 0 || n == 0)
+        return rc;
+    rd_ask_read(store, "parents");
+    rd_ask_int(store, PARENTS_MAX);
+    rd_ask_int(store, PARENTS_BYTES);
+    for (size_t i = 0; i < n; i++)
+        rd_ask_int(store, seqs[i]);
+    rc = rd_link_read(store, &reply, err);
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        rc = add_parents(store, ret, seqs[i], reply, &at, err);
+    freeReplyObject(reply);
+    if (rc != 0)
+        parent_page_release(ret);
+    return rc;
+}

@@ -71,3 +71,42 @@ int sqlite_edges(struct store *store, enum edge_side side, const int64_t *seqs, 
     edge_page_sort(ret, side);
     return rc;
 }
+
+static int add_parents(struct store *store, int64_t child, struct parent_page *page,
+                       struct redrive_err *err)
+{
+    sqlite3_stmt *st = sql_use(store, STATEMENT_PARENTS, err);
+    if (!st)
+        return store->last_error;
+    bind_int(st, 1, child);
+    bind_int(st, 2, PARENTS_MAX);
+    int rc;
+    while ((rc = sql_step(store, st, err)) > 0) {
+        const struct job_parent parent = {
+            .child = child,
+            .id = column_str(st, 0),
+            .state = (enum redrive_state)sqlite3_column_int(st, 1),
+            .result = column_str(st, 2),
+        };
+        if (!parent_page_add(page, &parent)) {
+            rc = err_nomem(err);
+            break;
+        }
+    }
+    sqlite3_reset(st);
+    return rc;
+}
+
+int sqlite_parents(struct store *store, const int64_t *seqs, size_t n, struct parent_page *ret,
+                   struct redrive_err *err)
+{
+    parent_page_release(ret);
+    int rc = transaction_needed(store, err);
+    if (rc == 0)
+        rc = store_check_count(n, err);
+    for (size_t i = 0; i < n && rc == 0; i++)
+        rc = add_parents(store, seqs[i], ret, err);
+    if (rc != 0)
+        parent_page_release(ret);
+    return rc;
+}

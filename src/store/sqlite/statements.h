@@ -249,6 +249,11 @@ enum job_column {
        "WHERE parent = ?1 ORDER BY child")                                                         \
     XX(EDGES_FROM_PARENTS,                                                                         \
        "SELECT child, parent, rule, outcome FROM edges WHERE child = ?1 ORDER BY parent")          \
+    XX(PARENTS, "SELECT s.id, j.state, r.result FROM edges e "                                     \
+                "CROSS JOIN specs s ON s.seq = e.parent "                                          \
+                "CROSS JOIN job_states j ON j.seq = e.parent "                                     \
+                "LEFT JOIN results r ON r.seq = e.parent "                                         \
+                "WHERE e.child = ?1 ORDER BY e.parent LIMIT ?2")                                   \
     XX(EDGES_REMOVE, "DELETE FROM edges WHERE child = ?1")                                         \
     XX(OWN_POLICY, "SELECT policy FROM specs WHERE seq = ?1")                                      \
     XX(HISTORY_READ,                                                                               \

@@ -103,6 +103,10 @@ void view_claimed(struct json_writer *w, const struct job *job, const struct tra
     job_write_time(w, "deadline", spec->deadline_ms);
     if (trace_for_handler(sampler, &trace, traceparent))
         json_field_cstr(w, "traceparent", traceparent);
+    if (job->parents) {
+        json_key(w, "parents");
+        job_write_parents(w, job->parents, job->n_parents, PARENTS_BYTES);
+    }
     json_end_object(w);
 }
 

@@ -97,6 +97,43 @@ function READS.edges(P, a, i)
     return out
 end
 
+-- Adds a parent: its seq, its row, the result that is beside the row, or 1 instead of 0 if that is too long.
+local function add_parent(P, out, seq, row, longest)
+    local key, field, result, is_long = P .. 'o:' .. bucket_of(seq), string.char(seq % BUCKET) .. 'r', '', '0'
+    if has_bit(string.byte(row, 2), HAS_BIG) then
+        is_long = redis.call('HSTRLEN', key, field) > longest and '1' or '0'
+        result = is_long == '0' and redis.call('HGET', key, field) or ''
+    end
+    local n = #out
+    out[n + 1], out[n + 2], out[n + 3], out[n + 4] = seq_text(seq), row, result, is_long
+end
+
+-- how many of each, the longest result, seqs …: for each how many parents are there, and these
+function READS.parents(P, a, i)
+    local most, longest, out = tonumber(a[i]), tonumber(a[i + 1]), {}
+    for k = i + 2, #a do
+        local parents, at, n, from = redis.call('HKEYS', P .. 'g:' .. a[k]), #out + 1, 0, 1
+        for m = 1, #parents do
+            parents[m] = seq_of(parents[m])
+        end
+        table.sort(parents)
+        out[at] = '0'
+        while n < most and from <= #parents do
+            local seqs = {unpack(parents, from, math.min(#parents, from + most - 1))}
+            local rows = rows_of(P, seqs)
+            for m = 1, #seqs do
+                if rows[m] and n < most then
+                    n = n + 1
+                    add_parent(P, out, seqs[m], rows[m], longest)
+                end
+            end
+            from = from + most
+        end
+        out[at] = text(n)
+    end
+    return out
+end
+
 -- key, cursor: a part of a hash, and the next cursor before it
 function READS.scan(P, a, i)
     local r = redis.call('HSCAN', P .. a[i], a[i + 1], 'COUNT', 500)
