@@ -24,11 +24,12 @@ struct trip {
     struct op *op;
     void (*done)(struct op *op, void *ctx); /* the caller's */
     void *done_ctx;
-    size_t lane;            /* where it is */
-    size_t n_left;          /* how many stops are left after that one, or parts without an answer */
-    uint32_t asked;         /* lanes, by bit, in this round */
-    bool worked;            /* a lane has taken it */
-    struct redrive_err err; /* the first failure; code 0: there was none */
+    size_t lane;       /* where it is */
+    size_t n_left;     /* how many rounds are left after this one, or parts without an answer */
+    uint64_t n_claims; /* of a fence: how many claims have begun before it */
+    uint32_t asked;    /* lanes, by bit, in this round */
+    bool worked;       /* a lane has taken it */
+    struct redrive_err err;    /* the first failure; code 0: there was none */
     struct job_filter filter;  /* of a bulk, as it came */
     struct reload_op *reloads; /* for the lanes after the first */
     struct part parts[SHARDS_MAX];
@@ -336,32 +337,41 @@ static void stop_next(struct sending *sending, struct trip *trip)
     send_trip(sending, trip, next, on_stop);
 }
 
-static void on_stop(struct op *op, void *ctx)
+static void end_every(struct trip *trip)
 {
-    struct trip *trip = ctx;
-    const bool is_any = op->route->to == ROUTE_ANY;
-    blame(trip, op, trip->lane);
-    keep_failure(trip, op);
-    trip->worked |= op->code == 0;
-    if (trip->n_left == 0 || (is_any && trip->worked)) {
-        if (is_any && trip->worked)
-            trip->err.code = 0;
-        fail_trip(trip);
-        end_trip(trip);
-        return;
-    }
-    trip->n_left--;
-    if (trip->asked == (UINT32_C(1) << n_lanes(trip)) - 1)
-        trip->asked = 0;
-    stop_next(NULL, trip);
+    if (trip->op->route->to == ROUTE_ANY && trip->worked)
+        trip->err.code = 0;
+    fail_trip(trip);
+    end_trip(trip);
 }
 
 /* A claim goes to a shard after the other, at the most once to each: after as many rounds as there
- * are shards, all that were on their way have been answered. */
+ * are shards, all that were on their way have been answered; mostly after the first. */
+static bool is_round_trip_over(struct trip *trip)
+{
+    const bool is_round = trip->asked == (UINT32_C(1) << n_lanes(trip)) - 1;
+    if (!is_round)
+        return trip->op->route->to == ROUTE_ANY && trip->worked;
+    trip->asked = 0;
+    return trip->n_left-- == 0 || route_claims_are_over(trip->router, trip->n_claims);
+}
+
+static void on_stop(struct op *op, void *ctx)
+{
+    struct trip *trip = ctx;
+    blame(trip, op, trip->lane);
+    keep_failure(trip, op);
+    trip->worked |= op->code == 0;
+    if (is_round_trip_over(trip))
+        end_every(trip);
+    else
+        stop_next(NULL, trip);
+}
+
 static void begin_every(struct sending *sending, struct trip *trip)
 {
-    const size_t n = n_lanes(trip);
-    trip->n_left = (trip->op->route->to == ROUTE_FENCE ? n * n : n) - 1;
+    trip->n_left = trip->op->route->to == ROUTE_FENCE ? n_lanes(trip) - 1 : 0;
+    trip->n_claims = route_claims_begun(trip->router);
     stop_next(sending, trip);
 }
 
@@ -397,36 +407,100 @@ static void begin_bulk(struct sending *sending, struct trip *trip)
 
 /* ---- Another configuration ------------------------------------------------------------------- */
 
+static void send_reload(struct sending *sending, struct trip *trip, size_t lane,
+                        void (*done)(struct op *op, void *ctx))
+{
+    struct op *op = lane == 0 ? trip->op : &trip->reloads[lane].op;
+    trip->lane = lane;
+    op->done = done;
+    op->done_ctx = trip;
+    send_op(sending, trip->router, lane, op);
+}
+
+static void refuse_reload(struct trip *trip)
+{
+    struct redrive_err *err = &trip->op->err;
+    err_set(err, REDRIVE_E_IO, "a shard does not answer: no shard has the new configuration");
+    err_detail(err, "%s: %s", trip->err.detail, trip->err.message);
+    err_hint(err, "reload again when all shards answer");
+    trip->op->code = REDRIVE_E_IO;
+    ((struct reload_op *)trip->op)->in_force = false;
+    end_trip(trip);
+}
+
+/* A shard that has the new configuration gets the former one back, which its operation holds. */
+static void take_back(struct op *op, void *ctx);
+static void take_back_from(struct trip *trip, size_t lane)
+{
+    struct op *op = lane == 0 ? trip->op : &trip->reloads[lane].op;
+    ((struct reload_op *)op)->in_force = false;
+    send_reload(NULL, trip, lane, take_back);
+}
+
+static void take_back(struct op *op, void *ctx)
+{
+    struct trip *trip = ctx;
+    /* It has failed meanwhile, and keeps the new one. */
+    if (!((const struct reload_op *)op)->in_force)
+        log_kept_reload(router_lane(trip->router, trip->lane), &op->err);
+    if (trip->lane == 0)
+        refuse_reload(trip);
+    else
+        take_back_from(trip, trip->lane - 1);
+}
+
+/* A shard that fails before the configuration is in force there is why all keep the former one; a
+ * failure after that is made up for by its engine. */
 static void on_reloaded(struct op *op, void *ctx)
 {
     struct trip *trip = ctx;
-    struct reload_op *whole = (struct reload_op *)trip->op;
     const size_t next = trip->lane + 1;
     blame(trip, op, trip->lane);
     keep_failure(trip, op);
-    whole->in_force &= ((const struct reload_op *)op)->in_force;
-    if (next == n_lanes(trip)) {
+    if (((const struct reload_op *)op)->in_force && next < n_lanes(trip)) {
+        send_reload(NULL, trip, next, on_reloaded);
+    } else if (((const struct reload_op *)op)->in_force) {
         fail_trip(trip);
         end_trip(trip);
-        return;
+    } else if (op->code == REDRIVE_E_STOPPING) {
+        ((struct reload_op *)trip->op)->in_force = false;
+        fail_trip(trip);
+        end_trip(trip);
+    } else if (trip->lane > 0) {
+        take_back_from(trip, trip->lane - 1);
+    } else {
+        refuse_reload(trip);
     }
-    trip->lane = next;
-    trip->reloads[next].op.done = on_reloaded;
-    trip->reloads[next].op.done_ctx = trip;
-    send_op(NULL, trip->router, next, &trip->reloads[next].op);
+}
+
+/* Whether a shard is known not to answer; the trip's error says which. */
+static bool knows_away(struct trip *trip)
+{
+    for (size_t i = 0; i < n_lanes(trip); i++) {
+        const struct lane *lane = router_lane(trip->router, i);
+        if (lane_is_away(lane, &trip->err)) {
+            lane_name(lane, &trip->err);
+            return true;
+        }
+    }
+    return false;
 }
 
 static void begin_reload(struct sending *sending, struct trip *trip)
 {
     const struct reload_op *whole = (const struct reload_op *)trip->op;
     int rc = 0;
+    if (knows_away(trip)) {
+        refuse_reload(trip);
+        return;
+    }
     trip->reloads = calloc(n_lanes(trip), sizeof *trip->reloads);
     if (!trip->reloads)
         rc = err_nomem(&trip->op->err);
     for (size_t i = 1; i < n_lanes(trip) && rc == 0; i++)
         rc = reload_op_init(&trip->reloads[i], whole->config, &trip->op->err);
     if (rc == 0) {
-        send_trip(sending, trip, 0, on_reloaded);
+        send_reload(sending, trip, 0, on_reloaded);
         return;
     }
     trip->op->code = rc;

@@ -21,6 +21,8 @@ struct claim_trip {
     bool more;              /* so far */
     struct redrive_err err; /* the first failure; code 0: there was none */
     struct list link;       /* among those that have waited too long */
+    struct list open;       /* in struct open_claims, likewise the number */
+    uint64_t number;
 };
 
 /* A copy of the claim, with strings of its own, at one shard. The trip may go on without it: then
@@ -185,6 +187,43 @@ static void keep_failure(struct claim_trip *trip, int code, const struct redrive
         lane_name(trip->lane, &trip->err);
 }
 
+static void open_trip(struct claim_trip *trip)
+{
+    struct open_claims *open = router_open_claims(trip->router);
+    pthread_mutex_lock(&open->mutex);
+    trip->number = ++open->n_begun;
+    list_insert(&open->trips, &trip->open);
+    pthread_mutex_unlock(&open->mutex);
+}
+
+static void close_trip(struct claim_trip *trip)
+{
+    struct open_claims *open = router_open_claims(trip->router);
+    pthread_mutex_lock(&open->mutex);
+    list_remove(&trip->open);
+    pthread_mutex_unlock(&open->mutex);
+    free(trip);
+}
+
+uint64_t route_claims_begun(struct router *router)
+{
+    struct open_claims *open = router_open_claims(router);
+    pthread_mutex_lock(&open->mutex);
+    const uint64_t n = open->n_begun;
+    pthread_mutex_unlock(&open->mutex);
+    return n;
+}
+
+bool route_claims_are_over(struct router *router, uint64_t n)
+{
+    struct open_claims *open = router_open_claims(router);
+    pthread_mutex_lock(&open->mutex);
+    const bool are_over = list_empty(&open->trips) ||
+                          LIST_ENTRY(open->trips.next, struct claim_trip, open)->number > n;
+    pthread_mutex_unlock(&open->mutex);
+    return are_over;
+}
+
 static void end_claim(struct claim_trip *trip)
 {
     struct router *router = trip->router;
@@ -199,8 +238,8 @@ static void end_claim(struct claim_trip *trip)
     const bool asked_all = is_of_tenant || trip->asked == (UINT32_C(1) << n_lanes(trip)) - 1;
     claim->more = trip->more || (claim->n > 0 && !asked_all);
     free_question(trip->question);
-    free(trip);
     router_answer(router, &claim->op);
+    close_trip(trip);
 }
 
 static void ask_lane(struct sending *sending, struct claim_trip *trip, struct lane *lane)
@@ -292,6 +331,7 @@ void route_claim(struct sending *sending, struct claim_op *claim)
     }
     trip->router = router;
     trip->claim = claim;
+    open_trip(trip);
     claim->n = 0;
     claim->missed = CLAIM_MISSED_NONE;
     ask_lane(sending, trip,

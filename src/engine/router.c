@@ -125,6 +125,14 @@ void lane_name(const struct lane *lane, struct redrive_err *err)
     shard_err(err, lane->index, lane->router->urls.urls[lane->index]);
 }
 
+void log_kept_reload(const struct lane *lane, const struct redrive_err *err)
+{
+    const struct router *r = lane->router;
+    log_event(r->options.engine.log, LOG_LEVEL_ERROR, clock_wall_ms(), "reload_kept",
+              LOG_S("shard", r->names[lane->index]), LOG_S("error", err->message),
+              LOG_S("hint", "reload again when all shards answer"));
+}
+
 struct open_claims *router_open_claims(struct router *r)
 {
     return &r->claims;
@@ -222,6 +230,7 @@ int router_open(const struct router_options *options, struct router **ret, struc
     pthread_mutexattr_destroy(&attributes);
     pthread_mutex_init(&r->claims.mutex, NULL);
     list_init(&r->claims.questions);
+    list_init(&r->claims.trips);
     thread_cond_init(&r->wake);
     int rc = open_shards(r, err);
     if (rc == 0) {

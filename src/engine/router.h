@@ -94,6 +94,8 @@ bool lane_hangs(const struct lane *lane, struct redrive_err *err);
 size_t router_turn(struct router *router);
 /* Names the shard in an error that it has caused. */
 void lane_name(const struct lane *lane, struct redrive_err *err);
+/* Logs that a shard has kept a configuration that was to be taken back. */
+void log_kept_reload(const struct lane *lane, const struct redrive_err *err);
 /* Gives an operation its answer. */
 void router_answer(struct router *router, struct op *op);
 
@@ -109,11 +111,16 @@ void route_begin(struct sending *sending, struct op *op);
 struct open_claims {
     pthread_mutex_t mutex;
     struct list questions;
+    struct list trips; /* claims that have no answer yet, oldest first */
+    uint64_t n_begun;
 };
 struct open_claims *router_open_claims(struct router *router);
 /* In route_claims.c. */
 struct claim_op;
 void route_claim(struct sending *sending, struct claim_op *claim);
+/* How many claims have begun so far, and whether the first `n` of them have been answered. */
+uint64_t route_claims_begun(struct router *router);
+bool route_claims_are_over(struct router *router, uint64_t n);
 /* Claims that have been at a shard for so long go on without it. */
 #define ROUTE_CLAIM_WAIT_MS 1000
 void route_claims_expire(struct router *router, int64_t now_ms);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "engine/report/worker_row.h"
 #include "engine/shard_record.h"
 #include "engine/verbs/change.h"
 #include "engine/verbs/claim.h"
@@ -306,7 +307,7 @@ static void an_operation_for_all_reaches_each_shard_once(void **state)
     assert_int_equal(op.n, 1);
     op = (struct counting_op){.op = {.apply = count_engines, .route = &FENCE}};
     assert_int_equal(committer_run(f.committer, &op.op, NULL), 0);
-    assert_int_equal(op.n, N_SHARDS * N_SHARDS);
+    assert_int_equal(op.n, N_SHARDS); /* no claim is on its way */
     field_release(&f);
 }
 
@@ -329,6 +330,52 @@ static void what_is_paused_for_a_tenant_is_on_its_shard(void **state)
         store_ops(f.reader)->shared_list(f.reader, SHARED_PAUSE, STR("tenant-2"), &page, NULL), 0);
     assert_int_equal(page.n, 1);
     shared_page_release(&page);
+    field_release(&f);
+}
+
+static void put_row(struct field *f, size_t shard, enum shared_kind kind, const char *value)
+{
+    struct store *store = sharded_of(f->reader)->stores[shard];
+    const struct shared_row row = {.kind = kind, .key = STR("key"), .value = str_of(value)};
+    struct move_result result = {0};
+    int64_t now_ms, version;
+    assert_int_equal(store_ops(store)->begin(store, 1, &now_ms, &version, NULL), 0);
+    assert_int_equal(store_ops(store)->shared_put(store, &row, 1, &result, NULL), 0);
+    assert_int_equal(result.code, 0);
+    assert_int_equal(store_ops(store)->commit(store, NULL), 0);
+}
+
+/* Each shard has alerts of its own, under the same keys. */
+static void alerts_of_every_shard_are_listed(void **state)
+{
+    struct field f;
+    struct shared_page page = {0};
+    (void)state;
+    field_init(&f);
+    put_row(&f, 0, SHARED_ALERT, "{}");
+    put_row(&f, 2, SHARED_ALERT, "{}");
+    assert_int_equal(
+        store_ops(f.reader)->shared_list(f.reader, SHARED_ALERT, (struct str){0}, &page, NULL), 0);
+    assert_int_equal(page.n, 2);
+    shared_page_release(&page);
+    field_release(&f);
+}
+
+/* One that has ended while a shard was away has left its row there. */
+static void rows_of_another_process_are_not_added_to_a_workers(void **state)
+{
+    struct field f;
+    struct worker_page page = {0};
+    (void)state;
+    field_init(&f);
+    put_row(&f, 0, SHARED_WORKER, "{\"pid\":7,\"seen_ms\":1000,\"runs\":100}");
+    put_row(&f, 1, SHARED_WORKER, "{\"pid\":8,\"seen_ms\":2000,\"runs\":2}");
+    put_row(&f, 2, SHARED_WORKER, "{\"pid\":8,\"seen_ms\":1900,\"runs\":3}");
+    assert_int_equal(workers_read(f.reader, (struct str){0}, 2000, &page, NULL), 0);
+    assert_int_equal(page.n, 1);
+    assert_int_equal(page.workers[0].pid, 8);
+    assert_int_equal(page.workers[0].runs, 5);
+    worker_page_release(&page);
     field_release(&f);
 }
 
@@ -428,6 +475,8 @@ int main(void)
         cmocka_unit_test(an_operation_without_a_route_is_refused),
         cmocka_unit_test(an_operation_for_all_reaches_each_shard_once),
         cmocka_unit_test(what_is_paused_for_a_tenant_is_on_its_shard),
+        cmocka_unit_test(alerts_of_every_shard_are_listed),
+        cmocka_unit_test(rows_of_another_process_are_not_added_to_a_workers),
         cmocka_unit_test(other_shards_are_refused_with_both_lists),
         cmocka_unit_test(a_store_that_has_jobs_becomes_no_shard),
         cmocka_unit_test(lists_of_shards_have_bounds),

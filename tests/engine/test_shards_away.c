@@ -3,11 +3,14 @@
 
 #include <poll.h>
 #include <semaphore.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "base/time/clock.h"
+#include "config/config.h"
 #include "engine/store_status.h"
 #include "engine/verbs/claim.h"
 #include "shard_field.h"
@@ -181,12 +184,92 @@ static void tenants_of_a_shard_that_hangs_are_told_and_the_others_go_on(void **s
     field_release(&f);
 }
 
+/* ---- Another configuration ------------------------------------------------------------------- */
+
+static struct config *config_of(const char *yaml)
+{
+    char path[] = "/tmp/redrive-shards-XXXXXX";
+    struct config *config;
+    struct config_report report;
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, yaml, strlen(yaml)), (ssize_t)strlen(yaml));
+    (void)close(fd);
+    const struct config_sources sources = {.path = path, .path_required = true};
+    assert_int_equal(config_load(&sources, &config, &report), 0);
+    (void)unlink(path);
+    return config;
+}
+
+/* How many shards have a configuration with the task `new`. */
+static size_t count_reloaded(struct field *f)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < N_SHARDS; i++) {
+        struct config *config =
+            engine_config(committer_engine(router_lane(f->router, i)->committer));
+        for (size_t k = 0; config && k < config->n_tasks; k++)
+            n += strcmp(config->tasks[k].name, "new") == 0;
+        config_free(config);
+    }
+    return n;
+}
+
+static int reload(struct field *f, bool *ret_in_force, struct redrive_err *err)
+{
+    struct config *config = config_of("tasks: {new: {queue: media}}\n");
+    struct reload_op op;
+    assert_int_equal(reload_op_init(&op, config, NULL), 0);
+    config_free(config);
+    const int rc = committer_run(f->committer, &op.op, err);
+    *ret_in_force = op.in_force;
+    reload_op_release(&op);
+    return rc;
+}
+
+/* A tenant of the last shard, which is reached after the others have the new configuration. */
+static const char *last_tenant(char out[16])
+{
+    for (size_t i = 0;; i++)
+        if (shard_of_tenant(str_of(tenant_name(i, out)), N_SHARDS) == N_SHARDS - 1)
+            return out;
+}
+
+static void a_reload_is_for_all_shards_or_for_none(void **state)
+{
+    struct field f;
+    struct hold_op hold;
+    struct redrive_err err = {0};
+    char name[16];
+    bool in_force;
+    (void)state;
+    field_init(&f);
+    hold_shard(&f, &hold, last_tenant(name));
+    /* The shard is reached, and then hangs; the second time that is known before. */
+    for (int i = 0; i < 2; i++) {
+        const int64_t since_ms = clock_monotonic_ms();
+        assert_int_equal(reload(&f, &in_force, &err), REDRIVE_E_IO);
+        assert_false(in_force);
+        assert_non_null(strstr(err.message, "no shard has the new configuration"));
+        assert_non_null(strstr(err.detail, "shard 4"));
+        assert_int_equal(count_reloaded(&f), 0);
+        assert_true(clock_monotonic_ms() - since_ms <
+                    (i == 0 ? STORE_STATUS_HANGS_MS + 2000 : 1000));
+    }
+    let_shard_go(&hold);
+    assert_int_equal(reload(&f, &in_force, &err), 0);
+    assert_true(in_force);
+    assert_int_equal(count_reloaded(&f), N_SHARDS);
+    field_release(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_claim_goes_on_without_a_shard_that_hangs),
         cmocka_unit_test(a_job_that_comes_too_late_for_its_claim_is_given_back),
         cmocka_unit_test(tenants_of_a_shard_that_hangs_are_told_and_the_others_go_on),
+        cmocka_unit_test(a_reload_is_for_all_shards_or_for_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -280,6 +280,12 @@ static void join_rows(struct parsed *to, const struct parsed *from, int64_t now_
 {
     struct worker_info *a = &to->info;
     const struct worker_info *b = &from->info;
+    /* A process of that name which ended while the shard was away has left its row there. */
+    if (a->pid != b->pid || !str_eq(a->host, b->host)) {
+        if (b->seen_ms > a->seen_ms)
+            *to = *from;
+        return;
+    }
     a->runs += b->runs;
     a->failed += b->failed;
     if (b->seen_ms > a->seen_ms) {

@@ -94,8 +94,9 @@ int shards_counts(struct store *store, enum count_kind kind, struct str tenant,
 
 /* ---- What processes share -------------------------------------------------------------------- */
 
-/* Rows that are the tenant's alone are on its shard. Definitions of tasks and alerts are on every
- * shard, and the row of a worker is on each that it has worked for. */
+/* Rows that are the tenant's alone are on its shard. Definitions of tasks are on every shard, all
+ * alike. The state of an alert is on every shard, and is that shard's; so is the row of a worker.
+ */
 static bool is_of_tenant(enum shared_kind kind)
 {
     return kind != SHARED_TASK && kind != SHARED_ALERT && kind != SHARED_WORKER;
@@ -133,7 +134,7 @@ int shards_shared_list(struct store *store, enum shared_kind kind, struct str te
         return rc;
     }
     sort_rows(ret->rows, ret->n, sizeof *ret->rows, shared_row_order);
-    if (kind != SHARED_WORKER)
+    if (kind == SHARED_TASK)
         drop_copies(ret);
     return 0;
 }
