@@ -206,7 +206,7 @@ soak: tests-built
 
 # Power cuts: at about how many points of each workload (0: at each), and how often at each.
 POINTS ?= 0
-CUTS ?= 4
+CUTS ?= 12
 crash: tests-built
 	@REDRIVE_CRASH_POINTS=$(POINTS) REDRIVE_CRASH_CUTS=$(CUTS) REDRIVE_CRASH_SEED=$(SEED) \
 		$(BUILD)/tests/crash/test_crash
