@@ -268,6 +268,35 @@ static void a_sweep_is_three_round_trips(void **state)
     assert_null(kit_job(k, seqs[MANY - 1]));
 }
 
+/* However many jobs and parents they are. */
+static void the_parents_of_claimed_jobs_are_one_round_trip_more(void **state)
+{
+    struct kit *k = *state;
+    const struct claim_filter filter = {.limit = MANY};
+    struct job_page page = {0};
+    struct parent_page parents = {0};
+    struct job_edge edges[MANY];
+    int64_t seqs[MANY];
+    kit_begin(k);
+    for (int i = 0; i < MANY; i++)
+        seqs[i] = PUT(k, .priority = 0, .parents = (uint32_t)i);
+    for (int i = 1; i < MANY; i++)
+        edges[i] = (struct job_edge){.parent = seqs[0], .child = seqs[i]};
+    assert_int_equal(store_ops(k->store)->edges_put(k->store, edges + 1, MANY - 1, NULL), 0);
+    kit_commit(k);
+    begin(k);
+    assert_int_equal(store_ops(k->store)->ready(k->store, &filter, &page, NULL), 0);
+    assert_int_equal(page.n, MANY);
+    assert_int_equal(store_ops(k->store)->parents(k->store, seqs + 1, MANY - 1, &parents, NULL), 0);
+    assert_int_equal(parents.n, MANY - 1);
+    parent_page_release(&parents);
+    job_page_release(&page);
+    for (int i = 0; i < MANY; i++)
+        (void)kit_start(k, seqs[i]);
+    kit_commit(k);
+    check_round_trips(3);
+}
+
 static void an_empty_claim_is_one_round_trip(void **state)
 {
     struct kit *k = *state;
@@ -477,6 +506,7 @@ int main(void)
         F(a_submit_is_two_round_trips),
         F(a_promotion_is_two_round_trips),
         F(a_sweep_is_three_round_trips),
+        F(the_parents_of_claimed_jobs_are_one_round_trip_more),
         F(an_empty_claim_is_one_round_trip),
         F(a_hundred_heartbeats_are_one_round_trip),
         F(what_was_extended_is_settled_unseen),
