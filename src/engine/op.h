@@ -70,6 +70,8 @@ struct op {
     bool looks;                   /* it looks for ready jobs */
     bool by_item;                 /* the caller looks at the code of each item: of a list of items
                                    * whose shards fail in part, only the items of these fail */
+    bool goes_alone;              /* with by_item: its items borrow nothing, so that a shard which
+                                   * is late is not waited for; its items are REDRIVE_E_IO */
     bool asks;                    /* it must see all that other processes have put until now; other
                                    * operations may see the state of a moment ago */
 

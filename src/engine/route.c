@@ -1,56 +1,18 @@
 /* route.c - the ways of operations over shards. */
+#include "engine/route.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
-#include "engine/router.h"
 #include "engine/verbs/change.h"
 #include "engine/verbs/submit.h"
-#include "store/shards/shards.h"
-
-/* A part of a list of items, on its way to one shard. */
-struct part {
-    struct trip *trip;
-    size_t lane;
-    struct op *op; /* a copy of the operation, with items of its own */
-    size_t n;
-    char *items;
-    size_t *places; /* of each item in the whole list */
-};
-
-/* An operation on its way. */
-struct trip {
-    struct router *router;
-    struct op *op;
-    void (*done)(struct op *op, void *ctx); /* the caller's */
-    void *done_ctx;
-    size_t lane;       /* where it is */
-    size_t n_left;     /* how many rounds are left after this one, or parts without an answer */
-    uint64_t n_claims; /* of a fence: how many claims have begun before it */
-    uint32_t asked;    /* lanes, by bit, in this round */
-    bool worked;       /* a lane has taken it */
-    struct redrive_err err;    /* the first failure; code 0: there was none */
-    struct job_filter filter;  /* of a bulk, as it came */
-    struct reload_op *reloads; /* for the lanes after the first */
-    struct part parts[SHARDS_MAX];
-    size_t n_parts;
-};
-
-static size_t n_lanes(const struct trip *trip)
-{
-    return router_count(trip->router);
-}
-
-static void *at(void *object, size_t place)
-{
-    return (char *)object + place;
-}
 
 /* ---- Sending and answering ------------------------------------------------------------------- */
 
 /* A shard that hangs is given nothing more: what waits behind its transaction would wait as long.
  */
-static void send_op(struct sending *sending, struct router *router, size_t lane, struct op *op)
+void route_send(struct sending *sending, struct router *router, size_t lane, struct op *op)
 {
     const struct lane *to = router_lane(router, lane);
     if (lane_hangs(to, &op->err)) {
@@ -69,10 +31,10 @@ static void send_trip(struct sending *sending, struct trip *trip, size_t lane,
     trip->lane = lane;
     trip->op->done = done;
     trip->op->done_ctx = trip;
-    send_op(sending, trip->router, lane, trip->op);
+    route_send(sending, trip->router, lane, trip->op);
 }
 
-static void keep_failure(struct trip *trip, const struct op *op)
+void route_keep_failure(struct trip *trip, const struct op *op)
 {
     if (op->code < 0 && trip->err.code == 0) {
         trip->err = op->err;
@@ -80,33 +42,37 @@ static void keep_failure(struct trip *trip, const struct op *op)
     }
 }
 
-/* The trip's first failure is the answer. */
-static void fail_trip(struct trip *trip)
+void route_fail(struct trip *trip)
 {
     trip->op->code = trip->err.code;
     if (trip->err.code < 0)
         trip->op->err = trip->err;
 }
 
-static void end_trip(struct trip *trip)
+void route_free(struct trip *trip)
 {
-    struct router *router = trip->router;
-    struct op *op = trip->op;
     for (size_t i = 0; i < trip->n_parts; i++) {
         free(trip->parts[i].op);
         free(trip->parts[i].items);
         free(trip->parts[i].places);
     }
-    for (size_t i = 1; i < router_count(router) && trip->reloads; i++)
+    for (size_t i = 1; i < n_lanes(trip) && trip->reloads; i++)
         reload_op_release(&trip->reloads[i]);
     free(trip->reloads);
+    free(trip);
+}
+
+void route_end(struct trip *trip)
+{
+    struct router *router = trip->router;
+    struct op *op = trip->op;
     op->done = trip->done;
     op->done_ctx = trip->done_ctx;
-    free(trip);
+    route_free(trip);
     router_answer(router, op);
 }
 
-static void blame(const struct trip *trip, struct op *op, size_t lane)
+void route_blame(const struct trip *trip, struct op *op, size_t lane)
 {
     if (op->code == REDRIVE_E_IO)
         lane_name(router_lane(trip->router, lane), &op->err);
@@ -123,8 +89,8 @@ static void refuse_op(struct router *router, struct op *op, int code, const char
 static void on_arrived(struct op *op, void *ctx)
 {
     struct trip *trip = ctx;
-    blame(trip, op, trip->lane);
-    end_trip(trip);
+    route_blame(trip, op, trip->lane);
+    route_end(trip);
 }
 
 static void begin_tenant(struct sending *sending, struct trip *trip)
@@ -142,11 +108,11 @@ static void on_submitted(struct op *op, void *ctx)
 {
     struct trip *trip = ctx;
     struct submit_op *submit = (struct submit_op *)op;
-    blame(trip, op, trip->lane);
+    route_blame(trip, op, trip->lane);
     for (size_t i = 0; i < submit->n && op->code == 0; i++)
         if (submit->answers[i].seq > 0)
             submit->answers[i].seq = shard_seq(submit->answers[i].seq, trip->lane);
-    end_trip(trip);
+    route_end(trip);
 }
 
 /* A request is one transaction, and that is one shard's. */
@@ -162,157 +128,10 @@ static void begin_submit(struct sending *sending, struct trip *trip)
         trip->op->code = err_set(&trip->op->err, REDRIVE_E_INVALID,
                                  "jobs of one request are of tenants on different shards");
         err_hint(&trip->op->err, "submit the jobs of each tenant by themselves");
-        end_trip(trip);
+        route_end(trip);
         return;
     }
     send_trip(sending, trip, lane, on_submitted);
-}
-
-/* ---- Items ----------------------------------------------------------------------------------- */
-
-static size_t lane_of_item(const struct trip *trip, const struct op_route *route, void *item)
-{
-    const int64_t seq =
-        route->item_seq_at == NO_PLACE ? 0 : *(const int64_t *)at(item, route->item_seq_at);
-    const size_t named = shard_of_seq(seq);
-    if (seq > 0 && named < n_lanes(trip))
-        return named;
-    return shard_of_tenant(*(const struct str *)at(item, route->item_tenant_at), n_lanes(trip));
-}
-
-/* Numbers that are 0 stay so. */
-static void set_own_seq(const struct op_route *route, void *item)
-{
-    if (route->item_seq_at != NO_PLACE) {
-        int64_t *seq = at(item, route->item_seq_at);
-        *seq = shard_own_seq(*seq);
-    }
-}
-
-/* A shard that does not answer is no reason to hold back what the others have answered: its items
- * have its code each. */
-static void answer_items(const struct op_route *route, const struct part *part)
-{
-    if (part->op->code == 0 || route->item_ret_at == NO_PLACE)
-        return;
-    for (size_t i = 0; i < part->n; i++) {
-        struct move_result *ret = at(part->items + i * route->item_size, route->item_ret_at);
-        *ret = (struct move_result){.code = part->op->code};
-    }
-}
-
-/* Puts the items with their answers back where they came from; their numbers are the caller's. */
-static void put_items_back(struct trip *trip, const struct part *part)
-{
-    const struct op_route *route = trip->op->route;
-    char *items = *(char **)at(trip->op, route->items_at);
-    for (size_t i = 0; i < part->n; i++) {
-        char *to = items + part->places[i] * route->item_size;
-        char *from = part->items + i * route->item_size;
-        if (route->item_seq_at != NO_PLACE)
-            *(int64_t *)at(from, route->item_seq_at) = *(int64_t *)at(to, route->item_seq_at);
-        memcpy(to, from, route->item_size);
-    }
-}
-
-/* Whether a failure is told by its items, while the operation as a whole has worked. */
-static bool is_for_items(const struct op *op, int code)
-{
-    return op->by_item && op->route->item_ret_at != NO_PLACE && redrive_err_retryable(code) &&
-           code != REDRIVE_E_STOPPING;
-}
-
-static void end_items(struct trip *trip)
-{
-    const struct op_route *route = trip->op->route;
-    trip->op->code = 0;
-    for (size_t i = 0; i < trip->n_parts; i++) {
-        struct part *part = &trip->parts[i];
-        blame(trip, part->op, part->lane);
-        if (part->op->code < 0)
-            trip->op->err = part->op->err;
-        if (part->op->code < 0 && !is_for_items(trip->op, part->op->code))
-            keep_failure(trip, part->op);
-        answer_items(route, part);
-        put_items_back(trip, part);
-    }
-    fail_trip(trip);
-    end_trip(trip);
-}
-
-static void on_part(struct op *op, void *ctx)
-{
-    struct part *part = ctx;
-    (void)op;
-    if (__atomic_sub_fetch(&part->trip->n_left, 1, __ATOMIC_ACQ_REL) == 0)
-        end_items(part->trip);
-}
-
-static struct part *part_of_lane(struct trip *trip, size_t lane)
-{
-    for (size_t i = 0; i < trip->n_parts; i++)
-        if (trip->parts[i].lane == lane)
-            return &trip->parts[i];
-    trip->parts[trip->n_parts] = (struct part){.trip = trip, .lane = lane};
-    return &trip->parts[trip->n_parts++];
-}
-
-static bool fill_part(struct part *part, size_t capacity)
-{
-    const struct op *op = part->trip->op;
-    const struct op_route *route = op->route;
-    part->op = malloc(route->size);
-    part->items = calloc(capacity, route->item_size);
-    part->places = calloc(capacity, sizeof *part->places);
-    if (!part->op || !part->items || !part->places)
-        return false;
-    memcpy(part->op, op, route->size);
-    *(char **)at(part->op, route->items_at) = part->items;
-    part->op->done = on_part;
-    part->op->done_ctx = part;
-    return true;
-}
-
-/* False: no memory. */
-static bool split_items(struct trip *trip, char *items, size_t n)
-{
-    const struct op_route *route = trip->op->route;
-    for (size_t i = 0; i < n; i++) {
-        char *item = items + i * route->item_size;
-        struct part *part = part_of_lane(trip, lane_of_item(trip, route, item));
-        if (!part->op && !fill_part(part, n - i))
-            return false;
-        char *copy = part->items + part->n * route->item_size;
-        memcpy(copy, item, route->item_size);
-        set_own_seq(route, copy);
-        part->places[part->n++] = i;
-    }
-    return true;
-}
-
-static void begin_items(struct sending *sending, struct trip *trip)
-{
-    const struct op_route *route = trip->op->route;
-    char *items = *(char **)at(trip->op, route->items_at);
-    const size_t n = *(const size_t *)at(trip->op, route->n_at);
-    if (!split_items(trip, items, n)) {
-        trip->op->code = err_nomem(&trip->op->err);
-        end_trip(trip);
-        return;
-    }
-    const size_t n_parts = trip->n_parts;
-    trip->n_left = n_parts;
-    if (n_parts == 0) {
-        end_items(trip);
-        return;
-    }
-    struct part *parts = trip->parts;
-    struct router *router = trip->router;
-    for (size_t i = 0; i < n_parts; i++) {
-        *(size_t *)at(parts[i].op, route->n_at) = parts[i].n;
-        parts[i].op->weight = parts[i].n;
-        send_op(sending, router, parts[i].lane, parts[i].op);
-    }
 }
 
 /* ---- To every shard -------------------------------------------------------------------------- */
@@ -341,8 +160,8 @@ static void end_every(struct trip *trip)
 {
     if (trip->op->route->to == ROUTE_ANY && trip->worked)
         trip->err.code = 0;
-    fail_trip(trip);
-    end_trip(trip);
+    route_fail(trip);
+    route_end(trip);
 }
 
 /* A claim goes to a shard after the other, at the most once to each: after as many rounds as there
@@ -359,8 +178,8 @@ static bool is_round_trip_over(struct trip *trip)
 static void on_stop(struct op *op, void *ctx)
 {
     struct trip *trip = ctx;
-    blame(trip, op, trip->lane);
-    keep_failure(trip, op);
+    route_blame(trip, op, trip->lane);
+    route_keep_failure(trip, op);
     trip->worked |= op->code == 0;
     if (is_round_trip_over(trip))
         end_every(trip);
@@ -384,14 +203,14 @@ static void on_bulk(struct op *op, void *ctx)
     struct trip *trip = ctx;
     struct bulk_op *bulk = (struct bulk_op *)op;
     const bool is_last = bulk->filter.tenant.len > 0 || trip->lane + 1 == n_lanes(trip);
-    blame(trip, op, trip->lane);
+    route_blame(trip, op, trip->lane);
     bulk->filter = trip->filter;
     bulk->last_seq = shard_seq(bulk->last_seq, trip->lane);
     if (op->code == 0 && !bulk->more && !is_last) {
         bulk->more = true;
         bulk->last_seq = shard_seq(0, trip->lane + 1);
     }
-    end_trip(trip);
+    route_end(trip);
 }
 
 static void begin_bulk(struct sending *sending, struct trip *trip)
@@ -414,7 +233,7 @@ static void send_reload(struct sending *sending, struct trip *trip, size_t lane,
     trip->lane = lane;
     op->done = done;
     op->done_ctx = trip;
-    send_op(sending, trip->router, lane, op);
+    route_send(sending, trip->router, lane, op);
 }
 
 static void refuse_reload(struct trip *trip)
@@ -425,7 +244,7 @@ static void refuse_reload(struct trip *trip)
     err_hint(err, "reload again when all shards answer");
     trip->op->code = REDRIVE_E_IO;
     ((struct reload_op *)trip->op)->in_force = false;
-    end_trip(trip);
+    route_end(trip);
 }
 
 /* A shard that has the new configuration gets the former one back, which its operation holds. */
@@ -455,17 +274,17 @@ static void on_reloaded(struct op *op, void *ctx)
 {
     struct trip *trip = ctx;
     const size_t next = trip->lane + 1;
-    blame(trip, op, trip->lane);
-    keep_failure(trip, op);
+    route_blame(trip, op, trip->lane);
+    route_keep_failure(trip, op);
     if (((const struct reload_op *)op)->in_force && next < n_lanes(trip)) {
         send_reload(NULL, trip, next, on_reloaded);
     } else if (((const struct reload_op *)op)->in_force) {
-        fail_trip(trip);
-        end_trip(trip);
+        route_fail(trip);
+        route_end(trip);
     } else if (op->code == REDRIVE_E_STOPPING) {
         ((struct reload_op *)trip->op)->in_force = false;
-        fail_trip(trip);
-        end_trip(trip);
+        route_fail(trip);
+        route_end(trip);
     } else if (trip->lane > 0) {
         take_back_from(trip, trip->lane - 1);
     } else {
@@ -504,7 +323,7 @@ static void begin_reload(struct sending *sending, struct trip *trip)
         return;
     }
     trip->op->code = rc;
-    end_trip(trip);
+    route_end(trip);
 }
 
 /* ---- All of them ----------------------------------------------------------------------------- */
@@ -531,7 +350,7 @@ void route_begin(struct sending *sending, struct op *op)
     trip->done_ctx = op->done_ctx;
     switch (op->route->to) {
     case ROUTE_TENANT: begin_tenant(sending, trip); break;
-    case ROUTE_ITEMS: begin_items(sending, trip); break;
+    case ROUTE_ITEMS: route_begin_items(sending, trip); break;
     case ROUTE_SUBMIT: begin_submit(sending, trip); break;
     case ROUTE_BULK: begin_bulk(sending, trip); break;
     case ROUTE_RELOAD: begin_reload(sending, trip); break;

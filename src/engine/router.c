@@ -231,6 +231,7 @@ int router_open(const struct router_options *options, struct router **ret, struc
     pthread_mutex_init(&r->claims.mutex, NULL);
     list_init(&r->claims.questions);
     list_init(&r->claims.trips);
+    list_init(&r->claims.items);
     thread_cond_init(&r->wake);
     int rc = open_shards(r, err);
     if (rc == 0) {
@@ -321,6 +322,7 @@ static void *run_guard(void *arg)
         (void)thread_cond_wait_until(&r->wake, &r->claims.mutex, clock_monotonic_ms() + GUARD_MS);
         pthread_mutex_unlock(&r->claims.mutex);
         route_claims_expire(r, clock_monotonic_ms());
+        route_items_expire(r, clock_monotonic_ms());
         free_from_hanging(r);
         tell_of_missed(r);
         pthread_mutex_lock(&r->claims.mutex);

@@ -107,12 +107,18 @@ struct sending {
 /* In route.c: takes an operation on its way. */
 void route_begin(struct sending *sending, struct op *op);
 
+/* In route_items.c: lists of items that have waited for a shard for so long are answered without
+ * it. */
+#define ROUTE_ITEMS_WAIT_MS 2000
+void route_items_expire(struct router *router, int64_t now_ms);
+
 /* Claims that are at a shard. */
 struct open_claims {
     pthread_mutex_t mutex;
     struct list questions;
     struct list trips; /* claims that have no answer yet, oldest first */
     uint64_t n_begun;
+    struct list items; /* lists of items that do not wait for a shard that is late */
 };
 struct open_claims *router_open_claims(struct router *router);
 /* In route_claims.c. */

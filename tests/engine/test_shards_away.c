@@ -13,6 +13,7 @@
 #include "config/config.h"
 #include "engine/store_status.h"
 #include "engine/verbs/claim.h"
+#include "engine/verbs/settle.h"
 #include "shard_field.h"
 
 /* An operation that holds up the transaction of its tenant's shard. */
@@ -184,6 +185,46 @@ static void tenants_of_a_shard_that_hangs_are_told_and_the_others_go_on(void **s
     field_release(&f);
 }
 
+/* Leases of jobs on other shards must not run out because the heartbeat waits for one. */
+static void a_heartbeat_is_answered_without_a_shard_that_hangs(void **state)
+{
+    struct field f;
+    struct hold_op hold;
+    struct extension items[2] = {0};
+    struct extend_op op;
+    size_t n = 0;
+    (void)state;
+    field_init(&f);
+    (void)submit_for(&f, "tenant-1");
+    (void)submit_for(&f, "tenant-2");
+    for (int i = 0; i < 2; i++) {
+        const struct claim_filter filter = {.limit = 1,
+                                            .tenant = i == 0 ? STR("tenant-1") : STR("tenant-2")};
+        struct claim_op claim;
+        claim_op_init(&claim, &filter, STR("w"), 0);
+        assert_int_equal(committer_run(f.committer, &claim.op, NULL), 0);
+        assert_int_equal(claim.n, 1);
+        items[n++] = (struct extension){.seq = claim.jobs[0].status.seq,
+                                        .token = claim.jobs[0].status.token,
+                                        .lease_ms = 60000};
+        claim_op_release(&claim);
+    }
+    hold_shard(&f, &hold, "tenant-1");
+    const int64_t since_ms = clock_monotonic_ms();
+    extend_op_init(&op, items, n);
+    op.op.by_item = op.op.goes_alone = true;
+    assert_int_equal(committer_run(f.committer, &op.op, NULL), 0);
+    assert_true(clock_monotonic_ms() - since_ms < ROUTE_ITEMS_WAIT_MS + 1000);
+    assert_int_equal(items[0].ret.code, REDRIVE_E_IO);
+    assert_int_equal(items[1].ret.code, 0);
+    let_shard_go(&hold);
+    extend_op_init(&op, items, n);
+    op.op.by_item = op.op.goes_alone = true;
+    assert_int_equal(committer_run(f.committer, &op.op, NULL), 0);
+    assert_int_equal(items[0].ret.code, 0);
+    field_release(&f);
+}
+
 /* ---- Another configuration ------------------------------------------------------------------- */
 
 static struct config *config_of(const char *yaml)
@@ -269,6 +310,7 @@ int main(void)
         cmocka_unit_test(a_claim_goes_on_without_a_shard_that_hangs),
         cmocka_unit_test(a_job_that_comes_too_late_for_its_claim_is_given_back),
         cmocka_unit_test(tenants_of_a_shard_that_hangs_are_told_and_the_others_go_on),
+        cmocka_unit_test(a_heartbeat_is_answered_without_a_shard_that_hangs),
         cmocka_unit_test(a_reload_is_for_all_shards_or_for_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -112,7 +112,9 @@ static size_t lose(const struct beat *beat)
     for (size_t i = 0; i < beat->n; i++) {
         struct redrive_task_run *run = beat->runs[i];
         const struct extension *item = &beat->items[i];
-        if (item->ret.code == 0 || !run->is_held || run->is_settling || run->token != item->token)
+        if (item->ret.code == 0 || redrive_err_retryable(item->ret.code))
+            continue;
+        if (!run->is_held || run->is_settling || run->token != item->token)
             continue;
         atomic_store(&run->is_lost, true);
         atomic_store(&run->is_cancelled, true);
@@ -130,6 +132,7 @@ static void extend(struct queue_handler *h, struct beat *beat)
     struct extend_op op;
     size_t n_lost = 0;
     extend_op_init(&op, beat->items, beat->n);
+    op.op.by_item = op.op.goes_alone = true;
     int rc = committer_run(q->committer, &op.op, &err);
     if (rc < 0) {
         log_event(&q->log, LOG_LEVEL_WARNING, clock_wall_ms(), "heartbeat_failed",

@@ -128,6 +128,7 @@ static void on_heartbeat(uv_timer_t *timer)
     task->is_extending = true;
     extend_op_init(&task->extend, task->extensions, n);
     task->extend.op.by_item = true;
+    task->extend.op.goes_alone = true;
     mailbox_send(&task->pool->mailbox, &task->extend.op, on_extended, task);
 }
 
