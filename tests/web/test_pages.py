@@ -54,6 +54,13 @@ def test_jobs_are_filtered_by_the_address(busy):
     busy.open("/ui/jobs?state=nonsense").sees("there is no 'nonsense'")
 
 
+@pytest.mark.parametrize("filters, by_end", [("state=completed&task=mail", True), ("older_than=1h&queue=mail", True), ("task=mail", False), ("state=completed&user=ann", False)])
+def test_ended_jobs_of_a_task_come_by_their_end(busy, filters, by_end):
+    busy.open(f"/ui/jobs?{filters}").find("#page .page")
+    asked = busy.js("return performance.getEntriesByType('resource').map((entry) => entry.name).filter((name) => name.includes('/v1/jobs?'))")
+    assert asked and all(("order=finished" in name) == by_end for name in asked)
+
+
 def test_search_understands_ids_filters_and_words(busy):
     busy.open().sees("Overview", "#page")
     busy.press("/")

@@ -56,7 +56,7 @@ function columns(experiment) {
 
 function section(experiment) {
   return h("section", { "data-key": experiment.name }, h("h2", null, experiment.name),
-    h("p", { class: "muted" }, experiment.running ? ["of task ", jobsLink({ task: experiment.task }, experiment.task)] : "not running any more"),
+    h("p", { class: "muted above" }, experiment.running ? ["of task ", jobsLink({ task: experiment.task }, experiment.task)] : "not running any more"),
     table(columns(experiment), experiment.arms, { key: (arm) => arm.name, label: `Arms of ${experiment.name}` }));
 }
 

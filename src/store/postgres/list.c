@@ -62,9 +62,11 @@ static int find_partitions(struct store *store, const struct job_filter *f, stru
     const int rc = read_text(store, &sql, &result, err);
     if (rc != 0 || PQntuples(result) > PARTITIONS_MAX)
         return rc;
-    (void)buf_puts(&store->list_partitions, "0"); /* no partition has it */
+    if (PQntuples(result) == 0)
+        (void)buf_puts(&store->list_partitions, "0"); /* no partition has it */
     for (int i = 0; i < PQntuples(result); i++)
-        (void)buf_printf(&store->list_partitions, ", %lld", (long long)pg_get_int(result, i, 0));
+        (void)buf_printf(&store->list_partitions, "%s%lld", i ? ", " : "",
+                         (long long)pg_get_int(result, i, 0));
     return buf_failed(&store->list_partitions) ? err_nomem(err) : 0;
 }
 
@@ -225,7 +227,8 @@ static void add_from_tenant(struct buf *sql, struct store *store, const struct j
  * ones a table. */
 static void add_from_states(struct buf *sql, struct store *store, uint32_t states)
 {
-    const char *between = " FROM (";
+    const bool of_partitions = store->list_partitions.len > 0;
+    const char *between = of_partitions ? " FROM (SELECT * FROM (" : " FROM (";
     for (int state = 0; state < REDRIVE_STATE_COUNT; state++) {
         if (!(states >> state & 1))
             continue;
@@ -236,11 +239,13 @@ static void add_from_states(struct buf *sql, struct store *store, uint32_t state
         else
             (void)buf_printf(sql, "SELECT * FROM redrive.job_states q WHERE q.state = %d%s", state,
                              state >= REDRIVE_STATE_COMPLETED ? " AND q.state >= 5" : "");
-        if (store->list_partitions.len > 0)
+        if (of_partitions)
             add_partitions(sql, store, "q");
         between = " UNION ALL ";
     }
-    (void)buf_puts(sql, ") j");
+    /* OFFSET 0: bounds of the list must not reach the branches, where the server would choose an
+     * index by them that has all jobs of the state. */
+    (void)buf_puts(sql, of_partitions ? ") u OFFSET 0) j" : ") j");
 }
 
 /* The jobs that had such an error once: whether it is their last one is a condition as well. */
