@@ -3,6 +3,7 @@ workers end their parents, or an operator cancels, redrives or removes these; wo
 moment. What the handlers have written down says whether a job ran before its parents, or was released twice; the database
 is asked only for what has become of the jobs."""
 import collections
+import contextlib
 import http.client
 import pathlib
 import random
@@ -292,8 +293,12 @@ WAIT_FOR_THE_GONE = """SELECT count(*) FROM redrive.edges e WHERE e.outcome = 0
 
 def test_children_that_are_added_during_a_purge_in_sql_do_not_wait_for_what_is_gone(make_server, tmp_path):
     server = make_server("postgres")
-    fleet = Fleet(tmp_path, server.url)
-    fleet.configure()
+    with contextlib.closing(Fleet(tmp_path, server.url)) as fleet:
+        fleet.configure()
+        add_during_a_purge(server, fleet)
+
+
+def add_during_a_purge(server, fleet):
     client = Client(fleet.serve().ready())
     for i in range(0, DEAD, 1000):
         jobs = [{"task": "step", "id": f"p{k}", "payload": {}} for k in range(i, i + 1000)]
@@ -309,4 +314,3 @@ def test_children_that_are_added_during_a_purge_in_sql_do_not_wait_for_what_is_g
     purge.join()
     assert len(answers) >= 2 and {status for status, _, _ in answers} <= {201, 400}, answers[-1]
     assert server.sql(WAIT_FOR_THE_GONE) == "0", [status for status, _, _ in answers]
-    fleet.close()
