@@ -1,6 +1,6 @@
 /* bench_work - Redrive's queue library as a program would use it, for comparison with its peers.
  *
- *     bench_work submit URL JOBS             submits jobs in batches
+ *     bench_work submit URL JOBS [TENANT]    submits jobs in batches
  *     bench_work lives URL JOBS PLACES       the same, then works them, so many at a time
  *     bench_work work URL WAIT_MS PLACES     works what is there; each run waits so long
  *
@@ -63,7 +63,7 @@ static void submit(struct redrive_queue *queue, size_t jobs)
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: bench_work submit URL JOBS\n"
+    fprintf(stderr, "usage: bench_work submit URL JOBS [TENANT]\n"
                     "       bench_work lives URL JOBS PLACES\n"
                     "       bench_work work URL WAIT_MS PLACES\n");
     return 2;
@@ -75,12 +75,15 @@ int main(int argc, char **argv)
         return usage();
     const bool works = strcmp(argv[1], "submit") != 0;
     const bool submits = strcmp(argv[1], "work") != 0;
-    if (argc != (works ? 5 : 4) || (works && submits && strcmp(argv[1], "lives") != 0))
+    if (works ? argc != 5 : argc > 5)
+        return usage();
+    if (works && submits && strcmp(argv[1], "lives") != 0)
         return usage();
     const unsigned long n = strtoul(argv[3], NULL, 10);
     struct timespec wait = {.tv_nsec = submits ? 0 : (long)n * 1000000};
     const struct redrive_queue_options options = {
         .store = argv[2],
+        .tenant = works || argc < 5 ? NULL : argv[4],
         .log = redrive_queue_log_to_stderr,
         .log_level = "error",
     };
