@@ -335,9 +335,9 @@ bool parent_page_add(struct parent_page *page, const struct job_parent *parent)
     *own = *parent;
     own->is_omitted |= parent->result.len > PARENTS_BYTES - page->bytes_of_last;
     own->id = arena_str(&page->arena, parent->id);
-    own->result = own->is_omitted || parent->result.len == 0
-                      ? (struct str){0}
-                      : arena_str(&page->arena, parent->result);
+    own->result = (struct str){0};
+    if (!own->is_omitted && parent->result.len > 0)
+        own->result = arena_str(&page->arena, parent->result);
     page->n_of_last++;
     page->bytes_of_last += own->result.len;
     return !page->arena.failed;

@@ -82,21 +82,21 @@ static void add_texts(struct buf *sql, struct store *store, const struct job_fil
                       enum source source)
 {
     const bool is_found = store->list_partitions.len > 0;
+    const struct str none = {0};
     const struct {
         struct str s;
         const char *piece; /* with the number of the parameter */
     } pieces[] = {
-        {source == SOURCE_ALL && !is_found ? f->tenant : (struct str){0},
+        {source == SOURCE_ALL && !is_found ? f->tenant : none,
          " AND j.partition_id = ANY (ARRAY(SELECT l.partition_id FROM redrive.partitions l JOIN "
          "redrive.tenants t ON t.tenant_id = l.tenant_id WHERE t.name = $%d::text))"},
         {f->id,
          " AND j.seq = ANY (ARRAY(SELECT i.seq FROM redrive.specs i WHERE i.id = $%d::text))"},
-        {is_found ? (struct str){0} : f->task,
+        {is_found ? none : f->task,
          " AND j.partition_id = ANY (ARRAY(SELECT l.partition_id FROM redrive.partitions "
          "l WHERE l.task = $%d::text))"},
-        {is_found ? (struct str){0} : f->queue,
-         " AND j.partition_id = ANY (ARRAY(SELECT l.partition_id FROM "
-         "redrive.partitions l WHERE l.queue = $%d::text))"},
+        {is_found ? none : f->queue, " AND j.partition_id = ANY (ARRAY(SELECT l.partition_id FROM "
+                                     "redrive.partitions l WHERE l.queue = $%d::text))"},
         {f->user, " AND s.user_name = $%d::text"},
         {f->unique_key, " AND j.seq = ANY (ARRAY(SELECT k.seq FROM redrive.tenants t JOIN "
                         "redrive.keys k ON k.tenant_id = t.tenant_id WHERE k.unique_key = "

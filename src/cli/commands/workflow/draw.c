@@ -185,7 +185,11 @@ static void put_text(struct buf *out, struct str text, size_t max_chars)
         case '&': buf_puts(out, "&amp;"); break;
         case '<': buf_puts(out, "&lt;"); break;
         case '>': buf_puts(out, "&gt;"); break;
-        default: buf_putc(out, c < ' ' || c == 0x7F ? '?' : (char)c);
+        default:
+            if (c < ' ' || c == 0x7F)
+                buf_putc(out, '?');
+            else
+                buf_putc(out, text.ptr[i]);
         }
     }
 }
