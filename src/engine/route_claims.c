@@ -91,6 +91,7 @@ static struct question *new_question(const struct claim_op *claim)
     claim_op_init(&q->op, filter, copy_str(q, claim->worker), claim->lease_ms);
     q->op.op.asks = claim->op.asks;
     q->op.lease_of = claim->lease_of;
+    q->op.with_parents = claim->with_parents;
     q->op.filter.tenant = copy_str(q, filter->tenant);
     q->op.filter.queues = copy_words(q, filter->queues, filter->n_queues);
     q->op.filter.tasks = copy_words(q, filter->tasks, filter->n_tasks);

@@ -381,6 +381,40 @@ static void parent_that_repeats_a_job_that_is_gone_is_refused(void **state)
     bed_release(&bed);
 }
 
+#define PARENTS_OF_ONE \
+    2200 /* more than a step of retention looks at, and than a store is asked about */
+
+static void retention_removes_many_parents(void **state)
+{
+    (void)state;
+    struct bed bed;
+    static char ids[PARENTS_OF_ONE][16];
+    static struct job_after after[PARENTS_OF_ONE];
+    static struct job_spec specs[PARENTS_OF_ONE + 1];
+    static int64_t seqs[PARENTS_OF_ONE + 1];
+    bed_init(&bed, NULL);
+    for (int i = 0; i < PARENTS_OF_ONE; i++) {
+        (void)snprintf(ids[i], sizeof ids[i], "part-%d", i);
+        after[i] = (struct job_after){.id = str_of(ids[i])};
+        specs[i] = (struct job_spec){.task = STR("t"), .id = str_of(ids[i])};
+    }
+    specs[PARENTS_OF_ONE] = (struct job_spec){
+        .task = STR("t"), .id = STR("all"), .after = after, .n_after = PARENTS_OF_ONE};
+    submit_all(&bed, specs, PARENTS_OF_ONE + 1, seqs);
+    for (int done = 0; done < PARENTS_OF_ONE + 1;) {
+        const size_t n = bed_claim(&bed, 100);
+        assert_true(n > 0);
+        for (size_t i = 0; i < n; i++)
+            assert_int_equal(bed_succeed(&bed, &bed.claim.jobs[i]), 0);
+        done += (int)n;
+    }
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_COMPLETED), PARENTS_OF_ONE + 1);
+    for (int i = 0; i < 40; i++)
+        bed_pass(&bed, DAY_MS);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_COMPLETED), 0);
+    bed_release(&bed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -392,6 +426,7 @@ int main(void)
         T(failure_in_a_nested_group_leaves_nothing_that_goes_on),
         T(redriven_callback_runs_after_its_group_is_gone),
         T(skipped_job_names_the_right_parent),
+        T(retention_removes_many_parents),
         T(child_comes_in_with_the_end_of_its_parent),
         T(parent_that_repeats_a_job_that_is_gone_is_refused),
     };

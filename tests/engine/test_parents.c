@@ -190,6 +190,30 @@ static void children_are_claimed_together(void **state)
     bed_release(&bed);
 }
 
+#define CHILDREN 1200 /* more than a store is asked about at once */
+
+static void many_children_are_claimed_at_once(void **state)
+{
+    (void)state;
+    struct bed bed;
+    struct submit_op op;
+    static struct job_spec specs[CHILDREN];
+    const struct job_after after = {STR("a"), {AFTER_END, AFTER_DEAD_WAIT}};
+    bed_init(&bed, NULL);
+    const int64_t a = submit_job(&bed, "a");
+    for (size_t i = 0; i < CHILDREN; i++)
+        specs[i] = (struct job_spec){.task = STR("t"), .after = &after, .n_after = 1};
+    assert_int_equal(submit_op_init(&op, bed.engine, specs, CHILDREN, NULL), 0);
+    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
+    submit_op_release(&op);
+    run_with(&bed, a, STR("7"));
+    assert_int_equal(try_claim(&bed, CHILDREN + 300), 0);
+    assert_int_equal(bed.claim.n, CHILDREN);
+    for (size_t i = 0; i < CHILDREN; i++)
+        check_parent(&bed.claim.jobs[i], 0, "a", REDRIVE_STATE_COMPLETED, "7");
+    bed_release(&bed);
+}
+
 static void removed_parent_is_not_listed(void **state)
 {
     (void)state;
@@ -364,6 +388,7 @@ int main(void)
         T(every_attempt_is_given_the_results),
         T(results_that_do_not_fit_are_left_out),
         T(children_are_claimed_together),
+        T(many_children_are_claimed_at_once),
         T(removed_parent_is_not_listed),
         T(end_of_a_parent_and_claim_share_a_transaction),
         T(job_without_parents_costs_no_call),

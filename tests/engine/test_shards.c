@@ -107,6 +107,38 @@ static void jobs_of_all_shards_are_claimed_and_settled(void **state)
     field_release(&f);
 }
 
+static void a_job_is_given_its_parents_by_its_shard(void **state)
+{
+    struct field f;
+    struct submit_op submit;
+    struct claim_op claim;
+    struct settle_op settle;
+    const struct claim_filter filter = {.limit = 5};
+    const struct job_after after = {.id = STR("first")};
+    const struct job_spec specs[] = {
+        {.tenant = STR("tenant-3"), .task = STR("t"), .id = STR("first")},
+        {.tenant = STR("tenant-3"), .task = STR("t"), .after = &after, .n_after = 1},
+    };
+    (void)state;
+    field_init(&f);
+    assert_int_equal(submit_op_init(&submit, committer_engine(f.committer), specs, 2, NULL), 0);
+    assert_int_equal(committer_run(f.committer, &submit.op, NULL), 0);
+    submit_op_release(&submit);
+    for (size_t round = 0; round < 2; round++) {
+        claim_op_init(&claim, &filter, STR("w"), 0);
+        claim.with_parents = true;
+        assert_int_equal(committer_run(f.committer, &claim.op, NULL), 0);
+        assert_int_equal(claim.n, 1);
+        assert_int_equal(claim.jobs[0].n_parents, round);
+        struct settlement item = {.seq = claim.jobs[0].status.seq,
+                                  .token = claim.jobs[0].status.token};
+        claim_op_release(&claim);
+        settle_op_init(&settle, &item, 1);
+        assert_int_equal(committer_run(f.committer, &settle.op, NULL), 0);
+    }
+    field_release(&f);
+}
+
 static void a_claim_for_a_tenant_takes_that_tenants_jobs(void **state)
 {
     struct field f;
@@ -467,6 +499,7 @@ int main(void)
         cmocka_unit_test(tenants_are_spread_evenly),
         cmocka_unit_test(a_number_names_one_job_of_all_shards),
         cmocka_unit_test(jobs_of_all_shards_are_claimed_and_settled),
+        cmocka_unit_test(a_job_is_given_its_parents_by_its_shard),
         cmocka_unit_test(a_claim_for_a_tenant_takes_that_tenants_jobs),
         cmocka_unit_test(a_list_in_pages_has_every_job_once),
         cmocka_unit_test(jobs_are_found_by_name_and_by_number),

@@ -136,3 +136,15 @@ def test_a_parent_that_was_removed_is_not_listed(api):
     api.ok("DELETE", f"/retry/dead-letters/by-id/{dead}", status=204)
     job = api.claim_one()
     assert job["id"] == "b" and job["parents"] == []
+
+
+def test_many_children_of_a_large_result_are_claimed(api):
+    """With the result of the parent in each of them the answer would be too long."""
+    api.submit(id="large")
+    api.settle(api.claim_one(), status="SUCCESS", result="x" * 250_000)
+    for _ in range(2):
+        api.ok("POST", "/jobs", [{"task": "mail", "after": "large"} for _ in range(150)], status=201)
+    jobs = api.claim(n=300)
+    assert len(jobs) == 300
+    assert all(job["parents"] == [{"id": "large", "state": "completed", "result_omitted": True}] for job in jobs)
+

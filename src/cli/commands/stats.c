@@ -111,7 +111,8 @@ static void put_queues(const struct stats *s, const struct term *term, struct bu
     char age[FIGURE_MAX];
     struct table t;
     table_init(&t, "QUEUE|>SCHEDULED|>RETRYING|>QUEUED|>RUNNING|>PARKED|>COMPLETED|>FAILED"
-                   "|>DEAD|>CANCELLED|>OLDEST");
+                   "|>DEAD|>CANCELLED|>WAITING|>OLDEST");
+    _Static_assert(REDRIVE_STATE_COUNT == 10, "every state has a column");
     for (size_t i = 0; i < s->queues.n; i++) {
         const struct job_count *q = &s->queues.counts[i];
         table_addf(&t, "%.*s%s%.*s%s", s->tenant.len ? 0 : (int)q->tenant.len, q->tenant.ptr,

@@ -284,8 +284,10 @@ static void add_attempt(struct table *t, const struct job_attempt *a, bool epoch
         table_add(t, "-"); /* the start was taken back */
     else
         table_addf(t, "%u", a->number);
-    table_add(t, clock_format(a->started_ms, text));
-    table_add(t, a->ended_ms == 0 ? "-" : duration_format(a->ended_ms - a->started_ms, span));
+    const bool has_run = a->started_ms != 0; /* else it was ended while it waited */
+    table_add(t, has_run ? clock_format(a->started_ms, text) : "-");
+    table_add(t, has_run && a->ended_ms != 0 ? duration_format(a->ended_ms - a->started_ms, span)
+                                             : "-");
     table_add_str(t, a->worker);
     table_add_styled(t, job_state_style(a->outcome), redrive_state_name(a->outcome));
     table_add(t, a->next_ms == 0 ? "-" : duration_format(a->delay_ms, span));

@@ -29,9 +29,10 @@ static const struct unpack MEMBERS[] = {
     {0},
 };
 
-/* Adds the edges of one job; `places` has the jobs before it, by their ids. */
-static int add_edges(struct workflow *ret, const struct map *places, size_t child, struct str json,
-                     struct redrive_err *err)
+/* Adds the edges of one job to those that `capacity` has room for; `places` has the jobs before it,
+ * by their ids. */
+static int add_edges(struct workflow *ret, size_t *capacity, const struct map *places, size_t child,
+                     struct str json, struct redrive_err *err)
 {
     struct unpack_list list = {0};
     int rc = json.len > 0 ? unpack_array(json, REMOTE_EDGES, sizeof(struct edge_words), NULL,
@@ -39,12 +40,16 @@ static int add_edges(struct workflow *ret, const struct map *places, size_t chil
                           : 0;
     if (rc < 0 || list.n == 0)
         return rc;
-    struct workflow_edge *all = arena_array(&ret->arena, ret->n_edges + list.n, sizeof *all);
-    if (!all)
-        return err_nomem(err);
-    if (ret->n_edges > 0)
-        memcpy(all, ret->edges, ret->n_edges * sizeof *all);
-    ret->edges = all;
+    if (ret->n_edges + list.n > *capacity) {
+        *capacity = 2 * (ret->n_edges + list.n);
+        struct workflow_edge *grown = arena_array(&ret->arena, *capacity, sizeof *grown);
+        if (!grown)
+            return err_nomem(err);
+        if (ret->n_edges > 0)
+            memcpy(grown, ret->edges, ret->n_edges * sizeof *grown);
+        ret->edges = grown;
+    }
+    struct workflow_edge *all = ret->edges;
     for (size_t i = 0; i < list.n; i++) {
         const struct edge_view view = edge_view_of((const struct edge_words *)list.rows + i);
         const int64_t parent = view.id.len > 0 ? map_get_number(places, view.id) : 0;
@@ -60,6 +65,7 @@ static int take_members(const struct unpack_list *list, struct workflow *ret,
 {
     const struct written_member *written = list->rows;
     struct map places;
+    size_t capacity = 0;
     int rc = 0;
     ret->jobs = arena_array(&ret->arena, list->n, sizeof *ret->jobs);
     if (!ret->jobs)
@@ -67,7 +73,7 @@ static int take_members(const struct unpack_list *list, struct workflow *ret,
     map_init(&places, 0);
     for (size_t i = 0; rc == 0 && i < list->n; i++) {
         ret->jobs[ret->n_jobs++] = written[i].job;
-        rc = add_edges(ret, &places, i, written[i].after, err);
+        rc = add_edges(ret, &capacity, &places, i, written[i].after, err);
         if (rc == 0 && map_put_number(&places, written[i].job.id, (int64_t)i + 1) != 0)
             rc = err_nomem(err);
     }

@@ -228,7 +228,8 @@ static struct sweep_mark *mark_for(struct engine *e, int32_t days)
     for (size_t i = 0; i < e->n_sweep_marks && !mark; i++)
         if (e->sweep_marks[i].days == days)
             mark = &e->sweep_marks[i];
-    const bool is_new = !mark || (e->now_ms - mark->since_ms >= DAY_MS && (days || mark->at_end));
+    const bool is_new = !mark || e->now_ms < mark->since_ms /* the clock was set */ ||
+                        (e->now_ms - mark->since_ms >= DAY_MS && (days || mark->at_end));
     if (!mark) {
         struct sweep_mark *grown =
             realloc(e->sweep_marks, (e->n_sweep_marks + 1) * sizeof *e->sweep_marks);

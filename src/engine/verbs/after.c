@@ -325,10 +325,14 @@ int after_leave_needed(struct engine *e, struct job_page *page, struct redrive_e
             seqs[n++] = page->jobs[i].status.seq;
     if (n == 0)
         return 0;
-    int rc = e->ops->edges(e->store, EDGES_TO_CHILDREN, seqs, n, &edges, err);
-    if (rc == 0)
-        rc = mark_needed(e, page, &edges, needed, err);
-    edge_page_release(&edges);
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < n; i += STORE_PAGE_MAX) {
+        const size_t some = n - i < STORE_PAGE_MAX ? n - i : STORE_PAGE_MAX;
+        rc = e->ops->edges(e->store, EDGES_TO_CHILDREN, seqs + i, some, &edges, err);
+        if (rc == 0)
+            rc = mark_needed(e, page, &edges, needed, err);
+        edge_page_release(&edges);
+    }
     for (size_t i = 0; rc == 0 && i < page->n; i++)
         if (!needed[i])
             page->jobs[left++] = page->jobs[i];

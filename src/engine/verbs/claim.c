@@ -132,6 +132,7 @@ static int still_wanted(struct engine *e, struct claims *c, bool is_first, struc
                         struct redrive_err *err)
 {
     const size_t max_bytes = c->ops[0]->filter.max_bytes;
+    bool with_parents = false;
     *ret = c->ops[0]->filter;
     ret->limit = ret->max_bytes = 0;
     for (size_t i = 0; i < c->n; i++) {
@@ -139,11 +140,15 @@ static int still_wanted(struct engine *e, struct claims *c, bool is_first, struc
         const size_t bytes = bytes_of(op);
         if (bytes > max_bytes / 2)
             continue;
+        with_parents |= op->with_parents;
         ret->limit += op->filter.limit - op->n;
         ret->max_bytes += max_bytes - bytes;
     }
     if (ret->limit == 0)
         return 0;
+    /* The parents of a look are read at once; what is left is found by the next look. */
+    if (with_parents && ret->limit > STORE_PAGE_MAX)
+        ret->limit = STORE_PAGE_MAX;
     const size_t at_least = is_first ? 0 : PARK_CHUNK;
     if (ret->limit < at_least)
         ret->limit = at_least;

@@ -134,7 +134,7 @@ static const char *faulty_member(const struct submission *s, size_t i)
     const struct submit_answer *a = &s->submit.answers[i];
     const struct job_spec *spec = &s->submit.specs[i];
     struct config_part *box = NULL;
-    if (str_starts_with(str_of(a->err->message), STR("after: ")))
+    if (a->err && str_starts_with(str_of(a->err->message), STR("after: ")))
         return "after";
     if (!a->invalid)
         return NULL;

@@ -82,16 +82,24 @@ static void let_go(struct held_jobs *held, const struct claim_op *claim)
 
 /* ---- The answer ------------------------------------------------------------------------------ */
 
-/* Whether a client will get the jobs. */
-static bool send_jobs(struct rest_call *call, const struct claim_op *claim)
+static void write_jobs(struct rest_call *call, const struct claim_op *claim, size_t parents_bytes)
 {
     struct json_writer *w = rest_json(call);
     json_begin_object(w);
     json_open_array(w, "jobs");
     for (size_t i = 0; i < claim->n; i++)
-        view_claimed(w, &claim->jobs[i], tracing_sampler(call->rest->tracing));
+        view_claimed(w, &claim->jobs[i], tracing_sampler(call->rest->tracing), parents_bytes);
     json_end_array(w);
     json_end_object(w);
+}
+
+/* Whether a client will get the jobs. An answer that would be too long with the results of parents
+ * has none of these: the same jobs would be claimed again and again. */
+static bool send_jobs(struct rest_call *call, const struct claim_op *claim)
+{
+    write_jobs(call, claim, PARENTS_BYTES);
+    if (buf_failed(&call->body))
+        write_jobs(call, claim, 0);
     return rest_send(call, 200);
 }
 

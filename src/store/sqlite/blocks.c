@@ -34,7 +34,8 @@ int block_left(struct store *store, const struct partition *partition, int64_t s
                struct redrive_err *err)
 {
     const int64_t block = block_of(seq);
-    if (block >= block_of(store->next_seq))
-        return 0;
+    const int rc = seq_needed(store, err); /* not known after a rollback, or another's commit */
+    if (rc != 0 || block >= block_of(store->next_seq))
+        return rc;
     return run_for_block(store, STATEMENT_BLOCK_REMOVE, partition, block, err);
 }

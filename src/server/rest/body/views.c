@@ -80,7 +80,8 @@ void view_submitted(struct json_writer *w, const struct submit_answer *answer)
     json_end_object(w);
 }
 
-void view_claimed(struct json_writer *w, const struct job *job, const struct trace_sampler *sampler)
+void view_claimed(struct json_writer *w, const struct job *job, const struct trace_sampler *sampler,
+                  size_t parents_bytes)
 {
     const struct job_spec *spec = &job->spec;
     const struct trace_job trace = job_trace(job);
@@ -105,7 +106,7 @@ void view_claimed(struct json_writer *w, const struct job *job, const struct tra
         json_field_cstr(w, "traceparent", traceparent);
     if (job->parents) {
         json_key(w, "parents");
-        job_write_parents(w, job->parents, job->n_parents, PARENTS_BYTES);
+        job_write_parents(w, job->parents, job->n_parents, parents_bytes);
     }
     json_end_object(w);
 }

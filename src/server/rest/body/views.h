@@ -34,9 +34,9 @@ void view_dead_letter(struct json_writer *w, const struct job *job,
 void view_submitted(struct json_writer *w, const struct submit_answer *answer);
 
 /* A claimed job: what its worker needs to run and settle it. `sampler`: of its attempt's span;
- * NULL: there is no tracing. */
-void view_claimed(struct json_writer *w, const struct job *job,
-                  const struct trace_sampler *sampler);
+ * NULL: there is no tracing. `parents_bytes`: of the results of its parents, at most. */
+void view_claimed(struct json_writer *w, const struct job *job, const struct trace_sampler *sampler,
+                  size_t parents_bytes);
 
 /* What became of one item of a batch: {"id":…,"status":200,"state":…}, or the status of the refusal
  * with an `error`. `now_ms` and `decision` (NULL: there is none) say when it is tried again. */
