@@ -5,6 +5,7 @@ import { ROUTES } from "./routes.js";
 import { dialog } from "./widgets.js";
 
 let waitsForPage = false;
+let pageTimer;
 
 function rows() {
   return [...document.querySelectorAll("#page tbody tr[data-key]")];
@@ -53,13 +54,14 @@ function onKey(event) {
   }
   if (waitsForPage) {
     waitsForPage = false;
+    clearTimeout(pageTimer); // else it would end the wait of the next g
     const route = ROUTES.find((r) => r.key === event.key);
     if (route) go(`/ui/${route.path}`);
     return;
   }
   if (event.key === "g") {
     waitsForPage = true;
-    setTimeout(() => (waitsForPage = false), 1500);
+    pageTimer = setTimeout(() => (waitsForPage = false), 1500);
     return;
   }
   // A button or link that has the focus takes Enter itself.

@@ -205,8 +205,8 @@ def test_the_keyboard_goes_everywhere(busy):
     assert first.get_attribute("data-current") is not None
     busy.press("x").sees("1 selected", "#page").press("x")
     busy.press("?").sees("next row", "dialog").press(Keys.ESCAPE).misses("next row")
-    busy.press("g", "q").sees("Queues", "h1")
-    busy.press("g", "d").sees("Dead letters", "h1")
+    busy.press_until("g", "q", sees="Queues", where="h1")
+    busy.press_until("g", "d", sees="Dead letters", where="h1")
 
 
 def test_a_row_that_is_looked_at_stays_when_the_list_changes(busy):

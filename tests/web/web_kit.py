@@ -188,6 +188,17 @@ class Dashboard:
             Found(lambda: self.driver.switch_to.active_element).send_keys(key)
         return self
 
+    def press_until(self, *keys, sees, where):
+        """Keys that belong together must follow each other within a second, which a busy machine may miss."""
+        for _ in range(5):
+            self.press(*keys)
+            limit = time.monotonic() + 5
+            while time.monotonic() < limit:
+                if sees in self.find(where).text:
+                    return self
+                time.sleep(0.1)
+        return self.sees(sees, where)
+
     def type_into(self, selector, text):
         field = self.find(selector)
         field.clear()
