@@ -446,7 +446,9 @@ static void program_that_ended_in_time_is_not_timed_out_by_its_pipes(void **stat
     struct bench b;
     struct record *r =
         run_one(&b, SH("setsid sh -c 'echo $$; exec sleep 30' & sleep 0.2"), NULL, 600);
-    kill(atoi(r->result), SIGKILL);
+    const pid_t runaway = atoi(r->result);
+    if (runaway > 1) /* a busy machine may not have started it in time; 0 would be ourselves */
+        kill(runaway, SIGKILL);
     assert_int_equal(r->class_, REDRIVE_CLASS_SUCCESS);
     bench_release(&b);
 }
