@@ -125,3 +125,10 @@ def test_ready_jobs_without_workers_are_told_of(redrive, store):
 
 def test_who_has_workers_is_not_warned(redrive, seeded):
     assert "no workers" not in redrive.output("stats", "--store", seeded)
+
+
+def test_every_column_of_the_queues_has_its_title(redrive, seeded):
+    lines = redrive.output("stats", "--store", seeded).splitlines()
+    (at,) = [i for i, line in enumerate(lines) if line.startswith("QUEUE ")]
+    titles, row = lines[at].split(), lines[at + 1].split()
+    assert titles[-2:] == ["WAITING", "OLDEST"] and len(row) == len(titles)

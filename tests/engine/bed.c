@@ -180,6 +180,19 @@ const struct job *bed_claim_one(struct bed *bed)
     return &bed->claim.jobs[0];
 }
 
+struct job bed_claim_this(struct bed *bed, int64_t seq)
+{
+    struct job job = *bed_claim_one(bed);
+    assert_int_equal(job.status.seq, seq);
+    return job;
+}
+
+void bed_run_this(struct bed *bed, int64_t seq)
+{
+    const struct job job = bed_claim_this(bed, seq);
+    assert_int_equal(bed_succeed(bed, &job), 0);
+}
+
 int bed_settle(struct bed *bed, const struct job *job, const struct outcome *outcome)
 {
     struct settlement s = {.seq = job->status.seq, .token = job->status.token, .outcome = *outcome};

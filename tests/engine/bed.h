@@ -59,6 +59,9 @@ int bed_try_submit(struct bed *bed, const struct job_spec *spec);
 size_t bed_claim(struct bed *bed, size_t n);
 /* Claims exactly one and gives it. */
 const struct job *bed_claim_one(struct bed *bed);
+/* The same, and it must be this one; then it may succeed as well. */
+struct job bed_claim_this(struct bed *bed, int64_t seq);
+void bed_run_this(struct bed *bed, int64_t seq);
 
 /* Settles a job as claimed; the code of the answer. */
 int bed_settle(struct bed *bed, const struct job *job, const struct outcome *outcome);

@@ -38,20 +38,6 @@ static int64_t submit_job(struct bed *bed, const char *id)
     return submit_after(bed, id, RULE_OF(SUCCESS, WAIT), 0, NULL).seq;
 }
 
-/* Claims the one job that is ready, which must be this one. */
-static struct job claim_this(struct bed *bed, int64_t seq)
-{
-    struct job job = *bed_claim_one(bed);
-    assert_int_equal(job.status.seq, seq);
-    return job;
-}
-
-static void run_this(struct bed *bed, int64_t seq)
-{
-    const struct job job = claim_this(bed, seq);
-    assert_int_equal(bed_succeed(bed, &job), 0);
-}
-
 static void check_skipped(struct bed *bed, int64_t seq)
 {
     const struct job job = bed_job(bed, seq);
@@ -71,11 +57,11 @@ static void child_starts_after_its_parent(void **state)
     assert_int_equal(b.state, REDRIVE_STATE_WAITING);
     assert_int_equal(bed_state(&bed, b.seq), REDRIVE_STATE_WAITING);
     assert_int_equal(bed_job(&bed, b.seq).status.open_parents, 1);
-    const struct job job = claim_this(&bed, a);
+    const struct job job = bed_claim_this(&bed, a);
     assert_int_equal(bed_claim(&bed, 1), 0);
     assert_int_equal(bed_succeed(&bed, &job), 0);
     assert_int_equal(bed_state(&bed, b.seq), REDRIVE_STATE_QUEUED);
-    run_this(&bed, b.seq);
+    bed_run_this(&bed, b.seq);
     bed_release(&bed);
 }
 
@@ -90,9 +76,9 @@ static void child_waits_for_all_parents(void **state)
     for (int i = 0; i < 3; i++) {
         assert_int_equal(bed_state(&bed, child), REDRIVE_STATE_WAITING);
         assert_int_equal(bed_job(&bed, child).status.open_parents, 3 - i);
-        run_this(&bed, parents[i]);
+        bed_run_this(&bed, parents[i]);
     }
-    run_this(&bed, child);
+    bed_run_this(&bed, child);
     assert_int_equal(bed_job(&bed, child).status.parents, 3);
     bed_release(&bed);
 }
@@ -118,7 +104,7 @@ static void parents_settled_together_release_once(void **state)
     settle_op_init(&op, items, 3);
     assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
     assert_int_equal(bed_state(&bed, child), REDRIVE_STATE_QUEUED);
-    run_this(&bed, child);
+    bed_run_this(&bed, child);
     bed_release(&bed);
 }
 
@@ -127,10 +113,10 @@ static void parent_that_has_completed_is_not_waited_for(void **state)
     (void)state;
     struct bed bed;
     bed_init(&bed, NULL);
-    run_this(&bed, submit_job(&bed, "a"));
+    bed_run_this(&bed, submit_job(&bed, "a"));
     const struct submit_answer b = submit_after(&bed, "b", RULE_OF(SUCCESS, WAIT), PARENTS("a"));
     assert_int_equal(b.state, REDRIVE_STATE_QUEUED);
-    run_this(&bed, b.seq);
+    bed_run_this(&bed, b.seq);
     bed_release(&bed);
 }
 
@@ -139,10 +125,10 @@ static void parent_that_was_added_to_while_it_runs_releases_its_child(void **sta
     (void)state;
     struct bed bed;
     bed_init(&bed, NULL);
-    const struct job a = claim_this(&bed, submit_job(&bed, "a"));
+    const struct job a = bed_claim_this(&bed, submit_job(&bed, "a"));
     const int64_t b = submit_after(&bed, "b", RULE_OF(SUCCESS, WAIT), PARENTS("a")).seq;
     assert_int_equal(bed_succeed(&bed, &a), 0);
-    run_this(&bed, b);
+    bed_run_this(&bed, b);
     bed_release(&bed);
 }
 
@@ -151,13 +137,13 @@ static void retry_of_a_parent_keeps_its_child_waiting(void **state)
     (void)state;
     struct bed bed;
     bed_init(&bed, NULL);
-    const struct job a = claim_this(&bed, submit_job(&bed, "a"));
+    const struct job a = bed_claim_this(&bed, submit_job(&bed, "a"));
     const int64_t b = submit_after(&bed, "b", RULE_OF(END, WAIT), PARENTS("a")).seq;
     assert_int_equal(bed_fail(&bed, &a, "network"), 0);
     assert_int_equal(bed_state(&bed, b), REDRIVE_STATE_WAITING);
     bed_pass(&bed, 3600 * 1000);
-    run_this(&bed, a.status.seq);
-    run_this(&bed, b);
+    bed_run_this(&bed, a.status.seq);
+    bed_run_this(&bed, b);
     bed_release(&bed);
 }
 
@@ -169,7 +155,7 @@ static void dead_parent_holds_its_child_until_it_is_redriven(void **state)
     bed_init(&bed, NULL);
     const int64_t a = submit_job(&bed, "a");
     const int64_t b = submit_after(&bed, "b", RULE_OF(SUCCESS, WAIT), PARENTS("a")).seq;
-    const struct job job = claim_this(&bed, a);
+    const struct job job = bed_claim_this(&bed, a);
     assert_int_equal(bed_fail(&bed, &job, "PERMANENT_FAIL"), 0);
     assert_int_equal(bed_state(&bed, a), REDRIVE_STATE_DEAD_LETTER);
     for (int i = 0; i < 2; i++) {
@@ -179,8 +165,8 @@ static void dead_parent_holds_its_child_until_it_is_redriven(void **state)
         if (i == 0)
             assert_int_equal(bed_change(&bed, MOVE_END, a), 0);
     }
-    run_this(&bed, a);
-    run_this(&bed, b);
+    bed_run_this(&bed, a);
+    bed_run_this(&bed, b);
     bed_release(&bed);
 }
 
@@ -214,7 +200,7 @@ static void rules_decide_what_an_end_means(void **state)
                     children[k] =
                         submit_after(&bed, CHILDREN[k], CASES[i].rule, PARENTS(IDS[k])).seq;
             }
-            run_this(&bed, seqs[0]);
+            bed_run_this(&bed, seqs[0]);
             assert_int_equal(bed_change(&bed, MOVE_END, seqs[1]), 0);
             assert_int_equal(bed_change(&bed, MOVE_CANCEL, seqs[2]), 0);
             assert_int_equal(bed_change(&bed, MOVE_END, seqs[3]), 0);
@@ -246,7 +232,7 @@ static void skip_goes_down_a_chain(void **state)
     check_skipped(&bed, b);
     check_skipped(&bed, c);
     assert_int_equal(bed_counter(&bed, "jobs_cancelled", ""), 3);
-    run_this(&bed, cleanup);
+    bed_run_this(&bed, cleanup);
     bed_release(&bed);
 }
 
@@ -264,8 +250,8 @@ static void redriven_parent_does_not_release_again(void **state)
     assert_int_equal(bed_change(&bed, MOVE_END, a), 0);
     assert_int_equal(bed_job(&bed, child).status.open_parents, 1);
     assert_int_equal(bed_state(&bed, child), REDRIVE_STATE_WAITING);
-    run_this(&bed, other);
-    run_this(&bed, child);
+    bed_run_this(&bed, other);
+    bed_run_this(&bed, child);
     bed_release(&bed);
 }
 
@@ -278,14 +264,14 @@ static void child_that_was_killed_waits_again_when_it_is_redriven(void **state)
     const int64_t b = submit_job(&bed, "b");
     const int64_t child = submit_after(&bed, "c", RULE_OF(SUCCESS, WAIT), PARENTS("a", "b")).seq;
     assert_int_equal(bed_change(&bed, MOVE_END, child), 0);
-    run_this(&bed, a);
+    bed_run_this(&bed, a);
     assert_int_equal(bed_change(&bed, MOVE_REDRIVE, child), 0);
     assert_int_equal(bed_state(&bed, child), REDRIVE_STATE_WAITING);
     assert_int_equal(bed_change(&bed, MOVE_END, child), 0);
     /* The other parent can never succeed any more: the redrive is a decision by hand. */
     assert_int_equal(bed_change(&bed, MOVE_CANCEL, b), 0);
     assert_int_equal(bed_change(&bed, MOVE_REDRIVE, child), 0);
-    run_this(&bed, child);
+    bed_run_this(&bed, child);
     bed_release(&bed);
 }
 
@@ -307,7 +293,7 @@ static void waiting_job_dies_at_its_deadline(void **state)
     bed_pass(&bed, 1);
     assert_int_equal(bed_state(&bed, b), REDRIVE_STATE_DEAD_LETTER);
     assert_int_equal(bed_job(&bed, b).status.reason, REDRIVE_REASON_DEADLINE);
-    run_this(&bed, a);
+    bed_run_this(&bed, a);
     bed_release(&bed);
 }
 
@@ -325,11 +311,11 @@ static void released_job_keeps_its_time_lock(void **state)
                                   .process_after_ms = bed.now_ms + 5000};
     const int64_t b = bed_submit_spec(&bed, &spec);
     assert_int_equal(bed_state(&bed, b), REDRIVE_STATE_WAITING);
-    run_this(&bed, a);
+    bed_run_this(&bed, a);
     assert_int_equal(bed_state(&bed, b), REDRIVE_STATE_SCHEDULED);
     assert_int_equal(bed_claim(&bed, 1), 0);
     bed_pass(&bed, 5000);
-    run_this(&bed, b);
+    bed_run_this(&bed, b);
     bed_release(&bed);
 }
 
@@ -396,7 +382,7 @@ static void repetition_waits_for_what_it_was_submitted_with(void **state)
     assert_true(again.existed);
     assert_int_equal(again.seq, b);
     assert_int_equal(bed_job(&bed, b).status.open_parents, 1);
-    run_this(&bed, a);
+    bed_run_this(&bed, a);
     assert_int_equal(bed_state(&bed, b), REDRIVE_STATE_QUEUED);
     bed_release(&bed);
 }
@@ -424,7 +410,7 @@ static void group_and_callback_come_in_one_array(void **state)
         specs[GROUP] =
             (struct job_spec){.task = STR("t"), .id = STR("all"), .after = after, .n_after = GROUP};
         if (existed)
-            run_this(&bed, submit_job(&bed, "job-7"));
+            bed_run_this(&bed, submit_job(&bed, "job-7"));
         assert_int_equal(submit_op_init(&op, bed.engine, specs, GROUP + 1, NULL), 0);
         assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
         const int64_t child = op.answers[GROUP].seq;
@@ -439,7 +425,7 @@ static void group_and_callback_come_in_one_array(void **state)
                 assert_int_equal(bed_succeed(&bed, &bed.claim.jobs[i]), 0);
             done += (int)n;
         }
-        run_this(&bed, child);
+        bed_run_this(&bed, child);
         bed_release(&bed);
     }
 }
@@ -490,8 +476,8 @@ static void one_parent_under_two_names_is_refused(void **state)
     assert_int_equal(op.answers[3].state, REDRIVE_STATE_WAITING);
     const int64_t first = op.answers[0].seq, one = op.answers[3].seq;
     submit_op_release(&op);
-    run_this(&bed, first);
-    run_this(&bed, one);
+    bed_run_this(&bed, first);
+    bed_run_this(&bed, one);
     bed_release(&bed);
 }
 
@@ -531,8 +517,8 @@ static void live_parent_is_not_removed(void **state)
     const int64_t b = submit_after(&bed, "b", RULE_OF(SUCCESS, WAIT), PARENTS("a")).seq;
     assert_int_equal(bed_change(&bed, MOVE_REMOVE, a), REDRIVE_E_STATE);
     assert_int_equal(bed_state(&bed, b), REDRIVE_STATE_WAITING);
-    run_this(&bed, a);
-    run_this(&bed, b);
+    bed_run_this(&bed, a);
+    bed_run_this(&bed, b);
     bed_release(&bed);
 }
 
@@ -547,10 +533,10 @@ static void retention_keeps_what_a_live_child_needs(void **state)
     const int64_t dead = submit_job(&bed, "dead"), plain = submit_job(&bed, "plain");
     const int64_t c = submit_after(&bed, "c", RULE_OF(SUCCESS, WAIT), PARENTS("a", "b")).seq;
     const int64_t d = submit_after(&bed, "d", RULE_OF(SUCCESS, WAIT), PARENTS("dead")).seq;
-    run_this(&bed, a);
-    const struct job job_b = claim_this(&bed, b);
+    bed_run_this(&bed, a);
+    const struct job job_b = bed_claim_this(&bed, b);
     assert_int_equal(bed_change(&bed, MOVE_END, dead), 0);
-    run_this(&bed, plain);
+    bed_run_this(&bed, plain);
     for (int i = 0; i < 40; i++)
         bed_pass(&bed, DAY_MS);
     assert_int_equal(bed_state(&bed, a), REDRIVE_STATE_COMPLETED);

@@ -23,23 +23,9 @@ static void submit_all(struct bed *bed, const struct job_spec *specs, size_t n, 
     submit_op_release(&op);
 }
 
-/* Claims the one job that is ready, which must be this one. */
-static struct job claim_this(struct bed *bed, int64_t seq)
-{
-    struct job job = *bed_claim_one(bed);
-    assert_int_equal(job.status.seq, seq);
-    return job;
-}
-
-static void run_this(struct bed *bed, int64_t seq)
-{
-    const struct job job = claim_this(bed, seq);
-    assert_int_equal(bed_succeed(bed, &job), 0);
-}
-
 static void fail_this(struct bed *bed, int64_t seq)
 {
-    const struct job job = claim_this(bed, seq);
+    const struct job job = bed_claim_this(bed, seq);
     assert_int_equal(bed_fail(bed, &job, "PERMANENT_FAIL"), 0);
     assert_int_equal(bed_state(bed, seq), REDRIVE_STATE_DEAD_LETTER);
 }
@@ -69,13 +55,13 @@ static void callback_comes_when_a_dead_job_of_its_group_is_redriven_by_hand(void
     int64_t seqs[4];
     bed_init(&bed, NULL);
     submit_all(&bed, specs, 4, seqs);
-    run_this(&bed, seqs[0]);
+    bed_run_this(&bed, seqs[0]);
     fail_this(&bed, seqs[1]);
-    run_this(&bed, seqs[3]);
+    bed_run_this(&bed, seqs[3]);
     assert_int_equal(bed_state(&bed, seqs[2]), REDRIVE_STATE_WAITING);
     assert_int_equal(bed_change(&bed, MOVE_REDRIVE, seqs[1]), 0);
-    run_this(&bed, seqs[1]);
-    run_this(&bed, seqs[2]);
+    bed_run_this(&bed, seqs[1]);
+    bed_run_this(&bed, seqs[2]);
     assert_int_equal(bed_claim(&bed, 1), 0);
     assert_int_equal(live_jobs(&bed), 0);
     bed_release(&bed);
@@ -97,8 +83,8 @@ static void callback_on_end_comes_when_one_of_its_group_has_failed(void **state)
     bed_init(&bed, NULL);
     submit_all(&bed, specs, 3, seqs);
     fail_this(&bed, seqs[0]);
-    run_this(&bed, seqs[1]);
-    run_this(&bed, seqs[2]);
+    bed_run_this(&bed, seqs[1]);
+    bed_run_this(&bed, seqs[2]);
     bed_release(&bed);
 }
 
@@ -120,7 +106,7 @@ static void removal_of_a_dead_job_moves_those_that_wait_for_it(void **state)
     submit_all(&bed, specs, 3, seqs);
     fail_this(&bed, seqs[0]);
     submit_all(&bed, specs + 3, 1, seqs + 3);
-    run_this(&bed, seqs[1]);
+    bed_run_this(&bed, seqs[1]);
     assert_int_equal(bed_state(&bed, seqs[2]), REDRIVE_STATE_WAITING);
     assert_int_equal(bed_state(&bed, seqs[3]), REDRIVE_STATE_WAITING);
     assert_int_equal(bed_change(&bed, MOVE_REMOVE, seqs[0]), 0);
@@ -155,7 +141,7 @@ static void job_whose_workers_died_moves_those_that_wait_for_it(void **state)
     }
     assert_int_equal(bed_state(&bed, seqs[0]), REDRIVE_STATE_DEAD_LETTER);
     assert_int_equal(bed_state(&bed, seqs[2]), REDRIVE_STATE_CANCELLED);
-    run_this(&bed, seqs[1]);
+    bed_run_this(&bed, seqs[1]);
     bed_release(&bed);
 }
 
@@ -177,15 +163,15 @@ static void callback_waits_for_a_group_whose_first_jobs_are_done_before_it_is_co
     int64_t seqs[4];
     bed_init(&bed, NULL);
     submit_all(&bed, specs, 1, seqs);
-    run_this(&bed, seqs[0]);
+    bed_run_this(&bed, seqs[0]);
     submit_all(&bed, specs + 1, 1, seqs + 1);
-    const struct job b = claim_this(&bed, seqs[1]);
+    const struct job b = bed_claim_this(&bed, seqs[1]);
     submit_all(&bed, specs + 2, 2, seqs + 2);
     assert_int_equal(bed_state(&bed, seqs[3]), REDRIVE_STATE_WAITING);
     assert_int_equal(bed_succeed(&bed, &b), 0);
     assert_int_equal(bed_state(&bed, seqs[3]), REDRIVE_STATE_WAITING);
-    run_this(&bed, seqs[2]);
-    run_this(&bed, seqs[3]);
+    bed_run_this(&bed, seqs[2]);
+    bed_run_this(&bed, seqs[3]);
     bed_release(&bed);
 }
 
@@ -210,9 +196,9 @@ static void failure_in_a_nested_group_leaves_nothing_that_goes_on(void **state)
         int64_t seqs[5];
         bed_init(&bed, NULL);
         submit_all(&bed, specs, 5, seqs);
-        run_this(&bed, seqs[0]);
+        bed_run_this(&bed, seqs[0]);
         fail_this(&bed, seqs[1]);
-        run_this(&bed, seqs[3]);
+        bed_run_this(&bed, seqs[3]);
         assert_int_equal(live_jobs(&bed), waits ? 2 : 0);
         const int64_t updated_ms = bed_job(&bed, seqs[4]).status.updated_ms;
         for (int i = 0; i < 100; i++)
@@ -221,9 +207,9 @@ static void failure_in_a_nested_group_leaves_nothing_that_goes_on(void **state)
         assert_int_equal(bed_claim(&bed, 1), 0);
         if (waits) {
             assert_int_equal(bed_change(&bed, MOVE_REDRIVE, seqs[1]), 0);
-            run_this(&bed, seqs[1]);
-            run_this(&bed, seqs[2]);
-            run_this(&bed, seqs[4]);
+            bed_run_this(&bed, seqs[1]);
+            bed_run_this(&bed, seqs[2]);
+            bed_run_this(&bed, seqs[4]);
         }
         assert_int_equal(live_jobs(&bed), 0);
         bed_release(&bed);
@@ -244,13 +230,13 @@ static void redriven_callback_runs_after_its_group_is_gone(void **state)
     int64_t seqs[2];
     bed_init(&bed, NULL);
     submit_all(&bed, specs, 2, seqs);
-    run_this(&bed, seqs[0]);
+    bed_run_this(&bed, seqs[0]);
     fail_this(&bed, seqs[1]);
     for (int i = 0; i < 5; i++)
         bed_pass(&bed, DAY_MS);
     assert_int_equal(bed_count(&bed, REDRIVE_STATE_COMPLETED), 0);
     assert_int_equal(bed_change(&bed, MOVE_REDRIVE, seqs[1]), 0);
-    run_this(&bed, seqs[1]);
+    bed_run_this(&bed, seqs[1]);
     bed_release(&bed);
 }
 
@@ -326,7 +312,7 @@ static void child_comes_in_with_the_end_of_its_parent(void **state)
         struct settle_op settle;
         bed_init(&bed, NULL);
         submit_all(&bed, specs, 1, &a);
-        const struct job job = claim_this(&bed, a);
+        const struct job job = bed_claim_this(&bed, a);
         struct change_item item = {.seq = a};
         struct settlement end = {
             .seq = a,
@@ -344,7 +330,7 @@ static void child_comes_in_with_the_end_of_its_parent(void **state)
         const int64_t child = submit.answers[0].seq;
         submit_op_release(&submit);
         if (way / 2 == 0) {
-            run_this(&bed, child);
+            bed_run_this(&bed, child);
         } else {
             assert_int_equal(bed_state(&bed, child), REDRIVE_STATE_CANCELLED);
             assert_int_equal(bed_job(&bed, child).status.reason, REDRIVE_REASON_SKIPPED);
@@ -370,7 +356,7 @@ static void parent_that_repeats_a_job_that_is_gone_is_refused(void **state)
     int64_t seq;
     bed_init(&bed, NULL);
     submit_all(&bed, specs, 1, &seq);
-    run_this(&bed, seq);
+    bed_run_this(&bed, seq);
     assert_int_equal(bed_change(&bed, MOVE_REMOVE, seq), 0);
     assert_int_equal(submit_op_init(&op, bed.engine, specs + 1, 2, NULL), 0);
     assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
