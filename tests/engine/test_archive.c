@@ -11,9 +11,7 @@
 #include "dump.h"
 #include "fault.h"
 #include "kit.h"
-#include "random_transaction.h"
-
-#define DUMP_MAX ((size_t)1 << 23)
+#include "pair.h"
 
 /* ---- Files and stores ------------------------------------------------------------------------ */
 
@@ -70,27 +68,14 @@ static int check_bytes(struct bytes b, struct archive_report *report, struct red
     return rc;
 }
 
-/* Jobs in every state, rows of every kind, counters and keys. */
-static void fill(struct kit *kit, uint64_t transactions)
+static void fill_all(struct kit *kit, uint64_t transactions)
 {
-    struct random_side side;
-    struct buf answers;
-    buf_init(&answers, (size_t)1 << 20);
-    random_side_init(&side, kit->store, &answers);
-    for (uint64_t transaction = 0; transaction < transactions; transaction++)
-        random_transaction(&side, rng_mix(transaction));
-    random_side_release(&side);
-    buf_release(&answers);
-    for (int kind = SHARED_BREAKER; kind < SHARED_KIND_COUNT; kind++) {
-        const struct shared_row row = {.kind = (enum shared_kind)kind,
-                                       .tenant = STR("acme"),
-                                       .key = STR("row"),
-                                       .value = STR("value")};
-        assert_int_equal(kit_shared_put(kit, &row), 0);
-    }
+    fill(kit, transactions);
+    for (int kind = SHARED_BREAKER; kind < SHARED_KIND_COUNT; kind++)
+        put_row(kit, (enum shared_kind)kind, "row", "value");
 }
 
-static void put_many(struct kit *kit, const char *tenant, int n)
+static void put_jobs(struct kit *kit, const char *tenant, int n)
 {
     char id[32];
     kit_begin(kit);
@@ -123,7 +108,7 @@ static void check_round_trip(const char *from, const char *to)
     struct archive_report out, in, again;
     kit_open(&a, from);
     kit_open(&b, to);
-    fill(&a, 300);
+    fill_all(&a, 300);
     struct bytes file = export_store(a.store, &out);
     import_whole(&b, file, &in);
     assert_true(in.is_compared);
@@ -167,8 +152,8 @@ static void one_tenant_can_be_exported(void **state)
     struct archive_report report;
     struct redrive_err err;
     kit_open(&a, stores_name());
-    put_many(&a, "acme", 3);
-    put_many(&a, "zeta", 4);
+    put_jobs(&a, "acme", 3);
+    put_jobs(&a, "zeta", 4);
     struct archive_options options = options_for(a.store);
     struct bytes b = {0};
     FILE *file = open_memstream(&b.data, &b.len);
@@ -220,7 +205,7 @@ static void a_second_import_changes_nothing(void **state)
     buf_init(&after, DUMP_MAX);
     kit_open(&a, "memory");
     kit_open(&b, stores_name());
-    fill(&a, 100);
+    fill_all(&a, 100);
     struct bytes file = export_store(a.store, &report);
     import_whole(&b, file, &report);
     dump_store(b.store, &before);
@@ -243,8 +228,8 @@ static void whatever_fails_the_next_import_ends_it(void **state)
     struct kit a;
     struct archive_report out;
     kit_open(&a, "memory");
-    put_many(&a, "acme", 20);
-    fill(&a, 30);
+    put_jobs(&a, "acme", 20);
+    fill_all(&a, 30);
     struct bytes file = export_store(a.store, &out);
     const struct content_sum expected = tally_total(&out.tally);
     for (int after_commit = 0; after_commit < 2; after_commit++) {
@@ -284,8 +269,8 @@ static void a_file_that_is_cut_off_is_gone_on_with(void **state)
     struct archive_report report;
     struct redrive_err err;
     kit_open(&a, "memory");
-    put_many(&a, "acme", 12);
-    fill(&a, 20);
+    put_jobs(&a, "acme", 12);
+    fill_all(&a, 20);
     struct bytes file = export_store(a.store, &report);
     const size_t jobs = (size_t)report.tally.sums[RECORD_JOB].rows;
     for (size_t len = file.len - 1; len > 400; len -= file.len / 13) {
@@ -314,7 +299,7 @@ static void a_file_that_is_cut_anywhere_is_noticed(void **state)
     struct archive_report report;
     struct redrive_err err;
     kit_open(&a, "memory");
-    put_many(&a, "acme", 5);
+    put_jobs(&a, "acme", 5);
     struct bytes file = export_store(a.store, &report);
     assert_int_equal(check_bytes(file, &report, &err), 0);
     for (size_t len = 1; len < file.len; len += 3)
@@ -331,7 +316,7 @@ static void a_byte_that_was_changed_is_noticed_at_its_line(void **state)
     struct redrive_err err;
     char expected[64];
     kit_open(&a, "memory");
-    put_many(&a, "acme", 5);
+    put_jobs(&a, "acme", 5);
     struct bytes file = export_store(a.store, &report);
     int line = 1;
     for (size_t i = 0; i < file.len; i++) {
@@ -374,7 +359,7 @@ static void a_line_that_was_doubled_or_left_out_is_noticed(void **state)
     struct archive_report report;
     struct redrive_err err;
     kit_open(&a, "memory");
-    put_many(&a, "acme", 5);
+    put_jobs(&a, "acme", 5);
     struct bytes file = export_store(a.store, &report);
     for (int line = 0; line < (int)report.records + 2; line++)
         for (int times = 0; times <= 2; times += 2) {
@@ -410,9 +395,9 @@ static void jobs_of_its_own_are_a_reason_not_to(void **state)
     struct redrive_err err;
     kit_open(&a, "memory");
     kit_open(&b, stores_name());
-    put_many(&a, "acme", 5);
+    put_jobs(&a, "acme", 5);
     kit_count(&a, (struct counter){STR("acme"), STR("completed"), {0}, 7});
-    put_many(&b, "zeta", 2);
+    put_jobs(&b, "zeta", 2);
     kit_count(&b, (struct counter){STR("acme"), STR("completed"), {0}, 100});
     struct bytes file = export_store(a.store, &report);
     struct archive_options options = options_for(b.store);

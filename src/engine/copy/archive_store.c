@@ -232,6 +232,7 @@ int archive_import(const struct archive_options *options, FILE *file, struct arc
         .report = ret,
         .load = {.store = options->store,
                  .now_ms = options->now_ms,
+                 .has_own_jobs = options->into_existing,
                  .adds_counters = true,
                  .counts = true},
     };

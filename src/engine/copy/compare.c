@@ -80,10 +80,16 @@ static int compare_job(struct compare *c, const struct imported_job *job,
 {
     const struct job_spec *spec = &job->job->spec;
     const struct record here = {.kind = RECORD_JOB, .job = *job};
-    const struct record there = {.kind = RECORD_JOB,
-                                 .job = found ? *found : (struct imported_job){0}};
+    struct record there = {.kind = RECORD_JOB, .job = found ? *found : (struct imported_job){0}};
+    struct job other;
     char member[RECORD_MEMBER_MAX];
     bool is_same;
+    if (found && c->keeps_own) {
+        /* It may have children of its own. */
+        other = *found->job;
+        other.status.children = job->job->status.children;
+        there.job.job = &other;
+    }
     int rc = compare_record(c, &here, found ? &there : NULL, &is_same, err);
     if (rc < 0 || is_same)
         return rc;

@@ -145,58 +145,6 @@ static int put_rows(const struct load *load, const struct record_batch *batch,
 
 /* ---- Jobs and counters ----------------------------------------------------------------------- */
 
-/* Parents come before their children, so that they are there. */
-static int missing_parent(const struct job *job, struct str parent, struct redrive_err *err)
-{
-    (void)err_set(err, REDRIVE_E_NOT_FOUND, "job '%.*s' waits for job '%.*s', which is not there",
-                  SHOWN(job->spec.id), SHOWN(parent));
-    err_hint(err, "cancel it in the source, or copy the other one as well");
-    return REDRIVE_E_NOT_FOUND;
-}
-
-/* The edges of a job that was imported in this transaction, some of them. */
-static int put_some_edges(struct store *store, const struct imported_job *imported, size_t from,
-                          size_t n, struct redrive_err *err)
-{
-    struct job_name names[BATCH_MAX + 1];
-    struct job_edge edges[BATCH_MAX];
-    struct job_page page = {0};
-    const struct job_spec *spec = &imported->job->spec;
-    size_t found = 1, n_edges = 0;
-    names[0] = job_name_of(imported->job);
-    for (size_t i = 0; i < n; i++)
-        names[i + 1] = (struct job_name){spec->tenant, imported->edges[from + i].parent};
-    int rc = store_ops(store)->lookup(store, names, n + 1, &page, err);
-    for (size_t i = 0; rc == 0 && i < n; i++) {
-        const struct copied_edge *edge = &imported->edges[from + i];
-        const bool is_there = found < page.n && str_eq(page.jobs[found].spec.id, edge->parent);
-        if (is_there)
-            edges[n_edges++] = (struct job_edge){
-                .parent = page.jobs[found++].status.seq,
-                .child = page.jobs[0].status.seq,
-                .rule = after_rule_numbered(edge->rule),
-                .outcome = after_outcome_numbered(edge->outcome),
-            };
-        else if (edge->outcome == AFTER_OPEN)
-            rc = missing_parent(imported->job, edge->parent, err);
-    }
-    if (rc == 0)
-        rc = store_ops(store)->edges_put(store, edges, n_edges, err);
-    job_page_release(&page);
-    return rc;
-}
-
-static int put_edges(struct store *store, const struct imported_job *imported,
-                     struct redrive_err *err)
-{
-    int rc = 0;
-    for (size_t i = 0; rc == 0 && i < imported->n_edges; i += BATCH_MAX) {
-        const size_t left = imported->n_edges - i;
-        rc = put_some_edges(store, imported, i, left < BATCH_MAX ? left : BATCH_MAX, err);
-    }
-    return rc;
-}
-
 static int import_jobs(const struct load *load, const struct record_batch *batch,
                        uint64_t *ret_copied, struct redrive_err *err)
 {
@@ -206,7 +154,7 @@ static int import_jobs(const struct load *load, const struct record_batch *batch
     for (size_t i = 0; rc == 0 && i < batch->n; i++) {
         *ret_copied += results[i].code == 0;
         if (results[i].code == 0 && batch->jobs[i].n_edges > 0)
-            rc = put_edges(store, &batch->jobs[i], err);
+            rc = load_edges(load, &batch->jobs[i], err);
     }
     return rc;
 }

@@ -22,6 +22,7 @@ struct load {
     struct store *store;
     struct str name;    /* of the source, the same each time; no secrets in it */
     int64_t now_ms;     /* for a store that has no clock */
+    bool has_own_jobs;  /* the store may have jobs that the source has not */
     bool keeps_rows;    /* the store is in use: rows of it stay as they are */
     bool adds_counters; /* to those of the store; else they grow up to the source's */
     bool counts;        /* the mark is how many records were taken; else 1 after the counters */
@@ -31,6 +32,12 @@ struct load {
 
 /* A record_take_fn, with a struct load. */
 int load_take(void *ctx, const struct record_batch *batch, struct redrive_err *err);
+
+/* In load_edges.c: the edges of a job that was imported in this transaction. Parents come before
+ * their children, and have their states of here: one that has ended meanwhile, or that was there
+ * before, decides the edge as it does in the engine (engine/verbs/after.h). */
+int load_edges(const struct load *load, const struct imported_job *imported,
+               struct redrive_err *err);
 
 /* The mark of a source in a store; 0: there is none. */
 int load_mark(struct store *store, struct str name, int64_t *ret, struct redrive_err *err);

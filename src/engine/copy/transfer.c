@@ -243,6 +243,7 @@ int copy_run(const struct copy_options *options, struct copy_report *ret, struct
         .load = {.store = options->to,
                  .name = str_of(options->name),
                  .now_ms = options->now_ms,
+                 .has_own_jobs = options->into_existing,
                  .adds_counters = options->into_existing},
     };
     bool is_snapshot;

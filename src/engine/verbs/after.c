@@ -29,24 +29,27 @@ static int by_child(const void *left, const void *right)
 
 /* ---- Children that are skipped --------------------------------------------------------------- */
 
+#define MESSAGE_MAX (NAME_SHOWN + 160)
+
 /* Why: which parent, and how it ended. */
-static struct str skip_message(struct engine *e, const struct job_edge *edge,
-                               const struct ended_job *parent)
+static struct str skip_message(const struct job_edge *edge, const struct ended_job *parent,
+                               char ret[MESSAGE_MAX])
 {
-    char text[NAME_SHOWN + 160];
     const struct str id = parent->id;
-    (void)snprintf(text, sizeof text, "job '%.*s', which it waited for (on: %s), %s %s",
+    (void)snprintf(ret, MESSAGE_MAX, "job '%.*s', which it waited for (on: %s), %s %s",
                    (int)(id.len < NAME_SHOWN ? id.len : NAME_SHOWN), id.ptr ? id.ptr : "",
                    after_on_name(edge->rule.on), parent->is_gone ? "was removed as" : "ended as",
                    redrive_state_name(parent->state));
-    return arena_str(&e->arena, str_of(text));
+    return str_of(ret);
 }
 
-static int skip_move(struct engine *e, const struct job_edge *edge, struct str message,
-                     struct move_result *ret, struct redrive_err *err)
+int after_skip_in(struct store *store, const struct job_edge *edge, const struct ended_job *parent,
+                  struct move_result *ret, struct redrive_err *err)
 {
-    const struct job_error error = {
-        .class_ = REDRIVE_CLASS_PERMANENT, .type = STR("ParentEnded"), .message = message};
+    char message[MESSAGE_MAX];
+    const struct job_error error = {.class_ = REDRIVE_CLASS_PERMANENT,
+                                    .type = STR("ParentEnded"),
+                                    .message = skip_message(edge, parent, message)};
     const struct change_move skip = {
         .seq = edge->child,
         .kind = MOVE_SKIP,
@@ -54,7 +57,7 @@ static int skip_move(struct engine *e, const struct job_edge *edge, struct str m
         .error = error,
         .fingerprint = fingerprint(error.type, error.class_, error.message),
     };
-    return e->ops->move(e->store, CHANGES(&skip, 1), ret, err);
+    return store_ops(store)->move(store, CHANGES(&skip, 1), ret, err);
 }
 
 static void tell_skipped(struct engine *e, const struct job *job, struct str message)
@@ -68,10 +71,10 @@ static void tell_skipped(struct engine *e, const struct job *job, struct str mes
 int after_skip(struct engine *e, const struct job *child, const struct job_edge *edge,
                const struct ended_job *parent, struct move_result *ret, struct redrive_err *err)
 {
-    const struct str message = skip_message(e, edge, parent);
-    int rc = skip_move(e, edge, message, ret, err);
+    char message[MESSAGE_MAX];
+    int rc = after_skip_in(e->store, edge, parent, ret, err);
     if (rc == 0 && ret->code == 0)
-        tell_skipped(e, child, message);
+        tell_skipped(e, child, arena_str(&e->arena, skip_message(edge, parent, message)));
     return rc;
 }
 
@@ -91,7 +94,7 @@ static int skip_child(struct engine *e, const struct job_edge *edge, const struc
     } else if (rc == 0) {
         /* It was removed, or it was submitted by another operation of this transaction, and cannot
          * be read yet: then each operation is made in a transaction of its own. */
-        rc = skip_move(e, edge, STR("?"), &result, err);
+        rc = after_skip_in(e->store, edge, parent, &result, err);
         if (rc == 0 && result.code == 0)
             rc = err_set(err, REDRIVE_E_STATE, "a job that comes in is skipped at once");
     }

@@ -37,7 +37,11 @@ int after_ended(struct engine *e, const struct ended_job *jobs, size_t n, struct
 int after_skip(struct engine *e, const struct job *child, const struct job_edge *edge,
                const struct ended_job *parent, struct move_result *ret, struct redrive_err *err);
 
-/* Before an ended job is removed: the same, if it has children. */
+/* The move alone, by a caller that has no engine. */
+int after_skip_in(struct store *store, const struct job_edge *edge, const struct ended_job *parent,
+                  struct move_result *ret, struct redrive_err *err);
+
+/* Before an ended job is removed: decides the edges to its children, if it has children. */
 int after_removed(struct engine *e, const struct job *job, struct redrive_err *err);
 /* After it was removed: REDRIVE_E_CANCELLED if another process has added a child meanwhile. */
 int after_was_removed(const struct job *job, const struct move_result *result,

@@ -1,0 +1,39 @@
+/* pair.h - two stores, one of which is copied into the other: the kind under test. */
+#ifndef TESTS_ENGINE_PAIR_H
+#define TESTS_ENGINE_PAIR_H
+
+#include "engine/copy/copy.h"
+#include "kit.h"
+
+#define DUMP_MAX ((size_t)1 << 23)
+
+struct pair {
+    struct kit from;
+    struct kit to;
+    struct copy_options options;
+    struct copy_report report;
+    struct redrive_err err;
+};
+
+void pair_open(struct pair *p, const char *from);
+void pair_close(struct pair *p);
+
+int pair_try(struct pair *p);
+/* Runs, and finds both to be the same. */
+void pair_run(struct pair *p);
+
+/* How many records of a kind the source has. */
+int64_t rows_of(const struct pair *p, int kind);
+
+/* Everything is the same, but for versions of rows, workers and the mark. */
+void check_same(struct store *expected, struct store *is);
+
+/* Jobs in every state, rows, counters and keys, as random transactions leave them. */
+void fill(struct kit *kit, uint64_t transactions);
+
+void put_many(struct kit *kit, const char *prefix, int n);
+void put_row(struct kit *kit, enum shared_kind kind, const char *key, const char *value);
+void change_row(struct kit *kit, enum shared_kind kind, const char *value);
+int64_t counter_of(struct kit *kit, const char *name);
+
+#endif
