@@ -44,7 +44,8 @@ class RedisTls(servers.Redis):
         try:
             super().__init__(settings=own.items(), port=servers.lasting_port(), **options)
         except RuntimeError as failed:
-            if "tls" in str(failed).lower() and "bad directive" in str(failed).lower():
+            said = str(failed).lower()
+            if "tls" in said and ("bad directive" in said or "failed finding tls support" in said):
                 raise servers.Missing("redis-server has no TLS") from failed
             raise
 

@@ -90,6 +90,18 @@ void stores_postgres_remove(const char *url)
     stores_postgres_sql(admin, sql, NULL, 0);
 }
 
+void stores_postgres_kill_all(const char *url)
+{
+    stores_postgres_sql(
+        url,
+        "DO $$ BEGIN PERFORM pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = "
+        "current_database() AND application_name = 'redrive'; LOOP PERFORM "
+        "pg_stat_clear_snapshot(); EXIT WHEN NOT EXISTS (SELECT FROM pg_stat_activity WHERE "
+        "datname = current_database() AND application_name = 'redrive'); PERFORM pg_sleep(0.001); "
+        "END LOOP; PERFORM pg_sleep(0.05); END $$",
+        NULL, 0);
+}
+
 void *stores_postgres_hold_snapshot(const char *url)
 {
     PGconn *conn = connect_to(url);

@@ -12,6 +12,10 @@ void stores_postgres_remove(const char *url);
 /* Runs SQL there; rows by lines, columns by bars, NULL as a dash. Ends the program on an error. */
 void stores_postgres_sql(const char *url, const char *sql, char *ret, size_t size);
 
+/* Ends the connections of stores. A backend that is told to go is still there for a moment, and its
+ * connection a little longer. */
+void stores_postgres_kill_all(const char *url);
+
 /* A session that sees the database as it is now, until it is let go: nothing is vacuumed. */
 void *stores_postgres_hold_snapshot(const char *url);
 void stores_postgres_let_go(void *session);

@@ -146,6 +146,13 @@ static void learn_durability(struct store *store, const redisReply *info)
              fails_over ? "what a replica has not got when it becomes the primary" : "");
 }
 
+/* Valkey has another name for the line. */
+static bool is_sentinel(const redisReply *info)
+{
+    return str_is(rd_info_line(info, "redis_mode:"), "sentinel") ||
+           str_is(rd_info_line(info, "server_mode:"), "sentinel");
+}
+
 /* What the server's settings mean for durability; refuses one that throws keys away. */
 static int learn_facts(struct store *store, struct redrive_err *err)
 {
@@ -166,7 +173,7 @@ static int learn_facts(struct store *store, struct redrive_err *err)
         str_copy(policy, sizeof policy, rd_info_line(info, "maxmemory_policy:"));
         str_copy(max, sizeof max, rd_info_line(info, "maxmemory:"));
     }
-    if (str_is(rd_info_line(info, "redis_mode:"), "sentinel"))
+    if (is_sentinel(info))
         rc = refuse_server(err, "the server is a Sentinel, which keeps no jobs", store->server,
                            "add sentinel=NAME to the URL, with the name of the primary");
     else if (version.len > 0 && strtol(version.ptr, NULL, 10) < 7)

@@ -395,20 +395,11 @@ static void a_claim_that_fails_does_not_fail_the_commit(void **state)
     wait_for_idle(pair, "0");
 }
 
-static void kill_all(const struct pair *pair)
-{
-    stores_postgres_sql(pair->k.url,
-                        "DO $$ BEGIN PERFORM pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
-                        "WHERE datname = current_database() AND application_name = 'redrive'; END "
-                        "$$; SELECT pg_sleep(0.05)",
-                        NULL, 0);
-}
-
 static void a_lost_connection_frees_them(void **state)
 {
     struct pair *pair = *state;
     start_two(pair);
-    kill_all(pair);
+    stores_postgres_kill_all(pair->k.url);
     check_free(pair);
     begin(&pair->k);
     check_seqs(kit_ready(&pair->k, &TWO), pair->seqs[2], pair->seqs[3]);
@@ -422,7 +413,7 @@ static void a_connection_that_is_lost_in_the_commit_is_known_by_its_outcome(void
     check_seqs(kit_ready(&pair->k, &TWO), pair->seqs[0], pair->seqs[1]);
     kit_start(&pair->k, pair->seqs[0]);
     look_ahead(&pair->k, &TWO);
-    kill_all(pair);
+    stores_postgres_kill_all(pair->k.url);
     assert_int_equal(store_ops(pair->k.store)->commit(pair->k.store, NULL), REDRIVE_E_CANCELLED);
     assert_true(store_base(pair->k.store)->is_rolled_back);
     pair->k.in_transaction = false;

@@ -175,14 +175,6 @@ static void a_signal_does_not_look_like_a_server_that_is_gone(void **state)
 
 /* -- Connections that break -- */
 
-/* A backend that is told to go is still there for a moment, and its connection a little longer. */
-#define KILL_ALL                                                                                   \
-    "DO $$ BEGIN PERFORM pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = "         \
-    "current_database() AND application_name = 'redrive'; LOOP PERFORM pg_stat_clear_snapshot(); " \
-    "EXIT WHEN NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() "       \
-    "AND application_name = 'redrive'); PERFORM pg_sleep(0.001); END LOOP; PERFORM "               \
-    "pg_sleep(0.05); END $$"
-
 static void a_transaction_whose_connection_breaks_has_not_happened_and_can_be_repeated(void **state)
 {
     struct kit *k = *state;
@@ -194,7 +186,7 @@ static void a_transaction_whose_connection_breaks_has_not_happened_and_can_be_re
     int64_t now_ms, version;
     kit_begin(k);
     PUT(k, .id = STR("lost"));
-    sql(k, KILL_ALL);
+    stores_postgres_kill_all(k->url);
     assert_int_equal(ops->submit(k->store, &spec, 1, &result, &k->arena, &err),
                      REDRIVE_E_CANCELLED);
     assert_int_equal(ops->commit(k->store, &err), REDRIVE_E_CANCELLED);
@@ -214,7 +206,7 @@ static void a_commit_that_did_not_reach_the_server_can_be_repeated(void **state)
     for (int i = 0; i < 2; i++) {
         kit_begin(k);
         PUT(k, .id = STR("lost"));
-        sql(k, KILL_ALL);
+        stores_postgres_kill_all(k->url);
         assert_int_equal(store_ops(k->store)->commit(k->store, &err), REDRIVE_E_CANCELLED);
         assert_true(store_base(k->store)->is_rolled_back);
         k->in_transaction = false;
@@ -230,7 +222,7 @@ static void the_outcome_is_unknown_while_the_server_cannot_be_asked(void **state
     kit_begin(k);
     PUT(k, .id = STR("lost"));
     sql(k, "UPDATE redrive.meta SET version = version + 4711");
-    sql(k, KILL_ALL);
+    stores_postgres_kill_all(k->url);
     assert_int_equal(store_ops(k->store)->commit(k->store, &err), REDRIVE_E_IO);
     assert_non_null(strstr(err.detail, "the outcome is unknown"));
     assert_false(store_base(k->store)->is_rolled_back);
@@ -246,7 +238,7 @@ static void a_new_connection_is_told_by_the_shared_version(void **state)
     kit_begin(k);
     assert_true(k->shared_version > 0);
     kit_rollback(k);
-    sql(k, KILL_ALL);
+    stores_postgres_kill_all(k->url);
     for (int i = 0; i < 2; i++) {
         kit_begin(k);
         assert_int_equal(k->shared_version == STORE_VERSION_UNKNOWN, i == 0);
@@ -296,13 +288,13 @@ static void between_transactions_nobody_notices(void **state)
 {
     struct kit *k = *state;
     int64_t seq = PUT(k, .id = STR("x"));
-    sql(k, KILL_ALL);
+    stores_postgres_kill_all(k->url);
     kit_start(k, seq);
-    sql(k, KILL_ALL);
+    stores_postgres_kill_all(k->url);
     assert_int_equal(kit_state(k, seq), REDRIVE_STATE_RUNNING);
-    sql(k, KILL_ALL);
+    stores_postgres_kill_all(k->url);
     assert_int_equal(store_ops(k->store)->wait(k->store, 1, NULL, NULL), 0);
-    sql(k, KILL_ALL);
+    stores_postgres_kill_all(k->url);
     assert_int_equal(store_ops(k->store)->wait(k->store, 600000, NULL, NULL), 0);
 }
 
@@ -312,7 +304,7 @@ static void a_newer_program_that_came_meanwhile_is_noticed(void **state)
     struct redrive_err err = {0};
     int64_t now_ms, version;
     sql(k, "UPDATE redrive.meta SET version = 4711");
-    sql(k, KILL_ALL);
+    stores_postgres_kill_all(k->url);
     assert_int_equal(store_ops(k->store)->begin(k->store, 1, &now_ms, &version, &err),
                      REDRIVE_E_STATE);
 }
@@ -325,7 +317,7 @@ static void reads_that_failed_leave_nothing_behind(void **state)
     int64_t seq = PUT(k, .id = STR("x"));
     sql(k, "CREATE TABLE public.before AS SELECT version FROM redrive.meta; "
            "UPDATE redrive.meta SET version = 4711");
-    sql(k, KILL_ALL);
+    stores_postgres_kill_all(k->url);
     for (int i = 0; i < 50; i++)
         assert_int_equal(store_ops(k->store)->list(k->store, &filter, &page, NULL),
                          REDRIVE_E_STATE);
@@ -424,7 +416,7 @@ static void partitions_are_learnt_anew_from_a_server_that_lost_them(void **state
            "redrive.tenants "
            "RESTART IDENTITY");
     sql(k, "SELECT redrive.submit('other', '{}', id => 'a')");
-    sql(k, KILL_ALL);
+    stores_postgres_kill_all(k->url);
     PUT(k, .tenant = STR("default"), .id = STR("b"), .task = STR("lost"));
     stores_postgres_sql(k->url, "SELECT id, task_name FROM redrive.jobs_by_status ORDER BY id",
                         answer, sizeof answer);
