@@ -269,6 +269,9 @@ struct store_ops {
      * however many they are. */
     int (*lookup)(struct store *store, const struct job_name *names, size_t n, struct job_page *ret,
                   struct redrive_err *err);
+    /* The same by seqs, which are distinct. */
+    int (*find)(struct store *store, const int64_t *seqs, size_t n, struct job_page *ret,
+                struct redrive_err *err);
     /* The attempts of these jobs, up to STORE_PAGE_MAX of them (else REDRIVE_E_RANGE), a page each:
      * oldest first; the latest attempt included. None when there is no such job. Costs as many
      * questions as lookup. */
@@ -385,6 +388,7 @@ struct store_ops {
     XX(store, counters_add)       \
     XX(store, list)               \
     XX(store, lookup)             \
+    XX(store, find)               \
     XX(store, history)            \
     XX(store, edges)              \
     XX(store, parents)            \

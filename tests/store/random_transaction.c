@@ -552,14 +552,21 @@ static void do_count(struct random_side *s)
     CALL(s, counters_add, &counter, 1);
 }
 
-/* The jobs of the page are found by their names, whatever the transaction has done to them. */
+/* The jobs of the page are found by their names, or by their seqs, whatever the transaction has
+ * done to them. */
 static void look_up_page(struct random_side *s)
 {
     struct job_name names[LIST_MAX];
+    int64_t seqs[LIST_MAX];
     struct job_page found = {0};
-    for (size_t i = 0; i < s->page.n; i++)
+    for (size_t i = 0; i < s->page.n; i++) {
         names[i] = (struct job_name){s->page.jobs[i].spec.tenant, s->page.jobs[i].spec.id};
-    CALL(s, lookup, names, s->page.n, &found);
+        seqs[i] = s->page.jobs[i].status.seq;
+    }
+    if (one_in(s, 2))
+        CALL(s, lookup, names, s->page.n, &found);
+    else
+        CALL(s, find, seqs, s->page.n, &found);
     assert_int_equal(found.n, s->page.n);
     for (size_t i = 0; i < found.n; i++) {
         assert_int_equal(found.jobs[i].status.seq, s->page.jobs[i].status.seq);

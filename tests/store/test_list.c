@@ -347,6 +347,13 @@ static struct job_page *lookup(struct kit *k, const struct job_name *names, size
     return &k->page;
 }
 
+static struct job_page *find(struct kit *k, const int64_t *seqs, size_t n)
+{
+    assert_int_equal(store_ops(k->store)->find(k->store, seqs, n, &k->page, NULL), 0);
+    assert_false(k->page.more);
+    return &k->page;
+}
+
 static void jobs_are_found_by_their_names(void **state)
 {
     struct kit *k = *state;
@@ -374,8 +381,24 @@ static void a_lookup_sees_the_moves_of_its_transaction(void **state)
     check_seqs(lookup(k, names, 2), fresh);
     kit_start(k, fresh);
     assert_int_equal(lookup(k, names, 2)->jobs[0].status.state, REDRIVE_STATE_RUNNING);
+    const int64_t seqs[] = {gone, fresh};
+    check_seqs(find(k, seqs, 2), fresh);
+    assert_int_equal(k->page.jobs[0].status.state, REDRIVE_STATE_RUNNING);
     kit_rollback(k);
     check_seqs(lookup(k, names, 2), gone);
+}
+
+static void jobs_are_found_by_their_seqs(void **state)
+{
+    struct kit *k = *state;
+    const int64_t a = PUT(k, .tenant = STR("t1"), .payload = STR("[1]"));
+    const int64_t b = kit_put_in(k, REDRIVE_STATE_DEAD_LETTER, &(struct job_spec){.id = STR("b")});
+    const int64_t seqs[] = {b, INT64_MAX, a, 0};
+    check_seqs(find(k, seqs, 4), b, a);
+    check_str(k->page.jobs[0].spec.id, "b");
+    assert_true(k->page.jobs[0].status.error.message.len > 0);
+    check_str(k->page.jobs[1].spec.payload, "[1]");
+    assert_int_equal(find(k, seqs, 0)->n, 0);
 }
 
 static void a_lookup_has_its_bounds(void **state)
@@ -395,6 +418,8 @@ static void a_lookup_has_its_bounds(void **state)
     assert_int_equal(ops->lookup(k->store, names, STORE_PAGE_MAX + 1, &k->page, NULL),
                      REDRIVE_E_RANGE);
     assert_int_equal(k->page.n, 0);
+    assert_int_equal(ops->find(k->store, seqs, STORE_PAGE_MAX + 1, &k->page, NULL),
+                     REDRIVE_E_RANGE);
     assert_int_equal(ops->history(k->store, seqs, STORE_PAGE_MAX + 1, pages, NULL),
                      REDRIVE_E_RANGE);
 }
@@ -439,6 +464,7 @@ int main(void)
         F(a_page_has_its_bounds),
         F(jobs_are_found_by_their_names),
         F(a_lookup_sees_the_moves_of_its_transaction),
+        F(jobs_are_found_by_their_seqs),
         F(a_lookup_has_its_bounds),
         F(a_page_outlives_the_jobs_in_it),
         F(a_small_tenant_is_listed_beside_a_big_one),

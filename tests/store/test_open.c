@@ -71,8 +71,8 @@ static void a_store_has_every_slot(void **state)
     assert_true(ops->open && ops->close && ops->begin && ops->commit && ops->rollback);
     assert_true(ops->submit && ops->ready && ops->scan && ops->move && ops->shared_put &&
                 ops->counters_add);
-    assert_true(ops->list && ops->lookup && ops->history && ops->counts && ops->groups &&
-                ops->causes);
+    assert_true(ops->list && ops->lookup && ops->find && ops->history && ops->counts &&
+                ops->groups && ops->causes);
     assert_true(ops->shared_list && ops->counters_list && ops->wait && ops->facts && ops->verify);
 }
 

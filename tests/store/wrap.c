@@ -140,6 +140,12 @@ static int wrap_lookup(struct store *store, const struct job_name *names, size_t
     HAND_ON(lookup, names, n, ret, err);
 }
 
+static int wrap_find(struct store *store, const int64_t *seqs, size_t n, struct job_page *ret,
+                     struct redrive_err *err)
+{
+    HAND_ON(find, seqs, n, ret, err);
+}
+
 static int wrap_history(struct store *store, const int64_t *seqs, size_t n,
                         struct attempt_page *ret, struct redrive_err *err)
 {
@@ -217,6 +223,7 @@ void wrap_init(struct wrap *wrap, struct store *inner)
                 .counters_add = wrap_counters_add,
                 .list = wrap_list,
                 .lookup = wrap_lookup,
+                .find = wrap_find,
                 .history = wrap_history,
                 .counts = wrap_counts,
                 .groups = wrap_groups,

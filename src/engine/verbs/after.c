@@ -43,20 +43,24 @@ static struct str skip_message(const struct job_edge *edge, const struct ended_j
     return str_of(ret);
 }
 
-int after_skip_in(struct store *store, const struct job_edge *edge, const struct ended_job *parent,
-                  struct move_result *ret, struct redrive_err *err)
+static struct change_move skip_move(const struct job_edge *edge, struct str message)
 {
-    char message[MESSAGE_MAX];
-    const struct job_error error = {.class_ = REDRIVE_CLASS_PERMANENT,
-                                    .type = STR("ParentEnded"),
-                                    .message = skip_message(edge, parent, message)};
-    const struct change_move skip = {
+    const struct job_error error = {
+        .class_ = REDRIVE_CLASS_PERMANENT, .type = STR("ParentEnded"), .message = message};
+    return (struct change_move){
         .seq = edge->child,
         .kind = MOVE_SKIP,
         .reason = REDRIVE_REASON_SKIPPED,
         .error = error,
         .fingerprint = fingerprint(error.type, error.class_, error.message),
     };
+}
+
+int after_skip_in(struct store *store, const struct job_edge *edge, const struct ended_job *parent,
+                  struct move_result *ret, struct redrive_err *err)
+{
+    char message[MESSAGE_MAX];
+    const struct change_move skip = skip_move(edge, skip_message(edge, parent, message));
     return store_ops(store)->move(store, CHANGES(&skip, 1), ret, err);
 }
 
@@ -76,33 +80,6 @@ int after_skip(struct engine *e, const struct job *child, const struct job_edge 
     if (rc == 0 && ret->code == 0)
         tell_skipped(e, child, arena_str(&e->arena, skip_message(edge, parent, message)));
     return rc;
-}
-
-/* Cancels the child of an edge that is missed. 1: its own children have to be looked at, and *ret
- * is set. `decided` is how many of its edges are. */
-static int skip_child(struct engine *e, const struct job_edge *edge, const struct ended_job *parent,
-                      uint32_t decided, struct ended_job *ret, struct redrive_err *err)
-{
-    const struct edge_move release = {edge->child, decided};
-    struct move_result result = {0};
-    struct job_page page = {0};
-    int rc = engine_find(e, (struct str){0}, (struct str){0}, edge->child, &page, err);
-    if (rc > 0) {
-        rc = after_skip(e, &page.jobs[0], edge, parent, &result, err);
-        *ret = (struct ended_job){edge->child, REDRIVE_STATE_CANCELLED, false,
-                                  arena_str(&e->arena, page.jobs[0].spec.id)};
-    } else if (rc == 0) {
-        /* It was removed, or it was submitted by another operation of this transaction, and cannot
-         * be read yet: then each operation is made in a transaction of its own. */
-        rc = after_skip_in(e->store, edge, parent, &result, err);
-        if (rc == 0 && result.code == 0)
-            rc = err_set(err, REDRIVE_E_STATE, "a job that comes in is skipped at once");
-    }
-    job_page_release(&page);
-    /* One that was ended while it waited must not wait for this parent when it is redriven. */
-    if (rc == 0 && result.code == REDRIVE_E_STATE && state_has_ended(result.state))
-        return e->ops->move(e->store, RELEASES(&release, 1), &result, err);
-    return rc < 0 ? rc : result.code == 0 && result.children > 0;
 }
 
 /* ---- Edges of parents that have ended -------------------------------------------------------- */
@@ -156,29 +133,90 @@ static int release_children(struct engine *e, const struct edge_move *moves, siz
     return rc;
 }
 
+/* A child that is skipped because of an edge, and how many of its edges are decided now. */
+struct skipped {
+    const struct job_edge *edge;
+    uint32_t decided;
+};
+
+/* The children are read with their payloads: some at a time. */
+#define CHILDREN_AT_ONCE 64
+
+/* Of children that were told to skip: tells of those that did, and adds those with children to
+ * `next`. One that was ended while it waited must not wait for this parent when it is redriven. */
+static int take_skipped(struct engine *e, const struct skipped *skipped, size_t n,
+                        const struct change_move *moves, const struct move_result *results,
+                        const struct job_page *page, struct work *next, struct redrive_err *err)
+{
+    struct edge_move releases[CHILDREN_AT_ONCE];
+    struct move_result released[CHILDREN_AT_ONCE];
+    size_t n_releases = 0;
+    for (size_t i = 0, at = 0; i < n; i++) {
+        const bool is_there = at < page->n && page->jobs[at].status.seq == moves[i].seq;
+        const struct job *job = is_there ? &page->jobs[at++] : NULL;
+        if (results[i].code == REDRIVE_E_STATE && state_has_ended(results[i].state))
+            releases[n_releases++] = (struct edge_move){moves[i].seq, skipped[i].decided};
+        if (results[i].code != 0 || !job)
+            continue;
+        tell_skipped(e, job, moves[i].error.message);
+        if (results[i].children > 0)
+            next->jobs[next->n++] = (struct ended_job){moves[i].seq, REDRIVE_STATE_CANCELLED, false,
+                                                       arena_str(&e->arena, job->spec.id)};
+    }
+    return n_releases == 0 ? 0
+                           : e->ops->move(e->store, RELEASES(releases, n_releases), released, err);
+}
+
+static int skip_some(struct engine *e, const struct skipped *skipped, size_t n,
+                     const struct work *work, struct work *next, struct redrive_err *err)
+{
+    int64_t seqs[CHILDREN_AT_ONCE];
+    struct change_move moves[CHILDREN_AT_ONCE];
+    struct move_result results[CHILDREN_AT_ONCE] = {0};
+    struct job_page page = {0};
+    for (size_t i = 0; i < n; i++) {
+        char message[MESSAGE_MAX];
+        const struct job_edge *edge = skipped[i].edge;
+        seqs[i] = edge->child;
+        moves[i] = skip_move(
+            edge, arena_str(&e->arena, skip_message(edge, parent_of(work, edge), message)));
+    }
+    int rc = e->ops->find(e->store, seqs, n, &page, err);
+    if (rc == 0)
+        rc = e->ops->move(e->store, CHANGES(moves, n), results, err);
+    if (rc == 0)
+        rc = take_skipped(e, skipped, n, moves, results, &page, next, err);
+    job_page_release(&page);
+    return rc;
+}
+
 /* Releases or skips the children of edges that were decided; `next` gets those that were skipped
  * and have children. */
 static int move_children(struct engine *e, const struct edge_page *page, const struct work *work,
                          struct work *next, struct redrive_err *err)
 {
     struct edge_move *releases = arena_array(&e->arena, page->n, sizeof *releases);
-    size_t n = 0;
+    struct skipped *skipped = arena_array(&e->arena, page->n, sizeof *skipped);
+    size_t n = 0, n_skipped = 0;
     int rc = 0;
     next->jobs = arena_array(&e->arena, page->n, sizeof *next->jobs);
-    if (!releases || !next->jobs)
+    if (!releases || !skipped || !next->jobs)
         return err_nomem(err);
-    for (size_t i = 0, end; i < page->n && rc >= 0; i = end) {
+    for (size_t i = 0, end; i < page->n; i = end) {
         const struct job_edge *missed = NULL;
         for (end = i; end < page->n && page->edges[end].child == page->edges[i].child; end++)
             if (page->edges[end].outcome == AFTER_MISSED && !missed)
                 missed = &page->edges[end];
         const uint32_t decided = (uint32_t)(end - i);
-        if (!missed) {
+        if (missed)
+            skipped[n_skipped++] = (struct skipped){missed, decided};
+        else
             releases[n++] = (struct edge_move){page->edges[i].child, decided};
-            continue;
-        }
-        rc = skip_child(e, missed, parent_of(work, missed), decided, &next->jobs[next->n], err);
-        next->n += rc > 0;
+    }
+    for (size_t i = 0; rc == 0 && i < n_skipped; i += CHILDREN_AT_ONCE) {
+        const size_t left = n_skipped - i;
+        rc = skip_some(e, skipped + i, left < CHILDREN_AT_ONCE ? left : CHILDREN_AT_ONCE, work,
+                       next, err);
     }
     return rc < 0 ? rc : release_children(e, releases, n, err);
 }
@@ -266,22 +304,6 @@ int after_was_removed(const struct job *job, const struct move_result *result,
     return err_set(err, REDRIVE_E_CANCELLED, "another transaction was in the way");
 }
 
-/* Whether a child lives, from a map of those that were looked at: 1 no, 2 yes. */
-static int child_lives(struct engine *e, struct map *known, int64_t child, struct redrive_err *err)
-{
-    const struct str key = {(const char *)&child, sizeof child};
-    const int64_t seen = map_get_number(known, key);
-    struct job_page page = {0};
-    if (seen != 0)
-        return seen == 2;
-    int rc = engine_find(e, (struct str){0}, (struct str){0}, child, &page, err);
-    const bool lives = rc > 0 && !state_has_ended(page.jobs[0].status.state);
-    job_page_release(&page);
-    if (rc >= 0 && map_put_number(known, key, lives ? 2 : 1) != 0)
-        rc = err_nomem(err);
-    return rc < 0 ? rc : lives;
-}
-
 /* The first edge of a parent; edges are by parent. */
 static size_t first_edge(const struct edge_page *edges, int64_t parent)
 {
@@ -296,22 +318,88 @@ static size_t first_edge(const struct edge_page *edges, int64_t parent)
     return low;
 }
 
+/* What is known of children, by seq; not in the map: nothing, and it was not asked for. */
+enum known {
+    IS_ASKED_FOR = 1,
+    HAS_ENDED,
+    IS_ALIVE,
+};
+
+struct children {
+    struct map known;
+    int64_t asked[CHILDREN_AT_ONCE];
+    size_t n;
+};
+
+static int know(struct children *c, int64_t child, enum known what, struct redrive_err *err)
+{
+    const struct str key = {(const char *)&child, sizeof child};
+    return map_put_number(&c->known, key, what) == 0 ? 0 : err_nomem(err);
+}
+
+/* Whether a child of the parent is alive: IS_ALIVE, HAS_ENDED for all of them, or IS_ASKED_FOR. */
+static int look_at_children(struct children *c, const struct edge_page *edges, int64_t parent,
+                            struct redrive_err *err)
+{
+    enum known ret = HAS_ENDED;
+    for (size_t k = first_edge(edges, parent); k < edges->n && edges->edges[k].parent == parent;
+         k++) {
+        const int64_t child = edges->edges[k].child;
+        const struct str key = {(const char *)&child, sizeof child};
+        const int64_t known = map_get_number(&c->known, key);
+        if (known == IS_ALIVE)
+            return IS_ALIVE;
+        if (known == HAS_ENDED)
+            continue;
+        ret = IS_ASKED_FOR;
+        if (c->n == CHILDREN_AT_ONCE)
+            break;
+        if (known == 0) {
+            c->asked[c->n++] = child;
+            if (know(c, child, IS_ASKED_FOR, err) < 0)
+                return REDRIVE_E_NOMEM;
+        }
+    }
+    return ret;
+}
+
+/* Reads those that were asked for. One that is not there any more has ended. */
+static int read_children(struct engine *e, struct children *c, struct redrive_err *err)
+{
+    struct job_page page = {0};
+    int rc = e->ops->find(e->store, c->asked, c->n, &page, err);
+    for (size_t i = 0, at = 0; rc == 0 && i < c->n; i++) {
+        const bool is_there = at < page.n && page.jobs[at].status.seq == c->asked[i];
+        const bool lives = is_there && !state_has_ended(page.jobs[at].status.state);
+        at += is_there;
+        rc = know(c, c->asked[i], lives ? IS_ALIVE : HAS_ENDED, err);
+    }
+    job_page_release(&page);
+    c->n = 0;
+    return rc;
+}
+
 /* Marks the jobs of a page that have a live child. */
 static int mark_needed(struct engine *e, const struct job_page *page, const struct edge_page *edges,
                        bool *needed, struct redrive_err *err)
 {
-    struct map known;
+    struct children children = {.n = 0};
+    bool is_known = false;
     int rc = 0;
-    map_init(&known, e->running.map.seed);
-    for (size_t i = 0; rc >= 0 && i < page->n; i++) {
-        const int64_t seq = page->jobs[i].status.seq;
-        for (size_t k = first_edge(edges, seq);
-             rc >= 0 && !needed[i] && k < edges->n && edges->edges[k].parent == seq; k++) {
-            rc = child_lives(e, &known, edges->edges[k].child, err);
-            needed[i] = rc > 0;
+    map_init(&children.known, e->running.map.seed);
+    while (rc >= 0 && !is_known) {
+        is_known = true;
+        for (size_t i = 0; rc >= 0 && i < page->n; i++) {
+            if (needed[i])
+                continue;
+            rc = look_at_children(&children, edges, page->jobs[i].status.seq, err);
+            needed[i] = rc == IS_ALIVE;
+            is_known = is_known && rc != IS_ASKED_FOR;
         }
+        if (rc >= 0 && children.n > 0)
+            rc = read_children(e, &children, err);
     }
-    map_release(&known);
+    map_release(&children.known);
     return rc < 0 ? rc : 0;
 }
 

@@ -95,7 +95,7 @@ static bool add_parents(const struct mem_state *state, int64_t child, struct par
     for (size_t i = place_of(state, child, 0);
          ok && i < state->edges.n && edge_at(state, i)->child == child; i++) {
         size_t at;
-        if (!memory_find(state, edge_at(state, i)->parent, &at))
+        if (!memory_seek(state, edge_at(state, i)->parent, &at))
             continue;
         const struct job *job = job_at(state, at);
         const struct job_parent parent = {

@@ -108,6 +108,25 @@ int memory_lookup(struct store *store, const struct job_name *names, size_t n, s
     return rc;
 }
 
+int memory_find(struct store *store, const int64_t *seqs, size_t n, struct job_page *ret,
+                struct redrive_err *err)
+{
+    struct memory *m = memory_of(store);
+    const struct job *jobs[STORE_PAGE_MAX];
+    size_t found = 0, at;
+    job_page_release(ret);
+    int rc = store_check_count(n, err);
+    if (rc < 0)
+        return rc;
+    const struct mem_state *state = memory_look(m);
+    for (size_t i = 0; i < n; i++)
+        if (memory_seek(state, seqs[i], &at))
+            jobs[found++] = job_at(state, at);
+    rc = memory_page(jobs, found, ret, err);
+    memory_unlook(m);
+    return rc;
+}
+
 static void add_attempt(struct attempt_page *page, const struct mem_attempt *row)
 {
     struct mem_attempt copy;
@@ -142,7 +161,7 @@ int memory_history(struct store *store, const int64_t *seqs, size_t n, struct at
     const struct mem_state *state = memory_look(m);
     for (size_t i = 0; rc == 0 && i < n; i++) {
         size_t at;
-        if (memory_find(state, seqs[i], &at))
+        if (memory_seek(state, seqs[i], &at))
             read_history(state, at, &ret[i]);
         rc = ret[i].arena.failed ? err_nomem(err) : 0;
     }

@@ -88,7 +88,7 @@ static int move_one(struct memory *m, const struct move *move, struct move_resul
 {
     struct transition t;
     size_t i;
-    if (!memory_find(&m->transaction, move->seq, &i)) {
+    if (!memory_seek(&m->transaction, move->seq, &i)) {
         *ret = (struct move_result){.code = REDRIVE_E_NOT_FOUND};
         return 0;
     }

@@ -139,7 +139,7 @@ static inline const struct job *job_at(const struct mem_state *state, size_t i)
 }
 
 /* The index of a job in the table, or false. */
-bool memory_find(const struct mem_state *state, int64_t seq, size_t *ret_i);
+bool memory_seek(const struct mem_state *state, int64_t seq, size_t *ret_i);
 /* NULL: there is no such job. */
 const struct job *memory_find_id(const struct mem_state *state, struct str tenant, struct str id);
 

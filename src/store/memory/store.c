@@ -152,7 +152,7 @@ bool memory_is_moved(const struct memory *m, const struct job *job)
 {
     const struct mem_state *committed = &m->place->committed;
     size_t i;
-    return !memory_find(committed, job->status.seq, &i) || job_at(committed, i) != job;
+    return !memory_seek(committed, job->status.seq, &i) || job_at(committed, i) != job;
 }
 
 const struct mem_state *memory_look(struct memory *m)

@@ -212,7 +212,7 @@ static const size_t COUNTER_STRS[] = {
 };
 const struct mem_kind MEM_COUNTER = {sizeof(struct counter), COUNTER_STRS, N(COUNTER_STRS)};
 
-bool memory_find(const struct mem_state *state, int64_t seq, size_t *ret_i)
+bool memory_seek(const struct mem_state *state, int64_t seq, size_t *ret_i)
 {
     size_t low = 0, high = state->jobs.n;
     while (low < high) {

@@ -140,7 +140,8 @@ static bool is_a_read(enum statement which)
            which == STATEMENT_BEGIN || which == STATEMENT_BEGIN_SNAPSHOT ||
            which == STATEMENT_SNAPSHOT_WAITS || which == STATEMENT_ROLLBACK ||
            which == STATEMENT_TRANSACTION || which == STATEMENT_SHARED_LIST ||
-           which == STATEMENT_PARTITIONS_KNOWN || which == STATEMENT_JOBS_NAMED;
+           which == STATEMENT_PARTITIONS_KNOWN || which == STATEMENT_JOBS_NAMED ||
+           which == STATEMENT_JOBS_READ;
 }
 
 int pg_send(struct store *store, enum statement which, bool is_wanted, struct redrive_err *err)

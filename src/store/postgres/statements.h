@@ -228,6 +228,9 @@
                    "CROSS JOIN LATERAL (SELECT * FROM redrive.specs x WHERE x.id = u.id "          \
                    "AND x.tenant_id = t.tenant_id LIMIT 1) s "                                     \
                    "JOIN redrive.job_states j ON j.seq = s.seq" ERROR_JOINS " ORDER BY u.at")      \
+    XX(JOBS_READ, "SELECT " JOB_COLUMNS " FROM " THESE_SEQS                                        \
+                  "JOIN redrive.job_states j ON j.seq = u.seq JOIN redrive.specs s "               \
+                  "ON s.seq = u.seq" ERROR_JOINS " ORDER BY u.at")                                 \
     XX(HISTORY_READ,                                                                               \
        "SELECT u.at, h.epoch, h.number, h.started_ms, h.ended_ms, h.worker, h.outcome, "           \
        "h.error_class, h.error_code, h.error_type, h.error_message, h.stacktrace, h.delay_ms, "    \

@@ -178,6 +178,19 @@ int redis_lookup(struct store *store, const struct job_name *names, size_t n, st
     return rc;
 }
 
+int redis_find(struct store *store, const int64_t *seqs, size_t n, struct job_page *ret,
+               struct redrive_err *err)
+{
+    struct page_maker maker;
+    rd_page_start(&maker, store, ret);
+    int rc = store_check_count(n, err);
+    if (rc == 0 && n > 0)
+        rc = rd_rows_each(store, seqs, n, rd_page_take, &maker, err);
+    if (rc != 0)
+        job_page_release(ret);
+    return rc;
+}
+
 /* ---- Histories ------------------------------------------------------------------------------- */
 
 static void add_attempt(struct attempt_page *page, struct job_attempt attempt)

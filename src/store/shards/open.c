@@ -243,6 +243,13 @@ int shards_parents(struct store *store, const int64_t *seqs, size_t n, struct pa
     return refuse_transaction(err);
 }
 
+int shards_find(struct store *store, const int64_t *seqs, size_t n, struct job_page *ret,
+                struct redrive_err *err)
+{
+    (void)store, (void)seqs, (void)n, (void)ret;
+    return refuse_transaction(err);
+}
+
 int shards_shared_put(struct store *store, const struct shared_row *rows, size_t n,
                       struct move_result *ret, struct redrive_err *err)
 {

@@ -412,16 +412,23 @@ int sqlite_list(struct store *store, const struct job_filter *filter, struct job
     return rc;
 }
 
-/* ---- By name --------------------------------------------------------------------------------- */
+/* ---- By name or seq
+ * --------------------------------------------------------------------------------- */
 
-static int add_named(struct page_maker *maker, const struct job_name *name, struct redrive_err *err)
+/* The job of a name, or of a seq. */
+static int add_job(struct page_maker *maker, const struct job_name *name, int64_t seq,
+                   struct redrive_err *err)
 {
     struct store *store = maker->store;
-    sqlite3_stmt *st = sql_use(store, STATEMENT_JOB_NAMED, err);
+    sqlite3_stmt *st = sql_use(store, name ? STATEMENT_JOB_NAMED : STATEMENT_JOB_READ, err);
     if (!st)
         return store->last_error;
-    bind_key(st, 1, name->tenant);
-    bind_key(st, 2, name->id);
+    if (name) {
+        bind_key(st, 1, name->tenant);
+        bind_key(st, 2, name->id);
+    } else {
+        sqlite3_bind_int64(st, 1, seq);
+    }
     int rc = sql_step(store, st, err);
     if (rc > 0)
         rc = page_add(maker, st, err);
@@ -429,8 +436,8 @@ static int add_named(struct page_maker *maker, const struct job_name *name, stru
     return rc;
 }
 
-int sqlite_lookup(struct store *store, const struct job_name *names, size_t n, struct job_page *ret,
-                  struct redrive_err *err)
+static int add_jobs(struct store *store, const struct job_name *names, const int64_t *seqs,
+                    size_t n, struct job_page *ret, struct redrive_err *err)
 {
     struct page_maker maker;
     job_page_release(ret);
@@ -441,9 +448,21 @@ int sqlite_lookup(struct store *store, const struct job_name *names, size_t n, s
     if (rc == 0)
         rc = page_start(&maker, store, ret, n, err);
     for (size_t i = 0; rc == 0 && i < n; i++)
-        rc = add_named(&maker, &names[i], err);
+        rc = add_job(&maker, names ? &names[i] : NULL, names ? 0 : seqs[i], err);
     view_end(store);
     if (rc < 0)
         job_page_release(ret);
     return rc;
+}
+
+int sqlite_lookup(struct store *store, const struct job_name *names, size_t n, struct job_page *ret,
+                  struct redrive_err *err)
+{
+    return add_jobs(store, names, NULL, n, ret, err);
+}
+
+int sqlite_find(struct store *store, const int64_t *seqs, size_t n, struct job_page *ret,
+                struct redrive_err *err)
+{
+    return add_jobs(store, NULL, seqs, n, ret, err);
 }
