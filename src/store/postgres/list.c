@@ -463,43 +463,6 @@ int postgres_list(struct store *store, const struct job_filter *filter, struct j
     return rc;
 }
 
-int postgres_lookup(struct store *store, const struct job_name *names, size_t n,
-                    struct job_page *ret, struct redrive_err *err)
-{
-    struct args *args = &store->args;
-    const PGresult *result = NULL;
-    job_page_release(ret);
-    int rc = store_check_count(n, err);
-    if (rc < 0 || n == 0)
-        return rc;
-    pg_args_array(args, ARG_TEXT);
-    for (size_t i = 0; i < n; i++)
-        pg_item_name(args, names[i].tenant);
-    pg_args_array_end(args);
-    pg_args_array(args, ARG_TEXT);
-    for (size_t i = 0; i < n; i++)
-        pg_item_name(args, names[i].id);
-    pg_args_array_end(args);
-    rc = pg_read(store, STATEMENT_JOBS_NAMED, NULL, &result, err);
-    return rc == 0 ? pg_page_fill(store, result, n, ret, err) : rc;
-}
-
-int postgres_find(struct store *store, const int64_t *seqs, size_t n, struct job_page *ret,
-                  struct redrive_err *err)
-{
-    const PGresult *result = NULL;
-    job_page_release(ret);
-    int rc = store_check_count(n, err);
-    if (rc < 0 || n == 0)
-        return rc;
-    pg_args_array(&store->args, ARG_INT8);
-    for (size_t i = 0; i < n; i++)
-        pg_item_int8(&store->args, seqs[i]);
-    pg_args_array_end(&store->args);
-    rc = pg_read(store, STATEMENT_JOBS_READ, NULL, &result, err);
-    return rc == 0 ? pg_page_fill(store, result, n, ret, err) : rc;
-}
-
 static void add_from(struct buf *sql, struct store *store, const struct job_filter *f,
                      enum source source)
 {

@@ -2,6 +2,51 @@
 #include "base/err.h"
 #include "store/postgres/private.h"
 
+/* ---- Jobs by name or seq --------------------------------------------------------------------- */
+
+static void send_seqs(struct store *store, const int64_t *seqs, size_t n)
+{
+    struct args *args = &store->args;
+    pg_args_array(args, ARG_INT8);
+    for (size_t i = 0; i < n; i++)
+        pg_item_int8(args, seqs[i]);
+    pg_args_array_end(args);
+}
+
+int postgres_lookup(struct store *store, const struct job_name *names, size_t n,
+                    struct job_page *ret, struct redrive_err *err)
+{
+    struct args *args = &store->args;
+    const PGresult *result = NULL;
+    job_page_release(ret);
+    int rc = store_check_count(n, err);
+    if (rc < 0 || n == 0)
+        return rc;
+    pg_args_array(args, ARG_TEXT);
+    for (size_t i = 0; i < n; i++)
+        pg_item_name(args, names[i].tenant);
+    pg_args_array_end(args);
+    pg_args_array(args, ARG_TEXT);
+    for (size_t i = 0; i < n; i++)
+        pg_item_name(args, names[i].id);
+    pg_args_array_end(args);
+    rc = pg_read(store, STATEMENT_JOBS_NAMED, NULL, &result, err);
+    return rc == 0 ? pg_page_fill(store, result, n, ret, err) : rc;
+}
+
+int postgres_find(struct store *store, const int64_t *seqs, size_t n, struct job_page *ret,
+                  struct redrive_err *err)
+{
+    const PGresult *result = NULL;
+    job_page_release(ret);
+    int rc = store_check_count(n, err);
+    if (rc < 0 || n == 0)
+        return rc;
+    send_seqs(store, seqs, n);
+    rc = pg_read(store, STATEMENT_JOBS_READ, NULL, &result, err);
+    return rc == 0 ? pg_page_fill(store, result, n, ret, err) : rc;
+}
+
 static void read_spec(const PGresult *r, int i, struct arena *arena, struct job_spec *ret)
 {
     *ret = (struct job_spec){
@@ -154,10 +199,7 @@ int postgres_history(struct store *store, const int64_t *seqs, size_t n, struct 
     int rc = store_check_count(n, err);
     if (rc < 0 || n == 0)
         return rc;
-    pg_args_array(&store->args, ARG_INT8);
-    for (size_t i = 0; i < n; i++)
-        pg_item_int8(&store->args, seqs[i]);
-    pg_args_array_end(&store->args);
+    send_seqs(store, seqs, n);
     rc = pg_read(store, STATEMENT_HISTORY_READ, NULL, &r, err);
     for (int i = 0; rc == 0 && i < PQntuples(r);) {
         const int64_t at = pg_get_int(r, i, 0);
