@@ -4,7 +4,9 @@ moment. What the handlers have written down says whether a job ran before its pa
 is asked only for what has become of the jobs."""
 import collections
 import contextlib
+import datetime
 import http.client
+import json
 import pathlib
 import random
 import sys
@@ -180,14 +182,22 @@ class Witness:
     """What the handlers saw of each job."""
 
     def __init__(self, fleet, operator):
-        self.operator = operator
+        self.fleet, self.operator = fleet, operator
         self.starts, self.ends = collections.defaultdict(list), collections.defaultdict(list)
         for event, told in (("start", self.starts), ("end:SUCCESS", self.ends), ("end:PERMANENT_FAIL", self.ends)):
             for entry in fleet.seen(event):
                 told[entry["id"]].append(entry)
 
+    def was_lost(self, parent, start):
+        """Whether it had died with its workers by then, as the store tells it: one that was killed between a claim and the
+        handler's first line has lost a lease of which no handler knows."""
+        shown = self.fleet.redrive("jobs", "show", parent, "--json")
+        history = json.loads(shown.stdout)["history"] if shown.returncode == 0 else []
+        return any(attempt["outcome"] == "dead_letter" and attempt["error"]["type"] == "LeaseExpired" and
+                   datetime.datetime.fromisoformat(attempt["ended_at"]).timestamp() <= start["at"] for attempt in history)
+
     def has_ended(self, parent, on, before):
-        """Whether a parent can have ended as it must before that time."""
+        """Whether a parent can have ended as it must before that time, by what handlers and operator know."""
         ends = {entry["event"].removeprefix("end:") for entry in self.ends[parent] if entry["mono"] < before}
         lost = sum(entry["mono"] < before for entry in self.starts[parent]) >= DEAD_AFTER
         if on == "success":
@@ -205,7 +215,7 @@ def complaints(witness, rules, states, redriven):
         for parent, on in parents.items():
             if starts and not witness.has_ended(parent, on, starts[0]["mono"]):
                 skipped = on != "success" and states.get(parent) == "cancelled"
-                if not skipped:
+                if not skipped and (on == "success" or not witness.was_lost(parent, starts[0])):
                     found.append(f"{child} ran before {parent} had ended (on {on})")
         if set(parents.values()) == {"success"} and all(states.get(parent) == "completed" for parent in parents) \
                 and states.get(child) != "completed" and child not in witness.operator.cancelled \

@@ -64,7 +64,8 @@ static bool answers(const struct server *s)
     return ok;
 }
 
-static void launch(struct server *s)
+/* False: it has ended; perhaps another process has taken its port. */
+static bool launch(struct server *s)
 {
     const int64_t until_ms = clock_monotonic_ms() + START_MS;
     s->pid = fork();
@@ -73,20 +74,29 @@ static void launch(struct server *s)
         run(s);
     while (!answers(s)) {
         const struct timespec nap = {.tv_nsec = 5000000};
+        if (waitpid(s->pid, NULL, WNOHANG) == s->pid) {
+            s->pid = 0;
+            return false;
+        }
         if (clock_monotonic_ms() > until_ms)
             fail_msg("redis-server does not start");
         nanosleep(&nap, NULL);
     }
+    return true;
 }
 
 void server_start(struct server *s, const char *const *settings)
 {
     const char *tmp = getenv("TMPDIR");
-    *s = (struct server){.settings = settings, .port = free_port()};
+    *s = (struct server){.settings = settings};
     snprintf(s->folder, sizeof s->folder, "%s/redrive-redis-XXXXXX", tmp && *tmp ? tmp : "/tmp");
     assert_non_null(mkdtemp(s->folder));
+    for (int tries = 0; s->pid == 0; tries++) {
+        s->port = free_port();
+        if (!launch(s) && tries == 5)
+            fail_msg("redis-server ends at once");
+    }
     snprintf(s->url, sizeof s->url, "redis://127.0.0.1:%d", s->port);
-    launch(s);
 }
 
 void server_kill(struct server *s)
@@ -101,7 +111,7 @@ void server_kill(struct server *s)
 void server_restart(struct server *s)
 {
     server_kill(s);
-    launch(s);
+    assert_true(launch(s));
 }
 
 static void remove_folder(const char *folder)
