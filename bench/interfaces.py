@@ -141,8 +141,9 @@ def build_faktory():
 
 
 @contextlib.contextmanager
-def faktory_server(scratch, program):
-    """Its port. It starts a redis-server of its own, with a file of settings in /tmp that it makes if it is not there."""
+def faktory_server(scratch, program, fsync=False):
+    """Its port. It starts a redis-server of its own, with a file of settings in /tmp that it makes if it is not there. With
+    `fsync` that one has a log on the disk before it answers."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="faktory-", dir=scratch)).resolve()
     settings = pathlib.Path("/tmp/redis.conf")
     had_settings = settings.exists()
@@ -152,6 +153,10 @@ def faktory_server(scratch, program):
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         wait_for_port(port, process)
+        if fsync:
+            for setting in (("appendfsync", "always"), ("appendonly", "yes")):
+                subprocess.run(["redis-cli", "-s", str(folder / "redis.sock"), "CONFIG", "SET", *setting], check=True,
+                               capture_output=True, timeout=20)
         yield port
     finally:
         end(process)
