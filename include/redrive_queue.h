@@ -62,7 +62,8 @@ struct redrive_queue_options {
 /* Reads the configuration and opens the store, which is set up if it is empty. Starts the threads
  * that talk to the store. NULL options mean all defaults. CONFIG, UNKNOWN, NOT_FOUND, IO, NOMEM …:
  * `err` says what is wrong, and of several errors in a configuration the first. `ret` is NULL on
- * failure. */
+ * failure. Of several shards some, and not all, may be away: they are opened when they are back,
+ * and until then what is asked of their tenants fails with IO. */
 REDRIVE_API int redrive_queue_open(const struct redrive_queue_options *options,
                                    struct redrive_queue **ret, struct redrive_err *err);
 

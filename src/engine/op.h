@@ -43,6 +43,7 @@ struct op_route {
         ROUTE_ITEMS,  /* each item to the shard of its job */
         ROUTE_EVERY,  /* to every shard, one after the other; the first failure is the answer */
         ROUTE_ANY,    /* to one shard after the other, until one has taken it */
+        ROUTE_TASKS,  /* to every shard; to one that is away when it is back, unless all are */
         ROUTE_FENCE,  /* answered when all that was handed in before has been answered */
         ROUTE_SUBMIT,
         ROUTE_CLAIM,

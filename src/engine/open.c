@@ -38,7 +38,9 @@ static int build(struct engine *e, struct redrive_err *err)
     const struct config *config = e->options.config;
     uint64_t seed = e->options.seed ? e->options.seed : rng_system_seed();
     e->ops = store_ops(e->store);
-    e->store_status = store_status_new(e->options.log, e->ops->capabilities & STORE_SERVER_TIME);
+    e->store_status =
+        store_status_new(e->options.log, e->ops->capabilities & (STORE_SERVER_TIME | STORE_LATE),
+                         e->options.n_shards > 0 ? e->options.shard + 1 : 0);
     if (!e->store_status)
         return err_nomem(err);
     arena_init(&e->arena);

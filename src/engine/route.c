@@ -158,7 +158,8 @@ static void stop_next(struct sending *sending, struct trip *trip)
 
 static void end_every(struct trip *trip)
 {
-    if (trip->op->route->to == ROUTE_ANY && trip->worked)
+    const bool can_wait = trip->op->route->to == ROUTE_TASKS && trip->err.code == REDRIVE_E_IO;
+    if ((trip->op->route->to == ROUTE_ANY || can_wait) && trip->worked)
         trip->err.code = 0;
     route_fail(trip);
     route_end(trip);
@@ -181,6 +182,8 @@ static void on_stop(struct op *op, void *ctx)
     route_blame(trip, op, trip->lane);
     route_keep_failure(trip, op);
     trip->worked |= op->code == 0;
+    if (trip->op->route->to == ROUTE_TASKS && op->code == REDRIVE_E_IO)
+        router_lane(trip->router, trip->lane)->owes_tasks = true;
     if (is_round_trip_over(trip))
         end_every(trip);
     else
@@ -356,6 +359,7 @@ void route_begin(struct sending *sending, struct op *op)
     case ROUTE_RELOAD: begin_reload(sending, trip); break;
     case ROUTE_EVERY:
     case ROUTE_ANY:
+    case ROUTE_TASKS:
     case ROUTE_FENCE:
     case ROUTE_CLAIM:
     default: begin_every(sending, trip); break;

@@ -9,8 +9,8 @@
 #include "base/err.h"
 #include "base/os/thread.h"
 #include "base/time/clock.h"
-#include "engine/shard_record.h"
 #include "engine/tasks.h"
+#include "store/shards/record.h"
 #include "store/shards/shards.h"
 
 /* A shard whose transaction has taken so long is passed over by claims. */
@@ -25,6 +25,9 @@ struct router {
     struct router_options options;
     struct shard_urls urls;
     struct lane lanes[SHARDS_MAX];
+    struct shard_set set; /* what shards that come back are compared with */
+    struct late_shard late[SHARDS_MAX];
+    uint32_t away; /* shards that could not be opened at first, by bit */
     struct store_status *states[SHARDS_MAX];
     char name_texts[SHARDS_MAX][NAME_MAX_BYTES];
     const char *names[SHARDS_MAX];
@@ -138,9 +141,18 @@ struct open_claims *router_open_claims(struct router *r)
     return &r->claims;
 }
 
+/* One whose time is that of its store. */
 const struct engine *router_engine(const struct router *r)
 {
-    return r->lanes[0].committer ? committer_engine(r->lanes[0].committer) : r->lanes[0].engine;
+    size_t i = 0;
+    while (i + 1 < r->urls.n && r->away >> i & 1)
+        i++;
+    return r->lanes[i].committer ? committer_engine(r->lanes[i].committer) : r->lanes[i].engine;
+}
+
+uint32_t router_away(const struct router *r)
+{
+    return r->away;
 }
 
 struct store_status *router_store_status(const struct router *r)
@@ -164,13 +176,19 @@ void router_submit_all(struct router *r, struct list *ops)
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
+/* A shard that is away has a handle that opens it when it is back; `why`: it was just tried. */
+static int open_store_late(struct router *r, size_t i, const struct redrive_err *why,
+                           struct store **ret, struct redrive_err *err)
+{
+    const struct store_options options = {.create = r->options.create, .origin = r->options.origin};
+    r->late[i] = (struct late_shard){&r->urls, i, r->options.create, &r->set};
+    return shard_open_late(&r->late[i], &options, why, ret, err);
+}
+
 static int open_store(const struct router *r, size_t i, struct store **ret, struct redrive_err *err)
 {
     const struct store_options options = {.create = r->options.create, .origin = r->options.origin};
-    int rc = store_open(r->urls.urls[i], &options, ret, err);
-    if (rc < 0)
-        shard_err(err, i, r->urls.urls[i]);
-    return rc;
+    return store_open(r->urls.urls[i], &options, ret, err);
 }
 
 static int open_engine(struct router *r, size_t i, struct store *store, struct redrive_err *err)
@@ -197,22 +215,82 @@ static void name_shard(struct router *r, size_t i)
     r->names[i] = r->name_texts[i];
 }
 
+/* Shards that are away stay NULL, and `why` says of the first what is wrong. */
+static int open_stores(struct router *r, struct store **stores, struct redrive_err whys[],
+                       struct redrive_err *err)
+{
+    for (size_t i = 0; i < r->urls.n; i++) {
+        name_shard(r, i);
+        int rc = open_store(r, i, &stores[i], &whys[i]);
+        if (rc == REDRIVE_E_IO && !r->options.needs_all) {
+            r->away |= UINT32_C(1) << i;
+        } else if (rc < 0) {
+            *err = whys[i];
+            shard_err(err, i, r->urls.urls[i]);
+            return rc;
+        }
+    }
+    return 0;
+}
+
+static size_t first_away(const struct router *r)
+{
+    size_t i = 0;
+    while (!(r->away >> i & 1))
+        i++;
+    return i;
+}
+
+/* Which shards there are must be known before any tenant is served: by one shard at least, and by
+ * all if they are new. */
+static int check_records(struct router *r, struct store *const *stores,
+                         const struct redrive_err whys[], struct redrive_err *err)
+{
+    const bool are_all_away = r->away == (UINT32_C(1) << r->urls.n) - 1;
+    int rc = are_all_away ? REDRIVE_E_NOT_FOUND
+                          : shard_record_check(stores, &r->urls, r->options.create, &r->set, err);
+    if (rc != REDRIVE_E_NOT_FOUND || r->away == 0)
+        return rc;
+    const size_t i = first_away(r);
+    *err = whys[i];
+    shard_err(err, i, r->urls.urls[i]);
+    if (!are_all_away)
+        err_hint(err, "the store is not set up yet: for that all shards must answer");
+    return REDRIVE_E_IO;
+}
+
+static int open_lanes(struct router *r, struct store **stores, const struct redrive_err whys[],
+                      struct redrive_err *err)
+{
+    int rc = 0;
+    for (size_t i = 0; i < r->urls.n && rc == 0; i++) {
+        if (!stores[i])
+            rc = open_store_late(r, i, &whys[i], &stores[i], err);
+        if (rc == 0)
+            rc = open_engine(r, i, stores[i], err);
+        stores[i] = NULL; /* the engine's, also when that failed */
+    }
+    return rc;
+}
+
 static int open_shards(struct router *r, struct redrive_err *err)
 {
     struct store *stores[SHARDS_MAX] = {0};
-    int rc = shard_urls_init(&r->urls, r->options.url, err);
-    for (size_t i = 0; i < r->urls.n && rc == 0; i++) {
-        name_shard(r, i);
-        rc = open_store(r, i, &stores[i], err);
-    }
+    struct redrive_err *whys = calloc(SHARDS_MAX, sizeof *whys), own = {0};
+    if (!whys)
+        return err_nomem(err);
+    int rc = shard_urls_init(&r->urls, r->options.url, &own);
     if (rc == 0)
-        rc = shard_record_check(stores, &r->urls, r->options.create, err);
-    for (size_t i = 0; i < r->urls.n && rc == 0; i++) {
-        rc = open_engine(r, i, stores[i], err);
-        stores[i] = NULL; /* the engine's, also when that failed */
-    }
+        rc = open_stores(r, stores, whys, &own);
+    if (rc == 0)
+        rc = check_records(r, stores, whys, &own);
+    if (rc == 0)
+        rc = open_lanes(r, stores, whys, &own);
     for (size_t i = 0; i < SHARDS_MAX; i++)
         store_close(stores[i]);
+    free(whys);
+    if (rc < 0 && err)
+        *err = own;
     return rc;
 }
 
@@ -233,6 +311,7 @@ int router_open(const struct router_options *options, struct router **ret, struc
     list_init(&r->claims.trips);
     list_init(&r->claims.items);
     thread_cond_init(&r->wake);
+    shard_set_init(&r->set);
     int rc = open_shards(r, err);
     if (rc == 0) {
         r->store_status = store_status_join(r->states, r->names, r->urls.n);
@@ -249,6 +328,7 @@ int router_open(const struct router_options *options, struct router **ret, struc
 static void free_router(struct router *r)
 {
     store_status_free(r->store_status);
+    shard_set_release(&r->set);
     shard_urls_release(&r->urls);
     pthread_cond_destroy(&r->wake);
     pthread_mutex_destroy(&r->claims.mutex);
@@ -267,11 +347,47 @@ void router_close(struct router *r)
 
 /* ---- Starting and stopping ------------------------------------------------------------------- */
 
-static int publish(struct engine *engine, struct redrive_err *err)
+/* The tasks of the configuration go to a shard that is away when it is back. */
+static int publish(struct lane *lane, struct redrive_err *err)
 {
     struct publish_op op;
     publish_op_init(&op);
-    return engine_apply_one(engine, &op.op, err);
+    int rc = engine_apply_one(lane->engine, &op.op, err);
+    lane->owes_tasks = rc == REDRIVE_E_IO;
+    return lane->owes_tasks ? 0 : rc;
+}
+
+static void on_published(struct op *op, void *ctx)
+{
+    ((struct lane *)ctx)->owes_tasks = op->code == REDRIVE_E_IO;
+    free(op);
+}
+
+static void publish_later(struct lane *lane)
+{
+    struct publish_op *op = malloc(sizeof *op);
+    if (!op)
+        return;
+    lane->owes_tasks = false;
+    publish_op_init(op);
+    op->op.done = on_published;
+    op->op.done_ctx = lane;
+    committer_submit(lane->committer, &op->op);
+}
+
+/* The second handle, for what other processes do. */
+static int open_watch(struct router *r, size_t i, struct store **ret, struct redrive_err *err)
+{
+    struct redrive_err why = {0};
+    const bool is_away = r->away >> i & 1;
+    int rc = is_away ? REDRIVE_E_IO : open_store(r, i, ret, &why);
+    if (rc == REDRIVE_E_IO)
+        return open_store_late(r, i, is_away ? NULL : &why, ret, err);
+    if (rc < 0 && err) {
+        *err = why;
+        shard_err(err, i, r->urls.urls[i]);
+    }
+    return rc;
 }
 
 static int start_lane(struct router *r, size_t i, struct redrive_err *err)
@@ -282,9 +398,9 @@ static int start_lane(struct router *r, size_t i, struct redrive_err *err)
         .ready_ctx = lane,
         .no_ticks = !r->start.watches,
     };
-    int rc = r->start.publishes ? publish(lane->engine, err) : 0;
+    int rc = r->start.publishes ? publish(lane, err) : 0;
     if (rc == 0 && r->start.watches)
-        rc = open_store(r, i, &options.watch, err);
+        rc = open_watch(r, i, &options.watch, err);
     if (rc < 0)
         return rc;
     options.engine = lane->engine;
@@ -307,6 +423,8 @@ static void tell_of_missed(struct router *r)
 {
     for (size_t i = 0; i < r->urls.n; i++) {
         struct lane *lane = &r->lanes[i];
+        if (lane->owes_tasks && !lane_is_away(lane, NULL))
+            publish_later(lane);
         if (lane->is_missed && !lane_is_slow(lane)) {
             lane->is_missed = false;
             on_ready(lane);

@@ -32,18 +32,24 @@ struct router;
 struct router_options {
     const char *url; /* shards:… */
     bool create;     /* as of struct store_options */
+    bool needs_all;  /* a shard that is away is a reason to fail */
     uint64_t origin; /* likewise; must not be 0 if it is to be started with `watches` */
     struct engine_options engine; /* of each; its store is filled in here */
 };
 
-/* Opens every shard, and checks that they are those that the store was made of
- * (shard_record.h). */
+/* Opens the shards, and checks that they are those that the store was made of
+ * (store/shards/record.h). Those that are away, unless all are, get handles that open and check
+ * them when they are back (store/late.h): until then they are shards that do not answer. A store
+ * is set up only when all are there. */
 int router_open(const struct router_options *options, struct router **ret, struct redrive_err *err);
 /* For one that was not started. Accepts NULL. */
 void router_close(struct router *router);
 
 /* An engine, for what any thread may ask of one: the configuration in force, the time. */
 const struct engine *router_engine(const struct router *router);
+
+/* The shards that were away when it was opened, by bit. */
+uint32_t router_away(const struct router *router);
 
 struct router_start {
     bool watches;   /* changes by other processes are noticed, and what time asks for is done */
@@ -79,8 +85,9 @@ struct lane {
     size_t index;
     struct engine *engine; /* NULL once the committer has it */
     struct committer *committer;
-    _Atomic bool is_ready;  /* there may be ready jobs: claims go there first */
-    _Atomic bool is_missed; /* a claim was given nothing, and has not looked here */
+    _Atomic bool is_ready;   /* there may be ready jobs: claims go there first */
+    _Atomic bool is_missed;  /* a claim was given nothing, and has not looked here */
+    _Atomic bool owes_tasks; /* its tasks are to be published when the shard is back */
 };
 
 size_t router_count(const struct router *router);

@@ -15,6 +15,7 @@
 struct store_status {
     const struct log *log;
     bool has_server;
+    char shard[32];                    /* its name in the log; empty: it is none */
     struct store_status *const *parts; /* of several stores together, else NULL */
     const char *const *names;
     size_t n_parts;
@@ -27,13 +28,15 @@ struct store_status {
     bool needs_commit; /* what failed was a write */
 };
 
-struct store_status *store_status_new(const struct log *log, bool has_server)
+struct store_status *store_status_new(const struct log *log, bool has_server, size_t shard)
 {
     struct store_status *s = calloc(1, sizeof *s);
     if (!s)
         return NULL;
     s->log = log;
     s->has_server = has_server;
+    if (shard > 0)
+        (void)snprintf(s->shard, sizeof s->shard, "shard %zu", shard);
     pthread_mutex_init(&s->mutex, NULL);
     return s;
 }
@@ -41,7 +44,7 @@ struct store_status *store_status_new(const struct log *log, bool has_server)
 struct store_status *store_status_join(struct store_status *const *parts, const char *const *names,
                                        size_t n)
 {
-    struct store_status *s = store_status_new(NULL, true);
+    struct store_status *s = store_status_new(NULL, true, 0);
     if (!s)
         return NULL;
     s->parts = parts;
@@ -56,6 +59,19 @@ void store_status_free(struct store_status *s)
         return;
     pthread_mutex_destroy(&s->mutex);
     free(s);
+}
+
+static struct log_field shard_field(const struct store_status *s)
+{
+    return LOG_S("shard", s->shard);
+}
+
+/* The last field is for shards only. */
+static void log_fields(const struct store_status *s, enum log_level level, int64_t wall_ms,
+                       const char *event, const struct log_field *fields, size_t n)
+{
+    if (log_wants(s->log, level))
+        log_write(s->log, level, wall_ms, event, fields, s->shard[0] ? n : n - 1);
 }
 
 void store_status_begins(struct store_status *s)
@@ -84,9 +100,10 @@ void store_status_worked(struct store_status *s, bool wrote)
         s->state.since_ms = 0;
     }
     pthread_mutex_unlock(&s->mutex);
-    if (is_back)
-        log_event(s->log, LOG_LEVEL_INFO, wall_ms, "store_works_again",
-                  LOG_I("duration_ms", after_ms));
+    if (is_back) {
+        const struct log_field fields[] = {LOG_I("duration_ms", after_ms), shard_field(s)};
+        log_fields(s, LOG_LEVEL_INFO, wall_ms, "store_works_again", fields, 2);
+    }
 }
 
 /* The first of a row, and then one in a while. */
@@ -131,9 +148,12 @@ void store_status_failed(struct store_status *s, bool began, const struct redriv
     if (!is_the_callers(code))
         note_failure(s, began, err, now_ms, wall_ms);
     pthread_mutex_unlock(&s->mutex);
-    if (tells)
-        log_event(s->log, LOG_LEVEL_ERROR, wall_ms, "store_failed", LOG_S("error", err->message),
-                  LOG_S("detail", err->detail), LOG_I("failure_count", (int64_t)n));
+    if (tells) {
+        const struct log_field fields[] = {LOG_S("error", err->message),
+                                           LOG_S("detail", err->detail),
+                                           LOG_I("failure_count", (int64_t)n), shard_field(s)};
+        log_fields(s, LOG_LEVEL_ERROR, wall_ms, "store_failed", fields, 4);
+    }
 }
 
 static void name_part(struct store_status_view *view, const char *name)
@@ -222,6 +242,15 @@ bool store_status_is_away(struct store_status *s, struct redrive_err *err)
         *err = s->state.err;
     pthread_mutex_unlock(&s->mutex);
     return is_away;
+}
+
+uint32_t store_status_away_parts(struct store_status *s)
+{
+    uint32_t away = 0;
+    for (size_t i = 0; i < s->n_parts; i++)
+        if (store_status_is_away(s->parts[i], NULL) || store_status_hangs(s->parts[i], NULL))
+            away |= UINT32_C(1) << i;
+    return away;
 }
 
 int64_t store_status_busy_ms(struct store_status *s)

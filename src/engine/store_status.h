@@ -41,8 +41,9 @@ struct store_status_view {
 };
 
 /* NULL when there is no memory. `log` is borrowed and may be NULL. Only a store behind a server can
- * be away: a file that other processes lock can still be read. */
-struct store_status *store_status_new(const struct log *log, bool has_server);
+ * be away: a file that other processes lock can still be read. `shard`: which one of several it is,
+ * from 1, for the log; 0: it is none. */
+struct store_status *store_status_new(const struct log *log, bool has_server, size_t shard);
 void store_status_free(struct store_status *store_status);
 
 /* How several stores are doing together: failing if any is, away if all are; one that hangs counts
@@ -65,6 +66,8 @@ void store_status_failed(struct store_status *store_status, bool began,
 void store_status_read(struct store_status *store_status, struct store_status_view *ret);
 /* Whether the store is known to be away; then `err` says why. */
 bool store_status_is_away(struct store_status *store_status, struct redrive_err *err);
+/* Of several stores: those that are away, by bit. Of one store: 0. */
+uint32_t store_status_away_parts(struct store_status *store_status);
 /* Of one store: how long the transaction in hand has taken so far; 0: there is none. */
 int64_t store_status_busy_ms(struct store_status *store_status);
 /* Of one store: whether its transaction has taken STORE_STATUS_HANGS_MS; then `err` says so. */

@@ -171,7 +171,7 @@ static int apply_publish(struct engine *e, struct op *base, struct redrive_err *
     return rc;
 }
 
-static const struct op_route PUBLISH_ROUTE = {.to = ROUTE_EVERY};
+static const struct op_route PUBLISH_ROUTE = {.to = ROUTE_TASKS};
 
 void publish_op_init(struct publish_op *op)
 {

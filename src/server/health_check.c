@@ -204,7 +204,8 @@ int health_check_new(const char *store_url, struct timers *timers,
                      struct store_status *store_status, int64_t (*now_ms)(void *ctx), void *ctx,
                      struct health_check **ret, struct redrive_err *err)
 {
-    const struct store_options options = {.create = true};
+    const struct store_options options = {
+        .create = true, .late = true, .away = store_status_away_parts(store_status)};
     *ret = NULL;
     struct health_check *h = calloc(1, sizeof *h);
     if (!h)

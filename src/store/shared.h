@@ -35,7 +35,7 @@ enum shared_kind {
 };
 /* How many kinds there are that go with the jobs into a copy. */
 #define SHARED_KIND_COUNT (SHARED_CANCEL + 1)
-/* Which part of a store of shards this one is: engine/shard_record.h. Not copied. */
+/* Which part of a store of shards this one is: store/shards/record.h. Not copied. */
 #define SHARED_SHARDS ((enum shared_kind)SHARED_KIND_COUNT)
 
 /* The kinds from SHARED_WORKER on are read anew each time: no process keeps a copy, and putting one

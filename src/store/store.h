@@ -83,6 +83,7 @@ enum store_capability {
     /* It notifies only a few of the processes that wait for new jobs (STORE_NOTIFY_READY): those
      * whose last claim, by a handle of the same origin, was given less than it asked for. */
     STORE_WAKES_FEW = 1 << 6,
+    STORE_LATE = 1 << 7, /* the handle may not have been opened yet: late.h */
 };
 
 /* What a transaction means to processes that wait for notifications. */
@@ -123,6 +124,10 @@ struct store_options {
                            * store does that itself; 0: its own choice. For tests */
     uint64_t origin;      /* handles with the same origin do not notify each other, if the store
                            * can tell them apart (STORE_TELLS); 0: one of its own */
+    bool late;            /* of shards: those that are away, but not all, are opened when they are
+                           * back (late.h) */
+    uint32_t away;        /* with `late`: those that are known to be away, by bit; they are not
+                           * tried now */
 };
 
 /* What a backup has copied. */

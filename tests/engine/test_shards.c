@@ -6,7 +6,7 @@
 
 #include "base/err.h"
 #include "engine/report/worker_row.h"
-#include "engine/shard_record.h"
+#include "store/shards/record.h"
 #include "engine/verbs/change.h"
 #include "engine/verbs/claim.h"
 #include "engine/verbs/control.h"

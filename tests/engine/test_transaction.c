@@ -565,7 +565,7 @@ static void server_that_no_transaction_reaches_is_away_until_one_does(void **sta
 {
     (void)state;
     struct redrive_err err = {0}, why = {0};
-    struct store_status *store_status = store_status_new(NULL, true);
+    struct store_status *store_status = store_status_new(NULL, true, 0);
     (void)err_set(&err, REDRIVE_E_IO, "refused");
     assert_false(store_status_is_away(store_status, &why));
     store_status_begins(store_status);

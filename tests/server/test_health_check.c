@@ -35,7 +35,7 @@ static void answer_slowly(struct health_check_wait *wait, const struct health_ch
 static void stop_waits_for_the_answer_that_a_timer_gives(void **state)
 {
     struct health_check_wait wait = {.done = answer_slowly};
-    struct store_status *store_status = store_status_new(NULL, false);
+    struct store_status *store_status = store_status_new(NULL, false, 0);
     struct health_check *health_check;
     struct timers *timers;
     struct timespec end;

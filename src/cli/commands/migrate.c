@@ -39,7 +39,7 @@ static int look(const char *url, struct store_facts *ret, struct redrive_err *er
 /* Shards also say of which store they are a part. */
 static int set_up_shards(const char *url, struct redrive_err *err)
 {
-    const struct router_options options = {.url = url, .create = true};
+    const struct router_options options = {.url = url, .create = true, .needs_all = true};
     struct router *router = NULL;
     int rc = router_open(&options, &router, err);
     router_close(router);

@@ -14,7 +14,7 @@
 #include "cli/remote/remote.h"
 #include "config/config.h"
 #include "engine/router.h"
-#include "engine/shard_record.h"
+#include "store/shards/record.h"
 #include "engine/tasks.h"
 #include "run/otlp/exporter.h"
 #include "server/listen/endpoint.h"
@@ -228,7 +228,11 @@ static int connect_to_shards(struct session *session, const char *url, bool crea
     const struct router_options router = {
         .url = url, .create = create, .origin = session->origin, .engine = *options};
     int rc = router_open(&router, &session->router, err);
-    return rc < 0 ? rc : open_store(session, url, false, &session->store, err);
+    if (rc < 0)
+        return rc;
+    const struct store_options reads = {
+        .origin = session->origin, .late = true, .away = router_away(session->router)};
+    return store_open(url, &reads, &session->store, err);
 }
 
 static int connect_to(struct session *session, const char *url, bool create,

@@ -12,7 +12,7 @@
 #include "base/os/thread.h"
 #include "base/rng.h"
 #include "engine/router.h"
-#include "engine/shard_record.h"
+#include "store/shards/record.h"
 
 #define TASK_MAX_LEN 255
 

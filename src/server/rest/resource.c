@@ -527,7 +527,9 @@ static void *read_calls(void *ctx)
 
 int rest_readers_start(struct rest *rest, const char *store_url, struct redrive_err *err)
 {
-    const struct store_options options = {.create = true};
+    struct store_status *status = committer_store_status(rest->committer);
+    const struct store_options options = {
+        .create = true, .late = true, .away = store_status_away_parts(status)};
     rest->readers = calloc(rest->n_readers, sizeof *rest->readers);
     if (!rest->readers)
         return err_nomem(err);

@@ -6,6 +6,8 @@
 
 #include "base/err.h"
 #include "base/text/url_mask.h"
+#include "store/late.h"
+#include "store/shards/record.h"
 
 #define SCHEME "shards:"
 
@@ -112,17 +114,83 @@ int shards_fail_at(const struct sharded *s, size_t shard, int rc, struct redrive
     return rc;
 }
 
+static int check_late(struct store *store, void *ctx, struct redrive_err *err)
+{
+    const struct late_shard *shard = ctx;
+    return shard_record_check_one(store, shard->urls, shard->index, shard->create, shard->set, err);
+}
+
+int shard_open_late(struct late_shard *shard, const struct store_options *options,
+                    const struct redrive_err *why, struct store **ret, struct redrive_err *err)
+{
+    const struct late_options late = {
+        .url = shard->urls->urls[shard->index],
+        .store = *options,
+        .check = check_late,
+        .ctx = shard,
+        .why = why,
+    };
+    return store_open_late(&late, ret, err);
+}
+
+/* Those that are away, and are to be opened later, stay NULL. The error is that of the first of
+ * them. */
+static int open_those_there(struct sharded *s, const struct store_options *options,
+                            size_t *ret_there, struct redrive_err *err)
+{
+    *ret_there = 0;
+    for (size_t i = 0; i < s->urls.n; i++) {
+        struct redrive_err why = {0};
+        if (options->late && options->away >> i & 1)
+            continue;
+        int rc = store_open(s->urls.urls[i], options, &s->stores[i], &why);
+        if (rc < 0 && (err->code == 0 || rc != REDRIVE_E_IO)) {
+            *err = why;
+            (void)shards_fail_at(s, i, rc, err);
+        }
+        if (rc < 0 && (rc != REDRIVE_E_IO || !options->late))
+            return rc;
+        *ret_there += rc == 0;
+    }
+    return 0;
+}
+
+/* The record of those that are there is what the others are compared with. */
+static int open_rest_late(struct sharded *s, const struct store_options *options,
+                          struct redrive_err *err)
+{
+    s->set = malloc(sizeof *s->set);
+    if (!s->set)
+        return err_nomem(err);
+    shard_set_init(s->set);
+    int rc = shard_record_check(s->stores, &s->urls, options->create, s->set, err);
+    for (size_t i = 0; i < s->urls.n && rc == 0; i++) {
+        s->late[i] = (struct late_shard){&s->urls, i, options->create, s->set};
+        if (!s->stores[i])
+            rc = shard_open_late(&s->late[i], options, NULL, &s->stores[i], err);
+    }
+    return rc;
+}
+
 /* As durable as the least of them. */
 static int open_all(struct sharded *s, const struct store_options *options, struct redrive_err *err)
 {
+    struct redrive_err why = {0};
+    size_t there;
+    int rc = open_those_there(s, options, &there, &why);
+    if (rc == 0 && there == 0)
+        rc = why.code < 0 ? why.code : err_set(&why, REDRIVE_E_IO, "all shards are away");
+    if (rc == 0 && there < s->urls.n)
+        rc = open_rest_late(s, options, &why);
+    if (rc < 0) {
+        if (err)
+            *err = why;
+        return rc;
+    }
     s->base.durability = STORE_SURVIVES_POWER;
-    for (size_t i = 0; i < s->urls.n; i++) {
-        int rc = store_open(s->urls.urls[i], options, &s->stores[i], err);
-        if (rc < 0)
-            return shards_fail_at(s, i, rc, err);
+    for (size_t i = 0; i < s->urls.n; i++)
         if (store_base(s->stores[i])->durability < s->base.durability)
             s->base.durability = store_base(s->stores[i])->durability;
-    }
     return 0;
 }
 
@@ -152,6 +220,9 @@ void shards_close(struct store *store)
     struct sharded *s = sharded_of(store);
     for (size_t i = 0; i < s->urls.n; i++)
         store_close(s->stores[i]);
+    if (s->set)
+        shard_set_release(s->set);
+    free(s->set);
     shard_urls_release(&s->urls);
     free(s);
 }

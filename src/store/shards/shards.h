@@ -18,6 +18,8 @@
 
 #define SHARDS_MAX 16
 
+struct shard_set; /* record.h */
+
 /* ---- Which shards there are ------------------------------------------------------------------ */
 
 struct shard_urls {
@@ -65,10 +67,25 @@ int64_t shard_seq_from(int64_t seq, size_t shard);
 
 /* ---- Handles --------------------------------------------------------------------------------- */
 
+/* A shard that is opened when it is back, and what it is compared with then. */
+struct late_shard {
+    const struct shard_urls *urls;
+    size_t index;
+    bool create; /* as of struct store_options */
+    const struct shard_set *set;
+};
+
+/* A handle of a shard that is away; `why`: that is known from a try, or NULL. Both must outlive
+ * the handle, `why` only the call. */
+int shard_open_late(struct late_shard *shard, const struct store_options *options,
+                    const struct redrive_err *why, struct store **ret, struct redrive_err *err);
+
 struct sharded {
     struct store_base base;
     struct shard_urls urls;
     struct store *stores[SHARDS_MAX];
+    struct late_shard late[SHARDS_MAX];
+    struct shard_set *set; /* NULL: no shard was away when it was opened */
 };
 
 static inline struct sharded *sharded_of(struct store *store)

@@ -11,7 +11,7 @@
 #include "cli/output/progress.h"
 #include "core/vocabulary.h"
 #include "engine/engine.h"
-#include "engine/shard_record.h"
+#include "store/shards/record.h"
 #include "store/job_json.h"
 
 /* Jobs that are read at a time, whose payloads may be long. */
@@ -161,7 +161,7 @@ static void check_shards(struct doctor *d)
 {
     const struct sharded *s = sharded_of(d->store);
     struct redrive_err err = {0};
-    if (shard_record_check(s->stores, &s->urls, false, &err) < 0)
+    if (shard_record_check(s->stores, &s->urls, false, NULL, &err) < 0)
         doctor_blame(d, "shards", &err);
     else
         doctor_say(d, DOCTOR_OK, "shards", "%zu, in their order", s->urls.n);

@@ -1,4 +1,4 @@
-/* shard_record.h - what each shard says of the store that it is a part of.
+/* record.h - what each shard says of the store that it is a part of.
  *
  * Tenants are found by the number of shards and by their order, so neither may change. Each shard
  * keeps a row (SHARED_SHARDS) with a random name of the whole store, which of its shards it is, of
@@ -8,16 +8,32 @@
  * The addresses in the list are for people. A shard that has moved to another server is found by
  * its row, and may be named by its new address.
  */
-#ifndef ENGINE_SHARD_RECORD_H
-#define ENGINE_SHARD_RECORD_H
+#ifndef STORE_SHARDS_RECORD_H
+#define STORE_SHARDS_RECORD_H
 
+#include "base/text/buf.h"
 #include "store/shards/shards.h"
+
+#define SHARD_SET_MAX 24
+
+/* What the shards of a store have in common. */
+struct shard_set {
+    char name[SHARD_SET_MAX]; /* of the whole store; empty: not known yet */
+    struct buf list;          /* the addresses of all, without passwords, as recorded */
+};
+void shard_set_init(struct shard_set *set);
+void shard_set_release(struct shard_set *set);
 
 /* REDRIVE_E_STATE with both lists if these shards are not those that the store was made of, or if
  * one that belongs to no store yet has jobs. With `create` new shards get their rows; without it
- * they are REDRIVE_E_NOT_FOUND. */
+ * they are REDRIVE_E_NOT_FOUND. A store that is NULL is away: the others are compared with each
+ * other, and none is set up unless the store was before. `ret` may be NULL. */
 int shard_record_check(struct store *const *stores, const struct shard_urls *urls, bool create,
-                       struct redrive_err *err);
+                       struct shard_set *ret, struct redrive_err *err);
+
+/* The same for one shard that comes back, by what the others have said. */
+int shard_record_check_one(struct store *store, const struct shard_urls *urls, size_t shard,
+                           bool create, const struct shard_set *set, struct redrive_err *err);
 
 /* For a store that is opened by itself: REDRIVE_E_STATE if it is one of several shards. */
 int shard_record_refuse(struct store *store, struct redrive_err *err);

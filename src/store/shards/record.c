@@ -1,5 +1,5 @@
-/* shard_record.c - reads, writes and compares the rows that shards keep of each other. */
-#include "engine/shard_record.h"
+/* record.c - reads, writes and compares the rows that shards keep of each other. */
+#include "store/shards/record.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,13 +14,12 @@
 
 #define KEY            STR("shards")
 #define LIST_MAX_BYTES (16u * 1024)
-#define SET_MAX        24
 #define SHOWN_MAX      230 /* of a list in an error */
 
 struct record {
     bool is_there;
-    char set[SET_MAX]; /* the name of the whole store */
-    int64_t shard;     /* from 0 */
+    char set[SHARD_SET_MAX]; /* the name of the whole store */
+    int64_t shard;           /* from 0 */
     int64_t of;
     struct buf list; /* the addresses of all, without passwords */
 };
@@ -173,7 +172,7 @@ static bool is_listed_at(const struct record *record, size_t i, const char *url)
 static int set_up_first(struct store *store, const struct shard_urls *urls, struct str list,
                         struct record *ret, struct redrive_err *err)
 {
-    char set[SET_MAX];
+    char set[SHARD_SET_MAX];
     (void)snprintf(set, sizeof set, "%016" PRIx64, rng_system_seed());
     int rc = check_empty(store, 0, urls->urls[0], err);
     if (rc == 0)
@@ -211,22 +210,47 @@ static int check_next(struct store *store, const struct shard_urls *urls, size_t
 static int check_with(struct store *const *stores, const struct shard_urls *urls, bool create,
                       struct record *first, struct str list, struct redrive_err *err)
 {
-    int rc = read_record(stores[0], first, err);
-    if (rc == 0 && !first->is_there && create)
-        rc = set_up_first(stores[0], urls, list, first, err);
+    size_t at = 0;
+    while (at + 1 < urls->n && !stores[at])
+        at++;
+    bool are_all = true;
+    for (size_t i = 0; i < urls->n; i++)
+        are_all &= stores[i] != NULL;
+    int rc = read_record(stores[at], first, err);
+    if (rc == 0 && !first->is_there && create && are_all)
+        rc = set_up_first(stores[at], urls, list, first, err);
     if (rc == 0 && !first->is_there) {
         rc = err_set(err, REDRIVE_E_NOT_FOUND, "these stores are not set up as shards");
         err_hint(err, STORE_SET_UP_HINT);
     }
-    if (rc == 0 && !is_place(first, first, 0, urls->n))
+    if (rc == 0 && !is_place(first, first, at, urls->n))
         rc = refuse_shards(first, list, err);
-    for (size_t i = 1; i < urls->n && rc == 0; i++)
-        rc = check_next(stores[i], urls, i, create, first, list, err);
+    for (size_t i = at + 1; i < urls->n && rc == 0; i++)
+        if (stores[i])
+            rc = check_next(stores[i], urls, i, create, first, list, err);
     return rc;
 }
 
+void shard_set_init(struct shard_set *set)
+{
+    *set = (struct shard_set){0};
+    buf_init(&set->list, LIST_MAX_BYTES);
+}
+
+void shard_set_release(struct shard_set *set)
+{
+    buf_release(&set->list);
+}
+
+static void keep_set(struct shard_set *set, const struct record *first)
+{
+    buf_reset(&set->list);
+    (void)str_copy(set->name, sizeof set->name, str_of(first->set));
+    buf_add(&set->list, buf_cstr(&first->list), buf_str(&first->list).len);
+}
+
 int shard_record_check(struct store *const *stores, const struct shard_urls *urls, bool create,
-                       struct redrive_err *err)
+                       struct shard_set *ret, struct redrive_err *err)
 {
     struct record first;
     struct buf list;
@@ -235,8 +259,27 @@ int shard_record_check(struct store *const *stores, const struct shard_urls *url
     list_urls(urls, &list);
     int rc = buf_failed(&list) ? err_nomem(err)
                                : check_with(stores, urls, create, &first, buf_str(&list), err);
+    if (rc == 0 && ret) {
+        keep_set(ret, &first);
+        rc = buf_failed(&ret->list) ? err_nomem(err) : 0;
+    }
     buf_release(&list);
     buf_release(&first.list);
+    return rc;
+}
+
+int shard_record_check_one(struct store *store, const struct shard_urls *urls, size_t shard,
+                           bool create, const struct shard_set *set, struct redrive_err *err)
+{
+    struct record first = {.is_there = true, .list = set->list};
+    struct buf list;
+    (void)str_copy(first.set, sizeof first.set, str_of(set->name));
+    buf_init(&list, LIST_MAX_BYTES);
+    list_urls(urls, &list);
+    int rc = buf_failed(&list)
+                 ? err_nomem(err)
+                 : check_next(store, urls, shard, create, &first, buf_str(&list), err);
+    buf_release(&list);
     return rc;
 }
 
