@@ -98,6 +98,7 @@ enum list_source {
     LIST_STATES,     /* those in the filter's states, which are few */
     LIST_GROUP,      /* those with the fingerprint of the filter */
     LIST_ERRORS,     /* those that have a history: an error of a job is also one of its attempts' */
+    LIST_REASONS,    /* those that ended for the filter's reasons; PostgreSQL's own choice */
 };
 enum list_source job_filter_source(const struct job_filter *filter);
 

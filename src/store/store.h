@@ -84,6 +84,9 @@ enum store_capability {
      * whose last claim, by a handle of the same origin, was given less than it asked for. */
     STORE_WAKES_FEW = 1 << 6,
     STORE_LATE = 1 << 7, /* the handle may not have been opened yet: late.h */
+    /* `list` finds the jobs of a user, a task, a queue, or a kind of error by an index, and looks
+     * at few others. */
+    STORE_INDEXED = 1 << 8,
 };
 
 /* What a transaction means to processes that wait for notifications. */

@@ -96,7 +96,7 @@ static void a_search_looks_at_every_job_in_few_steps(void **state)
 {
     struct search search;
     (void)state;
-    assert_int_equal(RUN(.tenant = STR("acme"), .user = STR("ann")), 1);
+    assert_int_equal(RUN(.tenant = STR("acme"), .text = STR("words")), 1);
     assert_true(search.is_over);
     assert_in_range(bed.n_lists, 2, 8);
     assert_int_equal(bed.lists[0].after_seq, 1000001);
@@ -105,6 +105,32 @@ static void a_search_looks_at_every_job_in_few_steps(void **state)
         assert_int_equal(bed.lists[i].after_seq, bed.lists[i - 1].until_seq);
     assert_int_equal(bed.lists[bed.n_lists - 1].until_seq, 1);
     assert_true(bed.lists[0].is_most);
+}
+
+/* In one step where the store has an index of these, else in several. */
+static void an_index_saves_steps(void **state)
+{
+    struct search search;
+    const struct job_filter filters[] = {
+        {.order = ORDER_NEWEST, .tenant = STR("acme"), .user = STR("ann")},
+        {.order = ORDER_NEWEST, .task = STR("rare")},
+    };
+    (void)state;
+    bed.counts[1].task = STR("rare");
+    for (size_t i = 0; i < 2; i++) {
+        (void)run(&filters[i], &search);
+        assert_true(bed.n_lists > 1);
+        assert_int_equal(bed.lists[0].until_seq, 1000001 - SEARCH_STEP);
+        bed.wrap.ops.capabilities |= STORE_INDEXED;
+        (void)run(&filters[i], &search);
+        assert_int_equal(bed.n_lists, 1);
+        assert_int_equal(bed.lists[0].until_seq, 0);
+        bed.wrap.ops.capabilities &= ~(uint32_t)STORE_INDEXED;
+    }
+    bed.wrap.ops.capabilities |= STORE_INDEXED;
+    (void)RUN(.tenant = STR("acme"), .user = STR("ann"), .text = STR("words"));
+    assert_in_range(bed.n_lists, 2, 4);
+    assert_true(bed.lists[0].until_seq < 1000001 - SEARCH_STEP);
 }
 
 static void counts_are_read_for_the_first_page_alone(void **state)
@@ -205,6 +231,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_search_looks_at_every_job_in_few_steps, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_index_saves_steps, setup, teardown),
         cmocka_unit_test_setup_teardown(counts_are_read_for_the_first_page_alone, setup, teardown),
         cmocka_unit_test_setup_teardown(few_jobs_of_some_states_take_one_step_on_every_page, setup,
                                         teardown),

@@ -5,6 +5,11 @@
 
 /* So many jobs of some states are few. */
 #define FEW 20000
+/* So many jobs of a task or a queue are looked at in one step, wherever they are. */
+#define FEW_OF_TASK 1000
+
+/* Where an index leads past most jobs the first step goes so many times as far. */
+#define INDEXED_STEP 8
 
 /* A step that takes less is followed by one of twice the size, or, where an index leads past most
  * jobs, of 64 times the size. */
@@ -63,6 +68,20 @@ static bool has_error_index(const struct job_filter *f)
     return f->classes != 0 || f->error_type.len > 0 || f->fingerprint != 0;
 }
 
+static bool is_indexed(const struct search *search)
+{
+    return store_ops(search->store)->capabilities & STORE_INDEXED;
+}
+
+/* Whether the store finds its jobs, and no others, by an index: a page takes one step. */
+static bool is_user_alone(const struct search *search)
+{
+    struct job_filter rest = search->filter;
+    rest.user = (struct str){0};
+    return is_indexed(search) && search->filter.user.len > 0 && rest.tenant.len > 0 &&
+           !has_condition(&rest);
+}
+
 /* Steps go back from the newest job. */
 static int begin_steps(struct search *s, struct redrive_err *err)
 {
@@ -103,8 +122,12 @@ static int plan(struct search *search, struct redrive_err *err)
     f->is_rare =
         sums.matching <= FEW && sums.parked <= FEW && (f->task.len > 0 || f->queue.len > 0);
     f->is_most = 2 * sums.own >= sums.all;
-    if (search->is_over || f->is_few || sums.own <= SEARCH_STEP)
+    if (search->is_over || f->is_few || is_user_alone(search) || sums.own <= SEARCH_STEP)
         return 0;
+    if (is_indexed(search) && f->is_rare && sums.matching <= FEW_OF_TASK)
+        return 0;
+    if (is_indexed(search) && (has_error_index(f) || f->user.len > 0))
+        search->step *= INDEXED_STEP;
     return begin_steps(search, err);
 }
 
@@ -122,7 +145,7 @@ int search_init(struct search *search, struct store *store, const struct job_fil
         return 0;
     if (f->after_seq == 0)
         return plan(search, err);
-    search->in_steps = !f->is_few;
+    search->in_steps = !f->is_few && !is_user_alone(search);
     return 0;
 }
 

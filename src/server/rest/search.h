@@ -5,8 +5,10 @@
  * has found and the place to go on from: after about SEARCH_MS, however many jobs there are. It is
  * made in steps of the store's order (job_filter.until_seq), so that a small store is searched at
  * once however slow the machine is. Counts that the store keeps say whether there is anything to
- * find, and whether the jobs of the filter's states are so few that a store may look at these
- * alone, in one step. They are read for the first page of a search; its cursor has what they said.
+ * find, and whether the jobs of the filter's states, or of its task or queue, are so few that a
+ * store may look at these alone, in one step. They are read for the first page of a search; its
+ * cursor has what they said. The jobs of a user without any other condition take one step as well,
+ * where the store has an index of them.
  *
  * Filters by name and other orders are handed to the store as they are.
  */

@@ -1,23 +1,13 @@
-/* list.c - jobs by filter or name, groups and causes. */
+/* list.c - jobs by filter. */
+#include "store/postgres/list.h"
+
 #include "base/err.h"
-#include "store/postgres/private.h"
 
-/* Numbers are part of the text, so that the server plans with them; strings are parameters. */
-#define SQL_MAX 65536
+/* Their index has the order by seq. */
+#define TIME_LOCKED (1u << REDRIVE_STATE_SCHEDULED | 1u << REDRIVE_STATE_RETRYING)
 
-#define ENDED_MASK ((2u << REDRIVE_STATE_CANCELLED) - (1u << REDRIVE_STATE_COMPLETED))
-#define ALL_STATES ((1u << REDRIVE_STATE_COUNT) - 1)
-
-/* The index that groups, causes and lists by the time of the end read: one of all jobs, or that of
- * the tenant's jobs. */
-enum source {
-    SOURCE_ALL,
-    SOURCE_TENANT,
-};
-
-/* Runs a statement that was put together, and releases its text. */
-static int read_text(struct store *store, struct buf *sql, const PGresult **ret,
-                     struct redrive_err *err)
+int pg_list_read(struct store *store, struct buf *sql, const PGresult **ret,
+                 struct redrive_err *err)
 {
     int rc =
         buf_failed(sql) ? err_nomem(err) : pg_read(store, STATEMENT_COUNT, buf_cstr(sql), ret, err);
@@ -59,7 +49,7 @@ static int find_partitions(struct store *store, const struct job_filter *f, stru
     if (f->queue.len > 0)
         (void)buf_printf(&sql, " AND l.queue = $%d::text", add_param(&store->args, f->queue));
     (void)buf_printf(&sql, " LIMIT %d", PARTITIONS_MAX + 1);
-    const int rc = read_text(store, &sql, &result, err);
+    const int rc = pg_list_read(store, &sql, &result, err);
     if (rc != 0 || PQntuples(result) > PARTITIONS_MAX)
         return rc;
     if (PQntuples(result) == 0)
@@ -87,7 +77,7 @@ static void add_texts(struct buf *sql, struct store *store, const struct job_fil
         struct str s;
         const char *piece; /* with the number of the parameter */
     } pieces[] = {
-        {source == SOURCE_ALL && !is_found ? f->tenant : none,
+        {(source == SOURCE_ALL || source == SOURCE_TYPE) && !is_found ? f->tenant : none,
          " AND j.partition_id = ANY (ARRAY(SELECT l.partition_id FROM redrive.partitions l JOIN "
          "redrive.tenants t ON t.tenant_id = l.tenant_id WHERE t.name = $%d::text))"},
         {f->id,
@@ -154,24 +144,13 @@ static void add_states(struct buf *sql, uint32_t states)
         add_mask(sql, "j.state", states, REDRIVE_STATE_COUNT);
 }
 
-/* The row of `table` that belongs to a job. OFFSET 0 keeps the server from choosing another join:
- * one that reads the whole table. */
-#define ROW_OF(table, condition) \
-    "LATERAL (SELECT * FROM redrive." table " q WHERE " condition " OFFSET 0) "
-#define STATE_ROW(from) ROW_OF("job_states", "q.seq = " from ".seq") "j"
-#define PARKED_ROW      ROW_OF("job_states", "q.seq = p.seq") "q"
-#define SPEC_ROW        ROW_OF("specs", "q.seq = j.seq") "s"
-#define ERROR_ROW       ROW_OF("history", "q.seq = j.seq AND q.n = j.error_n") "h"
-#define RESULT_ROW      ROW_OF("results", "q.seq = j.seq") "r"
+#define PARKED_ROW ROW_OF("job_states", "q.seq = p.seq") "q"
 
 /* First which jobs, then all of these: SEQS column … WHOLE_JOBS. */
 #define SEQS       "SELECT " JOB_COLUMNS " FROM (SELECT "
 #define WHOLE_JOBS ") m CROSS JOIN " STATE_ROW("m") WHOLE_JOB
-#define WHOLE_JOB \
-    " CROSS JOIN " SPEC_ROW " LEFT JOIN " ERROR_ROW " ON true LEFT JOIN " RESULT_ROW " ON true"
 
-/* What the conditions look at beside the row of a job, and nothing else. */
-static void add_needed_sides(struct buf *sql, const struct job_filter *f)
+void pg_list_add_needed_sides(struct buf *sql, const struct job_filter *f)
 {
     if (f->user.len > 0)
         (void)buf_puts(sql, " CROSS JOIN " SPEC_ROW);
@@ -179,8 +158,8 @@ static void add_needed_sides(struct buf *sql, const struct job_filter *f)
         (void)buf_puts(sql, " CROSS JOIN " ERROR_ROW);
 }
 
-static void add_conditions(struct buf *sql, struct store *store, const struct job_filter *f,
-                           enum source source)
+void pg_list_add_conditions(struct buf *sql, struct store *store, const struct job_filter *f,
+                            enum source source)
 {
     (void)buf_puts(sql, " WHERE true");
     add_texts(sql, store, f, source);
@@ -223,7 +202,7 @@ static void add_from_tenant(struct buf *sql, struct store *store, const struct j
                      by_user ? (*direction ? " DESC," : ",") : "", direction);
 }
 
-/* The jobs of a few states, or of few partitions: each state has an index of its own, and parked
+/* The jobs of some states, or of few partitions: each state has an index of its own, and parked
  * ones a table. */
 static void add_from_states(struct buf *sql, struct store *store, uint32_t states)
 {
@@ -246,6 +225,20 @@ static void add_from_states(struct buf *sql, struct store *store, uint32_t state
     /* OFFSET 0: bounds of the list must not reach the branches, where the server would choose an
      * index by them that has all jobs of the state. */
     (void)buf_puts(sql, of_partitions ? ") u OFFSET 0) j" : ") j");
+}
+
+/* The jobs that ended for the filter's reasons: each has a part of the index in the order of seq.
+ */
+static void add_from_reasons(struct buf *sql, uint32_t reasons)
+{
+    const char *between = " FROM (";
+    for (int i = 0; i < REDRIVE_REASON_COUNT; i++)
+        if (reasons >> i & 1) {
+            (void)buf_printf(sql, "%sSELECT * FROM redrive.job_states q WHERE q.reason = %d",
+                             between, i);
+            between = " UNION ALL ";
+        }
+    (void)buf_puts(sql, ") j");
 }
 
 /* The jobs that had such an error once: whether it is their last one is a condition as well. */
@@ -271,8 +264,11 @@ static const char *add_from_source(struct buf *sql, struct store *store, const s
     case LIST_PARTITIONS:
     case LIST_STATES:
         add_from_states(sql, store, f->states ? f->states : ALL_STATES);
+        if (store->list_partitions.len == 0 && (f->states & ~TIME_LOCKED) == 0)
+            return "j.seq";
         /* They are sorted: + 0 keeps the server from looking for them among all jobs, by seq. */
         return "j.seq + 0";
+    case LIST_REASONS: add_from_reasons(sql, f->reasons); return "j.seq";
     case LIST_GROUP: (void)buf_puts(sql, " FROM redrive.job_states j"); return "j.seq";
     case LIST_ERRORS:
         add_from_errors(sql, store, f);
@@ -291,12 +287,24 @@ static const char *add_from_source(struct buf *sql, struct store *store, const s
     return "j.seq";
 }
 
+static enum list_source source_by_seq(const struct store *store, const struct job_filter *f)
+{
+    const enum list_source source = is_by_name(f) ? LIST_ALL : job_filter_source(f);
+    if (is_by_name(f) || (source != LIST_ALL && source != LIST_STATES && source != LIST_PARTITIONS))
+        return source;
+    if (source == LIST_PARTITIONS && store->list_partitions.len > 0)
+        return source;
+    if (f->reasons != 0 && !(f->reasons & 1u << REDRIVE_REASON_NONE))
+        return LIST_REASONS;
+    if (f->states != 0 && (f->states & ~TIME_LOCKED) == 0)
+        return LIST_STATES;
+    return source == LIST_STATES ? source : LIST_ALL;
+}
+
 static void add_by_seq(struct buf *sql, struct store *store, const struct job_filter *f)
 {
     const char *direction = f->order == ORDER_OLDEST ? "" : " DESC";
-    enum list_source source = is_by_name(f) ? LIST_ALL : job_filter_source(f);
-    if (source == LIST_PARTITIONS && store->list_partitions.len == 0)
-        source = LIST_ALL;
+    const enum list_source source = source_by_seq(store, f);
     const bool of_tenant = source == LIST_USER || (source == LIST_ALL && !f->is_most);
     struct job_filter rest = *f;
     struct buf from;
@@ -304,8 +312,9 @@ static void add_by_seq(struct buf *sql, struct store *store, const struct job_fi
     const char *seq = add_from_source(&from, store, f, source);
     if (source == LIST_USER)
         rest.user = (struct str){0};
-    add_needed_sides(&from, &rest);
-    add_conditions(&from, store, &rest, of_tenant && !is_by_name(f) ? SOURCE_TENANT : SOURCE_ALL);
+    pg_list_add_needed_sides(&from, &rest);
+    pg_list_add_conditions(&from, store, &rest,
+                           of_tenant && !is_by_name(f) ? SOURCE_TENANT : SOURCE_ALL);
     if (*seq == 'j')
         add_bounds(&from, f, "j.seq");
     (void)buf_printf(sql, SEQS "%s AS seq", seq);
@@ -333,10 +342,52 @@ static void add_count(struct buf *sql, uint32_t states)
     (void)buf_puts(sql, ")");
 }
 
-/* Whether it costs less to look at all jobs of the tenant: they are fewer than the jobs of all
- * tenants in these states that would be read, on average, to find `limit` of the tenant's. */
-static int choose_source(struct store *store, const struct job_filter *f, size_t limit,
-                         enum source *ret, struct redrive_err *err)
+/* So many jobs of a user, or errors of a type, are few. */
+#define NARROW 1000
+
+static int is_narrow(struct store *store, struct buf *sql, bool *ret, struct redrive_err *err)
+{
+    const PGresult *result = NULL;
+    (void)buf_printf(sql, " LIMIT %d) n", NARROW + 1);
+    const int rc = pg_list_read(store, sql, &result, err);
+    *ret = rc == 0 && pg_get_int(result, 0, 0) <= NARROW;
+    return rc;
+}
+
+int pg_list_find_narrow(struct store *store, const struct job_filter *f, enum source *ret,
+                        struct redrive_err *err)
+{
+    bool found = false;
+    struct buf sql;
+    int rc = 0;
+    *ret = SOURCE_ALL;
+    if (is_by_name(f))
+        return 0;
+    if (f->user.len > 0 && f->tenant.len > 0) {
+        buf_init(&sql, SQL_MAX);
+        (void)buf_printf(&sql,
+                         "SELECT count(*) FROM (SELECT FROM redrive.specs x WHERE x.tenant_id = "
+                         "(SELECT t.tenant_id FROM redrive.tenants t WHERE t.name = $%d::text)",
+                         add_param(&store->args, f->tenant));
+        (void)buf_printf(&sql, " AND x.user_name = $%d::text", add_param(&store->args, f->user));
+        rc = is_narrow(store, &sql, &found, err);
+        *ret = found ? SOURCE_USER : SOURCE_ALL;
+    }
+    if (rc == 0 && !found && f->error_type.len > 0) {
+        buf_init(&sql, SQL_MAX);
+        (void)buf_printf(&sql,
+                         "SELECT count(*) FROM (SELECT FROM redrive.history e WHERE e.error_type "
+                         "= $%d::text",
+                         add_param(&store->args, f->error_type));
+        rc = is_narrow(store, &sql, &found, err);
+        *ret = found ? SOURCE_TYPE : SOURCE_ALL;
+    }
+    return rc;
+}
+
+/* Whether all jobs of the tenant are fewer than would be met. */
+static int find_small_tenant(struct store *store, const struct job_filter *f, size_t limit,
+                             enum source *ret, struct redrive_err *err)
 {
     const uint32_t states = f->states ? f->states : ALL_STATES;
     const PGresult *result = NULL;
@@ -356,7 +407,7 @@ static int choose_source(struct store *store, const struct job_filter *f, size_t
         ", 0)::bigint FROM redrive.count_deltas y JOIN redrive.partitions l ON l.partition_id = "
         "y.partition_id JOIN redrive.tenants t ON t.tenant_id = l.tenant_id");
     (void)add_param(&store->args, f->tenant);
-    int rc = read_text(store, &sql, &result, err);
+    int rc = pg_list_read(store, &sql, &result, err);
     if (rc != 0)
         return rc;
     const int64_t own = pg_get_int(result, 0, 0), in_states = pg_get_int(result, 0, 1);
@@ -367,16 +418,38 @@ static int choose_source(struct store *store, const struct job_filter *f, size_t
     return 0;
 }
 
+int pg_list_choose_source(struct store *store, const struct job_filter *f, size_t limit,
+                          enum source *ret, struct redrive_err *err)
+{
+    const int rc = pg_list_find_narrow(store, f, ret, err);
+    return rc != 0 || *ret != SOURCE_ALL ? rc : find_small_tenant(store, f, limit, ret, err);
+}
+
+void pg_list_add_from(struct buf *sql, struct store *store, const struct job_filter *f,
+                      enum source source)
+{
+    if (source == SOURCE_TENANT || source == SOURCE_USER)
+        add_from_tenant(sql, store, f, source == SOURCE_USER, false);
+    else if (source == SOURCE_TYPE)
+        (void)buf_printf(sql,
+                         " FROM (SELECT DISTINCT e.seq FROM redrive.history e WHERE e.error_type "
+                         "= $%d::text OFFSET 0) k CROSS JOIN " STATE_ROW("k"),
+                         add_param(&store->args, f->error_type));
+    else
+        (void)buf_puts(sql, " FROM redrive.job_states j");
+}
+
 /* The latest end first, then the highest seq. */
 #define BY_END "ORDER BY coalesce(j.finished_ms, 0) DESC, j.seq DESC"
 
-/* All jobs of the tenant are looked at. */
-static void add_by_end_of_tenant(struct buf *sql, struct store *store, const struct job_filter *f)
+/* All jobs of a source are looked at. */
+static void add_sorted_by_end(struct buf *sql, struct store *store, const struct job_filter *f,
+                              enum source source)
 {
     (void)buf_puts(sql, SEQS "j.seq");
-    add_from_tenant(sql, store, f, false, false);
-    add_needed_sides(sql, f);
-    add_conditions(sql, store, f, SOURCE_TENANT);
+    pg_list_add_from(sql, store, f, source);
+    pg_list_add_needed_sides(sql, f);
+    pg_list_add_conditions(sql, store, f, source);
     if (f->after_seq)
         (void)buf_printf(sql, " AND (coalesce(j.finished_ms, 0), j.seq) < (%lld, %lld)",
                          (long long)f->after_ms, (long long)f->after_seq);
@@ -392,7 +465,7 @@ static void add_state_by_end(struct buf *sql, struct store *store, const struct 
         (void)buf_printf(sql, "(SELECT p.* FROM unnest('{%s}'::int[]) AS v(id) CROSS JOIN LATERAL ",
                          buf_cstr(&store->list_partitions));
     (void)buf_puts(sql, "(SELECT j.seq, j.finished_ms FROM redrive.job_states j");
-    add_needed_sides(sql, f);
+    pg_list_add_needed_sides(sql, f);
     (void)buf_puts(sql, by_partition ? " WHERE j.partition_id = v.id" : " WHERE true");
     add_texts(sql, store, f, SOURCE_ALL);
     add_numbers(sql, f);
@@ -435,18 +508,20 @@ static int list_found(struct store *store, const struct job_filter *filter, stru
     const PGresult *result = NULL;
     enum source source = SOURCE_ALL;
     int rc = 0;
-    if (filter->order == ORDER_FINISHED && store->list_partitions.len == 0)
-        rc = choose_source(store, filter, filter->limit + 1, &source, err);
+    if (filter->order == ORDER_FINISHED && store->list_partitions.len > 0)
+        rc = pg_list_find_narrow(store, filter, &source, err);
+    else if (filter->order == ORDER_FINISHED)
+        rc = pg_list_choose_source(store, filter, filter->limit + 1, &source, err);
     if (rc != 0)
         return rc;
     buf_init(&sql, SQL_MAX);
     if (filter->order != ORDER_FINISHED)
         add_by_seq(&sql, store, filter);
-    else if (source == SOURCE_TENANT)
-        add_by_end_of_tenant(&sql, store, filter);
+    else if (source != SOURCE_ALL)
+        add_sorted_by_end(&sql, store, filter, source);
     else
         add_by_end(&sql, store, filter);
-    rc = read_text(store, &sql, &result, err);
+    rc = pg_list_read(store, &sql, &result, err);
     return rc == 0 ? pg_page_fill(store, result, filter->limit, ret, err) : rc;
 }
 
@@ -460,120 +535,5 @@ int postgres_list(struct store *store, const struct job_filter *filter, struct j
     if (rc == 0)
         rc = list_found(store, filter, ret, err);
     buf_reset(&store->list_partitions);
-    return rc;
-}
-
-static void add_from(struct buf *sql, struct store *store, const struct job_filter *f,
-                     enum source source)
-{
-    if (source == SOURCE_TENANT)
-        add_from_tenant(sql, store, f, false, false);
-    else
-        (void)buf_puts(sql, " FROM redrive.job_states j");
-}
-
-/* The latest job of each group is its example, read as a whole. */
-static void add_groups(struct buf *sql, struct store *store, const struct job_filter *f,
-                       enum source source)
-{
-    (void)buf_puts(sql,
-                   "WITH g AS MATERIALIZED (SELECT j.fingerprint, count(*) AS n, "
-                   "min(coalesce(j.finished_ms, 0)) AS first_ms, "
-                   "max(coalesce(j.finished_ms, 0)) AS last_ms, "
-                   "(array_agg(j.seq ORDER BY coalesce(j.finished_ms, 0) DESC, j.seq DESC))[1] "
-                   "AS example");
-    add_from(sql, store, f, source);
-    add_needed_sides(sql, f);
-    add_conditions(sql, store, f, source);
-    (void)buf_printf(sql,
-                     " AND j.fingerprint IS NOT NULL GROUP BY j.fingerprint ORDER BY n DESC, "
-                     "last_ms DESC, example DESC "
-                     "LIMIT %zu) SELECT " JOB_COLUMNS
-                     ", g.n, g.first_ms, g.last_ms FROM g JOIN redrive.job_states j "
-                     "ON j.seq = g.example" WHOLE_JOB
-                     " ORDER BY g.n DESC, g.last_ms DESC, g.example DESC",
-                     f->limit);
-}
-
-static int fill_groups(struct store *store, const PGresult *result, struct group_page *ret,
-                       struct redrive_err *err)
-{
-    const size_t n = (size_t)PQntuples(result);
-    int rc = pg_partitions_know(store, result, COLUMN_PARTITION_ID, err);
-    ret->groups = arena_array(&ret->arena, n, sizeof *ret->groups);
-    for (; rc == 0 && ret->groups && ret->n < n; ret->n++) {
-        struct group_count *group = &ret->groups[ret->n];
-        const int i = (int)ret->n;
-        rc = pg_job_read(store, result, i, &ret->arena, &group->example, err);
-        group->fingerprint = group->example.status.fingerprint;
-        group->count = (uint64_t)pg_get_int(result, i, JOB_COLUMN_COUNT);
-        group->first_ms = pg_get_int(result, i, JOB_COLUMN_COUNT + 1);
-        group->last_ms = pg_get_int(result, i, JOB_COLUMN_COUNT + 2);
-    }
-    if (rc == 0 && ret->arena.failed)
-        rc = err_nomem(err);
-    if (rc != 0)
-        group_page_release(ret);
-    return rc;
-}
-
-int postgres_groups(struct store *store, const struct job_filter *filter, struct group_page *ret,
-                    struct redrive_err *err)
-{
-    struct buf sql;
-    const PGresult *result = NULL;
-    enum source source;
-    group_page_release(ret);
-    int rc = store_check_limit(filter->limit, "groups", err);
-    if (rc == 0)
-        rc = choose_source(store, filter, 0, &source, err);
-    if (rc != 0)
-        return rc;
-    buf_init(&sql, SQL_MAX);
-    add_groups(&sql, store, filter, source);
-    rc = read_text(store, &sql, &result, err);
-    return rc == 0 ? fill_groups(store, result, ret, err) : rc;
-}
-
-int postgres_causes(struct store *store, const struct job_filter *filter,
-                    void (*add)(void *ctx, const struct cause_count *cause), void *ctx,
-                    struct redrive_err *err)
-{
-    struct buf sql;
-    struct arena arena;
-    const PGresult *result = NULL;
-    enum source source;
-    int rc = choose_source(store, filter, 0, &source, err);
-    if (rc != 0)
-        return rc;
-    buf_init(&sql, SQL_MAX);
-    (void)buf_puts(&sql,
-                   "SELECT l.task, c.reason, c.class, c.type, c.n FROM (SELECT j.partition_id, "
-                   "coalesce(j.reason, 0) AS reason, coalesce(j.error_class, 0) AS class, "
-                   "h.error_type AS type, count(*) AS n");
-    add_from(&sql, store, filter, source);
-    if (filter->user.len > 0)
-        (void)buf_puts(&sql, " CROSS JOIN " SPEC_ROW);
-    (void)buf_puts(&sql, " LEFT JOIN " ERROR_ROW " ON true");
-    add_conditions(&sql, store, filter, source);
-    (void)buf_puts(
-        &sql,
-        " GROUP BY 1, 2, 3, 4) c JOIN redrive.partitions l ON l.partition_id = c.partition_id");
-    rc = read_text(store, &sql, &result, err);
-    arena_init(&arena);
-    for (int i = 0; rc == 0 && i < PQntuples(result); i++) {
-        const struct cause_count cause = {
-            .task = pg_get_text(result, i, 0, &arena),
-            .reason = (enum redrive_reason)pg_get_int(result, i, 1),
-            .class_ = (enum redrive_class)pg_get_int(result, i, 2),
-            .type = pg_get_text(result, i, 3, &arena),
-            .count = (uint64_t)pg_get_int(result, i, 4),
-        };
-        if (arena.failed)
-            rc = err_nomem(err);
-        else
-            add(ctx, &cause);
-    }
-    arena_release(&arena);
     return rc;
 }

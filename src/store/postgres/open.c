@@ -384,8 +384,8 @@ void postgres_close(struct store *store)
 const struct store_ops STORE_POSTGRES = {
     STORE_SLOTS(postgres),
 
-    .capabilities =
-        STORE_SHARED | STORE_SQL | STORE_SERVER_TIME | STORE_NOTIFIES | STORE_TELLS | STORE_ELECTS,
+    .capabilities = STORE_SHARED | STORE_SQL | STORE_SERVER_TIME | STORE_NOTIFIES | STORE_TELLS |
+                    STORE_ELECTS | STORE_INDEXED,
     .look_ahead = postgres_look_ahead,
     .snapshot = postgres_snapshot,
     .backup_hint = "use PostgreSQL's own: pg_dump --format=custom --schema=redrive --file=FILE "

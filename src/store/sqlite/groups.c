@@ -1,45 +1,88 @@
 /* groups.c - dead letters that look alike, and causes, counted by filter. */
 #include "base/err.h"
+#include "base/mem/map.h"
+#include "base/time/clock.h"
 #include "store/sqlite/list.h"
 
 /* ---- Groups ---------------------------------------------------------------------------------- */
 
+/* A group that is being counted. */
+struct tally {
+    uint64_t fingerprint;
+    uint64_t count;
+    int64_t first_ms, last_ms;
+    int64_t example; /* the seq of the latest */
+};
+
 /* Keeps the largest groups, in order; the array has room for `limit` of them. */
 static size_t keep_group(struct group_count *groups, size_t n, size_t limit,
-                         const struct group_count *group)
+                         const struct tally *tally)
 {
+    const struct group_count group = {.fingerprint = tally->fingerprint,
+                                      .count = tally->count,
+                                      .first_ms = tally->first_ms,
+                                      .last_ms = tally->last_ms,
+                                      .example.status.seq = tally->example};
     size_t at = n;
-    if (group->count == 0)
-        return n;
-    while (at > 0 && group_count_order(group, &groups[at - 1]) < 0)
+    while (at > 0 && group_count_order(&group, &groups[at - 1]) < 0)
         at--;
     if (at == limit)
         return n;
     n = n < limit ? n + 1 : n;
     memmove(&groups[at + 1], &groups[at], (n - 1 - at) * sizeof *groups);
-    groups[at] = *group;
+    groups[at] = group;
     return n;
 }
 
-/* Rows come by fingerprint, then end, then seq: the last of a group is its example. */
+/* The tally of a fingerprint, a new one if there is none; NULL: no memory. */
+static struct tally *tally_of(struct map *tallies, struct arena *arena, uint64_t fingerprint)
+{
+    const struct str key = {(const char *)&fingerprint, sizeof fingerprint};
+    struct tally *tally = map_get(tallies, key);
+    if (tally)
+        return tally;
+    tally = arena_array(arena, 1, sizeof *tally);
+    if (!tally || map_put(tallies, key, tally) != 0)
+        return NULL;
+    *tally = (struct tally){.fingerprint = fingerprint, .first_ms = INT64_MAX};
+    return tally;
+}
+
+static void tally_add(struct tally *tally, int64_t ms, int64_t seq)
+{
+    const bool is_later =
+        tally->count == 0 || ms > tally->last_ms || (ms == tally->last_ms && seq > tally->example);
+    tally->count++;
+    if (ms < tally->first_ms)
+        tally->first_ms = ms;
+    if (is_later) {
+        tally->last_ms = ms;
+        tally->example = seq;
+    }
+}
+
+/* Rows of a fingerprint, an end and a seq, in any order. */
 static int count_groups(struct store *store, sqlite3_stmt *st, size_t limit,
                         struct group_count *groups, size_t *ret_n, struct redrive_err *err)
 {
-    struct group_count now = {0};
+    struct map tallies;
+    struct arena arena;
     int rc;
     *ret_n = 0;
+    map_init(&tallies, (uint64_t)clock_monotonic_ns());
+    arena_init(&arena);
     while ((rc = sql_step(store, st, err)) > 0) {
-        uint64_t fingerprint = (uint64_t)sqlite3_column_int64(st, 0);
-        int64_t ms = sqlite3_column_int64(st, 1);
-        if (fingerprint != now.fingerprint) {
-            *ret_n = keep_group(groups, *ret_n, limit, &now);
-            now = (struct group_count){.fingerprint = fingerprint, .first_ms = ms};
+        struct tally *tally = tally_of(&tallies, &arena, (uint64_t)sqlite3_column_int64(st, 0));
+        if (!tally) {
+            rc = err_nomem(err);
+            break;
         }
-        now.count++;
-        now.last_ms = ms;
-        now.example.status.seq = sqlite3_column_int64(st, 2);
+        tally_add(tally, sqlite3_column_int64(st, 1), sqlite3_column_int64(st, 2));
     }
-    *ret_n = keep_group(groups, *ret_n, limit, &now);
+    MAP_FOREACH (&tallies, slot)
+        *ret_n = keep_group(groups, *ret_n, limit, slot->value);
+    map_release(&tallies);
+    arena_release(&arena);
     return rc;
 }
 
@@ -66,12 +109,19 @@ static int list_groups(struct store *store, const struct job_filter *filter, str
     ret->groups = arena_array(&ret->arena, filter->limit, sizeof *ret->groups);
     if (!ret->groups)
         return err_nomem(err);
-    bool is_small;
-    int rc = list_is_small_tenant(store, filter, 0, &is_small, err);
+    bool is_small = false;
+    enum list_source narrow;
+    int rc = list_find_narrow(store, filter, &narrow, err);
+    if (rc == 0 && narrow == LIST_ALL)
+        rc = list_is_small_tenant(store, filter, 0, &is_small, err);
     buf_init(&sql, SQL_LIST_MAX);
     buf_puts(&sql, "SELECT j.fingerprint, " FINISHED_MS ", j.seq");
     if (is_small) {
         buf_puts(&sql, OF_TENANT);
+    } else if (narrow != LIST_ALL) {
+        list_add_narrow(&sql, filter, narrow);
+        list_add_needed_sides(&sql, filter);
+        buf_puts(&sql, " WHERE 1");
     } else {
         buf_puts(&sql, " FROM job_states j");
         list_add_needed_sides(&sql, filter);
@@ -80,7 +130,6 @@ static int list_groups(struct store *store, const struct job_filter *filter, str
     }
     buf_puts(&sql, " AND j.fingerprint <> 0");
     list_add_conditions(&sql, filter, is_small);
-    buf_puts(&sql, " ORDER BY 1, 2, 3");
     if (rc == 0)
         rc = list_prepare(store, &sql, filter, &st, err);
     if (rc == 0)

@@ -275,18 +275,14 @@ static void add_source(struct buf *sql, const struct job_filter *f, enum list_so
                       "u.user = ?5");
         add_from_seqs(sql, f, "u.seq", "");
         break;
-    case LIST_STATES:
-        buf_puts(sql, " FROM (SELECT j.seq AS seq FROM job_states j INDEXED BY jobs_by_sort_key "
-                      "WHERE");
-        list_add_states(sql, f->states);
-        add_from_seqs(sql, f, "j.seq", "");
-        break;
+    case LIST_STATES: buf_puts(sql, " FROM job_states j INDEXED BY jobs_by_sort_key"); break;
     case LIST_GROUP:
     case LIST_ERRORS:
         add_errors(sql, f);
         add_from_seqs(sql, f, "e.seq", " GROUP BY e.seq");
         break;
     case LIST_PARTITIONS: /* see blocks_list */
+    case LIST_REASONS:
     case LIST_ALL:
     default: buf_puts(sql, " FROM job_states j"); break;
     }
@@ -299,10 +295,95 @@ static void add_search(struct buf *sql, const struct job_filter *f)
     buf_puts(sql, "SELECT " JOB_COLUMNS " FROM (SELECT j.seq AS seq");
     add_source(sql, f, source);
     list_add_needed_sides(sql, f);
+    buf_puts(sql, " WHERE");
+    if (source == LIST_STATES)
+        list_add_states(sql, f->states);
+    else
+        buf_puts(sql, " 1");
+    list_add_conditions(sql, f, false);
+    /* The jobs of some states are sorted when conditions have left out what they can: of those only
+     * a page is kept. */
+    if (source == LIST_ALL || source == LIST_STATES)
+        list_add_order(sql, f, false);
+    list_add_whole(sql, f);
+}
+
+/* The first jobs of some states, as long as the index alone says which, and then those of them that
+ * match. */
+static void add_first_of_states(struct buf *sql, const struct job_filter *f)
+{
+    buf_puts(sql, "SELECT " JOB_COLUMNS " FROM (SELECT j.seq AS seq FROM (SELECT j.seq AS seq FROM "
+                  "job_states j INDEXED BY jobs_by_sort_key WHERE");
+    list_add_states(sql, f->states);
+    list_add_bounds(sql, f, "j.seq");
+    buf_printf(sql, " ORDER BY j.seq%s LIMIT 4 * ?18) o CROSS JOIN job_states j ON j.seq = o.seq",
+               f->order == ORDER_OLDEST ? "" : " DESC");
+    list_add_needed_sides(sql, f);
     buf_puts(sql, " WHERE 1");
     list_add_conditions(sql, f, false);
-    if (source == LIST_ALL)
-        list_add_order(sql, f, false);
+    list_add_whole(sql, f);
+}
+
+/* ---- By the end, of few jobs ----------------------------------------------------------------- */
+
+/* So many jobs of a user, or errors of a type, are few. */
+#define NARROW 1000
+
+static int is_narrow(struct store *store, const char *from, const struct job_filter *f, bool *ret,
+                     struct redrive_err *err)
+{
+    struct buf sql;
+    sqlite3_stmt *st = NULL;
+    buf_init(&sql, SQL_LIST_MAX);
+    buf_printf(&sql, "SELECT count(*) FROM (SELECT 1 FROM %s LIMIT %d)", from, NARROW + 1);
+    int rc = list_prepare(store, &sql, f, &st, err);
+    if (rc == 0)
+        rc = sql_step(store, st, err);
+    *ret = rc > 0 && sqlite3_column_int64(st, 0) <= NARROW;
+    sqlite3_finalize(st);
+    buf_release(&sql);
+    return rc < 0 ? rc : 0;
+}
+
+int list_find_narrow(struct store *store, const struct job_filter *f, enum list_source *ret,
+                     struct redrive_err *err)
+{
+    bool found = false;
+    int rc = 0;
+    *ret = LIST_ALL;
+    if (f->id.len > 0 || f->unique_key.len > 0)
+        return 0;
+    if (f->user.len > 0 && f->tenant.len > 0) {
+        rc = is_narrow(store,
+                       "specs INDEXED BY specs_by_user WHERE tenant_id = (SELECT tenant_id FROM "
+                       "tenants WHERE name = ?1) AND user = ?5",
+                       f, &found, err);
+        *ret = found ? LIST_USER : LIST_ALL;
+    }
+    if (rc == 0 && !found && f->error_type.len > 0) {
+        rc = is_narrow(store, "history INDEXED BY history_by_type WHERE error_type = ?10", f,
+                       &found, err);
+        *ret = found ? LIST_ERRORS : LIST_ALL;
+    }
+    return rc;
+}
+
+void list_add_narrow(struct buf *sql, const struct job_filter *f, enum list_source source)
+{
+    struct job_filter all = *f;
+    all.after_seq = all.until_seq = 0;
+    all.order = ORDER_NEWEST;
+    add_source(sql, &all, source);
+}
+
+static void add_narrow_by_end(struct buf *sql, const struct job_filter *f, enum list_source source)
+{
+    buf_puts(sql, "SELECT " JOB_COLUMNS " FROM (SELECT j.seq AS seq");
+    list_add_narrow(sql, f, source);
+    list_add_needed_sides(sql, f);
+    buf_puts(sql, " WHERE 1");
+    list_add_conditions(sql, f, false);
+    list_add_order(sql, f, false);
     list_add_whole(sql, f);
 }
 
@@ -326,13 +407,18 @@ static void add_list(struct buf *sql, const struct job_filter *f, bool by_end)
     buf_puts(sql, " LIMIT ?18");
 }
 
+/* ---- Lists ----------------------------------------------------------------------------------- */
+
 /* What leads to the jobs of a filter. */
 enum way {
     BY_INDEX, /* an index of the filter's source, or every job by its number */
+    BY_FIRST, /* the first ones of its states; if they do not fill the page, then BY_INDEX */
     BY_NAME,
     BY_TENANT,
     BY_BLOCKS,
     BY_END,
+    BY_USER,  /* an order by the end; few jobs have the filter's user, */
+    BY_ERROR, /* or its type of error */
 };
 
 static int choose_way(struct store *store, const struct job_filter *f, enum way *ret,
@@ -342,13 +428,22 @@ static int choose_way(struct store *store, const struct job_filter *f, enum way 
     const bool is_ended = !by_seq && f->states != 0 && (f->states & ~ENDED_MASK) == 0;
     const bool of_partitions = f->task.len > 0 || f->queue.len > 0;
     bool is_small = false, is_fewer = false;
+    enum list_source narrow = LIST_ALL;
     int rc = 0;
     *ret = is_ended                                            ? BY_END
            : f->id.len > 0 || f->unique_key.len > 0 || !by_seq ? BY_NAME
                                                                : BY_INDEX;
     const enum list_source source = job_filter_source(f);
-    if (*ret == BY_INDEX && source != LIST_ALL && source != LIST_PARTITIONS)
+    if (*ret == BY_INDEX && source == LIST_STATES)
+        *ret = BY_FIRST;
+    if (*ret == BY_FIRST || (*ret == BY_INDEX && source != LIST_ALL && source != LIST_PARTITIONS))
         return 0;
+    if (is_ended)
+        rc = list_find_narrow(store, f, &narrow, err);
+    if (rc != 0 || narrow != LIST_ALL) {
+        *ret = narrow == LIST_USER ? BY_USER : BY_ERROR;
+        return rc;
+    }
     if (*ret == BY_INDEX && of_partitions)
         is_fewer = true;
     else if (*ret == BY_END && of_partitions)
@@ -368,6 +463,10 @@ static void add_list_by(struct buf *sql, const struct job_filter *f, enum way wa
         add_list_of_tenant(sql, f);
     else if (way == BY_INDEX)
         add_search(sql, f);
+    else if (way == BY_FIRST)
+        add_first_of_states(sql, f);
+    else if (way == BY_USER || way == BY_ERROR)
+        add_narrow_by_end(sql, f, way == BY_USER ? LIST_USER : LIST_ERRORS);
     else if (way == BY_END && (f->user.len > 0 || f->error_type.len > 0 || f->text.len > 0))
         add_search_by_end(sql, f);
     else
@@ -408,6 +507,10 @@ int sqlite_list(struct store *store, const struct job_filter *filter, struct job
     if (rc == 0)
         rc = way == BY_BLOCKS ? blocks_list(store, filter, ret, err)
                               : list_by(store, filter, way, ret, err);
+    if (rc == 0 && way == BY_FIRST && !ret->more) {
+        job_page_release(ret);
+        rc = list_by(store, filter, BY_INDEX, ret, err);
+    }
     view_end(store);
     return rc;
 }

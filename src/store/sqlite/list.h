@@ -67,6 +67,13 @@ int list_prepare(struct store *store, const struct buf *sql, const struct job_fi
 int list_is_small_tenant(struct store *store, const struct job_filter *f, size_t limit, bool *ret,
                          struct redrive_err *err);
 
+/* LIST_USER or LIST_ERRORS if the filter has a user or a type of error that few jobs have, else
+ * LIST_ALL. */
+int list_find_narrow(struct store *store, const struct job_filter *f, enum list_source *ret,
+                     struct redrive_err *err);
+/* FROM the jobs j that such a source leads to. */
+void list_add_narrow(struct buf *sql, const struct job_filter *f, enum list_source source);
+
 /* ---- list_blocks.c: the jobs of a task or a queue -------------------------------------------- */
 
 /* Whether an order by the end costs less if all jobs in the blocks of the filter's partitions are

@@ -321,7 +321,7 @@ void sqlite_close(struct store *store)
 const struct store_ops STORE_SQLITE = {
     STORE_SLOTS(sqlite),
 
-    .capabilities = STORE_SHARED | STORE_SQL | STORE_NOTIFIES,
+    .capabilities = STORE_SHARED | STORE_SQL | STORE_NOTIFIES | STORE_INDEXED,
     .own_process = own_process,
     .snapshot = sqlite_snapshot,
     .backup = sqlite_backup,

@@ -49,7 +49,7 @@ static long rows_of_list(struct kit *kit, const struct job_filter *filter, size_
     assert_int_equal(kit_list(&other, filter)->n, expected);
     kit_close(&other);
     long read = 0;
-    for (int tries = 0; tries < 1000 && read < (long)expected; tries++) {
+    for (int tries = 0; tries < 1000 && (read == 0 || read < (long)expected); tries++) {
         nanosleep(&PAUSE, NULL);
         read = rows_read(kit) - before;
     }
@@ -121,6 +121,56 @@ static void a_filter_does_not_pay_for_the_jobs_that_it_is_not_about(void **state
             filter.limit = 50;
             assert_true(rows_of_list(k, &filter, 1) < OTHERS / 4);
         }
+}
+
+/* Many jobs that are to be retried, and as many dead letters, which ended for one reason, each of a
+ * group of its own. */
+#define PUT_FAILED                                                                                 \
+    "INSERT INTO redrive.specs (seq, tenant_id, created_ms, max_attempts, unique_forever, id) "    \
+    "SELECT 100000 + n, tenant_id, 0, 1, false, 'f' || n FROM redrive.partitions, "                \
+    "generate_series(1, 8000) n; "                                                                 \
+    "INSERT INTO redrive.history (seq, n, started_ms, ended_ms, delay_ms, next_ms, epoch, "        \
+    "number, error_code, outcome, error_class, why, error_type, error_message) SELECT 100000 + "   \
+    "n, "                                                                                          \
+    "1, 1, 2, 0, 0, 1, 1, 0, 1, 6, '', 'IOError', 'no such bucket' FROM generate_series(1, 8000) " \
+    "n; "                                                                                          \
+    "INSERT INTO redrive.job_states (seq, process_after_ms, updated_ms, partition_id, priority, "  \
+    "attempts, state, has_key, started_ms, first_started_ms, finished_ms, reason, error_class, "   \
+    "history_n, error_n, fingerprint) SELECT 100000 + n, 1700000000000 + n * 7919 % 8000, 0, "     \
+    "partition_id, 0, 1, CASE WHEN n > 4000 THEN 7 ELSE 1 END, false, 1, 1, CASE WHEN n > 4000 "   \
+    "THEN n END, CASE WHEN n > 4000 THEN 2 END, 6, 1, 1, n FROM redrive.partitions, "              \
+    "generate_series(1, 8000) n"
+
+static void a_page_of_failed_jobs_does_not_pay_for_all_of_them(void **state)
+{
+    struct kit *k = *state;
+    const uint32_t dead = 1u << REDRIVE_STATE_DEAD_LETTER;
+    const struct {
+        struct job_filter filter;
+        size_t expected;
+    } pages[] = {
+        {{.states = 1u << REDRIVE_STATE_RETRYING}, 50},
+        {{.states = 1u << REDRIVE_STATE_RETRYING, .is_few = true}, 50},
+        {{.states = 1u << REDRIVE_STATE_SCHEDULED, .is_few = true}, 1},
+        {{.reasons = 1u << REDRIVE_REASON_NOT_RETRIABLE, .states = dead, .is_few = true}, 50},
+        {{.reasons = 1u << REDRIVE_REASON_EXHAUSTED | 1u << REDRIVE_REASON_POISON}, 0},
+        {{.states = dead, .user = STR("ann"), .order = ORDER_FINISHED}, 0},
+        {{.states = dead, .error_type = STR("KeyError"), .order = ORDER_FINISHED}, 0},
+    };
+    (void)PUT(k, .user = STR("ann"), .process_after_ms = k->now_ms + 1000);
+    stores_postgres_sql(k->url, PUT_FAILED, NULL, 0);
+    for (int tries = 0; tries < 1000 && sum_of(k, "n_tup_ins") < 24000; tries++)
+        nanosleep(&PAUSE, NULL);
+    for (size_t i = 0; i < sizeof pages / sizeof pages[0]; i++) {
+        struct job_filter filter = pages[i].filter;
+        filter.tenant = STR("acme");
+        filter.limit = 50;
+        if (filter.order != ORDER_FINISHED)
+            filter.order = ORDER_NEWEST;
+        const long read = rows_of_list(k, &filter, pages[i].expected);
+        if (read >= 1000)
+            fail_msg("page %zu has read %ld rows", i, read);
+    }
 }
 
 /* ---- Leases ---------------------------------------------------------------------------------- */
@@ -337,6 +387,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         NEW(a_list_of_a_small_tenant_does_not_pay_for_the_others),
         NEW(a_filter_does_not_pay_for_the_jobs_that_it_is_not_about),
+        NEW(a_page_of_failed_jobs_does_not_pay_for_all_of_them),
         NEW(a_renewed_lease_writes_no_index),
         NEW(ended_leases_are_found_among_many_that_were_renewed),
         NEW(claims_beside_an_old_snapshot_do_not_pass_all_that_was_done),

@@ -159,6 +159,42 @@ static void a_filter_does_not_pay_for_the_jobs_that_it_is_not_about(void **state
         }
 }
 
+/* The steps of a list, for each of so many jobs. */
+static double steps_of(struct kit *k, struct job_filter filter, size_t expected, int jobs)
+{
+    filter.tenant = STR("big");
+    filter.limit = 50;
+    steps = 0;
+    assert_int_equal(kit_list(k, &filter)->n, expected);
+    return (double)steps * 100 / jobs;
+}
+
+/* Of the jobs of a state the index is read, and the rows of those that are shown. */
+static void a_page_does_not_read_the_rows_of_all_jobs_of_its_state(void **state)
+{
+    struct kit *k = *state;
+    static const int OTHERS = 20000;
+    const uint32_t dead = 1u << REDRIVE_STATE_DEAD_LETTER;
+    const struct job_filter of_ann = {.states = dead, .user = STR("ann"), .order = ORDER_FINISHED};
+    const struct job_filter of_type = {
+        .states = dead, .error_type = STR("KeyError"), .order = ORDER_FINISHED};
+    kit_fill_tenants(k, OTHERS);
+    const double few =
+        steps_of(k, (struct job_filter){.states = dead, .is_few = true, .order = ORDER_NEWEST}, 50,
+                 OTHERS / 2);
+    print_message("# %.1f steps a job\n", few);
+    assert_true(few < 15);
+    assert_true(steps_of(k, of_ann, 0, OTHERS / 2) < 1);
+    assert_true(steps_of(k, of_type, 0, OTHERS / 2) < 1);
+    struct job_filter groups = of_ann;
+    groups.tenant = STR("big");
+    groups.limit = 50;
+    steps = 0;
+    assert_int_equal(store_ops(k->store)->groups(k->store, &groups, &k->groups, NULL), 0);
+    assert_int_equal(k->groups.n, 0);
+    assert_true(steps * 100 < OTHERS);
+}
+
 /* ---- Blocks ---------------------------------------------------------------------------------- */
 
 static int count_blocks(const struct kit *k)
@@ -214,6 +250,8 @@ int main(void)
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(a_list_of_a_small_tenant_does_not_pay_for_the_others, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(a_page_does_not_read_the_rows_of_all_jobs_of_its_state,
+                                        setup, teardown),
         cmocka_unit_test_setup_teardown(blocks_go_with_their_last_jobs, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
