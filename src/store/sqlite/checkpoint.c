@@ -1,4 +1,5 @@
-/* checkpoint.c - checkpoints under the writer's lock, on versions of SQLite that need it. */
+/* checkpoint.c - checkpoints under the writer's lock, on versions of SQLite that need it; locks
+ * that are given back. */
 #include "store/sqlite/checkpoint.h"
 
 #include <time.h>
@@ -8,7 +9,9 @@
 /* The writer's lock among the eight of the log's index: part of the format of that file. */
 #define WRITER_LOCK 0
 
-#define NAP_NS 500000 /* between two tries to get a lock */
+#define NAP_NS 500000 /* between two tries to get a lock, or to give it back */
+
+#define UNLOCK_PATIENCE_MS 10000
 
 /* The fix came with 3.51.3, and with the next releases of two older branches. */
 bool checkpoint_has_bug(int version)
@@ -21,6 +24,23 @@ bool checkpoint_has_bug(int version)
     return version < 3051003;
 }
 
+/* The system may need memory to give a lock back (ENOLCK), as in the middle of a range. SQLite does
+ * not look whether it has: the lock would stay until the process ends, and all others would wait
+ * for it. */
+static int unlock(const sqlite3_io_methods *methods, sqlite3_file *file, int offset, int n,
+                  int flags)
+{
+    int rc = methods->xShmLock(file, offset, n, flags);
+    if (rc == SQLITE_OK)
+        return rc;
+    const int64_t give_up_ms = clock_monotonic_ms() + UNLOCK_PATIENCE_MS;
+    while (rc != SQLITE_OK && clock_monotonic_ms() < give_up_ms) {
+        nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+        rc = methods->xShmLock(file, offset, n, flags);
+    }
+    return rc;
+}
+
 /* If the writer's lock is taken and the busy handler gives up (SQLITE_BUSY), SQLite goes on with a
  * passive checkpoint. Any other code ends the checkpoint before it has read or changed anything. So
  * the busy handler never gives up while it waits for this lock; when the time is over, the lock
@@ -28,6 +48,8 @@ bool checkpoint_has_bug(int version)
 static int lock_shared_memory(sqlite3_file *file, int offset, int n, int flags)
 {
     struct checkpoint *checkpoint = (struct checkpoint *)(void *)file->pMethods;
+    if (flags & SQLITE_SHM_UNLOCK)
+        return unlock(checkpoint->original, file, offset, n, flags);
     const int rc = checkpoint->original->xShmLock(file, offset, n, flags);
     if (!checkpoint->is_under_way || flags != (SQLITE_SHM_LOCK | SQLITE_SHM_EXCLUSIVE))
         return rc;
@@ -70,18 +92,20 @@ int checkpoint_init(struct checkpoint *checkpoint, sqlite3 *db, int64_t busy_wai
     sqlite3_file *file = NULL;
     checkpoint->busy_wait_ms = busy_wait_ms;
     int rc = set_busy_wait(checkpoint, db);
-    if (rc != SQLITE_OK || !checkpoint_has_bug(sqlite3_libversion_number()))
-        return rc;
-    rc = sqlite3_file_control(db, "main", SQLITE_FCNTL_FILE_POINTER, &file);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_file_control(db, "main", SQLITE_FCNTL_FILE_POINTER, &file);
     if (rc != SQLITE_OK)
         return rc;
-    checkpoint->limit = frames > 0 ? frames : CHECKPOINT_FRAMES;
-    checkpoint->next = checkpoint->limit;
     checkpoint->original = file->pMethods;
     checkpoint->methods = *file->pMethods;
     checkpoint->methods.xShmLock = lock_shared_memory;
     checkpoint->file = file;
     file->pMethods = &checkpoint->methods;
+    checkpoint->is_ours = checkpoint_has_bug(sqlite3_libversion_number());
+    if (!checkpoint->is_ours)
+        return SQLITE_OK;
+    checkpoint->limit = frames > 0 ? frames : CHECKPOINT_FRAMES;
+    checkpoint->next = checkpoint->limit;
     (void)sqlite3_wal_hook(db, note_frames, checkpoint);
     return sqlite3_exec(db, "PRAGMA journal_size_limit = " CHECKPOINT_LOG_BYTES_MAX, NULL, NULL,
                         NULL);
@@ -91,19 +115,20 @@ void checkpoint_release(struct checkpoint *checkpoint, sqlite3 *db)
 {
     if (!checkpoint->file)
         return;
-    (void)sqlite3_wal_hook(db, NULL, NULL);
+    if (checkpoint->is_ours)
+        (void)sqlite3_wal_hook(db, NULL, NULL);
     checkpoint->file->pMethods = checkpoint->original;
     checkpoint->file = NULL;
 }
 
 bool checkpoint_is_due(const struct checkpoint *checkpoint)
 {
-    return checkpoint->file && checkpoint->frames >= checkpoint->next;
+    return checkpoint->is_ours && checkpoint->frames >= checkpoint->next;
 }
 
 bool checkpoint_is_due_when_idle(const struct checkpoint *checkpoint)
 {
-    return checkpoint->file && checkpoint->frames >= CHECKPOINT_IDLE_FRAMES &&
+    return checkpoint->is_ours && checkpoint->frames >= CHECKPOINT_IDLE_FRAMES &&
            checkpoint->frames != checkpoint->failed_at;
 }
 

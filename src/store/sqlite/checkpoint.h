@@ -47,7 +47,8 @@ struct checkpoint {
     /* First: SQLite's pointer to the methods of the file leads here. */
     sqlite3_io_methods methods; /* the file's own, but for xShmLock */
     const sqlite3_io_methods *original;
-    sqlite3_file *file;    /* NULL: this version has no bug, nothing here is used */
+    sqlite3_file *file;    /* NULL: not initialised */
+    bool is_ours;          /* this version has the bug; else nothing below is used */
     bool is_under_way;     /* a checkpoint of this connection */
     bool waits_for_writer; /* the lock that it could not get last was the writer's */
     int64_t give_up_ms;    /* by the monotonic clock */
@@ -58,7 +59,8 @@ struct checkpoint {
     int64_t failed_at;     /* frames in the log when a checkpoint could not be completed */
 };
 
-/* Replaces the checkpoints of SQLite on a connection, if this version of SQLite has the bug.
+/* Replaces the checkpoints of SQLite on a connection, if this version of SQLite has the bug, and
+ * sees to it that locks of the log's index are given back, with each version.
  * `frames`: the length of the log that is moved; 0: CHECKPOINT_FRAMES. SQLITE_OK or a code of
  * SQLite. The struct stays where it is until checkpoint_release. */
 int checkpoint_init(struct checkpoint *checkpoint, sqlite3 *db, int64_t busy_wait_ms,

@@ -133,6 +133,42 @@ static void a_checkpoint_that_waits_for_the_writer_ends(void **state)
     PUT(kit, .id = STR("after"));
 }
 
+/* ---- Locks ----------------------------------------------------------------------------------- */
+
+static int unlocks_that_fail;
+static int (*lock_of_system)(sqlite3_file *file, int offset, int n, int flags);
+
+static int fail_unlocks(sqlite3_file *file, int offset, int n, int flags)
+{
+    if ((flags & SQLITE_SHM_UNLOCK) && unlocks_that_fail > 0) {
+        unlocks_that_fail--;
+        return SQLITE_BUSY;
+    }
+    return lock_of_system(file, offset, n, flags);
+}
+
+/* Else it would be kept as long as the process lives. */
+static void a_lock_that_could_not_be_given_back_at_first_is_given_back(void **state)
+{
+    struct kit *kit = *state;
+    struct checkpoint *checkpoint = &kit->store->checkpoint;
+    const sqlite3_io_methods *original = checkpoint->original;
+    sqlite3_io_methods failing = *original;
+    lock_of_system = original->xShmLock;
+    failing.xShmLock = fail_unlocks;
+    checkpoint->original = &failing;
+    for (int i = 0; i < 8; i++) {
+        unlocks_that_fail = 1 + i % 3;
+        PUT(kit);
+        assert_int_equal(unlocks_that_fail, 0);
+        sqlite3 *other = open_raw(kit);
+        run_sql(other, "BEGIN IMMEDIATE");
+        run_sql(other, "ROLLBACK");
+        sqlite3_close(other);
+    }
+    checkpoint->original = original;
+}
+
 static void no_connection_of_ours_makes_checkpoints_by_itself(void **state)
 {
     struct kit *kit = *state;
@@ -252,6 +288,7 @@ int main(void)
         F(the_last_one_to_close_leaves_no_log),
         F(a_checkpoint_without_the_writers_lock_moves_nothing),
         F(a_checkpoint_that_waits_for_the_writer_ends),
+        F(a_lock_that_could_not_be_given_back_at_first_is_given_back),
         F(no_connection_of_ours_makes_checkpoints_by_itself),
         F(a_long_log_is_moved_by_the_commit_that_made_it_long),
         F(many_short_reads_do_not_let_the_log_grow),
