@@ -147,6 +147,7 @@ def test_programs_that_are_missing_are_failures(redrive, store):
 def test_running_jobs_whose_lease_has_ended_are_a_warning(redrive, store):
     redrive.output("enqueue", "t", cwd=store)
     script(store, "UPDATE job_states SET state = 3, sort_key = ?, started_ms = 1", int(time.time() * 1000) - 3_600_000)
+    script(store, "UPDATE partitions SET queued = 0, running = 1")
     found = examine(redrive, store)
     assert status(found, "leases") == ["warn"]
     assert "1, since 1h" in found["leases"][0]["text"]

@@ -231,6 +231,13 @@ static const struct {
     {"SELECT seq FROM redrive.job_states WHERE state = 3 AND (lease_check_ms IS NULL "
      "OR lease_until_ms IS NULL OR lease_check_ms > lease_until_ms) LIMIT 1",
      "the end of its lease would not be found"},
+    {"SELECT j.seq FROM redrive.job_states j WHERE j.state = 9 AND coalesce(j.open_parents, 0) <> "
+     "(SELECT count(*) FROM redrive.edges e WHERE e.child = j.seq AND e.outcome = 0) LIMIT 1",
+     "it does not wait for as many jobs as it counts"},
+    {"SELECT e.child FROM redrive.edges e JOIN redrive.job_states c ON c.seq = e.child "
+     "LEFT JOIN redrive.job_states p ON p.seq = e.parent "
+     "WHERE e.outcome = 0 AND c.state = 9 AND p.seq IS NULL LIMIT 1",
+     "it waits for a job that is not there"},
     {"SELECT coalesce(c.partition_id, y.partition_id)::bigint FROM (SELECT partition_id, count(*) "
      "AS n, "
      "count(*) FILTER (WHERE state = 2) AS queued FROM redrive.job_states GROUP BY partition_id) c "

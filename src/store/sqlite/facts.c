@@ -1,4 +1,4 @@
-/* facts.c - what the file is, whether it is whole, and a backup of it. */
+/* facts.c - what the file is, and a backup of it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,9 +6,6 @@
 
 #include "base/err.h"
 #include "store/sqlite/private.h"
-
-/* SQLite calls back after this many of its steps: some hundred times a second. */
-#define STEPS_BETWEEN_CALLS 20000
 
 static int64_t size_of(const char *path, const char *suffix)
 {
@@ -40,42 +37,6 @@ int sqlite_facts(struct store *store, struct store_facts *ret, struct redrive_er
                             : NULL,
     };
     return 0;
-}
-
-struct watcher {
-    void (*progress)(void *ctx);
-    void *ctx;
-};
-
-static int call_watcher(void *arg)
-{
-    const struct watcher *watcher = arg;
-    watcher->progress(watcher->ctx);
-    return 0;
-}
-
-/* The first row of the check is 'ok', or the first of its findings. */
-int sqlite_verify(struct store *store, void (*progress)(void *ctx), void *ctx,
-                  struct redrive_err *err)
-{
-    struct watcher watcher = {progress, ctx};
-    sqlite3_stmt *st;
-    int rc = sqlite3_prepare_v2(store->db, "PRAGMA quick_check(1)", -1, &st, NULL);
-    if (rc != SQLITE_OK)
-        return sql_error(store, rc, err);
-    if (progress)
-        sqlite3_progress_handler(store->db, STEPS_BETWEEN_CALLS, call_watcher, &watcher);
-    rc = sql_step(store, st, err);
-    const char *verdict = rc > 0 ? (const char *)sqlite3_column_text(st, 0) : NULL;
-    if (verdict && strcmp(verdict, "ok") != 0) {
-        rc = err_set(err, REDRIVE_E_CORRUPT, "the store is damaged");
-        err_detail(err, "%s", verdict);
-        err_hint(err, "stop all processes and restore a backup, or save what can be read with "
-                      "sqlite3 .recover");
-    }
-    sqlite3_finalize(st);
-    sqlite3_progress_handler(store->db, 0, NULL, NULL);
-    return rc < 0 ? rc : 0;
 }
 
 /* ---- Backup ---------------------------------------------------------------------------------- */

@@ -23,6 +23,9 @@
 #include "store/store.h"
 #include "store/transition.h"
 
+/* SQLite calls back after this many of its steps: some hundred times a second. */
+#define STEPS_BETWEEN_CALLS 20000
+
 /* The numbers that STATEMENT_ROW_WRITE binds from 1 on, and which of them is NULL rather than 0. */
 #define ROW_NUMBERS  14
 #define ROW_ERROR_AT 13

@@ -1,0 +1,87 @@
+/* Rows that contradict each other are found, in a file whose pages are whole. */
+#include <sqlite3.h>
+#include <stdio.h>
+
+#include "kit.h"
+
+static void run_sql(const struct kit *kit, const char *sql)
+{
+    sqlite3 *db = NULL;
+    assert_int_equal(sqlite3_open(kit->url + strlen("sqlite:"), &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_changes(db), 1);
+    sqlite3_close(db);
+}
+
+static int verify(struct kit *kit, struct redrive_err *err)
+{
+    *err = (struct redrive_err){0};
+    return store_ops(kit->store)->verify(kit->store, NULL, NULL, err);
+}
+
+/* A job in each state, one with a unique key, and one that waits for another. */
+static void fill(struct kit *kit)
+{
+    const struct store_ops *ops = store_ops(kit->store);
+    for (int state = 0; state < REDRIVE_STATE_WAITING; state++)
+        kit_put_in(kit, (enum redrive_state)state, &(struct job_spec){.task = STR("t")});
+    PUT(kit, .unique_key = STR("key"));
+    kit_begin(kit);
+    const int64_t parent = PUT(kit, .children = 1);
+    const int64_t child = PUT(kit, .parents = 1, .open_parents = 1);
+    const struct job_edge edge = {.parent = parent, .child = child};
+    assert_int_equal(ops->edges_put(kit->store, &edge, 1, NULL), 0);
+    kit_commit(kit);
+}
+
+static const struct {
+    const char *sql;
+    const char *finding;
+} DAMAGES[] = {
+    {"DELETE FROM specs WHERE seq = 3", "job 3: it has no payload"},
+    {"DELETE FROM job_states WHERE seq = 3", "job 3: it has no state"},
+    {"UPDATE job_states SET partition_id = 99 WHERE seq = 3", "job 3: it is in no partition"},
+    {"DELETE FROM history WHERE history_id = (SELECT error_at FROM job_states WHERE state = 7)",
+     "its latest error is gone"},
+    {"DELETE FROM parked", "it is parked in one table, and not in the other"},
+    {"UPDATE parked SET seq = 3", "it is parked in one table, and not in the other"},
+    {"UPDATE time_locked SET process_after_ms = 1 WHERE seq = 1", "job 1: its time would not come"},
+    {"DELETE FROM live_keys", "it does not hold its unique key"},
+    {"INSERT INTO live_keys VALUES (1, 'x', 6)", "job 6: it holds a unique key"},
+    {"DELETE FROM job_blocks WHERE partition_id = 1", "lists of its task would not find it"},
+    {"UPDATE edges SET outcome = 1", "it waits, and all that it waits for is decided"},
+    {"UPDATE edges SET parent = 99", "it waits for a job that is not there"},
+    {"UPDATE partitions SET completed = completed + 1 WHERE partition_id = 1",
+     "the counts of its task and queue are not those of the jobs"},
+    {"UPDATE partitions SET queued = queued + 1, running = running - 1 WHERE partition_id = 1",
+     "the counts of its task and queue are not those of the jobs"},
+};
+
+static void rows_that_contradict_each_other_are_found(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof DAMAGES / sizeof *DAMAGES; i++) {
+        struct kit kit;
+        struct redrive_err err;
+        kit_open(&kit, "sqlite");
+        fill(&kit);
+        if (verify(&kit, &err) != 0)
+            fail_msg("%s", err.detail);
+        run_sql(&kit, DAMAGES[i].sql);
+        assert_int_equal(verify(&kit, &err), REDRIVE_E_CORRUPT);
+        if (!strstr(err.detail, DAMAGES[i].finding))
+            fail_msg("%s: %s", DAMAGES[i].sql, err.detail);
+        /* And the handle is of use afterwards. */
+        kit_begin(&kit);
+        kit_rollback(&kit);
+        kit_close(&kit);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(rows_that_contradict_each_other_are_found),
+    };
+    return cmocka_run_group_tests_name("sqlite verify", tests, NULL, NULL);
+}
