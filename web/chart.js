@@ -104,7 +104,8 @@ function labels(points) {
 
 /** A policy as a line of attempts: rows {n, min_ms, max_ms, total_min_ms, total_max_ms}. Where jitter
  * leaves the time open, it is drawn as a span. */
-export function schedule(rows, { width = 560 } = {}) {
+export function schedule(rows) {
+  const width = matchMedia("(max-width: 600px)").matches ? 300 : 560; // as many pixels as there are, or words shrink
   const end = far(rows.at(-1)?.total_max_ms ?? 0) || 1;
   const x = (ms) => 18 + (far(ms) / end) * (width - 44);
   const middle = (row) => (row.total_min_ms + row.total_max_ms) / 2;

@@ -124,14 +124,14 @@ export function facts(rows) {
 
 const upperFirst = (text) => text.slice(0, 1).toUpperCase() + text.slice(1);
 
-/** columns: {title, cell(row), class}; a column of class "wide" is left out on narrow screens, where rows
- * become cards in which each cell says what it is. */
+/** columns: {title, cell(row), class, isShown(row)}; a column of class "wide" is left out on narrow screens, where rows
+ * become cards in which each cell says what it is; a cell that isShown is not left out. */
 export function table(columns, rows, { key, rowClass, label } = {}) {
   return h("div", { class: "scroll" }, h("table", { "aria-label": label },
     h("thead", null, h("tr", null, columns.map((c) => h("th", { class: c.class, scope: "col" }, c.title === "" ? h("span", { class: "unseen" }, "Actions") : c.title)))),
     h("tbody", null, rows.map((row) =>
       h("tr", { "data-key": key?.(row), class: rowClass?.(row) }, columns.map((c) =>
-        h("td", { class: c.class, "data-label": typeof c.title === "string" ? upperFirst(c.title) : null }, c.cell(row))))))));
+        h("td", { class: c.isShown?.(row) ? `${c.class} shown` : c.class, "data-label": typeof c.title === "string" ? upperFirst(c.title) : null }, c.cell(row))))))));
 }
 
 /** A link to the jobs that a set of filters gives. */

@@ -30,12 +30,6 @@ def fill(ui, seconds):
     for i in range(6):
         ui.submit("mail", {"file": "broken", "n": i})
         ui.kill_remote("template 'welcome' has no variable 'name'", error_type="KeyError", worker="remote-1")
-    ui.retrying = [ui.submit("resize", {"host": "refused", "picture": i}) for i in range(5)][0]
-    for i in range(2):
-        ui.submit("report", {"slow": i})
-    ui.wait_state(ui.retrying, "retrying")
-    ui.call("POST", "/v1/retry/circuit-breakers/resize/trip")
-    ui.call("POST", "/v1/jobs", [{"task": "resize", "payload": {"picture": 17}}] * 3)
     ui.call("POST", "/v1/queues/remote/pause")
     ui.call("POST", "/v1/jobs", [{"task": "remote"}] * 40)
     until, n = time.monotonic() + seconds, 0
@@ -43,6 +37,13 @@ def fill(ui, seconds):
         n += 1
         ui.call("POST", "/v1/jobs", [{"task": "mail", "payload": {"n": n, **({"file": "broken"} if n % 9 == 0 and i == 0 else {})}} for i in range(4 + n * 7 % 11)])
         time.sleep(0.9)
+    # Last: they are retried half a minute later, and parked then.
+    ui.retrying = [ui.submit("resize", {"host": "refused", "picture": i}) for i in range(5)][0]
+    for i in range(2):
+        ui.submit("report", {"slow": i})
+    ui.wait_state(ui.retrying, "retrying")
+    ui.call("POST", "/v1/retry/circuit-breakers/resize/trip")
+    ui.call("POST", "/v1/jobs", [{"task": "resize", "payload": {"picture": 17}}] * 3)
 
 
 def take(ui, page, path):

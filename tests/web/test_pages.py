@@ -240,6 +240,23 @@ def test_nothing_is_wider_than_a_narrow_screen(busy):
         assert busy.js("return document.documentElement.scrollWidth") <= 360, page
 
 
+def test_a_narrow_screen_shows_parked_jobs_and_words_of_a_readable_size(busy):
+    busy.call("POST", "/v1/retry/circuit-breakers/resize/trip")
+    parked = busy.wait_state(busy.submit("resize", {"picture": 1}), "parked")
+    assert parked
+    set_view(busy.driver, width=360, height=740)
+    busy.open("/ui/queues").sees("1", "tr[data-key=pictures] td[data-label=Parked]")
+    assert not busy.find("tr[data-key=mail] td[data-label=Parked]").is_displayed()
+    busy.open("/ui/tasks").find(".schedule text")
+    assert busy.js("return document.querySelector('.schedule text').getBoundingClientRect().height") >= 10
+
+
+def test_the_top_of_a_scale_hides_no_line(busy):
+    busy.open().sees("Overview", "#page")
+    busy.find(".plot .max")
+    assert busy.js("return [...document.querySelectorAll('.plot')].every((plot) => plot.querySelector('.max').getBoundingClientRect().bottom <= plot.querySelector('svg').getBoundingClientRect().top + 1)")
+
+
 def test_a_server_that_goes_away_is_waited_for(ui):
     ui.submit("mail", delay="1h", id="before")
     ui.open("/ui/jobs").sees("before", "#page")

@@ -38,7 +38,7 @@ function standing(b) {
 const COLUMNS = [
   { title: "Breaker", cell: (b) => b.key },
   { title: "State", class: "roomy", cell: (b) => badge(b.state) },
-  { title: "Now", class: "roomy", cell: (b) => standing(b) },
+  { title: "Now", class: "roomy", cell: (b) => standing(b) || h("span", { class: "muted" }, "–") },
   { title: "Failures", class: "n", cell: (b) => percent(b.failure_rate) },
   { title: "Parked", class: "n", cell: (b) => (b.parked ? jobsLink({ state: "parked" }, count(b.parked)) : "0") },
   { title: "Opened", class: "wide", cell: (b) => when(b.opened_at) },

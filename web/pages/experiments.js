@@ -40,7 +40,7 @@ function cell(experiment, measure) {
   return (arm) => {
     const estimate = arm[measure.of];
     if (estimate === null) return h("span", { class: "muted" }, "too few jobs");
-    return [measure.text(estimate.value), h("span", { class: "muted small" }, ` ${measure.text(estimate.low)} to ${measure.text(estimate.high)}`),
+    return [measure.text(estimate.value), " ", h("span", { class: "muted small range" }, `${measure.text(estimate.low)} to ${measure.text(estimate.high)}`),
       interval(estimate, range), against(arm, measure, experiment.base)];
   };
 }

@@ -63,7 +63,7 @@ function states(sizes) {
 function queues(rows, all) {
   return h("section", { class: "card" }, h("h2", null, "Queues ", h("a", { class: "all", href: "/ui/queues" }, all > rows.length ? `all ${count(all)}` : "all")),
     rows.length === 0 ? empty("No queue has a job.") : table([
-      { title: "Queue", cell: (q) => [jobsLink({ queue: q.queue }, q.queue), q.paused && h("span", { class: "tag" }, "paused")] },
+      { title: "Queue", cell: (q) => [jobsLink({ queue: q.queue }, q.queue), q.paused && [" ", h("span", { class: "tag" }, "paused")]] },
       { title: "Waiting", class: "n", cell: (q) => compact(q.sizes.queued) },
       { title: "Running", class: "n", cell: (q) => compact(q.sizes.running) },
       { title: "Retrying", class: "n", cell: (q) => compact(q.sizes.retrying) },

@@ -18,10 +18,10 @@ function number(state) {
 }
 
 const COLUMNS = [
-  { title: "Queue", cell: (q) => [jobsLink({ queue: q.queue }, q.queue), q.paused && h("span", { class: "tag" }, "paused")] },
+  { title: "Queue", cell: (q) => [jobsLink({ queue: q.queue }, q.queue), q.paused && [" ", h("span", { class: "tag" }, "paused")]] },
   { title: "States", class: "wide", cell: (q) => bar(STATES.map((state) => ({ state, n: q[state] }))) },
   ...["queued", "running", "retrying"].map(number),
-  { ...number("parked"), class: "n wide" },
+  { ...number("parked"), class: "n wide", isShown: (q) => q.parked > 0 },
   number("dead_letter"),
   { title: "Oldest", class: "wide", cell: (q) => when(q.oldest_ready) },
   { title: "Next due", class: "wide", cell: (q) => when(q.next_due) },

@@ -38,7 +38,7 @@ function drained(row, options) {
 
 function figures({ strategies, options, best }) {
   return table([
-    { title: "Strategy", cell: (s) => [h("span", { class: `key ${lookOf(s.name)}` }, s.title), s.name === best && h("span", { class: "tag" }, "best")] },
+    { title: "Strategy", cell: (s) => [h("span", { class: `key ${lookOf(s.name)}` }, s.title), s.name === best && [" ", h("span", { class: "tag" }, "best")]] },
     { title: "Dead", class: "n", cell: (s) => count(s.dead + s.rejected) },
     { title: "Calls", class: "n", cell: (s) => count(s.calls) },
     { title: "Wasted", class: "n", cell: (s) => count(s.wasted_calls) },
@@ -63,7 +63,7 @@ function answer(result) {
     h("p", { class: "reading" }, result.reading),
     figures(result),
     h("p", { class: "muted small" }, "Dead: jobs that used up their attempts, or were refused. Wasted: calls that failed. Drained: from the end of the outage until the backlog is as before. ",
-      "p50, p99: from submit to completion, of jobs submitted during the outage. The decisions are made by the code that makes them in production; redrive simulate does the same, without these limits."),
+      "P50, P99: from submit to completion, of jobs submitted during the outage. The decisions are made by the code that makes them in production; redrive simulate does the same, without these limits."),
   ];
 }
 
