@@ -39,8 +39,8 @@ struct rest {
     struct health_check *health_check;
     struct claim_waits *claims;
     struct bulk_runs *bulk_runs;
-    struct rate_samples *rates;
-    struct latency_samples *latencies;
+    struct samples *rates;
+    struct samples *latencies;
     struct breaker_history *breakers;
     struct timer rates_timer; /* fires when a reader should sample the counters */
 

@@ -11,8 +11,7 @@
 #include "base/time/clock.h"
 #include "server/bulk_runs.h"
 #include "server/dashboard/breaker_history.h"
-#include "server/dashboard/latency_samples.h"
-#include "server/dashboard/rate_samples.h"
+#include "server/dashboard/samples.h"
 #include "server/http/server.h"
 #include "server/rest/private.h"
 #include "server/rest/search.h"
@@ -481,11 +480,11 @@ static void note_rates(struct rest_reader *reader)
     struct rest *rest = reader->rest;
     const struct engine *engine = committer_engine(rest->committer);
     const int64_t now_ms = engine_now_ms(engine);
-    int64_t wait_ms = RATE_STEP_MS;
+    int64_t wait_ms = SAMPLES_STEP_MS;
     if (rest->run_times)
-        latency_samples_take(rest->latencies, rest->run_times, now_ms);
+        samples_take_latencies(rest->latencies, rest->run_times, now_ms);
     if (!store_status_is_away(committer_store_status(rest->committer), NULL)) {
-        wait_ms = rate_samples_take(rest->rates, reader->store, now_ms);
+        wait_ms = samples_take_rates(rest->rates, reader->store, now_ms);
         (void)breaker_history_take(rest->breakers, reader->store, now_ms, NULL);
     }
     timer_set(rest->timers, &rest->rates_timer, clock_monotonic_ms() + wait_ms);

@@ -10,8 +10,7 @@
 #include "server/bulk_runs.h"
 #include "server/claim_waits.h"
 #include "server/dashboard/breaker_history.h"
-#include "server/dashboard/latency_samples.h"
-#include "server/dashboard/rate_samples.h"
+#include "server/dashboard/samples.h"
 #include "server/dashboard/ui.h"
 #include "server/events.h"
 #include "server/health_check.h"
@@ -349,9 +348,9 @@ static int start_waits(struct rest *rest, struct redrive_err *err)
     if (rc == 0)
         rc = bulk_runs_new(rest->committer, rest->timers, rest->log, &rest->bulk_runs, err);
     if (rc == 0)
-        rc = rate_samples_new(&rest->rates, err);
+        rc = samples_new_rates(&rest->rates, err);
     if (rc == 0)
-        rc = latency_samples_new(&rest->latencies, err);
+        rc = samples_new_latencies(&rest->latencies, err);
     if (rc == 0)
         rc = breaker_history_new(&rest->breakers, err);
     return rc;
@@ -492,8 +491,8 @@ void rest_free(struct rest *rest)
     timers_free(rest->timers);
     claim_waits_free(rest->claims);
     bulk_runs_free(rest->bulk_runs);
-    rate_samples_free(rest->rates);
-    latency_samples_free(rest->latencies);
+    samples_free(rest->rates);
+    samples_free(rest->latencies);
     breaker_history_free(rest->breakers);
     pthread_cond_destroy(&rest->wake);
     pthread_mutex_destroy(&rest->lock);

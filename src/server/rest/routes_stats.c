@@ -6,8 +6,7 @@
 #include "base/time/clock.h"
 #include "base/time/duration.h"
 #include "engine/report/stats.h"
-#include "server/dashboard/latency_samples.h"
-#include "server/dashboard/rate_samples.h"
+#include "server/dashboard/samples.h"
 #include "server/events.h"
 #include "server/metrics/metrics.h"
 #include "server/rest/body/body.h"
@@ -221,10 +220,8 @@ static void get_summary(struct rest_call *call)
     rest_send(call, 200);
 }
 
-/* {"at":…,"step":10,"items":[…]}: what `write` writes of the last `minutes` of the query. */
-static void send_samples(struct rest_call *call,
-                         void (*write)(struct rest *rest, struct str tenant, int64_t span_ms,
-                                       struct json_writer *w))
+/* {"at":…,"step":10,"items":[…]}: those of the last `minutes` of the query. */
+static void send_samples(struct rest_call *call, struct samples *samples)
 {
     int64_t minutes;
     if (!number_of(call, "minutes", MINUTES_MAX, 15, &minutes))
@@ -232,34 +229,22 @@ static void send_samples(struct rest_call *call,
     struct json_writer *w = rest_json(call);
     json_begin_object(w);
     job_write_time(w, "at", rest_now_ms(call));
-    json_field_double(w, "step", RATE_STEP_MS / 1000.0);
+    json_field_double(w, "step", SAMPLES_STEP_MS / 1000.0);
     json_open_array(w, "items");
-    write(call->rest, call->principal.tenant, minutes * 60 * 1000, w);
+    samples_write(samples, call->principal.tenant, minutes * 60 * 1000, w);
     json_end_array(w);
     json_end_object(w);
     rest_send(call, 200);
 }
 
-static void write_rates(struct rest *rest, struct str tenant, int64_t span_ms,
-                        struct json_writer *w)
-{
-    rate_samples_write(rest->rates, tenant, span_ms, w);
-}
-
 static void get_rates(struct rest_call *call)
 {
-    send_samples(call, write_rates);
-}
-
-static void write_latencies(struct rest *rest, struct str tenant, int64_t span_ms,
-                            struct json_writer *w)
-{
-    latency_samples_write(rest->latencies, tenant, span_ms, w);
+    send_samples(call, call->rest->rates);
 }
 
 static void get_latency(struct rest_call *call)
 {
-    send_samples(call, write_latencies);
+    send_samples(call, call->rest->latencies);
 }
 
 /* ---- /metrics -------------------------------------------------------------------------------- */

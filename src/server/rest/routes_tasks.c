@@ -8,7 +8,7 @@
 #include "core/vocabulary.h"
 #include "engine/clock/cron.h"
 #include "engine/report/stats.h"
-#include "server/dashboard/latency_samples.h"
+#include "server/dashboard/samples.h"
 #include "server/rest/body/body.h"
 #include "server/rest/resource.h"
 #include "store/job_json.h"

@@ -1,0 +1,184 @@
+/* Samples over time: what counters and histograms grew by, gaps, and tenants that come later. */
+#include "check.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text/buf.h"
+#include "server/dashboard/samples.h"
+#include "store/store.h"
+
+#define SECOND 1000
+#define HOUR   (3600 * SECOND)
+
+static void start(struct run_times *times, const char *tenant, int64_t wait_ms)
+{
+    const struct engine_event event = {.kind = ENGINE_EVENT_STARTED,
+                                       .tenant = str_of(tenant),
+                                       .task = STR("mail"),
+                                       .queue = STR("main"),
+                                       .wait_ms = wait_ms};
+    run_times_event(times, &event);
+}
+
+static void complete(struct run_times *times, const char *tenant, int64_t run_ms)
+{
+    const struct engine_event event = {.kind = ENGINE_EVENT_COMPLETED,
+                                       .tenant = str_of(tenant),
+                                       .task = STR("mail"),
+                                       .queue = STR("main"),
+                                       .ran = true,
+                                       .run_ms = run_ms};
+    run_times_event(times, &event);
+}
+
+static void count(struct store *store, const char *tenant, const char *name, int64_t n)
+{
+    const struct counter counter = {.tenant = str_of(tenant), .name = str_of(name), .value = n};
+    int64_t now_ms, version;
+    assert_int_equal(store_ops(store)->begin(store, 1, &now_ms, &version, NULL), 0);
+    assert_int_equal(store_ops(store)->counters_add(store, &counter, 1, NULL), 0);
+    assert_int_equal(store_ops(store)->commit(store, NULL), 0);
+}
+
+/* A store of each test's own. */
+static const char *url(void)
+{
+    static char text[32];
+    static unsigned number;
+    (void)snprintf(text, sizeof text, "memory:rates%u", ++number);
+    return text;
+}
+
+static const char *told(struct samples *samples, const char *tenant, int64_t span_ms)
+{
+    static char text[200000];
+    struct json_writer w;
+    struct buf out;
+    buf_init(&out, sizeof text);
+    json_writer_init(&w, &out);
+    json_begin_array(&w);
+    samples_write(samples, str_of(tenant), span_ms, &w);
+    json_end_array(&w);
+    assert_true(str_copy(text, sizeof text, buf_str(&out)));
+    buf_release(&out);
+    return text;
+}
+
+static size_t spans(const char *text)
+{
+    size_t n = 0;
+    for (; (text = strstr(text, "\"at\":")); text++)
+        n++;
+    return n;
+}
+
+static void latencies_are_those_of_their_span(void **state)
+{
+    struct run_times *times = run_times_new();
+    struct samples *samples;
+    (void)state;
+    assert_int_equal(samples_new_latencies(&samples, NULL), 0);
+    start(times, "red", 90000);
+    samples_take_latencies(samples, times, 10 * SECOND);
+    assert_string_equal(told(samples, "red", HOUR), "[]");
+    for (int i = 0; i < 4; i++)
+        start(times, "red", 80);
+    complete(times, "red", 400);
+    complete(times, "blue", 400);
+    samples_take_latencies(samples, times, 20 * SECOND);
+    const char *text = told(samples, "red", HOUR);
+    assert_int_equal(spans(text), 1);
+    /* Four between 0.05 and 0.1 s: the half is at 0.075. */
+    assert_non_null(strstr(text, "\"seconds\":10,\"started\":4,\"wait\":{\"p50\":0.075"));
+    assert_non_null(strstr(text, "\"ended\":1,\"run\":{\"p50\":0.375"));
+    assert_non_null(strstr(told(samples, "blue", HOUR), "\"started\":0,\"wait\":null,\"ended\":1"));
+    assert_string_equal(told(samples, "green", HOUR), "[]");
+    samples_free(samples);
+    run_times_free(times);
+}
+
+static void old_latencies_make_room(void **state)
+{
+    struct run_times *times = run_times_new();
+    struct samples *samples;
+    (void)state;
+    assert_int_equal(samples_new_latencies(&samples, NULL), 0);
+    start(times, "red", 1);
+    for (int64_t i = 1; i <= 2 * SAMPLES_KEPT; i++)
+        samples_take_latencies(samples, times, i * 10 * SECOND);
+    assert_int_equal(spans(told(samples, "red", 2 * HOUR)), SAMPLES_KEPT - 1);
+    assert_int_equal(spans(told(samples, "red", 60 * SECOND)), 6);
+    samples_free(samples);
+    run_times_free(times);
+}
+
+static void percentiles_are_interpolated(void **state)
+{
+    uint64_t counts[RUN_TIMES_N_BOUNDS + 1] = {0};
+    (void)state;
+    assert_true(latency_percentile(counts, 0.5) < 0);
+    counts[0] = 100; /* up to 0.005 s */
+    assert_true(fabs(latency_percentile(counts, 0.5) - 0.0025) < 1e-9);
+    counts[7] = 100; /* 0.5 to 1 s */
+    assert_true(fabs(latency_percentile(counts, 0.5) - 0.005) < 1e-9);
+    assert_true(fabs(latency_percentile(counts, 0.75) - 0.75) < 1e-9);
+    counts[RUN_TIMES_N_BOUNDS] = 1000; /* beyond the last bound, which is all that is known */
+    assert_true(fabs(latency_percentile(counts, 0.99) - 1800) < 1e-9);
+}
+
+static void rates_are_what_counters_grew_by(void **state)
+{
+    const struct store_options options = {.create = true};
+    struct samples *samples;
+    struct store *store;
+    (void)state;
+    assert_int_equal(store_open(url(), &options, &store, NULL), 0);
+    assert_int_equal(samples_new_rates(&samples, NULL), 0);
+    count(store, "red", "jobs_completed", 5);
+    assert_true(samples_take_rates(samples, store, 10 * SECOND) >= SAMPLES_STEP_MS);
+    assert_string_equal(told(samples, "red", HOUR), "[]");
+    count(store, "red", "jobs_completed", 7);
+    count(store, "blue", "jobs_received", 3);
+    samples_take_rates(samples, store, 20 * SECOND);
+    const char *text = told(samples, "red", HOUR);
+    assert_int_equal(spans(text), 1);
+    assert_non_null(strstr(text, "\"seconds\":10,\"submitted\":0,"));
+    assert_non_null(strstr(text, "\"completed\":7,"));
+    /* A tenant that was not there the time before began with nothing. */
+    assert_non_null(strstr(told(samples, "blue", HOUR), "\"submitted\":3,"));
+    assert_string_equal(told(samples, "green", HOUR), "[]");
+    samples_free(samples);
+    store_close(store);
+}
+
+static void old_rates_make_room(void **state)
+{
+    const struct store_options options = {.create = true};
+    struct samples *samples;
+    struct store *store;
+    (void)state;
+    assert_int_equal(store_open(url(), &options, &store, NULL), 0);
+    assert_int_equal(samples_new_rates(&samples, NULL), 0);
+    for (int64_t i = 1; i <= 2 * SAMPLES_KEPT; i++) {
+        count(store, "red", "jobs_completed", 1);
+        samples_take_rates(samples, store, i * 10 * SECOND);
+    }
+    assert_int_equal(spans(told(samples, "red", 2 * HOUR)), SAMPLES_KEPT - 1);
+    assert_int_equal(spans(told(samples, "red", 60 * SECOND)), 6);
+    samples_free(samples);
+    store_close(store);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(latencies_are_those_of_their_span),
+        cmocka_unit_test(old_latencies_make_room),
+        cmocka_unit_test(percentiles_are_interpolated),
+        cmocka_unit_test(rates_are_what_counters_grew_by),
+        cmocka_unit_test(old_rates_make_room),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
