@@ -43,8 +43,8 @@ static void try_work(struct str text, struct arena *arena)
 {
     struct redrive_err err = {0};
     struct claim_body claim;
-    struct settle_body settle;
-    struct extend_body extend;
+    struct items_body settle;
+    struct items_body extend;
     if (claim_body_read(text, arena, &claim, &err) < 0)
         check_failed(&err, claim.field);
     else
@@ -57,7 +57,7 @@ static void try_work(struct str text, struct arena *arena)
     if (rc < 0)
         check_failed(&err, settle.field);
     for (size_t i = 0; rc == 0 && i < settle.n; i++)
-        FUZZ_CHECK(str_is(settle.items[i].tenant, "x") && is_name(settle.items[i].id));
+        FUZZ_CHECK(str_is(settle.settlements[i].tenant, "x") && is_name(settle.settlements[i].id));
     if (extend_body_read(text, STR("x"), arena, &extend, &err) < 0)
         check_failed(&err, extend.field);
     uint64_t token = lease_token_read(text);

@@ -7,8 +7,8 @@
 static struct arena arena;
 static struct redrive_err err;
 static struct claim_body claim;
-static struct settle_body settle;
-static struct extend_body extend;
+static struct items_body settle;
+static struct items_body extend;
 
 static void begin(void)
 {
@@ -110,7 +110,7 @@ static const struct outcome *outcome_of(const char *members)
     (void)snprintf(text, sizeof text, "{\"items\":[{" LEASE "%s}]}", members);
     assert_int_equal(read_settle(text), 0);
     assert_int_equal(settle.n, 1);
-    return &settle.items[0].outcome;
+    return &settle.settlements[0].outcome;
 }
 
 static void a_success_has_a_result(void **state)
@@ -120,10 +120,10 @@ static void a_success_has_a_result(void **state)
     assert_int_equal(o->ending, ENDING_RAN);
     assert_string_equal(o->failure.status, "SUCCESS");
     assert_false(o->failure.failed);
-    check_str(settle.items[0].tenant, "acme");
-    check_str(settle.items[0].id, "j");
-    assert_int_equal(settle.items[0].token, 7);
-    check_str(settle.items[0].result, "{\"a\": 1}");
+    check_str(settle.settlements[0].tenant, "acme");
+    check_str(settle.settlements[0].id, "j");
+    assert_int_equal(settle.settlements[0].token, 7);
+    check_str(settle.settlements[0].result, "{\"a\": 1}");
 }
 
 static void a_failure_may_be_a_class_or_a_word_or_an_error(void **state)
@@ -192,9 +192,9 @@ static void bad_item_does_not_spoil_its_neighbours(void **state)
                      0);
     assert_int_equal(settle.n_sent, 5);
     assert_int_equal(settle.n, 2);
-    check_str(settle.items[0].result, "1");
-    assert_string_equal(settle.items[1].outcome.failure.status, "network");
-    assert_int_equal(settle.items[1].result.len, 0);
+    check_str(settle.settlements[0].result, "1");
+    assert_string_equal(settle.settlements[1].outcome.failure.status, "network");
+    assert_int_equal(settle.settlements[1].result.len, 0);
     assert_null(settle.faults[1]);
     assert_null(settle.faults[4]);
     assert_string_equal(settle.faults[0]->field, "items[0].id");
@@ -219,10 +219,10 @@ static void a_heartbeat_names_its_lease(void **state)
     (void)state;
     assert_int_equal(read_extend("{\"items\":[{" LEASE ",\"lease\":30},{" LEASE "}]}"), 0);
     assert_int_equal(extend.n, 2);
-    assert_int_equal(extend.items[0].lease_ms, 30000);
-    assert_int_equal(extend.items[0].token, 7);
-    check_str(extend.items[0].tenant, "acme");
-    assert_int_equal(extend.items[1].lease_ms, 0);
+    assert_int_equal(extend.extensions[0].lease_ms, 30000);
+    assert_int_equal(extend.extensions[0].token, 7);
+    check_str(extend.extensions[0].tenant, "acme");
+    assert_int_equal(extend.extensions[1].lease_ms, 0);
     assert_int_equal(read_extend("{\"items\":[{" LEASE ",\"lease\":\"2d\"}]}"), REDRIVE_E_RANGE);
     assert_string_equal(extend.field, "items[0].lease");
 }

@@ -41,6 +41,15 @@ void kit_refuse(struct rest_call *call, int code, const char *format, ...)
     rest_fail(call, &err, NULL);
 }
 
+void kit_refuse_as(struct rest_call *call, int status, int code, const char *message,
+                   const char *hint)
+{
+    struct redrive_err err;
+    (void)err_set(&err, code, "%s", message);
+    err_hint(&err, "%s", hint);
+    rest_fail_as(call, status, &err, NULL);
+}
+
 void kit_nomem(struct rest_call *call)
 {
     struct redrive_err err;
@@ -163,6 +172,18 @@ bool kit_query(struct rest_call *call, struct job_query *query)
     if (walk.rc < 0)
         kit_fail(call, &err, query->field);
     return walk.rc == 0;
+}
+
+bool kit_number(struct rest_call *call, const char *name, int64_t max, int64_t otherwise,
+                int64_t *ret)
+{
+    const struct str value = http_query(call->request, name);
+    struct redrive_err err = {0};
+    *ret = otherwise;
+    if (!value.ptr || query_int(name, value, 1, max, ret, &err) == 0)
+        return true;
+    rest_fail(call, &err, name);
+    return false;
 }
 
 #define PER_SECOND_MAX 1000000

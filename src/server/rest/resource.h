@@ -15,6 +15,9 @@ void kit_fail(struct rest_call *call, const struct redrive_err *err, const char 
 /* Fails with a code and a fact. */
 void kit_refuse(struct rest_call *call, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* The same with a hint, and with another status than the code's, unless it is 0. */
+void kit_refuse_as(struct rest_call *call, int status, int code, const char *message,
+                   const char *hint);
 void kit_nomem(struct rest_call *call);
 /* Zeroed memory with the lifetime of the request; NULL: it has been answered with 503. */
 void *kit_alloc(struct rest_call *call, size_t size);
@@ -77,6 +80,11 @@ void kit_changed(struct rest_call *call, struct op *op, const char *verb, const 
 /* Stops the run over many jobs that the path names: 204, or 404 with `what`, "run" or "retry". On a
  * reader: stopping waits for a timer that is firing. */
 void kit_stop_run(struct rest_call *call, const char *what);
+
+/* A whole number of the query from 1 to `max`, or what it is without. False: it has been answered.
+ */
+bool kit_number(struct rest_call *call, const char *name, int64_t max, int64_t otherwise,
+                int64_t *ret);
 
 /* Answers with {"id":…,"state":…}. */
 void kit_send_state(struct rest_call *call, struct str id, enum redrive_state state);

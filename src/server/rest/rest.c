@@ -15,6 +15,7 @@
 #include "server/events.h"
 #include "server/health_check.h"
 #include "server/listen/endpoint.h"
+#include "server/rest/resource.h"
 
 /* ---- Paths ----------------------------------------------------------------------------------- */
 
@@ -160,34 +161,27 @@ static void log_refusal(struct rest_call *call, const struct redrive_err *err)
 static void refuse_stranger(struct rest_call *call, enum auth_verdict verdict)
 {
     struct redrive_err err;
+    int status = 0;
     call->is_refused = true;
     if (verdict == AUTH_NO_TOKEN) {
+        status = 401;
         err_set(&err, REDRIVE_E_DENIED, "this needs a token");
         err_hint(&err, "send the header Authorization: Bearer TOKEN");
         rest_header(call, "WWW-Authenticate", "Bearer realm=\"redrive\"");
-        log_refusal(call, &err);
-        rest_fail_as(call, 401, &err, NULL);
-        return;
-    }
-    if (verdict == AUTH_WRONG_TOKEN) {
+    } else if (verdict == AUTH_WRONG_TOKEN) {
+        status = 401;
         err_set(&err, REDRIVE_E_DENIED, "the token is not known");
         rest_header(call, "WWW-Authenticate", "Bearer realm=\"redrive\", error=\"invalid_token\"");
-        log_refusal(call, &err);
-        rest_fail_as(call, 401, &err, NULL);
-        return;
-    }
-    if (verdict == AUTH_CROSS_SITE) {
+    } else if (verdict == AUTH_CROSS_SITE) {
         err_set(&err, REDRIVE_E_DENIED, "a page of another site has sent it with this login");
         err_hint(&err, "programs send the header Authorization: Bearer TOKEN");
-        log_refusal(call, &err);
-        rest_fail(call, &err, NULL);
-        return;
+    } else {
+        err_set(&err, REDRIVE_E_DENIED, "without tokens only programs of this machine are served");
+        err_detail(&err, "%s", foreign_detail(verdict));
+        err_hint(&err, "add tokens to the configuration");
     }
-    err_set(&err, REDRIVE_E_DENIED, "without tokens only programs of this machine are served");
-    err_detail(&err, "%s", foreign_detail(verdict));
-    err_hint(&err, "add tokens to the configuration");
     log_refusal(call, &err);
-    rest_fail(call, &err, NULL);
+    rest_fail_as(call, status, &err, NULL);
 }
 
 static void refuse_scope(struct rest_call *call)
@@ -205,15 +199,6 @@ static void refuse_scope(struct rest_call *call)
     call->is_refused = true;
     log_refusal(call, &err);
     rest_fail_as(call, 403, &err, NULL);
-}
-
-/* All connections are at work, and this one was accepted beyond them. */
-static void refuse_crowd(struct rest_call *call)
-{
-    struct redrive_err err;
-    err_set(&err, REDRIVE_E_IO, "there are as many connections as there may be");
-    err_hint(&err, "raise listen.max_connections, or the limit on open files");
-    rest_fail_as(call, 503, &err, NULL);
 }
 
 enum auth_verdict rest_identify(const struct rest_call *call, struct principal *ret)
@@ -307,13 +292,13 @@ enum http_admission rest_admit(struct http_request *request, void *ctx)
     if (!may_run(call))
         return HTTP_ANSWERED;
     if (call->route->scope != 0 && http_is_extra(request)) {
-        refuse_crowd(call);
+        /* All connections are at work, and this one was accepted beyond them. */
+        kit_refuse_as(call, 503, REDRIVE_E_IO, "there are as many connections as there may be",
+                      "raise listen.max_connections, or the limit on open files");
         return HTTP_ANSWERED;
     }
     if (!take_params(call, &match)) {
-        struct redrive_err err;
-        err_nomem(&err);
-        rest_fail(call, &err, NULL);
+        kit_nomem(call);
         return HTTP_ANSWERED;
     }
     http_set_user(request, call);
@@ -333,7 +318,7 @@ void rest_handle(struct http_request *request, void *ctx)
 /* A request that would wait for a store that is known to be away is refused at once. The committer
  * tries the store all the time, so requests after its return are served. */
 const struct rest_route *const REST_TABLES[] = {
-    REST_JOBS,  REST_WORK,  REST_CONTROL,  REST_DEAD,    REST_BULK, REST_EXPERIMENTS,
+    REST_JOBS,  REST_WORK,  REST_CONTROL,  REST_DEAD,    REST_BULK,
     REST_STATS, REST_TASKS, REST_SIMULATE, REST_SERVICE, NULL,
 };
 

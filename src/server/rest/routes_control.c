@@ -99,15 +99,12 @@ static void get_breakers(struct rest_call *call)
 
 static void get_history(struct rest_call *call)
 {
-    const struct str value = http_query(call->request, "minutes");
     const int64_t now_ms = rest_now_ms(call);
     struct breaker_history *history = call->rest->breakers;
     struct redrive_err err = {0};
-    int64_t minutes = 60;
-    if (value.ptr && query_int("minutes", value, 1, HISTORY_MINUTES_MAX, &minutes, &err) < 0) {
-        rest_fail(call, &err, "minutes");
+    int64_t minutes;
+    if (!kit_number(call, "minutes", HISTORY_MINUTES_MAX, 60, &minutes))
         return;
-    }
     if (breaker_history_take(history, rest_store(call), now_ms, &err) < 0) {
         rest_fail(call, &err, NULL);
         return;

@@ -279,8 +279,7 @@ static void submit(struct rest_call *call, struct job_spec *specs, size_t n,
     *s = *pattern;
     join_trace(call, s, specs, n);
     if (http_arena(call->request)->failed) {
-        (void)err_nomem(&err);
-        rest_fail(call, &err, NULL);
+        kit_nomem(call);
         return;
     }
     if (submit_op_init(&s->submit, committer_engine(call->rest->committer), specs, n, &err) < 0) {

@@ -102,7 +102,6 @@ static const struct op_route ANY_SHARD = {.to = ROUTE_ANY};
  * taken. */
 static void get_ready(struct rest_call *call)
 {
-    struct redrive_err err;
     struct op *op = kit_alloc(call, sizeof *op);
     if (!op)
         return;
@@ -112,8 +111,7 @@ static void get_ready(struct rest_call *call)
         rest_commit(call, op, tell_ready);
         return;
     }
-    err_set(&err, REDRIVE_E_STOPPING, "takes no work now");
-    rest_fail(call, &err, NULL);
+    kit_refuse(call, REDRIVE_E_STOPPING, "takes no work now");
 }
 
 /* ---- /openapi.yaml --------------------------------------------------------------------------- */
@@ -166,12 +164,10 @@ static void get_session(struct rest_call *call)
 static void post_session(struct rest_call *call)
 {
     const struct str token = auth_bearer(call->request);
-    struct redrive_err err;
     if (call->principal.token && token.ptr) {
         const char *cookie = session_cookie(call->request, token);
         if (!cookie) {
-            err_set(&err, REDRIVE_E_TOO_BIG, "the token is too long for a cookie");
-            rest_fail(call, &err, NULL);
+            kit_refuse(call, REDRIVE_E_TOO_BIG, "the token is too long for a cookie");
             return;
         }
         rest_header(call, "Set-Cookie", cookie);

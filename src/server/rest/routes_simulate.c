@@ -1,9 +1,9 @@
-/* routes_simulate.c - runs the simulator for a client: several ways of retrying through an outage,
- * or the arms of an experiment.
+/* routes_simulate.c - experiments with the figures of their arms; and the simulator for a client:
+ * several ways of retrying through an outage, or the arms of an experiment.
  *
- * It reads nothing but the configuration, and runs on a reader thread, so that requests of the
- * server's thread do not wait for it. There is one at a time, so that the other readers are free;
- * and its work is bounded by jobs, by events and by virtual time before and while it runs.
+ * A simulation reads nothing but the configuration, and runs on a reader thread, so that requests
+ * of the server's thread do not wait for it. There is one at a time, so that the other readers are
+ * free; and its work is bounded by jobs, by events and by virtual time before and while it runs.
  */
 #include "server/rest/private.h"
 
@@ -336,15 +336,6 @@ static void write_answer(struct rest_call *call, const struct comparison *c)
     json_end_object(w);
 }
 
-static void refuse_second(struct rest_call *call)
-{
-    struct redrive_err err;
-    (void)err_set(&err, REDRIVE_E_IO, "another simulation is under way");
-    err_hint(&err, "repeat it in a second; redrive simulate runs on any machine");
-    rest_header(call, "Retry-After", "1");
-    rest_fail_as(call, 503, &err, NULL);
-}
-
 static void get_simulation(struct rest_call *call)
 {
     struct comparison comparison;
@@ -352,7 +343,9 @@ static void get_simulation(struct rest_call *call)
     if (!s)
         return;
     if (atomic_exchange(&call->rest->simulates, true)) {
-        refuse_second(call);
+        rest_header(call, "Retry-After", "1");
+        kit_refuse_as(call, 503, REDRIVE_E_IO, "another simulation is under way",
+                      "repeat it in a second; redrive simulate runs on any machine");
         return;
     }
     atomic_bool *simulates = &call->rest->simulates;
@@ -371,7 +364,44 @@ static void get_simulation(struct rest_call *call)
         rest_send(call, 200);
 }
 
+/* ---- Experiments that are under way ---------------------------------------------------------- */
+
+static void write_experiment(struct json_writer *w, const void *page, size_t i)
+{
+    experiment_write_json(w, &((const struct experiment_page *)page)->rows[i]);
+}
+
+static void get_experiments(struct rest_call *call)
+{
+    struct experiment_page page = {0};
+    struct redrive_err err = {0};
+    int rc = experiments_read(rest_store(call), call->principal.tenant, call->config, &page, &err);
+    kit_send_items(call, rc, &err, &page, page.n, write_experiment);
+    experiment_page_release(&page);
+}
+
+static void get_experiment(struct rest_call *call)
+{
+    const struct str name = call->params[0];
+    struct experiment_page page = {0};
+    struct redrive_err err = {0};
+    int rc = experiments_read(rest_store(call), call->principal.tenant, call->config, &page, &err);
+    const struct experiment_row *row = rc == 0 ? experiment_find(&page, name) : NULL;
+    if (rc == 0 && !row)
+        rc = err_set(&err, REDRIVE_E_NOT_FOUND, "there is no experiment '%.*s'",
+                     (int)(name.len < 100 ? name.len : 100), name.ptr);
+    if (rc < 0) {
+        rest_fail(call, &err, NULL);
+    } else {
+        experiment_write_json(rest_json(call), row);
+        rest_send(call, 200);
+    }
+    experiment_page_release(&page);
+}
+
 const struct rest_route REST_SIMULATE[] = {
     {HTTP_GET, "/simulate", CONFIG_SCOPE_READ, true, get_simulation, .outlives_store = true},
+    {HTTP_GET, "/experiments", CONFIG_SCOPE_READ, true, get_experiments, false},
+    {HTTP_GET, "/experiments/{name}", CONFIG_SCOPE_READ, true, get_experiment, false},
     {0},
 };

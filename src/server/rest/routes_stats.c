@@ -190,25 +190,12 @@ static void get_counts(struct rest_call *call)
 #define MINUTES_MAX 60
 #define QUEUES_MAX  1000
 
-/* A whole number of the query, or what it is without. False: it has been answered. */
-static bool number_of(struct rest_call *call, const char *name, int64_t max, int64_t otherwise,
-                      int64_t *ret)
-{
-    const struct str value = http_query(call->request, name);
-    struct redrive_err err = {0};
-    *ret = otherwise;
-    if (!value.ptr || query_int(name, value, 1, max, ret, &err) == 0)
-        return true;
-    rest_fail(call, &err, name);
-    return false;
-}
-
 static void get_summary(struct rest_call *call)
 {
     struct stats stats = {0};
     struct redrive_err err = {0};
     int64_t queues;
-    if (!number_of(call, "queues", QUEUES_MAX, 10, &queues))
+    if (!kit_number(call, "queues", QUEUES_MAX, 10, &queues))
         return;
     if (stats_read(rest_store(call), call->principal.tenant, &call->config->health,
                    rest_now_ms(call), &stats, &err) < 0) {
@@ -224,7 +211,7 @@ static void get_summary(struct rest_call *call)
 static void send_samples(struct rest_call *call, struct samples *samples)
 {
     int64_t minutes;
-    if (!number_of(call, "minutes", MINUTES_MAX, 15, &minutes))
+    if (!kit_number(call, "minutes", MINUTES_MAX, 15, &minutes))
         return;
     struct json_writer *w = rest_json(call);
     json_begin_object(w);
@@ -342,9 +329,7 @@ static void listen_to(struct event_hub *hub, struct rest_call *call,
         .ctx = listener,
     };
     if (!listener) {
-        struct redrive_err err;
-        err_nomem(&err);
-        rest_fail(call, &err, NULL);
+        kit_nomem(call);
         return;
     }
     *listener = (struct listener){
@@ -392,8 +377,7 @@ static void get_events(struct rest_call *call)
     if (task.len > 0)
         filter.task = task;
     if (!hub) {
-        err_set(&err, REDRIVE_E_NOT_FOUND, "this server sends no events");
-        rest_fail(call, &err, NULL);
+        kit_refuse(call, REDRIVE_E_NOT_FOUND, "this server sends no events");
     } else if (event_kinds_parse(http_query(call->request, "type"), &filter.kinds, &err) < 0) {
         rest_fail(call, &err, "type");
     } else if (event_hub_check_room(hub, &err) < 0) {

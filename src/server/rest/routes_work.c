@@ -107,10 +107,8 @@ static bool send_jobs(struct rest_call *call, const struct claim_op *claim)
  * leases to end. It may still be reading, so it must not see the jobs that are given back. */
 static void refuse_half_closed(struct rest_call *call)
 {
-    struct redrive_err err = {0};
-    err_set(&err, REDRIVE_E_IO, "no jobs for a connection that is being closed");
-    err_hint(&err, "keep the sending side open until the answer has come");
-    rest_fail(call, &err, NULL);
+    kit_refuse_as(call, 0, REDRIVE_E_IO, "no jobs for a connection that is being closed",
+                  "keep the sending side open until the answer has come");
 }
 
 /* The configuration has been reloaded while it waited. */
@@ -201,9 +199,8 @@ static void post_claim(struct rest_call *call)
     struct redrive_err err = {0};
     struct claim_body body;
     if (!call->rest->ready) {
-        err_set(&err, REDRIVE_E_STOPPING, "takes no work now");
-        err_hint(&err, "settle the jobs that you have, and claim at another server");
-        rest_fail(call, &err, NULL);
+        kit_refuse_as(call, 0, REDRIVE_E_STOPPING, "takes no work now",
+                      "settle the jobs that you have, and claim at another server");
         return;
     }
     if (claim_body_read(http_body(call->request), arena, &body, &err) < 0) {
@@ -239,14 +236,39 @@ static void post_claim(struct rest_call *call)
     claim_waits_add(&p->wait);
 }
 
-/* ---- Answers to many items ------------------------------------------------------------------- */
+/* ---- Settlements and heartbeats -------------------------------------------------------------- */
 
-/* One for each item that was sent, in that order: what is wrong with it, or what `write` says of
- * the next one of those that were handed in. */
-static void send_items(struct rest_call *call, const struct op *op,
-                       struct item_fault *const *faults, size_t n_sent,
-                       void (*write)(struct rest_call *call, const struct op *op, size_t i))
+struct items_call {
+    union { /* first */
+        struct op op;
+        struct settle_op settle;
+        struct extend_op extend;
+    };
+    struct items_body body;
+};
+
+/* What the request has sent; NULL: it has been answered. */
+static struct items_call *read_items(struct rest_call *call,
+                                     int (*read)(struct str text, struct str tenant,
+                                                 struct arena *arena, struct items_body *ret,
+                                                 struct redrive_err *err))
 {
+    struct redrive_err err = {0};
+    struct items_call *c = kit_alloc(call, sizeof *c);
+    if (!c || read(http_body(call->request), call->principal.tenant, http_arena(call->request),
+                   &c->body, &err) == 0)
+        return c;
+    kit_fail(call, &err, c->body.field);
+    return NULL;
+}
+
+/* One answer for each item that was sent, in that order: what is wrong with it, or what `write`
+ * says of the next one of those that were handed in. */
+static void send_items(struct rest_call *call, const struct op *op,
+                       void (*write)(struct rest_call *call, const struct items_body *body,
+                                     size_t i))
+{
+    const struct items_body *body = &((const struct items_call *)(const void *)op)->body;
     if (op->code < 0) {
         rest_fail(call, &op->err, NULL);
         return;
@@ -254,63 +276,41 @@ static void send_items(struct rest_call *call, const struct op *op,
     struct json_writer *w = rest_json(call);
     json_begin_object(w);
     json_open_array(w, "items");
-    for (size_t i = 0, good = 0; i < n_sent; i++) {
-        if (faults[i])
-            view_bad_item(w, faults[i]->id, &faults[i]->err, faults[i]->field);
+    for (size_t i = 0, good = 0; i < body->n_sent; i++) {
+        const struct item_fault *fault = body->faults[i];
+        if (fault)
+            view_bad_item(w, fault->id, &fault->err, fault->field);
         else
-            write(call, op, good++);
+            write(call, body, good++);
     }
     json_end_array(w);
     json_end_object(w);
     rest_send(call, 200);
 }
 
-/* ---- Settlements ----------------------------------------------------------------------------- */
-
-struct settling {
-    struct settle_op settle; /* first */
-    struct settle_body body;
-};
-
-static void write_settled(struct rest_call *call, const struct op *op, size_t i)
+static void write_settled(struct rest_call *call, const struct items_body *body, size_t i)
 {
-    const struct settlement *item = &((const struct settling *)(const void *)op)->body.items[i];
+    const struct settlement *item = &body->settlements[i];
     view_item(&call->writer, item->id, &item->ret, &item->decision, rest_now_ms(call));
 }
 
 static void settled(struct rest_call *call, struct op *op)
 {
-    const struct settle_body *body = &((const struct settling *)(const void *)op)->body;
-    send_items(call, op, body->faults, body->n_sent, write_settled);
+    send_items(call, op, write_settled);
 }
 
 static void post_settle(struct rest_call *call)
 {
-    struct arena *arena = http_arena(call->request);
-    struct redrive_err err = {0};
-    struct settling *s = kit_alloc(call, sizeof *s);
-    if (!s)
+    struct items_call *c = read_items(call, settle_body_read);
+    if (!c)
         return;
-    int rc =
-        settle_body_read(http_body(call->request), call->principal.tenant, arena, &s->body, &err);
-    if (rc < 0) {
-        kit_fail(call, &err, s->body.field);
-        return;
-    }
-    settle_op_init(&s->settle, s->body.items, s->body.n);
-    rest_commit(call, &s->settle.op, settled);
+    settle_op_init(&c->settle, c->body.settlements, c->body.n);
+    rest_commit(call, &c->op, settled);
 }
 
-/* ---- Heartbeats ------------------------------------------------------------------------------ */
-
-struct extending {
-    struct extend_op extend; /* first */
-    struct extend_body body;
-};
-
-static void write_extended(struct rest_call *call, const struct op *op, size_t i)
+static void write_extended(struct rest_call *call, const struct items_body *body, size_t i)
 {
-    const struct extension *item = &((const struct extending *)(const void *)op)->body.items[i];
+    const struct extension *item = &body->extensions[i];
     const struct job_name name = {item->tenant, item->id};
     if (item->ret.code == 0)
         held_jobs_extend(call->rest->held, &name, item->token, item->lease_ms, rest_now_ms(call));
@@ -319,25 +319,16 @@ static void write_extended(struct rest_call *call, const struct op *op, size_t i
 
 static void extended(struct rest_call *call, struct op *op)
 {
-    const struct extend_body *body = &((const struct extending *)(const void *)op)->body;
-    send_items(call, op, body->faults, body->n_sent, write_extended);
+    send_items(call, op, write_extended);
 }
 
 static void post_extend(struct rest_call *call)
 {
-    struct arena *arena = http_arena(call->request);
-    struct redrive_err err = {0};
-    struct extending *x = kit_alloc(call, sizeof *x);
-    if (!x)
+    struct items_call *c = read_items(call, extend_body_read);
+    if (!c)
         return;
-    int rc =
-        extend_body_read(http_body(call->request), call->principal.tenant, arena, &x->body, &err);
-    if (rc < 0) {
-        kit_fail(call, &err, x->body.field);
-        return;
-    }
-    extend_op_init(&x->extend, x->body.items, x->body.n);
-    rest_commit(call, &x->extend.op, extended);
+    extend_op_init(&c->extend, c->body.extensions, c->body.n);
+    rest_commit(call, &c->op, extended);
 }
 
 const struct rest_route REST_WORK[] = {

@@ -72,12 +72,9 @@ static const struct member ITEMS[] = {{"items", MEMBER_JSON, 0}, {0}};
 /* A list of items while it is read. */
 struct item_list {
     struct str tenant;
-    void *items;
     size_t size; /* of one */
-    size_t n;
-    struct item_fault **faults;
-    size_t n_sent;
     int (*read_one)(struct body *b, struct str tenant, void *item);
+    struct items_body *body;
 };
 
 /* The id of an item that has some fault, for the answer. */
@@ -106,18 +103,19 @@ static struct str id_of(struct str item, struct arena *arena)
 }
 
 /* Reads one by itself, so that what is behind it does not suffer. NOMEM is not its own fault. */
-static int read_item(struct str text, struct arena *arena, struct item_list *list)
+static int read_item(struct str text, struct arena *arena, const struct item_list *list)
 {
+    struct items_body *body = list->body;
     struct body b;
     struct redrive_err err = {0};
-    void *item = (char *)list->items + list->n * list->size;
+    void *item = (char *)body->items + body->n * list->size;
     body_open(&b, text, arena, 0, &err);
-    (void)snprintf(b.at, sizeof b.at, "items[%zu].", list->n_sent);
+    (void)snprintf(b.at, sizeof b.at, "items[%zu].", body->n_sent);
     int rc = list->read_one(&b, list->tenant, item);
     body_release(&b);
     struct item_fault *fault = NULL;
     if (rc == 0) {
-        list->n++;
+        body->n++;
     } else {
         memset(item, 0, list->size); /* the next one is read into the same place */
         fault = rc == REDRIVE_E_NOMEM ? NULL : arena_alloc(arena, sizeof *fault);
@@ -126,16 +124,16 @@ static int read_item(struct str text, struct arena *arena, struct item_list *lis
         *fault = (struct item_fault){.id = id_of(text, arena), .err = err};
         (void)str_copy(fault->field, sizeof fault->field, str_of(b.field));
     }
-    list->faults[list->n_sent++] = fault;
+    body->faults[body->n_sent++] = fault;
     return 0;
 }
 
-static int read_list(struct body *b, struct item_list *list, size_t n)
+static int read_list(struct body *b, const struct item_list *list, size_t n)
 {
     struct str item;
     int rc = body_enter(b, "items");
-    while (rc == 0 && (rc = body_next(b, "items", list->n_sent)) > 0) {
-        if (list->n_sent == n || json_skip(&b->reader, &item) < 0)
+    while (rc == 0 && (rc = body_next(b, "items", list->body->n_sent)) > 0) {
+        if (list->body->n_sent == n || json_skip(&b->reader, &item) < 0)
             return body_fault(b, "", REDRIVE_E_RANGE, "it cannot be read");
         rc = read_item(item, b->arena, list);
         if (rc < 0)
@@ -145,19 +143,19 @@ static int read_list(struct body *b, struct item_list *list, size_t n)
 }
 
 /* What is at fault when nothing can be read. */
-static int refuse_all(const struct item_list *list, char field[BODY_FIELD_MAX],
-                      struct redrive_err *err)
+static int refuse_all(struct items_body *body, struct redrive_err *err)
 {
-    const struct item_fault *first = list->faults[0];
-    (void)str_copy(field, BODY_FIELD_MAX, str_of(first->field));
+    const struct item_fault *first = body->faults[0];
+    (void)str_copy(body->field, sizeof body->field, str_of(first->field));
     *err = first->err;
     return err->code;
 }
 
 /* Reads {"items": […]}. */
-static int read_items(struct str text, struct arena *arena, struct item_list *list,
-                      char field[BODY_FIELD_MAX], struct redrive_err *err)
+static int read_items(struct str text, struct arena *arena, const struct item_list *list,
+                      struct redrive_err *err)
 {
+    struct items_body *body = list->body;
     struct body b;
     struct str items = {0};
     uint64_t given;
@@ -174,14 +172,14 @@ static int read_items(struct str text, struct arena *arena, struct item_list *li
         err_detail(err, "expected up to %d items", SETTLE_BODY_MAX);
     }
     if (rc == 0) {
-        list->items = arena_array(arena, n + 1, list->size);
-        list->faults = arena_array(arena, n + 1, sizeof(struct item_fault *));
+        body->items = arena_array(arena, n + 1, list->size);
+        body->faults = arena_array(arena, n + 1, sizeof(struct item_fault *));
         body_open(&b, items, arena, 0, err);
-        rc = list->items && list->faults ? read_list(&b, list, n) : err_nomem(err);
+        rc = body->items && body->faults ? read_list(&b, list, n) : err_nomem(err);
         body_release(&b);
     }
-    (void)str_copy(field, BODY_FIELD_MAX, str_of(b.field));
-    return rc == 0 && list->n == 0 && list->n_sent > 0 ? refuse_all(list, field, err) : rc;
+    (void)str_copy(body->field, sizeof body->field, str_of(b.field));
+    return rc == 0 && body->n == 0 && body->n_sent > 0 ? refuse_all(body, err) : rc;
 }
 
 /* ---- Settlements ----------------------------------------------------------------------------- */
@@ -349,15 +347,11 @@ static int read_settlement(struct body *b, struct str tenant, void *item)
 }
 
 int settle_body_read(struct str text, struct str tenant, struct arena *arena,
-                     struct settle_body *ret, struct redrive_err *err)
+                     struct items_body *ret, struct redrive_err *err)
 {
-    struct item_list list = {tenant, .size = sizeof *ret->items, .read_one = read_settlement};
-    int rc = read_items(text, arena, &list, ret->field, err);
-    ret->items = list.items;
-    ret->n = list.n;
-    ret->faults = list.faults;
-    ret->n_sent = list.n_sent;
-    return rc;
+    const struct item_list list = {tenant, sizeof *ret->settlements, read_settlement, ret};
+    *ret = (struct items_body){0};
+    return read_items(text, arena, &list, err);
 }
 
 /* ---- Heartbeats ------------------------------------------------------------------------------ */
@@ -394,13 +388,9 @@ static int read_extension(struct body *b, struct str tenant, void *item)
 }
 
 int extend_body_read(struct str text, struct str tenant, struct arena *arena,
-                     struct extend_body *ret, struct redrive_err *err)
+                     struct items_body *ret, struct redrive_err *err)
 {
-    struct item_list list = {tenant, .size = sizeof *ret->items, .read_one = read_extension};
-    int rc = read_items(text, arena, &list, ret->field, err);
-    ret->items = list.items;
-    ret->n = list.n;
-    ret->faults = list.faults;
-    ret->n_sent = list.n_sent;
-    return rc;
+    const struct item_list list = {tenant, sizeof *ret->extensions, read_extension, ret};
+    *ret = (struct items_body){0};
+    return read_items(text, arena, &list, err);
 }

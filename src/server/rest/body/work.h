@@ -46,25 +46,21 @@ struct item_fault {
 /* The items of a request: those that can be read, one after the other, and for each that was sent
  * NULL or its fault. When there are some and none can be read, the request as a whole fails as the
  * first of them. */
-struct settle_body {
-    struct settlement *items;
+struct items_body {
+    union {
+        void *items;
+        struct settlement *settlements;
+        struct extension *extensions;
+    };
     size_t n;
     struct item_fault **faults;
     size_t n_sent;
     char field[BODY_FIELD_MAX];
 };
 int settle_body_read(struct str text, struct str tenant, struct arena *arena,
-                     struct settle_body *ret, struct redrive_err *err);
-
-struct extend_body {
-    struct extension *items;
-    size_t n;
-    struct item_fault **faults;
-    size_t n_sent;
-    char field[BODY_FIELD_MAX];
-};
+                     struct items_body *ret, struct redrive_err *err);
 int extend_body_read(struct str text, struct str tenant, struct arena *arena,
-                     struct extend_body *ret, struct redrive_err *err);
+                     struct items_body *ret, struct redrive_err *err);
 
 const char *lease_token_write(uint64_t token, char out[LEASE_TOKEN_MAX]);
 /* 0 for what is no token: no lease has that one. */
