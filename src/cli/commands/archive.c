@@ -96,16 +96,13 @@ struct store_export_options {
 };
 
 static const struct option EXPORT_OPTIONS[] = {
-    {.name = "tenant",
-     INTO_STRING(struct store_export_options, tenant),
-     .placeholder = "TENANT",
-     .help = "export what belongs to this tenant; everything unless given"},
-    {.name = "force",
-     INTO_FLAG(struct store_export_options, force),
-     .help = "replace a file that is there"},
-    {.name = "live",
-     INTO_FLAG(struct store_export_options, live),
-     .help = "go on although workers are alive, on a store that cannot be read as of one moment"},
+    OPTION("tenant", 0, "TENANT", "export what belongs to this tenant; everything unless given",
+           INTO_STRING(struct store_export_options, tenant)),
+    OPTION("force", 0, NULL, "replace a file that is there",
+           INTO_FLAG(struct store_export_options, force)),
+    OPTION("live", 0, NULL,
+           "go on although workers are alive, on a store that cannot be read as of one moment",
+           INTO_FLAG(struct store_export_options, live)),
     {0},
 };
 
@@ -221,16 +218,11 @@ const struct command cmd_export = {
         "Every line carries a hash over itself and all lines before it, and the last line counts "
         "the others: a file that was cut off or changed is noticed. The file is written under "
         "another name, synced and then moved to its place, and only its owner can read it.",
-    .options = EXPORT_OPTIONS,
-    .options_size = sizeof(struct store_export_options),
-    .examples =
-        (const struct example[]){
-            {"redrive export /backup/jobs.jsonl", "the store of the configuration"},
-            {"redrive export --store postgres://queue/jobs - | gzip > jobs.jsonl.gz",
-             "to standard output"},
-            {"redrive export --tenant acme acme.jsonl", "one tenant"},
-            {0},
-        },
+    OPTIONS_INTO(EXPORT_OPTIONS, struct store_export_options),
+    .examples = EXAMPLES({"redrive export /backup/jobs.jsonl", "the store of the configuration"},
+                         {"redrive export --store postgres://queue/jobs - | gzip > jobs.jsonl.gz",
+                          "to standard output"},
+                         {"redrive export --tenant acme acme.jsonl", "one tenant"}),
     .run = run_export,
 };
 
@@ -243,15 +235,13 @@ struct store_import_options {
 };
 
 static const struct option IMPORT_OPTIONS[] = {
-    {.name = "check",
-     INTO_FLAG(struct store_import_options, check),
-     .help = "read the file to its end, and say whether it is whole; no store is used"},
-    {.name = "force",
-     INTO_FLAG(struct store_import_options, force),
-     .help = "go on although workers are alive on the store"},
-    {.name = "into-existing",
-     INTO_FLAG(struct store_import_options, into_existing),
-     .help = "add to a store that has jobs of its own"},
+    OPTION("check", 0, NULL,
+           "read the file to its end, and say whether it is whole; no store is used",
+           INTO_FLAG(struct store_import_options, check)),
+    OPTION("force", 0, NULL, "go on although workers are alive on the store",
+           INTO_FLAG(struct store_import_options, force)),
+    OPTION("into-existing", 0, NULL, "add to a store that has jobs of its own",
+           INTO_FLAG(struct store_import_options, into_existing)),
     {0},
 };
 
@@ -267,10 +257,7 @@ static void import_as_json(struct json_writer *w, const void *thing)
         json_field_int(w, "copied", (int64_t)r->copied);
         json_field_int(w, "skipped_records", r->skipped);
         json_field_bool(w, "compared", r->is_compared);
-        json_field_int(w, "differing", (int64_t)f->differing);
-        json_field_int(w, "missing", (int64_t)f->missing);
-        json_field_int(w, "other_differences", (int64_t)f->others);
-        json_field_cstr(w, "difference", f->difference[0] ? f->difference : NULL);
+        findings_as_json(w, f);
         json_key(w, "hash_to");
         if (r->is_compared) {
             char hash[CONTENT_TEXT_MAX];
@@ -429,15 +416,11 @@ const struct command cmd_import = {
         "where both have one, and counters are added. At the end the file is read again and "
         "compared with the store; the exit code is 1 when they differ, and what differs first is "
         "named.",
-    .options = IMPORT_OPTIONS,
-    .options_size = sizeof(struct store_import_options),
+    OPTIONS_INTO(IMPORT_OPTIONS, struct store_import_options),
     .examples =
-        (const struct example[]){
-            {"redrive import --store sqlite:new.db jobs.jsonl", "restore"},
-            {"redrive import --check jobs.jsonl", "is the file whole?"},
-            {"gunzip -c jobs.jsonl.gz | redrive import --store postgres://queue/jobs -",
-             "from standard input"},
-            {0},
-        },
+        EXAMPLES({"redrive import --store sqlite:new.db jobs.jsonl", "restore"},
+                 {"redrive import --check jobs.jsonl", "is the file whole?"},
+                 {"gunzip -c jobs.jsonl.gz | redrive import --store postgres://queue/jobs -",
+                  "from standard input"}),
     .run = run_import,
 };

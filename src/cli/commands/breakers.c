@@ -94,13 +94,6 @@ static void add_breaker_row(struct table *t, const void *list, size_t i)
     table_add_str(t, b->key);
 }
 
-/* A server shows the breakers of one tenant. */
-static int check_tenant(const struct cli *cli, const struct session *session,
-                        struct redrive_err *err)
-{
-    return session->remote ? remote_check_tenant(session->remote, tenant_of(cli), err) : 0;
-}
-
 static int run_list(struct cli *cli, struct session *session, struct redrive_err *err)
 {
     struct breaker_list breakers = {.now_ms = session_now_ms(session)};
@@ -110,9 +103,7 @@ static int run_list(struct cli *cli, struct session *session, struct redrive_err
         .row = add_breaker_row,
         .list = &breakers,
     };
-    int rc = check_tenant(cli, session, err);
-    if (rc == 0)
-        rc = read_all(session, str_of(tenant_of(cli)), &breakers.page, err);
+    int rc = read_all(session, str_of(tenant_of(cli)), &breakers.page, err);
     listing.n = breakers.page.n;
     if (rc == 0)
         rc = cli_list(cli, &listing, err);
@@ -195,18 +186,11 @@ static void show_as_text(struct buf *out, const struct term *term, const void *t
 static int unknown_key(const struct breaker_page *page, const char *key, struct redrive_err *err)
 {
     struct words words = WORDS_INIT;
-    char name[256];
     int rc = err_set(err, REDRIVE_E_NOT_FOUND, "there is no breaker '%s'", key);
     for (size_t i = 0; i < page->n; i++)
-        if (str_copy(name, sizeof name, page->breakers[i].key))
-            words_add(&words, "", name);
+        words_add(&words, "", page->breakers[i].key);
     err_detail(err, "a breaker that no task declares comes to be with the first job that meets it");
-    const char *nearest = words_nearest(&words, str_of(key));
-    if (nearest)
-        err_hint(err, "did you mean '%s'?", nearest);
-    else
-        err_hint(err, "see which there are: redrive breakers list");
-    words_release(&words);
+    words_hint(&words, key, "see which there are: redrive breakers list", err);
     return rc;
 }
 
@@ -261,9 +245,7 @@ static int run_verb(struct cli *cli, struct session *session, struct redrive_err
     /* The command itself prints what it has done to the breaker. */
     if (cli->globals->log_level < 0)
         session->log.level = LOG_LEVEL_ERROR;
-    int rc = check_tenant(cli, session, err);
-    if (rc == 0)
-        rc = move(cli, session, &page, err);
+    int rc = move(cli, session, &page, err);
     breaker_page_release(&page);
     return rc;
 }

@@ -133,16 +133,6 @@ static const struct option OPTIONS[] = {
     {0},
 };
 
-/* The tenant has a default, which is not meant where a token says whose the entries are. */
-static int check_tenant(const struct cli *cli, const struct session *session,
-                        struct redrive_err *err)
-{
-    const struct entries_options *options = invocation_options(&cli->invocation);
-    if (!session->remote || !invocation_given(&cli->invocation, "tenant"))
-        return 0;
-    return remote_check_tenant(session->remote, options->tenant, err);
-}
-
 static int read_page(const struct session *session, const char *tenant, struct cron_page *ret,
                      struct redrive_err *err)
 {
@@ -197,8 +187,6 @@ static int run_list(struct cli *cli, struct redrive_err *err)
     };
     int rc = open_for_list(cli, &session, err);
     if (rc == 0)
-        rc = check_tenant(cli, &session, err);
-    if (rc == 0)
         rc = read_page(&session, options->tenant, &page, err);
     listing.n = page.n;
     if (rc == 0)
@@ -229,11 +217,8 @@ static int run_by_hand(struct cli *cli, struct session *session, struct redrive_
     const char *name = cli->invocation.args[0];
     struct cron_op op;
     cron_op_init(&op, str_of(options->tenant), str_of(name));
-    int rc = check_tenant(cli, session, err);
-    if (rc < 0)
-        return rc;
-    rc = session->remote ? remote_cron_run(session->remote, name, op.id, &op.state, err)
-                         : session_apply(session, &op.op, err);
+    int rc = session->remote ? remote_cron_run(session->remote, name, op.id, &op.state, err)
+                             : session_apply(session, &op.op, err);
     if (rc == REDRIVE_E_NOT_FOUND && !err->hint[0])
         err_hint(err, "`redrive cron list` names them");
     else if (rc == REDRIVE_E_STATE)
@@ -369,14 +354,10 @@ static int set_in_store(struct cli *cli, struct session *session, struct str def
 static int set_at_server(struct cli *cli, struct session *session, struct str definition,
                          struct redrive_err *err)
 {
-    const struct set_options *options = invocation_options(&cli->invocation);
-    const bool is_given = invocation_given(&cli->invocation, "tenant");
     struct cron_page page = {0};
     bool created = false;
-    int rc = remote_check_tenant(session->remote, is_given ? options->tenant : NULL, err);
-    if (rc == 0)
-        rc = remote_cron_put(session->remote, cli->invocation.args[0], definition, &page, &created,
-                             err);
+    int rc =
+        remote_cron_put(session->remote, cli->invocation.args[0], definition, &page, &created, err);
     if (rc == 0)
         rc = say_set(cli, &page.items[0], created, err);
     cron_page_release(&page);
@@ -435,9 +416,7 @@ static int run_remove(struct cli *cli, struct session *session, struct redrive_e
     const char *name = cli->invocation.args[0];
     struct cron_remove_op op;
     cron_remove_op_init(&op, str_of(options->tenant), str_of(name));
-    int rc = check_tenant(cli, session, err);
-    if (rc == 0)
-        rc = session->remote
+    int rc = session->remote
                  ? remote_change(session->remote, "DELETE", "/cron/", str_of(name), "", err)
                  : session_apply(session, &op.op, err);
     if (rc == 0)

@@ -18,15 +18,12 @@ static const struct option OPTIONS[] = {
     {0},
 };
 
-/* A server shows the jobs of one tenant. */
 static int read_experiments(const struct cli *cli, const struct session *session,
                             struct experiment_page *ret, struct redrive_err *err)
 {
     const struct experiment_options *options = cli->invocation.values[1];
-    if (session->remote) {
-        int rc = remote_check_tenant(session->remote, options->tenant, err);
-        return rc < 0 ? rc : remote_experiments(session->remote, ret, err);
-    }
+    if (session->remote)
+        return remote_experiments(session->remote, ret, err);
     return experiments_read(session->store, str_of(options->tenant), session->config, ret, err);
 }
 
@@ -76,17 +73,10 @@ static int unknown_experiment(const struct experiment_page *page, const char *na
                               struct redrive_err *err)
 {
     struct words words = WORDS_INIT;
-    char known[EXPERIMENT_NAME_MAX + 1];
     int rc = err_set(err, REDRIVE_E_NOT_FOUND, "there is no experiment '%s'", name);
     for (size_t i = 0; i < page->n; i++)
-        if (str_copy(known, sizeof known, page->rows[i].name))
-            words_add(&words, "", known);
-    const char *nearest = words_nearest(&words, str_of(name));
-    if (nearest)
-        err_hint(err, "did you mean '%s'?", nearest);
-    else
-        err_hint(err, "see which there are: redrive experiment list");
-    words_release(&words);
+        words_add(&words, "", page->rows[i].name);
+    words_hint(&words, name, "see which there are: redrive experiment list", err);
     return rc;
 }
 

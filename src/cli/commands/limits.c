@@ -63,14 +63,11 @@ static void add_limit_row(struct table *t, const void *list, size_t i)
     table_add_str(t, limit->key);
 }
 
-/* A server shows the limits of one tenant. */
 static int read_limits(const struct session *session, const char *tenant, struct limit_page *ret,
                        struct redrive_err *err)
 {
-    if (session->remote) {
-        int rc = remote_check_tenant(session->remote, tenant, err);
-        return rc < 0 ? rc : remote_limits(session->remote, ret, err);
-    }
+    if (session->remote)
+        return remote_limits(session->remote, ret, err);
     int rc = limits_read(session->store, str_of(tenant), session_now_ms(session), ret, err);
     return rc < 0 ? rc : limits_count_parked(session->store, str_of(tenant), ret, err);
 }

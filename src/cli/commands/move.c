@@ -27,24 +27,16 @@ struct move_options {
 };
 
 static const struct option OPTIONS[] = {
-    {.name = "from",
-     INTO_STRING(struct move_options, from),
-     .placeholder = "URL",
-     .help = "the store to copy; it is only read"},
-    {.name = "to",
-     INTO_STRING(struct move_options, to),
-     .placeholder = "URL",
-     .help = "the store to copy into; it is set up if it is not there"},
-    {.name = "dry-run",
-     .letter = 'n',
-     INTO_FLAG(struct move_options, dry_run),
-     .help = "say what would be moved, and write nothing"},
-    {.name = "force",
-     INTO_FLAG(struct move_options, force),
-     .help = "go on although workers are alive on one of them"},
-    {.name = "into-existing",
-     INTO_FLAG(struct move_options, into_existing),
-     .help = "add to a store that has jobs of its own"},
+    OPTION("from", 0, "URL", "the store to copy; it is only read",
+           INTO_STRING(struct move_options, from)),
+    OPTION("to", 0, "URL", "the store to copy into; it is set up if it is not there",
+           INTO_STRING(struct move_options, to)),
+    OPTION("dry-run", 'n', NULL, "say what would be moved, and write nothing",
+           INTO_FLAG(struct move_options, dry_run)),
+    OPTION("force", 0, NULL, "go on although workers are alive on one of them",
+           INTO_FLAG(struct move_options, force)),
+    OPTION("into-existing", 0, NULL, "add to a store that has jobs of its own",
+           INTO_FLAG(struct move_options, into_existing)),
     {0},
 };
 
@@ -272,10 +264,7 @@ static void move_as_json(struct json_writer *w, const void *thing)
     json_field_bool(w, "dry_run", o->options->dry_run);
     json_field_int(w, "copied", (int64_t)o->report.copied);
     tally_as_json(w, from);
-    json_field_int(w, "differing", (int64_t)f->differing);
-    json_field_int(w, "missing", (int64_t)f->missing);
-    json_field_int(w, "other_differences", (int64_t)f->others);
-    json_field_cstr(w, "difference", f->difference[0] ? f->difference : NULL);
+    findings_as_json(w, f);
     json_field_cstr(w, "hash_from", content_text(&total, hash));
     json_field_cstr(w, "hash_to", o->options->dry_run ? NULL : content_text(&f->to, hash));
     json_field_double(w, "seconds", (double)o->took_ms / 1000);
@@ -380,15 +369,11 @@ const struct command cmd_move = {
         "never overwritten. At the end both stores are read again and compared, by counts and by "
         "a hash over everything; the exit code is 1 when they differ, and what differs first is "
         "named.",
-    .options = OPTIONS,
-    .options_size = sizeof(struct move_options),
-    .examples =
-        (const struct example[]){
-            {"redrive move --from sqlite:old.db --to sqlite:new.db --dry-run", "what is there?"},
-            {"redrive move --from sqlite:old.db --to sqlite:new.db", "copy and check"},
-            {"redrive move --from sqlite:a.db --to sqlite:all.db --into-existing",
-             "add to a store that has jobs already"},
-            {0},
-        },
+    OPTIONS_INTO(OPTIONS, struct move_options),
+    .examples = EXAMPLES(
+        {"redrive move --from sqlite:old.db --to sqlite:new.db --dry-run", "what is there?"},
+        {"redrive move --from sqlite:old.db --to sqlite:new.db", "copy and check"},
+        {"redrive move --from sqlite:a.db --to sqlite:all.db --into-existing",
+         "add to a store that has jobs already"}),
     .run = run_move,
 };

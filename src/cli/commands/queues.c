@@ -2,14 +2,13 @@
 #include "cli/commands/commands.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 
 #include "base/err.h"
 #include "cli/output/figures.h"
 #include "cli/remote/remote.h"
 #include "cli/shared/session.h"
 #include "engine/verbs/control.h"
-#include "store/job_json.h"
+#include "server/rest/body/views.h"
 
 struct queue_options {
     const char *tenant;
@@ -32,11 +31,8 @@ static int read_queues(const struct cli *cli, const struct session *session, str
 {
     const struct queue_options *options = invocation_options(&cli->invocation);
     struct store *store = session->store;
-    if (session->remote) {
-        const bool is_given = invocation_given(&cli->invocation, "tenant");
-        int rc = remote_check_tenant(session->remote, is_given ? options->tenant : NULL, err);
-        return rc < 0 ? rc : remote_queues(session->remote, ret, err);
-    }
+    if (session->remote)
+        return remote_queues(session->remote, ret, err);
     return store_ops(store)->counts(store, COUNT_QUEUES, str_of(options->tenant), ret, err);
 }
 
@@ -64,17 +60,7 @@ struct queue_list {
 
 static void add_queue_json(struct json_writer *w, const void *list, size_t i)
 {
-    const struct job_count *q = &((const struct queue_list *)list)->page.counts[i];
-    json_begin_object(w);
-    json_field_string(w, "queue", q->queue);
-    json_field_string(w, "tenant", q->tenant);
-    json_field_bool(w, "paused", q->paused);
-    for (int state = 0; state < REDRIVE_STATE_COUNT; state++)
-        json_field_int(w, redrive_state_name((enum redrive_state)state),
-                       (int64_t)q->by_state[state]);
-    job_write_time(w, "oldest_ready", q->oldest_ready_ms);
-    job_write_time(w, "next_due", q->next_due_ms);
-    json_end_object(w);
+    view_queue(w, &((const struct queue_list *)list)->page.counts[i]);
 }
 
 /* The states that jobs are in, and those that are always shown: a table has to fit. */
@@ -159,18 +145,11 @@ static void note_unused(struct cli *cli, const struct count_page *page, const ch
 {
     struct words names = WORDS_INIT;
     struct redrive_err note;
-    for (size_t i = 0; i < page->n; i++) {
-        char *copy = str_dup(page->counts[i].queue);
-        if (copy)
-            words_add(&names, "", copy);
-        free(copy);
-    }
-    const char *nearest = words_nearest(&names, str_of(name));
+    for (size_t i = 0; i < page->n; i++)
+        words_add(&names, "", page->counts[i].queue);
     err_set(&note, REDRIVE_E_NOT_FOUND, "no job is or was in a queue '%s'", name);
-    if (nearest)
-        err_hint(&note, "did you mean '%s'?", nearest);
+    words_hint(&names, name, "", &note);
     cli_warn(cli, &note);
-    words_release(&names);
 }
 
 static void say(struct cli *cli, const char *name, const struct job_count *before, bool pause)

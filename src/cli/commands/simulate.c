@@ -148,13 +148,8 @@ static int unknown_experiment(const struct config *config, const char *name,
     struct words words = WORDS_INIT;
     int rc = err_set(err, REDRIVE_E_NOT_FOUND, "there is no experiment '%s'", name);
     for (size_t i = 0; i < config->n_experiments; i++)
-        words_add(&words, "", config->experiments[i].name);
-    const char *nearest = words_nearest(&words, str_of(name));
-    if (nearest)
-        err_hint(err, "did you mean '%s'?", nearest);
-    else
-        err_hint(err, "add it under `experiments:`, and name the file with -c");
-    words_release(&words);
+        words_add(&words, "", str_of(config->experiments[i].name));
+    words_hint(&words, name, "add it under `experiments:`, and name the file with -c", err);
     return rc;
 }
 

@@ -18,7 +18,7 @@ void words_release(struct words *w)
     *w = (struct words)WORDS_INIT;
 }
 
-void words_add(struct words *w, const char *prefix, const char *word)
+void words_add(struct words *w, const char *prefix, struct str word)
 {
     if (w->n == w->capacity) {
         size_t capacity = w->capacity ? 2 * w->capacity : 32;
@@ -29,7 +29,7 @@ void words_add(struct words *w, const char *prefix, const char *word)
         w->capacity = capacity;
     }
     char *copy;
-    if (asprintf(&copy, "%s%s", prefix, word) >= 0)
+    if (asprintf(&copy, "%s%.*s", prefix, (int)word.len, word.ptr) >= 0)
         w->items[w->n++] = copy;
 }
 
@@ -47,6 +47,16 @@ const char *words_nearest(const struct words *w, struct str given)
     if (n_completed == 1)
         return completed;
     return suggest(given, (const char *const *)w->items, w->n);
+}
+
+void words_hint(struct words *w, const char *given, const char *otherwise, struct redrive_err *err)
+{
+    const char *nearest = words_nearest(w, str_of(given));
+    if (nearest)
+        err_suggest(err, nearest);
+    else
+        err_hint(err, "%s", otherwise);
+    words_release(w);
 }
 
 /* ---- Options --------------------------------------------------------------------------------- */
@@ -89,9 +99,9 @@ const char *option_type_name(enum option_type type)
 void option_words(const struct option *table, struct words *out)
 {
     for (const struct option *o = table; o && o->name; o++) {
-        words_add(out, "", o->name);
+        words_add(out, "", str_of(o->name));
         if (o->negatable)
-            words_add(out, "no-", o->name);
+            words_add(out, "no-", str_of(o->name));
     }
 }
 
@@ -112,7 +122,7 @@ void option_source_words(const struct option_source *source, struct words *out)
 {
     struct option o = {0};
     for (size_t i = 0; source && source->enumerate(source->ctx, i, &o); i++)
-        words_add(out, "", o.name);
+        words_add(out, "", str_of(o.name));
 }
 
 /* ---- Commands -------------------------------------------------------------------------------- */
@@ -129,7 +139,7 @@ void command_words(const struct command *parent, struct words *out)
 {
     for (const struct command *const *c = parent->commands; c && *c; c++)
         if (!(*c)->hidden)
-            words_add(out, "", (*c)->name);
+            words_add(out, "", str_of((*c)->name));
 }
 
 const struct command *command_path_last(const struct command_path *path)

@@ -62,11 +62,15 @@ struct words {
 void words_release(struct words *w);
 
 /* Adds `prefix` and `word` as one word. */
-void words_add(struct words *w, const char *prefix, const char *word);
+void words_add(struct words *w, const char *prefix, struct str word);
 
 /* What `given` was meant to be: the only word that it is the beginning of, else the nearest by
  * spelling, else NULL. Belongs to the list. */
 const char *words_nearest(const struct words *w, struct str given);
+
+/* Adds the hint "did you mean '…'?", or `otherwise` where no word is near ("": none), and releases
+ * the list. */
+void words_hint(struct words *w, const char *given, const char *otherwise, struct redrive_err *err);
 
 /* ---- Options --------------------------------------------------------------------------------- */
 

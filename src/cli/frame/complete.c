@@ -108,7 +108,7 @@ static void offer_options(struct completion *c)
         option_words(c->path.at[level]->options, &bare);
     option_source_words(c->source, &bare);
     for (size_t i = 0; i < bare.n; i++)
-        words_add(&words, "--", bare.items[i]);
+        words_add(&words, "--", str_of(bare.items[i]));
     completion_offer_words(c, &words);
     words_release(&bare);
     words_release(&words);

@@ -124,7 +124,7 @@ static int store_choice(const struct option *o, int *ret, const char *label, con
     }
     buf_init(&list, LIST_MAX);
     for (int i = 0; o->choices[i]; i++) {
-        words_add(&words, "", o->choices[i]);
+        words_add(&words, "", str_of(o->choices[i]));
         buf_printf(&list, "%s%s", i ? ", " : "", o->choices[i]);
     }
     err_set(err, REDRIVE_E_USAGE, "%s: '%s' is not one of its values", label, text);
@@ -490,14 +490,33 @@ const void *invocation_options(const struct invocation *inv)
     return inv->values[inv->path.depth - 1];
 }
 
+/* Where the option is, the command's own first: its level, or -1; *ret is its row. */
+static int find_level(const struct invocation *inv, const char *name, const struct option **ret)
+{
+    int level = (int)inv->path.depth - 1;
+    while (level >= 0 && !(*ret = option_find(inv->path.at[level]->options, str_of(name))))
+        level--;
+    return level;
+}
+
+static bool is_given(const struct invocation *inv, int level, const struct option *option)
+{
+    return inv->given[level] >> (option - inv->path.at[level]->options) & 1;
+}
+
 bool invocation_given(const struct invocation *inv, const char *name)
 {
-    for (size_t level = inv->path.depth; level-- > 0;) {
-        const struct option *table = inv->path.at[level]->options;
-        const struct option *o = option_find(table, str_of(name));
-        if (o)
-            return inv->given[level] >> (o - table) & 1;
-    }
-    assert(!"invocation_given: no such option");
-    return false;
+    const struct option *option;
+    const int level = find_level(inv, name, &option);
+    assert(level >= 0);
+    return is_given(inv, level, option);
+}
+
+const char *invocation_text(const struct invocation *inv, const char *name)
+{
+    const struct option *option;
+    const int level = find_level(inv, name, &option);
+    if (level < 0 || option->type != OPTION_STRING || !is_given(inv, level, option))
+        return NULL;
+    return *(const char *const *)(const void *)((const char *)inv->values[level] + option->offset);
 }

@@ -41,6 +41,9 @@ const void *invocation_options(const struct invocation *inv);
 /* Whether the command line has the option, which must be in a table on the path. */
 bool invocation_given(const struct invocation *inv, const char *name);
 
+/* The text that the command line has for an option, or NULL; also if the command has none such. */
+const char *invocation_text(const struct invocation *inv, const char *name);
+
 /* ---- Values ---------------------------------------------------------------------------------- */
 
 /* Stores `text` (ignored for a flag, which becomes true) into `values` by the row. `label` is how

@@ -64,8 +64,6 @@ int job_find_at_server(struct remote *remote, const char *tenant, const char *id
 {
     struct redrive_err why = {0};
     int rc = check_names(tenant, id, err);
-    if (rc == 0)
-        rc = remote_check_tenant(remote, tenant, err);
     if (rc < 0)
         return rc;
     rc = remote_job_read(remote, str_of(id), ret, &why);

@@ -417,18 +417,14 @@ int export_run(struct cli *cli, struct session *session, struct redrive_err *err
     struct buf query;
     struct export_source source = {
         .store = session->store, .remote = session->remote, .query = &query};
-    int rc =
-        session->remote ? remote_check_tenant(session->remote, options->select.tenant, err) : 0;
-    if (rc < 0)
-        return rc;
     buf_init(&query, REMOTE_PATH_MAX);
     buf_puts(&query, "/jobs");
     job_select_query(&options->select, (uint32_t)cli_variant(cli), &query);
     remote_query(&query, "order", "oldest");
     job_select_filter(cli, session_now_ms(session), &source.filter);
     source.filter.limit = (size_t)options->limit;
-    rc = to_file ? export_to_file(cli, &source, options, format, err)
-                 : export_to(cli, &source, format, cli->out.file, NULL, err);
+    int rc = to_file ? export_to_file(cli, &source, options, format, err)
+                     : export_to(cli, &source, format, cli->out.file, NULL, err);
     buf_release(&query);
     return rc;
 }

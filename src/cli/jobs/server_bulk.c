@@ -210,9 +210,7 @@ int bulk_run_at_server(struct cli *cli, struct session *session, const struct jo
                        enum job_verb verb, struct bulk_run *run, struct redrive_err *err)
 {
     const bool is_paced = run->rate.count > 0;
-    int rc = remote_check_tenant(session->remote, select->tenant, err);
-    if (rc == 0)
-        rc = ask(session->remote, select, verb, run->dry_run || is_paced, run, err);
+    int rc = ask(session->remote, select, verb, run->dry_run || is_paced, run, err);
     if (rc < 0 || run->dry_run || !is_paced || run->matched == 0)
         return rc;
     return redrive_at_rate(cli, session, select, run, err);

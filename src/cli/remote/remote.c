@@ -195,6 +195,22 @@ static int introduce(struct cli *cli, struct remote *remote, struct redrive_err 
     return remote->name.len > 0 ? 0 : refuse_stranger(cli, err);
 }
 
+/* The server answers for one tenant, so that a command cannot mean another. */
+static int check_tenant(const struct cli *cli, const struct remote *remote, struct redrive_err *err)
+{
+    const char *tenant = invocation_text(&cli->invocation, "tenant");
+    if (!tenant || str_is(remote->tenant, tenant))
+        return 0;
+    if (!*tenant)
+        return err_set(err, REDRIVE_E_USAGE, "--tenant: the value is empty");
+    (void)err_set(err, REDRIVE_E_DENIED, "the server shows nothing of the tenant '%.100s' here",
+                  tenant);
+    err_detail(err, "the token belongs to the tenant %.*s", (int)remote->tenant.len,
+               remote->tenant.ptr);
+    err_hint(err, "use a token of that tenant");
+    return REDRIVE_E_DENIED;
+}
+
 int remote_open(struct cli *cli, struct remote **ret, struct redrive_err *err)
 {
     const char *url = cli_server(cli);
@@ -213,6 +229,8 @@ int remote_open(struct cli *cli, struct remote **ret, struct redrive_err *err)
     rc = make_client(cli, remote, err);
     if (rc == 0)
         rc = introduce(cli, remote, err);
+    if (rc == 0)
+        rc = check_tenant(cli, remote, err);
     if (rc < 0)
         remote_close(remote);
     else
@@ -243,18 +261,6 @@ int64_t remote_now_ms(const struct remote *remote)
 struct str remote_tenant(const struct remote *remote)
 {
     return remote->tenant;
-}
-
-int remote_check_tenant(const struct remote *remote, const char *tenant, struct redrive_err *err)
-{
-    if (!tenant || str_is(remote->tenant, tenant))
-        return 0;
-    (void)err_set(err, REDRIVE_E_DENIED, "the server shows nothing of the tenant '%.100s' here",
-                  tenant);
-    err_detail(err, "the token belongs to the tenant %.*s", (int)remote->tenant.len,
-               remote->tenant.ptr);
-    err_hint(err, "use a token of that tenant");
-    return REDRIVE_E_DENIED;
 }
 
 /* ---- Errors ---------------------------------------------------------------------------------- */

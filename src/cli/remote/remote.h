@@ -28,7 +28,8 @@
 
 struct remote;
 
-/* Asks the server of the command line (cli_server) who is asking. */
+/* Asks the server of the command line (cli_server) who is asking. REDRIVE_E_DENIED also for a
+ * --tenant that is not the token's. */
 int remote_open(struct cli *cli, struct remote **ret, struct redrive_err *err);
 void remote_close(struct remote *remote);
 
@@ -38,8 +39,6 @@ const char *remote_url(const struct remote *remote);
 int64_t remote_now_ms(const struct remote *remote);
 /* Whose jobs the server shows. */
 struct str remote_tenant(const struct remote *remote);
-/* REDRIVE_E_DENIED for a tenant that is not the token's; NULL is any. */
-int remote_check_tenant(const struct remote *remote, const char *tenant, struct redrive_err *err);
 
 /* ---- Requests -------------------------------------------------------------------------------- */
 

@@ -45,6 +45,14 @@ void tally_as_text(struct buf *out, const struct tally *tally)
                    i + 1 < N_KINDS ? "," : "\n");
 }
 
+void findings_as_json(struct json_writer *w, const struct findings *f)
+{
+    json_field_int(w, "differing", (int64_t)f->differing);
+    json_field_int(w, "missing", (int64_t)f->missing);
+    json_field_int(w, "other_differences", (int64_t)f->others);
+    json_field_cstr(w, "difference", f->difference[0] ? f->difference : NULL);
+}
+
 int findings_error(const struct findings *findings, const char *source, struct redrive_err *err)
 {
     err_set(err, REDRIVE_E_STATE,

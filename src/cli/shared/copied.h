@@ -17,6 +17,8 @@ void tally_as_json(struct json_writer *w, const struct tally *tally);
 /* The same as two lines. */
 void tally_as_text(struct buf *out, const struct tally *tally);
 
+/* Members of an object: differing, missing, other_differences, difference. */
+void findings_as_json(struct json_writer *w, const struct findings *findings);
 /* REDRIVE_E_STATE: the destination is not as the `source`, with the first difference. */
 int findings_error(const struct findings *findings, const char *source, struct redrive_err *err);
 

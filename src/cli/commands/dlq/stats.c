@@ -53,13 +53,11 @@ static void stats_as_text(struct buf *out, const struct term *term, const void *
 }
 
 /* The path of a request about the dead letters that the options select. */
-static int make_path(const struct cli *cli, const struct remote *remote, const char *route,
-                     struct buf *path, struct redrive_err *err)
+static void make_path(const struct cli *cli, const char *route, struct buf *path)
 {
     const struct job_select *select = invocation_options(&cli->invocation);
     buf_puts(path, route);
     job_select_query(select, 0, path);
-    return remote_check_tenant(remote, select->tenant, err);
 }
 
 static int ask_for_stats(struct cli *cli, struct remote *remote, struct dead_counts *ret,
@@ -67,9 +65,8 @@ static int ask_for_stats(struct cli *cli, struct remote *remote, struct dead_cou
 {
     struct buf path;
     buf_init(&path, REMOTE_PATH_MAX);
-    int rc = make_path(cli, remote, "/retry/dead-letters/stats", &path, err);
-    if (rc == 0)
-        rc = remote_dead_counts(remote, &path, ret, err);
+    make_path(cli, "/retry/dead-letters/stats", &path);
+    int rc = remote_dead_counts(remote, &path, ret, err);
     buf_release(&path);
     return rc;
 }
@@ -155,11 +152,10 @@ static int read_groups(struct cli *cli, struct session *session, struct groups *
         return store_ops(session->store)->groups(session->store, &filter, &groups->page, err);
     }
     buf_init(&path, REMOTE_PATH_MAX);
-    int rc = make_path(cli, session->remote, "/retry/dead-letters/groups", &path, err);
+    make_path(cli, "/retry/dead-letters/groups", &path);
     (void)snprintf(limit, sizeof limit, "%" PRId64, options->limit);
     remote_query(&path, "limit", limit);
-    if (rc == 0)
-        rc = remote_groups(session->remote, &path, &groups->page, err);
+    int rc = remote_groups(session->remote, &path, &groups->page, err);
     buf_release(&path);
     return rc;
 }

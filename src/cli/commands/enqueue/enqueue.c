@@ -257,15 +257,10 @@ static int check_spec(const struct session *session, struct job_spec *spec, cons
 
 /* ---- Undeclared tasks ------------------------------------------------------------------------ */
 
-/* Longer names are no task's. */
-#define NAME_MAX_BYTES 256
-
 /* Adds one that is known; whether it is this one. */
 static bool add_known(struct words *words, struct str known, struct str name)
 {
-    char text[NAME_MAX_BYTES];
-    if (str_copy(text, sizeof text, known))
-        words_add(words, "", text);
+    words_add(words, "", known);
     return str_eq(known, name);
 }
 
@@ -322,7 +317,7 @@ static void warn_if_undeclared(struct cli *cli, const struct session *session, s
     if (*config_task(config, name)->name != '\0')
         return;
     for (size_t i = 0; i < config->n_tasks; i++)
-        words_add(&known, "", config->tasks[i].name);
+        words_add(&known, "", str_of(config->tasks[i].name));
     const bool is_known = session->remote ? add_tasks_of_server(session->remote, name, &known)
                                           : add_published(session->store, name, &known);
     if (!is_known && known.n > 0)
@@ -374,19 +369,12 @@ static int submit_one(struct cli *cli, struct session *session, const struct job
     return rc;
 }
 
-static int check_tenant(const struct remote *remote, const struct job_spec *spec,
-                        struct redrive_err *err)
-{
-    return remote_check_tenant(remote, spec->tenant.ptr, err);
-}
-
 /* Opens the store for jobs like this one. */
 static int connect_for(struct cli *cli, struct session *session, struct job_spec *spec,
                        struct redrive_err *err)
 {
     const struct engine_options options = {0};
-    int rc = session->remote ? check_tenant(session->remote, spec, err)
-                             : session_connect(session, &options, err);
+    int rc = session->remote ? 0 : session_connect(session, &options, err);
     if (rc < 0)
         return rc;
     warn_if_undeclared(cli, session, spec->task);

@@ -341,13 +341,10 @@ static int run_top(struct cli *cli, struct session *session, struct redrive_err 
 {
     struct top top = {
         .cli = cli, .options = invocation_options(&cli->invocation), .session = session};
-    int rc = session->remote ? remote_check_tenant(session->remote, top.options->tenant, err) : 0;
-    if (rc < 0)
-        return rc;
     top.look = calloc(1, sizeof *top.look);
     if (!top.look)
         return err_nomem(err);
-    rc = top.options->once || !cli->out.is_tty ? print_once(&top, err) : run_live(&top, err);
+    int rc = top.options->once || !cli->out.is_tty ? print_once(&top, err) : run_live(&top, err);
     top_look_release(top.look);
     free(top.look);
     return rc;

@@ -38,10 +38,8 @@ static int read_workflow(const struct cli *cli, struct session *session, struct 
     const struct workflow_options *options = invocation_options(&cli->invocation);
     const char *id = cli->invocation.args[0];
     struct job_page page = {0};
-    if (session->remote) {
-        int rc = remote_check_tenant(session->remote, options->tenant, err);
-        return rc < 0 ? rc : remote_workflow(session->remote, str_of(id), ret, err);
-    }
+    if (session->remote)
+        return remote_workflow(session->remote, str_of(id), ret, err);
     int rc = job_find(session, options->tenant, id, false, &page, err);
     if (rc == 0)
         rc = workflow_read(session->store, &page.jobs[0], ret, err);
