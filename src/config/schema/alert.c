@@ -65,10 +65,6 @@ static void bind_condition(struct binder *b, const struct field *field, const st
                            void *member)
 {
     double number;
-    if (node->type != NODE_SCALAR) {
-        bind_expected(b, field, node);
-        return;
-    }
     struct str rest = node->text;
     size_t len = 0;
     while (len < rest.len && !strchr("<>= \t", rest.ptr[len]))

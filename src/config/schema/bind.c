@@ -82,40 +82,39 @@ static void note_path(struct binder *b, const struct node *at, const char *key)
         (void)snprintf(b->first_path + len, NODE_PATH_MAX - len, "%s%s", len ? "." : "", key);
 }
 
+/* An error at a value; `key` is a member of it that is not there, or NULL. */
+static struct redrive_err *add_error(struct binder *b, const struct node *at, const char *key,
+                                     const char *text)
+{
+    note_path(b, at, key);
+    struct redrive_err *err = next_error(b, at->line);
+    if (err)
+        set_message(err, b->code, at, text);
+    return err;
+}
+
 struct redrive_err *bind_error(struct binder *b, const struct node *at, const char *format, ...)
 {
     char text[TEXT_MAX];
-    note_path(b, at, NULL);
-    struct redrive_err *err = next_error(b, at->line);
-    if (!err)
-        return NULL;
     FORMAT_INTO(text, format);
-    set_message(err, b->code, at, text);
-    return err;
+    return add_error(b, at, NULL, text);
 }
 
 struct redrive_err *bind_lack(struct binder *b, const struct node *map, const char *key,
                               const char *format, ...)
 {
     char text[TEXT_MAX];
-    note_path(b, map, key);
-    struct redrive_err *err = next_error(b, map->line);
-    if (!err)
-        return NULL;
     FORMAT_INTO(text, format);
-    set_message(err, b->code, map, text);
-    return err;
+    return add_error(b, map, key, text);
 }
 
 struct redrive_err *bind_key_error(struct binder *b, const struct node *at, const char *format, ...)
 {
     char text[TEXT_MAX], where[NODE_WHERE_MAX];
+    FORMAT_INTO(text, format);
     note_path(b, at, NULL);
     struct redrive_err *err = next_error(b, at->key_line);
-    if (!err)
-        return NULL;
-    FORMAT_INTO(text, format);
-    err_set(err, b->code, "%s%s", node_where(at, at->key_line, where), text);
+    (void)err_set(err, b->code, "%s%s", node_where(at, at->key_line, where), text);
     return err;
 }
 
@@ -224,15 +223,21 @@ const struct field *table_find(const struct table *table, struct str name)
     return NULL;
 }
 
-static void list_names(const struct table *table, const char **names, char *out, size_t size)
+#define KEYS_MAX 32 /* of a table */
+
+/* The names of all keys, as the detail of an error: "expected one of a, b, c". */
+static void expect_keys(const struct table *table, const char *what, struct redrive_err *err,
+                        const char *names[KEYS_MAX])
 {
+    char known[320] = "";
     size_t used = 0;
-    out[0] = '\0';
     for (size_t i = 0; i < table->n_fields; i++) {
         names[i] = table->fields[i].name;
-        if (used < size)
-            used += (size_t)snprintf(out + used, size - used, "%s%s", i ? ", " : "", names[i]);
+        if (used < sizeof known)
+            used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "",
+                                     names[i]);
     }
+    err_detail(err, "expected %s %s", what, known);
 }
 
 /* A key that is known one level further down was put one level too high. */
@@ -248,18 +253,14 @@ static const struct field *holder_of(const struct table *table, struct str key)
 
 static void unknown_key(struct binder *b, const struct table *table, const struct node *child)
 {
-    enum {
-        KEYS_MAX = 32
-    };
     const char *names[KEYS_MAX];
-    char shown[NODE_SHOW_MAX], path[NODE_PATH_MAX], known[320];
+    char shown[NODE_SHOW_MAX], path[NODE_PATH_MAX];
 
     node_show(child->key, shown);
     node_path(child->parent, path);
     struct redrive_err *err =
         bind_key_error(b, child, "unknown key %s%s%s", shown, *path ? " in " : "", path);
-    list_names(table, names, known, sizeof known);
-    err_detail(err, "expected one of %s", known);
+    expect_keys(table, "one of", err, names);
 
     const struct field *holder = holder_of(table, child->key);
     if (holder)
@@ -286,11 +287,13 @@ static void check_alternative(struct binder *b, const struct field *field, const
 
 void bind_field(struct binder *b, const struct field *field, const struct node *node, void *object)
 {
-    if (field->type->form == FIELD_SCALAR && node_is_null(node)) {
+    const bool is_scalar = field->type->form == FIELD_SCALAR;
+    if (is_scalar && node_is_null(node))
         bind_detail(bind_error(b, node, "has no value"), field);
-        return;
-    }
-    field->type->bind(b, field, node, (char *)object + field->offset);
+    else if (is_scalar && node->type != NODE_SCALAR && !field->type->takes_all)
+        bind_expected(b, field, node);
+    else
+        field->type->bind(b, field, node, (char *)object + field->offset);
 }
 
 /* Keys that others build upon come first, in the order of the table; the rest as written. */
@@ -328,14 +331,8 @@ static void check_required(struct binder *b, const struct table *table, const st
 void bind_table(struct binder *b, const struct table *table, const struct node *map, void *object)
 {
     if (map->type != NODE_MAP && !node_is_null(map)) {
-        enum {
-            KEYS_MAX = 32
-        };
         const char *names[KEYS_MAX];
-        char known[320];
-        struct redrive_err *err = bind_error(b, map, "found %s", node_kind(map));
-        list_names(table, names, known, sizeof known);
-        err_detail(err, "expected a map of %s", known);
+        expect_keys(table, "a map of", bind_error(b, map, "found %s", node_kind(map)), names);
         return;
     }
     if (map->type == NODE_MAP)

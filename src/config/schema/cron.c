@@ -18,9 +18,7 @@ static void bind_schedule(struct binder *b, const struct field *field, const str
     struct config_cron *entry = member;
     struct redrive_err why;
 
-    if (node->type != NODE_SCALAR)
-        bind_expected(b, field, node);
-    else if (cron_parse(node->text, &entry->cron, &why) < 0)
+    if (cron_parse(node->text, &entry->cron, &why) < 0)
         bind_error_from(b, node, &why);
     else
         TYPE_STRING.bind(b, field, node, &entry->schedule);
@@ -42,13 +40,10 @@ static void bind_zone(struct binder *b, const struct field *field, const struct 
     struct config_cron *entry = member;
     struct redrive_err why;
 
-    if (node->type != NODE_SCALAR) {
-        bind_expected(b, field, node);
-    } else if (zone_load(b->zones, b->arena, b->zone_dir, node->text, &entry->tz, &why) < 0) {
+    if (zone_load(b->zones, b->arena, b->zone_dir, node->text, &entry->tz, &why) < 0)
         bind_error_from(b, node, &why);
-    } else {
+    else
         TYPE_STRING.bind(b, field, node, &entry->timezone);
-    }
 }
 
 static void write_zone(const struct field *field, const void *member, struct json_writer *w)

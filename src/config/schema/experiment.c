@@ -16,13 +16,7 @@
 #define AT(member) offsetof(struct arm, member)
 
 /* The policy that an arm starts from is known only when the whole experiment is bound. */
-static void bind_retry_later(struct binder *b, const struct field *field, const struct node *node,
-                             void *member)
-{
-    (void)b, (void)field, (void)node, (void)member;
-}
-
-static const struct field_type TYPE_ARM_RETRY = {FIELD_NESTED, bind_retry_later, type_table_write,
+static const struct field_type TYPE_ARM_RETRY = {FIELD_NESTED, type_bind_later, type_table_write,
                                                  .expects = "a map"};
 
 static const struct field ARM_FIELDS[] = {

@@ -32,10 +32,6 @@ static void bind_profile(struct binder *b, const struct field *field, const stru
     struct redrive_policy *policy = member, found;
     struct redrive_err why;
 
-    if (node->type != NODE_SCALAR) {
-        bind_expected(b, field, node);
-        return;
-    }
     if (redrive_policy_profile(&found, node->text.ptr, &why) < 0) {
         char shown[NODE_SHOW_MAX];
         struct redrive_err *err =
@@ -267,14 +263,6 @@ const struct table TABLE_POLICY_JSON = {.name = "policy",
 
 /* ---- Class rules ----------------------------------------------------------------------------- */
 
-/* Class rules start from a backoff that is known only when all other keys are bound, so binding
- * is left to policy_bind_rules. */
-static void bind_rules_later(struct binder *b, const struct field *field, const struct node *node,
-                             void *member)
-{
-    (void)b, (void)field, (void)node, (void)member;
-}
-
 static void write_rules(const struct field *field, const void *member, struct json_writer *w)
 {
     const struct redrive_policy *policy = member;
@@ -295,7 +283,9 @@ static void write_rules(const struct field *field, const void *member, struct js
         json_end_object(w);
 }
 
-const struct field_type TYPE_CLASS_RULES = {FIELD_PART, bind_rules_later, write_rules,
+/* Class rules start from a backoff that is known only when all other keys are bound, so binding
+ * is left to policy_bind_rules. */
+const struct field_type TYPE_CLASS_RULES = {FIELD_PART, type_bind_later, write_rules,
                                             .expects = "a map of failure classes"};
 
 static void check_classes(struct binder *b, const struct node *rules)

@@ -143,13 +143,7 @@ const struct table TABLE_DEFAULTS = {
 /* ---- The root -------------------------------------------------------------------------------- */
 
 /* Moved to `defaults` before anything is bound; the row is there for people and for hints. */
-static void bind_moved(struct binder *b, const struct field *field, const struct node *node,
-                       void *member)
-{
-    (void)b, (void)field, (void)node, (void)member;
-}
-
-const struct field_type TYPE_SHORT_FORM = {FIELD_NESTED, bind_moved, NULL, .expects = "a map"};
+const struct field_type TYPE_SHORT_FORM = {FIELD_NESTED, type_bind_later, NULL, .expects = "a map"};
 
 static const struct field ROOT_FIELDS[] = {
     ROW("store", STORE, AT(store), "where jobs are stored", .secret = true,

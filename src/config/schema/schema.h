@@ -30,8 +30,8 @@ struct field_type {
         FIELD_SCALAR, /* one value, which may also come from a variable or a flag */
         FIELD_NESTED, /* the keys of `table`, in place */
     } form;
-    /* Reads a node into the member and reports what is wrong with it. A scalar never meets a node
-     * that is null. */
+    /* Reads a node into the member and reports what is wrong with it. The bind of a scalar type
+     * sees no null, and, unless `takes_all`, scalar nodes only: bind_field refuses the others. */
     void (*bind)(struct binder *b, const struct field *field, const struct node *node,
                  void *member);
     /* Writes key and value, or nothing where there is nothing to say. NULL: another key's row
@@ -40,6 +40,7 @@ struct field_type {
     /* Completes "expected …"; where it depends on the field, `describe` gives it instead. */
     const char *expects;
     const char *(*describe)(const struct field *field, char out[EXPECTS_MAX]);
+    bool takes_all; /* it has a word to say about maps and lists, too */
 };
 
 struct field {

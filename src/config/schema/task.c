@@ -157,9 +157,7 @@ static void bind_rate(struct binder *b, const struct field *field, const struct 
 {
     struct rate rate;
     struct redrive_err why;
-    if (node->type != NODE_SCALAR) {
-        bind_expected(b, field, node);
-    } else if (rate_parse(node->text, &rate, &why) < 0) {
+    if (rate_parse(node->text, &rate, &why) < 0) {
         struct redrive_err *err = bind_expected(b, field, node);
         if (*why.hint)
             err_hint(err, "%s", why.hint);
@@ -272,7 +270,7 @@ static void bind_concurrency(struct binder *b, const struct field *field, const 
                              void *member)
 {
     int32_t fixed = 0;
-    if (node->type == NODE_SCALAR && str_is(node->text, "adaptive")) {
+    if (str_is(node->text, "adaptive")) {
         *(uint32_t *)member = CONFIG_ADAPTIVE;
         return;
     }

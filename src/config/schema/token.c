@@ -43,7 +43,7 @@ static void write_hash(const struct field *field, const void *member, struct jso
 
 static const struct field_type TYPE_HASH = {
     FIELD_SCALAR, bind_hash, write_hash,
-    .expects = "sha256: and the 64 hexadecimal digits of the token's hash"};
+    .expects = "sha256: and the 64 hexadecimal digits of the token's hash", .takes_all = true};
 
 static const char *const SCOPES[] = {"enqueue", "work", "read", "admin"};
 #define N_SCOPES (sizeof SCOPES / sizeof SCOPES[0])

@@ -19,7 +19,7 @@
 static void bind_string(struct binder *b, const struct field *field, const struct node *node,
                         void *member)
 {
-    if (node->type != NODE_SCALAR || node->text.len == 0) {
+    if (node->text.len == 0) {
         bind_expected(b, field, node);
         return;
     }
@@ -57,7 +57,7 @@ bool type_name_valid(struct str name)
 static void bind_name(struct binder *b, const struct field *field, const struct node *node,
                       void *member)
 {
-    if (node->type != NODE_SCALAR || !type_name_valid(node->text))
+    if (!type_name_valid(node->text))
         bind_expected(b, field, node);
     else
         bind_string(b, field, node, member);
@@ -66,8 +66,7 @@ static void bind_name(struct binder *b, const struct field *field, const struct 
 static void bind_queue(struct binder *b, const struct field *field, const struct node *node,
                        void *member)
 {
-    if (node->type != NODE_SCALAR || !type_name_valid(node->text) ||
-        name_check_queue(node->text, NULL) < 0)
+    if (!type_name_valid(node->text) || name_check_queue(node->text, NULL) < 0)
         bind_expected(b, field, node);
     else
         bind_string(b, field, node, member);
@@ -92,7 +91,7 @@ static void bind_bool(struct binder *b, const struct field *field, const struct 
     }
     struct redrive_err *err = bind_expected(b, field, node);
     static const char *const WORDS[] = {"yes", "on", "1", "no", "off", "0"};
-    for (size_t i = 0; node->type == NODE_SCALAR && i < 6; i++)
+    for (size_t i = 0; i < 6; i++)
         if (str_eq_nocase(node->text, str_of(WORDS[i])))
             err_hint(err, "did you mean '%s'?", i < 3 ? "true" : "false");
 }
@@ -208,10 +207,6 @@ static void bind_duration(struct binder *b, const struct field *field, const str
     struct redrive_err why;
     int64_t ms;
 
-    if (node->type != NODE_SCALAR) {
-        bind_expected(b, field, node);
-        return;
-    }
     int rc = duration_parse(node->text, &ms, &why);
     if (rc == REDRIVE_E_RANGE ||
         (rc == 0 && ((double)ms < field->min || (double)ms > longest_ms(field))))
@@ -283,10 +278,6 @@ static void bind_word(struct binder *b, const struct field *field, const struct 
     const char *const *words = words_of(field, &n);
     char shown[NODE_SHOW_MAX];
 
-    if (node->type != NODE_SCALAR) {
-        bind_expected(b, field, node);
-        return;
-    }
     for (size_t i = 0; i < n; i++) {
         if (str_is(node->text, words[i])) {
             *(int *)member = first_number(field) + (int)i;
@@ -359,6 +350,12 @@ const struct field_type TYPE_STRINGS = {FIELD_PART, bind_strings, write_strings,
                                         .expects = "a list of text"};
 
 /* ---- Tables ---------------------------------------------------------------------------------- */
+
+void type_bind_later(struct binder *b, const struct field *field, const struct node *node,
+                     void *member)
+{
+    (void)b, (void)field, (void)node, (void)member;
+}
 
 void type_table_bind(struct binder *b, const struct field *field, const struct node *node,
                      void *member)

@@ -30,6 +30,9 @@ extern const struct field_type TYPE_MAP;        /* the same; T starts with its c
 /* [const char *] as TYPE_ADDRESS, or `unix:` and the path of a socket */
 extern const struct field_type TYPE_HTTP_ADDRESS;
 
+/* Does nothing: for what another function binds. */
+void type_bind_later(struct binder *b, const struct field *field, const struct node *node,
+                     void *member);
 /* The parts of TYPE_TABLE, for types that add something to it. */
 void type_table_bind(struct binder *b, const struct field *field, const struct node *node,
                      void *member);

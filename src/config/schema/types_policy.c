@@ -34,7 +34,7 @@ static void bind_node(struct binder *b, const struct field *field, const struct 
 }
 
 /* A number, which is bound when the mode is known. */
-static const struct field_type TYPE_LATER = {FIELD_SCALAR, bind_node, NULL};
+static const struct field_type TYPE_LATER = {FIELD_SCALAR, bind_node, NULL, .takes_all = true};
 
 #define AT(member) offsetof(struct jitter_keys, member)
 
@@ -65,7 +65,7 @@ static void bind_share(struct binder *b, const char *name, double least, double 
 {
     const struct field field = {.name = name, .type = &TYPE_DOUBLE, .min = least, .max = most};
     if (node)
-        TYPE_DOUBLE.bind(b, &field, node, member);
+        bind_field(b, &field, node, member);
 }
 
 static void bind_numbers(struct binder *b, const struct jitter_keys *keys,
@@ -82,8 +82,8 @@ static void bind_numbers(struct binder *b, const struct jitter_keys *keys,
     case REDRIVE_JITTER_SPREAD: bind_share(b, "max", 0, 1, keys->max, &jitter->max); break;
     case REDRIVE_JITTER_STEP:
         if (keys->max)
-            TYPE_DURATION.bind(b, &(struct field){.name = "max", .type = &TYPE_DURATION}, keys->max,
-                               &jitter->step_ms);
+            bind_field(b, &(struct field){.name = "max", .type = &TYPE_DURATION}, keys->max,
+                       &jitter->step_ms);
         break;
     default: refuse_key(b, keys->max, (int)jitter->mode, "max"); break;
     }
@@ -157,7 +157,8 @@ static void write_jitter(const struct field *field, const void *member, struct j
 const struct field_type TYPE_JITTER = {FIELD_SCALAR, bind_jitter, write_jitter,
                                        .expects =
                                            "true, false, auto, none, full, equal, add, spread, "
-                                           "step, decorrelated, or a map of mode, min and max"};
+                                           "step, decorrelated, or a map of mode, min and max",
+                                       .takes_all = true};
 
 /* ---- An explicit list of delays -------------------------------------------------------------- */
 

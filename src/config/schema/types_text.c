@@ -67,9 +67,8 @@ static bool template_ok(struct binder *b, const struct field *field, const struc
 static void bind_template(struct binder *b, const struct field *field, const struct node *node,
                           void *member)
 {
-    if (node->type == NODE_SCALAR && !template_ok(b, field, node))
-        return;
-    TYPE_STRING.bind(b, field, node, member);
+    if (template_ok(b, field, node))
+        TYPE_STRING.bind(b, field, node, member);
 }
 
 const struct field_type TYPE_TEMPLATE = {
@@ -117,7 +116,7 @@ static bool is_http_url(struct str text)
 static void bind_url(struct binder *b, const struct field *field, const struct node *node,
                      void *member)
 {
-    if (node->type != NODE_SCALAR || !is_http_url(node->text))
+    if (!is_http_url(node->text))
         bind_expected(b, field, node);
     else
         TYPE_STRING.bind(b, field, node, member);
@@ -297,8 +296,8 @@ static void write_store(const struct field *field, const void *member, struct js
 
 const struct field_type TYPE_STORE = {
     FIELD_SCALAR, bind_store, write_store,
-    .expects =
-        "sqlite:PATH, postgres://..., redis://..., rediss://..., memory: or {shards: [...]}"};
+    .expects = "sqlite:PATH, postgres://..., redis://..., rediss://..., memory: or {shards: [...]}",
+    .takes_all = true};
 
 /* ---- Addresses ------------------------------------------------------------------------------- */
 
@@ -370,9 +369,9 @@ static void bind_address(struct binder *b, const struct field *field, const stru
                          void *member)
 {
     struct str host;
-    if (node->type == NODE_SCALAR && str_is(node->text, "off"))
+    if (str_is(node->text, "off"))
         *(const char **)member = NULL;
-    else if (node->type != NODE_SCALAR || !split_address(node->text, &host))
+    else if (!split_address(node->text, &host))
         bind_expected(b, field, node);
     else
         TYPE_STRING.bind(b, field, node, member);
@@ -391,7 +390,7 @@ const struct field_type TYPE_ADDRESS = {
 static void bind_http_address(struct binder *b, const struct field *field, const struct node *node,
                               void *member)
 {
-    if (node->type == NODE_SCALAR && is_unix_address(node->text))
+    if (is_unix_address(node->text))
         TYPE_STRING.bind(b, field, node, member);
     else
         bind_address(b, field, node, member);
