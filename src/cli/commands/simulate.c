@@ -11,7 +11,6 @@
 #include "base/text/str.h"
 #include "cli/frame/cli.h"
 #include "cli/frame/command.h"
-#include "cli/output/picture.h"
 #include "cli/output/progress.h"
 #include "cli/output/table.h"
 #include "cli/shared/experiment_text.h"

@@ -90,4 +90,14 @@ void text_add_spaces(struct buf *out, size_t n);
  * in the text is kept; a line that starts with a space is not filled. Ends without a newline. */
 void text_add_wrapped(struct buf *out, struct str text, size_t at, size_t indent, size_t width);
 
+/* ---- Pictures: a drawing (SVG) that a command writes into a file -------------------------------
+ */
+
+/* Opened before the work, so that a bad path costs none; what the file holds stays until the
+ * picture is written. */
+int picture_open(const char *path, FILE **ret, struct redrive_err *err);
+
+/* Writes it, and closes the file in any case. */
+int picture_write(const struct buf *svg, FILE *file, const char *path, struct redrive_err *err);
+
 #endif

@@ -98,9 +98,6 @@ int remote_job_read(struct remote *remote, struct str id, struct remote_job *ret
                     struct redrive_err *err);
 void remote_job_release(struct remote_job *job);
 
-/* Edges as a server writes them, into struct edge_words. */
-extern const struct unpack REMOTE_EDGES[];
-
 /* The jobs that edges connect with this one. To be released in any case. */
 int remote_workflow(struct remote *remote, struct str id, struct workflow *ret,
                     struct redrive_err *err);
