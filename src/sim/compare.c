@@ -69,6 +69,17 @@ const struct strategy *strategy_find(struct str name)
     return NULL;
 }
 
+_Static_assert(sizeof TABLE / sizeof TABLE[0] < STRATEGY_NAMES_MAX, "with the configured one");
+
+size_t strategy_names(const char *ret[STRATEGY_NAMES_MAX])
+{
+    size_t n = 0;
+    for (; n < sizeof TABLE / sizeof TABLE[0]; n++)
+        ret[n] = TABLE[n].name;
+    ret[n++] = STRATEGY_CONFIGURED;
+    return n;
+}
+
 struct strategy strategy_of_config(const struct strategy_config *configured)
 {
     return (struct strategy){
@@ -134,6 +145,42 @@ void compare_options_init(struct compare_options *options)
     options->n_strategies = STRATEGIES_USUAL;
     for (size_t i = 0; i < STRATEGIES_USUAL; i++)
         options->strategies[i] = &TABLE[i];
+}
+
+bool compare_is_chosen(const struct compare_options *options, const struct strategy *strategy)
+{
+    for (size_t i = 0; i < options->n_strategies; i++)
+        if (options->strategies[i] == strategy)
+            return true;
+    return false;
+}
+
+void compare_choose(struct compare_options *options, const struct strategy *strategy)
+{
+    if (!compare_is_chosen(options, strategy))
+        options->strategies[options->n_strategies++] = strategy;
+}
+
+bool compare_choose_list(struct compare_options *options, struct str list,
+                         const struct strategy *own, struct str *ret_unknown)
+{
+    options->n_strategies = 0;
+    *ret_unknown = STR("");
+    while (list.len > 0) {
+        const char *comma = memchr(list.ptr, ',', list.len);
+        const size_t len = comma ? (size_t)(comma - list.ptr) : list.len;
+        const struct str name = str_trim((struct str){list.ptr, len});
+        const struct strategy *found =
+            str_is(name, STRATEGY_CONFIGURED) ? own : strategy_find(name);
+        if (!found) {
+            *ret_unknown = name;
+            return false;
+        }
+        compare_choose(options, found);
+        const size_t skip = len + (comma != NULL);
+        list = (struct str){list.ptr + skip, list.len - skip};
+    }
+    return options->n_strategies > 0;
 }
 
 /* Long enough for the slowest strategy to drain among new arrivals. */

@@ -47,6 +47,10 @@ const struct strategy *strategies(size_t *ret_n);
 /* NULL when there is none of that name. */
 const struct strategy *strategy_find(struct str name);
 
+/* The names of all of them and, the last, STRATEGY_CONFIGURED; returns how many there are. */
+#define STRATEGY_NAMES_MAX 16
+size_t strategy_names(const char *ret[STRATEGY_NAMES_MAX]);
+
 /* The user's own configuration as a strategy, which is not in the table. */
 struct strategy strategy_of_config(const struct strategy_config *configured);
 
@@ -106,6 +110,14 @@ static inline bool compare_is_brownout(const struct compare_options *options)
 
 /* Fills in the defaults: 20 jobs/s, 180 s, 8 attempts, all strategies. */
 void compare_options_init(struct compare_options *options);
+
+bool compare_is_chosen(const struct compare_options *options, const struct strategy *strategy);
+/* Adds one, unless it is there. */
+void compare_choose(struct compare_options *options, const struct strategy *strategy);
+/* Those of a list with commas, in place of others; STRATEGY_CONFIGURED is `own`. False: there is no
+ * strategy `ret_unknown`, which is empty when the list is. */
+bool compare_choose_list(struct compare_options *options, struct str list,
+                         const struct strategy *own, struct str *ret_unknown);
 
 /* The arms of an experiment as strategies, and what they are configured with. */
 struct compare_arms {

@@ -21,16 +21,7 @@
 #define DAY_MS    (INT64_C(24) * 3600 * 1000)
 
 struct simulate_options {
-    int64_t outage_ms;
-    int64_t duration_ms;
-    int64_t latency_ms;
-    double rate;
-    double capacity;
-    double rate_limit;
-    double error_rate;
-    double brownout;
-    int64_t timeout_ms;
-    bool overload_waits;
+    struct compare_options compare;
     int64_t attempts;
     int64_t workers;
     int64_t seed;
@@ -42,16 +33,17 @@ struct simulate_options {
 
 static const struct option OPTIONS[] = {
     OPTION("outage", 0, "SPAN", "how long the service is down, up to 1d; 0 for no outage",
-           INTO_DURATION(struct simulate_options, outage_ms), .max = DAY_MS,
+           INTO_DURATION(struct simulate_options, compare.outage_ms), .max = DAY_MS,
            .default_text = "180s"),
     OPTION("rate", 0, "JOBS/S", "how many jobs arrive a second, from 0.001 to 100000",
-           INTO_DOUBLE(struct simulate_options, rate), .min_double = 0.001, .max_double = 100000,
-           .default_text = "20"),
+           INTO_DOUBLE(struct simulate_options, compare.jobs_per_s), .min_double = 0.001,
+           .max_double = 100000, .default_text = "20"),
     OPTION("capacity", 0, "CALLS/S", "how many calls a second the service can take; 0 for no limit",
-           INTO_DOUBLE(struct simulate_options, capacity), .max_double = 1e9, .default_text = "80"),
+           INTO_DOUBLE(struct simulate_options, compare.capacity_per_s), .max_double = 1e9,
+           .default_text = "80"),
     OPTION("rate-limit", 0, "CALLS/S",
            "the service answers 429 to calls beyond so many a second; 0 for no limit",
-           INTO_DOUBLE(struct simulate_options, rate_limit), .max_double = 1e9,
+           INTO_DOUBLE(struct simulate_options, compare.rate_limit_per_s), .max_double = 1e9,
            .default_text = "0"),
     OPTION("attempts", 0, "N", "how often a job is run at most; your policy has its own number",
            INTO_INT(struct simulate_options, attempts), .min = 1, .max = 1000, .default_text = "8"),
@@ -59,23 +51,24 @@ static const struct option OPTIONS[] = {
            INTO_INT(struct simulate_options, workers), .min = 1, .max = 1000000,
            .default_text = "100"),
     OPTION("latency", 0, "SPAN", "how long a call takes on average, up to 1d",
-           INTO_DURATION(struct simulate_options, latency_ms), .max = DAY_MS,
+           INTO_DURATION(struct simulate_options, compare.latency_ms), .max = DAY_MS,
            .default_text = "50ms"),
     OPTION("error-rate", 0, "SHARE", "the share of calls that fail while the service is up",
-           INTO_DOUBLE(struct simulate_options, error_rate), .min_double = 0, .max_double = 1,
-           .default_text = "0"),
+           INTO_DOUBLE(struct simulate_options, compare.error_rate), .min_double = 0,
+           .max_double = 1, .default_text = "0"),
     OPTION("brownout", 0, "SHARE", "the share of calls that fail during the outage",
-           INTO_DOUBLE(struct simulate_options, brownout), .min_double = 0.001, .max_double = 1,
-           .default_text = "1"),
+           INTO_DOUBLE(struct simulate_options, compare.brownout), .min_double = 0.001,
+           .max_double = 1, .default_text = "1"),
     OPTION("timeout", 0, "SPAN",
            "calls of the outage hang for this long, and slower ones fail; 0 for no time-out",
-           INTO_DURATION(struct simulate_options, timeout_ms), .max = DAY_MS, .default_text = "0"),
+           INTO_DURATION(struct simulate_options, compare.timeout_ms), .max = DAY_MS,
+           .default_text = "0"),
     OPTION("overload-waits", 0, NULL,
            "calls beyond the capacity wait for their turn instead of failing at once",
-           INTO_FLAG(struct simulate_options, overload_waits)),
+           INTO_FLAG(struct simulate_options, compare.overload_waits)),
     OPTION("duration", 0, "SPAN",
            "how long jobs arrive, up to 7d; 0 or nothing for one minute and four outages",
-           INTO_DURATION(struct simulate_options, duration_ms), .max = 7 * DAY_MS),
+           INTO_DURATION(struct simulate_options, compare.duration_ms), .max = 7 * DAY_MS),
     OPTION("strategies", 0, "LIST",
            "which to compare, separated by commas; all but retry-budget, adaptive and "
            "configured unless given",
@@ -174,15 +167,11 @@ static int load_experiment(struct cli *cli, const char *name, struct own *own,
 
 static int unknown_strategy(struct str name, struct redrive_err *err)
 {
-    const char *names[COMPARE_MAX_STRATEGIES];
-    size_t n;
-    const struct strategy *all = strategies(&n);
+    const char *names[STRATEGY_NAMES_MAX];
+    const size_t n = strategy_names(names);
     struct buf list;
 
     buf_init(&list, 200);
-    for (size_t i = 0; i < n; i++)
-        names[i] = all[i].name;
-    names[n++] = STRATEGY_CONFIGURED;
     for (size_t i = 0; i < n; i++)
         buf_printf(&list, "%s%s", i > 0 ? ", " : "", names[i]);
     const char *near = suggest(name, names, n);
@@ -197,63 +186,23 @@ static int unknown_strategy(struct str name, struct redrive_err *err)
     return REDRIVE_E_USAGE;
 }
 
-static bool is_chosen(const struct compare_options *options, const struct strategy *strategy)
-{
-    for (size_t i = 0; i < options->n_strategies; i++)
-        if (options->strategies[i] == strategy)
-            return true;
-    return false;
-}
-
-static void choose(struct compare_options *options, const struct strategy *strategy)
-{
-    if (!is_chosen(options, strategy))
-        options->strategies[options->n_strategies++] = strategy;
-}
-
-static int choose_strategies(const char *list, const struct strategy *own,
-                             struct compare_options *ret, struct redrive_err *err)
-{
-    struct str rest = str_of(list);
-    ret->n_strategies = 0;
-    while (rest.len > 0) {
-        const char *comma = memchr(rest.ptr, ',', rest.len);
-        size_t len = comma ? (size_t)(comma - rest.ptr) : rest.len;
-        struct str name = str_trim((struct str){rest.ptr, len});
-        bool is_own = str_is(name, STRATEGY_CONFIGURED);
-        const struct strategy *strategy = is_own ? own : strategy_find(name);
-        if (!strategy)
-            return unknown_strategy(name, err);
-        choose(ret, strategy);
-        size_t skip = len + (comma != NULL);
-        rest = (struct str){rest.ptr + skip, rest.len - skip};
-    }
-    if (ret->n_strategies == 0)
-        return unknown_strategy(STR(""), err);
-    return 0;
-}
-
 /* Your own policy joins when it is named, and whenever something is said about it. */
 static int read_options(struct cli *cli, const struct simulate_options *given, struct own *own,
                         struct compare_options *ret, struct redrive_err *err)
 {
+    struct compare_options usual;
+    struct str unknown;
     int r = 0;
-    compare_options_init(ret);
-    ret->outage_ms = given->outage_ms;
-    ret->duration_ms = given->duration_ms;
-    ret->latency_ms = given->latency_ms;
-    ret->jobs_per_s = given->rate;
-    ret->capacity_per_s = given->capacity;
-    ret->rate_limit_per_s = given->rate_limit;
-    ret->error_rate = given->error_rate;
-    ret->brownout = given->brownout;
-    ret->timeout_ms = given->timeout_ms;
-    ret->overload_waits = given->overload_waits;
+    compare_options_init(&usual);
+    *ret = given->compare;
+    memcpy(ret->strategies, usual.strategies, sizeof ret->strategies);
+    ret->n_strategies = usual.n_strategies;
     ret->attempts = (uint32_t)given->attempts;
     ret->workers = (uint32_t)given->workers;
     ret->seed = (uint64_t)given->seed;
-    if (given->strategies)
-        r = choose_strategies(given->strategies, &own->strategy, ret, err);
+    if (given->strategies &&
+        !compare_choose_list(ret, str_of(given->strategies), &own->strategy, &unknown))
+        r = unknown_strategy(unknown, err);
     if (r == 0)
         r = compare_options_check(ret, err);
     if (r == 0 && given->svg && strcmp(given->svg, "-") == 0 && cli->globals->json)
@@ -266,8 +215,8 @@ static int read_options(struct cli *cli, const struct simulate_options *given, s
     if (given->experiment)
         return load_experiment(cli, given->experiment, own, ret, err);
     if (given->task || cli->globals->config || load_config_has_flags())
-        choose(ret, &own->strategy);
-    return is_chosen(ret, &own->strategy) ? own_load(cli, given->task, own, err) : 0;
+        compare_choose(ret, &own->strategy);
+    return compare_is_chosen(ret, &own->strategy) ? own_load(cli, given->task, own, err) : 0;
 }
 
 /* ---- Output ---------------------------------------------------------------------------------- */

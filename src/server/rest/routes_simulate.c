@@ -155,47 +155,17 @@ static bool add_param(struct str name, struct str value, void *ctx)
 
 /* ---- Strategies ------------------------------------------------------------------------------ */
 
-static bool is_chosen(const struct compare_options *o, const struct strategy *strategy)
+static int choose(struct simulation *s)
 {
-    for (size_t i = 0; i < o->n_strategies; i++)
-        if (o->strategies[i] == strategy)
-            return true;
-    return false;
-}
-
-static int unknown_strategy(struct simulation *s, struct str name)
-{
-    const char *names[COMPARE_MAX_STRATEGIES];
-    size_t n;
-    const struct strategy *all = strategies(&n);
-    for (size_t i = 0; i < n; i++)
-        names[i] = all[i].name;
-    names[n++] = STRATEGY_CONFIGURED;
+    const char *names[STRATEGY_NAMES_MAX];
+    struct str unknown;
+    if (compare_choose_list(&s->options, s->strategies, &s->own, &unknown))
+        return 0;
     s->field = "strategies";
     (void)err_set(&s->err, REDRIVE_E_INVALID, "strategies: there is no '%.*s'",
-                  (int)(name.len < 60 ? name.len : 60), name.ptr);
-    body_suggest(&s->err, name, names, n);
+                  (int)(unknown.len < 60 ? unknown.len : 60), unknown.ptr);
+    body_suggest(&s->err, unknown, names, strategy_names(names));
     return REDRIVE_E_INVALID;
-}
-
-static int choose(struct simulation *s, struct str list)
-{
-    struct compare_options *o = &s->options;
-    o->n_strategies = 0;
-    while (list.len > 0) {
-        const char *comma = memchr(list.ptr, ',', list.len);
-        const size_t len = comma ? (size_t)(comma - list.ptr) : list.len;
-        const struct str name = str_trim((struct str){list.ptr, len});
-        const struct strategy *found =
-            str_is(name, STRATEGY_CONFIGURED) ? &s->own : strategy_find(name);
-        if (!found)
-            return unknown_strategy(s, name);
-        if (!is_chosen(o, found))
-            o->strategies[o->n_strategies++] = found;
-        const size_t skip = len + (comma != NULL);
-        list = (struct str){list.ptr + skip, list.len - skip};
-    }
-    return o->n_strategies > 0 ? 0 : unknown_strategy(s, STR(""));
 }
 
 /* What a task is configured with, or the defaults. */
@@ -221,9 +191,9 @@ static int read_classifier(struct simulation *s, const struct config *config)
 static int add_configured(struct simulation *s, const struct config *config)
 {
     read_parts(s, config_task(config, s->task));
-    if (s->task.ptr && !is_chosen(&s->options, &s->own))
-        s->options.strategies[s->options.n_strategies++] = &s->own;
-    return is_chosen(&s->options, &s->own) ? read_classifier(s, config) : 0;
+    if (s->task.ptr)
+        compare_choose(&s->options, &s->own);
+    return compare_is_chosen(&s->options, &s->own) ? read_classifier(s, config) : 0;
 }
 
 /* ---- Experiments ----------------------------------------------------------------------------- */
@@ -291,7 +261,7 @@ static int prepare(struct rest_call *call, struct simulation *s)
     if (s->rc == 0 && s->experiment.ptr)
         s->rc = choose_experiment(s, call->config);
     else if (s->rc == 0 && s->strategies.ptr)
-        s->rc = choose(s, s->strategies);
+        s->rc = choose(s);
     if (s->rc < 0)
         return s->rc;
     s->field = NULL;
