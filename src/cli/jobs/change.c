@@ -82,6 +82,7 @@ int job_find(struct session *session, const char *tenant, const char *id, bool m
         struct remote_job found = {0};
         int rc = job_find_at_server(session->remote, tenant, id, must_be_dead, &found, err);
         attempt_page_release(&found.history);
+        edge_views_release(&found.edges);
         *ret = found.page;
         return rc;
     }
