@@ -95,12 +95,11 @@ static void note(struct health_check *h, int rc, const struct health_check_facts
 static int read_figures(struct health_check *h, const struct health_thresholds *thresholds,
                         struct health_check_facts *ret)
 {
-    struct worker_page workers = {0};
+    RELEASED_BY(worker_page_release) struct worker_page workers = {0};
     int rc = stats_health(h->store, thresholds, h->now_ms(h->now_ctx), &ret->health, &workers,
                           &ret->err);
     ret->workers = workers.n;
     ret->read_ms = clock_wall_ms();
-    worker_page_release(&workers);
     return rc;
 }
 

@@ -251,11 +251,9 @@ int json_end(struct json_reader *r)
 
 int json_check(struct str text, const struct json_limits *limits, struct redrive_err *err)
 {
-    struct json_reader r;
+    RELEASED_BY(json_reader_release) struct json_reader r;
     json_reader_init(&r, text, limits);
     json_skip(&r, NULL);
     json_end(&r);
-    int rc = json_error(&r, err);
-    json_reader_release(&r);
-    return rc;
+    return json_error(&r, err);
 }

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/scope.h"
 #include "base/text/str.h"
 
 struct arena_chunk;

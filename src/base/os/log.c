@@ -100,9 +100,9 @@ void log_write(const struct log *log, enum log_level level, int64_t at_ms, const
     void (*put)(struct buf *, enum log_level, int64_t, const char *, const struct log_field *,
                 size_t) = log->format == LOG_JSON ? put_json : put_text;
     char room[ROOM_BYTES];
-    struct buf line, longer;
+    struct buf line;
     buf_init_fixed(&line, room, sizeof room);
-    buf_init(&longer, LINE_MAX_BYTES);
+    RELEASED_BY(buf_release) struct buf longer = BUF_MAX(LINE_MAX_BYTES);
     put(&line, level, at_ms, event, fields, n_fields);
     if (buf_putc(&line, '\n') != 0) {
         put(&longer, level, at_ms, event, fields, n_fields);
@@ -118,5 +118,4 @@ void log_write(const struct log *log, enum log_level level, int64_t at_ms, const
         buf_putc(&line, '\n');
     }
     log->sink(buf_str(buf_failed(&line) ? &longer : &line), log->ctx);
-    buf_release(&longer);
 }

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/scope.h"
 #include "base/text/str.h"
 
 struct buf {
@@ -22,6 +23,8 @@ struct buf {
 };
 
 void buf_init(struct buf *b, size_t max);
+/* RELEASED_BY(buf_release) struct buf text = BUF_MAX(300); */
+#define BUF_MAX(bytes) ((struct buf){.max = (bytes)})
 void buf_release(struct buf *b);
 
 /* One that uses `room` and no other memory: what is beyond it is TOO_BIG. It is not released, and

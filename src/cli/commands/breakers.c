@@ -241,13 +241,11 @@ static int move(struct cli *cli, struct session *session, struct breaker_page *p
 
 static int run_verb(struct cli *cli, struct session *session, struct redrive_err *err)
 {
-    struct breaker_page page = {0};
+    RELEASED_BY(breaker_page_release) struct breaker_page page = {0};
     /* The command itself prints what it has done to the breaker. */
     if (cli->globals->log_level < 0)
         session->log.level = LOG_LEVEL_ERROR;
-    int rc = move(cli, session, &page, err);
-    breaker_page_release(&page);
-    return rc;
+    return move(cli, session, &page, err);
 }
 
 static const struct command CMD_LIST = {

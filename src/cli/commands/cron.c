@@ -93,16 +93,13 @@ static int run_next(struct cli *cli, struct redrive_err *err)
     const struct next_options *options = invocation_options(&cli->invocation);
     int64_t after_ms = clock_wall_ms();
     struct cron cron;
-    struct tz tz = {0};
+    RELEASED_BY(tz_release) struct tz tz = {0};
     int rc = cron_parse(str_of(cli->invocation.args[0]), &cron, err);
     if (rc == 0)
         rc = zone_read(NULL, str_of(options->timezone), &tz, err);
     if (rc == 0 && options->after)
         rc = when_parse("--after", options->after, &tz, &after_ms, err);
-    if (rc == 0)
-        rc = print_ticks(cli, &cron, &tz, after_ms, err);
-    tz_release(&tz);
-    return rc;
+    return rc == 0 ? print_ticks(cli, &cron, &tz, after_ms, err) : rc;
 }
 
 static const struct command CMD_NEXT = {
@@ -178,7 +175,7 @@ static int run_list(struct cli *cli, struct redrive_err *err)
 {
     const struct entries_options *options = invocation_options(&cli->invocation);
     struct session session;
-    struct cron_page page = {0};
+    RELEASED_BY(cron_page_release) struct cron_page page = {0};
     struct listing listing = {
         .columns = "NAME|TASK|SCHEDULE|TIME ZONE|OVERLAP|SOURCE|LAST TICK|NEXT TICK",
         .item = add_entry_json,
@@ -191,7 +188,6 @@ static int run_list(struct cli *cli, struct redrive_err *err)
     listing.n = page.n;
     if (rc == 0)
         rc = cli_list(cli, &listing, err);
-    cron_page_release(&page);
     session_close(&session);
     return rc;
 }
@@ -338,38 +334,31 @@ static int set_in_store(struct cli *cli, struct session *session, struct str def
 {
     const struct set_options *options = invocation_options(&cli->invocation);
     const struct engine_options plain = {0};
-    struct cron_put_op op = {0};
+    RELEASED_BY(cron_put_op_release) struct cron_put_op op = {0};
     int rc = session_connect(session, &plain, err);
     if (rc == 0)
         rc = cron_put_op_init(&op, session_engine(session), str_of(options->tenant),
                               str_of(cli->invocation.args[0]), definition, err);
     if (rc == 0)
         rc = session_apply(session, &op.op, err);
-    if (rc == 0)
-        rc = say_set(cli, &op.shown, op.created, err);
-    cron_put_op_release(&op);
-    return rc;
+    return rc == 0 ? say_set(cli, &op.shown, op.created, err) : rc;
 }
 
 static int set_at_server(struct cli *cli, struct session *session, struct str definition,
                          struct redrive_err *err)
 {
-    struct cron_page page = {0};
+    RELEASED_BY(cron_page_release) struct cron_page page = {0};
     bool created = false;
     int rc =
         remote_cron_put(session->remote, cli->invocation.args[0], definition, &page, &created, err);
-    if (rc == 0)
-        rc = say_set(cli, &page.items[0], created, err);
-    cron_page_release(&page);
-    return rc;
+    return rc == 0 ? say_set(cli, &page.items[0], created, err) : rc;
 }
 
 static int run_set(struct cli *cli, struct redrive_err *err)
 {
     const struct set_options *options = invocation_options(&cli->invocation);
     struct session session = {0};
-    struct buf definition;
-    buf_init(&definition, TEXT_MAX);
+    RELEASED_BY(buf_release) struct buf definition = BUF_MAX(TEXT_MAX);
     int rc = write_definition(options, &definition, err);
     if (rc == 0)
         rc = session_load(cli, &session, err);
@@ -380,7 +369,6 @@ static int run_set(struct cli *cli, struct redrive_err *err)
     if (rc == 0)
         rc = session.remote ? set_at_server(cli, &session, buf_str(&definition), err)
                             : set_in_store(cli, &session, buf_str(&definition), err);
-    buf_release(&definition);
     session_close(&session);
     return rc;
 }

@@ -52,7 +52,7 @@ static void add_experiment_row(struct table *t, const void *list, size_t i)
 
 static int run_list(struct cli *cli, struct session *session, struct redrive_err *err)
 {
-    struct experiment_page page = {0};
+    RELEASED_BY(experiment_page_release) struct experiment_page page = {0};
     struct listing listing = {
         .columns = "NAME|TASK|STATE|>ARMS|>JOBS|>ENDED",
         .item = add_experiment_json,
@@ -61,10 +61,7 @@ static int run_list(struct cli *cli, struct session *session, struct redrive_err
     };
     int rc = read_experiments(cli, session, &page, err);
     listing.n = page.n;
-    if (rc == 0)
-        rc = cli_list(cli, &listing, err);
-    experiment_page_release(&page);
-    return rc;
+    return rc == 0 ? cli_list(cli, &listing, err) : rc;
 }
 
 /* ---- report ---------------------------------------------------------------------------------- */
@@ -93,15 +90,12 @@ static void show_as_text(struct buf *out, const struct term *term, const void *t
 static int run_report(struct cli *cli, struct session *session, struct redrive_err *err)
 {
     const char *name = cli->invocation.args[0];
-    struct experiment_page page = {0};
+    RELEASED_BY(experiment_page_release) struct experiment_page page = {0};
     int rc = read_experiments(cli, session, &page, err);
     const struct experiment_row *row = rc == 0 ? experiment_find(&page, str_of(name)) : NULL;
     if (rc == 0 && !row)
         rc = unknown_experiment(&page, name, err);
-    if (rc == 0)
-        rc = cli_show(cli, row, show_as_json, show_as_text, err);
-    experiment_page_release(&page);
-    return rc;
+    return rc == 0 ? cli_show(cli, row, show_as_json, show_as_text, err) : rc;
 }
 
 static const struct command CMD_LIST = {

@@ -75,7 +75,7 @@ static int read_limits(const struct session *session, const char *tenant, struct
 static int run_list(struct cli *cli, struct session *session, struct redrive_err *err)
 {
     const struct limits_options *options = cli->invocation.values[1];
-    struct limit_page page = {0};
+    RELEASED_BY(limit_page_release) struct limit_page page = {0};
     struct listing listing = {
         .columns = ">RUNNING|>RATE|>RETRIES|>ROOM|>PARKED|TENANT|KEY",
         .item = add_limit_json,
@@ -84,10 +84,7 @@ static int run_list(struct cli *cli, struct session *session, struct redrive_err
     };
     int rc = read_limits(session, options->tenant, &page, err);
     listing.n = page.n;
-    if (rc == 0)
-        rc = cli_list(cli, &listing, err);
-    limit_page_release(&page);
-    return rc;
+    return rc == 0 ? cli_list(cli, &listing, err) : rc;
 }
 
 static const struct command CMD_LIST = {

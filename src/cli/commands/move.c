@@ -83,8 +83,7 @@ static struct str prefix_of(const char *url)
 /* KIND://USER:PASSWORD@HOST/PLACE?QUERY loses what may be secret, and the user's name. */
 static void name_url(struct move_end *end)
 {
-    struct buf shown;
-    buf_init(&shown, NAME_MAX_BYTES);
+    RELEASED_BY(buf_release) struct buf shown = BUF_MAX(NAME_MAX_BYTES);
     url_mask(&shown, str_of(end->url));
     const char *text = buf_cstr(&shown), *start = strstr(text, "://"), *at = strrchr(text, '@');
     const size_t len = strcspn(text, "?");
@@ -97,7 +96,6 @@ static void name_url(struct move_end *end)
     const struct str prefix = prefix_of(end->url);
     if (prefix.len > 0)
         buf_printf(&end->name, "?%.*s", (int)prefix.len, prefix.ptr);
-    buf_release(&shown);
 }
 
 static void name_file(struct move_end *end, const struct store *store)

@@ -189,7 +189,7 @@ static int set_pause(struct cli *cli, struct session *session, struct redrive_er
 {
     const char *name = cli->invocation.args[0];
     const bool pause = cli_variant(cli);
-    struct count_page page = {0};
+    RELEASED_BY(count_page_release) struct count_page page = {0};
     int rc = read_queues(cli, session, &page, err);
     if (rc == 0)
         rc = apply_pause(cli, session, name, pause, err);
@@ -199,7 +199,6 @@ static int set_pause(struct cli *cli, struct session *session, struct redrive_er
             note_unused(cli, &page, name);
         say(cli, name, before, pause);
     }
-    count_page_release(&page);
     return rc;
 }
 

@@ -169,9 +169,8 @@ static int unknown_strategy(struct str name, struct redrive_err *err)
 {
     const char *names[STRATEGY_NAMES_MAX];
     const size_t n = strategy_names(names);
-    struct buf list;
 
-    buf_init(&list, 200);
+    RELEASED_BY(buf_release) struct buf list = BUF_MAX(200);
     for (size_t i = 0; i < n; i++)
         buf_printf(&list, "%s%s", i > 0 ? ", " : "", names[i]);
     const char *near = suggest(name, names, n);
@@ -182,7 +181,6 @@ static int unknown_strategy(struct str name, struct redrive_err *err)
     err_detail(err, "there are %s", buf_cstr(&list));
     if (near)
         err_hint(err, "did you mean %s?", near);
-    buf_release(&list);
     return REDRIVE_E_USAGE;
 }
 
@@ -242,7 +240,7 @@ static void add_drain(struct table *t, const struct comparison *c, const struct 
 
 static int put_table(const struct comparison *c, const struct term *term, struct buf *out)
 {
-    struct table t;
+    RELEASED_BY(table_release) struct table t;
     table_init(&t, "STRATEGY|>CALLS|>WASTED|>DEAD|>DRAINED|>PEAK/S|>P50|>P99");
     for (size_t i = 0; i < c->options.n_strategies; i++) {
         const struct figures *f = &c->rows[i].figures;
@@ -255,9 +253,7 @@ static int put_table(const struct comparison *c, const struct term *term, struct
         add_span(&t, f->p50_ms);
         add_span(&t, f->p99_ms);
     }
-    int r = table_render(&t, term->width, term->color, out);
-    table_release(&t);
-    return r;
+    return table_render(&t, term->width, term->color, out);
 }
 
 /* As `redrive experiment report` would show these jobs. */
@@ -308,9 +304,8 @@ static int put_text(const struct comparison *c, const struct term *term, struct 
 static int print_comparison(struct cli *cli, const struct comparison *c, bool to_err,
                             struct redrive_err *err)
 {
-    struct buf out;
     int r = 0;
-    buf_init(&out, MAX_BYTES);
+    RELEASED_BY(buf_release) struct buf out = BUF_MAX(MAX_BYTES);
     const bool is_experiment = c->options.experiment != NULL;
     if (cli->globals->json) {
         (is_experiment ? put_report_json : comparison_json)(c, &out);
@@ -326,7 +321,6 @@ static int print_comparison(struct cli *cli, const struct comparison *c, bool to
         r = buf_failed(&out);
     if (r == 0)
         term_write(&cli->err, &out);
-    buf_release(&out);
     return r < 0 ? err_set(err, r, "cannot print the comparison") : 0;
 }
 
@@ -334,8 +328,7 @@ static int print_comparison(struct cli *cli, const struct comparison *c, bool to
 static int draw(struct cli *cli, const struct comparison *c, FILE *file, const char *path,
                 struct redrive_err *err)
 {
-    struct buf svg;
-    buf_init(&svg, MAX_BYTES);
+    RELEASED_BY(buf_release) struct buf svg = BUF_MAX(MAX_BYTES);
     int r = chart_svg(c, &svg);
     if (r < 0) {
         err_set(err, r, "cannot draw the comparison");
@@ -346,7 +339,6 @@ static int draw(struct cli *cli, const struct comparison *c, FILE *file, const c
     } else {
         term_write(&cli->out, &svg);
     }
-    buf_release(&svg);
     return r;
 }
 

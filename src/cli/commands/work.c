@@ -100,7 +100,7 @@ static bool is_meant(const struct job_count *queue, const struct str *queues, si
 static int read_left(struct store *store, struct str tenant, const struct str *queues,
                      size_t n_queues, struct work_left *ret, struct redrive_err *err)
 {
-    struct count_page page = {0};
+    RELEASED_BY(count_page_release) struct count_page page = {0};
     *ret = (struct work_left){0};
     int rc = store_ops(store)->counts(store, COUNT_QUEUES, tenant, &page, err);
     for (size_t i = 0; i < page.n && rc == 0; i++) {
@@ -116,7 +116,6 @@ static int read_left(struct store *store, struct str tenant, const struct str *q
             (ret->next_ready_ms == 0 || queue->next_due_ms < ret->next_ready_ms))
             ret->next_ready_ms = queue->next_due_ms;
     }
-    count_page_release(&page);
     return rc;
 }
 
@@ -398,9 +397,7 @@ static int open_all(struct cli *cli, struct work *work, struct redrive_err *err)
     if (rc == 0)
         rc = session_committer(&work->session, working_on_ready, &work->working, &work->committer,
                                err);
-    if (rc == 0)
-        rc = start_metrics(work, err);
-    return rc;
+    return rc == 0 ? start_metrics(work, err) : rc;
 }
 
 /* The notifier stops last, because the others may still send alerts. */

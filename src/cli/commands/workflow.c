@@ -357,14 +357,11 @@ static int read_workflow(const struct cli *cli, struct session *session, struct 
 {
     const struct workflow_options *options = invocation_options(&cli->invocation);
     const char *id = cli->invocation.args[0];
-    struct job_page page = {0};
+    RELEASED_BY(job_page_release) struct job_page page = {0};
     if (session->remote)
         return remote_workflow(session->remote, str_of(id), ret, err);
     int rc = job_find(session, options->tenant, id, false, &page, err);
-    if (rc == 0)
-        rc = workflow_read(session->store, &page.jobs[0], ret, err);
-    job_page_release(&page);
-    return rc;
+    return rc == 0 ? workflow_read(session->store, &page.jobs[0], ret, err) : rc;
 }
 
 /* ---- The list -------------------------------------------------------------------------------- */
@@ -442,9 +439,8 @@ static void show_as_json(struct json_writer *w, const void *thing)
 static int draw(struct cli *cli, const struct workflow *workflow, const char *path,
                 struct redrive_err *err)
 {
-    struct buf svg;
     FILE *file = NULL;
-    buf_init(&svg, CLI_OUTPUT_MAX);
+    RELEASED_BY(buf_release) struct buf svg = BUF_MAX(CLI_OUTPUT_MAX);
     int rc = workflow_draw(workflow, &svg);
     if (rc < 0)
         rc = err_set(err, rc, "cannot draw the workflow");
@@ -452,7 +448,6 @@ static int draw(struct cli *cli, const struct workflow *workflow, const char *pa
         term_write(&cli->out, &svg);
     else if ((rc = picture_open(path, &file, err)) == 0)
         rc = picture_write(&svg, file, path, err);
-    buf_release(&svg);
     return rc;
 }
 
@@ -460,13 +455,12 @@ static int run_show(struct cli *cli, struct session *session, struct redrive_err
 {
     const struct workflow_options *options = invocation_options(&cli->invocation);
     const char *svg = options->svg;
-    struct workflow workflow = {0};
+    RELEASED_BY(workflow_release) struct workflow workflow = {0};
     int rc = read_workflow(cli, session, &workflow, err);
     if (rc == 0 && svg)
         rc = draw(cli, &workflow, svg, err);
     if (rc == 0 && !(svg && strcmp(svg, "-") == 0))
         rc = cli_show(cli, &workflow, show_as_json, show_as_text, err);
-    workflow_release(&workflow);
     return rc;
 }
 

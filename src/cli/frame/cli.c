@@ -204,8 +204,7 @@ static void report_without_memory(const struct cli *cli, const struct redrive_er
 
 static void report(struct cli *cli, const struct redrive_err *e, enum report_kind kind)
 {
-    struct buf text;
-    buf_init(&text, 8192);
+    RELEASED_BY(buf_release) struct buf text = BUF_MAX(8192);
     if (cli->globals->json)
         report_json(e, kind, &text);
     else
@@ -214,7 +213,6 @@ static void report(struct cli *cli, const struct redrive_err *e, enum report_kin
         report_without_memory(cli, e, kind);
     else
         term_write(&cli->err, &text);
-    buf_release(&text);
 }
 
 void cli_report(struct cli *cli, const struct redrive_err *e)

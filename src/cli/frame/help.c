@@ -38,17 +38,15 @@ static void put_paragraph(struct page *p, const char *format, ...)
 
 static void put_paragraph(struct page *p, const char *format, ...)
 {
-    struct buf text;
     va_list args;
 
-    buf_init(&text, HELP_MAX_BYTES);
+    RELEASED_BY(buf_release) struct buf text = BUF_MAX(HELP_MAX_BYTES);
     va_start(args, format);
     buf_vprintf(&text, format, args);
     va_end(args);
     buf_putc(p->out, '\n');
     text_add_wrapped(p->out, buf_str(&text), 0, 0, p->width);
     buf_putc(p->out, '\n');
-    buf_release(&text);
 }
 
 static void put_usage(struct page *p, const struct command_path *path)
@@ -111,14 +109,11 @@ static void add_option_text(struct buf *out, const struct option *o)
 
 static void put_option(struct page *p, const struct option *o, size_t column)
 {
-    struct buf left, right;
-    buf_init(&left, HELP_MAX_BYTES);
-    buf_init(&right, HELP_MAX_BYTES);
+    RELEASED_BY(buf_release) struct buf left = BUF_MAX(HELP_MAX_BYTES);
+    RELEASED_BY(buf_release) struct buf right = BUF_MAX(HELP_MAX_BYTES);
     add_option_name(&left, o);
     add_option_text(&right, o);
     put_entry(p, buf_str(&left), buf_str(&right), column);
-    buf_release(&left);
-    buf_release(&right);
 }
 
 static void put_options(struct page *p, const char *heading, const struct option *table)

@@ -39,8 +39,7 @@ static void add_bound(struct buf *out, const struct option *o, int64_t value)
 static int out_of_range(const struct option *o, const char *label, const char *text,
                         struct redrive_err *err)
 {
-    struct buf range;
-    buf_init(&range, 256);
+    RELEASED_BY(buf_release) struct buf range = BUF_MAX(256);
     if (o->type == OPTION_DOUBLE) {
         buf_printf(&range, "from %g to %g", o->min_double, o->max_double);
     } else if (o->max == INT64_MAX) {
@@ -54,7 +53,6 @@ static int out_of_range(const struct option *o, const char *label, const char *t
     }
     err_set(err, REDRIVE_E_USAGE, "%s: %s is out of range", label, text);
     err_detail(err, "it must be %s", buf_cstr(&range));
-    buf_release(&range);
     return REDRIVE_E_USAGE;
 }
 
@@ -114,7 +112,6 @@ static int store_choice(const struct option *o, int *ret, const char *label, con
                         struct redrive_err *err)
 {
     struct words words = WORDS_INIT;
-    struct buf list;
 
     for (int i = 0; o->choices[i]; i++) {
         if (strcmp(o->choices[i], text) == 0) {
@@ -122,7 +119,7 @@ static int store_choice(const struct option *o, int *ret, const char *label, con
             return 0;
         }
     }
-    buf_init(&list, LIST_MAX);
+    RELEASED_BY(buf_release) struct buf list = BUF_MAX(LIST_MAX);
     for (int i = 0; o->choices[i]; i++) {
         words_add(&words, "", str_of(o->choices[i]));
         buf_printf(&list, "%s%s", i ? ", " : "", o->choices[i]);
@@ -132,7 +129,6 @@ static int store_choice(const struct option *o, int *ret, const char *label, con
     const char *meant = words_nearest(&words, str_of(text));
     if (meant)
         err_hint(err, "did you mean %s?", meant);
-    buf_release(&list);
     words_release(&words);
     return REDRIVE_E_USAGE;
 }

@@ -232,14 +232,13 @@ static void print_changed(struct changer *c, const struct job *job, enum redrive
 
 static int change_id(struct changer *c, const char *id, struct redrive_err *err)
 {
-    struct job_page page = {0};
+    RELEASED_BY(job_page_release) struct job_page page = {0};
     enum redrive_state state;
     int rc = job_find(c->session, c->tenant, id, c->dead_only, &page, err);
     if (rc == 0)
         rc = job_change_one(c->session, c->verb, &page.jobs[0], &state, err);
     if (rc == 0)
         print_changed(c, &page.jobs[0], state);
-    job_page_release(&page);
     return rc;
 }
 

@@ -133,7 +133,7 @@ static int write_page(struct exporter *x, const struct job_page *page, struct re
 static int write_pages(struct exporter *x, struct store *store, struct job_filter *filter,
                        struct progress *progress, uint64_t *ret_n, struct redrive_err *err)
 {
-    struct job_page page = {0};
+    RELEASED_BY(job_page_release) struct job_page page = {0};
     size_t left = filter->limit > 0 ? filter->limit : SIZE_MAX;
     int rc = 0;
     do {
@@ -150,7 +150,6 @@ static int write_pages(struct exporter *x, struct store *store, struct job_filte
         if (progress)
             progress_update(progress, *ret_n);
     } while (page.more && left > 0);
-    job_page_release(&page);
     return rc;
 }
 

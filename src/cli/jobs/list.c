@@ -121,15 +121,13 @@ static int read_from_server(struct cli *cli, struct remote *remote, struct job_t
 {
     const struct job_list_options *options = invocation_options(&cli->invocation);
     struct str next = {0};
-    struct buf path;
-    buf_init(&path, REMOTE_PATH_MAX);
+    RELEASED_BY(buf_release) struct buf path = BUF_MAX(REMOTE_PATH_MAX);
     buf_puts(&path, "/jobs");
     job_select_query(&options->select, (uint32_t)cli_variant(cli), &path);
     remote_query(&path, "order", JOB_LIST_ORDERS[options->list.order]);
     int rc = remote_jobs(remote, &path, (size_t)options->list.limit, options->list.cursor,
                          &table->page, &next, err);
     *ret_next = next.ptr;
-    buf_release(&path);
     return rc;
 }
 

@@ -19,9 +19,8 @@ const char *const JOB_SELECT_REASONS[] = {REDRIVE_REASON_MAP(WORD) NULL};
 static int unknown_word(const char *option, const char *const *words, struct str word,
                         struct redrive_err *err)
 {
-    struct buf list;
     size_t n = 0;
-    buf_init(&list, 300);
+    RELEASED_BY(buf_release) struct buf list = BUF_MAX(300);
     for (; words[n]; n++)
         buf_printf(&list, "%s%s", n > 0 ? ", " : "", words[n]);
     err_set(err, REDRIVE_E_USAGE, "--%s: there is no '%.*s'", option,
@@ -30,7 +29,6 @@ static int unknown_word(const char *option, const char *const *words, struct str
     const char *near = suggest(word, words, n);
     if (near)
         err_hint(err, "did you mean %s?", near);
-    buf_release(&list);
     return REDRIVE_E_USAGE;
 }
 
@@ -138,9 +136,7 @@ int job_select_read(const struct job_select *select, struct job_filter *ret,
         rc = read_lists(select, ret, err);
     if (rc == 0)
         rc = read_group(select->group, &ret->fingerprint, err);
-    if (rc == 0)
-        rc = check_ages(select, err);
-    return rc;
+    return rc == 0 ? check_ages(select, err) : rc;
 }
 
 int job_select_check(struct cli *cli, struct redrive_err *err)

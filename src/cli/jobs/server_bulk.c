@@ -76,9 +76,8 @@ static int take_counts(struct str text, bool dry_run, struct bulk_run *run, stru
         {0},
     };
     struct bulk_counts counts = {0};
-    struct arena arena = {0};
+    RELEASED_BY(arena_release) struct arena arena = {0};
     int rc = unpack_object(text, COUNTS, &arena, &counts, err);
-    arena_release(&arena);
     run->matched = counts.matched;
     run->refused = counts.refused;
     run->changed = dry_run ? counts.matched - counts.refused : counts.changed;
@@ -88,12 +87,11 @@ static int take_counts(struct str text, bool dry_run, struct bulk_run *run, stru
 static int ask(struct remote *remote, const struct job_select *select, enum job_verb verb,
                bool dry_run, struct bulk_run *run, struct redrive_err *err)
 {
-    struct http_answer answer;
-    struct buf path, body;
     int rc;
+    RELEASED_BY(http_answer_release) struct http_answer answer;
     http_answer_init(&answer);
-    buf_init(&path, REMOTE_PATH_MAX);
-    buf_init(&body, REMOTE_PATH_MAX);
+    RELEASED_BY(buf_release) struct buf path = BUF_MAX(REMOTE_PATH_MAX);
+    RELEASED_BY(buf_release) struct buf body = BUF_MAX(REMOTE_PATH_MAX);
     if (verb == JOB_RETRY) {
         buf_puts(&path, "/retry/dead-letters/retry");
         put_retry(select, dry_run, &body);
@@ -105,12 +103,7 @@ static int ask(struct remote *remote, const struct job_select *select, enum job_
         remote_query(&path, "dry_run", dry_run ? "true" : "false");
         rc = remote_call(remote, "DELETE", &path, (struct str){0}, &answer, err);
     }
-    if (rc == 0)
-        rc = take_counts(buf_str(&answer.body), dry_run, run, err);
-    buf_release(&body);
-    buf_release(&path);
-    http_answer_release(&answer);
-    return rc;
+    return rc == 0 ? take_counts(buf_str(&answer.body), dry_run, run, err) : rc;
 }
 
 /* ---- One by one, at a rate ------------------------------------------------------------------- */
@@ -187,8 +180,7 @@ static int redrive_at_rate(struct cli *cli, struct session *session,
 {
     struct paced p = {.remote = session->remote, .run = run, .began_ms = session_now_ms(session)};
     struct interrupt interrupt;
-    struct buf query;
-    buf_init(&query, REMOTE_PATH_MAX);
+    RELEASED_BY(buf_release) struct buf query = BUF_MAX(REMOTE_PATH_MAX);
     buf_puts(&query, "/jobs");
     job_select_query(select, 1u << REDRIVE_STATE_DEAD_LETTER, &query);
     remote_query(&query, "order", "oldest");
@@ -200,7 +192,6 @@ static int redrive_at_rate(struct cli *cli, struct session *session,
     run->interrupted = interrupt_asked() && run->changed + run->refused < run->matched;
     interrupt_release(&interrupt);
     progress_clear(&p.progress);
-    buf_release(&query);
     return rc;
 }
 

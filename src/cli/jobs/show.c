@@ -93,13 +93,11 @@ static void put_state(struct shower *s, const struct job *job)
 static void put_gate(struct shower *s)
 {
     const struct gate_info *gate = &s->shown->gate;
-    struct buf name;
     if (!gate->is_held)
         return;
-    buf_init(&name, CLI_OUTPUT_MAX);
+    RELEASED_BY(buf_release) struct buf name = BUF_MAX(CLI_OUTPUT_MAX);
     gate_write_text(&name, gate);
     put_fact(s, "Held by", buf_str(&name));
-    buf_release(&name);
     put_name(s, "May go");
     if (gate->may_go_ms > s->shown->now_ms) {
         char text[CLOCK_TEXT_MAX], age[AGE_TEXT_MAX];
@@ -162,12 +160,10 @@ static void put_children(struct shower *s, const struct job *job)
 /* The arm of an experiment and the traceparent are kept with the policy. */
 static void put_policy(struct shower *s, struct str policy)
 {
-    struct buf own;
-    buf_init(&own, policy.len + 1);
+    RELEASED_BY(buf_release) struct buf own = BUF_MAX(policy.len + 1);
     put_fact(s, "Experiment", arm_kept(policy));
     put_fact(s, "Own retry", arm_own_policy(policy, &own));
     put_fact(s, "Trace", trace_kept(policy));
-    buf_release(&own);
 }
 
 static void put_facts(struct shower *s, const struct job *job)
@@ -215,17 +211,15 @@ static void put_heading(struct shower *s, const char *name)
 /* JSON for people; anything else as it is. */
 static void put_value(struct shower *s, const char *name, struct str value)
 {
-    struct buf pretty;
     if (value.len == 0)
         return;
     put_heading(s, name);
-    buf_init(&pretty, CLI_OUTPUT_MAX);
+    RELEASED_BY(buf_release) struct buf pretty = BUF_MAX(CLI_OUTPUT_MAX);
     if (json_check(value, NULL, NULL) == 0)
         json_indent(value, 0, &pretty);
     else
         buf_add_str(&pretty, value);
     text_add_clean_lines(s->out, buf_failed(&pretty) ? value : buf_str(&pretty), INDENT);
-    buf_release(&pretty);
 }
 
 /* A job that has completed keeps the error of the last attempt that failed: the heading says that
@@ -301,7 +295,6 @@ static void put_history(struct shower *s, const struct attempt_page *history)
 {
     static const char COLUMNS[] = ">EPOCH|>ATTEMPT|STARTED|>TOOK|WORKER|OUTCOME|>DELAY|WHY|ERROR";
     struct table t;
-    struct buf cell;
     bool epochs = false;
     if (history->n == 0)
         return;
@@ -309,11 +302,10 @@ static void put_history(struct shower *s, const struct attempt_page *history)
         epochs = epochs || history->attempts[i].epoch > 0;
     put_heading(s, "Attempts");
     table_init(&t, epochs ? COLUMNS : strchr(COLUMNS, '|') + 1);
-    buf_init(&cell, CLI_OUTPUT_MAX);
+    RELEASED_BY(buf_release) struct buf cell = BUF_MAX(CLI_OUTPUT_MAX);
     for (size_t i = 0; i < history->n; i++)
         add_attempt(&t, &history->attempts[i], epochs, &cell);
     table_finish(&t, s->term->width, s->term->color, s->out);
-    buf_release(&cell);
 }
 
 static void show_as_json(struct json_writer *w, const void *thing)
@@ -359,7 +351,7 @@ static int show_job(struct cli *cli, struct store *store, const struct job *job,
 static int show_from_server(struct cli *cli, struct session *session, struct redrive_err *err)
 {
     const struct job_by_id *options = invocation_options(&cli->invocation);
-    struct remote_job found = {0};
+    RELEASED_BY(remote_job_release) struct remote_job found = {0};
     int rc = job_find_at_server(session->remote, options->select.tenant, cli->invocation.args[0],
                                 cli_variant(cli), &found, err);
     if (rc == 0) {
@@ -373,20 +365,18 @@ static int show_from_server(struct cli *cli, struct session *session, struct red
         };
         rc = cli_show(cli, &shown, show_as_json, show_as_text, err);
     }
-    remote_job_release(&found);
     return rc;
 }
 
 int job_show_run(struct cli *cli, struct session *session, struct redrive_err *err)
 {
     const struct job_by_id *options = invocation_options(&cli->invocation);
-    struct job_page page = {0};
+    RELEASED_BY(job_page_release) struct job_page page = {0};
     if (session->remote)
         return show_from_server(cli, session, err);
     int rc = job_find(session, options->select.tenant, cli->invocation.args[0], cli_variant(cli),
                       &page, err);
     if (rc == 0)
         rc = show_job(cli, session->store, &page.jobs[0], session_now_ms(session), err);
-    job_page_release(&page);
     return rc;
 }

@@ -60,12 +60,11 @@ static void add_figures(struct buf *out, const struct progress *p, double share,
 void progress_render(const struct progress *p, int64_t elapsed_ms, unsigned width, struct buf *out)
 {
     double share = p->total ? (double)p->done / (double)p->total : 0;
-    struct buf line, figures;
 
     if (share > 1)
         share = 1;
-    buf_init(&line, LINE_MAX_BYTES);
-    buf_init(&figures, LINE_MAX_BYTES);
+    RELEASED_BY(buf_release) struct buf line = BUF_MAX(LINE_MAX_BYTES);
+    RELEASED_BY(buf_release) struct buf figures = BUF_MAX(LINE_MAX_BYTES);
     text_add_clean(&line, str_of(p->label));
     buf_puts(&line, "  ");
     add_figures(&figures, p, share, elapsed_ms);
@@ -76,8 +75,6 @@ void progress_render(const struct progress *p, int64_t elapsed_ms, unsigned widt
         add_bar(&line, share, bar < BAR_MAX ? bar : BAR_MAX);
     buf_add_str(&line, buf_str(&figures));
     buf_add_str(out, text_fit(buf_str(&line), width));
-    buf_release(&figures);
-    buf_release(&line);
 }
 
 void progress_update(struct progress *p, uint64_t done)
@@ -90,15 +87,13 @@ void progress_update(struct progress *p, uint64_t done)
         return;
     p->drawn_ms = now_ms;
 
-    struct buf line;
-    buf_init(&line, LINE_MAX_BYTES);
+    RELEASED_BY(buf_release) struct buf line = BUF_MAX(LINE_MAX_BYTES);
     buf_putc(&line, '\r');
     /* A character in the last column would make some terminals go to the next line. */
     progress_render(p, now_ms - p->started_ms, p->term->width - 1, &line);
     buf_puts(&line, "\033[K");
     term_write(p->term, &line);
     fflush(p->term->file);
-    buf_release(&line);
     p->visible = true;
 }
 

@@ -78,15 +78,13 @@ void table_add(struct table *t, const char *text)
 
 void table_addf(struct table *t, const char *format, ...)
 {
-    struct buf text;
     va_list args;
 
-    buf_init(&text, TEXT_MAX);
+    RELEASED_BY(buf_release) struct buf text = BUF_MAX(TEXT_MAX);
     va_start(args, format);
     buf_vprintf(&text, format, args);
     va_end(args);
     table_add_buf(t, &text);
-    buf_release(&text);
 }
 
 void table_add_str(struct table *t, struct str text)
@@ -130,9 +128,8 @@ static void put_cell(const struct table *t, size_t column, const size_t *widths,
     const bool is_last = column + 1 == t->n_columns;
     const size_t room = widths[column];
     size_t used = text_width(text);
-    struct buf shown;
 
-    buf_init(&shown, TEXT_MAX);
+    RELEASED_BY(buf_release) struct buf shown = BUF_MAX(TEXT_MAX);
     if (used <= room) {
         buf_add_str(&shown, text);
     } else {
@@ -150,7 +147,6 @@ static void put_cell(const struct table *t, size_t column, const size_t *widths,
         buf_putc(out, '\n');
     if (buf_failed(&shown))
         out->failed = buf_failed(&shown);
-    buf_release(&shown);
 }
 
 int table_render(const struct table *t, unsigned width, bool color, struct buf *out)

@@ -49,11 +49,9 @@ static int restore_entry(const struct written_entry *e, struct cron_page *page,
                          struct redrive_err *err)
 {
     struct config_part *box = NULL;
-    struct buf definition;
-    buf_init(&definition, DEFINITION_MAX);
+    RELEASED_BY(buf_release) struct buf definition = BUF_MAX(DEFINITION_MAX);
     put_definition(e, &definition);
     int rc = cron_parse_json(NULL, false, e->name, buf_str(&definition), &box, NULL, err);
-    buf_release(&definition);
     if (rc < 0)
         return rc;
     page->boxes[page->n_boxes++] = box;
@@ -88,13 +86,10 @@ static int restore_entries(const struct written_entry *entries, size_t n, struct
 int remote_cron(struct remote *remote, struct cron_page *ret, struct redrive_err *err)
 {
     struct unpack_list list = {0};
-    struct arena arena = {0};
+    RELEASED_BY(arena_release) struct arena arena = {0};
     int rc = remote_get_list(remote, "/cron", ENTRIES, sizeof(struct written_entry), NULL, &arena,
                              &list, err);
-    if (rc == 0)
-        rc = restore_entries(list.rows, list.n, ret, err);
-    arena_release(&arena);
-    return rc;
+    return rc == 0 ? restore_entries(list.rows, list.n, ret, err) : rc;
 }
 
 int remote_cron_put(struct remote *remote, const char *name, struct str definition,
@@ -102,12 +97,11 @@ int remote_cron_put(struct remote *remote, const char *name, struct str definiti
 {
     const struct remote_request request = {"PUT", "/cron/", str_of(name), NULL, definition};
     struct written_entry written = {0};
-    struct arena arena = {0};
+    RELEASED_BY(arena_release) struct arena arena = {0};
     int rc = remote_ask(remote, &request, ENTRIES, &arena, &written, err);
     *ret_created = rc == 201;
     if (rc >= 0)
         rc = restore_entries(&written, 1, ret, err);
-    arena_release(&arena);
     return rc;
 }
 
@@ -124,10 +118,9 @@ int remote_cron_run(struct remote *remote, const char *name, char ret_id[CRON_ID
         {0},
     };
     const struct remote_request request = {"POST", "/cron/", str_of(name), "/run", {0}};
-    struct arena arena = {0};
+    RELEASED_BY(arena_release) struct arena arena = {0};
     int rc = remote_ask(remote, &request, MADE, &arena, &made, err);
     (void)str_copy(ret_id, CRON_ID_MAX, made.id);
     *ret_state = (enum redrive_state)made.state;
-    arena_release(&arena);
     return rc < 0 ? rc : 0;
 }

@@ -241,9 +241,8 @@ static const struct unpack STATS_ROWS[] = {
 static int read_rows(struct json_reader *r, struct arena *arena, struct stats_rows *ret)
 {
     struct json_string key;
-    struct buf name;
     int rc = json_enter_object(r);
-    buf_init(&name, JSON_MAX_BYTES);
+    RELEASED_BY(buf_release) struct buf name = BUF_MAX(JSON_MAX_BYTES);
     while (rc == 0 && (rc = json_next_key(r, &key)) > 0) {
         struct stats_row *rows = page_grow(arena, ret->rows, ret->n, sizeof *rows);
         if (!rows) {
@@ -256,19 +255,17 @@ static int read_rows(struct json_reader *r, struct arena *arena, struct stats_ro
         rows[ret->n] = (struct stats_row){.name = arena_str(arena, buf_str(&name))};
         rc = unpack_members(r, COUNTS, arena, rows[ret->n++].counts);
     }
-    buf_release(&name);
     return rc;
 }
 
 static int read_tasks(struct str json, struct stats *s, struct redrive_err *err)
 {
     const struct json_limits limits = {.max_bytes = UINT32_MAX};
-    struct json_reader r;
+    RELEASED_BY(json_reader_release) struct json_reader r;
     json_reader_init(&r, json, &limits);
     int rc = read_rows(&r, &s->arena, &s->by[STATS_TASK]);
     if (rc < 0 && unpack_error(&r, err) == 0)
         rc = err_nomem(err);
-    json_reader_release(&r);
     return rc;
 }
 
@@ -364,10 +361,9 @@ int remote_groups(struct remote *remote, const struct buf *path, struct group_pa
 static int read_counts(struct json_reader *r, struct name_counts *ret)
 {
     struct json_string key;
-    struct buf name;
     int64_t n = 0;
     int rc = json_enter_object(r);
-    buf_init(&name, JSON_MAX_BYTES);
+    RELEASED_BY(buf_release) struct buf name = BUF_MAX(JSON_MAX_BYTES);
     while (rc == 0 && (rc = json_next_key(r, &key)) > 0) {
         buf_reset(&name);
         (void)json_unescape(key, &name);
@@ -375,7 +371,6 @@ static int read_counts(struct json_reader *r, struct name_counts *ret)
         if (rc == 0)
             name_counts_add(ret, buf_str(&name), n > 0 ? (uint64_t)n : 0);
     }
-    buf_release(&name);
     return rc == 0 && ret->failed ? REDRIVE_E_NOMEM : rc;
 }
 
@@ -402,8 +397,8 @@ static int read_dead_counts(struct json_reader *r, struct dead_counts *ret)
 int remote_dead_counts(struct remote *remote, const struct buf *path, struct dead_counts *ret,
                        struct redrive_err *err)
 {
-    struct http_answer answer;
     struct json_reader r;
+    RELEASED_BY(http_answer_release) struct http_answer answer;
     http_answer_init(&answer);
     int rc = remote_call(remote, "GET", path, (struct str){0}, &answer, err);
     if (rc == 0) {
@@ -413,7 +408,6 @@ int remote_dead_counts(struct remote *remote, const struct buf *path, struct dea
             rc = err_nomem(err);
         json_reader_release(&r);
     }
-    http_answer_release(&answer);
     return rc;
 }
 

@@ -95,19 +95,16 @@ static const struct written_job BLANK = {.payload_bytes = -1, .result_bytes = -1
  * value null is like an absent one, but for its length. */
 static void restore_value(struct str *value, int64_t bytes, struct arena *arena)
 {
-    struct json_reader r;
     struct json_string s;
-    struct buf text;
     if (value->len == 0 && bytes > 0)
         *value = STR("null");
     if (value->len == 0 || value->ptr[0] != '"' || bytes < 0 || (int64_t)value->len == bytes)
         return;
+    RELEASED_BY(json_reader_release) struct json_reader r;
     json_reader_init(&r, *value, NULL);
-    buf_init(&text, JSON_MAX_BYTES);
+    RELEASED_BY(buf_release) struct buf text = BUF_MAX(JSON_MAX_BYTES);
     if (json_read_string(&r, &s) == 0 && json_unescape(s, &text) == 0)
         *value = arena_str(arena, buf_str(&text));
-    buf_release(&text);
-    json_reader_release(&r);
 }
 
 static void restore_job(struct written_job *written, struct arena *arena, struct job *ret)
@@ -139,12 +136,11 @@ static int read_page(struct remote *remote, const struct buf *path, struct job_p
                      struct str *ret_next, struct redrive_err *err)
 {
     struct unpack_list list = {0};
-    struct http_answer answer;
+    RELEASED_BY(http_answer_release) struct http_answer answer;
     http_answer_init(&answer);
     int rc = remote_call(remote, "GET", path, (struct str){0}, &answer, err);
     if (rc == 0)
         rc = unpack_list(buf_str(&answer.body), JOB, sizeof BLANK, &BLANK, &ret->arena, &list, err);
-    http_answer_release(&answer);
     for (size_t i = 0; i < list.n && rc == 0; i++) {
         struct job *jobs = page_grow(&ret->arena, ret->jobs, ret->n, sizeof *jobs);
         if (!jobs)
@@ -330,12 +326,11 @@ int remote_job_change(struct remote *remote, const char *method, const char *bef
     static const struct unpack STATE[] = {{"state", UNPACK_WORD, 0, .words = VOCABULARY_STATE},
                                           {0}};
     const struct remote_request request = {method, before, id, after, body};
-    struct arena arena = {0};
+    RELEASED_BY(arena_release) struct arena arena = {0};
     int state = -1;
     int rc = remote_ask(remote, &request, STATE, &arena, &state, err);
     if (rc >= 0 && state >= 0)
         *ret_state = (enum redrive_state)state;
-    arena_release(&arena);
     return rc < 0 ? rc : 0;
 }
 
@@ -378,7 +373,6 @@ static void put_raw(struct json_writer *w, const char *key, struct str value)
 /* The tenant is that of the token. Payload and policy have been checked: they are JSON. */
 static void put_spec(struct json_writer *w, const struct job_spec *spec)
 {
-    struct buf policy;
     json_begin_object(w);
     put_text(w, "task", spec->task);
     put_text(w, "id", spec->id);
@@ -397,10 +391,9 @@ static void put_spec(struct json_writer *w, const struct job_spec *spec)
     if (spec->deadline_ms != 0)
         job_write_time(w, "deadline", spec->deadline_ms);
     after_write_json(w, spec);
-    buf_init(&policy, spec->policy.len + 1);
+    RELEASED_BY(buf_release) struct buf policy = BUF_MAX(spec->policy.len + 1);
     put_raw(w, "retry", trace_own_policy(spec->policy, &policy));
     put_text(w, "traceparent", trace_kept(spec->policy));
-    buf_release(&policy);
     json_end_object(w);
 }
 
@@ -430,11 +423,10 @@ static int take_answers(struct str text, size_t n, struct submit_answer *ret, st
 int remote_submit(struct remote *remote, const struct job_spec *specs, size_t n,
                   struct submit_answer *ret, struct arena *arena, struct redrive_err *err)
 {
-    struct http_answer answer;
     struct json_writer w;
-    struct buf path, body;
-    buf_init(&path, REMOTE_PATH_MAX);
-    buf_init(&body, HTTP_CLIENT_BODY_MAX);
+    RELEASED_BY(buf_release) struct buf path = BUF_MAX(REMOTE_PATH_MAX);
+    RELEASED_BY(buf_release) struct buf body = BUF_MAX(HTTP_CLIENT_BODY_MAX);
+    RELEASED_BY(http_answer_release) struct http_answer answer;
     http_answer_init(&answer);
     json_writer_init(&w, &body);
     if (n > 1)
@@ -447,12 +439,7 @@ int remote_submit(struct remote *remote, const struct job_spec *specs, size_t n,
     int rc = buf_failed(&body) ? err_nomem(err) : 0;
     if (rc == 0)
         rc = remote_call(remote, "POST", &path, buf_str(&body), &answer, err);
-    if (rc == 0)
-        rc = take_answers(buf_str(&answer.body), n, ret, arena, err);
-    http_answer_release(&answer);
-    buf_release(&body);
-    buf_release(&path);
-    return rc;
+    return rc == 0 ? take_answers(buf_str(&answer.body), n, ret, arena, err) : rc;
 }
 
 /* ---- Workflows ------------------------------------------------------------------------------- */
@@ -518,12 +505,12 @@ static int take_members(const struct unpack_list *list, struct workflow *ret,
                         struct redrive_err *err)
 {
     const struct written_member *written = list->rows;
-    struct map places;
     size_t capacity = 0;
     int rc = 0;
     ret->jobs = arena_array(&ret->arena, list->n, sizeof *ret->jobs);
     if (!ret->jobs)
         return err_nomem(err);
+    RELEASED_BY(map_release) struct map places;
     map_init(&places, 0);
     for (size_t i = 0; rc == 0 && i < list->n; i++) {
         ret->jobs[ret->n_jobs++] = written[i].job;
@@ -531,7 +518,6 @@ static int take_members(const struct unpack_list *list, struct workflow *ret,
         if (rc == 0 && map_put_number(&places, written[i].job.id, (int64_t)i + 1) != 0)
             rc = err_nomem(err);
     }
-    map_release(&places);
     return rc;
 }
 

@@ -137,10 +137,9 @@ static int make_client(struct cli *cli, struct remote *remote, struct redrive_er
         .ca_file = from_environment(cli->globals->ca_file, CLI_CA_FILE_VARIABLE),
         .no_proxy = is_loopback(remote->url),
     };
-    struct buf text;
     char *token = NULL;
     int rc = 0;
-    buf_init(&text, TOKEN_MAX_BYTES + 1);
+    RELEASED_BY(buf_release) struct buf text = BUF_MAX(TOKEN_MAX_BYTES + 1);
     if (token_file && !is_loopback(remote->url) &&
         str_starts_with(str_of(remote->url), STR("http://")))
         rc = refuse_plain(remote->url, err);
@@ -154,7 +153,6 @@ static int make_client(struct cli *cli, struct remote *remote, struct redrive_er
     if (token)
         explicit_bzero(token, strlen(token));
     free(token);
-    buf_release(&text);
     return rc;
 }
 
@@ -329,8 +327,7 @@ static int take_problem(const struct remote *remote, const struct http_answer *a
                         struct redrive_err *err)
 {
     struct problem problem = {0};
-    struct arena arena;
-    arena_init(&arena);
+    RELEASED_BY(arena_release) struct arena arena = {0};
     int rc = unpack_object(buf_str(&answer->body), PROBLEM, &arena, &problem, NULL);
     if (rc < 0 || problem.detail.len == 0) {
         rc = unknown_answer(remote, answer->status, err);
@@ -347,7 +344,6 @@ static int take_problem(const struct remote *remote, const struct http_answer *a
         else if (answer->status == 403)
             err_hint(err, "use a token that has the scope; `scopes` of the server's configuration");
     }
-    arena_release(&arena);
     return rc;
 }
 
@@ -382,8 +378,7 @@ int remote_call(struct remote *remote, const char *method, const struct buf *pat
                 struct http_answer *ret, struct redrive_err *err)
 {
     const bool is_read = strcmp(method, "GET") == 0;
-    struct buf whole;
-    buf_init(&whole, 2 * REMOTE_PATH_MAX);
+    RELEASED_BY(buf_release) struct buf whole = BUF_MAX(2 * REMOTE_PATH_MAX);
     buf_puts(&whole, "/v1");
     buf_add_str(&whole, buf_str(path));
     int rc = buf_failed(path) ? buf_failed(path) : buf_failed(&whole);
@@ -396,28 +391,22 @@ int remote_call(struct remote *remote, const char *method, const struct buf *pat
         add_hint(remote, rc, err);
     else if (ret->status < 200 || ret->status >= 300)
         rc = take_problem(remote, ret, err);
-    buf_release(&whole);
     return rc;
 }
 
 int remote_ask(struct remote *remote, const struct remote_request *request,
                const struct unpack *table, struct arena *arena, void *to, struct redrive_err *err)
 {
-    struct http_answer answer;
-    struct buf path;
+    RELEASED_BY(http_answer_release) struct http_answer answer;
     http_answer_init(&answer);
-    buf_init(&path, REMOTE_PATH_MAX);
+    RELEASED_BY(buf_release) struct buf path = BUF_MAX(REMOTE_PATH_MAX);
     buf_puts(&path, request->before);
     percent_encode(request->name, &path);
     buf_puts(&path, request->after ? request->after : "");
     int rc = remote_call(remote, request->method, &path, request->body, &answer, err);
     if (rc == 0 && table && answer.status != 204)
         rc = unpack_object(buf_str(&answer.body), table, arena, to, err);
-    if (rc == 0)
-        rc = answer.status;
-    buf_release(&path);
-    http_answer_release(&answer);
-    return rc;
+    return rc == 0 ? answer.status : rc;
 }
 
 int remote_change(struct remote *remote, const char *method, const char *before, struct str name,
@@ -431,23 +420,17 @@ int remote_change(struct remote *remote, const char *method, const char *before,
 int remote_get(struct remote *remote, const char *path, struct http_answer *ret,
                struct redrive_err *err)
 {
-    struct buf text;
-    buf_init(&text, REMOTE_PATH_MAX);
+    RELEASED_BY(buf_release) struct buf text = BUF_MAX(REMOTE_PATH_MAX);
     buf_puts(&text, path);
-    int rc = remote_call(remote, "GET", &text, (struct str){0}, ret, err);
-    buf_release(&text);
-    return rc;
+    return remote_call(remote, "GET", &text, (struct str){0}, ret, err);
 }
 
 int remote_get_list(struct remote *remote, const char *path, const struct unpack *table,
                     size_t size, const void *blank, struct arena *arena, struct unpack_list *list,
                     struct redrive_err *err)
 {
-    struct http_answer answer;
+    RELEASED_BY(http_answer_release) struct http_answer answer;
     http_answer_init(&answer);
     int rc = remote_get(remote, path, &answer, err);
-    if (rc == 0)
-        rc = unpack_list(buf_str(&answer.body), table, size, blank, arena, list, err);
-    http_answer_release(&answer);
-    return rc;
+    return rc == 0 ? unpack_list(buf_str(&answer.body), table, size, blank, arena, list, err) : rc;
 }

@@ -24,7 +24,6 @@ int unpack_error(const struct json_reader *r, struct redrive_err *err)
 static int read_text(struct json_reader *r, struct arena *arena, struct str *ret)
 {
     struct json_string s;
-    struct buf text;
     int rc = json_read_string(r, &s);
     if (rc < 0)
         return rc;
@@ -32,12 +31,11 @@ static int read_text(struct json_reader *r, struct arena *arena, struct str *ret
         *ret = arena_str(arena, s.raw);
         return 0;
     }
-    buf_init(&text, JSON_MAX_BYTES);
+    RELEASED_BY(buf_release) struct buf text = BUF_MAX(JSON_MAX_BYTES);
     (void)json_unescape(s, &text);
     if (buf_failed(&text))
         arena->failed = true;
     *ret = arena_str(arena, buf_str(&text));
-    buf_release(&text);
     return 0;
 }
 

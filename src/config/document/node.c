@@ -124,11 +124,9 @@ bool node_is_number(const struct node *node)
 
 bool node_parse_number(struct str text, double *ret)
 {
-    struct json_reader reader;
+    RELEASED_BY(json_reader_release) struct json_reader reader;
     json_reader_init(&reader, text, NULL);
-    bool ok = json_read_double(&reader, ret) == 0 && json_end(&reader) == 0;
-    json_reader_release(&reader);
-    return ok;
+    return json_read_double(&reader, ret) == 0 && json_end(&reader) == 0;
 }
 
 const char *node_kind(const struct node *node)
@@ -226,8 +224,7 @@ static int read_value(struct builder *b, struct node **ret);
 
 static int decode(struct builder *b, struct json_string s, struct str *ret)
 {
-    struct buf decoded;
-    buf_init(&decoded, NODE_MAX_BYTES);
+    RELEASED_BY(buf_release) struct buf decoded = BUF_MAX(NODE_MAX_BYTES);
     int rc = json_unescape(s, &decoded);
     if (rc < 0) {
         rc = json_fail(&b->reader, rc, "%s", redrive_err_text(rc));
@@ -238,7 +235,6 @@ static int decode(struct builder *b, struct json_string s, struct str *ret)
         if (!ret->ptr)
             rc = REDRIVE_E_NOMEM;
     }
-    buf_release(&decoded);
     return rc;
 }
 

@@ -229,12 +229,12 @@ void env_gather(struct layers *layers, char *const *environ, struct variables *v
 void env_gather_dotenv(struct layers *layers, struct str text, const char *name,
                        struct variables *variables)
 {
-    struct dotenv reader;
     struct dotenv_entry entry;
     struct redrive_err why;
     char shown[NODE_SHOW_MAX];
     int rc;
 
+    RELEASED_BY(dotenv_release) struct dotenv reader;
     dotenv_init(&reader, text);
     while ((rc = dotenv_next(&reader, &entry, &why)) != 0) {
         struct variable given = {.layer = LAYER_DOTENV};
@@ -252,7 +252,6 @@ void env_gather_dotenv(struct layers *layers, struct str text, const char *name,
                 gather(layers, &given, variables);
         }
     }
-    dotenv_release(&reader);
 }
 
 /* ---- Applying -------------------------------------------------------------------------------- */

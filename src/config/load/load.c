@@ -50,9 +50,8 @@ static int cannot_read(struct loading *l, const char *path, const struct redrive
 static int read_document(struct loading *l)
 {
     struct redrive_err why;
-    struct buf text;
 
-    buf_init(&text, NODE_MAX_BYTES + 1);
+    RELEASED_BY(buf_release) struct buf text = BUF_MAX(NODE_MAX_BYTES + 1);
     int rc = file_read(l->path, NODE_MAX_BYTES, &text, &why);
     bool found = rc == 0;
     if (rc == REDRIVE_E_NOT_FOUND && !l->path_required)
@@ -68,7 +67,6 @@ static int read_document(struct loading *l)
             l->binder.report->errors[l->binder.report->n_errors++] = why;
         }
     }
-    buf_release(&text);
     return rc;
 }
 
@@ -76,13 +74,12 @@ static int read_document(struct loading *l)
 static void read_dotenv(struct loading *l)
 {
     struct redrive_err why;
-    struct buf text;
     const char *slash = strrchr(l->path, '/');
     const char *path =
         slash ? arena_printf(&l->document, "%.*s/.env", (int)(slash - l->path), l->path) : ".env";
     if (!path)
         return;
-    buf_init(&text, DOTENV_MAX_BYTES + 1);
+    RELEASED_BY(buf_release) struct buf text = BUF_MAX(DOTENV_MAX_BYTES + 1);
     int rc = file_read(path, DOTENV_MAX_BYTES, &text, &why);
     const struct node where = {.style = NODE_SETTING, .source = path};
     if (rc == 0) {
@@ -93,7 +90,6 @@ static void read_dotenv(struct loading *l)
         err_detail(bind_warning(&l->binder, &where, "is not a file"), "%s", why.message);
     else if (rc != REDRIVE_E_NOT_FOUND)
         cannot_read(l, path, &why);
-    buf_release(&text);
 }
 
 /* ---- Settings -------------------------------------------------------------------------------- */

@@ -21,7 +21,6 @@ static int bind_json_with(struct binder *b, struct str json, const struct table 
                           void *object, finish_fn *finish, struct redrive_err *err)
 {
     struct config_report *report = calloc(1, sizeof *report);
-    struct arena document;
     struct node *root;
 
     if (!report)
@@ -29,7 +28,7 @@ static int bind_json_with(struct binder *b, struct str json, const struct table 
     b->report = report;
     b->code = REDRIVE_E_INVALID;
     b->is_json = true;
-    arena_init(&document);
+    RELEASED_BY(arena_release) struct arena document = {0};
     int rc = node_from_json(&document, json, &root, err);
     if (rc == 0) {
         bind_table(b, table, root, object);
@@ -44,7 +43,6 @@ static int bind_json_with(struct binder *b, struct str json, const struct table 
             err_hint(err, "%s", report->errors[0].hint);
         }
     }
-    arena_release(&document);
     free(report);
     return rc;
 }
@@ -127,15 +125,12 @@ static void finish_rules(struct binder *b, const struct node *root, void *object
 /* A traceparent that is kept with the policy is no part of it. */
 static int bind_policy(struct config_part *box, struct str json, struct redrive_err *err)
 {
-    struct buf own;
-    buf_init(&own, json.len + 1);
+    RELEASED_BY(buf_release) struct buf own = BUF_MAX(json.len + 1);
     const bool is_trace_only = trace_kept(json).len > 0 && !trace_has_policy(json);
     const struct str alone = is_trace_only ? STR("{}") : trace_own_policy(json, &own);
-    const int rc = buf_failed(&own) ? err_nomem(err)
-                                    : bind_json(&box->arena, alone, &TABLE_POLICY_JSON,
-                                                &box->policy, finish_rules, err);
-    buf_release(&own);
-    return rc;
+    return buf_failed(&own)
+               ? err_nomem(err)
+               : bind_json(&box->arena, alone, &TABLE_POLICY_JSON, &box->policy, finish_rules, err);
 }
 
 int policy_parse_json(struct str json, const struct redrive_policy *defaults,
@@ -156,14 +151,11 @@ int policy_parse_json(struct str json, const struct redrive_policy *defaults,
 int policy_parse_kept(struct str kept, const struct redrive_policy *task, struct config_part **ret,
                       struct redrive_err *err)
 {
-    struct buf own;
     if (arm_kept(kept).len == 0)
         return policy_parse_json(kept, task, ret, err);
-    buf_init(&own, kept.len + 1);
+    RELEASED_BY(buf_release) struct buf own = BUF_MAX(kept.len + 1);
     const struct str alone = arm_own_policy(kept, &own);
-    const int rc = buf_failed(&own) ? err_nomem(err) : policy_parse_json(alone, NULL, ret, err);
-    buf_release(&own);
-    return rc;
+    return buf_failed(&own) ? err_nomem(err) : policy_parse_json(alone, NULL, ret, err);
 }
 
 /* ---- Tasks ----------------------------------------------------------------------------------- */
@@ -197,15 +189,13 @@ int breaker_parse_json(struct str json, const struct redrive_breaker_config *def
                        struct redrive_breaker_config *ret, struct redrive_err *err)
 {
     struct redrive_breaker_config breaker;
-    struct arena arena;
 
     if (defaults)
         breaker = *defaults;
     else
         redrive_breaker_config_init(&breaker);
-    arena_init(&arena);
+    RELEASED_BY(arena_release) struct arena arena = {0};
     int rc = bind_json(&arena, json, &TABLE_BREAKER_JSON, &breaker, NULL, err);
-    arena_release(&arena);
     if (rc == 0)
         *ret = breaker;
     return rc;

@@ -95,14 +95,12 @@ const char *config_condition_text(const struct config_condition *when,
         if (SIGNS[i].compare == when->compare)
             sign = SIGNS[i].sign;
 
-    struct buf text;
     struct json_writer number;
-    buf_init(&text, CONFIG_CONDITION_MAX);
+    RELEASED_BY(buf_release) struct buf text = BUF_MAX(CONFIG_CONDITION_MAX);
     buf_printf(&text, "%s %s ", METRICS[when->metric], sign);
     json_writer_init(&number, &text);
     json_put_double(&number, when->number);
     (void)str_copy(out, CONFIG_CONDITION_MAX, buf_str(&text));
-    buf_release(&text);
     return out;
 }
 

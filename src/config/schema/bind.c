@@ -368,10 +368,10 @@ bool reference_in(struct str text)
 /* The last of its name counts. A line that cannot be read has been reported already. */
 static bool find_in_dotenv(struct str text, const char *name, struct buf *out)
 {
-    struct dotenv reader;
     struct dotenv_entry entry;
     bool is_found = false;
     int rc;
+    RELEASED_BY(dotenv_release) struct dotenv reader;
     dotenv_init(&reader, text);
     while ((rc = dotenv_next(&reader, &entry, NULL)) != 0) {
         if (rc < 0 || !str_is(entry.name, name) || entry.value.len == 0)
@@ -379,7 +379,6 @@ static bool find_in_dotenv(struct str text, const char *name, struct buf *out)
         buf_reset(out);
         is_found = buf_add(out, entry.value.ptr, entry.value.len) == 0;
     }
-    dotenv_release(&reader);
     return is_found;
 }
 
@@ -395,8 +394,7 @@ static bool add_value(struct binder *b, const char *name, struct buf *out)
 {
     const struct references *from = b->references;
     const char *value = from ? env_get(from->environ, name) : NULL;
-    struct buf found;
-    buf_init(&found, NODE_TEXT_MAX);
+    RELEASED_BY(buf_release) struct buf found = BUF_MAX(NODE_TEXT_MAX);
     const bool is_in_file =
         !value && from && from->dotenv.ptr && find_in_dotenv(from->dotenv, name, &found);
     if (value)
@@ -405,7 +403,6 @@ static bool add_value(struct binder *b, const char *name, struct buf *out)
         buf_add(out, found.data, found.len);
     if (is_in_file && from->is_dotenv_used)
         *from->is_dotenv_used = true;
-    buf_release(&found);
     return value || is_in_file;
 }
 
@@ -448,9 +445,8 @@ static int expand_into(struct binder *b, const struct node *node, struct buf *ou
 
 const char *reference_expand(struct binder *b, const struct node *node, const char **ret_missing)
 {
-    struct buf out;
     const char *expanded = NULL;
-    buf_init(&out, NODE_TEXT_MAX);
+    RELEASED_BY(buf_release) struct buf out = BUF_MAX(NODE_TEXT_MAX);
     if (expand_into(b, node, &out, ret_missing) == 0) {
         if (buf_failed(&out) == REDRIVE_E_NOMEM)
             b->arena->failed = true;
@@ -459,6 +455,5 @@ const char *reference_expand(struct binder *b, const struct node *node, const ch
         else
             expanded = arena_dup(b->arena, buf_str(&out));
     }
-    buf_release(&out);
     return expanded;
 }

@@ -61,11 +61,10 @@ static void bind_payload(struct binder *b, const struct field *field, const stru
 {
     char shown[NODE_SHOW_MAX];
     struct json_writer writer;
-    struct buf json;
     (void)field;
 
     /* The worst that escapes can do to text. */
-    buf_init(&json, 6 * NODE_MAX_BYTES);
+    RELEASED_BY(buf_release) struct buf json = BUF_MAX(6 * NODE_MAX_BYTES);
     json_writer_init(&writer, &json);
     const struct node *bad = node_write_json(node, &writer);
     if (bad) {
@@ -77,7 +76,6 @@ static void bind_payload(struct binder *b, const struct field *field, const stru
         b->arena->failed |= buf_failed(&json) != 0;
         *(const char **)member = arena_dup(b->arena, buf_str(&json));
     }
-    buf_release(&json);
 }
 
 static void write_payload(const struct field *field, const void *member, struct json_writer *w)
@@ -146,14 +144,10 @@ static int unknown_zone(struct str name, const char *dir, const struct redrive_e
 static int read_file(const char *dir, struct str name, struct tz *ret, struct redrive_err *err)
 {
     char path[PATH_MAX];
-    struct buf bytes;
     snprintf(path, sizeof path, "%s/%.*s", dir, (int)name.len, name.ptr);
-    buf_init(&bytes, TZ_FILE_MAX_BYTES);
+    RELEASED_BY(buf_release) struct buf bytes = BUF_MAX(TZ_FILE_MAX_BYTES);
     int rc = file_read(path, TZ_FILE_MAX_BYTES, &bytes, err);
-    if (rc == 0)
-        rc = tz_parse(ret, bytes.data, bytes.len, err);
-    buf_release(&bytes);
-    return rc;
+    return rc == 0 ? tz_parse(ret, bytes.data, bytes.len, err) : rc;
 }
 
 int zone_read(const char *dir, struct str name, struct tz *ret, struct redrive_err *err)

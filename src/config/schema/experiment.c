@@ -43,9 +43,8 @@ static const char *members_of(struct binder *b, const struct experiment *experim
                               const struct arm *arm)
 {
     struct json_writer w;
-    struct buf json;
     const char *name = arena_printf(b->arena, "%s/%s", experiment->name, arm->name);
-    buf_init(&json, MEMBERS_MAX);
+    RELEASED_BY(buf_release) struct buf json = BUF_MAX(MEMBERS_MAX);
     json_writer_init(&w, &json);
     json_begin_object(&w);
     json_field_cstr(&w, "experiment", name ? name : "");
@@ -55,7 +54,6 @@ static const char *members_of(struct binder *b, const struct experiment *experim
     const struct str text = buf_str(&json);
     const char *members =
         text.len > 0 ? arena_dup(b->arena, (struct str){text.ptr + 1, text.len - 1}) : NULL;
-    buf_release(&json);
     return members;
 }
 

@@ -93,11 +93,9 @@ static struct str after(struct str text, size_t len)
 static void write_masked(struct json_writer *w, const char *name, struct str url,
                          void (*mask)(struct buf *out, struct str url))
 {
-    struct buf out;
-    buf_init(&out, NODE_TEXT_MAX + 16);
+    RELEASED_BY(buf_release) struct buf out = BUF_MAX(NODE_TEXT_MAX + 16);
     mask(&out, url);
     json_field_string(w, name, buf_str(&out));
-    buf_release(&out);
 }
 
 static bool is_http_url(struct str text)
@@ -236,14 +234,13 @@ static void bind_shards(struct binder *b, const struct field *field, const struc
                         void *member)
 {
     const struct node *list = node_find(map, STR("shards"));
-    struct buf text;
     if (!list || map->n_children != 1) {
         bind_expected(b, field, map);
         return;
     }
     if (!check_shards(b, list))
         return;
-    buf_init(&text, NODE_TEXT_MAX);
+    RELEASED_BY(buf_release) struct buf text = BUF_MAX(NODE_TEXT_MAX);
     buf_puts(&text, SHARDS_SCHEME);
     NODE_FOREACH (list, item) {
         if (item != list->first)
@@ -254,7 +251,6 @@ static void bind_shards(struct binder *b, const struct field *field, const struc
         bind_error(b, list, "is too long");
     else
         *(const char **)member = arena_dup(b->arena, buf_str(&text));
-    buf_release(&text);
 }
 
 /* What is wrong is said without repeating the value: it may hold a password. */

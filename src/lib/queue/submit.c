@@ -148,15 +148,14 @@ static void give_answers(const struct submit_op *op, struct redrive_submitted *r
 int redrive_queue_submit(struct redrive_queue *q, const struct redrive_job_spec *jobs, size_t n,
                          unsigned flags, struct redrive_submitted *ret, struct redrive_err *err)
 {
-    struct submit_op op = {0};
-    struct arena arena;
+    RELEASED_BY(submit_op_release) struct submit_op op = {0};
     if (!q)
         return queue_is_missing(err);
     if (!jobs && n > 0)
         return err_set(err, REDRIVE_E_INVALID, "there are no jobs");
     if (n == 0)
         return 0;
-    arena_init(&arena);
+    RELEASED_BY(arena_release) struct arena arena = {0};
     int rc = prepare(q, jobs, n, &arena, &op, err);
     if (rc == 0) {
         op.whole = flags & REDRIVE_SUBMIT_WHOLE;
@@ -170,8 +169,6 @@ int redrive_queue_submit(struct redrive_queue *q, const struct redrive_job_spec 
         for (size_t i = 0; ret && i < n; i++)
             ret[i] = (struct redrive_submitted){.code = rc};
     }
-    submit_op_release(&op);
-    arena_release(&arena);
     return rc;
 }
 

@@ -177,16 +177,12 @@ int http_client_call(struct http_client *client, const char *method, const char 
                      struct redrive_err *err)
 {
     CURL *easy = client->easy;
-    struct buf url;
     long status = 0;
-    buf_init(&url, URL_MAX_BYTES);
+    RELEASED_BY(buf_release) struct buf url = BUF_MAX(URL_MAX_BYTES);
     buf_puts(&url, client->base);
     buf_puts(&url, path);
-    if (buf_failed(&url)) {
-        int rc = err_full(err, buf_failed(&url), "the request is over %u bytes", URL_MAX_BYTES);
-        buf_release(&url);
-        return rc;
-    }
+    if (buf_failed(&url))
+        return err_full(err, buf_failed(&url), "the request is over %u bytes", URL_MAX_BYTES);
     buf_reset(&ret->body);
     client->curl_error[0] = '\0';
     bool is_set = curl_easy_setopt(easy, CURLOPT_URL, buf_cstr(&url)) == CURLE_OK;
@@ -204,7 +200,6 @@ int http_client_call(struct http_client *client, const char *method, const char 
     curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
     ret->status = (int)status;
     ret->retry_after_ms = code == CURLE_OK ? curl_retry_after_ms(easy) : 0;
-    buf_release(&url);
     if (code == CURLE_OK)
         return 0;
     return buf_failed(&ret->body)

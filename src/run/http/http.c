@@ -94,8 +94,7 @@ static int add_header(struct http_run *run, const char *name, const char *value)
 {
     if (!value)
         return 0;
-    struct buf line;
-    buf_init(&line, HEADER_MAX_BYTES);
+    RELEASED_BY(buf_release) struct buf line = BUF_MAX(HEADER_MAX_BYTES);
     buf_printf(&line, "%s: ", name);
     for (; *value; value++) {
         bool is_control = (unsigned char)*value < 0x20 || *value == 0x7f;
@@ -103,7 +102,6 @@ static int add_header(struct http_run *run, const char *name, const char *value)
     }
     struct curl_slist *longer =
         buf_failed(&line) ? NULL : curl_slist_append(run->headers, buf_cstr(&line));
-    buf_release(&line);
     if (!longer)
         return -1;
     run->headers = longer;
@@ -114,9 +112,8 @@ static int add_signature(struct http_run *run, const struct config_http *sends)
 {
     const struct run_request *request = &run->base.request;
     char timestamp[24];
-    struct buf signature;
     snprintf(timestamp, sizeof timestamp, "%" PRId64, clock_wall_ms() / 1000);
-    buf_init(&signature, 1024);
+    RELEASED_BY(buf_release) struct buf signature = BUF_MAX(1024);
     signature_write(sends->secrets, sends->n_secrets, str_of(request->job_id), timestamp,
                     request->payload, &signature);
     int rc = buf_failed(&signature) ? -1 : 0;
@@ -124,10 +121,7 @@ static int add_signature(struct http_run *run, const struct config_http *sends)
         rc = add_header(run, "webhook-id", request->job_id);
     if (rc == 0)
         rc = add_header(run, "webhook-timestamp", timestamp);
-    if (rc == 0)
-        rc = add_header(run, "webhook-signature", buf_cstr(&signature));
-    buf_release(&signature);
-    return rc;
+    return rc == 0 ? add_header(run, "webhook-signature", buf_cstr(&signature)) : rc;
 }
 
 static int add_configured(struct http_run *run, const struct config_http *sends)

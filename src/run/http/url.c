@@ -58,7 +58,7 @@ static int read_scalar(struct json_reader *r, struct buf *value)
 /* `path` is a.b.c. False when the payload has no such scalar. */
 static bool payload_value(struct str payload, struct str path, struct buf *value)
 {
-    struct json_reader r;
+    RELEASED_BY(json_reader_release) struct json_reader r;
     json_reader_init(&r, payload, NULL);
     bool found = true;
     while (found && path.len > 0) {
@@ -69,7 +69,6 @@ static bool payload_value(struct str payload, struct str path, struct buf *value
         found = find_member(&r, name);
     }
     found = found && read_scalar(&r, value) == 0;
-    json_reader_release(&r);
     return found;
 }
 
@@ -98,8 +97,7 @@ static bool is_dot_segment(struct str value)
 int url_expand(const char *url, const struct run_request *request, struct buf *out,
                struct redrive_err *err)
 {
-    struct buf value;
-    buf_init(&value, VALUE_MAX_BYTES);
+    RELEASED_BY(buf_release) struct buf value = BUF_MAX(VALUE_MAX_BYTES);
     int rc = 0;
     while (*url && rc == 0) {
         size_t plain = strcspn(url, "{");
@@ -119,7 +117,6 @@ int url_expand(const char *url, const struct run_request *request, struct buf *o
         percent_encode(buf_str(&value), out);
         url += len + 1 + (rc == 0);
     }
-    buf_release(&value);
     if (rc == 0 && buf_failed(out))
         rc = err_full(err, buf_failed(out), "the URL is too long");
     return rc;

@@ -295,12 +295,10 @@ static int start(struct otlp_exporter *x, struct redrive_err *err)
 
 static void log_start(const struct otlp_exporter *x)
 {
-    struct buf address;
-    buf_init(&address, 4096);
+    RELEASED_BY(buf_release) struct buf address = BUF_MAX(4096);
     url_mask(&address, str_of(x->settings.base));
     log_event(x->log, LOG_LEVEL_INFO, clock_wall_ms(), "tracing",
               LOG_S("address", buf_cstr(&address)));
-    buf_release(&address);
 }
 
 int otlp_exporter_start(otlp_env_fn env, const struct log *log, struct otlp_exporter **ret,

@@ -167,12 +167,11 @@ int stream_answer_read(struct stream_answer *answer, struct str line, struct red
     *answer = (struct stream_answer){0};
     buf_init(&answer->text, STREAM_LINE_MAX_BYTES + N_TEXTS);
     struct places places = {0};
-    struct json_reader r;
+    RELEASED_BY(json_reader_release) struct json_reader r;
     json_reader_init(&r, line, NULL);
     int rc = read_members(&r, answer, &places);
     if (rc < 0 && json_error(&r, err) == 0)
         err_set(err, rc, "out of memory");
-    json_reader_release(&r);
     if (rc < 0)
         return rc;
     point_to_texts(answer, &places);

@@ -273,14 +273,12 @@ static void fail_jobs(struct stream_worker *worker)
                     .was_killed = worker->cause == DIED_FOR_A_JOB},
         .fault = could_not_run(worker) ? RUN_FAULT_LIKELY : RUN_FAULT_NONE,
     };
-    struct buf shared;
     if (outcome.fault != RUN_FAULT_NONE && !worker->runner->has_answered)
         release_waiting(worker->runner, &outcome.outcome.failure);
-    buf_init(&shared, SHARED_MAX_BYTES);
+    RELEASED_BY(buf_release) struct buf shared = BUF_MAX(SHARED_MAX_BYTES);
     tell_of_others(worker, &outcome.outcome.failure, &shared);
     while (!list_empty(&worker->jobs))
         finish(worker, LIST_ENTRY(worker->jobs.next, struct stream_run, place), &outcome);
-    buf_release(&shared);
     failure_from_stderr_release(&words);
 }
 

@@ -148,13 +148,12 @@ void breaker_history_note(struct breaker_history *history, const struct breaker_
 int breaker_history_take(struct breaker_history *history, struct store *store, int64_t now_ms,
                          struct redrive_err *err)
 {
-    struct breaker_page page = {0};
+    RELEASED_BY(breaker_page_release) struct breaker_page page = {0};
     pthread_mutex_lock(&history->taking);
     const int rc = breakers_read(store, (struct str){0}, now_ms, &page, err);
     if (rc == 0)
         breaker_history_note(history, &page, now_ms);
     pthread_mutex_unlock(&history->taking);
-    breaker_page_release(&page);
     return rc;
 }
 

@@ -193,7 +193,7 @@ static void note_counter(struct samples *rates, const struct counter *counter, i
 int64_t samples_take_rates(struct samples *rates, struct store *store, int64_t now_ms)
 {
     const int64_t began_ms = clock_monotonic_ms();
-    struct counter_page page = {0};
+    RELEASED_BY(counter_page_release) struct counter_page page = {0};
     const int rc = store_ops(store)->counters_list(store, (struct str){0}, &page, NULL);
     if (rc == 0) {
         pthread_mutex_lock(&rates->mutex);
@@ -202,7 +202,6 @@ int64_t samples_take_rates(struct samples *rates, struct store *store, int64_t n
         rates->last_ms = now_ms;
         pthread_mutex_unlock(&rates->mutex);
     }
-    counter_page_release(&page);
     const int64_t rest_ms = (clock_monotonic_ms() - began_ms) * REST_FACTOR;
     if (rc != 0 || rest_ms < SAMPLES_STEP_MS)
         return SAMPLES_STEP_MS;

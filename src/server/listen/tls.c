@@ -136,8 +136,8 @@ static int read_file(const char *path, const char *place, struct buf *ret, struc
 int tls_identity_load(const struct config_tls *files, struct tls_identity **ret,
                       struct redrive_err *err)
 {
-    struct buf cert, key;
-    buf_init(&key, FILE_MAX_BYTES);
+    struct buf cert;
+    RELEASED_BY(buf_release) struct buf key = BUF_MAX(FILE_MAX_BYTES);
     int rc = read_file(files->cert, files->cert_at, &cert, err);
     if (rc == 0)
         rc = read_file(files->key, files->key_at, &key, err);
@@ -145,7 +145,6 @@ int tls_identity_load(const struct config_tls *files, struct tls_identity **ret,
         rc = tls_identity_new(buf_str(&cert), buf_str(&key), files, ret, err);
     if (key.data)
         explicit_bzero(key.data, key.len);
-    buf_release(&key);
     buf_release(&cert);
     return rc;
 }

@@ -57,7 +57,6 @@ static void reply_metrics(struct metrics_server *server, struct http_request *re
     struct arena *arena = http_arena(request);
     struct run_time *rows;
     struct store_status_view store_status;
-    struct buf text;
     store_status_read(server->options.store_status, &store_status);
     const size_t n = run_times_read(server->options.times, tenant, arena, &rows);
     const struct metrics_process process = {
@@ -68,7 +67,7 @@ static void reply_metrics(struct metrics_server *server, struct http_request *re
         .facts = process_facts(run_times_since_ms(server->options.times)),
         .spans = server->options.tracing ? server->options.tracing->counts : NULL,
     };
-    buf_init(&text, TEXT_MAX_BYTES);
+    RELEASED_BY(buf_release) struct buf text = BUF_MAX(TEXT_MAX_BYTES);
     metrics_write_process(&process, &text);
     if (arena->failed || buf_failed(&text)) {
         struct redrive_err err;
@@ -77,7 +76,6 @@ static void reply_metrics(struct metrics_server *server, struct http_request *re
     } else {
         http_reply(request, 200, METRICS_CONTENT_TYPE, buf_str(&text), NULL, 0);
     }
-    buf_release(&text);
 }
 
 static void handle(struct http_request *request, void *ctx)

@@ -282,19 +282,17 @@ static void write_job(const struct rest_call *call, const struct job *job, kit_v
                       struct json_writer *w)
 {
     struct redactor redactor;
-    struct arena arena;
-    arena_init(&arena);
+    RELEASED_BY(arena_release) struct arena arena = {0};
     redactor_init(&redactor, kit_redacts(call) ? &call->config->redact : NULL, &arena);
     const struct job shown = redact_job(&redactor, job);
     view(w, &shown, NULL);
-    arena_release(&arena);
 }
 
 /* Writes jobs until the filter's limit, until the page is large, or until it has taken long. */
 static int write_jobs(struct rest_call *call, struct search *search, kit_view_fn view,
                       struct json_writer *w, struct redrive_err *err)
 {
-    struct job_page page = {0};
+    RELEASED_BY(job_page_release) struct job_page page = {0};
     size_t left = search->filter.limit;
     int rc = 0;
     while (rc == 0 && !search->is_over && !search->is_late && left > 0 &&
@@ -306,7 +304,6 @@ static int write_jobs(struct rest_call *call, struct search *search, kit_view_fn
         left -= n;
         search_take(search, &page, n);
     }
-    job_page_release(&page);
     return rc;
 }
 

@@ -336,9 +336,7 @@ static int start_waits(struct rest *rest, struct redrive_err *err)
         rc = samples_new_rates(&rest->rates, err);
     if (rc == 0)
         rc = samples_new_latencies(&rest->latencies, err);
-    if (rc == 0)
-        rc = breaker_history_new(&rest->breakers, err);
-    return rc;
+    return rc == 0 ? breaker_history_new(&rest->breakers, err) : rc;
 }
 
 static int64_t time_of_jobs(void *rest)

@@ -59,9 +59,7 @@ static int read_body(struct body *b, struct bulk_call *c)
         rc = body_missing(b, "verb", "cancel or retry");
     if (rc == 0)
         rc = kit_read_rate(b, c->body.rate, &c->rate);
-    if (rc == 0)
-        rc = kit_read_filter(b, c->body.filter, c->body.all, "jobs", &c->query);
-    return rc;
+    return rc == 0 ? kit_read_filter(b, c->body.filter, c->body.all, "jobs", &c->query) : rc;
 }
 
 /* Each verb is possible from its own states; a retry is two moves, of which each is made only from
@@ -103,7 +101,7 @@ static int count_by_counts(struct rest_call *call, struct bulk_call *c, struct r
     struct store *store = rest_store(call);
     const struct job_filter *f = &c->query.filter;
     const uint32_t states = states_of(c);
-    struct count_page page = {0};
+    RELEASED_BY(count_page_release) struct count_page page = {0};
     const int rc =
         store_ops(store)->counts(store, COUNT_PARTITIONS, call->principal.tenant, &page, err);
     for (size_t i = 0; i < page.n && rc == 0; i++) {
@@ -115,7 +113,6 @@ static int count_by_counts(struct rest_call *call, struct bulk_call *c, struct r
             if (states >> state & 1)
                 c->spec.matched += line->by_state[state];
     }
-    count_page_release(&page);
     return rc;
 }
 
@@ -123,7 +120,7 @@ static int count_one_by_one(struct rest_call *call, struct bulk_call *c, struct 
 {
     struct store *store = rest_store(call);
     struct job_filter filter = c->query.filter;
-    struct job_page page = {0};
+    RELEASED_BY(job_page_release) struct job_page page = {0};
     bool more = true;
     int rc = 0;
     filter.states = states_of(c);
@@ -138,7 +135,6 @@ static int count_one_by_one(struct rest_call *call, struct bulk_call *c, struct 
             filter.after_seq = page.jobs[page.n - 1].status.seq;
     }
     c->spec.is_at_least = more && filter.states != 0;
-    job_page_release(&page);
     return rc;
 }
 

@@ -21,11 +21,10 @@ static void write_queue(struct json_writer *w, const void *page, size_t i)
 static void get_queues(struct rest_call *call)
 {
     struct store *store = rest_store(call);
-    struct count_page page = {0};
+    RELEASED_BY(count_page_release) struct count_page page = {0};
     struct redrive_err err = {0};
     int rc = store_ops(store)->counts(store, COUNT_QUEUES, call->principal.tenant, &page, &err);
     kit_send_items(call, rc, &err, &page, page.n, write_queue);
-    count_page_release(&page);
 }
 
 static void paused(struct rest_call *call, struct op *op)
@@ -82,7 +81,7 @@ static void write_breaker(struct json_writer *w, const void *page, size_t i)
 static void get_breakers(struct rest_call *call)
 {
     struct store *store = rest_store(call);
-    struct breaker_page page = {0};
+    RELEASED_BY(breaker_page_release) struct breaker_page page = {0};
     struct redrive_err err = {0};
     int rc = breakers_read(store, call->principal.tenant, rest_now_ms(call), &page, &err);
     if (rc == 0)
@@ -91,7 +90,6 @@ static void get_breakers(struct rest_call *call)
     if (rc == 0)
         rc = breakers_count_parked(store, call->principal.tenant, &page, &err);
     kit_send_items(call, rc, &err, &page, page.n, write_breaker);
-    breaker_page_release(&page);
 }
 
 /* The path is that of no breaker: those of breakers end with a verb. */
@@ -130,13 +128,12 @@ static void write_limit(struct json_writer *w, const void *page, size_t i)
 static void get_limits(struct rest_call *call)
 {
     struct store *store = rest_store(call);
-    struct limit_page page = {0};
+    RELEASED_BY(limit_page_release) struct limit_page page = {0};
     struct redrive_err err = {0};
     int rc = limits_read(store, call->principal.tenant, rest_now_ms(call), &page, &err);
     if (rc == 0)
         rc = limits_count_parked(store, call->principal.tenant, &page, &err);
     kit_send_items(call, rc, &err, &page, page.n, write_limit);
-    limit_page_release(&page);
 }
 
 /* ---- Breakers by hand ------------------------------------------------------------------------ */

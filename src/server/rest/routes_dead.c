@@ -35,13 +35,11 @@ static void get_letters(struct rest_call *call)
 static void get_letter(struct rest_call *call)
 {
     struct store *store = rest_store(call);
-    struct job_page page = {0};
-    struct attempt_page history = {0};
+    RELEASED_BY(job_page_release) struct job_page page = {0};
+    RELEASED_BY(attempt_page_release) struct attempt_page history = {0};
     struct redrive_err err = {0};
-    if (!kit_find(call, DEAD, &page)) {
-        job_page_release(&page);
+    if (!kit_find(call, DEAD, &page))
         return;
-    }
     struct redactor redactor;
     kit_redactor(call, &redactor);
     int rc = store_ops(store)->history(store, &page.jobs[0].status.seq, 1, &history, &err);
@@ -53,8 +51,6 @@ static void get_letter(struct rest_call *call)
         view_dead_letter(rest_json(call), &shown, &history);
         rest_send(call, 200);
     }
-    attempt_page_release(&history);
-    job_page_release(&page);
 }
 
 static void write_group(struct json_writer *w, const void *page, size_t i)
@@ -65,7 +61,7 @@ static void write_group(struct json_writer *w, const void *page, size_t i)
 static void get_groups(struct rest_call *call)
 {
     struct store *store = rest_store(call);
-    struct group_page page = {0};
+    RELEASED_BY(group_page_release) struct group_page page = {0};
     struct redrive_err err = {0};
     struct redactor redactor;
     struct job_query query;
@@ -76,16 +72,15 @@ static void get_groups(struct rest_call *call)
     for (size_t i = 0; i < page.n; i++)
         page.groups[i].example = redact_job(&redactor, &page.groups[i].example);
     kit_send_items(call, rc, &err, &page, page.n, write_group);
-    group_page_release(&page);
 }
 
 static void get_stats(struct rest_call *call)
 {
     struct redrive_err err = {0};
-    struct dead_counts counts;
     struct job_query query;
     if (!read_query(call, 0, &query))
         return;
+    RELEASED_BY(dead_counts_release) struct dead_counts counts;
     dead_counts_init(&counts, (uint64_t)clock_monotonic_ns());
     counts.hides_types = kit_redacts(call);
     int rc = dead_counts_read(&counts, rest_store(call), &query.filter, &err);
@@ -95,7 +90,6 @@ static void get_stats(struct rest_call *call)
         dead_counts_write(rest_json(call), &counts);
         rest_send(call, 200);
     }
-    dead_counts_release(&counts);
 }
 
 /* ---- Edit, retry ----------------------------------------------------------------------------- */

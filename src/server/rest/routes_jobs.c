@@ -28,20 +28,18 @@ static void get_jobs(struct rest_call *call)
 static void get_job(struct rest_call *call)
 {
     struct store *store = rest_store(call);
-    struct job_page page = {0};
-    struct attempt_page history = {0};
+    RELEASED_BY(job_page_release) struct job_page page = {0};
+    RELEASED_BY(attempt_page_release) struct attempt_page history = {0};
     struct redrive_err err = {0};
-    if (!kit_find(call, 0, &page)) {
-        job_page_release(&page);
+    if (!kit_find(call, 0, &page))
         return;
-    }
     int rc = store_ops(store)->history(store, &page.jobs[0].status.seq, 1, &history, &err);
     struct gate_info gate;
     struct redactor redactor;
     kit_redactor(call, &redactor);
     const struct job shown = redact_job(&redactor, &page.jobs[0]);
     redact_history(&redactor, &history);
-    struct edge_views edges = {0};
+    RELEASED_BY(edge_views_release) struct edge_views edges = {0};
     struct whole_job whole = {.job = &shown, .history = &history, .gate = &gate, .edges = &edges};
     if (rc == 0)
         rc = gate_read(store, &page.jobs[0], rest_now_ms(call), &gate, &err);
@@ -55,14 +53,11 @@ static void get_job(struct rest_call *call)
         view_whole_job(rest_json(call), &whole);
         rest_send(call, 200);
     }
-    edge_views_release(&edges);
-    attempt_page_release(&history);
-    job_page_release(&page);
 }
 
 static void get_workflow(struct rest_call *call)
 {
-    struct job_page page = {0};
+    RELEASED_BY(job_page_release) struct job_page page = {0};
     struct workflow workflow = {0};
     struct redrive_err err = {0};
     if (kit_find(call, 0, &page)) {
@@ -74,7 +69,6 @@ static void get_workflow(struct rest_call *call)
         }
         workflow_release(&workflow);
     }
-    job_page_release(&page);
 }
 
 /* ---- Changing -------------------------------------------------------------------------------- */
@@ -187,17 +181,15 @@ static void write_answers(struct json_writer *w, const struct submission *s)
 /* Where a job can be looked at: in an array there is more than one such place. */
 static void add_location(struct rest_call *call, const struct submission *s)
 {
-    struct buf path;
     if (s->is_array)
         return;
-    buf_init(&path, 4 * BODY_NAME_MAX);
+    RELEASED_BY(buf_release) struct buf path = BUF_MAX(4 * BODY_NAME_MAX);
     buf_puts(&path, "/v1/jobs/");
     percent_encode(s->submit.answers[0].id, &path);
     const char *copy =
         buf_failed(&path) ? NULL : arena_dup(http_arena(call->request), buf_str(&path));
     if (copy)
         rest_header(call, "Location", copy);
-    buf_release(&path);
 }
 
 /* ---- Their trace ----------------------------------------------------------------------------- */

@@ -94,12 +94,11 @@ static int read_span(const struct parameter *p, struct str value, int64_t *ret,
 static int read_number(const struct parameter *p, struct str value, double *ret,
                        struct redrive_err *err)
 {
-    struct json_reader reader;
+    RELEASED_BY(json_reader_release) struct json_reader reader;
     json_reader_init(&reader, value, NULL);
     int rc = json_read_double(&reader, ret);
     if (rc == 0)
         rc = json_end(&reader);
-    json_reader_release(&reader);
     if (rc == 0)
         return 0;
     (void)err_set(err, REDRIVE_E_INVALID, "%s: it is not a number", p->name);
@@ -274,11 +273,9 @@ static int prepare(struct rest_call *call, struct simulation *s)
 static void write_sentence(struct json_writer *w, const char *key, const struct comparison *c,
                            void (*write)(const struct comparison *c, struct buf *out))
 {
-    struct buf text;
-    buf_init(&text, TEXT_MAX);
+    RELEASED_BY(buf_release) struct buf text = BUF_MAX(TEXT_MAX);
     write(c, &text);
     json_field_string(w, key, buf_str(&text));
-    buf_release(&text);
 }
 
 /* The report that `redrive experiment report` would give of these jobs. */
@@ -343,17 +340,16 @@ static void write_experiment(struct json_writer *w, const void *page, size_t i)
 
 static void get_experiments(struct rest_call *call)
 {
-    struct experiment_page page = {0};
+    RELEASED_BY(experiment_page_release) struct experiment_page page = {0};
     struct redrive_err err = {0};
     int rc = experiments_read(rest_store(call), call->principal.tenant, call->config, &page, &err);
     kit_send_items(call, rc, &err, &page, page.n, write_experiment);
-    experiment_page_release(&page);
 }
 
 static void get_experiment(struct rest_call *call)
 {
     const struct str name = call->params[0];
-    struct experiment_page page = {0};
+    RELEASED_BY(experiment_page_release) struct experiment_page page = {0};
     struct redrive_err err = {0};
     int rc = experiments_read(rest_store(call), call->principal.tenant, call->config, &page, &err);
     const struct experiment_row *row = rc == 0 ? experiment_find(&page, name) : NULL;
@@ -366,7 +362,6 @@ static void get_experiment(struct rest_call *call)
         experiment_write_json(rest_json(call), row);
         rest_send(call, 200);
     }
-    experiment_page_release(&page);
 }
 
 const struct rest_route REST_SIMULATE[] = {

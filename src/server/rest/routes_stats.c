@@ -20,7 +20,7 @@
 static void send_stats(struct rest_call *call,
                        void (*write)(struct json_writer *w, const struct stats *stats))
 {
-    struct stats stats = {0};
+    RELEASED_BY(stats_release) struct stats stats = {0};
     struct redrive_err err = {0};
     int rc = stats_read(rest_store(call), call->principal.tenant, &call->config->health,
                         rest_now_ms(call), &stats, &err);
@@ -30,7 +30,6 @@ static void send_stats(struct rest_call *call,
         write(rest_json(call), &stats);
         rest_send(call, 200);
     }
-    stats_release(&stats);
 }
 
 static void get_stats(struct rest_call *call)
@@ -52,11 +51,10 @@ static void write_worker(struct json_writer *w, const void *page, size_t i)
 
 static void get_workers(struct rest_call *call)
 {
-    struct worker_page page = {0};
+    RELEASED_BY(worker_page_release) struct worker_page page = {0};
     struct redrive_err err = {0};
     int rc = workers_read(rest_store(call), call->principal.tenant, rest_now_ms(call), &page, &err);
     kit_send_items(call, rc, &err, &page, page.n, write_worker);
-    worker_page_release(&page);
 }
 
 /* ---- Counts by state, task and queue --------------------------------------------------------- */
@@ -156,7 +154,7 @@ static void get_counts(struct rest_call *call)
     struct arena *arena = http_arena(call->request);
     struct counts_query q = {0};
     struct counts c = {0};
-    struct count_page page = {0};
+    RELEASED_BY(count_page_release) struct count_page page = {0};
     job_query_init(&q.query, call->principal.tenant, JOB_QUERY_STATE, ORDER_NEWEST,
                    rest_now_ms(call), arena);
     http_each_query(call->request, add_param, &q);
@@ -171,7 +169,6 @@ static void get_counts(struct rest_call *call)
     name_counts_init(&c.queues, arena, seed);
     for (size_t i = 0; i < page.n && rc == 0; i++)
         count_line(&c, &q.query.filter, &page.counts[i]);
-    count_page_release(&page);
     if (rc == 0)
         send_counts(call, &c);
     if (rc == 0 && (c.tasks.failed || c.queues.failed || arena->failed))
@@ -192,7 +189,7 @@ static void get_counts(struct rest_call *call)
 
 static void get_summary(struct rest_call *call)
 {
-    struct stats stats = {0};
+    RELEASED_BY(stats_release) struct stats stats = {0};
     struct redrive_err err = {0};
     int64_t queues;
     if (!kit_number(call, "queues", QUEUES_MAX, 10, &queues))
@@ -203,7 +200,6 @@ static void get_summary(struct rest_call *call)
         return;
     }
     stats_write_summary_json(rest_json(call), &stats, (size_t)queues);
-    stats_release(&stats);
     rest_send(call, 200);
 }
 
@@ -245,7 +241,7 @@ static int write_metrics(struct rest_call *call, struct buf *out, struct redrive
     struct run_times *times = call->rest->run_times;
     struct arena *arena = http_arena(call->request);
     struct store_status *store_status = committer_store_status(call->rest->committer);
-    struct stats stats = {0};
+    RELEASED_BY(stats_release) struct stats stats = {0};
     struct run_time *rows = NULL;
     struct store_status_view state;
     int rc = 0;
@@ -255,7 +251,6 @@ static int write_metrics(struct rest_call *call, struct buf *out, struct redrive
     store_status_read(store_status, &state);
     if (is_read)
         rc = metrics_write_store(&stats, out);
-    stats_release(&stats);
     const size_t n = times ? run_times_read(times, call->principal.tenant, arena, &rows) : 0;
     const struct metrics_process process = {
         .store_status = &state,
@@ -274,13 +269,11 @@ static int write_metrics(struct rest_call *call, struct buf *out, struct redrive
 static void get_metrics(struct rest_call *call)
 {
     struct redrive_err err = {0};
-    struct buf text;
-    buf_init(&text, METRICS_MAX_BYTES);
+    RELEASED_BY(buf_release) struct buf text = BUF_MAX(METRICS_MAX_BYTES);
     if (write_metrics(call, &text, &err) < 0)
         rest_fail(call, &err, NULL);
     else
         http_reply(call->request, 200, METRICS_CONTENT_TYPE, buf_str(&text), NULL, 0);
-    buf_release(&text);
 }
 
 /* ---- /events --------------------------------------------------------------------------------- */

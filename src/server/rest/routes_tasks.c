@@ -239,7 +239,7 @@ static void write_cron(struct json_writer *w, struct rest_call *call, const stru
 /* Cron entries: list them, set one, remove one. */
 static void get_cron(struct rest_call *call)
 {
-    struct cron_page page = {0};
+    RELEASED_BY(cron_page_release) struct cron_page page = {0};
     struct redrive_err err = {0};
     int rc = cron_page_read(rest_store(call), call->config, call->principal.tenant,
                             rest_now_ms(call), &page, &err);
@@ -253,7 +253,6 @@ static void get_cron(struct rest_call *call)
         kit_end_items(w);
         rest_send(call, 200);
     }
-    cron_page_release(&page);
 }
 
 /* What is sent is a copy; the request and all that is in its arena are gone afterwards. */

@@ -174,14 +174,11 @@ static void add_names(struct buf *key, const struct names *names)
 /* Names have no control characters, so that no two questions have the same key. */
 static struct str line_key(struct str tenant, const struct claim_body *body, struct arena *arena)
 {
-    struct buf key;
-    buf_init(&key, 64u * 1024);
+    RELEASED_BY(buf_release) struct buf key = BUF_MAX(64u * 1024);
     buf_add_str(&key, tenant);
     add_names(&key, &body->queues);
     add_names(&key, &body->tasks);
-    struct str text = arena_str(arena, buf_str(&key));
-    buf_release(&key);
-    return text;
+    return arena_str(arena, buf_str(&key));
 }
 
 /* Before the claim, so that its jobs are counted. */

@@ -33,7 +33,7 @@ struct sums {
 static int read_sums(struct store *store, const struct job_filter *f, struct sums *ret,
                      struct redrive_err *err)
 {
-    struct count_page page = {0};
+    RELEASED_BY(count_page_release) struct count_page page = {0};
     const int rc = store_ops(store)->counts(store, COUNT_PARTITIONS, (struct str){0}, &page, err);
     *ret = (struct sums){0};
     for (size_t i = 0; i < page.n && rc == 0; i++) {
@@ -51,7 +51,6 @@ static int read_sums(struct store *store, const struct job_filter *f, struct sum
             ret->matching += matches && in_states ? n : 0;
         }
     }
-    count_page_release(&page);
     return rc;
 }
 
@@ -87,13 +86,12 @@ static int begin_steps(struct search *s, struct redrive_err *err)
 {
     const struct job_filter newest = {
         .tenant = s->filter.tenant, .order = ORDER_NEWEST, .limit = 1};
-    struct job_page page = {0};
+    RELEASED_BY(job_page_release) struct job_page page = {0};
     s->in_steps = true;
     const int rc = store_ops(s->store)->list(s->store, &newest, &page, err);
     s->is_over = rc == 0 && page.n == 0;
     if (page.n > 0)
         s->filter.after_seq = page.jobs[0].status.seq + 1;
-    job_page_release(&page);
     return rc;
 }
 

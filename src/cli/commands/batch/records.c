@@ -121,8 +121,8 @@ static int find_fields(const struct records *r, struct str text, struct found *r
 {
     const struct records_options *o = &r->options;
     const struct json_limits limits = {.max_bytes = RECORDS_MAX_BYTES};
-    struct json_reader reader;
     struct json_string key;
+    RELEASED_BY(json_reader_release) struct json_reader reader;
     json_reader_init(&reader, text, &limits);
     int rc = json_enter_object(&reader);
     while (rc >= 0 && (rc = json_next_key(&reader, &key)) > 0) {
@@ -142,7 +142,6 @@ static int find_fields(const struct records *r, struct str text, struct found *r
         rc = json_end(&reader);
     if (rc < 0)
         rc = json_error(&reader, err);
-    json_reader_release(&reader);
     return rc;
 }
 
@@ -159,11 +158,11 @@ static int no_id(const struct records *r, struct redrive_err *err)
 
 static int read_id(struct records *r, struct str value, struct redrive_err *err)
 {
-    struct json_reader reader;
     struct json_string text;
     int64_t number;
     int rc;
     buf_reset(&r->id);
+    RELEASED_BY(json_reader_release) struct json_reader reader;
     json_reader_init(&reader, value, NULL);
     switch (json_peek(&reader)) {
     case JSON_TYPE_STRING:
@@ -178,7 +177,6 @@ static int read_id(struct records *r, struct str value, struct redrive_err *err)
         break;
     default: rc = REDRIVE_E_INVALID; break;
     }
-    json_reader_release(&reader);
     if (rc == REDRIVE_E_NOMEM)
         return err_nomem(err);
     if (rc < 0)

@@ -43,7 +43,7 @@ uint64_t batch_tally_ended(const struct batch_tally *tally)
 static int count_left(struct store *store, const struct job_filter *filter, struct batch_left *ret,
                       uint64_t *ret_locked, struct redrive_err *err)
 {
-    struct count_page page = {0};
+    RELEASED_BY(count_page_release) struct count_page page = {0};
     *ret_locked = 0;
     int rc = store_ops(store)->counts(store, COUNT_PARTITIONS, filter->tenant, &page, err);
     for (size_t i = 0; i < page.n && rc == 0; i++) {
@@ -56,7 +56,6 @@ static int count_left(struct store *store, const struct job_filter *filter, stru
         ret->running += n[REDRIVE_STATE_RUNNING];
     }
     ret->waiting += *ret_locked;
-    count_page_release(&page);
     return rc;
 }
 
@@ -64,7 +63,7 @@ static int count_left(struct store *store, const struct job_filter *filter, stru
 static int find_next(struct store *store, struct job_filter *filter, int64_t *ret_ms,
                      struct redrive_err *err)
 {
-    struct job_page page = {0};
+    RELEASED_BY(job_page_release) struct job_page page = {0};
     int rc = 0;
     bool more = true;
     while (more) {
@@ -78,7 +77,6 @@ static int find_next(struct store *store, struct job_filter *filter, int64_t *re
         if (more)
             filter->after_seq = page.jobs[page.n - 1].status.seq;
     }
-    job_page_release(&page);
     return rc;
 }
 

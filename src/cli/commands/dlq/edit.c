@@ -160,10 +160,9 @@ static int take_edited(struct str text, const char *path, struct buf *ret, struc
 static int edit_old(const struct job *job, struct buf *ret, struct redrive_err *err)
 {
     char path[EDIT_PATH_MAX];
-    struct buf before, after;
     /* Indented, it is larger than a payload may be. */
-    buf_init(&before, 64u * ENGINE_PAYLOAD_MAX_BYTES);
-    buf_init(&after, 64u * ENGINE_PAYLOAD_MAX_BYTES);
+    RELEASED_BY(buf_release) struct buf before = BUF_MAX(64u * ENGINE_PAYLOAD_MAX_BYTES);
+    RELEASED_BY(buf_release) struct buf after = BUF_MAX(64u * ENGINE_PAYLOAD_MAX_BYTES);
     if (job->spec.payload.len > 0)
         json_indent(job->spec.payload, 0, &before);
     else
@@ -178,11 +177,7 @@ static int edit_old(const struct job *job, struct buf *ret, struct redrive_err *
         (void)unlink(path);
         rc = err_set(err, REDRIVE_E_CANCELLED, "the payload is as it was, nothing was changed");
     }
-    if (rc == 0)
-        rc = take_edited(buf_str(&after), path, ret, err);
-    buf_release(&after);
-    buf_release(&before);
-    return rc;
+    return rc == 0 ? take_edited(buf_str(&after), path, ret, err) : rc;
 }
 
 static int read_payload(struct cli *cli, const struct edit_options *options, const struct job *job,
@@ -213,16 +208,13 @@ static int put_payload_at_server(struct remote *remote, const struct job *job, s
                                  struct redrive_err *err)
 {
     enum redrive_state ignored;
-    struct buf body;
-    buf_init(&body, 2u * ENGINE_PAYLOAD_MAX_BYTES);
+    RELEASED_BY(buf_release) struct buf body = BUF_MAX(2u * ENGINE_PAYLOAD_MAX_BYTES);
     buf_puts(&body, "{\"payload\":");
     buf_add_str(&body, payload);
     buf_putc(&body, '}');
-    int rc = buf_failed(&body) ? err_nomem(err)
-                               : remote_job_change(remote, "PATCH", "/retry/dead-letters/by-id/",
-                                                   job->spec.id, "", buf_str(&body), &ignored, err);
-    buf_release(&body);
-    return rc;
+    return buf_failed(&body) ? err_nomem(err)
+                             : remote_job_change(remote, "PATCH", "/retry/dead-letters/by-id/",
+                                                 job->spec.id, "", buf_str(&body), &ignored, err);
 }
 
 static int put_payload(struct session *session, const struct job *job, struct str payload,
@@ -274,8 +266,7 @@ static int edit_job(struct cli *cli, struct session *session, const struct job *
 {
     const struct edit_options *options = invocation_options(&cli->invocation);
     struct edited edited = {job, REDRIVE_STATE_DEAD_LETTER};
-    struct buf payload;
-    buf_init(&payload, 2u * ENGINE_PAYLOAD_MAX_BYTES);
+    RELEASED_BY(buf_release) struct buf payload = BUF_MAX(2u * ENGINE_PAYLOAD_MAX_BYTES);
     int rc = read_payload(cli, options, job, &payload, err);
     /* A file ends with a line break that is not part of what it says. */
     struct str trimmed = str_trim(buf_str(&payload));
@@ -288,19 +279,15 @@ static int edit_job(struct cli *cli, struct session *session, const struct job *
         rc = job_change_one(session, JOB_RETRY, job, &edited.state, err);
     if (rc < 0 && is_kept)
         err_hint(err, "the new payload is kept: `redrive dlq retry` redrives the job later");
-    buf_release(&payload);
     return rc < 0 ? rc : cli_show(cli, &edited, edited_as_json, edited_as_text, err);
 }
 
 static int run_edit(struct cli *cli, struct session *session, struct redrive_err *err)
 {
     const struct edit_options *options = invocation_options(&cli->invocation);
-    struct job_page page = {0};
+    RELEASED_BY(job_page_release) struct job_page page = {0};
     int rc = job_find(session, options->select.tenant, cli->invocation.args[0], true, &page, err);
-    if (rc == 0)
-        rc = edit_job(cli, session, &page.jobs[0], err);
-    job_page_release(&page);
-    return rc;
+    return rc == 0 ? edit_job(cli, session, &page.jobs[0], err) : rc;
 }
 
 const struct command cmd_dlq_edit = {

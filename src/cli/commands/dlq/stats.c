@@ -63,26 +63,20 @@ static void make_path(const struct cli *cli, const char *route, struct buf *path
 static int ask_for_stats(struct cli *cli, struct remote *remote, struct dead_counts *ret,
                          struct redrive_err *err)
 {
-    struct buf path;
-    buf_init(&path, REMOTE_PATH_MAX);
+    RELEASED_BY(buf_release) struct buf path = BUF_MAX(REMOTE_PATH_MAX);
     make_path(cli, "/retry/dead-letters/stats", &path);
-    int rc = remote_dead_counts(remote, &path, ret, err);
-    buf_release(&path);
-    return rc;
+    return remote_dead_counts(remote, &path, ret, err);
 }
 
 static int run_stats(struct cli *cli, struct session *session, struct redrive_err *err)
 {
     struct job_filter filter;
-    struct dead_counts counts;
+    RELEASED_BY(dead_counts_release) struct dead_counts counts;
     dead_counts_init(&counts, (uint64_t)clock_monotonic_ns());
     job_select_filter(cli, session_now_ms(session), &filter);
     int rc = session->remote ? ask_for_stats(cli, session->remote, &counts, err)
                              : dead_counts_read(&counts, session->store, &filter, err);
-    if (rc == 0)
-        rc = cli_show(cli, &counts, stats_as_json, stats_as_text, err);
-    dead_counts_release(&counts);
-    return rc;
+    return rc == 0 ? cli_show(cli, &counts, stats_as_json, stats_as_text, err) : rc;
 }
 
 const struct command cmd_dlq_stats = {
@@ -145,19 +139,16 @@ static int read_groups(struct cli *cli, struct session *session, struct groups *
     const struct groups_options *options = invocation_options(&cli->invocation);
     struct job_filter filter;
     char limit[24];
-    struct buf path;
     if (!session->remote) {
         job_select_filter(cli, groups->now_ms, &filter);
         filter.limit = (size_t)options->limit;
         return store_ops(session->store)->groups(session->store, &filter, &groups->page, err);
     }
-    buf_init(&path, REMOTE_PATH_MAX);
+    RELEASED_BY(buf_release) struct buf path = BUF_MAX(REMOTE_PATH_MAX);
     make_path(cli, "/retry/dead-letters/groups", &path);
     (void)snprintf(limit, sizeof limit, "%" PRId64, options->limit);
     remote_query(&path, "limit", limit);
-    int rc = remote_groups(session->remote, &path, &groups->page, err);
-    buf_release(&path);
-    return rc;
+    return remote_groups(session->remote, &path, &groups->page, err);
 }
 
 static int run_groups(struct cli *cli, struct session *session, struct redrive_err *err)
@@ -169,14 +160,12 @@ static int run_groups(struct cli *cli, struct session *session, struct redrive_e
         .row = add_group_row,
         .list = &groups,
     };
-    struct buf cell;
-    buf_init(&cell, CLI_OUTPUT_MAX);
+    RELEASED_BY(buf_release) struct buf cell = BUF_MAX(CLI_OUTPUT_MAX);
     groups.cell = &cell;
     int rc = read_groups(cli, session, &groups, err);
     listing.n = groups.page.n;
     if (rc == 0)
         rc = cli_list(cli, &listing, err);
-    buf_release(&cell);
     group_page_release(&groups.page);
     return rc;
 }

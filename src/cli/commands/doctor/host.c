@@ -169,9 +169,8 @@ void doctor_check_disk(struct doctor *d)
 
 void doctor_check_zones(struct doctor *d)
 {
-    struct tz tz = {0};
+    RELEASED_BY(tz_release) struct tz tz = {0};
     int rc = zone_read(NULL, STR("Europe/Berlin"), &tz, NULL);
-    tz_release(&tz);
     if (rc == 0) {
         doctor_say(d, DOCTOR_OK, "time zones", "found in %s", ZONE_DIR);
         return;

@@ -72,7 +72,7 @@ static void check_whole(struct doctor *d)
 static void check_jobs_whole(struct doctor *d)
 {
     struct job_filter filter = {.limit = WHOLE_PAGE};
-    struct job_page page = {0};
+    RELEASED_BY(job_page_release) struct job_page page = {0};
     struct redrive_err err = {0};
     char first[256] = "";
     uint64_t damaged = 0;
@@ -85,7 +85,6 @@ static void check_jobs_whole(struct doctor *d)
                 (void)str_copy(first, sizeof first, page.jobs[i].spec.id);
         }
     } while (rc == 0 && page.more && page.n > 0);
-    job_page_release(&page);
     if (rc < 0) {
         doctor_blame(d, "payloads", &err);
     } else if (damaged > 0) {
@@ -223,7 +222,7 @@ static void check_stuck(struct doctor *d)
 {
     const struct job_filter filter = {.states = 1u << REDRIVE_STATE_RUNNING,
                                       .limit = STORE_PAGE_MAX};
-    struct job_page page = {0};
+    RELEASED_BY(job_page_release) struct job_page page = {0};
     size_t stuck = 0;
     int64_t oldest_ms = INT64_MAX;
     if (!read_jobs(d, "leases", &filter, &page))
@@ -242,7 +241,6 @@ static void check_stuck(struct doctor *d)
         doctor_say(d, DOCTOR_OK, "leases", "running jobs: %zu%s, none of them left behind", page.n,
                    page.more ? " and more" : "");
     }
-    job_page_release(&page);
 }
 
 struct names {
@@ -276,7 +274,7 @@ static bool is_published(const struct shared_page *rows, struct str task)
 static bool find_undeclared(struct doctor *d, const struct shared_page *rows, struct names *ret)
 {
     struct job_filter filter = {.states = 1u << REDRIVE_STATE_QUEUED, .limit = STORE_PAGE_MAX};
-    struct job_page page = {0};
+    RELEASED_BY(job_page_release) struct job_page page = {0};
     bool more = true;
     for (int i = 0; i < TASK_PAGES && more; i++) {
         if (!read_jobs(d, "tasks", &filter, &page))
@@ -290,13 +288,12 @@ static bool find_undeclared(struct doctor *d, const struct shared_page *rows, st
         if (page.n > 0)
             filter.after_seq = page.jobs[page.n - 1].status.seq;
     }
-    job_page_release(&page);
     return true;
 }
 
 static void check_tasks(struct doctor *d)
 {
-    struct shared_page rows = {0};
+    RELEASED_BY(shared_page_release) struct shared_page rows = {0};
     struct redrive_err err = {0};
     struct names names = {.n = 0};
     struct buf list;
@@ -315,13 +312,12 @@ static void check_tasks(struct doctor *d)
         }
         buf_release(&list);
     }
-    shared_page_release(&rows);
 }
 
 static void check_clock(struct doctor *d)
 {
     const struct job_filter filter = {.order = ORDER_NEWEST, .limit = 100};
-    struct job_page page = {0};
+    RELEASED_BY(job_page_release) struct job_page page = {0};
     int64_t ahead_ms = 0;
     if (!read_jobs(d, "clock", &filter, &page))
         return;
@@ -336,7 +332,6 @@ static void check_clock(struct doctor *d)
     } else {
         doctor_say(d, DOCTOR_OK, "clock", "no job comes from the future");
     }
-    job_page_release(&page);
 }
 
 void doctor_check_jobs(struct doctor *d)

@@ -153,17 +153,15 @@ static int print_end(struct cli *cli, const struct submit_answer *a, struct str 
 
 static int blame(const struct job_status *status, struct redrive_err *err)
 {
-    struct buf why;
     if (status->state == REDRIVE_STATE_CANCELLED)
         return err_set(err, REDRIVE_E_CANCELLED, "the job was cancelled");
     if (status->state == REDRIVE_STATE_COMPLETED)
         return 0;
     (void)err_set(err, REDRIVE_E_JOB_FAILED, "the job ended as %s",
                   redrive_state_name(status->state));
-    buf_init(&why, OUTPUT_MAX_BYTES);
+    RELEASED_BY(buf_release) struct buf why = BUF_MAX(OUTPUT_MAX_BYTES);
     job_add_error(&why, &status->error);
     err_detail(err, "%s", buf_cstr(&why));
-    buf_release(&why);
     return REDRIVE_E_JOB_FAILED;
 }
 
@@ -174,7 +172,7 @@ int enqueue_wait(struct cli *cli, struct session *session, const struct job_spec
 {
     const struct job_spec job = {
         .tenant = spec->tenant.len ? spec->tenant : STR(ENGINE_TENANT_DEFAULT), .id = a->id};
-    struct job_page page = {0};
+    RELEASED_BY(job_page_release) struct job_page page = {0};
     int rc = cli->globals->json ? 0 : enqueue_print_answer(cli, a, err);
     if (rc == 0)
         rc = wait_for_end(session, &job, timeout_ms, &page, err);
@@ -186,6 +184,5 @@ int enqueue_wait(struct cli *cli, struct session *session, const struct job_spec
         if (rc == 0)
             rc = blame(status, err);
     }
-    job_page_release(&page);
     return rc;
 }

@@ -268,12 +268,11 @@ static bool add_known(struct words *words, struct str known, struct str name)
  * be read says so when the job is submitted. */
 static bool add_published(struct store *store, struct str name, struct words *words)
 {
-    struct shared_page page = {0};
+    RELEASED_BY(shared_page_release) struct shared_page page = {0};
     bool is_there = false;
     if (store_ops(store)->shared_list(store, SHARED_TASK, (struct str){0}, &page, NULL) == 0)
         for (size_t i = 0; i < page.n; i++)
             is_there |= add_known(words, page.rows[i].key, name);
-    shared_page_release(&page);
     return is_there;
 }
 
@@ -282,14 +281,13 @@ static bool add_published(struct store *store, struct str name, struct words *wo
 static bool add_tasks_of_server(struct remote *remote, struct str name, struct words *words)
 {
     struct remote_task *tasks = NULL;
-    struct arena arena = {0};
+    RELEASED_BY(arena_release) struct arena arena = {0};
     bool is_there = false;
     size_t n = 0;
     if (remote_tasks(remote, &arena, &tasks, &n, NULL) == 0)
         for (size_t i = 0; i < n; i++)
             if (tasks[i].is_declared || tasks[i].started > 0)
                 is_there |= add_known(words, tasks[i].name, name);
-    arena_release(&arena);
     return is_there;
 }
 
@@ -340,12 +338,9 @@ static int submit_to_server(struct cli *cli, struct session *session, const stru
                             int64_t wait_ms, struct redrive_err *err)
 {
     struct submit_answer answer = {0};
-    struct arena arena = {0};
+    RELEASED_BY(arena_release) struct arena arena = {0};
     int rc = remote_submit(session->remote, spec, 1, &answer, &arena, err);
-    if (rc == 0)
-        rc = finish_one(cli, session, spec, &answer, wait_ms, err);
-    arena_release(&arena);
-    return rc;
+    return rc == 0 ? finish_one(cli, session, spec, &answer, wait_ms, err) : rc;
 }
 
 static int submit_one(struct cli *cli, struct session *session, const struct job_spec *spec,
@@ -386,9 +381,8 @@ static int run_one(struct cli *cli, struct session *session, struct job_spec *sp
                    const char *argument, struct redrive_err *err)
 {
     const struct enqueue_options *o = invocation_options(&cli->invocation);
-    struct buf text;
     int rc = 0;
-    buf_init(&text, INPUT_MAX_BYTES + 1);
+    RELEASED_BY(buf_release) struct buf text = BUF_MAX(INPUT_MAX_BYTES + 1);
     const char *path = argument && strcmp(argument, "-") == 0 ? "-" : o->from;
     if (path)
         rc = read_payload(path, &text, &spec->payload, err);
@@ -398,10 +392,7 @@ static int run_one(struct cli *cli, struct session *session, struct job_spec *sp
         rc = check_spec(session, spec, path ? NULL : argument, err);
     if (rc == 0)
         rc = connect_for(cli, session, spec, err);
-    if (rc == 0)
-        rc = submit_one(cli, session, spec, o->wait_ms, err);
-    buf_release(&text);
-    return rc;
+    return rc == 0 ? submit_one(cli, session, spec, o->wait_ms, err) : rc;
 }
 
 /* ---- Many ------------------------------------------------------------------------------------ */
@@ -446,10 +437,8 @@ static int run_enqueue(struct cli *cli, struct redrive_err *err)
     const char *argument = cli->invocation.n_args > 1 ? cli->invocation.args[1] : NULL;
     struct session session = {0};
     struct job_spec spec;
-    struct buf policy;
-    struct arena arena;
-    buf_init(&policy, POLICY_MAX_BYTES);
-    arena_init(&arena);
+    RELEASED_BY(buf_release) struct buf policy = BUF_MAX(POLICY_MAX_BYTES);
+    RELEASED_BY(arena_release) struct arena arena = {0};
     fill_spec(o, cli->invocation.args[0], &spec);
     write_policy(o, &policy);
     spec.policy = trace_keep(str_of(getenv("TRACEPARENT")), buf_str(&policy), &arena);
@@ -468,8 +457,6 @@ static int run_enqueue(struct cli *cli, struct redrive_err *err)
         rc = o->lines ? run_lines(cli, &session, &spec, o->from, err)
                       : run_one(cli, &session, &spec, argument, err);
     session_close(&session);
-    arena_release(&arena);
-    buf_release(&policy);
     return rc;
 }
 

@@ -183,9 +183,7 @@ static int start(struct serve *serve, struct redrive_err *err)
     int rc = open_loop(serve, err);
     if (rc == 0 && serve_has_work(serve, serve->config))
         rc = serve_start_pool(serve, serve->config, err);
-    if (rc == 0)
-        rc = serve_open_servers(serve, err);
-    return rc;
+    return rc == 0 ? serve_open_servers(serve, err) : rc;
 }
 
 /* Warns at the start if the store can lose jobs. */

@@ -164,10 +164,9 @@ static void stop_for_a_while(struct screen *s)
 /* Shows the lines of a text, as many as fit. */
 static void screen_show(struct screen *s, const struct buf *text)
 {
-    struct buf frame;
     struct str rest = buf_str(text);
     unsigned lines = 0;
-    buf_init(&frame, FRAME_MAX);
+    RELEASED_BY(buf_release) struct buf frame = BUF_MAX(FRAME_MAX);
     buf_puts(&frame, "\033[H");
     while (rest.len > 0 && lines < s->height) {
         const char *end = memchr(rest.ptr, '\n', rest.len);
@@ -182,7 +181,6 @@ static void screen_show(struct screen *s, const struct buf *text)
     buf_puts(&frame, "\033[J");
     if (!buf_failed(&frame))
         write_all(s->out, frame.data, frame.len);
-    buf_release(&frame);
 }
 
 /* Waits for a key, a change, or the end, at most so long. `ret_key` has the key. */
@@ -305,11 +303,10 @@ static bool quits(enum screen_event event, char key)
 static int run_live(struct top *top, struct redrive_err *err)
 {
     struct screen screen;
-    struct buf frame;
     int rc = screen_open(&screen, STDIN_FILENO, fileno(top->cli->out.file), err);
     if (rc < 0)
         return rc;
-    buf_init(&frame, FRAME_MAX);
+    RELEASED_BY(buf_release) struct buf frame = BUF_MAX(FRAME_MAX);
     int64_t next_ms = look(top);
     for (;;) {
         char key = 0;
@@ -322,7 +319,6 @@ static int run_live(struct top *top, struct redrive_err *err)
         if (event == SCREEN_TIME)
             next_ms = look(top);
     }
-    buf_release(&frame);
     screen_close(&screen);
     return 0;
 }

@@ -101,7 +101,7 @@ static void count(struct top_look *look, double completed, double retried, doubl
 static int look_at_counters(struct top_look *look, struct store *store, struct str tenant,
                             struct redrive_err *err)
 {
-    struct counter_page page = {0};
+    RELEASED_BY(counter_page_release) struct counter_page page = {0};
     double completed = 0, retried = 0, dead = 0;
     int rc = store_ops(store)->counters_list(store, tenant, &page, err);
     for (size_t i = 0; i < page.n; i++) {
@@ -118,7 +118,6 @@ static int look_at_counters(struct top_look *look, struct store *store, struct s
     }
     if (rc == 0)
         count(look, completed, retried, dead);
-    counter_page_release(&page);
     return rc;
 }
 
@@ -169,15 +168,13 @@ static void draw_title(const struct top_look *look, const char *title, unsigned 
                        struct buf *out)
 {
     char at[CLOCK_TEXT_MAX];
-    struct buf clean;
-    buf_init(&clean, 4096);
+    RELEASED_BY(buf_release) struct buf clean = BUF_MAX(4096);
     text_add_clean(&clean, str_of(title));
     style_add(out, color, STYLE_BOLD, STR("redrive top"));
     size_t room = width > 40 ? width - 40 : width ? 0 : 200;
     buf_puts(out, "  ");
     buf_add_str(out, text_fit(buf_str(&clean), room));
     buf_printf(out, "  %.19sZ\n", clock_format(look->at_ms, at));
-    buf_release(&clean);
 }
 
 static void draw_rates(const struct top_look *look, unsigned width, bool color, struct buf *out)
@@ -276,7 +273,7 @@ static uint64_t parked_of(const struct count_page *parked, const struct breaker_
 static void draw_breakers(const struct top_look *look, unsigned width, bool color, struct buf *out)
 {
     char text[FIGURE_MAX];
-    struct table t;
+    RELEASED_BY(table_release) struct table t;
     table_init(&t, "STATE|>FAILURES|>PARKED|>PROBE IN|>OPEN FOR|BREAKER");
     for (size_t i = 0; i < look->breakers.n; i++) {
         const struct breaker_info *b = &look->breakers.breakers[i];
@@ -295,7 +292,6 @@ static void draw_breakers(const struct top_look *look, unsigned width, bool colo
         buf_putc(out, '\n');
         (void)table_render(&t, width, color, out);
     }
-    table_release(&t);
 }
 
 static void draw_workers(const struct top_look *look, unsigned width, bool color, struct buf *out)
@@ -390,20 +386,17 @@ static void take_figures(struct top_look *look, struct stats *stats)
 
 static int look_at_dead(struct top_look *look, struct remote *remote, struct redrive_err *err)
 {
-    struct buf query;
     struct str next;
     job_page_release(&look->dead);
-    buf_init(&query, REMOTE_PATH_MAX);
+    RELEASED_BY(buf_release) struct buf query = BUF_MAX(REMOTE_PATH_MAX);
     buf_puts(&query, "/jobs?state=dead_letter&order=finished");
-    int rc = remote_jobs(remote, &query, TOP_DEAD_LETTERS, NULL, &look->dead, &next, err);
-    buf_release(&query);
-    return rc;
+    return remote_jobs(remote, &query, TOP_DEAD_LETTERS, NULL, &look->dead, &next, err);
 }
 
 int top_look_at_server(struct top_look *look, struct remote *remote, struct redrive_err *err)
 {
-    struct http_answer document;
-    struct stats stats = {0};
+    RELEASED_BY(stats_release) struct stats stats = {0};
+    RELEASED_BY(http_answer_release) struct http_answer document;
     http_answer_init(&document);
     look->at_ms = remote_now_ms(remote);
     int rc = remote_stats(remote, &document, &stats, err);
@@ -411,9 +404,5 @@ int top_look_at_server(struct top_look *look, struct remote *remote, struct redr
         take_figures(look, &stats);
     if (rc == 0)
         rc = remote_breakers(remote, &look->breakers, err);
-    if (rc == 0)
-        rc = look_at_dead(look, remote, err);
-    stats_release(&stats);
-    http_answer_release(&document);
-    return rc;
+    return rc == 0 ? look_at_dead(look, remote, err) : rc;
 }

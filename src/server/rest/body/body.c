@@ -55,13 +55,11 @@ int body_missing(struct body *b, const char *name, const char *expected)
 
 void body_suggest(struct redrive_err *err, struct str word, const char *const *words, size_t n)
 {
-    struct buf list;
-    buf_init(&list, 480);
+    RELEASED_BY(buf_release) struct buf list = BUF_MAX(480);
     for (size_t i = 0; i < n; i++)
         buf_printf(&list, "%s%s", i > 0 ? ", " : "", words[i]);
     err_detail(err, "expected one of %s", buf_cstr(&list));
     err_suggest(err, suggest(word, words, n));
-    buf_release(&list);
 }
 
 /* What the JSON reader has found. */
@@ -75,14 +73,12 @@ static int unknown_member(struct body *b, const struct member *members, struct j
 {
     const char *names[WORDS_MAX];
     size_t n = 0;
-    struct buf text;
     for (; members[n].name; n++)
         names[n] = members[n].name;
-    buf_init(&text, BODY_FIELD_MAX / 2);
+    RELEASED_BY(buf_release) struct buf text = BUF_MAX(BODY_FIELD_MAX / 2);
     (void)json_unescape(key, &text);
     int rc = body_fault(b, buf_cstr(&text), REDRIVE_E_UNKNOWN, "there is no such member");
     body_suggest(b->err, buf_str(&text), names, n);
-    buf_release(&text);
     return rc;
 }
 
@@ -143,12 +139,11 @@ static int wrong_type(struct body *b, const struct member *m)
 static int read_text(struct body *b, const struct member *m, size_t max, struct str *ret)
 {
     struct json_string s;
-    struct buf text;
     if (json_peek(&b->reader) != JSON_TYPE_STRING)
         return wrong_type(b, m);
     if (json_read_string(&b->reader, &s) < 0)
         return not_json(b);
-    buf_init(&text, max);
+    RELEASED_BY(buf_release) struct buf text = BUF_MAX(max);
     int rc = json_unescape(s, &text);
     if (rc == REDRIVE_E_TOO_BIG)
         rc = wrong(b, m, REDRIVE_E_TOO_BIG, "it is too long");
@@ -158,7 +153,6 @@ static int read_text(struct body *b, const struct member *m, size_t max, struct 
         rc = wrong(b, m, REDRIVE_E_INVALID, "it has a NUL character");
     else if (rc == 0)
         *ret = arena_str(b->arena, buf_str(&text));
-    buf_release(&text);
     if (rc == 0 && b->arena->failed)
         rc = err_nomem(b->err);
     return rc;
@@ -383,13 +377,12 @@ int body_next(struct body *b, const char *name, size_t i)
 
 size_t body_count(struct str array, size_t max)
 {
-    struct json_reader r;
     size_t n = 0;
+    RELEASED_BY(json_reader_release) struct json_reader r;
     json_reader_init(&r, array, NULL);
     if (json_peek(&r) == JSON_TYPE_ARRAY && json_enter_array(&r) == 0)
         while (n <= max && json_next_item(&r) > 0 && json_skip(&r, NULL) == 0)
             n++;
-    json_reader_release(&r);
     return n;
 }
 

@@ -243,13 +243,11 @@ static int add_text(struct job_query *q, struct json_reader *r, struct str name,
                     struct redrive_err *err)
 {
     struct json_string s;
-    struct buf text;
     if (json_read_string(r, &s) < 0)
         return json_error(r, err);
-    buf_init(&text, JSON_MAX_BYTES);
+    RELEASED_BY(buf_release) struct buf text = BUF_MAX(JSON_MAX_BYTES);
     int rc = json_unescape(s, &text);
     struct str value = arena_str(q->arena, buf_str(&text));
-    buf_release(&text);
     if (rc < 0 || !value.ptr)
         return err_nomem(err);
     return job_query_add(q, name, value, err);
@@ -258,9 +256,8 @@ static int add_text(struct job_query *q, struct json_reader *r, struct str name,
 static int add_member(struct job_query *q, struct json_reader *r, struct json_string key,
                       struct redrive_err *err)
 {
-    struct buf text;
     int rc = 0;
-    buf_init(&text, BODY_NAME_MAX);
+    RELEASED_BY(buf_release) struct buf text = BUF_MAX(BODY_NAME_MAX);
     (void)json_unescape(key, &text);
     struct str name = buf_str(&text);
     const char *field = arena_dup(q->arena, name);
@@ -276,21 +273,19 @@ static int add_member(struct job_query *q, struct json_reader *r, struct json_st
     } else {
         rc = add_text(q, r, name, err);
     }
-    buf_release(&text);
     return rc;
 }
 
 int job_query_add_object(struct job_query *q, struct str json, struct redrive_err *err)
 {
-    struct json_reader r;
     struct json_string key;
+    RELEASED_BY(json_reader_release) struct json_reader r;
     json_reader_init(&r, json, NULL);
     int rc = json_enter_object(&r);
     while (rc == 0 && (rc = json_next_key(&r, &key)) > 0)
         rc = add_member(q, &r, key, err);
     if (rc < 0)
         (void)json_error(&r, err);
-    json_reader_release(&r);
     return rc;
 }
 

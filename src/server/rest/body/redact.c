@@ -206,22 +206,19 @@ static bool copy_value(struct redactor *r, struct json_reader *reader, struct pa
 
 struct str redact_value(struct redactor *r, struct str value)
 {
-    struct json_reader reader;
     struct json_writer w;
     struct path path = {.n = 0};
-    struct buf out;
     if (!r->rules || value.len == 0)
         return value;
     if (json_check(value, NULL, NULL) != 0)
         return redact_text(r, value);
-    buf_init(&out, JSON_MAX);
+    RELEASED_BY(buf_release) struct buf out = BUF_MAX(JSON_MAX);
     json_writer_init(&w, &out);
+    RELEASED_BY(json_reader_release) struct json_reader reader;
     json_reader_init(&reader, value, NULL);
     const bool has_hidden = copy_value(r, &reader, &path, &w);
-    json_reader_release(&reader);
     if (has_hidden)
         return finish(r, &out);
-    buf_release(&out);
     return value;
 }
 

@@ -80,11 +80,10 @@ struct item_list {
 /* The id of an item that has some fault, for the answer. */
 static struct str id_of(struct str item, struct arena *arena)
 {
-    struct json_reader r;
     struct json_string key, id;
-    struct buf text;
     struct str ret = {0};
-    buf_init(&text, BODY_NAME_MAX);
+    RELEASED_BY(buf_release) struct buf text = BUF_MAX(BODY_NAME_MAX);
+    RELEASED_BY(json_reader_release) struct json_reader r;
     json_reader_init(&r, item, NULL);
     bool is_sound = json_peek(&r) == JSON_TYPE_OBJECT && json_enter_object(&r) == 0;
     while (is_sound && json_next_key(&r, &key) > 0) {
@@ -97,8 +96,6 @@ static struct str id_of(struct str item, struct arena *arena)
             ret = str_of(arena_dup(arena, buf_str(&text)));
         break;
     }
-    json_reader_release(&r);
-    buf_release(&text);
     return ret;
 }
 
