@@ -6,7 +6,6 @@
 #include "base/json/private.h"
 
 #include <assert.h>
-#include <stdio.h>
 
 #include "base/err.h"
 #include "base/rng.h"

@@ -12,7 +12,6 @@
 #include "core/classify/classify.h"
 #include "core/explain.h"
 #include "core/retry/policy.h"
-#include "core/vocabulary.h"
 
 /* The class names without `success`, which is never retried. */
 #define XX(name, text, retried, counts, severity) text,

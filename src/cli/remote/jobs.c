@@ -1,7 +1,6 @@
 /* jobs.c - jobs of a server, read back into what the stores give. */
 #include "cli/remote/remote.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 
 #include "base/err.h"

@@ -3,7 +3,6 @@
 #include "config/schema/types.h"
 
 #include <ctype.h>
-#include <stdio.h>
 
 #include "base/err.h"
 #include "base/text/str.h"

@@ -7,7 +7,6 @@
  */
 #include "lib/handler/private.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/err.h"

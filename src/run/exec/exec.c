@@ -1,7 +1,6 @@
 /* exec.c - the runner that starts a program for each job. */
 #include "run/exec/exec.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,6 @@
 /* doctor.c - `redrive doctor`: is everything in order? */
 #include "cli/commands/commands.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/err.h"

@@ -2,7 +2,6 @@
 #include "server/rest/body/job.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
 #include "base/err.h"
 #include "base/text/encode.h"
