@@ -77,7 +77,6 @@ static struct work_counts work_tally_counts(struct work_tally *tally)
 
 /* ---- What is left ---------------------------------------------------------------------------- */
 
-/* What is left in the store. */
 struct work_left {
     uint64_t waiting;          /* for their time */
     uint64_t waiting_for_jobs; /* that have not ended as they must */

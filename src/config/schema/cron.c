@@ -126,7 +126,6 @@ const struct table TABLE_CRON = {
 
 /* ---- Time-zone files ------------------------------------------------------------------------- */
 
-/* Finds and reads time-zone files. */
 static int unknown_zone(struct str name, const char *dir, const struct redrive_err *why,
                         struct redrive_err *err)
 {

@@ -233,7 +233,6 @@ bool http_gone(struct http_request *request)
 
 /* ---- Bodies that go on ----------------------------------------------------------------------- */
 
-/* Bodies that go on: a buffer between a writer and libmicrohttpd. */
 /* What libmicrohttpd takes at a time. */
 #define BLOCK_BYTES (16u * 1024)
 

@@ -361,7 +361,6 @@ int metrics_write_store(const struct stats *stats, struct buf *out)
 
 /* ---- The series of this process -------------------------------------------------------------- */
 
-/* The series that are this process's own. */
 #define BOUND_TEXT(seconds) #seconds,
 
 /* ---- Histograms ------------------------------------------------------------------------------ */

@@ -340,7 +340,6 @@ void kit_send_state(struct rest_call *call, struct str id, enum redrive_state st
 
 /* ---- Answers --------------------------------------------------------------------------------- */
 
-/* Sends JSON and problem documents. */
 #define ANSWER_MAX_BYTES (64u * 1024 * 1024)
 
 struct store *rest_store(const struct rest_call *call)

@@ -123,7 +123,6 @@ static void get_openapi(struct rest_call *call)
 
 /* ---- Sessions -------------------------------------------------------------------------------- */
 
-/* The session of a client; for browsers, logging in and out. */
 static void write_scopes(struct json_writer *w, uint32_t scopes)
 {
     json_open_array(w, "scopes");

@@ -59,7 +59,6 @@ static void get_workers(struct rest_call *call)
 
 /* ---- Counts by state, task and queue --------------------------------------------------------- */
 
-/* How many jobs there are by state, task and queue, for a filter over these. */
 #define NAMES_MAX 100 /* of tasks and of queues, the largest ones */
 
 struct counts_query {
@@ -183,7 +182,6 @@ static void get_counts(struct rest_call *call)
 
 /* ---- Summary and rates, for the dashboard ---------------------------------------------------- */
 
-/* Statistics for the dashboard: a summary, and rates over the last hour. */
 #define MINUTES_MAX 60
 #define QUEUES_MAX  1000
 

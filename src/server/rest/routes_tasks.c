@@ -236,7 +236,6 @@ static void write_cron(struct json_writer *w, struct rest_call *call, const stru
     cron_item_write_json(w, &shown);
 }
 
-/* Cron entries: list them, set one, remove one. */
 static void get_cron(struct rest_call *call)
 {
     RELEASED_BY(cron_page_release) struct cron_page page = {0};
