@@ -253,7 +253,6 @@ static const struct command CMD_LIST = {
     .summary = "list all breakers with their state",
     .examples = EXAMPLES({"redrive breakers list", "which are open, and how many jobs wait?"}),
     .run_on_store = run_list,
-    .over_http = true,
 };
 
 static const struct command CMD_SHOW = {
@@ -262,7 +261,6 @@ static const struct command CMD_SHOW = {
     .arguments = "KEY",
     .examples = EXAMPLES({"redrive breakers show mail", "the breaker of the task mail"}),
     .run_on_store = run_verb,
-    .over_http = true,
     .variant = BREAKER_LOOK,
 };
 
@@ -275,7 +273,6 @@ static const struct command CMD_RESET = {
     .examples =
         EXAMPLES({"redrive breakers reset mail", "the service is back, do not wait for a probe"}),
     .run_on_store = run_verb,
-    .over_http = true,
     .variant = BREAKER_RESET,
 };
 
@@ -285,7 +282,6 @@ static const struct command CMD_TRIP = {
     .arguments = "KEY",
     .examples = EXAMPLES({"redrive breakers trip mail", "before the service is taken down"}),
     .run_on_store = run_verb,
-    .over_http = true,
     .variant = BREAKER_TRIP,
 };
 
@@ -296,7 +292,6 @@ static const struct command CMD_DISABLE = {
     .examples =
         EXAMPLES({"redrive breakers disable mail", "its failures are known to mean nothing"}),
     .run_on_store = run_verb,
-    .over_http = true,
     .variant = BREAKER_DISABLE,
 };
 
@@ -307,7 +302,6 @@ static const struct command CMD_SIMULATE_FAILURE = {
     .examples =
         EXAMPLES({"redrive breakers simulate-failure mail", "try it out: after five it opens"}),
     .run_on_store = run_verb,
-    .over_http = true,
     .variant = BREAKER_SIMULATE_FAILURE,
 };
 

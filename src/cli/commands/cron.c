@@ -245,7 +245,6 @@ static const struct command CMD_RUN = {
     OPTIONS_INTO(OPTIONS, struct entries_options),
     .examples = EXAMPLES({"redrive cron run fetch-joke", "do not wait for the next tick"}),
     .run_on_store = run_by_hand,
-    .over_http = true,
 };
 
 /* ---- set ------------------------------------------------------------------------------------- */
@@ -420,7 +419,6 @@ static const struct command CMD_REMOVE = {
     OPTIONS_INTO(REMOVE_OPTIONS, struct entries_options),
     .examples = EXAMPLES({"redrive cron remove tidy", "no more of it"}),
     .run_on_store = run_remove,
-    .over_http = true,
 };
 
 const struct command cmd_cron = {

@@ -103,7 +103,6 @@ static const struct command CMD_LIST = {
     .summary = "list the experiments, running and stopped",
     .examples = EXAMPLES({"redrive experiment list", "which are there, with how many jobs?"}),
     .run_on_store = run_list,
-    .over_http = true,
 };
 
 static const struct command CMD_REPORT = {
@@ -118,7 +117,6 @@ static const struct command CMD_REPORT = {
     .examples = EXAMPLES({"redrive experiment report patience", "which policy is better?"},
                          {"redrive experiment report patience --json", "the same for programs"}),
     .run_on_store = run_report,
-    .over_http = true,
 };
 
 const struct command cmd_experiment = {

@@ -25,7 +25,6 @@ static const struct command CMD_LIST = {
         {"redrive jobs list --state failed --newer-than 24h", "what failed since yesterday"}),
     .check = job_list_check,
     .run_on_store = job_list_run,
-    .over_http = true,
 };
 
 static const struct command CMD_SHOW = {
@@ -39,7 +38,6 @@ static const struct command CMD_SHOW = {
         EXAMPLES({"redrive jobs show 0197f3c2-5f0e-7b1a-9c55-0d6f2a3b4c5d", "what became of it?"},
                  {"redrive jobs show invoice-17 --tenant acme --json", "the same for a script"}),
     .run_on_store = job_show_run,
-    .over_http = true,
 };
 
 static const struct command CMD_CANCEL = {
@@ -51,7 +49,6 @@ static const struct command CMD_CANCEL = {
     OPTIONS_INTO(JOB_BY_ID_OPTIONS, struct job_by_id),
     .examples = EXAMPLES({"redrive jobs cancel invoice-17 invoice-18", "two jobs"}),
     .run_on_store = job_change_run,
-    .over_http = true,
     .variant = JOB_CANCEL,
 };
 
@@ -65,7 +62,6 @@ static const struct command CMD_RETRY = {
     OPTIONS_INTO(JOB_BY_ID_OPTIONS, struct job_by_id),
     .examples = EXAMPLES({"redrive jobs retry invoice-17", "do not wait any longer"}),
     .run_on_store = job_change_run,
-    .over_http = true,
     .variant = JOB_RETRY,
 };
 
@@ -86,7 +82,6 @@ static const struct command CMD_EXPORT = {
                  {"redrive jobs export --task enrich | wc -l", "through a pipe"}),
     .check = job_select_check,
     .run_on_store = export_run,
-    .over_http = true,
 };
 
 const struct command cmd_jobs = {

@@ -97,7 +97,6 @@ static const struct command CMD_LIST = {
         "wait for the limit or its budget.",
     .examples = EXAMPLES({"redrive limits list", "is a budget overdrawn, and how many jobs wait?"}),
     .run_on_store = run_list,
-    .over_http = true,
 };
 
 const struct command cmd_limits = {

@@ -213,7 +213,6 @@ static const struct command CMD_LIST = {
     .examples = EXAMPLES({"redrive queues list", "all of them"},
                          {"redrive queues list --json", "the same for programs"}),
     .run_on_store = run_list,
-    .over_http = true,
 };
 
 static const struct command CMD_PAUSE = {
@@ -227,7 +226,6 @@ static const struct command CMD_PAUSE = {
     .examples = EXAMPLES({"redrive queues pause media", "hold it"}),
     .check = check_name,
     .run_on_store = set_pause,
-    .over_http = true,
     .variant = true,
 };
 
@@ -239,7 +237,6 @@ static const struct command CMD_RESUME = {
     .examples = EXAMPLES({"redrive queues resume media", "let it go on"}),
     .check = check_name,
     .run_on_store = set_pause,
-    .over_http = true,
 };
 
 const struct command cmd_queues = {

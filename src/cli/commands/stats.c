@@ -163,7 +163,6 @@ const struct command cmd_stats = {
         EXAMPLES({"redrive stats", "how is it going?"},
                  {"redrive stats --json --tenant acme", "those of one tenant, for a program"}),
     .run_on_store = run_stats,
-    .over_http = true,
 };
 
 /* ---- health ---------------------------------------------------------------------------------- */
@@ -227,5 +226,4 @@ const struct command cmd_health = {
     .examples = EXAMPLES({"redrive health", "for people"},
                          {"redrive health --json", "for a monitoring system"}),
     .run_on_store = run_health,
-    .over_http = true,
 };

@@ -477,7 +477,6 @@ static const struct command CMD_SHOW = {
                          {"redrive workflow show zip-1 --svg flow.svg", "the same as a drawing"}),
     .check = check,
     .run_on_store = run_show,
-    .over_http = true,
 };
 
 const struct command cmd_workflow = {

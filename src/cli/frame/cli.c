@@ -262,7 +262,7 @@ static int check_server(const struct cli *cli, const struct command *command,
                        g->store ? "--store" : "--config");
     const char *server = cli_server(cli);
     if (server)
-        return command->over_http ? 0 : refuse_server(cli, err);
+        return command->run_on_store || command->over_http ? 0 : refuse_server(cli, err);
     if (!g->token_file && !g->ca_file)
         return 0;
     (void)err_set(err, REDRIVE_E_USAGE, "%s is for a server, and none is given",

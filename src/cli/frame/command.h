@@ -200,13 +200,12 @@ struct command {
      * returns 0 or a negative code that becomes the exit code of the program. */
     const struct command *const *commands;
     int (*run)(struct cli *cli, struct redrive_err *err);
-    /* In place of `run`, for a command on a store that must be there: the session is opened for it
-     * and closed after it. */
+    /* In place of `run`, for a command on a store that must be there, or on a server that is asked
+     * in its place (cli_server, frame/cli.h): the session is opened for it and closed after it. */
     store_command_fn run_on_store;
     /* Looks at options and arguments before anything is opened; NULL: there is nothing to say. */
     int (*check)(struct cli *cli, struct redrive_err *err);
-    /* It can ask a server in place of the store (cli_server, frame/cli.h). */
-    bool over_http;
+    bool over_http;      /* a `run` that can ask a server in place of the store */
     bool needs_no_store; /* neither a store nor a server has a say in what it does */
     int variant;         /* tells commands that share these functions apart */
     /* Of the root: opens a session, calls the function, closes the session. */

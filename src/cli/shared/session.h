@@ -1,7 +1,8 @@
 /* session.h - what every command on a store needs: its configuration, its store, an engine.
  *
- * A command that can ask a server as well (struct command, `over_http`) may get a session that has
- * a server in place of store and engine, and a configuration of nothing but defaults.
+ * A command that can ask a server as well (struct command, `run_on_store` and `over_http`) may get
+ * a session that has a server in place of store and engine, and a configuration of nothing but
+ * defaults.
  *
  * A command that looks at what is there, or needs something that is, names a function on a store
  * (struct command, `run_on_store`); session_run opens the session for it. A command that puts

@@ -29,7 +29,6 @@ static const struct command CMD_LIST = {
         {"redrive dlq list --text 'no such bucket' --json", "by the message, for a script"}),
     .check = job_list_check,
     .run_on_store = job_list_run,
-    .over_http = true,
     .variant = DLQ_STATES,
 };
 
@@ -42,7 +41,6 @@ static const struct command CMD_SHOW = {
     OPTIONS_INTO(JOB_BY_ID_OPTIONS, struct job_by_id),
     .examples = EXAMPLES({"redrive dlq show invoice-17", "why did it die?"}),
     .run_on_store = job_show_run,
-    .over_http = true,
     .variant = true,
 };
 
@@ -54,7 +52,6 @@ static const struct command CMD_REMOVE = {
     OPTIONS_INTO(JOB_BY_ID_OPTIONS, struct job_by_id),
     .examples = EXAMPLES({"redrive dlq remove invoice-17 invoice-18", "two of them"}),
     .run_on_store = job_change_run,
-    .over_http = true,
     .variant = JOB_REMOVE,
 };
 
@@ -73,7 +70,6 @@ static const struct command CMD_EXPORT = {
         EXAMPLES({"redrive dlq export --older-than 30d -o dead.jsonl", "before they are purged"}),
     .check = job_select_check,
     .run_on_store = export_run,
-    .over_http = true,
     .variant = DLQ_STATES,
 };
 
@@ -212,7 +208,6 @@ static const struct command CMD_RETRY = {
                          {"redrive dlq retry --all", "everything at once"}),
     .check = check_retry,
     .run_on_store = run_retry,
-    .over_http = true,
     .variant = DLQ_STATES,
 };
 
@@ -321,7 +316,6 @@ static const struct command CMD_PURGE = {
                  {"redrive dlq purge --older-than 0", "all of them"}),
     .check = check_purge,
     .run_on_store = run_purge,
-    .over_http = true,
     .variant = DLQ_STATES,
 };
 

@@ -303,5 +303,4 @@ const struct command cmd_dlq_edit = {
                  {"redrive dlq edit invoice-17 '{\"total\":12}' --retry", "and run it again"},
                  {"redrive dlq edit invoice-17 --from fixed.json", "from a file"}),
     .run_on_store = run_edit,
-    .over_http = true,
 };

@@ -87,7 +87,6 @@ const struct command cmd_dlq_stats = {
     .examples = EXAMPLES({"redrive dlq stats --newer-than 24h", "what died since yesterday?"}),
     .check = job_select_check,
     .run_on_store = run_stats,
-    .over_http = true,
     .variant = DLQ_STATES,
 };
 
@@ -182,6 +181,5 @@ const struct command cmd_dlq_groups = {
                  {"redrive dlq retry --group 9f86d081884c7d65 --rate 10/s", "redrive one group"}),
     .check = job_select_check,
     .run_on_store = run_groups,
-    .over_http = true,
     .variant = DLQ_STATES,
 };
