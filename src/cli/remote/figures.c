@@ -2,7 +2,6 @@
  */
 #include "cli/remote/remote.h"
 
-
 #include "base/err.h"
 #include "core/classify/fingerprint.h"
 
