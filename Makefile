@@ -101,13 +101,13 @@ test-spark: $(BUILD)/build.ninja
 	@set -e; for pair in $(if $(ALL),1 2,$(PAIR)); do tools/spark-env $(BUILD) $$pair; tools/test-spark $(BUILD) $$pair $(if $(QUICK),-m "not long"); done
 
 # Time and bytes of a batch beside a straightforward PySpark version; takes some minutes.
-# RECORDS: new ones in each batch; ALONE=1: without the other version.
+# RECORDS: new ones in each batch; ALONE=1: without the other versions; PROFILE=1: where the time goes.
 RECORDS ?= 1000000
 BATCHES ?= 3
 bench-spark: wheel
 	@tools/bootstrap spark
 	@tools/spark-env $(BUILD) $(PAIR)
-	@tools/bench-spark $(BUILD) $(PAIR) --records $(RECORDS) --batches $(BATCHES) $(if $(ALONE),--alone)
+	@tools/bench-spark $(BUILD) $(PAIR) --records $(RECORDS) --batches $(BATCHES) $(if $(ALONE),--rivals) $(if $(PROFILE),--profile)
 
 example-spark: wheel
 	@tools/bootstrap spark
@@ -231,7 +231,7 @@ help:
 	@echo 'make bench-python'
 	@echo '                the decorator beside tenacity and backoff, the worker beside Procrastinate and Celery'
 	@echo 'make bench-spark'
-	@echo '                a batch on Spark beside a straightforward PySpark version: RECORDS=, BATCHES=, ALONE=1, PAIR='
+	@echo '                a batch on Spark beside a straightforward PySpark version: RECORDS=, BATCHES=, ALONE=1, PROFILE=1, PAIR='
 	@echo 'make example-spark'
 	@echo '                a pipeline of records on Spark under a moving clock, drawn as SVG'
 	@echo 'make dist       the committed sources as build/dist/redrive-VERSION.tar.xz'

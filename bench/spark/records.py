@@ -2,7 +2,7 @@
 """Time and bytes of a batch: redrive.spark beside a straightforward PySpark version, in one session, in turns.
 
     make bench-spark [RECORDS=1000000] [BATCHES=3] [PAIR=1]
-    records.py [--records N] [--batches N] [--alone] [--json]
+    records.py [--records N] [--batches N] [--rivals [plain] [ids] [safe]] [--json] [--profile]
 
 A batch has N new records, and those that are due again; batches are two minutes apart by a clock that is moved by hand.
 Of a hundred records nine fail once, twice or three times, and one fails for good. All versions have the same records,
@@ -14,6 +14,7 @@ batch is not in the medians: it pays for what Spark loads and compiles.
 
 import argparse
 import datetime as dt
+import functools
 import json
 import os
 import pathlib
@@ -23,10 +24,11 @@ import tempfile
 import time
 
 import pyspark
+from event_log import Profile, commits, cpu_by_kind
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from redrive.spark import RetryQueue, RetryQueueConfig
-from straightforward import Straightforward
+from straightforward import Safe, Straightforward
 
 START = dt.datetime(2030, 1, 1, 12, tzinfo=dt.timezone.utc)
 SETTINGS = {
@@ -53,9 +55,12 @@ def process_record(record):
     return "SUCCESS", "stored"
 
 
-def open_session(folder):
+def open_session(folder, *, profile=False):
     jars = ",".join(str(jar) for jar in sorted(pathlib.Path(os.environ["SPARK_JARS"]).glob("*.jar")))
     builder = SparkSession.builder.master("local[2]").appName("bench").config("spark.jars", jars)
+    if profile:
+        pathlib.Path(f"{folder}/events").mkdir()
+        builder = builder.config("spark.eventLog.enabled", "true").config("spark.eventLog.dir", f"{folder}/events")
     for name, value in {**SETTINGS, "spark.sql.warehouse.dir": f"{folder}/warehouse"}.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
@@ -82,8 +87,8 @@ class Ours:
         return {name: n for name, n in counts.items() if n}, result.waiting
 
 
-def cpu_seconds():
-    """Of this process and all that it has started: the JVM, and the Python processes of executors."""
+def processes():
+    """This process and all that it has started: the JVM, and the Python processes of executors. Each with its CPU."""
     stats = {}
     for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -94,22 +99,30 @@ def cpu_seconds():
     ours = {os.getpid()}
     while more := {pid for pid, (parent, _ticks) in stats.items() if parent in ours} - ours:
         ours |= more
-    return sum(stats[pid][1] for pid in ours) / os.sysconf("SC_CLK_TCK")
+    return {pid: stats[pid][1] / os.sysconf("SC_CLK_TCK") for pid in ours}
+
+
+def cpu_seconds():
+    return sum(processes().values())
 
 
 def bytes_in(folder):
     return sum(path.stat().st_size for path in pathlib.Path(folder).rglob("*") if path.is_file())
 
 
-def measure(spark, folder, size, batches, *, alone):
+RIVALS = {
+    "plain": ("straightforward", Straightforward),
+    "ids": ("straightforward, no id twice", functools.partial(Straightforward, checks_ids=True)),
+    "safe": ("straightforward, crash safe", Safe),
+}
+
+
+def measure(spark, folder, size, batches, rivals):
     """A row for each batch of each version. They must have done the same work."""
     sides = {OURS: (f"{folder}/ours", Ours(spark, f"{folder}/ours"))}
-    if not alone:
-        sides["straightforward"] = (f"{folder}/plain", Straightforward(spark, f"{folder}/plain"))
-        sides["straightforward, no id twice"] = (
-            f"{folder}/ids",
-            Straightforward(spark, f"{folder}/ids", checks_ids=True),
-        )
+    for key in rivals:
+        name, make = RIVALS[key]
+        sides[name] = (f"{folder}/{key}", make(spark, f"{folder}/{key}"))
     rows = []
     for lot in range(batches):
         lot_path = f"{folder}/lots/{lot}"
@@ -118,13 +131,17 @@ def measure(spark, folder, size, batches, *, alone):
         # Each goes first in its turn: caches of the machine favour the later ones.
         for name in list(sides)[lot % len(sides) :] + list(sides)[: lot % len(sides)]:
             tables, side = sides[name]
-            before = bytes_in(tables)
+            before, began_at, kinds = bytes_in(tables), time.time(), cpu_by_kind(processes())
             began, began_cpu = time.perf_counter(), cpu_seconds()
             now = START + dt.timedelta(minutes=2 * lot)
             answers.append(side.process_batch(spark.read.parquet(lot_path), process_record, now))
             took, cpu = time.perf_counter() - began, cpu_seconds() - began_cpu
             written = bytes_in(tables) - before
-            rows.append({"name": name, "batch": lot + 1, "seconds": took, "cpu": cpu, "bytes": written})
+            row = {"name": name, "batch": lot + 1, "seconds": took, "cpu": cpu, "bytes": written}
+            row["window"] = [began_at * 1000, (began_at + took) * 1000]
+            row["kinds"] = cpu_by_kind(processes()) - kinds
+            row["commits"] = sum(commits(tables, began_at).values())
+            rows.append(row)
             shown = f"{took:7.2f} s {cpu:7.2f} s of CPU {written / 1e6:8.1f} MB"
             print(f"batch {lot + 1:2} {name:<30} {shown}", file=sys.stderr, flush=True)
         if any(answer != answers[0] for answer in answers):
@@ -137,6 +154,19 @@ def measure(spark, folder, size, batches, *, alone):
 
 def count(spark, table):
     return spark.read.format("delta").load(table).count()
+
+
+def show_profile(rows, profile):
+    for row in rows:
+        facts = profile.of(*row["window"])
+        shown = ", ".join(
+            f"{name} {value:.1f}" if isinstance(value, float) else f"{name} {value}" for name, value in facts.items()
+        )
+        print(f"batch {row['batch']} {row['name']}: {shown}, commits {row['commits']}")
+        kinds = ", ".join(f"{kind} {seconds:.1f}" for kind, seconds in sorted(row["kinds"].items()))
+        print(f"    CPU: {kinds}")
+        for begin, took, text in profile.longest(*row["window"]):
+            print(f"    at {begin:6.2f} s: {took:6.2f} s {text}")
 
 
 def summarize(rows):
@@ -172,14 +202,17 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--batches", type=int, default=3)
-    parser.add_argument("--alone", action="store_true", help="redrive.spark without the rivals, for many batches")
+    parser.add_argument("--rivals", nargs="*", choices=RIVALS, default=list(RIVALS), help="none: for many batches")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--profile", action="store_true", help="say where the time of each batch goes")
     options = parser.parse_args()
     load = os.getloadavg()
     with tempfile.TemporaryDirectory(prefix="bench-spark-") as folder:
-        spark = open_session(folder)
-        rows = measure(spark, folder, options.records, options.batches, alone=options.alone)
+        spark = open_session(folder, profile=options.profile)
+        rows = measure(spark, folder, options.records, options.batches, options.rivals)
         spark.stop()
+        if options.profile:
+            show_profile(rows, Profile(f"{folder}/events"))
     if options.json:
         print(json.dumps(rows))
         return

@@ -3,6 +3,10 @@
 A batch is what is new and what is due; a UDF processes it; the frame is kept in memory, and written to the tables by
 two appends and one MERGE. No loop runs on the driver. Two things that redrive.spark has are left out: it does not
 survive a driver that dies between two writes, and with `checks_ids=False` it does not see that a record is known.
+
+`Safe` has both. It is what the documentation of Delta advises: the processed records are written to a table of their
+own first, and from there to the others, with a number that makes Delta drop a write which is repeated (txnAppId,
+txnVersion). A driver that finds a batch without its row in the table `done` writes it again.
 """
 
 from delta.tables import DeltaTable
@@ -63,9 +67,10 @@ class Straightforward:
         return batch.withColumn("outcome", outcome).withColumn("message", F.col("answer.message"))
 
     def append(self, rows, path, message, time):
-        rows.select("sample_id", "payload", message, "retry_count", time).write.format("delta").mode("append").save(
-            path
-        )
+        self.write(rows.select("sample_id", "payload", message, "retry_count", time), path, "append")
+
+    def write(self, rows, path, mode):
+        rows.write.format("delta").mode(mode).save(path)
 
     def merge(self, done, time):
         wait = F.lit(self.base_s) * F.pow(F.lit(2), F.col("retry_count"))
@@ -88,3 +93,43 @@ class Straightforward:
             .whenNotMatchedInsert("s.outcome = 'retry'", columns)
             .execute()
         )
+
+
+class Safe(Straightforward):
+    """Survives a driver that dies between two writes, and a batch that is given twice."""
+
+    def __init__(self, spark, folder):
+        super().__init__(spark, folder, checks_ids=True)
+        self.staged, self.done = f"{folder}/staged", f"{folder}/done"
+        spark.createDataFrame([], "batch long").write.format("delta").save(self.done)
+        self.number = 0
+
+    def process_batch(self, new, process_record, now):
+        time = F.lit(now).cast("timestamp")
+        done = self.read(self.done).agg(F.max("batch")).collect()[0][0] or 0
+        if DeltaTable.isDeltaTable(self.spark, self.staged):
+            for number, staged_at in self.read(self.staged).select("batch", "at").take(1):
+                if number > done:  # its driver has died
+                    self.number, done = number, number
+                    self.complete(F.lit(staged_at))
+        self.number = done + 1
+        rows = self.process(new, process_record, time)
+        names = ("sample_id", "payload", "retry_count", "outcome", "message")
+        rows = rows.select(*names, F.lit(self.number).alias("batch"), time.alias("at"))
+        self.write(rows, self.staged, "overwrite")
+        counts = self.complete(time)
+        return counts, self.read(self.queue).count()
+
+    def complete(self, time):
+        staged = self.read(self.staged)
+        counts = dict(staged.groupBy("outcome").count().collect())
+        success, dead = (staged.where(F.col("outcome") == name) for name in ("success", "dead"))
+        self.append(success, self.final, F.col("message").alias("result"), time.alias("processed_at"))
+        self.append(dead, self.dead, F.col("message").alias("error_msg"), time.alias("failed_at"))
+        self.merge(staged, time)
+        self.write(self.spark.range(1).select(F.lit(self.number).cast("long").alias("batch")), self.done, "append")
+        return counts
+
+    def write(self, rows, path, mode):
+        numbered = rows.write.format("delta").mode(mode).option("txnAppId", "batches").option("txnVersion", self.number)
+        numbered.save(path)

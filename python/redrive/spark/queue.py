@@ -13,11 +13,15 @@ How a batch is made safe. Delta commits one table at a time, and a driver may be
 A driver that finds outcomes of a batch without its row in the table of runs looks for its results. If they are there,
 it carries out steps 3 and 4 first. If not, it appends nothing to the results under the number n, so that a driver which
 is slow, and not dead, cannot come to step 2 any more: its append is dropped or refused. Then the number is given up.
+
+Ids of new records may have been looked up in a read of their own (ids.py). The batch then says in its outcomes which
+records were meant and which were processed. If these differ it is never decided, by whichever driver.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+import json
 import logging
 import time
 import uuid
@@ -25,6 +29,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import reduce
 from typing import Any, Optional, Union
 
 from pyspark import StorageLevel, inheritable_thread_target
@@ -38,6 +43,7 @@ from redrive.failure import Classifier
 from redrive.spark import breaker, records, tables
 from redrive.spark.config import RetryQueueConfig
 from redrive.spark.errors import BatchConflictError, TableError, from_spark, is_conflict, not_picklable
+from redrive.spark.ids import NO_IDS, Fingerprint
 from redrive.spark.results import Batch, BatchResult, Status
 from redrive.spark.tables import read
 from redrive.spark.worker import (
@@ -249,29 +255,50 @@ class RetryQueue:
             counts[records.REDRIVEN, None] = outcomes.where(F.col("outcome") == records.REDRIVEN).count()
         breakers = tuple(report.breaker for report in reports if report.breaker is not None)
         runs = tuple(report.run for report in reports)
-        return Batch(head["batch_id"], head["token"], head["created_us"], counts, breakers, runs)
+        found = reduce(Fingerprint.joined, (report.ids for report in reports), NO_IDS)
+        is_of_one_read = head["message"] is None or Fingerprint(*json.loads(head["message"])) == found
+        return Batch(head["batch_id"], head["token"], head["created_us"], counts, breakers, runs, is_of_one_read)
 
     def _decide_batch(self, number: int, new_records: Optional[DataFrame], partition: Partition) -> Batch:
         """Processes the records, and writes outcomes and results: steps 1 and 2."""
         with self._errors():
+            new_ids = None if new_records is None else records.look_at_ids(self.config, new_records, partition.now_us)
+        batch = self._process(number, new_records, partition, new_ids)
+        if not batch.is_of_one_read:
+            log.warning("batch_abandoned", extra={"batch_id": batch.number})
+            batch = self._process(number + 1, new_records, partition, None)
+        return batch
+
+    def _process(
+        self,
+        number: int,
+        new_records: Optional[DataFrame],
+        partition: Partition,
+        new_ids: Optional[Fingerprint],
+    ) -> Batch:
+        with self._errors():
             spark = self.spark if new_records is None else new_records.sparkSession
             # Records that are due stay as they are while no call is let through.
             with_due = partition.held_until_us is None
-            source = records.of_batch(spark, self.config, new_records, partition.now_us, with_due=with_due)
+            source = records.of_batch(
+                spark, self.config, new_records, partition.now_us, with_due=with_due, is_joined=new_ids is None
+            )
             processed = source.mapInArrow(partition.run, OUTPUT_SCHEMA).persist(StorageLevel.MEMORY_AND_DISK)
         try:
-            batch = self._write_outcomes(number, records.outcomes_of(processed), partition.now_us)
-            if batch.of(SUCCESS):
+            batch = self._write_outcomes(number, records.outcomes_of(processed), partition.now_us, new_ids)
+            if batch.is_of_one_read and batch.of(SUCCESS):
                 self._write_results(batch, processed)
         finally:
             processed.unpersist()
         return batch
 
-    def _write_outcomes(self, number: int, outcomes: DataFrame, now_us: int) -> Batch:
+    def _write_outcomes(
+        self, number: int, outcomes: DataFrame, now_us: int, new_ids: Optional[Fingerprint] = None
+    ) -> Batch:
         """The commit that takes the number, and decides a batch without results."""
         token = uuid.uuid4().hex
         with self._errors():
-            head = records.head_row(outcomes.sparkSession, now_us)
+            head = records.head_row(outcomes.sparkSession, now_us, new_ids)
             rows = outcomes.unionByName(head, allowMissingColumns=True)
             rows = rows.withColumn("batch_id", F.lit(number).cast("long")).withColumn("token", F.lit(token))
             tables.write(rows, self.config.outcomes_table, "overwrite", self._app_id, number)
@@ -292,7 +319,12 @@ class RetryQueue:
         self._after_write(SUCCESS)
 
     def _is_decided(self, batch: Batch) -> bool:
-        """Whether its results are written. Its number is of one driver only, that which wrote the outcomes."""
+        """Whether its results are written, or its outcomes if it has none.
+
+        Its number is of one driver only, that which wrote the outcomes.
+        """
+        if not batch.is_of_one_read:
+            return False
         if not batch.of(SUCCESS):
             return True
         results = read(self.spark, self.config.final_table_path)
@@ -397,6 +429,11 @@ class RetryQueue:
         outcomes = read(session, self.config.outcomes_table).where(F.col("batch_id") == batch.number)
         n = batch.source(True) + sum(batch.of(outcome) for outcome in records.WAITING)
         rows = records.waiting_rows(outcomes, batch.now_us).coalesce(self._files(n))
+        if not batch.source(True):
+            # Records that were new, or dead, are not in the queue: there is nothing to compare them with.
+            tables.write(rows.drop("outcome"), self.config.retry_table_path, "append", self._app_id, batch.number)
+            self._after_write("waiting")
+            return
         # Records of the batch that wait were due: files with later times are not read.
         same = f"t.sample_id = s.sample_id AND t.process_after <= timestamp_micros({batch.now_us})"
         columns: dict[str, Union[str, Column]] = {name: f"s.{name}" for name in tables.RETRY_QUEUE.names}

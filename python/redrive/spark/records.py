@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Optional, Union
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -9,6 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from redrive.errors import InvalidArgumentError
+from redrive.spark import ids
 from redrive.spark.breaker import SavedBreaker
 from redrive.spark.config import RetryQueueConfig
 from redrive.spark.errors import HandlerFault
@@ -26,7 +28,7 @@ _REQUIRED = {"sample_id": T.StringType(), "payload": T.StringType()}
 _OPTIONAL = {"error_msg": T.StringType(), "retry_count": T.IntegerType(), "process_after": T.TimestampType()}
 _INPUT_SCHEMA = (
     "sample_id string, payload string, error_msg string, retry_count int, due_us bigint, created_us bigint, "
-    "from_queue boolean, fault string"
+    "from_queue boolean, fault string, hash bigint"
 )
 _PACK = "df.select('sample_id', to_json(struct('*')).alias('payload'))"
 
@@ -54,19 +56,41 @@ def check(new_records: DataFrame) -> None:
 
 
 def of_batch(
-    spark: SparkSession, config: RetryQueueConfig, new: Optional[DataFrame], now_us: int, *, with_due: bool
+    spark: SparkSession,
+    config: RetryQueueConfig,
+    new: Optional[DataFrame],
+    now_us: int,
+    *,
+    with_due: bool,
+    is_joined: bool = True,
 ) -> DataFrame:
-    """The input of the executors: waiting records that are due, and new records that are not known."""
-    partitions = config.partitions or spark.sparkContext.defaultParallelism
+    """The input of the executors: waiting records that are due, and new records that are not known.
+
+    :param is_joined: False: all ids of the new records are known to be new, see ids.py.
+    """
+    partitions = _partitions(spark, config)
     due = _due(spark, config, now_us) if with_due else spark.createDataFrame([], _INPUT_SCHEMA)
     due = due.repartition(partitions, "sample_id")
     if new is None:
         return due
+    fresh = _new(new, now_us)
+    if not is_joined:
+        return fresh.union(due)
     # Partitioned and sorted by id once: the join needs no further exchange, and repeated ids follow each other, so that
     # the executors see them. The sort is free: the join has it in this order. dropDuplicates takes as long as all this.
-    fresh = _new(new, now_us).repartition(partitions, "sample_id")
+    fresh = fresh.repartition(partitions, "sample_id")
     fresh = fresh.join(_known_ids(spark, config, now_us), "sample_id", "left_anti").select(*INPUT_COLUMNS)
     return fresh.sortWithinPartitions("sample_id").union(due)
+
+
+def look_at_ids(config: RetryQueueConfig, new: DataFrame, now_us: int) -> Optional[ids.Fingerprint]:
+    """See ids.look()."""
+    spark = new.sparkSession
+    return ids.look(new, _known_ids(spark, config, now_us), _partitions(spark, config))
+
+
+def _partitions(spark: SparkSession, config: RetryQueueConfig) -> int:
+    return config.partitions or spark.sparkContext.defaultParallelism
 
 
 def _due(spark: SparkSession, config: RetryQueueConfig, now_us: int) -> DataFrame:
@@ -82,6 +106,7 @@ def _due(spark: SparkSession, config: RetryQueueConfig, now_us: int) -> DataFram
         F.unix_micros("created_at").alias("created_us"),
         F.lit(True).alias("from_queue"),
         _fault(F.col("sample_id")),
+        F.lit(0).cast("long").alias("hash"),
     )
 
 
@@ -98,6 +123,7 @@ def _new(new: DataFrame, now_us: int) -> DataFrame:
         now.alias("created_us"),
         F.lit(False).alias("from_queue"),
         _fault(F.col("sample_id")),
+        F.xxhash64("sample_id").alias("hash"),
     )
 
 
@@ -109,18 +135,22 @@ def _fault(sample_id: Column) -> Column:
 
 def _known_ids(spark: SparkSession, config: RetryQueueConfig, now_us: int) -> DataFrame:
     ended = [(config.final_table_path, "processed_at"), (config.dlq_table_path, "failed_at")]
-    ids = read(spark, config.retry_table_path).select("sample_id")
+    known = read(spark, config.retry_table_path).select("sample_id")
     for table, at in ended:
         rows = read(spark, table)
         if config.known_ids_days is not None:
             rows = rows.where(F.col(at) >= _time(now_us - config.known_ids_days * 86_400_000_000))
-        ids = ids.union(rows.select("sample_id"))
-    return ids
+        known = known.union(rows.select("sample_id"))
+    return known
 
 
-def head_row(spark: SparkSession, now_us: int) -> DataFrame:
+def head_row(spark: SparkSession, now_us: int, new_ids: Optional[ids.Fingerprint]) -> DataFrame:
     """The row that says that there is a batch, also if it has no records."""
-    return spark.range(1).select(F.lit(BATCH).alias("outcome"), F.lit(now_us).cast("long").alias("created_us"))
+    return spark.range(1).select(
+        F.lit(BATCH).alias("outcome"),
+        F.lit(now_us).cast("long").alias("created_us"),
+        F.lit(None if new_ids is None else json.dumps(new_ids)).cast("string").alias("message"),
+    )
 
 
 def redriven(dead: DataFrame, now_us: int, payload: Union[str, Column, None]) -> DataFrame:

@@ -58,6 +58,8 @@ class Batch:
     breakers: tuple[SavedBreaker, ...]
     #: The runs of its partitions.
     runs: tuple[str, ...]
+    #: Its new records are those whose ids were looked up. If not, nothing of the batch counts.
+    is_of_one_read: bool = True
 
     def of(self, outcome: str) -> int:
         return sum(n for (name, _source), n in self.counts.items() if name == outcome)

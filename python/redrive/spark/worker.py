@@ -16,6 +16,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Callable, Optional, Union
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -26,7 +28,8 @@ from redrive.failure import MESSAGE_MAX, Classifier, Facts, type_name
 from redrive.policy import RetryPolicy
 from redrive.spark.breaker import PartitionBreaker, SavedBreaker
 from redrive.spark.errors import HandlerFault
-from redrive.vocabulary import CLASSES
+from redrive.spark.ids import NO_IDS, Fingerprint
+from redrive.vocabulary import CLASSES, JITTERS
 
 #: A status, or a status and a message. With SUCCESS the message is the result.
 Answer = Union[str, tuple[str, Optional[str]], Facts]
@@ -45,14 +48,27 @@ _STATUSES = frozenset(("SUCCESS", "TRANSIENT_FAIL", "PERMANENT_FAIL", *CLASSES[1
 _FAULTS = (ImportError, NameError, SyntaxError)
 
 #: What a partition is given, and what it gives back.
-INPUT_COLUMNS = ("sample_id", "payload", "error_msg", "retry_count", "due_us", "created_us", "from_queue", "fault")
+INPUT_COLUMNS = (
+    "sample_id",
+    "payload",
+    "error_msg",
+    "retry_count",
+    "due_us",
+    "created_us",
+    "from_queue",
+    "fault",
+    "hash",
+)
 OUTPUT_SCHEMA = (
     "outcome string, sample_id string, payload string, message string, retry_count int, due_us bigint, "
     "created_us bigint, from_queue boolean, error_type string, error_class string, reason string, run string"
 )
 _ARROW = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64(), "boolean": pa.bool_()}
 _OUTPUT = pa.schema([(name, _ARROW[kind]) for name, kind in (word.split() for word in OUTPUT_SCHEMA.split(", "))])
-_DECIDED = (pa.string(), pa.string(), pa.int32(), pa.int64(), pa.string(), pa.string(), pa.string())
+_OUTCOMES = (SUCCESS, RETRY, DEAD, HELD)
+_CODES = {name: i for i, name in enumerate(_OUTCOMES)}
+#: How many decisions a partition remembers.
+_DECISIONS_MAX = 1000
 #: outcome, message, retry_count, due_us, error_type, error_class, reason
 Outcome = tuple[str, Optional[str], int, Optional[int], Optional[str], Optional[str], Optional[str]]
 
@@ -87,16 +103,20 @@ class Report:
     #: (outcome, from_queue) to records
     counts: dict[tuple[str, bool], int]
     breaker: Optional[SavedBreaker] = None
+    #: Of the new records.
+    ids: Fingerprint = NO_IDS
 
     def to_json(self) -> str:
         counts = [[*key, n] for key, n in self.counts.items()]
-        return json.dumps({"run": self.run, "counts": counts, "breaker": self.breaker and asdict(self.breaker)})
+        breaker = self.breaker and asdict(self.breaker)
+        return json.dumps({"run": self.run, "counts": counts, "breaker": breaker, "ids": self.ids})
 
     @classmethod
     def from_json(cls, text: str) -> Report:
         found = json.loads(text)
         counts = {(outcome, from_queue): n for outcome, from_queue, n in found["counts"]}
-        return cls(found["run"], counts, found["breaker"] and SavedBreaker(**found["breaker"]))
+        breaker = found["breaker"] and SavedBreaker(**found["breaker"])
+        return cls(found["run"], counts, breaker, Fingerprint(*found.get("ids", ())))
 
 
 class Partition:
@@ -118,6 +138,10 @@ class Partition:
         self.breaker: Optional[tuple[BreakerConfig, SavedBreaker]] = None
         #: The breaker is open: no record is called, and all wait until then.
         self.held_until_us: Optional[int] = None
+        #: What was decided for a number of retries, a status and a message, if nothing else counts; else None.
+        self._decided: Optional[dict[tuple[int, str, Optional[str]], tuple[Outcome, str]]] = None
+        if _is_same_for_all_records(policy):
+            self._decided = {}
 
     def guard(self, config: BreakerConfig, saved: SavedBreaker) -> None:
         """Puts a breaker before the calls."""
@@ -127,7 +151,7 @@ class Partition:
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         is_guarded = self.breaker is not None and self.held_until_us is None
         breaker = PartitionBreaker(*self.breaker, self.now_us) if self.breaker and is_guarded else None
-        run, counts = uuid.uuid4().hex, Counter[tuple[str, bool]]()
+        run, counts, ids = uuid.uuid4().hex, Counter[tuple[str, bool]](), NO_IDS
         resource: Any = None
         arguments: tuple[Any, ...] = ()
         opened = False
@@ -137,12 +161,13 @@ class Partition:
                     resource = self._set_up()
                     arguments = (resource,)
                 opened = True
+                ids = ids.plus(_hashes_of_new(batch))
                 yield self._run_batch(batch, arguments, breaker, run, counts)
         finally:
             if hasattr(resource, "close"):
                 resource.close()
-        report = Report(run, dict(counts), breaker.state() if breaker is not None and breaker.was_asked else None)
-        values = {"outcome": PARTITION, "message": report.to_json(), "run": run}
+        state = breaker.state() if breaker is not None and breaker.was_asked else None
+        values = {"outcome": PARTITION, "message": Report(run, dict(counts), state, ids).to_json(), "run": run}
         yield pa.RecordBatch.from_arrays([pa.array([values.get(f.name)], f.type) for f in _OUTPUT], schema=_OUTPUT)
 
     def _set_up(self) -> Any:
@@ -163,17 +188,44 @@ class Partition:
     ) -> pa.RecordBatch:
         columns = {name: batch.column(i) for i, name in enumerate(INPUT_COLUMNS)}
         # By way of numpy it takes half the time of to_pylist().
-        lists = [columns[name].to_numpy(zero_copy_only=False).tolist() for name in INPUT_COLUMNS[:5]]
-        faults = columns["fault"].to_numpy(zero_copy_only=False).tolist()
-        outcomes = [self._one(arguments, breaker, *cells) for cells in zip(*lists, faults)]
-        decided = [_array(column, kind) for column, kind in zip(zip(*outcomes), _DECIDED)]
-        outcome, message, retry_count, due_us, error_type, error_class, reason = decided
-        from_queue = columns["from_queue"].to_numpy(zero_copy_only=False).tolist()
-        counts.update(zip([one[0] for one in outcomes], from_queue))
-        arrays = [outcome, columns["sample_id"], columns["payload"], message, retry_count, due_us]
-        arrays += [columns["created_us"], columns["from_queue"], error_type, error_class, reason]
-        arrays.append(pa.array([run], pa.string()).take(pa.array([0] * len(outcomes), pa.int8())))
+        lists = [columns[name].to_numpy(zero_copy_only=False).tolist() for name in INPUT_COLUMNS[:4]]
+        if breaker is None and self.held_until_us is None and self._are_all_due(columns):
+            messages, others = self._call_all(lists, arguments)
+        else:
+            due, faults = (columns[name].to_numpy(zero_copy_only=False).tolist() for name in ("due_us", "fault"))
+            outcomes = [self._one(arguments, breaker, *cells) for cells in zip(*lists, due, faults)]
+            messages = [outcome[1] for outcome in outcomes]
+            others = {i: outcome for i, outcome in enumerate(outcomes) if outcome[0] != SUCCESS}
+        n = batch.num_rows
+        codes = np.zeros(n, np.int8)
+        codes[list(others)] = [_CODES[outcome[0]] for outcome in others.values()]
+        _count(codes, columns["from_queue"], counts)
+        arrays = [pa.DictionaryArray.from_arrays(codes, pa.array(_OUTCOMES)).dictionary_decode()]
+        arrays += [columns["sample_id"], columns["payload"], _text(messages)]
+        arrays += [_changed(columns["retry_count"], others, 2), _of_others(n, others, 3, pa.int64())]
+        arrays += [columns["created_us"], columns["from_queue"]]
+        arrays += [_of_others(n, others, place, pa.string()) for place in (4, 5, 6)]
+        arrays.append(pa.array([run], pa.string()).take(pa.array(np.zeros(n, np.int8))))
         return pa.RecordBatch.from_arrays(arrays, names=_OUTPUT.names)
+
+    def _are_all_due(self, columns: dict[str, pa.Array]) -> bool:
+        """Whether every record can be called."""
+        fault = columns["fault"]
+        return bool(fault.null_count == len(fault) and pc.max(columns["due_us"]).as_py() <= self.now_us)
+
+    def _call_all(
+        self, lists: list[list[Any]], arguments: tuple[Any, ...]
+    ) -> tuple[list[Optional[str]], dict[int, Outcome]]:
+        """Messages of all records, and what became of those that did not succeed, by their place."""
+        messages: list[Optional[str]] = []
+        others: dict[int, Outcome] = {}
+        for sample_id, payload, error_msg, retry_count in zip(*lists):
+            record = {"sample_id": sample_id, "payload": payload, "error_msg": error_msg, "retry_count": retry_count}
+            outcome, _word = self._call(record, arguments)
+            if outcome[0] != SUCCESS:
+                others[len(messages)] = outcome
+            messages.append(outcome[1])
+        return messages, others
 
     def _one(
         self,
@@ -220,7 +272,19 @@ class Partition:
             status, message = _status_of(answer)
         if status == "SUCCESS":
             return (SUCCESS, message, retry_count, None, None, None, None), "success"
-        return self._decide(sample_id, retry_count, Facts(status=status, message=message), message, None)
+        return self._decide_status(sample_id, retry_count, status, message)
+
+    def _decide_status(
+        self, sample_id: str, retry_count: int, status: str, message: Optional[str]
+    ) -> tuple[Outcome, str]:
+        known = self._decided
+        key = (retry_count, status, message)
+        decided = None if known is None else known.get(key)
+        if decided is None:
+            decided = self._decide(sample_id, retry_count, Facts(status=status, message=message), message, None)
+            if known is not None and len(known) < _DECISIONS_MAX:
+                known[key] = decided
+        return decided
 
     def _decide(
         self,
@@ -257,11 +321,49 @@ def _without_repeated_ids(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Reco
             yield kept
 
 
-def _array(values: tuple[Any, ...], kind: pa.DataType) -> pa.Array:
+def _hashes_of_new(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
+    from_queue, hashes = (batch.column(INPUT_COLUMNS.index(name)) for name in ("from_queue", "hash"))
+    of_new: npt.NDArray[np.int64] = hashes.to_numpy(zero_copy_only=False)[~from_queue.to_numpy(zero_copy_only=False)]
+    return of_new
+
+
+def _is_same_for_all_records(policy: RetryPolicy) -> bool:
+    """Whether what it decides depends on the failure and the number of retries alone."""
+    is_exact = policy.native.backoff.jitter.mode == JITTERS.index("none")
+    return is_exact and not policy.on and not callable(policy.strategy)
+
+
+def _count(codes: npt.NDArray[np.int8], from_queue: pa.Array, counts: Counter[tuple[str, bool]]) -> None:
+    pairs = 2 * codes + from_queue.to_numpy(zero_copy_only=False)
+    for pair, n in enumerate(np.bincount(pairs)):
+        if n:
+            counts[_OUTCOMES[pair // 2], bool(pair % 2)] += int(n)
+
+
+def _changed(values: pa.Array, others: dict[int, Outcome], place: int) -> pa.Array:
+    """A column of numbers in which those of the given outcomes take the place of what was there."""
+    if not others:
+        return values
+    changed = values.to_numpy().copy()
+    changed[list(others)] = [outcome[place] for outcome in others.values()]
+    return pa.array(changed, values.type)
+
+
+def _of_others(n: int, others: dict[int, Outcome], place: int, kind: pa.DataType) -> pa.Array:
+    """A column that only records which did not succeed have."""
+    if not others:
+        return pa.nulls(n, kind)
+    values: list[Any] = [None] * n
+    for i, outcome in others.items():
+        values[i] = outcome[place]
+    return pa.array(values, kind)
+
+
+def _text(values: list[Optional[str]]) -> pa.Array:
     try:
-        return pa.array(values, kind)
+        return pa.array(values, pa.string())
     except UnicodeEncodeError:  # halves of characters, in a result
-        return pa.array([value and value.encode("utf-8", "replace").decode() for value in values], kind)
+        return pa.array([value and value.encode("utf-8", "replace").decode() for value in values], pa.string())
 
 
 def _status_of(answer: Any) -> tuple[str, Optional[str]]:
