@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/mem/list.h"
+#include "base/text/str.h"
 #include "redrive.h"
 
 struct engine;
@@ -50,6 +51,7 @@ struct op_route {
         ROUTE_BULK,
         ROUTE_RELOAD,
     } to;
+    bool settles;     /* it ends or keeps what runs: also while a tenant is moved (fence.h) */
     size_t tenant_at; /* of a struct str in the operation's struct; 0: there is none */
 
     /* ROUTE_ITEMS: places in the operation's struct, whose size it is, and in an item. */
@@ -80,6 +82,9 @@ struct op {
      * unless the store knows that nothing was applied. */
     int code;
     struct redrive_err err;
+    uint32_t moved_to; /* with a failure: the shard that a tenant of it is on by now, from 1; 0: no
+                        * tenant has moved */
+    struct str moved;  /* that tenant, in the operation's memory */
 
     /* For the committer. */
     struct list link;

@@ -49,6 +49,7 @@ static int build(struct engine *e, struct redrive_err *err)
     gates_init(&e->gates, rng_mix(seed + 1));
     running_init(&e->running, rng_mix(seed + 2));
     map_init(&e->published, rng_mix(seed + 3));
+    fence_init(&e->fence, rng_mix(seed + 4));
     init_builtin(&e->builtin);
     if (e->options.payload_max_bytes == 0)
         e->options.payload_max_bytes = ENGINE_PAYLOAD_MAX_BYTES;
@@ -93,6 +94,7 @@ void engine_close(struct engine *e)
     gates_release(&e->gates);
     running_release(&e->running);
     tasks_release(e);
+    fence_release(&e->fence);
     cron_entries_release(&e->cron_entries);
     arena_release(&e->arena);
     classifier_free(e->classifier);

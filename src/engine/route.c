@@ -15,6 +15,7 @@
 void route_send(struct sending *sending, struct router *router, size_t lane, struct op *op)
 {
     const struct lane *to = router_lane(router, lane);
+    op->moved_to = 0;
     if (lane_hangs(to, &op->err)) {
         op->code = op->err.code;
         op->done(op, op->done_ctx);
@@ -78,6 +79,11 @@ void route_blame(const struct trip *trip, struct op *op, size_t lane)
         lane_name(router_lane(trip->router, lane), &op->err);
 }
 
+bool route_follows(struct trip *trip, struct op *op, size_t *ret_lane)
+{
+    return trip->hops++ < n_lanes(trip) && router_learn(trip->router, op, ret_lane);
+}
+
 static void refuse_op(struct router *router, struct op *op, int code, const char *why)
 {
     op->code = err_set(&op->err, code, "%s", why);
@@ -89,6 +95,11 @@ static void refuse_op(struct router *router, struct op *op, int code, const char
 static void on_arrived(struct op *op, void *ctx)
 {
     struct trip *trip = ctx;
+    size_t lane;
+    if (op->moved_to > 0 && route_follows(trip, op, &lane)) {
+        send_trip(NULL, trip, lane, on_arrived);
+        return;
+    }
     route_blame(trip, op, trip->lane);
     route_end(trip);
 }
@@ -99,15 +110,22 @@ static void begin_tenant(struct sending *sending, struct trip *trip)
     const size_t place = trip->op->route->tenant_at;
     if (place > 0)
         tenant = *(const struct str *)at(trip->op, place);
-    send_trip(sending, trip, shard_of_tenant(tenant, n_lanes(trip)), on_arrived);
+    send_trip(sending, trip, router_lane_of(trip->router, tenant), on_arrived);
 }
 
 /* ---- Submits --------------------------------------------------------------------------------- */
+
+static void begin_submit(struct sending *sending, struct trip *trip);
 
 static void on_submitted(struct op *op, void *ctx)
 {
     struct trip *trip = ctx;
     struct submit_op *submit = (struct submit_op *)op;
+    size_t lane;
+    if (op->moved_to > 0 && route_follows(trip, op, &lane)) {
+        begin_submit(NULL, trip);
+        return;
+    }
     route_blame(trip, op, trip->lane);
     for (size_t i = 0; i < submit->n && op->code == 0; i++)
         if (submit->answers[i].seq > 0)
@@ -121,9 +139,9 @@ static void begin_submit(struct sending *sending, struct trip *trip)
     const struct submit_op *submit = (const struct submit_op *)trip->op;
     const struct str none = {0};
     const size_t lane =
-        shard_of_tenant(submit->n > 0 ? submit->specs[0].tenant : none, n_lanes(trip));
+        router_lane_of(trip->router, submit->n > 0 ? submit->specs[0].tenant : none);
     for (size_t i = 1; i < submit->n; i++) {
-        if (shard_of_tenant(submit->specs[i].tenant, n_lanes(trip)) == lane)
+        if (router_lane_of(trip->router, submit->specs[i].tenant) == lane)
             continue;
         trip->op->code = err_set(&trip->op->err, REDRIVE_E_INVALID,
                                  "jobs of one request are of tenants on different shards");
@@ -199,12 +217,20 @@ static void begin_every(struct sending *sending, struct trip *trip)
 
 /* ---- Bulks ----------------------------------------------------------------------------------- */
 
+static void begin_bulk(struct sending *sending, struct trip *trip);
+
 /* A bulk goes through one shard after the other. Its number says how far it has come: a number
  * within a shard that is 0 is the shard's beginning. */
 static void on_bulk(struct op *op, void *ctx)
 {
     struct trip *trip = ctx;
     struct bulk_op *bulk = (struct bulk_op *)op;
+    size_t lane;
+    if (op->moved_to > 0 && route_follows(trip, op, &lane)) {
+        bulk->filter = trip->filter;
+        begin_bulk(NULL, trip);
+        return;
+    }
     const bool is_last = bulk->filter.tenant.len > 0 || trip->lane + 1 == n_lanes(trip);
     route_blame(trip, op, trip->lane);
     bulk->filter = trip->filter;
@@ -220,10 +246,11 @@ static void begin_bulk(struct sending *sending, struct trip *trip)
 {
     struct bulk_op *bulk = (struct bulk_op *)trip->op;
     const struct str tenant = bulk->filter.tenant;
-    const size_t lane = tenant.len > 0 ? shard_of_tenant(tenant, n_lanes(trip))
-                                       : shard_of_seq(bulk->filter.after_seq) % n_lanes(trip);
+    const size_t from = shard_of_seq(bulk->filter.after_seq) % n_lanes(trip);
+    const size_t lane = tenant.len > 0 ? router_lane_of(trip->router, tenant) : from;
     trip->filter = bulk->filter;
-    bulk->filter.after_seq = shard_own_seq(bulk->filter.after_seq);
+    /* The numbers of a tenant that has been moved meanwhile are others. */
+    bulk->filter.after_seq = lane == from ? shard_own_seq(bulk->filter.after_seq) : 0;
     send_trip(sending, trip, lane, on_bulk);
 }
 

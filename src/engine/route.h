@@ -23,6 +23,7 @@ struct trip {
     void (*done)(struct op *op, void *ctx); /* the caller's */
     void *done_ctx;
     size_t lane;       /* where it is */
+    size_t hops;       /* how often it was sent after a tenant that has been moved */
     size_t n_left;     /* how many rounds are left after this one, or parts without an answer */
     uint64_t n_claims; /* of a fence: how many claims have begun before it */
     uint32_t asked;    /* lanes, by bit, in this round */
@@ -55,6 +56,8 @@ void route_blame(const struct trip *trip, struct op *op, size_t lane);
 /* The trip's first failure is the answer. */
 void route_keep_failure(struct trip *trip, const struct op *op);
 void route_fail(struct trip *trip);
+/* Whether a shard has refused the operation because its tenant is on another lane. */
+bool route_follows(struct trip *trip, struct op *op, size_t *ret_lane);
 /* Gives the answer, and frees the trip. */
 void route_end(struct trip *trip);
 void route_free(struct trip *trip);

@@ -299,6 +299,7 @@ static void on_answered(struct op *op, void *ctx)
 {
     struct question *q = ctx;
     struct open_claims *open = router_open_claims(q->lane->router);
+    size_t moved;
     pthread_mutex_lock(&open->mutex);
     list_remove(&q->link);
     struct claim_trip *trip = q->trip;
@@ -314,6 +315,10 @@ static void on_answered(struct op *op, void *ctx)
         trip->more |= q->op.more;
         q->lane->is_ready = q->op.more || q->op.n >= q->op.filter.limit;
         hand_over(trip);
+    } else if (router_learn(trip->router, op, &moved) &&
+               !(trip->asked & bit_of(router_lane(trip->router, moved)))) {
+        ask_lane(NULL, trip, router_lane(trip->router, moved));
+        return;
     } else {
         keep_failure(trip, op->code, &op->err);
     }
@@ -336,7 +341,7 @@ void route_claim(struct sending *sending, struct claim_op *claim)
     claim->n = 0;
     claim->missed = CLAIM_MISSED_NONE;
     ask_lane(sending, trip,
-             tenant.len > 0 ? router_lane(router, shard_of_tenant(tenant, router_count(router)))
+             tenant.len > 0 ? router_lane(router, router_lane_of(router, tenant))
                             : next_lane(trip, router_turn(router)));
 }
 

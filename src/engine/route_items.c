@@ -13,7 +13,7 @@ static size_t lane_of_item(const struct trip *trip, const struct op_route *route
     const size_t named = shard_of_seq(seq);
     if (seq > 0 && named < n_lanes(trip))
         return named;
-    return shard_of_tenant(*(const struct str *)at(item, route->item_tenant_at), n_lanes(trip));
+    return router_lane_of(trip->router, *(const struct str *)at(item, route->item_tenant_at));
 }
 
 /* Numbers that are 0 stay so. */
@@ -76,12 +76,35 @@ static void end_items(struct trip *trip)
     route_end(trip);
 }
 
+/* Sends a part whose tenant has been moved after it, if all of its items are that tenant's. Those
+ * of several tenants are the caller's to try again. */
+static bool send_after_tenant(struct trip *trip, struct part *part)
+{
+    const struct op_route *route = part->op->route;
+    size_t lane;
+    if (part->op->moved_to == 0 || trip->n_parts > 1)
+        return false;
+    for (size_t i = 0; i < part->n; i++) {
+        const struct str *tenant = at(part->items + i * route->item_size, route->item_tenant_at);
+        if (!str_eq(*tenant, part->op->moved))
+            return false;
+    }
+    if (!route_follows(trip, part->op, &lane))
+        return false;
+    part->lane = lane;
+    route_send(NULL, trip->router, lane, part->op);
+    return true;
+}
+
 static void on_part(struct op *op, void *ctx)
 {
     struct part *part = ctx;
     struct trip *trip = part->trip;
     struct open_claims *open = router_open_claims(trip->router);
-    (void)op;
+    size_t lane;
+    if (send_after_tenant(trip, part))
+        return;
+    (void)router_learn(trip->router, op, &lane);
     pthread_mutex_lock(&open->mutex);
     part->is_back = true;
     const bool is_last = --trip->n_left == 0;

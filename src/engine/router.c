@@ -7,6 +7,8 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "base/rng.h"
+#include "base/mem/map.h"
 #include "base/os/thread.h"
 #include "base/time/clock.h"
 #include "engine/tasks.h"
@@ -38,6 +40,10 @@ struct router {
      * so be called again by the same thread. */
     pthread_mutex_t calls;
     struct open_claims claims;
+
+    pthread_mutex_t homes_mutex;
+    struct map homes; /* lanes of tenants that have been moved, from 1 */
+    _Atomic bool has_homes;
 
     /* A thread that sees to what waits for a shard that does not answer. */
     pthread_t guard;
@@ -116,6 +122,30 @@ bool lane_hangs(const struct lane *lane, struct redrive_err *err)
 bool lane_is_away(const struct lane *lane, struct redrive_err *err)
 {
     return lane_hangs(lane, err) || store_status_is_away(lane->router->states[lane->index], err);
+}
+
+size_t router_lane_of(struct router *r, struct str tenant)
+{
+    int64_t home = 0;
+    if (r->has_homes) {
+        pthread_mutex_lock(&r->homes_mutex);
+        home = map_get_number(&r->homes, tenant.len > 0 ? tenant : str_of(ENGINE_TENANT_DEFAULT));
+        pthread_mutex_unlock(&r->homes_mutex);
+    }
+    return home > 0 ? (size_t)home - 1 : shard_of_tenant(tenant, r->urls.n);
+}
+
+bool router_learn(struct router *r, const struct op *op, size_t *ret_lane)
+{
+    if (op->code == 0 || op->moved_to == 0 || op->moved_to > r->urls.n)
+        return false;
+    pthread_mutex_lock(&r->homes_mutex);
+    (void)map_put_number(&r->homes, op->moved.len > 0 ? op->moved : str_of(ENGINE_TENANT_DEFAULT),
+                         (int64_t)op->moved_to);
+    pthread_mutex_unlock(&r->homes_mutex);
+    r->has_homes = true;
+    *ret_lane = op->moved_to - 1;
+    return true;
 }
 
 size_t router_turn(struct router *r)
@@ -311,6 +341,8 @@ int router_open(const struct router_options *options, struct router **ret, struc
     list_init(&r->claims.trips);
     list_init(&r->claims.items);
     thread_cond_init(&r->wake);
+    pthread_mutex_init(&r->homes_mutex, NULL);
+    map_init(&r->homes, rng_system_seed());
     shard_set_init(&r->set);
     int rc = open_shards(r, err);
     if (rc == 0) {
@@ -328,6 +360,8 @@ int router_open(const struct router_options *options, struct router **ret, struc
 static void free_router(struct router *r)
 {
     store_status_free(r->store_status);
+    map_release(&r->homes);
+    pthread_mutex_destroy(&r->homes_mutex);
     shard_set_release(&r->set);
     shard_urls_release(&r->urls);
     pthread_cond_destroy(&r->wake);

@@ -97,6 +97,11 @@ bool lane_is_slow(const struct lane *lane);
 /* Whether it is known not to answer: it is away, or hangs. Then `err` says why. */
 bool lane_is_away(const struct lane *lane, struct redrive_err *err);
 bool lane_hangs(const struct lane *lane, struct redrive_err *err);
+/* The lane of a tenant, as far as is known: a shard that it has left says where it is. */
+size_t router_lane_of(struct router *router, struct str tenant);
+/* Learns from an operation that a shard has refused for that where its tenant is: true if there is
+ * such a lane. */
+bool router_learn(struct router *router, const struct op *op, size_t *ret_lane);
 /* Where the next claim begins. */
 size_t router_turn(struct router *router);
 /* Names the shard in an error that it has caused. */

@@ -12,6 +12,7 @@
 #include "core/breaker/health.h"
 #include "core/quantile.h"
 #include "engine/engine.h"
+#include "engine/fence.h"
 #include "engine/gates/gate.h"
 #include "engine/running.h"
 
@@ -58,6 +59,7 @@ struct engine {
     int64_t shared_seen;
     struct gates gates;
     struct cron_entries cron_entries;
+    struct fence fence;
     struct map published; /* by task: struct published_task, see tasks.c */
 
     uint64_t conflicts; /* transactions that were made again because of other processes */

@@ -69,9 +69,28 @@ static int make_together(struct engine *e, struct op *const *ops, size_t n, stru
     return rc;
 }
 
+/* Leaves out operations of tenants that are not here, which have their answer. */
+static int leave_out_moved(struct engine *e, struct op *const **ops, size_t *n,
+                           struct redrive_err *err)
+{
+    struct op **left;
+    size_t n_left = 0;
+    if (e->fence.places.count == 0)
+        return 0;
+    left = arena_array(&e->arena, *n, sizeof(struct op *));
+    if (!left)
+        return err_nomem(err);
+    for (size_t i = 0; i < *n; i++)
+        if (!fence_refuses(e, (*ops)[i]))
+            left[n_left++] = (*ops)[i];
+    *ops = left;
+    *n = n_left;
+    return 0;
+}
+
 static int apply_all(struct engine *e, struct op *const *ops, size_t n, struct redrive_err *err)
 {
-    int rc = 0;
+    int rc = leave_out_moved(e, &ops, &n, err);
     for (size_t i = 0, end; i < n && rc == 0; i = end) {
         for (end = i; end < n && ops[end]->kind; end++)
             ops[end]->code = 0;
@@ -162,7 +181,7 @@ static void tell_committed(const struct engine *e, const struct op_batch *batch)
 {
     for (size_t i = 0; i < batch->n; i++) {
         struct op *op = batch->ops[i];
-        if (op->kind && op->kind->committed)
+        if (op->kind && op->kind->committed && !fence_refuses(e, op))
             op->kind->committed(e, op);
     }
 }
@@ -176,6 +195,8 @@ static int refresh(struct engine *e, int64_t shared_version, struct redrive_err 
         return gates_count_slots(e, err);
     e->shared_seen = -1;
     int rc = gates_load(e, err);
+    if (rc == 0)
+        rc = fence_load(e, err);
     if (rc == 0)
         rc = cron_entries_load(e, err);
     if (rc == 0)

@@ -37,6 +37,8 @@ enum shared_kind {
 #define SHARED_KIND_COUNT (SHARED_CANCEL + 1)
 /* Which part of a store of shards this one is: store/shards/record.h. Not copied. */
 #define SHARED_SHARDS ((enum shared_kind)SHARED_KIND_COUNT)
+/* Tenants that are, or were, moved between shards: store/shards/tenants.h. Not copied. */
+#define SHARED_TENANT ((enum shared_kind)(SHARED_KIND_COUNT + 1))
 
 /* The kinds from SHARED_WORKER on are read anew each time: no process keeps a copy, and putting one
  * does not raise the shared version. */
@@ -92,10 +94,13 @@ struct limit_sums {
  * sums takes a put. If so, the sums become those after the put. */
 bool shared_put_fits(const struct shared_row *row, int64_t version, struct gate_sums *sums);
 
-/* Whether a put raises the shared version. */
+/* Whether a put raises the shared version. Engines of shards keep a copy of the rows of tenants,
+ * too.
+ */
 static inline bool shared_put_is_notified(const struct shared_row *row)
 {
-    return shared_is_cached(row->kind) && !row->is_quiet && !row->is_delta;
+    return (shared_is_cached(row->kind) || row->kind == SHARED_TENANT) && !row->is_quiet &&
+           !row->is_delta;
 }
 
 struct shared_page {

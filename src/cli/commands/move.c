@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/text/url_mask.h"
 #include "base/time/clock.h"
+#include "cli/commands/move_tenant.h"
 #include "cli/frame/cli.h"
 #include "cli/shared/copied.h"
 #include "cli/output/figures.h"
@@ -21,6 +22,8 @@
 struct move_options {
     const char *from;
     const char *to;
+    const char *tenant;
+    int64_t wait_ms;
     bool dry_run;
     bool force;
     bool into_existing;
@@ -29,8 +32,12 @@ struct move_options {
 static const struct option OPTIONS[] = {
     OPTION("from", 0, "URL", "the store to copy; it is only read",
            INTO_STRING(struct move_options, from)),
-    OPTION("to", 0, "URL", "the store to copy into; it is set up if it is not there",
+    OPTION("to", 0, "URL", "the store to copy into; with --tenant a shard, as URL or number",
            INTO_STRING(struct move_options, to)),
+    OPTION("tenant", 0, "NAME", "move this tenant to another shard of the store",
+           INTO_STRING(struct move_options, tenant)),
+    OPTION("wait", 0, "TIME", "with --tenant: how long to wait for its jobs that run",
+           INTO_DURATION(struct move_options, wait_ms), .default_text = "1m"),
     OPTION("dry-run", 'n', NULL, "say what would be moved, and write nothing",
            INTO_FLAG(struct move_options, dry_run)),
     OPTION("force", 0, NULL, "go on although workers are alive on one of them",
@@ -329,9 +336,26 @@ static int transfer(struct cli *cli, struct store_move *o, struct redrive_err *e
     return rc;
 }
 
+static int run_move_tenant(struct cli *cli, const struct move_options *options,
+                           struct redrive_err *err)
+{
+    const struct move_tenant_options tenant = {.tenant = options->tenant,
+                                               .to = options->to,
+                                               .wait_ms = options->wait_ms,
+                                               .dry_run = options->dry_run};
+    if (options->from || options->force || options->into_existing || *options->tenant == '\0') {
+        (void)err_set(err, REDRIVE_E_USAGE, "--tenant needs a name, and goes with --to and --wait");
+        err_hint(err, "redrive move --tenant acme --to 2");
+        return REDRIVE_E_USAGE;
+    }
+    return move_tenant(cli, &tenant, err);
+}
+
 static int run_move(struct cli *cli, struct redrive_err *err)
 {
     const struct move_options *options = invocation_options(&cli->invocation);
+    if (options->tenant)
+        return run_move_tenant(cli, options, err);
     if (!options->from || !options->to) {
         err_set(err, REDRIVE_E_USAGE, "%s is missing", options->from ? "--to" : "--from");
         err_hint(err, "redrive move --from sqlite:old.db --to sqlite:new.db");
@@ -366,12 +390,19 @@ const struct command cmd_move = {
         "in any way; the same command then goes on with the rest. What the destination has is "
         "never overwritten. At the end both stores are read again and compared, by counts and by "
         "a hash over everything; the exit code is 1 when they differ, and what differs first is "
-        "named.",
+        "named.\n"
+        "\n"
+        "With --tenant one tenant goes from one shard of the configured store to another, while "
+        "all processes run. The tenant is held meanwhile: requests for it are refused and may be "
+        "tried again, and its queues rest; other tenants do not notice. Jobs of it that run are "
+        "waited for; if they take longer than --wait, nothing is moved. An interrupted move leaves "
+        "the tenant held, and the same command goes on with the rest.",
     OPTIONS_INTO(OPTIONS, struct move_options),
     .examples = EXAMPLES(
         {"redrive move --from sqlite:old.db --to sqlite:new.db --dry-run", "what is there?"},
         {"redrive move --from sqlite:old.db --to sqlite:new.db", "copy and check"},
         {"redrive move --from sqlite:a.db --to sqlite:all.db --into-existing",
-         "add to a store that has jobs already"}),
+         "add to a store that has jobs already"},
+        {"redrive move --tenant acme --to 2", "a tenant to the second shard"}),
     .run = run_move,
 };

@@ -274,9 +274,10 @@ int cron_entries_load(struct engine *e, struct redrive_err *err)
         return err_nomem(err);
     }
     for (size_t i = 0; i < page.n && rc == 0; i++)
-        rc = take_row(e, &table, &page.rows[i], err);
+        if (n_shards == 0 || fence_has(e, page.rows[i].tenant))
+            rc = take_row(e, &table, &page.rows[i], err);
     sort(&table);
-    if (rc == 0 && shard_of_tenant(OWN_TENANT, n_shards) == e->options.shard)
+    if (rc == 0 && (n_shards == 0 || fence_has(e, OWN_TENANT)))
         rc = take_own(config, &table, err);
     sort(&table);
     shared_page_release(&page);

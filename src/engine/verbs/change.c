@@ -284,6 +284,10 @@ static int change_page(struct engine *e, struct bulk_op *op, const struct job_pa
         op->last_seq = page->jobs[i].status.seq;
         if (op->created_until_ms != 0 && page->jobs[i].status.created_ms > op->created_until_ms)
             continue;
+        if (e->options.n_shards > 0 && !fence_has(e, page->jobs[i].spec.tenant)) {
+            op->refused++;
+            continue;
+        }
         int rc = change_job(e, op->kind, &page->jobs[i], &item, err);
         if (rc < 0)
             return rc;

@@ -256,6 +256,7 @@ static int apply_settle(struct engine *e, struct op *base, struct redrive_err *e
 static const struct op_kind SETTLE = {.rank = 1, .apply = settle_ops};
 static const struct op_route SETTLE_ROUTE = {
     .to = ROUTE_ITEMS,
+    .settles = true,
     .size = sizeof(struct settle_op),
     .items_at = offsetof(struct settle_op, items),
     .n_at = offsetof(struct settle_op, n),
@@ -365,6 +366,7 @@ static int apply_extend(struct engine *e, struct op *base, struct redrive_err *e
 static const struct op_kind EXTEND = {.rank = 0, .apply = extend_ops};
 static const struct op_route EXTEND_ROUTE = {
     .to = ROUTE_ITEMS,
+    .settles = true,
     .size = sizeof(struct extend_op),
     .items_at = offsetof(struct extend_op, items),
     .n_at = offsetof(struct extend_op, n),
@@ -414,6 +416,7 @@ static int apply_leases(struct engine *e, struct op *base, struct redrive_err *e
 
 static const struct op_route LEASES_ROUTE = {
     .to = ROUTE_ITEMS,
+    .settles = true,
     .size = sizeof(struct leases_op),
     .items_at = offsetof(struct leases_op, leases),
     .n_at = offsetof(struct leases_op, n),

@@ -3,15 +3,15 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "store/shards/shards.h"
+#include "store/shards/tenants.h"
 
 /* How long a wait is at the most: no shard tells a handle of all shards that it has changed. */
 #define WAIT_MAX_MS 50
 
 /* Whether a shard is asked about a tenant. */
-static bool is_asked(const struct sharded *s, size_t shard, struct str tenant)
+static bool is_asked(struct sharded *s, size_t shard, struct str tenant)
 {
-    return tenant.len == 0 || shard_of_tenant(tenant, s->urls.n) == shard;
+    return tenant.len == 0 || shards_at(s, tenant) == shard;
 }
 
 /* Adds the `n` rows of a shard's page, and its memory, to an array of *n_all rows. */
@@ -150,7 +150,7 @@ int shards_keys_held(struct store *store, struct str tenant, const struct str *k
                      bool *ret, struct redrive_err *err)
 {
     struct sharded *s = sharded_of(store);
-    const size_t at = shard_of_tenant(tenant, s->urls.n);
+    const size_t at = shards_at(s, tenant);
     struct store *shard = s->stores[at];
     return shards_fail_at(s, at, store_ops(shard)->keys_held(shard, tenant, keys, n, ret, err),
                           err);
@@ -171,6 +171,7 @@ static void merge_counters(struct counter_page *page)
     page->n = n;
 }
 
+/* What was counted before a tenant was moved stays where it was counted. */
 int shards_counters_list(struct store *store, struct str tenant, struct counter_page *ret,
                          struct redrive_err *err)
 {
@@ -180,7 +181,7 @@ int shards_counters_list(struct store *store, struct str tenant, struct counter_
     for (size_t i = 0; i < s->urls.n && rc == 0; i++) {
         struct store *shard = s->stores[i];
         struct counter_page page = {0};
-        if (!is_asked(s, i, tenant))
+        if (!is_asked(s, i, tenant) && !shards_was_moved(s, tenant))
             continue;
         rc = shards_fail_at(s, i, store_ops(shard)->counters_list(shard, tenant, &page, err), err);
         if (rc == 0 && !add_rows(&ret->arena, (void **)&ret->counters, &ret->n, page.counters,

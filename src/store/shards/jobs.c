@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "store/shards/shards.h"
+#include "store/shards/tenants.h"
 
 static void name_jobs(struct job_page *page, size_t shard)
 {
@@ -96,8 +96,11 @@ int shards_list(struct store *store, const struct job_filter *filter, struct job
     struct job_page pages[SHARDS_MAX] = {0};
     int rc = 0;
     job_page_release(ret);
-    if (filter->tenant.len > 0)
-        return list_one(s, shard_of_tenant(filter->tenant, s->urls.n), filter, ret, err);
+    if (filter->tenant.len > 0) {
+        size_t at;
+        rc = shards_reach(s, filter->tenant, &at, err);
+        return rc < 0 ? rc : list_one(s, at, filter, ret, err);
+    }
     for (size_t i = 0; i < s->urls.n && rc == 0; i++)
         rc = list_one(s, i, filter, &pages[i], err);
     if (rc == 0)
@@ -115,12 +118,16 @@ static int lookup_one(struct sharded *s, size_t shard, const struct job_name *na
     struct store *store = s->stores[shard];
     struct job_name own[STORE_PAGE_MAX];
     size_t n_own = 0;
-    for (size_t i = 0; i < n; i++)
-        if (shard_of_tenant(names[i].tenant, s->urls.n) == shard)
+    int rc = 0;
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        size_t at;
+        rc = shards_reach(s, names[i].tenant, &at, err);
+        if (rc == 0 && at == shard)
             own[n_own++] = names[i];
-    if (n_own == 0)
-        return 0;
-    int rc = store_ops(store)->lookup(store, own, n_own, ret, err);
+    }
+    if (n_own == 0 || rc < 0)
+        return rc;
+    rc = store_ops(store)->lookup(store, own, n_own, ret, err);
     name_jobs(ret, shard);
     return shards_fail_at(s, shard, rc, err);
 }
@@ -132,16 +139,15 @@ static bool is_named(const struct job_page *page, size_t at, const struct job_na
 }
 
 /* Each page is in the order of the names. */
-static int merge_named(const struct sharded *s, struct job_page *pages,
-                       const struct job_name *names, size_t n, struct job_page *ret,
-                       struct redrive_err *err)
+static int merge_named(struct sharded *s, struct job_page *pages, const struct job_name *names,
+                       size_t n, struct job_page *ret, struct redrive_err *err)
 {
     size_t at[SHARDS_MAX] = {0};
     ret->jobs = arena_array(&ret->arena, n, sizeof *ret->jobs);
     if (!ret->jobs)
         return err_nomem(err);
     for (size_t i = 0; i < n; i++) {
-        const size_t from = shard_of_tenant(names[i].tenant, s->urls.n);
+        const size_t from = shards_at(s, names[i].tenant);
         if (is_named(&pages[from], at[from], &names[i]))
             ret->jobs[ret->n++] = pages[from].jobs[at[from]++];
     }
@@ -310,7 +316,7 @@ int shards_groups(struct store *store, const struct job_filter *filter, struct g
     group_page_release(ret);
     int rc = store_check_limit(filter->limit, "groups", err);
     for (size_t i = 0; i < s->urls.n && rc == 0; i++)
-        if (filter->tenant.len == 0 || shard_of_tenant(filter->tenant, s->urls.n) == i)
+        if (filter->tenant.len == 0 || shards_at(s, filter->tenant) == i)
             rc = groups_one(s, i, filter, &pages[i], err);
     if (rc == 0)
         rc = merge_groups(pages, s->urls.n, filter->limit, ret, err);
@@ -327,7 +333,7 @@ int shards_causes(struct store *store, const struct job_filter *filter,
     int rc = 0;
     for (size_t i = 0; i < s->urls.n && rc == 0; i++) {
         struct store *shard = s->stores[i];
-        if (filter->tenant.len == 0 || shard_of_tenant(filter->tenant, s->urls.n) == i)
+        if (filter->tenant.len == 0 || shards_at(s, filter->tenant) == i)
             rc = shards_fail_at(s, i, store_ops(shard)->causes(shard, filter, add, ctx, err), err);
     }
     return rc;

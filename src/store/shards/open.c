@@ -8,6 +8,7 @@
 #include "base/text/url_mask.h"
 #include "store/late.h"
 #include "store/shards/record.h"
+#include "store/shards/tenants.h"
 
 #define SCHEME "shards:"
 
@@ -202,6 +203,11 @@ int shards_open(struct str place, const struct store_options *options, struct st
     if (!s)
         return err_nomem(err);
     s->base.ops = &STORE_SHARDS;
+    s->moved = calloc(1, sizeof *s->moved);
+    if (!s->moved) {
+        free(s);
+        return err_nomem(err);
+    }
     int rc = read_list(&s->urls, place.ptr, err);
     if (rc == 0)
         rc = open_all(s, options, err);
@@ -220,6 +226,8 @@ void shards_close(struct store *store)
     struct sharded *s = sharded_of(store);
     for (size_t i = 0; i < s->urls.n; i++)
         store_close(s->stores[i]);
+    moved_tenants_release(s->moved);
+    free(s->moved);
     if (s->set)
         shard_set_release(s->set);
     free(s->set);

@@ -1,0 +1,296 @@
+/* tenant_jobs.c - the jobs and rows of a tenant, from one shard to another. */
+#include "engine/copy/tenant_jobs.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "core/state.h"
+#include "engine/copy/load.h"
+#include "engine/copy/source.h"
+#include "store/shards/tenants.h"
+
+/* Jobs that go over at a time: with payloads of the greatest size they still fit into memory. */
+#define AT_ONCE 100
+
+/* ---- Rows ------------------------------------------------------------------------------------ */
+
+int tenant_row_put(struct store *store, enum shared_kind kind, struct str tenant, struct str key,
+                   struct str value, struct redrive_err *err)
+{
+    struct shared_row row = {.kind = kind, .tenant = tenant, .key = key, .value = value};
+    struct shared_page page = {0};
+    struct move_result result = {0};
+    int rc = store_ops(store)->shared_list(store, kind, tenant, &page, err);
+    const struct shared_row *found = rc == 0 ? load_find_row(&page, &row, &(size_t){0}) : NULL;
+    const bool is_so = found ? value.len > 0 && str_eq(found->value, value) : value.len == 0;
+    if (rc == 0 && !is_so) {
+        row.version = found ? found->version : 0;
+        row.removed = value.len == 0;
+        rc = store_ops(store)->shared_put(store, &row, 1, &result, err);
+    }
+    if (rc == 0 && result.code != 0)
+        rc = err_set(err, REDRIVE_E_CANCELLED, "another process has put a row meanwhile");
+    shared_page_release(&page);
+    return rc;
+}
+
+static const enum shared_kind KINDS[] = {SHARED_BREAKER, SHARED_LIMIT, SHARED_PAUSE, SHARED_CRON,
+                                         SHARED_CANCEL};
+#define N_KINDS (sizeof KINDS / sizeof KINDS[0])
+
+static struct load load_of(const struct tenant_batch *b)
+{
+    return (struct load){
+        .store = b->to, .name = b->tenant, .now_ms = b->now_ms, .has_own_jobs = true};
+}
+
+int tenant_copy_rows(const struct tenant_batch *b, struct redrive_err *err)
+{
+    struct load load = load_of(b);
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < N_KINDS; i++) {
+        struct shared_page page = {0};
+        rc = store_ops(b->from)->shared_list(b->from, KINDS[i], b->tenant, &page, err);
+        const struct record_batch batch = {(enum record_kind)KINDS[i], page.n, {.rows = page.rows}};
+        if (rc == 0 && page.n > 0)
+            rc = load_take(&load, &batch, err);
+        shared_page_release(&page);
+    }
+    return rc;
+}
+
+int tenant_copy_keys(const struct tenant_batch *b, struct redrive_err *err)
+{
+    struct load load = load_of(b);
+    struct key_walk walk;
+    const struct remembered_key *key;
+    int rc;
+    key_walk_init(&walk, b->from, b->tenant);
+    while ((rc = key_walk_next(&walk, &key, err)) > 0) {
+        const struct record_batch batch = {RECORD_KEY, 1, {.keys = key}};
+        rc = load_take(&load, &batch, err);
+        if (rc < 0)
+            break;
+    }
+    key_walk_release(&walk);
+    return rc;
+}
+
+/* A limit whose slots seem to be in use stays: it does no harm. */
+static int drop_rows(void *ctx, struct redrive_err *err)
+{
+    const struct tenant_batch *b = ctx;
+    const struct str held = STR(TENANT_HELD);
+    int rc = 0;
+    for (size_t k = 0; rc == 0 && k <= N_KINDS; k++) {
+        const enum shared_kind kind = k < N_KINDS ? KINDS[k] : SHARED_TENANT;
+        struct shared_page page = {0};
+        rc = store_ops(b->from)->shared_list(b->from, kind, b->tenant, &page, err);
+        for (size_t i = 0; rc == 0 && i < page.n; i++) {
+            const struct shared_row *row = &page.rows[i];
+            struct shared_row gone = {.kind = kind,
+                                      .tenant = row->tenant,
+                                      .key = row->key,
+                                      .version = row->version,
+                                      .removed = true};
+            struct move_result result;
+            if (kind != SHARED_TENANT || str_starts_with(row->key, held))
+                rc = store_ops(b->from)->shared_put(b->from, &gone, 1, &result, err);
+        }
+        shared_page_release(&page);
+    }
+    return rc;
+}
+
+int tenant_drop_rows(const struct tenant_batch *b, struct redrive_err *err)
+{
+    struct tenant_batch own = *b;
+    return load_transaction(b->from, b->now_ms, drop_rows, &own, err);
+}
+
+/* ---- Jobs ------------------------------------------------------------------------------------ */
+
+/* Jobs of one page of the old shard, and what both shards have of them. */
+struct going {
+    struct job_page page;   /* of the old shard */
+    struct job_page copies; /* of the new one, in the same order, those that are there */
+    struct job_name names[AT_ONCE];
+    const struct job *jobs[AT_ONCE];
+    const struct job *copied[AT_ONCE]; /* NULL: not there */
+    size_t n;
+};
+
+static void going_release(struct going *g)
+{
+    if (!g)
+        return;
+    job_page_release(&g->page);
+    job_page_release(&g->copies);
+    free(g);
+}
+
+static bool is_paused(const struct shared_page *pauses, struct str queue)
+{
+    for (size_t i = 0; i < pauses->n; i++)
+        if (str_eq(pauses->rows[i].key, queue))
+            return true;
+    return false;
+}
+
+/* Those of a page that can go: they do not run, and the new shard holds their queue. */
+static void choose_jobs(struct going *g, const struct shared_page *pauses)
+{
+    for (size_t i = 0; i < g->page.n; i++) {
+        const struct job *job = &g->page.jobs[i];
+        if (job->status.state == REDRIVE_STATE_RUNNING || !is_paused(pauses, job->spec.queue))
+            continue;
+        g->names[g->n] = job_name_of(job);
+        g->jobs[g->n++] = job;
+    }
+}
+
+static int read_going(const struct tenant_batch *b, int64_t after_seq, struct going *g,
+                      struct redrive_err *err)
+{
+    const struct job_filter filter = {
+        .tenant = b->tenant, .after_seq = after_seq, .limit = AT_ONCE};
+    struct shared_page pauses = {0};
+    size_t at = 0;
+    int rc = store_ops(b->from)->list(b->from, &filter, &g->page, err);
+    if (rc == 0)
+        rc = store_ops(b->to)->shared_list(b->to, SHARED_PAUSE, b->tenant, &pauses, err);
+    if (rc == 0)
+        choose_jobs(g, &pauses);
+    shared_page_release(&pauses);
+    if (rc == 0 && g->n > 0)
+        rc = store_ops(b->to)->lookup(b->to, g->names, g->n, &g->copies, err);
+    for (size_t i = 0; rc == 0 && i < g->n && at < g->copies.n; i++)
+        if (str_eq(g->copies.jobs[at].spec.id, g->names[i].id))
+            g->copied[i] = &g->copies.jobs[at++];
+    return rc;
+}
+
+/* Whether a copy is as good as the job. Both shards move a live job on as time passes: it may be
+ * due on one, and not yet on the other. */
+static bool is_as_good(const struct job_status *job, const struct job_status *copy)
+{
+    if (job->state == REDRIVE_STATE_RUNNING || job->attempts != copy->attempts ||
+        job->epoch != copy->epoch || state_has_ended(job->state) != state_has_ended(copy->state))
+        return false;
+    return !state_has_ended(job->state) ||
+           (job->state == copy->state && job->finished_ms == copy->finished_ms);
+}
+
+/* Takes jobs away from a store, whatever state they are in: those whose copy is as good, or those
+ * that are not, on the side of the copies. */
+struct taking {
+    struct store *store;
+    const struct going *going;
+    bool takes_copies;
+    uint64_t taken;
+};
+
+static bool is_taken(const struct taking *t, size_t i, const struct job_status *status)
+{
+    const struct going *g = t->going;
+    if (!g->copied[i] || status->state == REDRIVE_STATE_RUNNING)
+        return false;
+    return t->takes_copies ? !is_as_good(&g->jobs[i]->status, &g->copied[i]->status)
+                           : is_as_good(status, &g->copied[i]->status);
+}
+
+/* What is read in the transaction is what the moves rely on. */
+static size_t list_changes(const struct taking *t, const struct job_page *page,
+                           struct change_move *ret)
+{
+    size_t n = 0, at = 0;
+    for (size_t i = 0; i < t->going->n && at < page->n; i++) {
+        if (!str_eq(page->jobs[at].spec.id, t->going->names[i].id))
+            continue;
+        const struct job_status *status = &page->jobs[at++].status;
+        if (!is_taken(t, i, status))
+            continue;
+        if (!state_has_ended(status->state))
+            ret[n++] =
+                (struct change_move){.seq = status->seq, .kind = MOVE_CANCEL, .seen = status};
+        ret[n++] = (struct change_move){.seq = status->seq, .kind = MOVE_REMOVE};
+    }
+    return n;
+}
+
+static int take_away(void *ctx, struct redrive_err *err)
+{
+    struct taking *t = ctx;
+    struct change_move changes[2 * AT_ONCE];
+    struct move_result results[2 * AT_ONCE];
+    struct job_page page = {0};
+    int rc = store_ops(t->store)->lookup(t->store, t->going->names, t->going->n, &page, err);
+    const size_t n = rc == 0 ? list_changes(t, &page, changes) : 0;
+    t->taken = 0;
+    if (n > 0)
+        rc = store_ops(t->store)->move(t->store, CHANGES(changes, n), results, err);
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        if (results[i].code != 0)
+            rc = err_set(err, REDRIVE_E_CANCELLED, "a job has changed meanwhile");
+        t->taken += changes[i].kind == MOVE_REMOVE;
+    }
+    job_page_release(&page);
+    return rc;
+}
+
+/* Those that the new shard has not, or not as they are. */
+static int import_going(const struct tenant_batch *b, const struct going *g,
+                        struct redrive_err *err)
+{
+    struct load load = load_of(b);
+    struct imported_job jobs[AT_ONCE];
+    struct job_set *set = job_set_new();
+    size_t n = 0;
+    for (size_t i = 0; i < g->n; i++)
+        if (!g->copied[i] || !is_as_good(&g->jobs[i]->status, &g->copied[i]->status))
+            jobs[n++] = (struct imported_job){.job = g->jobs[i]};
+    if (!set)
+        return err_nomem(err);
+    int rc = n > 0 ? job_set_lookup(set, b->from, jobs, n, err) : 0;
+    if (rc == 0 && set->n > 0) {
+        const struct record_batch batch = {RECORD_JOB, set->n, {.jobs = set->jobs}};
+        rc = load_take(&load, &batch, err);
+    }
+    job_set_free(set);
+    return rc;
+}
+
+static int copy_going(const struct tenant_batch *b, const struct going *g, struct redrive_err *err)
+{
+    struct taking drop = {.store = b->to, .going = g, .takes_copies = true};
+    int rc = load_transaction(b->to, b->now_ms, take_away, &drop, err);
+    return rc < 0 ? rc : import_going(b, g, err);
+}
+
+static int take_going(const struct tenant_batch *b, const struct going *g, uint64_t *ret_moved,
+                      struct redrive_err *err)
+{
+    struct taking take = {.store = b->from, .going = g};
+    int rc = load_transaction(b->from, b->now_ms, take_away, &take, err);
+    *ret_moved = rc == 0 ? take.taken : 0;
+    return rc;
+}
+
+int tenant_move_batch(const struct tenant_batch *b, bool takes, int64_t *after_seq,
+                      uint64_t *ret_moved, uint64_t *ret_kept, struct redrive_err *err)
+{
+    struct going *g = calloc(1, sizeof *g);
+    if (!g)
+        return err_nomem(err);
+    int rc = read_going(b, *after_seq, g, err);
+    *ret_moved = *ret_kept = 0;
+    if (rc == 0 && g->n > 0)
+        rc = takes ? take_going(b, g, ret_moved, err) : copy_going(b, g, err);
+    if (rc == 0) {
+        *ret_kept = g->page.n - *ret_moved;
+        *after_seq = g->page.more && g->page.n > 0 ? g->page.jobs[g->page.n - 1].status.seq : -1;
+    }
+    going_release(g);
+    return rc;
+}

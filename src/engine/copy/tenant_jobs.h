@@ -1,0 +1,32 @@
+/* tenant_jobs.h - what a tenant has, from one shard to another: for tenant.c alone. */
+#ifndef ENGINE_COPY_TENANT_JOBS_H
+#define ENGINE_COPY_TENANT_JOBS_H
+
+#include "store/store.h"
+
+struct tenant_batch {
+    struct store *from, *to;
+    struct str tenant;
+    int64_t now_ms; /* for a store that has no clock */
+};
+
+/* In a transaction: puts a row of the tenant, or takes it away if the value is absent. Does nothing
+ * if it is so already. REDRIVE_E_CANCELLED: another process has put it meanwhile. */
+int tenant_row_put(struct store *store, enum shared_kind kind, struct str tenant, struct str key,
+                   struct str value, struct redrive_err *err);
+
+/* The next jobs after *after_seq, which is -1 after the last: puts them into the new shard, or with
+ * `takes` takes those that are there from the old one. All are put there before the first is taken:
+ * a job that waits for others is copied together with what it waits for. `ret_kept` counts those
+ * that are still on the old shard. */
+int tenant_move_batch(const struct tenant_batch *batch, bool takes, int64_t *after_seq,
+                      uint64_t *ret_moved, uint64_t *ret_kept, struct redrive_err *err);
+
+/* Breakers, limits, pauses, cron entries and cancels: the new shard has them as the old one. */
+int tenant_copy_rows(const struct tenant_batch *batch, struct redrive_err *err);
+/* Keys that are unique for ever, and whose jobs are gone. */
+int tenant_copy_keys(const struct tenant_batch *batch, struct redrive_err *err);
+/* Takes the rows, and what was held, away from `from`. */
+int tenant_drop_rows(const struct tenant_batch *batch, struct redrive_err *err);
+
+#endif

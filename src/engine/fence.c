@@ -1,0 +1,127 @@
+/* fence.c - which tenants are not on this shard, and the operations that are refused for it. */
+#include "engine/fence.h"
+
+#include "base/err.h"
+#include "engine/state.h"
+#include "engine/verbs/claim.h"
+#include "engine/verbs/change.h"
+#include "engine/verbs/submit.h"
+#include "store/shards/tenants.h"
+
+void fence_init(struct fence *fence, uint64_t seed)
+{
+    map_init(&fence->places, seed);
+}
+
+void fence_release(struct fence *fence)
+{
+    map_release(&fence->places);
+}
+
+int fence_load(struct engine *e, struct redrive_err *err)
+{
+    struct shared_page page = {0};
+    struct map places;
+    if (e->options.n_shards == 0)
+        return 0;
+    int rc = e->ops->shared_list(e->store, SHARED_TENANT, (struct str){0}, &page, err);
+    map_init(&places, e->fence.places.seed);
+    for (size_t i = 0; i < page.n && rc == 0; i++) {
+        struct tenant_place place;
+        if (tenant_place_read(&page.rows[i], &place) &&
+            map_put_number(&places, page.rows[i].tenant,
+                           1 + (int64_t)place.phase + (int64_t)place.shard * TENANT_PHASE_COUNT) !=
+                0)
+            rc = err_nomem(err);
+    }
+    shared_page_release(&page);
+    map_release(rc == 0 ? &e->fence.places : &places);
+    if (rc == 0)
+        e->fence.places = places;
+    return rc;
+}
+
+/* False: there is no row. */
+static bool find_place(const struct engine *e, struct str tenant, struct tenant_place *ret)
+{
+    const struct str name = tenant.len > 0 ? tenant : str_of(ENGINE_TENANT_DEFAULT);
+    return tenant_place_numbered(map_get_number(&e->fence.places, name), ret);
+}
+
+bool fence_has(const struct engine *e, struct str tenant)
+{
+    struct tenant_place place;
+    if (find_place(e, tenant, &place))
+        return place.phase == TENANT_HERE;
+    return shard_of_tenant(tenant, e->options.n_shards) == e->options.shard;
+}
+
+/* ---- Operations ------------------------------------------------------------------------------ */
+
+static bool refuse_tenant(const struct engine *e, struct op *op, struct str tenant)
+{
+    struct tenant_place place;
+    if (!find_place(e, tenant, &place) || place.phase == TENANT_HERE)
+        return false;
+    if (place.phase == TENANT_LEAVING && op->route->settles)
+        return false;
+    const struct str name = tenant.len > 0 ? tenant : str_of(ENGINE_TENANT_DEFAULT);
+    op->code = err_set(&op->err, REDRIVE_E_IO,
+                       place.phase == TENANT_LEFT ? "the tenant is on another shard"
+                                                  : "the tenant is being moved to another shard");
+    err_detail(&op->err, "tenant %.*s", (int)(name.len < 64 ? name.len : 64), name.ptr);
+    err_hint(&op->err, "try again in a moment");
+    op->moved = tenant;
+    op->moved_to = place.phase == TENANT_LEFT ? (uint32_t)place.shard + 1 : 0;
+    return true;
+}
+
+static bool refuses_items(const struct engine *e, struct op *op)
+{
+    const struct op_route *route = op->route;
+    const char *items = *(char *const *)((const char *)op + route->items_at);
+    const size_t n = *(const size_t *)((const char *)op + route->n_at);
+    for (size_t i = 0; i < n; i++) {
+        const char *item = items + i * route->item_size;
+        const struct str *tenant = (const struct str *)(item + route->item_tenant_at);
+        const bool is_by_seq =
+            route->item_seq_at != NO_PLACE && *(const int64_t *)(item + route->item_seq_at) > 0;
+        if (is_by_seq && (route->settles || tenant->len == 0))
+            continue;
+        if (refuse_tenant(e, op, *tenant))
+            return true;
+    }
+    return false;
+}
+
+static bool refuses_submit(const struct engine *e, struct op *op)
+{
+    const struct submit_op *submit = (const struct submit_op *)op;
+    for (size_t i = 0; i < submit->n; i++)
+        if (refuse_tenant(e, op, submit->specs[i].tenant))
+            return true;
+    return false;
+}
+
+bool fence_refuses(const struct engine *e, struct op *op)
+{
+    op->moved_to = 0;
+    if (e->fence.places.count == 0 || !op->route)
+        return false;
+    switch (op->route->to) {
+    case ROUTE_TENANT:
+        return op->route->tenant_at > 0 &&
+               refuse_tenant(e, op, *(const struct str *)((const char *)op + op->route->tenant_at));
+    case ROUTE_ITEMS: return refuses_items(e, op);
+    case ROUTE_SUBMIT: return refuses_submit(e, op);
+    case ROUTE_BULK: {
+        const struct str tenant = ((const struct bulk_op *)op)->filter.tenant;
+        return tenant.len > 0 && refuse_tenant(e, op, tenant);
+    }
+    case ROUTE_CLAIM: {
+        const struct str tenant = ((const struct claim_op *)op)->filter.tenant;
+        return tenant.len > 0 && refuse_tenant(e, op, tenant);
+    }
+    default: return false;
+    }
+}

@@ -1,0 +1,358 @@
+/* A tenant is moved from one shard to another: no job is lost, and none is started twice, also if
+ * the move is interrupted before any of its steps. */
+#include "check.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "engine/copy/tenant.h"
+#include "engine/verbs/change.h"
+#include "engine/verbs/claim.h"
+#include "engine/verbs/control.h"
+#include "engine/verbs/settle.h"
+#include "shard_field.h"
+#include "store/shards/tenants.h"
+
+#define TENANT "tenant-1"
+#define N_OWN  250 /* more than two batches */
+
+/* Where a move is stopped, and what happens before. */
+struct stop {
+    const char *step;
+    int nth;
+    int seen;
+    void (*before)(struct stop *stop);
+    struct field *field;
+    int64_t seq;
+    uint64_t token;
+};
+
+static bool stop_there(void *ctx, const char *step, uint64_t moved)
+{
+    struct stop *stop = ctx;
+    (void)moved;
+    if (!stop->step || strcmp(step, stop->step) != 0)
+        return true;
+    const bool is_it = stop->seen++ == stop->nth;
+    if (is_it && stop->before) {
+        stop->before(stop);
+        return true;
+    }
+    return !is_it;
+}
+
+static int move_tenant(struct field *f, size_t to, struct stop *stop, int64_t wait_ms,
+                       struct tenant_move *ret, struct redrive_err *err)
+{
+    struct store *all;
+    assert_int_equal(store_open(f->url, NULL, &all, NULL), 0);
+    *ret = (struct tenant_move){.stores = sharded_of(all)->stores,
+                                .n = N_SHARDS,
+                                .tenant = STR(TENANT),
+                                .to = to,
+                                .wait_ms = wait_ms,
+                                .known_ms = 1,
+                                .progress = stop ? stop_there : NULL,
+                                .ctx = stop};
+    const int rc = tenant_move_run(ret, err);
+    store_close(all);
+    return rc;
+}
+
+static int submit_spec(struct field *f, const struct job_spec *spec, int64_t *ret_seq,
+                       struct redrive_err *err)
+{
+    struct submit_op op;
+    assert_int_equal(submit_op_init(&op, committer_engine(f->committer), spec, 1, NULL), 0);
+    const int rc = committer_run(f->committer, &op.op, err);
+    *ret_seq = rc == 0 ? op.answers[0].seq : 0;
+    submit_op_release(&op);
+    return rc;
+}
+
+static int submit_id(struct field *f, const char *id, struct redrive_err *err)
+{
+    const struct job_spec spec = {.task = STR("t"), .tenant = STR(TENANT), .id = str_of(id)};
+    int64_t seq;
+    return submit_spec(f, &spec, &seq, err);
+}
+
+/* Claims until there is nothing more, and counts each id. */
+static size_t claim_each_once(struct field *f, bool *seen, size_t n_seen)
+{
+    size_t n = 0;
+    for (;;) {
+        const struct claim_filter filter = {.limit = 100};
+        struct claim_op claim;
+        claim_op_init(&claim, &filter, STR("w"), 60000);
+        assert_int_equal(committer_run(f->committer, &claim.op, NULL), 0);
+        for (size_t i = 0; i < claim.n; i++) {
+            const struct str id = claim.jobs[i].spec.id;
+            const size_t k = id.len > 1 && id.ptr[0] == 'j' ? strtoul(id.ptr + 1, NULL, 10) : 0;
+            if (!str_is(claim.jobs[i].spec.tenant, TENANT))
+                continue;
+            assert_true(k < n_seen);
+            assert_false(seen[k]);
+            seen[k] = true;
+            n++;
+        }
+        const bool is_over = claim.n == 0;
+        claim_op_release(&claim);
+        if (is_over)
+            return n;
+    }
+}
+
+static size_t count_on(struct field *f, size_t shard)
+{
+    struct store *store = sharded_of(f->reader)->stores[shard];
+    struct count_page page = {0};
+    uint64_t n = 0;
+    assert_int_equal(store_ops(store)->counts(store, COUNT_QUEUES, STR(TENANT), &page, NULL), 0);
+    for (size_t i = 0; i < page.n; i++)
+        for (int k = 0; k < REDRIVE_STATE_COUNT; k++)
+            n += page.counts[i].by_state[k];
+    count_page_release(&page);
+    return (size_t)n;
+}
+
+static size_t home(void)
+{
+    return shard_of_tenant(STR(TENANT), N_SHARDS);
+}
+
+static size_t other(size_t k)
+{
+    return (home() + k) % N_SHARDS;
+}
+
+static void submit_own(struct field *f)
+{
+    char id[16];
+    for (int i = 1; i <= N_OWN; i++) {
+        (void)snprintf(id, sizeof id, "j%d", i);
+        assert_int_equal(submit_id(f, id, NULL), 0);
+    }
+}
+
+static void a_tenant_is_on_its_new_shard_with_all_it_has(void **state)
+{
+    struct field f;
+    struct tenant_move move;
+    struct redrive_err err = {0};
+    bool seen[N_OWN + 2] = {0};
+    int64_t seq;
+    (void)state;
+    field_init(&f);
+    submit_own(&f);
+    const struct job_spec other_tenant = {.task = STR("t"), .tenant = STR("tenant-0")};
+    assert_int_equal(submit_spec(&f, &other_tenant, &seq, NULL), 0);
+    assert_int_equal(move_tenant(&f, other(1), NULL, 0, &move, &err), 0);
+    assert_int_equal(move.from, home());
+    assert_int_equal(move.moved, N_OWN);
+    assert_int_equal(count_on(&f, home()), 0);
+    assert_int_equal(count_on(&f, other(1)), N_OWN);
+    /* The router does not know of it, and is told by the shard that it has left. */
+    const struct job_spec spec = {.task = STR("t"), .tenant = STR(TENANT), .id = STR("j251")};
+    assert_int_equal(submit_spec(&f, &spec, &seq, &err), 0);
+    assert_int_equal(shard_of_seq(seq), other(1));
+    assert_int_equal(claim_each_once(&f, seen, N_OWN + 2), N_OWN + 1);
+    /* Again is nothing, and back is possible, when its jobs do not run. */
+    assert_int_equal(move_tenant(&f, other(1), NULL, 0, &move, &err), 0);
+    assert_int_equal(move.from, move.to);
+    assert_int_equal(move_tenant(&f, home(), NULL, 0, &move, &err), REDRIVE_E_STATE);
+    field_release(&f);
+}
+
+/* By every label, as a reader counts it who knows of all moves. */
+static int64_t count_received(struct field *f)
+{
+    struct counter_page page = {0};
+    int64_t n = 0;
+    (void)poll(NULL, 0, 1100);
+    assert_int_equal(store_ops(f->reader)->counters_list(f->reader, STR(TENANT), &page, NULL), 0);
+    for (size_t i = 0; i < page.n; i++)
+        n += str_is(page.counters[i].name, "jobs_received") ? page.counters[i].value : 0;
+    counter_page_release(&page);
+    return n;
+}
+
+static void a_tenant_can_go_on_to_a_third_shard_and_back(void **state)
+{
+    struct field f;
+    struct tenant_move move;
+    struct redrive_err err = {0};
+    bool seen[N_OWN + 2] = {0};
+    (void)state;
+    field_init(&f);
+    submit_own(&f);
+    const int64_t received = count_received(&f);
+    assert_true(received >= N_OWN);
+    const size_t way[] = {other(1), other(2), home(), other(2)};
+    for (size_t i = 0; i < 4; i++) {
+        if (move_tenant(&f, way[i], NULL, 0, &move, &err) != 0)
+            fail_msg("%s: %s", err.message, err.detail);
+        assert_int_equal(move.moved, N_OWN);
+        for (size_t k = 0; k < N_SHARDS; k++)
+            assert_int_equal(count_on(&f, k), k == way[i] ? N_OWN : 0);
+        assert_int_equal(submit_id(&f, "j1", &err), 0); /* the same again: it is there */
+        assert_int_equal(count_on(&f, way[i]), N_OWN);
+    }
+    assert_int_equal(claim_each_once(&f, seen, N_OWN + 2), N_OWN);
+    /* What was counted on each shard is the tenant's. */
+    assert_int_equal(count_received(&f), received);
+    field_release(&f);
+}
+
+/* The same call goes on. The router has engines that know nothing of the move beside. */
+static void stopped_before(const char *step, int nth)
+{
+    struct field f;
+    struct stop stop = {.step = step, .nth = nth};
+    struct tenant_move move;
+    struct redrive_err err = {0};
+    bool seen[N_OWN + 2] = {0};
+    field_init(&f);
+    submit_own(&f);
+    assert_int_equal(move_tenant(&f, other(1), &stop, 0, &move, &err), REDRIVE_E_CANCELLED);
+    const size_t early = claim_each_once(&f, seen, N_OWN + 2);
+    const bool is_before = strcmp(step, "leave") == 0, is_after = strcmp(step, "clean") == 0;
+    assert_int_equal(early, is_before || is_after ? N_OWN : 0);
+    if (!is_before && !is_after) {
+        assert_int_equal(submit_id(&f, "j251", &err), REDRIVE_E_IO);
+        assert_int_equal(move_tenant(&f, other(2), NULL, 0, &move, &err), REDRIVE_E_STATE);
+        assert_int_equal(move_tenant(&f, SIZE_MAX, NULL, 0, &move, &err), 0);
+        assert_int_equal(claim_each_once(&f, seen, N_OWN + 2), N_OWN);
+        assert_int_equal(count_on(&f, home()), 0);
+        assert_int_equal(count_on(&f, other(1)), N_OWN);
+    } else if (is_after) {
+        assert_int_equal(move_tenant(&f, SIZE_MAX, NULL, 0, &move, &err), 0);
+    }
+    assert_int_equal(submit_id(&f, "j251", &err), 0);
+    assert_int_equal(claim_each_once(&f, seen, N_OWN + 2), 1);
+    field_release(&f);
+}
+
+static void a_move_that_was_stopped_before_any_step_goes_on(void **state)
+{
+    static const struct {
+        const char *step;
+        int nth;
+    } STOPS[] = {{"leave", 0}, {"arrive", 0}, {"wait", 0}, {"copy", 0}, {"copy", 1},
+                 {"copy", 2},  {"take", 0},   {"take", 1}, {"take", 2}, {"keys", 0},
+                 {"left", 0},  {"here", 0},   {"clean", 0}};
+    (void)state;
+    for (size_t i = 0; i < sizeof STOPS / sizeof STOPS[0]; i++)
+        stopped_before(STOPS[i].step, STOPS[i].nth);
+}
+
+static void settle_now(struct stop *stop)
+{
+    struct settlement item = {.seq = stop->seq, .token = stop->token, .outcome.ending = ENDING_RAN};
+    struct settle_op op;
+    settle_op_init(&op, &item, 1);
+    assert_int_equal(committer_run(stop->field->committer, &op.op, NULL), 0);
+    assert_int_equal(item.ret.code, 0);
+}
+
+static void jobs_that_run_are_waited_for(void **state)
+{
+    struct field f;
+    struct stop stop = {.step = "wait", .nth = 3, .before = settle_now, .field = &f};
+    struct tenant_move move;
+    struct redrive_err err = {0};
+    const struct claim_filter filter = {.limit = 1, .tenant = STR(TENANT)};
+    struct claim_op claim;
+    (void)state;
+    field_init(&f);
+    assert_int_equal(submit_id(&f, "j1", NULL), 0);
+    assert_int_equal(submit_id(&f, "j2", NULL), 0);
+    claim_op_init(&claim, &filter, STR("w"), 60000);
+    assert_int_equal(committer_run(f.committer, &claim.op, NULL), 0);
+    assert_int_equal(claim.n, 1);
+    stop.seq = claim.jobs[0].status.seq;
+    stop.token = claim.jobs[0].status.token;
+    claim_op_release(&claim);
+    /* Too long: the tenant goes on where it is. */
+    assert_int_equal(move_tenant(&f, other(1), NULL, 100, &move, &err), REDRIVE_E_STATE);
+    assert_non_null(strstr(err.message, "still run: 1"));
+    assert_int_equal(submit_id(&f, "j3", &err), 0);
+    assert_int_equal(count_on(&f, home()), 3);
+    assert_int_equal(move_tenant(&f, other(1), &stop, 10000, &move, &err), 0);
+    assert_int_equal(move.moved, 3);
+    /* A claim by tenant is sent after it as well. */
+    claim_op_init(&claim, &filter, STR("w"), 60000);
+    assert_int_equal(committer_run(f.committer, &claim.op, NULL), 0);
+    assert_int_equal(claim.n, 1);
+    assert_int_equal(shard_of_seq(claim.jobs[0].status.seq), other(1));
+    claim_op_release(&claim);
+    field_release(&f);
+}
+
+/* What a tenant has beside queued jobs: jobs that wait for others, dead letters, pauses, and a
+ * queue that was paused by hand stays so. */
+static void workflows_and_pauses_go_with_the_tenant(void **state)
+{
+    struct field f;
+    struct tenant_move move;
+    struct redrive_err err = {0};
+    struct pause_op pause;
+    int64_t seq;
+    (void)state;
+    field_init(&f);
+    const struct job_after after = {.id = STR("j1")};
+    const struct job_spec parent = {.task = STR("t"), .tenant = STR(TENANT), .id = STR("j1")};
+    const struct job_spec child = {
+        .task = STR("t"), .tenant = STR(TENANT), .id = STR("j2"), .after = &after, .n_after = 1};
+    const struct job_spec paused = {
+        .task = STR("t"), .tenant = STR(TENANT), .id = STR("j3"), .queue = STR("still")};
+    assert_int_equal(submit_spec(&f, &parent, &seq, NULL), 0);
+    assert_int_equal(submit_spec(&f, &child, &seq, NULL), 0);
+    assert_int_equal(submit_spec(&f, &paused, &seq, NULL), 0);
+    pause_op_init(&pause, STR(TENANT), STR("still"), true);
+    assert_int_equal(committer_run(f.committer, &pause.op, NULL), 0);
+    assert_int_equal(move_tenant(&f, other(3), NULL, 0, &move, &err), 0);
+    assert_int_equal(move.moved, 3);
+
+    const char *const order[] = {"j1", "j2"};
+    for (size_t i = 0; i < 3; i++) {
+        const struct claim_filter filter = {.limit = 10, .tenant = STR(TENANT)};
+        struct claim_op claim;
+        claim_op_init(&claim, &filter, STR("w"), 60000);
+        assert_int_equal(committer_run(f.committer, &claim.op, NULL), 0);
+        assert_int_equal(claim.n, i < 2 ? 1 : 0);
+        if (claim.n > 0) {
+            assert_true(str_is(claim.jobs[0].spec.id, order[i]));
+            struct stop stop = {
+                .field = &f, .seq = claim.jobs[0].status.seq, .token = claim.jobs[0].status.token};
+            settle_now(&stop);
+        }
+        claim_op_release(&claim);
+    }
+    pause_op_init(&pause, STR(TENANT), STR("still"), false);
+    assert_int_equal(committer_run(f.committer, &pause.op, NULL), 0);
+    bool seen[4] = {0};
+    assert_int_equal(claim_each_once(&f, seen, 4), 1);
+    assert_true(seen[3]);
+    /* By its name, as people name it, a job is found where it is. */
+    struct change_item item = {.tenant = STR(TENANT), .id = STR("j2")};
+    struct change_op change;
+    change_op_init(&change, MOVE_REMOVE, &item, 1);
+    assert_int_equal(committer_run(f.committer, &change.op, &err), 0);
+    assert_int_equal(item.ret.code, 0);
+    field_release(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_tenant_is_on_its_new_shard_with_all_it_has),
+        cmocka_unit_test(a_tenant_can_go_on_to_a_third_shard_and_back),
+        cmocka_unit_test(a_move_that_was_stopped_before_any_step_goes_on),
+        cmocka_unit_test(jobs_that_run_are_waited_for),
+        cmocka_unit_test(workflows_and_pauses_go_with_the_tenant),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,123 @@
+"""`redrive move --tenant`: a tenant goes to another shard while a server and workers run; the log of the handlers is the
+witness that no job is lost, and that none runs twice."""
+import json
+import random
+import subprocess
+import threading
+import time
+
+import pytest
+
+from serve_kit import BINARY, environment
+from test_shards import N_SHARDS, Place, urls_of
+from waiting import LIMIT_S, wait_for
+
+
+
+@pytest.fixture(params=["sqlite", "postgres", "redis"])
+def place(request, tmp_path):
+    exits = []
+    bench = Place(tmp_path, urls_of(request.param, tmp_path, exits))
+    witness = tmp_path / "witness"
+    text = bench.config.read_text().replace(
+        "  far: {}", f"  far: {{}}\n  note: {{run: {{exec: [sh, -c, 'echo $REDRIVE_TENANT $REDRIVE_JOB_ID >> {witness}'], "
+        "concurrency: 4}, lease: 60s}")
+    bench.config.write_text(text)
+    bench.witness = witness
+    yield bench
+    bench.close()
+    for server in exits:
+        server.close()
+
+
+def shard_of(place, tenant):
+    return place.json("move", "--tenant", tenant, "--dry-run")["from"]
+
+
+def runs(place):
+    return sorted(line.split()[-1] for line in place.witness.read_text().splitlines()) if place.witness.exists() else []
+
+
+def submit(place, port_api, n, sent, stop=None):
+    """Submits jobs with ids, each until it is accepted."""
+    for i in range(n):
+        while True:
+            answer = port_api("POST", "/jobs", {"task": "note", "id": f"w{i}"})
+            if answer.status in (200, 201):
+                break
+            assert answer.status == 503, answer.body
+            assert "moved" in answer["title"] + answer["detail"] or "shard" in answer["detail"], answer.body
+            time.sleep(0.05)
+        sent.append(f"w{i}")
+        time.sleep(0.01)
+
+
+def test_a_tenant_is_moved_while_it_works_and_others_go_on(place):
+    server = place.serve().ready()
+    acme, hooli = place.api(server, "acme"), place.api(server, "hooli")
+    here = shard_of(place, "acme")
+    to = here % N_SHARDS + 1
+    sent = []
+    thread = threading.Thread(target=submit, args=(place, acme, 300, sent))
+    thread.start()
+    wait_for(lambda: len(sent) > 50, "the first jobs")
+    moved = place.json("move", "--tenant", "acme", "--to", str(to))
+    assert (moved["from"], moved["to"]) == (here, to)
+    thread.join(LIMIT_S)
+    assert not thread.is_alive() and len(sent) == 300
+    wait_for(lambda: len(runs(place)) >= 300, lambda: len(runs(place)))
+    assert runs(place) == sorted(sent)
+    assert shard_of(place, "acme") == to
+    assert len(place.jobs("--tenant", "acme")) == 300
+    assert {job["state"] for job in place.jobs("--tenant", "acme")} == {"completed"}
+    other = hooli.submit("good")
+    wait_for(lambda: hooli.ok("GET", f"/jobs/{other}")["state"] == "completed", "the other tenant")
+    assert acme.ok("GET", "/jobs/w0")["state"] == "completed"
+    assert "is on shard" in place.run("move", "--tenant", "acme").stdout
+    assert server.stop() == 0
+
+
+def test_a_move_that_is_killed_again_and_again_loses_and_doubles_nothing(place):
+    server = place.serve().ready()
+    acme = place.api(server, "acme")
+    here, sent = shard_of(place, "acme"), []
+    targets = [(here + k - 1) % N_SHARDS + 1 for k in (1, 2)]
+    chance = random.Random(4)
+    thread = threading.Thread(target=submit, args=(place, acme, 400, sent))
+    thread.start()
+    wait_for(lambda: len(sent) > 50, "the first jobs")
+    kills = 0
+    for to in targets:
+        for _ in range(40):
+            command = subprocess.Popen([str(BINARY), "move", "--tenant", "acme", "--to", str(to), "--json", "-c",
+                                        str(place.config)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                       stderr=subprocess.PIPE, text=True, env=environment())
+            try:
+                out, said = command.communicate(timeout=chance.uniform(0.02, 4.5))
+            except subprocess.TimeoutExpired:
+                command.kill()
+                command.communicate()
+                kills += 1
+                continue
+            assert command.returncode == 0, said
+            break
+        else:
+            raise AssertionError("the move has not come to its end")
+    thread.join(LIMIT_S)
+    assert not thread.is_alive() and len(sent) == 400 and kills > 0
+    wait_for(lambda: len(runs(place)) >= 400, lambda: len(runs(place)))
+    assert runs(place) == sorted(sent)
+    assert shard_of(place, "acme") == targets[-1]
+    assert {job["state"] for job in place.jobs("--tenant", "acme")} == {"completed"}
+    assert server.stop() == 0
+
+
+def test_what_cannot_be_moved_says_so(place, tmp_path):
+    place.run("enqueue", "far", "--tenant", "acme")
+    assert "--to names no shard" in place.run("move", "--tenant", "acme", "--to", "9", code=2).stderr
+    assert "goes with --to" in place.run("move", "--tenant", "acme", "--from", "sqlite:a.db", code=2).stderr
+    plain = subprocess.run([str(BINARY), "move", "--tenant", "acme", "--to", "1", "--store", f"sqlite:{tmp_path}/plain.db"],
+                           capture_output=True, text=True, timeout=LIMIT_S, env=environment(), cwd=tmp_path)
+    assert plain.returncode == 2 and "needs a store with shards" in plain.stderr
+    by_url = json.loads(place.run("move", "--tenant", "acme", "--to", place.urls[2], "--json").stdout)
+    assert by_url["to"] == 3
