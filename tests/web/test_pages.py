@@ -1,6 +1,7 @@
 """Every page with its actions, as a person does them."""
 
 import time
+import urllib.parse
 
 import pytest
 from selenium.webdriver.common.by import By
@@ -145,6 +146,16 @@ def test_groups_of_dead_letters_are_redriven_at_a_rate_and_removed(ui):
     ui.sees("1 removed").sees("No dead letter matches", "#page")
 
 
+def test_dead_letters_by_words_are_looked_for_once_where_there_are_none(busy):
+    asked = "return performance.getEntriesByType('resource').map((entry) => entry.name).filter((name) => name.includes('dead-letters?')).length"
+    for words, found in (("not a picture", True), ("no such words", False)):
+        busy.open("/ui/dead?" + urllib.parse.urlencode({"text": words}))
+        busy.sees("One by one" if found else "No dead letter matches.", "#page")
+        assert (busy.js(asked) > 0) is found
+    busy.open("/ui/dead?user=nobody").sees("No dead letter matches.", "#page")
+    assert busy.js(asked) > 0
+
+
 def test_a_breaker_is_tripped_and_reset(busy):
     busy.open("/ui/breakers").sees("closed", "#page")
     row = "tr[data-key=resize]"
@@ -246,6 +257,7 @@ def test_a_narrow_screen_shows_parked_jobs_and_words_of_a_readable_size(busy):
     assert parked
     set_view(busy.driver, width=360, height=740)
     busy.open("/ui/queues").sees("1", "tr[data-key=pictures] td[data-label=Parked]")
+    assert busy.find("tr[data-key=pictures] td[data-label=Parked]").is_displayed()
     assert not busy.find("tr[data-key=mail] td[data-label=Parked]").is_displayed()
     busy.open("/ui/tasks").find(".schedule text")
     assert busy.js("return document.querySelector('.schedule text').getBoundingClientRect().height") >= 10

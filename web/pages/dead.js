@@ -7,6 +7,7 @@ import { badge } from "../states.js";
 import { act, button, confirmed, dialog, empty, firstLine, heading, mayChange, notifyError, table, when } from "../widgets.js";
 
 const FILTERS = ["task", "queue", "class", "reason", "type", "text", "group", "user"];
+const OF_ERRORS = ["type", "text", "group"];
 const BASE = "/retry/dead-letters";
 const PAGE = 50;
 
@@ -97,9 +98,13 @@ export default function dead(context) {
   async function load(signal) {
     const query = new URLSearchParams(filter);
     const list = new URLSearchParams({ ...filter, limit: PAGE, ...(context.query.has("cursor") && { cursor: context.query.get("cursor") }) });
+    const asked = get(`${BASE}/groups?${query}`, { signal });
+    const getLetters = () => get(`${BASE}?${list}`, { signal });
+    // Every error is in a group: where there is none the server need not look at all errors once more.
+    const getOfErrors = async () => ((await asked).items.length > 0 ? getLetters() : { items: [] });
     const [runs, groups, letters] = await Promise.all([
-      get(`${BASE}/retries`, { signal }), get(`${BASE}/groups?${query}`, { signal }),
-      isFiltered ? get(`${BASE}?${list}`, { signal }) : null]);
+      get(`${BASE}/retries`, { signal }), asked,
+      isFiltered ? (OF_ERRORS.some((name) => name in filter) ? getOfErrors() : getLetters()) : null]);
     return { runs: runs.items, groups: groups.items, letters };
   }
 
