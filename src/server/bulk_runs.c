@@ -300,27 +300,25 @@ static void write_run(struct json_writer *w, const struct bulk_run *run, bool hi
 void bulk_runs_write_redrives(struct bulk_runs *all, struct str tenant, bool hides_filter,
                               struct json_writer *w)
 {
-    pthread_mutex_lock(&all->mutex);
+    HOLD(&all->mutex);
     LIST_FOREACH (&all->list, link) {
         const struct bulk_run *run = LIST_ENTRY(link, struct bulk_run, link);
         if (has_tenant(run, tenant) && is_under_way(run) && run->verb == BULK_REDRIVE)
             write_redrive(w, run, hides_filter);
     }
-    pthread_mutex_unlock(&all->mutex);
 }
 
 void bulk_runs_write(struct bulk_runs *all, struct str tenant, bool hides_filter,
                      struct json_writer *w)
 {
     struct list *const lists[] = {&all->list, &all->ended_runs};
-    pthread_mutex_lock(&all->mutex);
+    HOLD(&all->mutex);
     for (size_t i = 0; i < 2; i++)
         LIST_FOREACH (lists[i], link) {
             const struct bulk_run *run = LIST_ENTRY(link, struct bulk_run, link);
             if (has_tenant(run, tenant))
                 write_run(w, run, hides_filter);
         }
-    pthread_mutex_unlock(&all->mutex);
 }
 
 static struct bulk_run *find(struct bulk_runs *all, struct str tenant, int64_t id)

@@ -96,12 +96,11 @@ static void on_answer(struct op *op, void *ctx)
 static bool end_sleep(struct claim_wait *wait)
 {
     struct claim_waits *all = wait->all;
-    pthread_mutex_lock(&all->mutex);
+    HOLD(&all->mutex);
     const bool slept = sleeps(wait);
     wait->is_late = true;
     if (slept)
         (void)claim_lines_leave(&all->lines, &wait->turn);
-    pthread_mutex_unlock(&all->mutex);
     return slept;
 }
 

@@ -121,7 +121,7 @@ static bool copy(struct kept *slot, const struct engine_event *event)
 void event_hub_event(const struct engine_event *event, void *ctx)
 {
     struct event_hub *hub = ctx;
-    pthread_mutex_lock(&hub->mutex);
+    HOLD(&hub->mutex);
     struct kept *slot = &hub->ring[hub->next_id % hub->capacity];
     /* An event that could not be stored has no tenant, so it is sent to no client. */
     if (!copy(slot, event))
@@ -129,7 +129,6 @@ void event_hub_event(const struct engine_event *event, void *ctx)
     hub->next_id++;
     if (hub->n_clients > 0)
         pthread_cond_signal(&hub->wake);
-    pthread_mutex_unlock(&hub->mutex);
 }
 
 /* ---- A client -------------------------------------------------------------------------------- */
@@ -351,7 +350,7 @@ static void breathe(struct event_hub *hub)
 static void *run(void *arg)
 {
     struct event_hub *hub = arg;
-    pthread_mutex_lock(&hub->mutex);
+    HOLD(&hub->mutex);
     while (!hub->is_stopping) {
         uint64_t seen = hub->next_id;
         uint64_t joined = hub->n_joined;
@@ -365,7 +364,6 @@ static void *run(void *arg)
     }
     while (!list_empty(&hub->clients))
         drop(hub, LIST_ENTRY(hub->clients.next, struct client, link));
-    pthread_mutex_unlock(&hub->mutex);
     return NULL;
 }
 
@@ -385,10 +383,9 @@ bool event_id_parse(struct str text, uint64_t *ret)
 
 void event_hub_recheck(struct event_hub *hub)
 {
-    pthread_mutex_lock(&hub->mutex);
+    HOLD(&hub->mutex);
     hub->n_checks++;
     pthread_cond_signal(&hub->wake);
-    pthread_mutex_unlock(&hub->mutex);
 }
 
 /* The mutex is held. */
@@ -405,10 +402,8 @@ static int check_room(const struct event_hub *hub, struct redrive_err *err)
 
 int event_hub_check_room(struct event_hub *hub, struct redrive_err *err)
 {
-    pthread_mutex_lock(&hub->mutex);
-    int rc = check_room(hub, err);
-    pthread_mutex_unlock(&hub->mutex);
-    return rc;
+    HOLD(&hub->mutex);
+    return check_room(hub, err);
 }
 
 int event_hub_join(struct event_hub *hub, const struct event_filter *filter, struct str last_id,

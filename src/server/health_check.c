@@ -230,10 +230,9 @@ int health_check_new(const char *store_url, struct timers *timers,
 
 static void await_timers(struct health_check *h)
 {
-    pthread_mutex_lock(&h->mutex);
+    HOLD(&h->mutex);
     while (h->answering > 0)
         pthread_cond_wait(&h->wake, &h->mutex);
-    pthread_mutex_unlock(&h->mutex);
 }
 
 void health_check_free(struct health_check *h)

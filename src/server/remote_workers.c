@@ -117,7 +117,7 @@ void remote_workers_seen(struct remote_workers *all, struct str tenant, struct s
     if (!all)
         return;
     const int64_t heard_ms = waits_until_ms > now_ms ? waits_until_ms : now_ms;
-    pthread_mutex_lock(&all->mutex);
+    HOLD(&all->mutex);
     struct remote *one = find(all, tenant, name);
     if (!one)
         one = add(all, tenant, name, now_ms);
@@ -125,18 +125,16 @@ void remote_workers_seen(struct remote_workers *all, struct str tenant, struct s
         one->alive_until_ms = heard_ms + WORKER_GONE_MS;
         one->has_gone = false;
     }
-    pthread_mutex_unlock(&all->mutex);
 }
 
 void remote_workers_gone(struct remote_workers *all, struct str tenant, struct str name)
 {
     if (!all)
         return;
-    pthread_mutex_lock(&all->mutex);
+    HOLD(&all->mutex);
     struct remote *one = find(all, tenant, name);
     if (one)
         one->has_gone = true;
-    pthread_mutex_unlock(&all->mutex);
 }
 
 /* Whether the worker no longer has the job. It may not have had a job that was ended by hand
@@ -166,11 +164,10 @@ void remote_workers_event(const struct engine_event *event, void *ctx)
     struct remote_workers *all = ctx;
     if (!all || event->worker.len == 0 || atomic_load_explicit(&all->n, memory_order_relaxed) == 0)
         return;
-    pthread_mutex_lock(&all->mutex);
+    HOLD(&all->mutex);
     struct remote *one = find(all, event->tenant, event->worker);
     if (one)
         count(one, event);
-    pthread_mutex_unlock(&all->mutex);
 }
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
@@ -212,7 +209,7 @@ size_t remote_workers_collect(struct remote_workers *all, int64_t now_ms, bool l
         return 0;
     struct list written;
     list_init(&written);
-    pthread_mutex_lock(&all->mutex);
+    HOLD(&all->mutex);
     LIST_FOREACH (&all->list, link) {
         struct remote *one = LIST_ENTRY(link, struct remote, link);
         const bool gone = leaving || is_gone(one, now_ms);
@@ -235,7 +232,6 @@ size_t remote_workers_collect(struct remote_workers *all, int64_t now_ms, bool l
         list_remove(link);
         list_insert(&all->list, link);
     }
-    pthread_mutex_unlock(&all->mutex);
     return arena->failed ? 0 : n;
 }
 
@@ -343,20 +339,18 @@ void held_jobs_add(struct held_jobs *all, const struct lease *lease, int64_t now
 {
     if (!all)
         return;
-    pthread_mutex_lock(&all->mutex);
+    HOLD(&all->mutex);
     if (all->n >= all->sweep_at)
         sweep(all, now_ms);
     add_held(all, lease, now_ms);
-    pthread_mutex_unlock(&all->mutex);
 }
 
 void held_jobs_drop(struct held_jobs *all, const struct job_name *job, uint64_t token)
 {
     if (!all)
         return;
-    pthread_mutex_lock(&all->mutex);
+    HOLD(&all->mutex);
     drop_held(all, find_held(all, job, token));
-    pthread_mutex_unlock(&all->mutex);
 }
 
 void held_jobs_extend(struct held_jobs *all, const struct job_name *job, uint64_t token,
@@ -364,11 +358,10 @@ void held_jobs_extend(struct held_jobs *all, const struct job_name *job, uint64_
 {
     if (!all)
         return;
-    pthread_mutex_lock(&all->mutex);
+    HOLD(&all->mutex);
     struct held *one = find_held(all, job, token);
     if (one)
         one->lease.until_ms = now_ms + (lease_ms > 0 ? lease_ms : one->lease_ms);
-    pthread_mutex_unlock(&all->mutex);
 }
 
 /* Whatever happens to a job that is not about to start is its end for the worker that had it. */
@@ -379,9 +372,8 @@ void held_jobs_event(const struct engine_event *event, void *ctx)
     if (!all || event->kind == ENGINE_EVENT_STARTED || event->kind == ENGINE_EVENT_BREAKER ||
         atomic_load_explicit(&all->n, memory_order_relaxed) == 0)
         return;
-    pthread_mutex_lock(&all->mutex);
+    HOLD(&all->mutex);
     drop_held(all, map_get(&all->map, key_of(all, &job)));
-    pthread_mutex_unlock(&all->mutex);
 }
 
 /* ---- Reading --------------------------------------------------------------------------------- */
@@ -390,11 +382,9 @@ size_t held_jobs_count(struct held_jobs *all, int64_t now_ms)
 {
     if (!all)
         return 0;
-    pthread_mutex_lock(&all->mutex);
+    HOLD(&all->mutex);
     sweep(all, now_ms);
-    const size_t n = all->n;
-    pthread_mutex_unlock(&all->mutex);
-    return n;
+    return all->n;
 }
 
 size_t held_jobs_ask(struct held_jobs *all, struct arena *arena, struct lease **ret)
@@ -402,7 +392,7 @@ size_t held_jobs_ask(struct held_jobs *all, struct arena *arena, struct lease **
     size_t n = 0;
     if (!all || !(*ret = arena_array(arena, HELD_ASK_MAX, sizeof **ret)))
         return 0;
-    pthread_mutex_lock(&all->mutex);
+    HOLD(&all->mutex);
     const size_t most = all->n < HELD_ASK_MAX ? all->n : HELD_ASK_MAX;
     while (n < most) {
         struct held *one = LIST_ENTRY(all->list.next, struct held, link);
@@ -413,7 +403,6 @@ size_t held_jobs_ask(struct held_jobs *all, struct arena *arena, struct lease **
         list_remove(&one->link);
         list_insert(&all->list, &one->link);
     }
-    pthread_mutex_unlock(&all->mutex);
     return arena->failed ? 0 : n;
 }
 
@@ -421,7 +410,7 @@ void held_jobs_answer(struct held_jobs *all, const struct lease *leases, size_t 
 {
     if (!all)
         return;
-    pthread_mutex_lock(&all->mutex);
+    HOLD(&all->mutex);
     for (size_t i = 0; i < n; i++) {
         struct held *one = find_held(all, &leases[i].job, leases[i].token);
         if (one && leases[i].until_ms == 0)
@@ -429,5 +418,4 @@ void held_jobs_answer(struct held_jobs *all, const struct lease *leases, size_t 
         else if (one)
             one->lease.until_ms = leases[i].until_ms;
     }
-    pthread_mutex_unlock(&all->mutex);
 }

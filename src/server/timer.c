@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "base/os/thread.h"
+#include "base/scope.h"
 #include "base/time/clock.h"
 
 struct timers {
@@ -47,7 +48,7 @@ static void *run(void *arg)
 
 void timer_set(struct timers *t, struct timer *timer, int64_t at_ms)
 {
-    pthread_mutex_lock(&t->mutex);
+    HOLD(&t->mutex);
     list_remove(&timer->link);
     timer->at_ms = at_ms;
     struct list *after = t->set.prev;
@@ -56,16 +57,14 @@ void timer_set(struct timers *t, struct timer *timer, int64_t at_ms)
     list_insert(after->next, &timer->link);
     if (t->set.next == &timer->link)
         pthread_cond_signal(&t->changed);
-    pthread_mutex_unlock(&t->mutex);
 }
 
 void timer_unset(struct timers *t, struct timer *timer)
 {
-    pthread_mutex_lock(&t->mutex);
+    HOLD(&t->mutex);
     while (t->firing == timer && !pthread_equal(pthread_self(), t->thread))
         pthread_cond_wait(&t->idle, &t->mutex);
     list_remove(&timer->link);
-    pthread_mutex_unlock(&t->mutex);
 }
 
 static void destroy(struct timers *t)

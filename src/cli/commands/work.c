@@ -62,17 +62,14 @@ static void count(struct work_counts *counts, const struct engine_event *event, 
 static void work_tally_event(const struct engine_event *event, void *ctx)
 {
     struct work_tally *tally = ctx;
-    pthread_mutex_lock(&tally->mutex);
+    HOLD(&tally->mutex);
     count(&tally->counts, event, str_eq(event->worker, tally->worker));
-    pthread_mutex_unlock(&tally->mutex);
 }
 
 static struct work_counts work_tally_counts(struct work_tally *tally)
 {
-    pthread_mutex_lock(&tally->mutex);
-    struct work_counts counts = tally->counts;
-    pthread_mutex_unlock(&tally->mutex);
-    return counts;
+    HOLD(&tally->mutex);
+    return tally->counts;
 }
 
 /* ---- What is left ---------------------------------------------------------------------------- */

@@ -65,26 +65,23 @@ void working_close_signals(struct working *w)
 void working_on_ready(void *ctx)
 {
     struct working *w = ctx;
-    pthread_mutex_lock(&w->mutex);
+    HOLD(&w->mutex);
     if (w->pool)
         pool_wake(w->pool);
-    pthread_mutex_unlock(&w->mutex);
 }
 
 void working_set_pool(struct working *w, struct pool *pool)
 {
-    pthread_mutex_lock(&w->mutex);
+    HOLD(&w->mutex);
     w->pool = pool;
-    pthread_mutex_unlock(&w->mutex);
 }
 
 /* ---- Alerts ---------------------------------------------------------------------------------- */
 
 static void set_notifier(struct working *w, struct notifier *notifier)
 {
-    pthread_mutex_lock(&w->mutex);
+    HOLD(&w->mutex);
     w->notifier = notifier;
-    pthread_mutex_unlock(&w->mutex);
 }
 
 int working_start_alerts(struct working *w, const struct config *config, const struct log *log,
@@ -106,10 +103,9 @@ int working_start_alerts(struct working *w, const struct config *config, const s
 void working_on_alert(const struct alert_event *event, void *ctx)
 {
     struct working *w = ctx;
-    pthread_mutex_lock(&w->mutex);
+    HOLD(&w->mutex);
     if (w->notifier)
         notifier_on_alert(event, w->notifier);
-    pthread_mutex_unlock(&w->mutex);
 }
 
 void working_look_at_alerts(struct working *w, struct cli *cli, struct committer *committer)

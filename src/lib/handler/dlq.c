@@ -147,25 +147,22 @@ int redrive_dlq_edit(struct redrive_handler *h, const char *id, const void *payl
 {
     if (!h || !id || (!payload && len > 0))
         return REDRIVE_E_INVALID;
-    handler_lock(h);
+    HOLD(&h->lock);
     dlq_expire(&h->dlq, handler_now(h));
     struct dead_letter *entry = dlq_find(&h->dlq, id);
-    int rc = entry ? replace_payload(h, entry, payload, len) : dlq_why_absent(&h->dlq, id);
-    handler_unlock(h);
-    return rc;
+    return entry ? replace_payload(h, entry, payload, len) : dlq_why_absent(&h->dlq, id);
 }
 
 int redrive_dlq_remove(struct redrive_handler *h, const char *id)
 {
     if (!h || !id)
         return REDRIVE_E_INVALID;
-    handler_lock(h);
+    HOLD(&h->lock);
     dlq_expire(&h->dlq, handler_now(h));
     struct dead_letter *entry = dlq_find(&h->dlq, id);
     int rc = entry ? 0 : dlq_why_absent(&h->dlq, id);
     if (entry)
         dlq_drop(&h->dlq, entry);
-    handler_unlock(h);
     return rc;
 }
 
@@ -194,10 +191,9 @@ void redrive_dlq_stats_get(struct redrive_handler *h, struct redrive_dlq_stats *
 {
     if (!h || !ret)
         return;
-    handler_lock(h);
+    HOLD(&h->lock);
     dlq_expire(&h->dlq, handler_now(h));
     *ret = h->dlq.stats;
-    handler_unlock(h);
 }
 
 /* ---- Reading -----------------------------------------------------------------------------------

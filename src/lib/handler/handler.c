@@ -134,14 +134,13 @@ void redrive_handler_stop(struct redrive_handler *h)
     if (!h)
         return;
     bool may_wait = !caller_is_inside(h);
-    handler_lock(h);
+    HOLD(&h->lock);
     atomic_store(&h->stopping, true);
     LIST_FOREACH (&h->waiters, link) {
         caller_wake(LIST_ENTRY(link, struct caller, link));
     }
     while (may_wait && h->inside > 0)
         pthread_cond_wait(&h->left, &h->lock);
-    handler_unlock(h);
 }
 
 const char *redrive_handler_name(const struct redrive_handler *h)

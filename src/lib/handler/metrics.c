@@ -56,7 +56,7 @@ void redrive_metrics_get(struct redrive_handler *h, struct redrive_metrics *ret)
 {
     if (!h || !ret)
         return;
-    handler_lock(h);
+    HOLD(&h->lock);
     *ret = h->counts;
     uint64_t ended = ret->jobs_completed + ret->jobs_dlq + ret->jobs_failed + ret->jobs_cancelled;
     ret->average_retries = ended > 0 ? (double)h->retries_of_ended / (double)ended : 0;
@@ -67,7 +67,6 @@ void redrive_metrics_get(struct redrive_handler *h, struct redrive_metrics *ret)
     ret->waiting = h->n_in_state[REDRIVE_STATE_RETRYING];
     ret->parked = h->n_in_state[REDRIVE_STATE_PARKED];
     ret->queued = h->n_in_state[REDRIVE_STATE_QUEUED];
-    handler_unlock(h);
 }
 
 /* Lock held. */
@@ -80,9 +79,8 @@ void redrive_health_get(struct redrive_handler *h, struct redrive_health *ret)
 {
     if (!h || !ret)
         return;
-    handler_lock(h);
+    HOLD(&h->lock);
     read_health(h, handler_now(h), ret);
-    handler_unlock(h);
 }
 
 void events_add(struct redrive_handler *h, struct events *events, struct redrive_event event)

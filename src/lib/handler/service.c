@@ -264,7 +264,7 @@ int redrive_breaker_configure(struct redrive_handler *h, const char *service,
     int rc = redrive_breaker_config_check(config, err);
     if (rc < 0)
         return rc;
-    handler_lock(h);
+    HOLD(&h->lock);
     struct service *s = service_get(h, service);
     if (!s) {
         rc = err_nomem(err);
@@ -274,7 +274,6 @@ int redrive_breaker_configure(struct redrive_handler *h, const char *service,
     } else {
         s->config = *config;
     }
-    handler_unlock(h);
     return rc;
 }
 
@@ -299,11 +298,10 @@ int redrive_breaker_get(struct redrive_handler *h, const char *service,
 {
     if (!h || !service || !ret)
         return REDRIVE_E_INVALID;
-    handler_lock(h);
+    HOLD(&h->lock);
     struct service *s = service_find(h, service);
     if (s)
         read_status(h, s, handler_now(h), ret);
-    handler_unlock(h);
     return s ? 0 : REDRIVE_E_NOT_FOUND;
 }
 
@@ -312,7 +310,7 @@ size_t redrive_breaker_list(struct redrive_handler *h, struct redrive_breaker_st
 {
     if (!h)
         return 0;
-    handler_lock(h);
+    HOLD(&h->lock);
     int64_t now_ms = handler_now(h);
     size_t n = 0;
     LIST_FOREACH (&h->services, link) {
@@ -320,7 +318,6 @@ size_t redrive_breaker_list(struct redrive_handler *h, struct redrive_breaker_st
             read_status(h, LIST_ENTRY(link, struct service, link), now_ms, &ret[n]);
         n++;
     }
-    handler_unlock(h);
     return n;
 }
 

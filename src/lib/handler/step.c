@@ -111,11 +111,10 @@ enum redrive_step_type redrive_step_next(struct redrive_step *step, int64_t *ret
     int64_t ignored;
     if (step->has_ended)
         return REDRIVE_STEP_END;
-    handler_lock(h);
+    HOLD(&h->lock);
     enum redrive_step_type type = REDRIVE_STEP_RUN;
     if (step->run.state != REDRIVE_STATE_RUNNING)
         type = next_step(step, ret_wait_ms ? ret_wait_ms : &ignored);
-    handler_unlock(h);
     return type;
 }
 
@@ -126,11 +125,10 @@ void redrive_step_done(struct redrive_step *step, const struct redrive_failure *
     if (step->has_ended || run->state != REDRIVE_STATE_RUNNING)
         return;
     run_end(run, failure ? redrive_run_fail(run, failure) : 0);
-    handler_lock(h);
+    HOLD(&h->lock);
     struct decision d = attempt_end(run, failure != NULL);
     if (d.state != REDRIVE_STATE_RETRYING)
         end_job(step, d);
-    handler_unlock(h);
 }
 
 struct redrive_run *redrive_step_run(struct redrive_step *step)

@@ -73,10 +73,9 @@ void queue_begin_stop(struct redrive_queue *q)
 static void on_ready(void *ctx)
 {
     struct redrive_queue *q = ctx;
-    pthread_mutex_lock(&q->mutex);
+    HOLD(&q->mutex);
     if (q->is_working)
         queue_want_all(q);
-    pthread_mutex_unlock(&q->mutex);
 }
 
 /* ---- The log --------------------------------------------------------------------------------- */

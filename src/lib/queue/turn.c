@@ -21,10 +21,9 @@ static void on_answer(struct op *op, void *ctx)
 {
     struct answers *answers = ctx;
     (void)op;
-    pthread_mutex_lock(&answers->mutex);
+    HOLD(&answers->mutex);
     if (--answers->n_missing == 0)
         pthread_cond_signal(&answers->all_there);
-    pthread_mutex_unlock(&answers->mutex);
 }
 
 static void add(struct list *ops, struct answers *answers, struct op *op)
@@ -119,19 +118,17 @@ static void pause_turn(struct queue_handler *h, const char *what, const struct r
     struct redrive_queue *q = h->queue;
     log_trouble(h, what, err);
     const int64_t until_ms = clock_monotonic_ms() + h->pause_ms;
-    pthread_mutex_lock(&q->mutex);
+    HOLD(&q->mutex);
     (void)thread_cond_wait_until(&q->pause, &q->mutex, until_ms);
-    pthread_mutex_unlock(&q->mutex);
 }
 
 /* No claim for a while; settlements go on. */
 static void claim_later(struct queue_handler *h, const char *what, const struct redrive_err *err)
 {
     log_trouble(h, what, err);
-    pthread_mutex_lock(&h->queue->mutex);
+    HOLD(&h->queue->mutex);
     h->claim_again_ms = clock_monotonic_ms() + h->pause_ms;
     h->wants = true;
-    pthread_mutex_unlock(&h->queue->mutex);
 }
 
 /* ---- Settling -------------------------------------------------------------------------------- */

@@ -46,12 +46,11 @@ static int64_t see_to_stop(struct redrive_queue *q, int64_t now_ms)
     if (stop_at_ms == QUEUE_NEVER || atomic_load(&q->is_told))
         return QUEUE_NEVER;
     atomic_store(&q->give_up_at_ms, queue_after(stop_at_ms, QUEUE_SETTLE_MS));
-    pthread_mutex_lock(&q->mutex);
+    HOLD(&q->mutex);
     if (!q->is_stopping)
         queue_begin_stop(q);
     if (stop_at_ms <= now_ms)
         tell_all(q);
-    pthread_mutex_unlock(&q->mutex);
     return stop_at_ms <= now_ms ? QUEUE_NEVER : stop_at_ms;
 }
 
@@ -227,10 +226,8 @@ static void sleep_until(struct redrive_queue *q, int64_t at_ms)
 
 static bool has_threads(struct redrive_queue *q)
 {
-    pthread_mutex_lock(&q->mutex);
-    const bool has = q->n_alive > 0;
-    pthread_mutex_unlock(&q->mutex);
-    return has;
+    HOLD(&q->mutex);
+    return q->n_alive > 0;
 }
 
 static int64_t sooner(int64_t a, int64_t b)
@@ -398,11 +395,10 @@ static void join_slots(struct redrive_queue *q, size_t n)
 /* A slot that leaves while this thread settles for it leaves its run behind. */
 static void settle_rest(struct redrive_queue *q)
 {
-    pthread_mutex_lock(&q->mutex);
+    HOLD(&q->mutex);
     for (struct queue_handler *h = q->handlers; h; h = h->next)
         while (!list_empty(&h->ended))
             queue_take_turn(h);
-    pthread_mutex_unlock(&q->mutex);
 }
 
 /* ---- Work ------------------------------------------------------------------------------------ */
@@ -411,7 +407,7 @@ static int begin(struct redrive_queue *q, unsigned flags, struct redrive_err *er
 {
     int rc = 0;
     const int64_t now_ms = clock_monotonic_ms();
-    pthread_mutex_lock(&q->mutex);
+    HOLD(&q->mutex);
     if (q->is_working) {
         rc = err_set(err, REDRIVE_E_STATE, "the queue is being worked");
         err_detail(err, "one thread at a time may call redrive_queue_work");
@@ -428,7 +424,6 @@ static int begin(struct redrive_queue *q, unsigned flags, struct redrive_err *er
             h->next_beat_ms = now_ms + h->config->heartbeat_ms;
         }
     }
-    pthread_mutex_unlock(&q->mutex);
     return rc;
 }
 
@@ -447,10 +442,9 @@ static int check_missed(const struct redrive_queue *q, struct redrive_err *err)
 
 static void finish(struct redrive_queue *q)
 {
-    pthread_mutex_lock(&q->mutex);
+    HOLD(&q->mutex);
     q->is_working = false;
     q->n_busy = 0;
-    pthread_mutex_unlock(&q->mutex);
 }
 
 int redrive_queue_work(struct redrive_queue *q, unsigned flags, struct redrive_err *err)

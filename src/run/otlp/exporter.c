@@ -55,7 +55,7 @@ static void drop(struct otlp_exporter *x, uint64_t n)
 static bool push(struct otlp_exporter *x, struct queued_span span)
 {
     const size_t max = (size_t)x->settings.queue_max;
-    pthread_mutex_lock(&x->mutex);
+    HOLD(&x->mutex);
     const bool has_room = x->n < max;
     if (has_room) {
         if (x->n == 0)
@@ -64,16 +64,13 @@ static bool push(struct otlp_exporter *x, struct queued_span span)
         if (x->n == 1 || x->n == (size_t)x->settings.batch_max)
             pthread_cond_signal(&x->changed);
     }
-    pthread_mutex_unlock(&x->mutex);
     return has_room;
 }
 
 static bool is_full(struct otlp_exporter *x)
 {
-    pthread_mutex_lock(&x->mutex);
-    const bool full = x->n >= (size_t)x->settings.queue_max;
-    pthread_mutex_unlock(&x->mutex);
-    return full;
+    HOLD(&x->mutex);
+    return x->n >= (size_t)x->settings.queue_max;
 }
 
 static void add_span(const struct trace_span *span, void *ctx)
@@ -101,21 +98,17 @@ static void add_span(const struct trace_span *span, void *ctx)
 static bool is_over(void *ctx)
 {
     struct otlp_exporter *x = ctx;
-    pthread_mutex_lock(&x->mutex);
-    const bool over = x->is_stopping && clock_monotonic_ms() >= x->stop_by_ms;
-    pthread_mutex_unlock(&x->mutex);
-    return over;
+    HOLD(&x->mutex);
+    return x->is_stopping && clock_monotonic_ms() >= x->stop_by_ms;
 }
 
 /* Until `at_ms`, or until a stop, of which it returns false. */
 static bool pause_until(struct otlp_exporter *x, int64_t at_ms)
 {
-    pthread_mutex_lock(&x->mutex);
+    HOLD(&x->mutex);
     while (!x->is_stopping && clock_monotonic_ms() < at_ms)
         (void)thread_cond_wait_until(&x->changed, &x->mutex, at_ms);
-    const bool goes_on = !x->is_stopping;
-    pthread_mutex_unlock(&x->mutex);
-    return goes_on;
+    return !x->is_stopping;
 }
 
 /* Waits for a batch and takes it; 0: nothing is left, and none will come. */
@@ -123,7 +116,7 @@ static size_t take_batch(struct otlp_exporter *x)
 {
     const size_t most = (size_t)x->settings.batch_max, max = (size_t)x->settings.queue_max;
     size_t n = 0;
-    pthread_mutex_lock(&x->mutex);
+    HOLD(&x->mutex);
     while (!x->is_stopping && x->n < most) {
         const int64_t due_ms = x->since_ms + x->settings.delay_ms;
         if (x->n == 0)
@@ -137,7 +130,6 @@ static size_t take_batch(struct otlp_exporter *x)
         x->first = (x->first + 1) % max;
     }
     x->since_ms = clock_monotonic_ms();
-    pthread_mutex_unlock(&x->mutex);
     return n;
 }
 

@@ -137,23 +137,21 @@ static void note(struct breaker_history *history, const struct breaker_info *inf
 void breaker_history_note(struct breaker_history *history, const struct breaker_page *page,
                           int64_t now_ms)
 {
-    pthread_mutex_lock(&history->mutex);
+    HOLD(&history->mutex);
     for (size_t i = 0; i < page->n; i++)
         note(history, &page->breakers[i], now_ms);
     if (history->since_ms == 0)
         history->since_ms = now_ms;
-    pthread_mutex_unlock(&history->mutex);
 }
 
 int breaker_history_take(struct breaker_history *history, struct store *store, int64_t now_ms,
                          struct redrive_err *err)
 {
     RELEASED_BY(breaker_page_release) struct breaker_page page = {0};
-    pthread_mutex_lock(&history->taking);
+    HOLD(&history->taking);
     const int rc = breakers_read(store, (struct str){0}, now_ms, &page, err);
     if (rc == 0)
         breaker_history_note(history, &page, now_ms);
-    pthread_mutex_unlock(&history->taking);
     return rc;
 }
 
@@ -161,10 +159,8 @@ int breaker_history_take(struct breaker_history *history, struct store *store, i
 
 int64_t breaker_history_since_ms(struct breaker_history *history)
 {
-    pthread_mutex_lock(&history->mutex);
-    const int64_t since_ms = history->since_ms;
-    pthread_mutex_unlock(&history->mutex);
-    return since_ms;
+    HOLD(&history->mutex);
+    return history->since_ms;
 }
 
 static void write_change(struct json_writer *w, const struct change *change)
@@ -180,12 +176,11 @@ static void write_change(struct json_writer *w, const struct change *change)
 void breaker_history_write(struct breaker_history *history, struct str tenant, int64_t now_ms,
                            int64_t span_ms, struct json_writer *w)
 {
-    pthread_mutex_lock(&history->mutex);
+    HOLD(&history->mutex);
     const size_t all = history->n_changes;
     for (size_t i = all > BREAKER_CHANGES_MAX ? all - BREAKER_CHANGES_MAX : 0; i < all; i++) {
         const struct change *change = &history->changes[i % BREAKER_CHANGES_MAX];
         if (change->at_ms > now_ms - span_ms && str_eq(change->breaker->tenant, tenant))
             write_change(w, change);
     }
-    pthread_mutex_unlock(&history->mutex);
 }

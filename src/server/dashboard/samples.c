@@ -139,7 +139,7 @@ static void write_span(const struct samples *samples, const void *from, const vo
 void samples_write(struct samples *samples, struct str tenant, int64_t span_ms,
                    struct json_writer *w)
 {
-    pthread_mutex_lock(&samples->mutex);
+    HOLD(&samples->mutex);
     struct ring *ring = map_get(&samples->tenants, tenant);
     for (size_t i = 1; ring && i < ring->n; i++) {
         const size_t at = ring->next + SAMPLES_KEPT - ring->n + i;
@@ -148,7 +148,6 @@ void samples_write(struct samples *samples, struct str tenant, int64_t span_ms,
         if (time_of(to) > time_of(from) && time_of(to) > samples->last_ms - span_ms)
             write_span(samples, from, to, w);
     }
-    pthread_mutex_unlock(&samples->mutex);
 }
 
 /* ---- Rates ----------------------------------------------------------------------------------- */
@@ -288,8 +287,7 @@ static void note_time(struct str tenant, const struct run_time *time, void *ctx)
 void samples_take_latencies(struct samples *latencies, struct run_times *times, int64_t now_ms)
 {
     struct noting noting = {latencies, now_ms};
-    pthread_mutex_lock(&latencies->mutex);
+    HOLD(&latencies->mutex);
     run_times_each(times, note_time, &noting);
     latencies->last_ms = now_ms;
-    pthread_mutex_unlock(&latencies->mutex);
 }

@@ -225,10 +225,8 @@ void http_on_end(struct http_request *request, void (*end)(struct http_request *
 
 bool http_gone(struct http_request *request)
 {
-    pthread_mutex_lock(&request->server->lock);
-    bool gone = !request->connection || http_has_gone(request->connection);
-    pthread_mutex_unlock(&request->server->lock);
-    return gone;
+    HOLD(&request->server->lock);
+    return !request->connection || http_has_gone(request->connection);
 }
 
 /* ---- Bodies that go on ----------------------------------------------------------------------- */
@@ -257,7 +255,7 @@ static ssize_t read_stream(void *ctx, uint64_t at, char *out, size_t max)
     struct http_request *request = ctx;
     struct http_stream *stream = &request->stream;
     (void)at;
-    pthread_mutex_lock(&request->server->lock);
+    HOLD(&request->server->lock);
     size_t n = stream->waiting.len - stream->taken;
     ssize_t result = 0;
     if (stream->failed) {
@@ -272,7 +270,6 @@ static ssize_t read_stream(void *ctx, uint64_t at, char *out, size_t max)
         MHD_suspend_connection(request->mhd);
         request->suspended = true;
     }
-    pthread_mutex_unlock(&request->server->lock);
     return result;
 }
 
@@ -288,11 +285,10 @@ struct http_stream *http_stream_open(struct http_request *request, int status,
         if (request->method == HTTP_HEAD)
             http_response_without_chunks(response);
     }
-    pthread_mutex_lock(&server->lock);
+    HOLD(&server->lock);
     request->stream.open = true;
     request->stream.failed = !response;
     http_give(request, status, response, HTTP_STREAMING, 0);
-    pthread_mutex_unlock(&server->lock);
     return &request->stream;
 }
 
@@ -311,7 +307,7 @@ static bool append(struct http_stream *stream, struct str bytes)
 bool http_stream_write(struct http_stream *stream, struct str bytes)
 {
     struct http_request *request = request_of(stream);
-    pthread_mutex_lock(&request->server->lock);
+    HOLD(&request->server->lock);
     bool gone = stream->failed || !request->connection || request->server->stopping;
     if (!gone && !append(stream, bytes)) {
         stream->failed = gone = true;
@@ -319,7 +315,6 @@ bool http_stream_write(struct http_stream *stream, struct str bytes)
     }
     if (request->connection)
         http_resume(request);
-    pthread_mutex_unlock(&request->server->lock);
     return !gone;
 }
 

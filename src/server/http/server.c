@@ -235,10 +235,9 @@ static void connected(struct http_server *server, struct MHD_Connection *mhd, vo
     take_address(c, mhd);
     c->phase = HTTP_WAITING;
     c->deadline_ms = clock_monotonic_ms() + server->options.idle_timeout_ms;
-    pthread_mutex_lock(&server->lock);
+    HOLD(&server->lock);
     list_insert(&server->connections, &c->link);
     count_in(server, c);
-    pthread_mutex_unlock(&server->lock);
 }
 
 static void disconnected(struct http_server *server, struct http_connection *c)
@@ -270,12 +269,11 @@ static void *on_line(void *ctx, const char *uri, struct MHD_Connection *mhd)
     struct http_request *request = c ? http_request_new(server, c, mhd, uri) : NULL;
     if (!request)
         return NULL;
-    pthread_mutex_lock(&server->lock);
+    HOLD(&server->lock);
     server->refs++;
     c->request = request;
     c->phase = HTTP_READING;
     c->deadline_ms = clock_monotonic_ms() + server->options.request_timeout_ms;
-    pthread_mutex_unlock(&server->lock);
     return request;
 }
 

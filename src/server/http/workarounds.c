@@ -267,7 +267,7 @@ void *http_sweep(void *ctx)
 {
     struct http_server *server = ctx;
     const int64_t every_ms = interval_ms(&server->options);
-    pthread_mutex_lock(&server->lock);
+    HOLD(&server->lock);
     while (!server->sweep_ended) {
         const int64_t n_groups = (server->n_connections + LOOK_TOGETHER - 1) / LOOK_TOGETHER;
         int64_t at_ns = clock_monotonic_ns() + every_ms * 1000000 / (n_groups ? n_groups : 1);
@@ -275,6 +275,5 @@ void *http_sweep(void *ctx)
         (void)pthread_cond_timedwait(&server->changed, &server->lock, &at);
         look_at_some(server);
     }
-    pthread_mutex_unlock(&server->lock);
     return NULL;
 }

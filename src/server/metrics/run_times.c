@@ -114,7 +114,7 @@ static void count(struct run_times *times, const struct engine_event *event, int
     const uint64_t ms = took_ms > 0 ? (uint64_t)took_ms : 0;
     while (i < RUN_TIMES_N_BOUNDS && (double)ms / 1000 > BOUNDS[i])
         i++;
-    pthread_mutex_lock(&times->mutex);
+    HOLD(&times->mutex);
     const bool has_room = times->map.count < RUN_TIMES_MAX;
     struct entry *entry =
         find(times, event->kind, event->tenant, event->queue, event->task, has_room);
@@ -124,7 +124,6 @@ static void count(struct run_times *times, const struct engine_event *event, int
         entry->time.counts[i]++;
         entry->time.sum_ms += ms;
     }
-    pthread_mutex_unlock(&times->mutex);
 }
 
 void run_times_event(struct run_times *times, const struct engine_event *event)
@@ -190,10 +189,9 @@ void run_times_each(struct run_times *times,
                     void (*each)(struct str tenant, const struct run_time *time, void *ctx),
                     void *ctx)
 {
-    pthread_mutex_lock(&times->mutex);
+    HOLD(&times->mutex);
     MAP_FOREACH (&times->map, slot) {
         const struct entry *entry = slot->value;
         each(entry->tenant, &entry->time, ctx);
     }
-    pthread_mutex_unlock(&times->mutex);
 }

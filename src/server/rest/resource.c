@@ -478,7 +478,7 @@ int64_t rest_now_ms(const struct rest_call *call)
 static struct rest_call *next_call(struct rest *rest, bool *ret_rates)
 {
     struct rest_call *call = NULL;
-    pthread_mutex_lock(&rest->lock);
+    HOLD(&rest->lock);
     while (list_empty(&rest->waiting) && !rest->rates_due && !rest->stopping)
         pthread_cond_wait(&rest->wake, &rest->lock);
     *ret_rates = rest->rates_due && !rest->stopping;
@@ -488,7 +488,6 @@ static struct rest_call *next_call(struct rest *rest, bool *ret_rates)
         call = LIST_ENTRY(rest->waiting.next, struct rest_call, link);
         list_remove(&call->link);
     }
-    pthread_mutex_unlock(&rest->lock);
     return call;
 }
 
@@ -510,10 +509,9 @@ static void note_rates(struct rest_reader *reader)
 void rest_readers_note_rates(struct timer *timer)
 {
     struct rest *rest = LIST_ENTRY(timer, struct rest, rates_timer);
-    pthread_mutex_lock(&rest->lock);
+    HOLD(&rest->lock);
     rest->rates_due = true;
     pthread_cond_signal(&rest->wake);
-    pthread_mutex_unlock(&rest->lock);
 }
 
 static void answer_call(struct rest_reader *reader, struct rest_call *call)
@@ -585,8 +583,7 @@ void rest_readers_stop(struct rest *rest)
 
 void rest_readers_take(struct rest *rest, struct rest_call *call)
 {
-    pthread_mutex_lock(&rest->lock);
+    HOLD(&rest->lock);
     list_insert(&rest->waiting, &call->link);
     pthread_cond_signal(&rest->wake);
-    pthread_mutex_unlock(&rest->lock);
 }

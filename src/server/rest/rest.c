@@ -398,9 +398,8 @@ void rest_reload(struct rest *rest, const struct config *config)
 
 static uint32_t scopes_now(struct rest *rest, const struct principal *principal)
 {
-    pthread_mutex_lock(&rest->config_lock);
+    HOLD(&rest->config_lock);
     const uint32_t scopes = auth_scopes_now(rest->config, principal);
-    pthread_mutex_unlock(&rest->config_lock);
     return rest->read_only ? scopes & CONFIG_SCOPE_READ : scopes;
 }
 

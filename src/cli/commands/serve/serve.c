@@ -21,10 +21,9 @@ static const int SIGNALS[] = {SIGINT, SIGTERM, SIGHUP};
 /* The job was cancelled in this process: its run need not wait for a heartbeat. */
 static void end_runs(struct serve *serve, int64_t seq)
 {
-    pthread_mutex_lock(&serve->mutex);
+    HOLD(&serve->mutex);
     LIST_FOREACH (&serve->pools, link)
         pool_cancelled(LIST_ENTRY(link, struct serve_pool, link)->pool, seq);
-    pthread_mutex_unlock(&serve->mutex);
 }
 
 static void on_event(const struct engine_event *event, void *ctx)
@@ -48,26 +47,24 @@ static bool is_alert_of(const struct config *config, const struct config_alert *
 static void on_alert(const struct alert_event *event, void *ctx)
 {
     struct serve *serve = ctx;
-    pthread_mutex_lock(&serve->mutex);
+    HOLD(&serve->mutex);
     LIST_FOREACH (&serve->notifiers, link) {
         struct serve_notifier *one = LIST_ENTRY(link, struct serve_notifier, link);
         if (is_alert_of(one->config, event->alert))
             notifier_on_alert(event, one->notifier);
     }
-    pthread_mutex_unlock(&serve->mutex);
 }
 
 static void on_ready(void *ctx)
 {
     struct serve *serve = ctx;
-    pthread_mutex_lock(&serve->mutex);
+    HOLD(&serve->mutex);
     LIST_FOREACH (&serve->pools, link)
         pool_wake(LIST_ENTRY(link, struct serve_pool, link)->pool);
     if (serve->rest)
         rest_jobs_ready(serve->rest);
     if (serve->faktory)
         faktory_server_wake(serve->faktory);
-    pthread_mutex_unlock(&serve->mutex);
 }
 
 /* ---- Stopping -------------------------------------------------------------------------------- */

@@ -103,16 +103,14 @@ void serve_release_kept(struct serve *serve)
 
 static void take_out(struct serve *serve, struct list *link)
 {
-    pthread_mutex_lock(&serve->mutex);
+    HOLD(&serve->mutex);
     list_remove(link);
-    pthread_mutex_unlock(&serve->mutex);
 }
 
 static void put_in(struct serve *serve, struct list *where, struct list *link)
 {
-    pthread_mutex_lock(&serve->mutex);
+    HOLD(&serve->mutex);
     list_insert(where, link);
-    pthread_mutex_unlock(&serve->mutex);
 }
 
 static void on_pool_stopped(void *ctx)
