@@ -137,12 +137,15 @@ def test_text_that_no_column_can_hold_is_mended(config):
     now_us = int(START.timestamp() * 1e6)
     rows = [("a", "ok"), ("b", "fail")]
     columns = [[row[0] for row in rows], [row[1] for row in rows], [None] * 2, [0] * 2, [now_us] * 2, [now_us] * 2]
-    kinds = (pa.string(), pa.string(), pa.string(), pa.int32(), pa.int64(), pa.int64(), pa.bool_(), pa.string())
-    arrays = [pa.array(column, kind) for column, kind in zip([*columns, [False] * 2, [None] * 2], kinds)]
+    columns += [[False] * 2, [None] * 2, [2**63 - 1, 3]]
+    kinds = (*[pa.string()] * 3, pa.int32(), pa.int64(), pa.int64(), pa.bool_(), pa.string(), pa.int64())
+    arrays = [pa.array(column, kind) for column, kind in zip(columns, kinds)]
     partition = Partition(half, None, config.retry_policy(), Classifier(()), now_us)
     processed, report = partition.run([pa.RecordBatch.from_arrays(arrays, names=INPUT_COLUMNS)])
     assert processed.column(3).to_pylist() == ["? is good", "ValueError: ? is bad"]
-    assert Report.from_json(report.column(3)[0].as_py()).counts == {("success", False): 1, ("dead", False): 1}
+    found = Report.from_json(report.column(3)[0].as_py())
+    assert found.counts == {("success", False): 1, ("dead", False): 1}
+    assert found.ids == (2, 2**63 + 2)
 
 
 @pytest.mark.parametrize("victim", VICTIMS)
