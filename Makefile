@@ -93,7 +93,7 @@ bench-python: all wheel
 	@tools/bootstrap test
 	@tools/bench-python $(BUILD)
 
-# redrive.spark on real Spark and Delta. PAIR=1: Spark 3.5; PAIR=2: Spark 4.1; ALL=1: both; QUICK=1: a third of the time.
+# redrive.spark on real Spark and Delta. PAIR=1: Spark 3.5; PAIR=2: Spark 4.1; ALL=1: both; QUICK=1: the crash points and a pipeline.
 test-spark: $(BUILD)/build.ninja
 	@ninja --quiet -C $(BUILD) redrive
 	@$(MAKE) --no-print-directory wheel
@@ -227,7 +227,7 @@ help:
 	@echo 'make test-python'
 	@echo '                its tests, type checker and linter; packages come from PyPI'
 	@echo 'make test-spark PAIR=1|2, ALL=1, QUICK=1'
-	@echo '                tests of redrive.spark on Spark and Delta, from PyPI and Maven; QUICK=1: most of them, in less time'
+	@echo '                tests of redrive.spark on Spark and Delta, from PyPI and Maven; QUICK=1: crash points and a pipeline'
 	@echo 'make bench-python'
 	@echo '                the decorator beside tenacity and backoff, the worker beside Procrastinate and Celery'
 	@echo 'make bench-spark'

@@ -148,6 +148,7 @@ def test_text_that_no_column_can_hold_is_mended(config):
     assert found.ids == (2, 2**63 + 2)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("victim", VICTIMS)
 def test_a_killed_process_costs_no_record(spark, cluster_run, victim):
     """It is killed while it processes records. Spark runs its task again: each record is in one table, once."""

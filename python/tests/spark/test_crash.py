@@ -93,8 +93,10 @@ def test_a_batch_that_is_cut_short_loses_and_repeats_nothing(spark, folder, expe
     check_second_batch(spark, folder, expected, write)
 
 
-# Each of these starts a JVM. The first two are those before and after the write that decides a batch.
-@pytest.mark.parametrize("write", [*WRITES[:2], *(pytest.param(write, marks=pytest.mark.long) for write in WRITES[2:])])
+# Each of these starts a JVM. The one that is always run is killed after the write that decides a batch.
+@pytest.mark.parametrize(
+    "write", [pytest.param(write, marks=[] if write == "success" else pytest.mark.long) for write in WRITES]
+)
 def test_a_killed_driver_loses_and_repeats_nothing(spark, folder, expected, write):
     command = [sys.executable, str(HERE / "crash_driver.py"), str(folder), write, "2"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=500)
@@ -152,6 +154,7 @@ def hooked(queue, write, function):
     return queue
 
 
+@pytest.mark.long
 def test_a_driver_that_has_slept_over_its_number_changes_nothing(spark, folder, expected):
     """It has written the outcomes of batch 2 and then slept. Another one could not know that it was alive."""
     slow = hooked(queue_in(spark, folder), "outcomes", lambda: second_batch(spark, folder))

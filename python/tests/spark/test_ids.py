@@ -45,6 +45,7 @@ def rows(first, last):
     return [(f"S-{i:04}", "2") for i in range(first, last)]
 
 
+@pytest.mark.long
 def test_records_are_joined_only_if_an_id_is_known_or_repeated(spark, queue, config, files, joins):
     assert queue.process_batch(files("a", rows(0, 100)), parity, now=START).succeeded == 100
     assert queue.process_batch(files("b", [*rows(100, 200), ("S-0050", "2")]), parity, now=START).succeeded == 100

@@ -135,6 +135,7 @@ def test_a_policy_and_rows_of_ones_own(spark, config, frame):
     assert {name: row["process_after"] for name, row in everything(spark, config)[1].items()} == {"a": 11, "b": 1}
 
 
+@pytest.mark.long
 def test_setup_runs_once_in_each_partition_and_is_closed(spark, queue, frame, tmp_path):
     log = tmp_path / "log"
     log.mkdir()

@@ -21,6 +21,7 @@ def run_stream(spark, tmp_path, queue, process_record):
         query.stop()
 
 
+@pytest.mark.long
 def test_a_stream_that_fails_and_goes_on(spark, tmp_path, queue, config):
     (tmp_path / "in").mkdir()
     for file in range(2):
