@@ -53,6 +53,7 @@ struct engine_options {
      * belong to the shard of their tenant, and alerts name theirs. 0 of 0: there are no shards. */
     size_t shard;
     size_t n_shards;
+    size_t n_hashed; /* by how many of them names of tenants are hashed */
 };
 
 struct engine;

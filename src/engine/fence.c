@@ -53,7 +53,7 @@ bool fence_has(const struct engine *e, struct str tenant)
     struct tenant_place place;
     if (find_place(e, tenant, &place))
         return place.phase == TENANT_HERE;
-    return shard_of_tenant(tenant, e->options.n_shards) == e->options.shard;
+    return shard_of_tenant(tenant, e->options.n_hashed) == e->options.shard;
 }
 
 /* ---- Operations ------------------------------------------------------------------------------ */

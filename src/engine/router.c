@@ -132,7 +132,7 @@ size_t router_lane_of(struct router *r, struct str tenant)
         home = map_get_number(&r->homes, tenant.len > 0 ? tenant : str_of(ENGINE_TENANT_DEFAULT));
         pthread_mutex_unlock(&r->homes_mutex);
     }
-    return home > 0 ? (size_t)home - 1 : shard_of_tenant(tenant, r->urls.n);
+    return home > 0 ? (size_t)home - 1 : shard_of_tenant(tenant, r->set.hashed);
 }
 
 bool router_learn(struct router *r, const struct op *op, size_t *ret_lane)
@@ -229,6 +229,7 @@ static int open_engine(struct router *r, size_t i, struct store *store, struct r
     options.store = store;
     options.shard = i;
     options.n_shards = r->urls.n;
+    options.n_hashed = r->set.hashed;
     options.on_event = options.on_event ? on_event : NULL;
     options.event_ctx = lane;
     options.on_alert = options.on_alert ? on_alert : NULL;

@@ -50,6 +50,7 @@ static int move_tenant(struct field *f, size_t to, struct stop *stop, int64_t wa
     assert_int_equal(store_open(f->url, NULL, &all, NULL), 0);
     *ret = (struct tenant_move){.stores = sharded_of(all)->stores,
                                 .n = N_SHARDS,
+                                .n_hashed = N_SHARDS,
                                 .tenant = STR(TENANT),
                                 .to = to,
                                 .wait_ms = wait_ms,

@@ -2,6 +2,7 @@
 witness that no job is lost, and that none runs twice."""
 import json
 import random
+import sqlite3
 import subprocess
 import threading
 import time
@@ -9,7 +10,7 @@ import time
 import pytest
 
 from serve_kit import BINARY, environment
-from test_shards import N_SHARDS, Place, urls_of
+from test_shards import N_SHARDS, TENANTS, Place, rows, urls_of
 from waiting import LIMIT_S, wait_for
 
 
@@ -121,3 +122,54 @@ def test_what_cannot_be_moved_says_so(place, tmp_path):
     assert plain.returncode == 2 and "needs a store with shards" in plain.stderr
     by_url = json.loads(place.run("move", "--tenant", "acme", "--to", place.urls[2], "--json").stdout)
     assert by_url["to"] == 3
+
+
+def with_shards(place, urls):
+    """The configuration of the place, with another list."""
+    text = place.config.read_text()
+    place.config.write_text(f"store: {{shards: {json.dumps(urls)}}}\n" + "\n".join(text.strip().splitlines()[1:]) + "\n")
+
+
+def test_a_shard_is_added_and_gets_a_tenant(place):
+    fewer = place.urls[:3]
+    with_shards(place, fewer)
+    for tenant in TENANTS:
+        place.run("enqueue", "note", "--tenant", tenant, "--id", f"of-{tenant}")
+    before = {tenant: shard_of(place, tenant) for tenant in TENANTS}
+    with_shards(place, place.urls)
+    assert "--add-shards" in place.run("enqueue", "far", code=1).stderr
+    added = place.json("migrate", "--add-shards")
+    assert added == {"shards_before": 3, "shards": 4}
+    assert place.json("migrate", "--add-shards") == {"shards_before": 4, "shards": 4}
+    assert {tenant: shard_of(place, tenant) for tenant in TENANTS} == before
+    with_shards(place, fewer)
+    assert "not the shards that the store was made of" in place.run("jobs", "list", code=1).stderr
+    with_shards(place, place.urls)
+    moved = place.json("move", "--tenant", "acme", "--to", "4")
+    assert (moved["from"], moved["to"], moved["moved"]) == (before["acme"], 4, 1)
+    server = place.serve().ready()
+    place.api(server, "acme").submit("note", id="new")
+    wait_for(lambda: len(runs(place)) >= 7, lambda: runs(place))
+    assert runs(place) == sorted([f"of-{tenant}" for tenant in TENANTS] + ["new"])
+    assert {job["id"] for job in place.jobs("--tenant", "acme")} == {"new", "of-acme"}
+    assert server.stop() == 0
+
+
+def test_an_addition_that_was_interrupted_goes_on(tmp_path):
+    urls = urls_of("sqlite", tmp_path, [])
+    place = Place(tmp_path, urls[:3])
+    place.run("enqueue", "good", "--tenant", "acme")
+    old = rows(urls[0], "SELECT value FROM shared WHERE kind = 8")[0][0]
+    with_shards(place, urls)
+    place.run("migrate", "--add-shards")
+    db = sqlite3.connect(urls[0].removeprefix("sqlite:"))
+    db.execute("UPDATE shared SET value = ? WHERE kind = 8", (old,))  # the first is written last
+    db.commit()
+    db.close()
+    assert "not the shards that the store was made of" in place.run("jobs", "list", code=1).stderr
+    assert place.json("migrate", "--add-shards") == {"shards_before": 3, "shards": 4}
+    assert len(place.jobs("--tenant", "acme")) == 1
+    full = Place(tmp_path, [f"sqlite:{tmp_path}/other-{i}.db" for i in range(2)])
+    full.run("enqueue", "good")
+    with_shards(full, [*full.urls, urls[3]])
+    assert "not the shards that the store was made of" in full.run("migrate", "--add-shards", code=1).stderr

@@ -6,13 +6,16 @@
 #include "base/err.h"
 #include "cli/shared/session.h"
 #include "engine/router.h"
-#include "store/shards/shards.h"
+#include "store/shards/record.h"
 
 struct migrate_options {
     bool dry_run;
+    bool add_shards;
 };
 
 static const struct option OPTIONS[] = {
+    OPTION("add-shards", 0, NULL, "the last of the configured shards are new: add them",
+           INTO_FLAG(struct migrate_options, add_shards)),
     OPTION("dry-run", 'n', NULL, "say what would be done, and do nothing",
            INTO_FLAG(struct migrate_options, dry_run)),
     {0},
@@ -101,6 +104,49 @@ static void migration_as_text(struct buf *out, const struct term *term, const vo
                    m->dry_run ? "the store would be brought" : "the store was brought", from, to);
 }
 
+/* ---- More shards ----------------------------------------------------------------------------- */
+
+struct addition {
+    size_t before;
+    size_t now;
+};
+
+static void addition_as_json(struct json_writer *w, const void *thing)
+{
+    const struct addition *a = thing;
+    json_begin_object(w);
+    json_field_int(w, "shards_before", (int64_t)a->before);
+    json_field_int(w, "shards", (int64_t)a->now);
+    json_end_object(w);
+}
+
+static void addition_as_text(struct buf *out, const struct term *term, const void *thing)
+{
+    const struct addition *a = thing;
+    (void)term;
+    buf_printf(out, "the store has %zu shards now; it had %zu\n", a->now, a->before);
+}
+
+/* Opening a new one sets up its schema. */
+static int add_shards(struct cli *cli, const char *url, bool dry_run, struct redrive_err *err)
+{
+    const struct store_options options = {.create = true};
+    struct addition a = {0};
+    struct store *store = NULL;
+    if (!shards_is(url))
+        return err_set(err, REDRIVE_E_USAGE, "--add-shards needs a store with shards");
+    if (dry_run)
+        return err_set(err, REDRIVE_E_USAGE, "--add-shards cannot be tried with --dry-run");
+    int rc = store_open(url, &options, &store, err);
+    if (rc == 0) {
+        const struct sharded *s = sharded_of(store);
+        a.now = s->urls.n;
+        rc = shard_record_add(s->stores, &s->urls, &a.before, err);
+    }
+    store_close(store);
+    return rc < 0 ? rc : cli_show(cli, &a, addition_as_json, addition_as_text, err);
+}
+
 static int run_migrate(struct cli *cli, struct redrive_err *err)
 {
     const struct migrate_options *options = invocation_options(&cli->invocation);
@@ -108,6 +154,11 @@ static int run_migrate(struct cli *cli, struct redrive_err *err)
     struct migration m = {.dry_run = options->dry_run};
     const struct store_facts *facts = &m.facts;
     int rc = session_load(cli, &session, err);
+    if (rc == 0 && options->add_shards) {
+        rc = add_shards(cli, session.config->store, options->dry_run, err);
+        session_close(&session);
+        return rc;
+    }
     if (rc == 0)
         rc = look(session.config->store, &m.facts, err);
     /* A newer one is refused by the store itself, which knows what to say. */
@@ -127,7 +178,11 @@ const struct command cmd_migrate = {
         "which. Every command does this when it opens a store, because a migration is one "
         "transaction that takes nothing away, and no command could work without it; here it is "
         "done at a time of one's choice. Processes of an older version refuse a store that was "
-        "migrated: stop them first. A store of a newer version is refused with exit code 1.",
+        "migrated: stop them first. A store of a newer version is refused with exit code 1.\n"
+        "\n"
+        "With --add-shards a store of shards gets those more that stand at the end of its list. "
+        "They must be empty. No tenant changes its shard by that: `redrive move --tenant` moves "
+        "some to the new ones, when every process has been started with the new list.",
     OPTIONS_INTO(OPTIONS, struct migrate_options),
     .examples = EXAMPLES({"redrive migrate --dry-run", "what would an upgrade do?"},
                          {"redrive migrate --store sqlite:/var/lib/redrive/jobs.db", "do it"}),

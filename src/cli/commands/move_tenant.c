@@ -119,6 +119,7 @@ static int run_moving(struct tenant_moving *t, struct redrive_err *err)
     t->move = (struct tenant_move){
         .stores = t->shards->stores,
         .n = t->shards->urls.n,
+        .n_hashed = t->shards->n_hashed,
         .tenant = str_of(t->options->tenant),
         .now_ms = clock_wall_ms(),
         .wait_ms = t->options->wait_ms,

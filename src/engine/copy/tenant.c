@@ -170,7 +170,7 @@ struct pass {
 static int give_up(struct pass *p, struct redrive_err *err)
 {
     const struct tenant_move *m = p->move;
-    const size_t home = shard_of_tenant(m->tenant, m->n);
+    const size_t home = shard_of_tenant(m->tenant, m->n_hashed);
     const uint64_t running = p->hold.running;
     struct hold h = {.move = m, .store = m->stores[m->from], .held_by = m->stores[m->from]};
     h.place = (struct tenant_place){TENANT_HERE, m->from};
@@ -266,7 +266,7 @@ static int move_jobs(struct pass *p, const struct tenant_batch *batch, struct re
 static int leave(struct pass *p, const struct tenant_batch *batch, struct redrive_err *err)
 {
     struct tenant_move *m = p->move;
-    const size_t home = shard_of_tenant(m->tenant, m->n);
+    const size_t home = shard_of_tenant(m->tenant, m->n_hashed);
     int rc = step(m, "keys", err);
     if (rc == 0)
         rc = tenant_copy_rows(batch, err);
@@ -342,7 +342,7 @@ enum stage {
 static int find_stage(struct tenant_move *m, struct place_row rows[], enum stage *ret,
                       struct redrive_err *err)
 {
-    size_t at = tenant_follow(m->tenant, m->n, next_by_rows, rows), begun = SIZE_MAX;
+    size_t at = tenant_follow(m->tenant, m->n_hashed, m->n, next_by_rows, rows), begun = SIZE_MAX;
     *ret = STAGE_NEW;
     if (rows[at].is_there && rows[at].place.phase == TENANT_ARRIVING) {
         begun = at;

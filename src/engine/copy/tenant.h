@@ -29,6 +29,7 @@
 struct tenant_move {
     struct store *const *stores; /* of all shards; used for transactions */
     size_t n;
+    size_t n_hashed; /* as of struct shard_set */
     struct str tenant;
     size_t to;        /* which shard, from 0; SIZE_MAX: the one of a move that was interrupted */
     int64_t now_ms;   /* for a store that has no clock */

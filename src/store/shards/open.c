@@ -173,6 +173,20 @@ static int open_rest_late(struct sharded *s, const struct store_options *options
     return rc;
 }
 
+/* One that is opened as it is may be of an older schema, or empty. */
+static int read_hashed(struct sharded *s, const struct store_options *options,
+                       struct redrive_err *err)
+{
+    int rc = 0;
+    if (s->set)
+        s->n_hashed = s->set->hashed;
+    else if (!options->as_is)
+        rc = shard_record_hashed(s->stores[0], &s->n_hashed, err);
+    if (s->n_hashed == 0)
+        s->n_hashed = s->urls.n;
+    return shards_fail_at(s, 0, rc, err);
+}
+
 /* As durable as the least of them. */
 static int open_all(struct sharded *s, const struct store_options *options, struct redrive_err *err)
 {
@@ -188,6 +202,9 @@ static int open_all(struct sharded *s, const struct store_options *options, stru
             *err = why;
         return rc;
     }
+    rc = read_hashed(s, options, err);
+    if (rc < 0)
+        return rc;
     s->base.durability = STORE_SURVIVES_POWER;
     for (size_t i = 0; i < s->urls.n; i++)
         if (store_base(s->stores[i])->durability < s->base.durability)

@@ -21,6 +21,8 @@ struct record {
     char set[SHARD_SET_MAX]; /* the name of the whole store */
     int64_t shard;           /* from 0 */
     int64_t of;
+    int64_t hashed;  /* by how many of them names are hashed: as many as there were at first */
+    int64_t version; /* of the row */
     struct buf list; /* the addresses of all, without passwords */
 };
 
@@ -43,6 +45,8 @@ static void read_member(struct json_reader *j, struct json_string key, struct re
         (void)json_read_int(j, &r->shard);
     else if (json_string_is(key, "of"))
         (void)json_read_int(j, &r->of);
+    else if (json_string_is(key, "hashed"))
+        (void)json_read_int(j, &r->hashed);
     else
         (void)json_skip(j, NULL);
 }
@@ -59,6 +63,9 @@ static int read_record(struct store *store, struct record *ret, struct redrive_e
         while (json_next_key(&j, &key) > 0)
             read_member(&j, key, ret);
         ret->is_there = json_end(&j) == 0;
+        ret->version = page.rows[0].version;
+        if (ret->hashed < 1 || ret->hashed > ret->of)
+            ret->hashed = ret->of;
         json_reader_release(&j);
         if (!ret->is_there)
             rc =
@@ -68,23 +75,26 @@ static int read_record(struct store *store, struct record *ret, struct redrive_e
     return rc;
 }
 
-static void write_value(const char *set, size_t shard, size_t n, struct str list, struct buf *out)
+static void write_value(const struct record *first, size_t shard, size_t n, struct str list,
+                        struct buf *out)
 {
     struct json_writer w;
     json_writer_init(&w, out);
     json_begin_object(&w);
-    json_field_cstr(&w, "set", set);
+    json_field_cstr(&w, "set", first->set);
     json_field_int(&w, "shard", (int64_t)shard);
     json_field_int(&w, "of", (int64_t)n);
+    json_field_int(&w, "hashed", first->hashed);
     json_field_string(&w, "shards", list);
     json_end_object(&w);
 }
 
 /* In a transaction of its own. A row that another process has put meanwhile stays. */
-static int put_value(struct store *store, struct str value, struct redrive_err *err)
+static int put_value(struct store *store, struct str value, int64_t known, struct redrive_err *err)
 {
     const struct store_ops *ops = store_ops(store);
-    const struct shared_row row = {.kind = SHARED_SHARDS, .key = KEY, .value = value};
+    const struct shared_row row = {
+        .kind = SHARED_SHARDS, .key = KEY, .value = value, .version = known};
     struct move_result result = {0};
     int64_t now_ms, version;
     int rc = ops->begin(store, clock_wall_ms(), &now_ms, &version, err);
@@ -96,13 +106,14 @@ static int put_value(struct store *store, struct str value, struct redrive_err *
     return rc == REDRIVE_E_CANCELLED ? 0 : rc;
 }
 
-static int put_record(struct store *store, const char *set, size_t shard, size_t n, struct str list,
-                      struct redrive_err *err)
+/* The row of one shard, as of a store that the first one names; `known` is its version. */
+static int put_record(struct store *store, const struct record *first, size_t shard, size_t n,
+                      struct str list, int64_t known, struct redrive_err *err)
 {
     struct buf value;
     buf_init(&value, 2 * LIST_MAX_BYTES);
-    write_value(set, shard, n, list, &value);
-    int rc = buf_failed(&value) ? err_nomem(err) : put_value(store, buf_str(&value), err);
+    write_value(first, shard, n, list, &value);
+    int rc = buf_failed(&value) ? err_nomem(err) : put_value(store, buf_str(&value), known, err);
     buf_release(&value);
     return rc;
 }
@@ -124,7 +135,9 @@ static int refuse_shards(const struct record *record, struct str given, struct r
     err_detail(err, "given: %.*s; the store's own list: %.*s",
                (int)(given.len < SHOWN_MAX ? given.len : SHOWN_MAX), given.ptr, SHOWN_MAX,
                buf_cstr(&record->list));
-    err_hint(err, "name the same shards in the same order; their number is fixed");
+    err_hint(err,
+             "name the same shards in the same order; new ones go to the end, and are added by "
+             "`redrive migrate --add-shards`");
     return REDRIVE_E_STATE;
 }
 
@@ -172,18 +185,19 @@ static bool is_listed_at(const struct record *record, size_t i, const char *url)
 static int set_up_first(struct store *store, const struct shard_urls *urls, struct str list,
                         struct record *ret, struct redrive_err *err)
 {
-    char set[SHARD_SET_MAX];
-    (void)snprintf(set, sizeof set, "%016" PRIx64, rng_system_seed());
+    struct record made = {.hashed = (int64_t)urls->n};
+    (void)snprintf(made.set, sizeof made.set, "%016" PRIx64, rng_system_seed());
     int rc = check_empty(store, 0, urls->urls[0], err);
     if (rc == 0)
-        rc = put_record(store, set, 0, urls->n, list, err);
+        rc = put_record(store, &made, 0, urls->n, list, 0, err);
     return rc < 0 ? rc : read_record(store, ret, err);
 }
 
 static bool is_place(const struct record *record, const struct record *first, size_t i, size_t n)
 {
     return record->is_there && strcmp(record->set, first->set) == 0 &&
-           record->shard == (int64_t)i && record->of == (int64_t)n;
+           record->shard == (int64_t)i && record->of == (int64_t)n &&
+           record->hashed == first->hashed;
 }
 
 /* One after the first. A row that is missing where the list of the first names this shard is one
@@ -197,7 +211,7 @@ static int check_next(struct store *store, const struct shard_urls *urls, size_t
     if (rc == 0 && !own.is_there && create && is_listed_at(first, i, urls->urls[i])) {
         rc = check_empty(store, i, urls->urls[i], err);
         if (rc == 0)
-            rc = put_record(store, first->set, i, urls->n, list, err);
+            rc = put_record(store, first, i, urls->n, list, 0, err);
         if (rc == 0)
             rc = read_record(store, &own, err);
     }
@@ -246,6 +260,7 @@ static void keep_set(struct shard_set *set, const struct record *first)
 {
     buf_reset(&set->list);
     (void)str_copy(set->name, sizeof set->name, str_of(first->set));
+    set->hashed = (size_t)first->hashed;
     buf_add(&set->list, buf_cstr(&first->list), buf_str(&first->list).len);
 }
 
@@ -271,7 +286,7 @@ int shard_record_check(struct store *const *stores, const struct shard_urls *url
 int shard_record_check_one(struct store *store, const struct shard_urls *urls, size_t shard,
                            bool create, const struct shard_set *set, struct redrive_err *err)
 {
-    struct record first = {.is_there = true, .list = set->list};
+    struct record first = {.is_there = true, .hashed = (int64_t)set->hashed, .list = set->list};
     struct buf list;
     (void)str_copy(first.set, sizeof first.set, str_of(set->name));
     buf_init(&list, LIST_MAX_BYTES);
@@ -280,6 +295,71 @@ int shard_record_check_one(struct store *store, const struct shard_urls *urls, s
                  ? err_nomem(err)
                  : check_next(store, urls, shard, create, &first, buf_str(&list), err);
     buf_release(&list);
+    return rc;
+}
+
+/* ---- More shards ----------------------------------------------------------------------------- */
+
+/* A shard of the store as it was, or of the larger one: an earlier call was interrupted. A new one
+ * has no row yet, and no jobs. */
+static int check_to_add(struct store *store, const struct shard_urls *urls, size_t i,
+                        const struct record *first, struct str list, struct record *ret,
+                        struct redrive_err *err)
+{
+    int rc = read_record(store, ret, err);
+    if (rc == 0 && !ret->is_there && (int64_t)i >= first->of)
+        return check_empty(store, i, urls->urls[i], err);
+    if (rc == 0 && !is_place(ret, first, i, (size_t)first->of) && !is_place(ret, first, i, urls->n))
+        rc = refuse_shards(ret->is_there ? ret : first, list, err);
+    return rc;
+}
+
+/* From the last to the first, which says until the end that it is not done. */
+static int add_with(struct store *const *stores, const struct shard_urls *urls,
+                    struct record *records, struct str list, size_t *ret_before,
+                    struct redrive_err *err)
+{
+    const struct record *first = &records[0];
+    int rc = read_record(stores[0], &records[0], err);
+    if (rc == 0 && !first->is_there) {
+        rc = err_set(err, REDRIVE_E_NOT_FOUND, "these stores are not set up as shards");
+        err_hint(err, STORE_SET_UP_HINT);
+    }
+    if (rc == 0 && (first->shard != 0 || first->of > (int64_t)urls->n))
+        rc = refuse_shards(first, list, err);
+    *ret_before = (size_t)first->of;
+    for (size_t i = 1; i < urls->n && rc == 0; i++)
+        rc = check_to_add(stores[i], urls, i, first, list, &records[i], err);
+    for (size_t i = urls->n; i-- > 0 && rc == 0;)
+        if (!is_place(&records[i], first, i, urls->n))
+            rc = put_record(stores[i], first, i, urls->n, list, records[i].version, err);
+    return rc;
+}
+
+int shard_record_add(struct store *const *stores, const struct shard_urls *urls, size_t *ret_before,
+                     struct redrive_err *err)
+{
+    struct record records[SHARDS_MAX];
+    struct buf list;
+    buf_init(&list, LIST_MAX_BYTES);
+    list_urls(urls, &list);
+    for (size_t i = 0; i < urls->n; i++)
+        record_init(&records[i]);
+    int rc = buf_failed(&list) ? err_nomem(err)
+                               : add_with(stores, urls, records, buf_str(&list), ret_before, err);
+    for (size_t i = 0; i < urls->n; i++)
+        buf_release(&records[i].list);
+    buf_release(&list);
+    return rc < 0 ? rc : shard_record_check(stores, urls, false, NULL, err);
+}
+
+int shard_record_hashed(struct store *store, size_t *ret, struct redrive_err *err)
+{
+    struct record own;
+    record_init(&own);
+    int rc = read_record(store, &own, err);
+    *ret = rc == 0 && own.is_there ? (size_t)own.hashed : 0;
+    buf_release(&own.list);
     return rc;
 }
 

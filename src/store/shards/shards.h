@@ -37,8 +37,8 @@ bool shards_is(const char *url);
 int shard_urls_init(struct shard_urls *urls, const char *url, struct redrive_err *err);
 void shard_urls_release(struct shard_urls *urls);
 
-/* Which of `n` shards a tenant is on that was never moved (tenants.h); the default tenant if it is
- * absent. Never changes: stores are laid out by it. */
+/* Which of `n` shards, those that the store had at first, a tenant is on that was never moved
+ * (tenants.h); the default tenant if it is absent. Never changes: stores are laid out by it. */
 size_t shard_of_tenant(struct str tenant, size_t n);
 
 /* Names the shard in an error that it has caused: its detail begins with it. */
@@ -87,6 +87,7 @@ struct sharded {
     struct store *stores[SHARDS_MAX];
     struct late_shard late[SHARDS_MAX];
     struct shard_set *set;       /* NULL: no shard was away when it was opened */
+    size_t n_hashed;             /* as of struct shard_set */
     struct moved_tenants *moved; /* tenants.h */
 };
 

@@ -77,10 +77,10 @@ bool tenant_place_numbered(int64_t number, struct tenant_place *ret)
 
 /* ---- Finding --------------------------------------------------------------------------------- */
 
-size_t tenant_follow(struct str tenant, size_t n,
+size_t tenant_follow(struct str tenant, size_t n_hashed, size_t n,
                      size_t (*next)(void *ctx, size_t shard, struct str tenant), void *ctx)
 {
-    size_t at = shard_of_tenant(tenant, n);
+    size_t at = shard_of_tenant(tenant, n_hashed);
     for (size_t hops = 0; hops < n; hops++) {
         const size_t to = next(ctx, at, tenant);
         if (to == 0 || to > n)
@@ -135,7 +135,7 @@ static size_t next_shard(void *ctx, size_t shard, struct str tenant)
 
 size_t shards_at(struct sharded *s, struct str tenant)
 {
-    return tenant_follow(tenant, s->urls.n, next_shard, s);
+    return tenant_follow(tenant, s->n_hashed, s->urls.n, next_shard, s);
 }
 
 int shards_reach(struct sharded *s, struct str tenant, size_t *ret, struct redrive_err *err)
@@ -152,5 +152,5 @@ int shards_reach(struct sharded *s, struct str tenant, size_t *ret, struct redri
 bool shards_was_moved(struct sharded *s, struct str tenant)
 {
     struct tenant_place place;
-    return find_place(s, shard_of_tenant(tenant, s->urls.n), tenant, &place);
+    return find_place(s, shard_of_tenant(tenant, s->n_hashed), tenant, &place);
 }

@@ -63,7 +63,7 @@ bool shards_was_moved(struct sharded *s, struct str tenant);
 
 /* Follows the rows from the shard of the name on, `next` gives for a shard where a tenant that has
  * left it is, from 1, or 0. Ends also if the rows lead in a circle. */
-size_t tenant_follow(struct str tenant, size_t n,
+size_t tenant_follow(struct str tenant, size_t n_hashed, size_t n,
                      size_t (*next)(void *ctx, size_t shard, struct str tenant), void *ctx);
 
 #endif
