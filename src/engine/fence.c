@@ -69,7 +69,8 @@ static bool refuse_tenant(const struct engine *e, struct op *op, struct str tena
     op->code = err_set(&op->err, REDRIVE_E_IO,
                        place.phase == TENANT_LEFT ? "the tenant is on another shard"
                                                   : "the tenant is being moved to another shard");
-    err_detail(&op->err, "tenant %.*s", (int)(name.len < 64 ? name.len : 64), name.ptr);
+    err_detail(&op->err, "tenant %.*s, shard %zu", (int)(name.len < 64 ? name.len : 64), name.ptr,
+               place.shard + 1);
     err_hint(&op->err, "try again in a moment");
     op->moved = tenant;
     op->moved_to = place.phase == TENANT_LEFT ? (uint32_t)place.shard + 1 : 0;
