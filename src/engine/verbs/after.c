@@ -318,9 +318,10 @@ static size_t first_edge(const struct edge_page *edges, int64_t parent)
     return low;
 }
 
-/* What is known of children, by seq; not in the map: nothing, and it was not asked for. */
+/* What is known of children, by seq. */
 enum known {
-    IS_ASKED_FOR = 1,
+    IS_UNKNOWN, /* not in the map */
+    IS_ASKED_FOR,
     HAS_ENDED,
     IS_ALIVE,
 };
@@ -337,30 +338,37 @@ static int know(struct children *c, int64_t child, enum known what, struct redri
     return map_put_number(&c->known, key, what) == 0 ? 0 : err_nomem(err);
 }
 
-/* Whether a child of the parent is alive: IS_ALIVE, HAS_ENDED for all of them, or IS_ASKED_FOR. */
-static int look_at_children(struct children *c, const struct edge_page *edges, int64_t parent,
-                            struct redrive_err *err)
+static enum known known_of(const struct children *c, int64_t child)
 {
-    enum known ret = HAS_ENDED;
-    for (size_t k = first_edge(edges, parent); k < edges->n && edges->edges[k].parent == parent;
-         k++) {
-        const int64_t child = edges->edges[k].child;
-        const struct str key = {(const char *)&child, sizeof child};
-        const int64_t known = map_get_number(&c->known, key);
+    const struct str key = {(const char *)&child, sizeof child};
+    return (enum known)map_get_number(&c->known, key);
+}
+
+/* Whether a child of the parent is alive: IS_ALIVE, HAS_ENDED for all of them, or IS_ASKED_FOR. *at
+ * is the first of its edges whose child is not known to have ended, so that none is looked at again
+ * and again. */
+static int look_at_children(struct children *c, const struct edge_page *edges, int64_t parent,
+                            size_t *at, struct redrive_err *err)
+{
+    const struct job_edge *edge = edges->edges;
+    while (*at < edges->n && edge[*at].parent == parent &&
+           known_of(c, edge[*at].child) == HAS_ENDED)
+        ++*at;
+    if (*at == edges->n || edge[*at].parent != parent)
+        return HAS_ENDED;
+    for (size_t k = *at; k < edges->n && edge[k].parent == parent; k++) {
+        const enum known known = known_of(c, edge[k].child);
         if (known == IS_ALIVE)
             return IS_ALIVE;
-        if (known == HAS_ENDED)
-            continue;
-        ret = IS_ASKED_FOR;
         if (c->n == CHILDREN_AT_ONCE)
             break;
-        if (known == 0) {
-            c->asked[c->n++] = child;
-            if (know(c, child, IS_ASKED_FOR, err) < 0)
+        if (known == IS_UNKNOWN) {
+            c->asked[c->n++] = edge[k].child;
+            if (know(c, edge[k].child, IS_ASKED_FOR, err) < 0)
                 return REDRIVE_E_NOMEM;
         }
     }
-    return ret;
+    return IS_ASKED_FOR;
 }
 
 /* Reads those that were asked for. One that is not there any more has ended. */
@@ -384,15 +392,18 @@ static int mark_needed(struct engine *e, const struct job_page *page, const stru
                        bool *needed, struct redrive_err *err)
 {
     struct children children = {.n = 0};
+    size_t *at = arena_array(&e->arena, page->n, sizeof *at);
     bool is_known = false;
-    int rc = 0;
+    int rc = at ? 0 : err_nomem(err);
+    for (size_t i = 0; rc == 0 && i < page->n; i++)
+        at[i] = first_edge(edges, page->jobs[i].status.seq);
     map_init(&children.known, e->running.map.seed);
     while (rc >= 0 && !is_known) {
         is_known = true;
         for (size_t i = 0; rc >= 0 && i < page->n; i++) {
             if (needed[i])
                 continue;
-            rc = look_at_children(&children, edges, page->jobs[i].status.seq, err);
+            rc = look_at_children(&children, edges, page->jobs[i].status.seq, &at[i], err);
             needed[i] = rc == IS_ALIVE;
             is_known = is_known && rc != IS_ASKED_FOR;
         }

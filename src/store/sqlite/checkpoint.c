@@ -11,7 +11,7 @@
 
 #define NAP_NS 500000 /* between two tries to get a lock, or to give it back */
 
-#define UNLOCK_PATIENCE_MS 10000
+#define UNLOCK_PATIENCE_MS 5000
 
 /* The fix came with 3.51.3, and with the next releases of two older branches. */
 bool checkpoint_has_bug(int version)

@@ -5,11 +5,14 @@
 #include "base/err.h"
 #include "store/sqlite/private.h"
 
-/* Queries for rows that contradict each other; each gives the seq of a job. */
-static const struct {
+/* A query for rows that contradict others: the seq of a job, or the number of a partition. */
+struct question {
     const char *sql;
     const char *finding;
-} QUESTIONS[] = {
+    bool is_partition;
+};
+
+static const struct question QUESTIONS[] = {
     {"SELECT j.seq FROM job_states j LEFT JOIN specs s ON s.seq = j.seq WHERE s.seq IS NULL",
      "it has no payload"},
     {"SELECT s.seq FROM specs s LEFT JOIN job_states j ON j.seq = s.seq WHERE j.seq IS NULL",
@@ -45,12 +48,15 @@ static const struct {
      "LEFT JOIN job_states p ON p.seq = e.parent "
      "WHERE e.outcome = 0 AND c.state = 9 AND p.seq IS NULL",
      "it waits for a job that is not there"},
-    {"SELECT max(j.seq) FROM job_states j JOIN partitions l ON l.partition_id = j.partition_id "
-     "GROUP BY l.partition_id HAVING count(*) FILTER (WHERE j.state = 2) <> l.queued OR count(*) "
-     "<> "
-     "l.scheduled + l.retrying + l.queued + l.running + l.parked + l.completed + l.failed "
-     "+ l.dead_letter + l.cancelled + l.waiting",
-     "the counts of its task and queue are not those of the jobs"},
+    {"SELECT l.partition_id FROM partitions l LEFT JOIN (SELECT partition_id, "
+     "sum(state = 0) AS s0, sum(state = 1) AS s1, sum(state = 2) AS s2, sum(state = 3) AS s3, "
+     "sum(state = 4) AS s4, sum(state = 5) AS s5, sum(state = 6) AS s6, sum(state = 7) AS s7, "
+     "sum(state = 8) AS s8, sum(state = 9) AS s9 FROM job_states GROUP BY partition_id) c "
+     "USING (partition_id) WHERE (l.scheduled, l.retrying, l.queued, l.running, l.parked, "
+     "l.completed, l.failed, l.dead_letter, l.cancelled, l.waiting) <> (ifnull(s0, 0), "
+     "ifnull(s1, 0), ifnull(s2, 0), ifnull(s3, 0), ifnull(s4, 0), ifnull(s5, 0), ifnull(s6, 0), "
+     "ifnull(s7, 0), ifnull(s8, 0), ifnull(s9, 0))",
+     "its counts are not those of its jobs", .is_partition = true},
 };
 
 #define QUESTIONS_COUNT (sizeof QUESTIONS / sizeof QUESTIONS[0])
@@ -106,15 +112,15 @@ static bool has_current_tables(struct store *store, int *ret_rc, struct redrive_
     return version == STORE_SCRIPTS_COUNT;
 }
 
-static int check_rows(struct store *store, const char *sql, const char *finding,
-                      struct redrive_err *err)
+static int check_rows(struct store *store, const struct question *question, struct redrive_err *err)
 {
     char text[160];
     sqlite3_stmt *st = NULL;
-    int rc = ask(store, sql, &st, err);
+    int rc = ask(store, question->sql, &st, err);
     if (rc > 0) {
-        (void)snprintf(text, sizeof text, "job %lld: %s", (long long)sqlite3_column_int64(st, 0),
-                       finding);
+        (void)snprintf(text, sizeof text, "%s %lld: %s",
+                       question->is_partition ? "partition" : "job",
+                       (long long)sqlite3_column_int64(st, 0), question->finding);
         rc = damaged(err, text);
     }
     sqlite3_finalize(st);
@@ -133,7 +139,7 @@ int sqlite_verify(struct store *store, void (*progress)(void *ctx), void *ctx,
     rc = check_pages(store, err);
     const bool is_current = rc == 0 && has_current_tables(store, &rc, err);
     for (size_t i = 0; rc == 0 && is_current && i < QUESTIONS_COUNT; i++)
-        rc = check_rows(store, QUESTIONS[i].sql, QUESTIONS[i].finding, err);
+        rc = check_rows(store, &QUESTIONS[i], err);
     sqlite3_progress_handler(store->db, 0, NULL, NULL);
     view_end(store);
     return rc;

@@ -52,9 +52,12 @@ static const struct {
     {"UPDATE edges SET outcome = 1", "it waits, and all that it waits for is decided"},
     {"UPDATE edges SET parent = 99", "it waits for a job that is not there"},
     {"UPDATE partitions SET completed = completed + 1 WHERE partition_id = 1",
-     "the counts of its task and queue are not those of the jobs"},
+     "partition 1: its counts are not those of its jobs"},
     {"UPDATE partitions SET queued = queued + 1, running = running - 1 WHERE partition_id = 1",
-     "the counts of its task and queue are not those of the jobs"},
+     "partition 1: its counts are not those of its jobs"},
+    {"INSERT INTO partitions (partition_id, tenant_id, queue, task, dead_letter) "
+     "VALUES (99, 1, 'none', 'none', 7)",
+     "partition 99: its counts are not those of its jobs"},
 };
 
 static void rows_that_contradict_each_other_are_found(void **state)
