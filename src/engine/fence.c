@@ -77,6 +77,13 @@ static bool refuse_tenant(const struct engine *e, struct op *op, struct str tena
     return true;
 }
 
+static bool has_left(const struct engine *e, struct str tenant)
+{
+    struct tenant_place place;
+    return find_place(e, tenant, &place) && place.phase == TENANT_LEFT;
+}
+
+/* A number names a job of this shard alone: when its tenant has left, the job is not found. */
 static bool refuses_items(const struct engine *e, struct op *op)
 {
     const struct op_route *route = op->route;
@@ -87,7 +94,7 @@ static bool refuses_items(const struct engine *e, struct op *op)
         const struct str *tenant = (const struct str *)(item + route->item_tenant_at);
         const bool is_by_seq =
             route->item_seq_at != NO_PLACE && *(const int64_t *)(item + route->item_seq_at) > 0;
-        if (is_by_seq && (route->settles || tenant->len == 0))
+        if (is_by_seq && (route->settles || tenant->len == 0 || has_left(e, *tenant)))
             continue;
         if (refuse_tenant(e, op, *tenant))
             return true;

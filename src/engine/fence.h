@@ -6,7 +6,8 @@
  * router sends the operation there. A process that does not know of a move is so told by the shard
  * that the tenant has left.
  *
- * Jobs that run while their tenant leaves are settled as always.
+ * Jobs that run while their tenant leaves are settled as always. What is asked of a job by its
+ * number is not sent on, since the job has another number there: it is not found.
  */
 #ifndef ENGINE_FENCE_H
 #define ENGINE_FENCE_H

@@ -6,10 +6,15 @@
 #include "base/time/clock.h"
 #include "engine/route.h"
 
+/* 0: it is named by tenant and id. */
+static int64_t seq_of_item(const struct op_route *route, void *item)
+{
+    return route->item_seq_at == NO_PLACE ? 0 : *(const int64_t *)at(item, route->item_seq_at);
+}
+
 static size_t lane_of_item(const struct trip *trip, const struct op_route *route, void *item)
 {
-    const int64_t seq =
-        route->item_seq_at == NO_PLACE ? 0 : *(const int64_t *)at(item, route->item_seq_at);
+    const int64_t seq = seq_of_item(route, item);
     const size_t named = shard_of_seq(seq);
     if (seq > 0 && named < n_lanes(trip))
         return named;
@@ -76,8 +81,9 @@ static void end_items(struct trip *trip)
     route_end(trip);
 }
 
-/* Sends a part whose tenant has been moved after it, if all of its items are that tenant's. Those
- * of several tenants are the caller's to try again. */
+/* Sends a part whose tenant has been moved after it, if all of its items are that tenant's, and are
+ * named by tenant and id: a number is that of another job on another shard. Other parts are the
+ * caller's to try again. */
 static bool send_after_tenant(struct trip *trip, struct part *part)
 {
     const struct op_route *route = part->op->route;
@@ -85,8 +91,9 @@ static bool send_after_tenant(struct trip *trip, struct part *part)
     if (part->op->moved_to == 0 || trip->n_parts > 1)
         return false;
     for (size_t i = 0; i < part->n; i++) {
-        const struct str *tenant = at(part->items + i * route->item_size, route->item_tenant_at);
-        if (!str_eq(*tenant, part->op->moved))
+        char *item = part->items + i * route->item_size;
+        const struct str *tenant = at(item, route->item_tenant_at);
+        if (!str_eq(*tenant, part->op->moved) || seq_of_item(route, item) > 0)
             return false;
     }
     if (!route_follows(trip, part->op, &lane))

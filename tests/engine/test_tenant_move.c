@@ -346,6 +346,63 @@ static void workflows_and_pauses_go_with_the_tenant(void **state)
     field_release(&f);
 }
 
+static enum redrive_state state_on(struct field *f, size_t shard, const char *id)
+{
+    struct store *store = sharded_of(f->reader)->stores[shard];
+    const struct job_name name = {STR(TENANT), str_of(id)};
+    struct job_page page = {0};
+    assert_int_equal(store_ops(store)->lookup(store, &name, 1, &page, NULL), 0);
+    assert_int_equal(page.n, 1);
+    const enum redrive_state state = page.jobs[0].status.state;
+    job_page_release(&page);
+    return state;
+}
+
+static void change_all(struct field *f, enum move_kind kind, struct change_item *items, size_t n)
+{
+    struct change_op change;
+    change_op_init(&change, kind, items, n);
+    change.op.by_item = true;
+    assert_int_equal(committer_run(f->committer, &change.op, NULL), 0);
+}
+
+/* After the move, the number that j1 had is that of j2, within the new shard. */
+static void a_number_from_before_the_move_names_no_other_job(void **state)
+{
+    struct field f;
+    struct tenant_move move;
+    struct redrive_err err = {0};
+    int64_t seqs[4];
+    (void)state;
+    field_init(&f);
+    for (int i = 0; i < 4; i++) {
+        char id[8];
+        (void)snprintf(id, sizeof id, "j%d", i);
+        const struct job_spec spec = {.task = STR("t"), .tenant = STR(TENANT), .id = str_of(id)};
+        assert_int_equal(submit_spec(&f, &spec, &seqs[i], NULL), 0);
+    }
+    struct change_item item = {.seq = seqs[0], .tenant = STR(TENANT)};
+    change_all(&f, MOVE_CANCEL, &item, 1);
+    change_all(&f, MOVE_REMOVE, &item, 1);
+    assert_int_equal(item.ret.code, 0);
+    assert_int_equal(move_tenant(&f, other(1), NULL, 0, &move, &err), 0);
+    /* Together with one that is named by its id: that one may be tried again. */
+    struct change_item both[] = {{.seq = seqs[1], .tenant = STR(TENANT)},
+                                 {.tenant = STR(TENANT), .id = STR("j3")}};
+    change_all(&f, MOVE_CANCEL, both, 2);
+    assert_int_equal(both[1].ret.code, REDRIVE_E_IO);
+    change_all(&f, MOVE_CANCEL, both, 2);
+    assert_int_equal(both[0].ret.code, REDRIVE_E_NOT_FOUND);
+    assert_int_equal(both[1].ret.code, 0);
+    item = (struct change_item){.seq = seqs[1], .tenant = STR(TENANT)};
+    change_all(&f, MOVE_CANCEL, &item, 1);
+    assert_int_equal(item.ret.code, REDRIVE_E_NOT_FOUND);
+    assert_int_equal(state_on(&f, other(1), "j1"), REDRIVE_STATE_QUEUED);
+    assert_int_equal(state_on(&f, other(1), "j2"), REDRIVE_STATE_QUEUED);
+    assert_int_equal(state_on(&f, other(1), "j3"), REDRIVE_STATE_CANCELLED);
+    field_release(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -354,6 +411,7 @@ int main(void)
         cmocka_unit_test(a_move_that_was_stopped_before_any_step_goes_on),
         cmocka_unit_test(jobs_that_run_are_waited_for),
         cmocka_unit_test(workflows_and_pauses_go_with_the_tenant),
+        cmocka_unit_test(a_number_from_before_the_move_names_no_other_job),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

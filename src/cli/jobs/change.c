@@ -186,7 +186,7 @@ static int change_at_server(struct remote *remote, enum job_verb verb, struct st
 int job_change_one(struct session *session, enum job_verb verb, const struct job *job,
                    enum redrive_state *ret_state, struct redrive_err *err)
 {
-    struct change_item item = {.seq = job->status.seq, .tenant = job->spec.tenant};
+    struct change_item item = {.tenant = job->spec.tenant, .id = job->spec.id};
     enum move_kind kind;
     struct change_op op;
     if (!kind_for(verb, job->status.state, &kind))

@@ -222,8 +222,7 @@ static int put_payload(struct session *session, const struct job *job, struct st
 {
     if (session->remote)
         return put_payload_at_server(session->remote, job, payload, err);
-    struct change_item item = {
-        .seq = job->status.seq, .tenant = job->spec.tenant, .payload = payload};
+    struct change_item item = {.tenant = job->spec.tenant, .id = job->spec.id, .payload = payload};
     struct change_op op;
     change_op_init(&op, MOVE_EDIT, &item, 1);
     int rc = session_apply(session, &op.op, err);
