@@ -61,17 +61,10 @@ void store_status_free(struct store_status *s)
     free(s);
 }
 
-static struct log_field shard_field(const struct store_status *s)
+/* How many of these fields are written: the last one is for shards only. */
+static size_t fields_of(const struct store_status *s, size_t n)
 {
-    return LOG_S("shard", s->shard);
-}
-
-/* The last field is for shards only. */
-static void log_fields(const struct store_status *s, enum log_level level, int64_t wall_ms,
-                       const char *event, const struct log_field *fields, size_t n)
-{
-    if (log_wants(s->log, level))
-        log_write(s->log, level, wall_ms, event, fields, s->shard[0] ? n : n - 1);
+    return s->shard[0] ? n : n - 1;
 }
 
 void store_status_begins(struct store_status *s)
@@ -100,9 +93,10 @@ void store_status_worked(struct store_status *s, bool wrote)
         s->state.since_ms = 0;
     }
     pthread_mutex_unlock(&s->mutex);
-    if (is_back) {
-        const struct log_field fields[] = {LOG_I("duration_ms", after_ms), shard_field(s)};
-        log_fields(s, LOG_LEVEL_INFO, wall_ms, "store_works_again", fields, 2);
+    if (is_back && log_wants(s->log, LOG_LEVEL_INFO)) {
+        const struct log_field fields[] = {LOG_I("duration_ms", after_ms),
+                                           LOG_S("shard", s->shard)};
+        log_write(s->log, LOG_LEVEL_INFO, wall_ms, "store_works_again", fields, fields_of(s, 2));
     }
 }
 
@@ -148,11 +142,11 @@ void store_status_failed(struct store_status *s, bool began, const struct redriv
     if (!is_the_callers(code))
         note_failure(s, began, err, now_ms, wall_ms);
     pthread_mutex_unlock(&s->mutex);
-    if (tells) {
-        const struct log_field fields[] = {LOG_S("error", err->message),
-                                           LOG_S("detail", err->detail),
-                                           LOG_I("failure_count", (int64_t)n), shard_field(s)};
-        log_fields(s, LOG_LEVEL_ERROR, wall_ms, "store_failed", fields, 4);
+    if (tells && log_wants(s->log, LOG_LEVEL_ERROR)) {
+        const struct log_field fields[] = {
+            LOG_S("error", err->message), LOG_S("detail", err->detail),
+            LOG_I("failure_count", (int64_t)n), LOG_S("shard", s->shard)};
+        log_write(s->log, LOG_LEVEL_ERROR, wall_ms, "store_failed", fields, fields_of(s, 4));
     }
 }
 
