@@ -287,7 +287,8 @@ static const char *add_from_source(struct buf *sql, struct store *store, const s
     return "j.seq";
 }
 
-static enum list_source source_by_seq(const struct store *store, const struct job_filter *f)
+/* The index that fits the filter best; it may have the jobs of all tenants. */
+static enum list_source best_by_seq(const struct store *store, const struct job_filter *f)
 {
     const enum list_source source = is_by_name(f) ? LIST_ALL : job_filter_source(f);
     if (is_by_name(f) || (source != LIST_ALL && source != LIST_STATES && source != LIST_PARTITIONS))
@@ -301,10 +302,10 @@ static enum list_source source_by_seq(const struct store *store, const struct jo
     return source == LIST_STATES ? source : LIST_ALL;
 }
 
-static void add_by_seq(struct buf *sql, struct store *store, const struct job_filter *f)
+static void add_by_seq(struct buf *sql, struct store *store, const struct job_filter *f,
+                       enum list_source source)
 {
     const char *direction = f->order == ORDER_OLDEST ? "" : " DESC";
-    const enum list_source source = source_by_seq(store, f);
     const bool of_tenant = source == LIST_USER || (source == LIST_ALL && !f->is_most);
     struct job_filter rest = *f;
     struct buf from;
@@ -439,6 +440,26 @@ void pg_list_add_from(struct buf *sql, struct store *store, const struct job_fil
         (void)buf_puts(sql, " FROM redrive.job_states j");
 }
 
+/* Where an order by seq comes from. An index that has the jobs of all tenants is not for a tenant
+ * that has fewer jobs than there are in the index: of these a page may meet every one. */
+static int choose_by_seq(struct store *store, const struct job_filter *f, enum list_source *ret,
+                         struct redrive_err *err)
+{
+    struct job_filter met = {.tenant = f->tenant, .states = f->states ? f->states : ALL_STATES};
+    enum source small;
+    *ret = best_by_seq(store, f);
+    const bool of_all =
+        *ret == LIST_REASONS || (*ret == LIST_STATES && store->list_partitions.len == 0);
+    if (f->is_most || !of_all)
+        return 0;
+    if (*ret == LIST_REASONS)
+        met.states &= ENDED_MASK & ~(1u << REDRIVE_STATE_COMPLETED); /* the others have none */
+    const int rc = find_small_tenant(store, &met, 0, &small, err);
+    if (rc == 0 && small == SOURCE_TENANT)
+        *ret = LIST_ALL;
+    return rc;
+}
+
 /* The latest end first, then the highest seq. */
 #define BY_END "ORDER BY coalesce(j.finished_ms, 0) DESC, j.seq DESC"
 
@@ -507,16 +528,19 @@ static int list_found(struct store *store, const struct job_filter *filter, stru
     struct buf sql;
     const PGresult *result = NULL;
     enum source source = SOURCE_ALL;
+    enum list_source by_seq = LIST_ALL;
     int rc = 0;
-    if (filter->order == ORDER_FINISHED && store->list_partitions.len > 0)
+    if (filter->order != ORDER_FINISHED)
+        rc = choose_by_seq(store, filter, &by_seq, err);
+    else if (store->list_partitions.len > 0)
         rc = pg_list_find_narrow(store, filter, &source, err);
-    else if (filter->order == ORDER_FINISHED)
+    else
         rc = pg_list_choose_source(store, filter, filter->limit + 1, &source, err);
     if (rc != 0)
         return rc;
     buf_init(&sql, SQL_MAX);
     if (filter->order != ORDER_FINISHED)
-        add_by_seq(&sql, store, filter);
+        add_by_seq(&sql, store, filter, by_seq);
     else if (source != SOURCE_ALL)
         add_sorted_by_end(&sql, store, filter, source);
     else

@@ -198,24 +198,51 @@ static int merge_ended(struct store *store, const struct job_filter *f, const st
 
 /* ---- The jobs of a tenant -------------------------------------------------------------------- */
 
-int list_is_small_tenant(struct store *store, const struct job_filter *f, size_t limit, bool *ret,
-                         struct redrive_err *err)
+struct tenant_size {
+    int64_t own;       /* jobs of the tenant */
+    int64_t all;       /* jobs of all tenants */
+    int64_t in_states; /* those of them in the filter's states */
+};
+
+static int read_tenant_size(struct store *store, const struct job_filter *f,
+                            struct tenant_size *ret, struct redrive_err *err)
 {
-    *ret = false;
-    if (f->tenant.len == 0 || f->id.len > 0 || f->unique_key.len > 0 || f->until_seq > 0)
-        return 0;
     sqlite3_stmt *st = sql_use(store, STATEMENT_TENANT_SIZE, err);
     if (!st)
         return store->last_error;
     bind_key(st, 1, f->tenant);
+    bind_int(st, 2, f->states);
     int rc = sql_step(store, st, err);
-    if (rc > 0) {
-        const int64_t own = sqlite3_column_int64(st, 0), all = sqlite3_column_int64(st, 1);
-        const int64_t others = all / (own > 0 ? own : 1);
-        *ret = own < (limit == 0 ? all : others * (int64_t)limit);
-    }
+    if (rc > 0)
+        *ret = (struct tenant_size){sqlite3_column_int64(st, 0), sqlite3_column_int64(st, 1),
+                                    sqlite3_column_int64(st, 2)};
     sqlite3_reset(st);
     return rc < 0 ? rc : 0;
+}
+
+int list_is_small_tenant(struct store *store, const struct job_filter *f, size_t limit, bool *ret,
+                         struct redrive_err *err)
+{
+    struct tenant_size size = {0};
+    *ret = false;
+    if (f->tenant.len == 0 || f->id.len > 0 || f->unique_key.len > 0 || f->until_seq > 0)
+        return 0;
+    const int rc = read_tenant_size(store, f, &size, err);
+    const int64_t others = size.all / (size.own > 0 ? size.own : 1);
+    *ret = rc == 0 && size.own < (limit == 0 ? size.all : others * (int64_t)limit);
+    return rc;
+}
+
+/* Whether the tenant has fewer jobs than all tenants have in the filter's states: by the index of
+ * these a page may meet every one. */
+static int is_below_states(struct store *store, const struct job_filter *f, bool *ret,
+                           struct redrive_err *err)
+{
+    struct tenant_size size = {0};
+    const bool is_asked = f->tenant.len > 0 && !f->is_most;
+    const int rc = is_asked ? read_tenant_size(store, f, &size, err) : 0;
+    *ret = rc == 0 && size.own < size.in_states;
+    return rc;
 }
 
 static void add_list_of_tenant(struct buf *sql, const struct job_filter *f)
@@ -434,9 +461,12 @@ static int choose_way(struct store *store, const struct job_filter *f, enum way 
            : f->id.len > 0 || f->unique_key.len > 0 || !by_seq ? BY_NAME
                                                                : BY_INDEX;
     const enum list_source source = job_filter_source(f);
-    if (*ret == BY_INDEX && source == LIST_STATES)
-        *ret = BY_FIRST;
-    if (*ret == BY_FIRST || (*ret == BY_INDEX && source != LIST_ALL && source != LIST_PARTITIONS))
+    if (*ret == BY_INDEX && source == LIST_STATES) {
+        rc = is_below_states(store, f, &is_small, err);
+        *ret = is_small ? BY_TENANT : BY_FIRST;
+        return rc;
+    }
+    if (*ret == BY_INDEX && source != LIST_ALL && source != LIST_PARTITIONS)
         return 0;
     if (is_ended)
         rc = list_find_narrow(store, f, &narrow, err);
@@ -515,8 +545,7 @@ int sqlite_list(struct store *store, const struct job_filter *filter, struct job
     return rc;
 }
 
-/* ---- By name or seq
- * --------------------------------------------------------------------------------- */
+/* ---- By name or seq -------------------------------------------------------------------------- */
 
 /* The job of a name, or of a seq. */
 static int add_job(struct page_maker *maker, const struct job_name *name, int64_t seq,

@@ -119,10 +119,15 @@ enum job_column {
        "completed = completed + ?7, failed = failed + ?8, dead_letter = dead_letter + ?9, "        \
        "cancelled = cancelled + ?10, waiting = waiting + ?11 WHERE partition_id = ?1")             \
     XX(TENANT_SIZE,                                                                                \
-       "SELECT coalesce(sum(n) FILTER (WHERE tenant = ?1), 0), coalesce(sum(n), 0) FROM ("         \
+       "SELECT coalesce(sum(n) FILTER (WHERE tenant = ?1), 0), coalesce(sum(n), 0), "              \
+       "coalesce(sum(in_states), 0) FROM ("                                                        \
        "SELECT t.name AS tenant, l.scheduled + l.retrying + l.queued + l.running + l.parked + "    \
-       "l.completed + l.failed + l.dead_letter + l.cancelled + l.waiting AS n FROM partitions l "  \
-       "JOIN tenants t USING (tenant_id))")                                                        \
+       "l.completed + l.failed + l.dead_letter + l.cancelled + l.waiting AS n, "                   \
+       "(?2 & 1) * l.scheduled + (?2 >> 1 & 1) * l.retrying + (?2 >> 2 & 1) * l.queued + "         \
+       "(?2 >> 3 & 1) * l.running + (?2 >> 4 & 1) * l.parked + (?2 >> 5 & 1) * l.completed + "     \
+       "(?2 >> 6 & 1) * l.failed + (?2 >> 7 & 1) * l.dead_letter + "                               \
+       "(?2 >> 8 & 1) * l.cancelled + (?2 >> 9 & 1) * l.waiting AS in_states "                     \
+       "FROM partitions l JOIN tenants t USING (tenant_id))")                                      \
     XX(SPEC_ADD, "INSERT INTO specs VALUES " SPEC_ROW)                                             \
     XX(SPECS_ADD, "INSERT OR FAIL INTO specs VALUES " ADD_ROWS(SPEC_ROW))                          \
     XX(JOB_ADD, "INSERT INTO job_states VALUES " JOB_ROW)                                          \
