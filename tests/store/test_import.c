@@ -268,6 +268,22 @@ static void one_id_twice_in_a_call_is_one_job(void **state)
     assert_int_equal(LIST(k)->n, 1);
 }
 
+static void a_job_that_this_transaction_has_removed_is_taken_over(void **state)
+{
+    struct kit *k = *state, from;
+    struct move_result results[2];
+    kit_open(&from, "memory");
+    PUT(&from, .id = STR("a"), .unique_key = STR("key"));
+    import_all_anew(&from, k);
+    const int64_t was = seq_of(k, "a");
+    struct change_move gone[] = {{was, .kind = MOVE_CANCEL}, {was, .kind = MOVE_REMOVE}};
+    kit_begin(k);
+    assert_int_equal(store_ops(k->store)->move(k->store, CHANGES(gone, 2), results, NULL), 0);
+    import_all_anew(&from, k);
+    kit_commit(k);
+    kit_close(&from);
+}
+
 static void a_rollback_takes_it_back(void **state)
 {
     struct kit *k = *state, from, empty;
@@ -564,6 +580,7 @@ int main(void)
         F(what_is_there_is_left_alone),
         F(a_job_that_moved_on_is_left_alone),
         F(one_id_twice_in_a_call_is_one_job),
+        F(a_job_that_this_transaction_has_removed_is_taken_over),
         F(a_rollback_takes_it_back),
         F(taking_over_needs_a_transaction),
         F(queued_jobs_are_ready_in_order),

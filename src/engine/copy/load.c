@@ -218,6 +218,12 @@ static int make_moves(void *ctx, struct redrive_err *err)
     return store_ops(store)->counters_add(store, &mark, 1, err);
 }
 
+int load_in(const struct load *load, const struct record_batch *batch, struct redrive_err *err)
+{
+    struct batch_moves moves = {.load = load, .batch = batch};
+    return make_moves(&moves, err);
+}
+
 int load_take(void *ctx, const struct record_batch *batch, struct redrive_err *err)
 {
     struct load *load = ctx;

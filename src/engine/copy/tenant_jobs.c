@@ -11,7 +11,7 @@
 #include "store/shards/tenants.h"
 
 /* Jobs that go over at a time: with payloads of the greatest size they still fit into memory. */
-#define AT_ONCE 100
+#define AT_ONCE REMADE_MAX
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
@@ -239,33 +239,71 @@ static int take_away(void *ctx, struct redrive_err *err)
     return rc;
 }
 
-/* Those that the new shard has not, or not as they are. */
-static int import_going(const struct tenant_batch *b, const struct going *g,
-                        struct redrive_err *err)
+/* Puts jobs into the new shard: those that it has not, or not as they are. */
+struct putting {
+    const struct tenant_batch *batch;
+    const struct going *going;
+    struct job_set *set; /* those jobs, as the old shard has them */
+};
+
+static int read_set(struct putting *p, struct redrive_err *err)
 {
-    struct load load = load_of(b);
+    const struct going *g = p->going;
     struct imported_job jobs[AT_ONCE];
-    struct job_set *set = job_set_new();
     size_t n = 0;
     for (size_t i = 0; i < g->n; i++)
         if (!g->copied[i] || !is_as_good(&g->jobs[i]->status, &g->copied[i]->status))
             jobs[n++] = (struct imported_job){.job = g->jobs[i]};
-    if (!set)
-        return err_nomem(err);
-    int rc = n > 0 ? job_set_lookup(set, b->from, jobs, n, err) : 0;
-    if (rc == 0 && set->n > 0) {
-        const struct record_batch batch = {RECORD_JOB, set->n, {.jobs = set->jobs}};
-        rc = load_take(&load, &batch, err);
+    return n > 0 ? job_set_lookup(p->set, p->batch->from, jobs, n, err) : 0;
+}
+
+/* The jobs of the new shard that wait for a copy keep waiting for the one that replaces it. */
+static int reattach(const struct putting *p, struct redrive_err *err)
+{
+    struct store *store = p->batch->to;
+    const struct going *g = p->going;
+    struct remade_job remade[AT_ONCE];
+    struct job_page page = {0};
+    size_t n = 0, at = 0;
+    int rc = store_ops(store)->lookup(store, g->names, g->n, &page, err);
+    for (size_t i = 0; rc == 0 && i < g->n && at < page.n; i++) {
+        if (!str_eq(page.jobs[at].spec.id, g->names[i].id))
+            continue;
+        const struct job *job = &page.jobs[at++];
+        if (g->copied[i] && g->copied[i]->status.children > 0 &&
+            g->copied[i]->status.seq != job->status.seq)
+            remade[n++] =
+                (struct remade_job){g->copied[i]->status.seq, job->status.seq, job->spec.id};
     }
-    job_set_free(set);
+    if (rc == 0)
+        rc = tenant_reattach(store, remade, n, err);
+    job_page_release(&page);
     return rc;
+}
+
+/* One transaction: an interruption must not leave jobs that wait for a copy which is gone. */
+static int put_set(void *ctx, struct redrive_err *err)
+{
+    const struct putting *p = ctx;
+    const struct load load = load_of(p->batch);
+    const struct record_batch batch = {RECORD_JOB, p->set->n, {.jobs = p->set->jobs}};
+    struct taking drop = {.store = p->batch->to, .going = p->going, .takes_copies = true};
+    int rc = take_away(&drop, err);
+    if (rc == 0)
+        rc = load_in(&load, &batch, err);
+    return rc == 0 && drop.taken > 0 ? reattach(p, err) : rc;
 }
 
 static int copy_going(const struct tenant_batch *b, const struct going *g, struct redrive_err *err)
 {
-    struct taking drop = {.store = b->to, .going = g, .takes_copies = true};
-    int rc = load_transaction(b->to, b->now_ms, take_away, &drop, err);
-    return rc < 0 ? rc : import_going(b, g, err);
+    struct putting p = {.batch = b, .going = g, .set = job_set_new()};
+    if (!p.set)
+        return err_nomem(err);
+    int rc = read_set(&p, err);
+    if (rc == 0 && p.set->n > 0)
+        rc = load_transaction(b->to, b->now_ms, put_set, &p, err);
+    job_set_free(p.set);
+    return rc;
 }
 
 static int take_going(const struct tenant_batch *b, const struct going *g, uint64_t *ret_moved,

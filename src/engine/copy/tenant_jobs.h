@@ -22,6 +22,19 @@ int tenant_row_put(struct store *store, enum shared_kind kind, struct str tenant
 int tenant_move_batch(const struct tenant_batch *batch, bool takes, int64_t *after_seq,
                       uint64_t *ret_moved, uint64_t *ret_kept, struct redrive_err *err);
 
+/* A job of the new shard that was removed there and put again, with another number. */
+struct remade_job {
+    int64_t was, seq;
+    struct str id;
+};
+#define REMADE_MAX 100
+
+/* In tenant_edges.c, in the transaction that has made them again, up to REMADE_MAX of them: the
+ * jobs that have waited for the former ones wait for these. If these have ended, the jobs are
+ * released or skipped as the engine does it, and so are those that wait for the skipped ones. */
+int tenant_reattach(struct store *store, const struct remade_job *remade, size_t n,
+                    struct redrive_err *err);
+
 /* Breakers, limits, pauses, cron entries and cancels: the new shard has them as the old one. */
 int tenant_copy_rows(const struct tenant_batch *batch, struct redrive_err *err);
 /* Keys that are unique for ever, and whose jobs are gone. */
