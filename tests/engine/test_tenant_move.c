@@ -511,6 +511,43 @@ static void a_child_of_a_copy_that_is_made_again_is_skipped_with_its_own(void **
     field_release(&f);
 }
 
+/* What a process that was frozen has left on the other shard. */
+static void a_job_that_the_new_shard_refuses_is_named(void **state)
+{
+    struct field f;
+    struct store *store;
+    struct tenant_move move;
+    struct redrive_err err = {0};
+    struct submit_result result = {0};
+    struct arena arena;
+    int64_t seq, now_ms, version;
+    (void)state;
+    field_init(&f);
+    const struct job_spec own = {
+        .task = STR("t"), .tenant = STR(TENANT), .id = STR("j1"), .unique_key = STR("K")};
+    const struct job_spec there = {.task = STR("t"),
+                                   .tenant = STR(TENANT),
+                                   .queue = STR("default"),
+                                   .id = STR("j2"),
+                                   .unique_key = STR("K"),
+                                   .max_attempts = 3,
+                                   .payload = STR("{}")};
+    assert_int_equal(submit_spec(&f, &own, &seq, NULL), 0);
+    assert_int_equal(store_open(sharded_of(f.reader)->urls.urls[other(1)], NULL, &store, NULL), 0);
+    const struct store_ops *ops = store_ops(store);
+    arena_init(&arena);
+    assert_int_equal(ops->begin(store, clock_wall_ms(), &now_ms, &version, NULL), 0);
+    assert_int_equal(ops->submit(store, &there, 1, &result, &arena, NULL), 0);
+    assert_int_equal(ops->commit(store, NULL), 0);
+    arena_release(&arena);
+    store_close(store);
+    struct stop stop = {.step = "copy", .nth = 20}; /* else it would go on for ever */
+    assert_int_equal(move_tenant(&f, other(1), &stop, 0, &move, &err), REDRIVE_E_STATE);
+    assert_non_null(strstr(err.message, "refuses job 'j1'"));
+    assert_non_null(strstr(err.detail, "K"));
+    field_release(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -522,6 +559,7 @@ int main(void)
         cmocka_unit_test(a_number_from_before_the_move_names_no_other_job),
         cmocka_unit_test(a_child_does_not_wait_for_a_copy_that_is_gone),
         cmocka_unit_test(a_child_of_a_copy_that_is_made_again_is_skipped_with_its_own),
+        cmocka_unit_test(a_job_that_the_new_shard_refuses_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -145,14 +145,27 @@ static int put_rows(const struct load *load, const struct record_batch *batch,
 
 /* ---- Jobs and counters ----------------------------------------------------------------------- */
 
-static int import_jobs(const struct load *load, const struct record_batch *batch,
-                       uint64_t *ret_copied, struct redrive_err *err)
+struct batch_moves {
+    const struct load *load;
+    const struct record_batch *batch;
+    uint64_t copied;
+    size_t refused; /* the first job that was, batch->n: none */
+    int code;       /* why */
+};
+
+static int import_jobs(struct batch_moves *m, struct redrive_err *err)
 {
+    const struct load *load = m->load;
+    const struct record_batch *batch = m->batch;
     struct store *store = load->store;
     struct move_result results[BATCH_MAX];
     int rc = store_ops(store)->import(store, batch->jobs, batch->n, results, err);
     for (size_t i = 0; rc == 0 && i < batch->n; i++) {
-        *ret_copied += results[i].code == 0;
+        m->copied += results[i].code == 0;
+        if (results[i].code != 0 && m->refused == batch->n) {
+            m->refused = i;
+            m->code = results[i].code;
+        }
         if (results[i].code == 0 && batch->jobs[i].n_edges > 0)
             rc = load_edges(load, &batch->jobs[i], err);
     }
@@ -191,12 +204,6 @@ static int add_counters(const struct load *load, const struct record_batch *batc
 
 /* ---- A batch --------------------------------------------------------------------------------- */
 
-struct batch_moves {
-    const struct load *load;
-    const struct record_batch *batch;
-    uint64_t copied;
-};
-
 static int make_moves(void *ctx, struct redrive_err *err)
 {
     struct batch_moves *m = ctx;
@@ -204,10 +211,11 @@ static int make_moves(void *ctx, struct redrive_err *err)
     struct store *store = m->load->store;
     int rc = 0;
     m->copied = 0;
+    m->refused = batch->n;
     if (record_is_row(batch->kind))
         rc = put_rows(m->load, batch, err);
     else if (batch->kind == RECORD_JOB)
-        rc = import_jobs(m->load, batch, &m->copied, err);
+        rc = import_jobs(m, err);
     else if (batch->kind == RECORD_KEY)
         rc = store_ops(store)->import_keys(store, batch->keys, batch->n, err);
     else
@@ -218,10 +226,14 @@ static int make_moves(void *ctx, struct redrive_err *err)
     return store_ops(store)->counters_add(store, &mark, 1, err);
 }
 
-int load_in(const struct load *load, const struct record_batch *batch, struct redrive_err *err)
+int load_in(const struct load *load, const struct record_batch *batch, size_t *ret_refused,
+            int *ret_code, struct redrive_err *err)
 {
     struct batch_moves moves = {.load = load, .batch = batch};
-    return make_moves(&moves, err);
+    int rc = make_moves(&moves, err);
+    *ret_refused = moves.refused;
+    *ret_code = moves.code;
+    return rc;
 }
 
 int load_take(void *ctx, const struct record_batch *batch, struct redrive_err *err)

@@ -33,8 +33,11 @@ struct load {
 /* A record_take_fn, with a struct load. */
 int load_take(void *ctx, const struct record_batch *batch, struct redrive_err *err);
 
-/* The same within a transaction of the caller's. Jobs that were added are not counted. */
-int load_in(const struct load *load, const struct record_batch *batch, struct redrive_err *err);
+/* The same within a transaction of the caller's. Jobs that were added are not counted;
+ * `ret_refused` is the first that the store has refused, batch->n if there is none, and `ret_code`
+ * why. */
+int load_in(const struct load *load, const struct record_batch *batch, size_t *ret_refused,
+            int *ret_code, struct redrive_err *err);
 
 /* In load_edges.c: the edges of a job that was imported in this transaction. Parents come before
  * their children, and have their states of here: one that has ended meanwhile, or that was there

@@ -245,11 +245,15 @@ static int move_all(struct pass *p, const struct tenant_batch *batch, bool takes
     return rc;
 }
 
-/* Until none is left. One that was not as it had been read is moved in the next round. */
-static int move_jobs(struct pass *p, const struct tenant_batch *batch, struct redrive_err *err)
+/* Until none is left. One that was not as it had been read is moved in the next round; one that the
+ * new shard refuses ends the move when a round has moved nothing else. */
+static int move_jobs(struct pass *p, struct tenant_batch *batch, struct redrive_err *err)
 {
     int rc = 0;
     for (uint64_t left = 1; rc == 0 && left > 0;) {
+        struct redrive_err refusal = {0};
+        const uint64_t moved = p->move->moved;
+        batch->refusal = &refusal;
         rc = hold_again(p, err);
         if (rc == 0)
             rc = tenant_copy_rows(batch, err);
@@ -257,6 +261,12 @@ static int move_jobs(struct pass *p, const struct tenant_batch *batch, struct re
             rc = move_all(p, batch, false, &left, err);
         if (rc == 0)
             rc = move_all(p, batch, true, &left, err);
+        batch->refusal = NULL;
+        if (rc == 0 && left > 0 && p->move->moved == moved && refusal.code < 0) {
+            rc = refusal.code;
+            if (err)
+                *err = refusal;
+        }
         if (rc == 0 && left > 0)
             rc = wait_for_running(p, false, err);
     }
@@ -284,10 +294,10 @@ static int leave(struct pass *p, const struct tenant_batch *batch, struct redriv
 static int move_over(struct pass *p, bool is_begun, struct redrive_err *err)
 {
     const struct tenant_move *m = p->move;
-    const struct tenant_batch batch = {.from = m->stores[m->from],
-                                       .to = m->stores[m->to],
-                                       .tenant = m->tenant,
-                                       .now_ms = m->now_ms};
+    struct tenant_batch batch = {.from = m->stores[m->from],
+                                 .to = m->stores[m->to],
+                                 .tenant = m->tenant,
+                                 .now_ms = m->now_ms};
     int rc = begin_move(p, is_begun, err);
     if (rc == 0)
         rc = move_jobs(p, &batch, err);

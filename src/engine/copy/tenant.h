@@ -33,7 +33,7 @@ struct tenant_move {
     struct str tenant;
     size_t to;        /* which shard, from 0; SIZE_MAX: the one of a move that was interrupted */
     int64_t now_ms;   /* for a store that has no clock */
-    int64_t wait_ms;  /* for jobs that run */
+    int64_t wait_ms;  /* for jobs that run; without a bound in a move that goes on */
     int64_t known_ms; /* after which every process knows a row; 0: TENANT_KNOWN_MS */
 
     /* Called before each step and each batch, if not NULL, with the jobs that were moved so far.
@@ -48,7 +48,8 @@ struct tenant_move {
 };
 
 /* REDRIVE_E_STATE: jobs of the tenant still run after wait_ms, and nothing has been moved; or it is
- * being moved to another shard. */
+ * being moved to another shard; or the new shard refuses a job, which the error names, and the
+ * tenant is still held. */
 int tenant_move_run(struct tenant_move *move, struct redrive_err *err);
 
 #endif

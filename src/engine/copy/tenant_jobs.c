@@ -281,6 +281,20 @@ static int reattach(const struct putting *p, struct redrive_err *err)
     return rc;
 }
 
+/* The first one is told. */
+static void note_refusal(const struct putting *p, size_t i, int code)
+{
+    struct redrive_err *err = p->batch->refusal;
+    if (i >= p->set->n || !err || err->code != 0)
+        return;
+    const struct job_spec *spec = &p->set->jobs[i].job->spec;
+    err_set(err, REDRIVE_E_STATE, "the new shard refuses job '%.*s': %s", SHOWN(spec->id),
+            redrive_err_text(code));
+    if (code == REDRIVE_E_EXISTS && spec->unique_key.len > 0)
+        err_detail(err, "unique key %.*s", SHOWN(spec->unique_key));
+    err_hint(err, "the tenant is held: the same command goes on when the new shard takes the job");
+}
+
 /* One transaction: an interruption must not leave jobs that wait for a copy which is gone. */
 static int put_set(void *ctx, struct redrive_err *err)
 {
@@ -288,9 +302,12 @@ static int put_set(void *ctx, struct redrive_err *err)
     const struct load load = load_of(p->batch);
     const struct record_batch batch = {RECORD_JOB, p->set->n, {.jobs = p->set->jobs}};
     struct taking drop = {.store = p->batch->to, .going = p->going, .takes_copies = true};
-    int rc = take_away(&drop, err);
+    size_t refused = batch.n;
+    int code = 0, rc = take_away(&drop, err);
     if (rc == 0)
-        rc = load_in(&load, &batch, err);
+        rc = load_in(&load, &batch, &refused, &code, err);
+    if (rc == 0)
+        note_refusal(p, refused, code);
     return rc == 0 && drop.taken > 0 ? reattach(p, err) : rc;
 }
 

@@ -8,6 +8,9 @@ struct tenant_batch {
     struct store *from, *to;
     struct str tenant;
     int64_t now_ms; /* for a store that has no clock */
+
+    /* Set by tenant_move_batch, if not NULL: the first job that the new shard has refused. */
+    struct redrive_err *refusal;
 };
 
 /* In a transaction: puts a row of the tenant, or takes it away if the value is absent. Does nothing
