@@ -90,6 +90,9 @@ static inline bool job_filter_reaches(const struct job_filter *f, int64_t seq)
            (f->order == ORDER_OLDEST ? seq <= f->until_seq : seq >= f->until_seq);
 }
 
+/* For the SQL stores: so many jobs of a user, or errors of a type, are few. */
+#define LIST_NARROW 1000
+
 /* For the SQL stores: which index leads to the jobs of a filter in an order by seq. */
 enum list_source {
     LIST_ALL,        /* every job, or every job of the tenant */

@@ -125,6 +125,8 @@ struct store_options {
     int64_t busy_wait_ms; /* how long to wait for other handles before REDRIVE_E_IO; 0: 5 s */
     int64_t log_frames;   /* SQLite: pages in the log after which it is moved into the file, if the
                            * store does that itself; 0: its own choice. For tests */
+    int64_t narrow;       /* SQL stores: so many jobs of a user, or errors of a type, are few, and
+                           * listed by an index of these; 0: their own choice. For tests */
     uint64_t origin;      /* handles with the same origin do not notify each other, if the store
                            * can tell them apart (STORE_TELLS); 0: one of its own */
     bool late;            /* of shards: those that are away, but not all, are opened when they are

@@ -391,27 +391,6 @@ void kit_fill_tenants(struct kit *kit, int others)
     }
 }
 
-#define REASONS (((1u << REDRIVE_REASON_COUNT) - 1) & ~(1u << REDRIVE_REASON_NONE))
-
-const struct kit_page KIT_SMALL_PAGES[] = {
-    {"all", {.states = 0}, 12},
-    {"dead letters", {.states = STATE_BIT(DEAD_LETTER)}, 3},
-    {"few dead letters", {.states = STATE_BIT(DEAD_LETTER), .is_few = true}, 3},
-    {"retrying", {.states = STATE_BIT(RETRYING)}, 0},
-    {"few retrying", {.states = STATE_BIT(RETRYING), .is_few = true}, 0},
-    {"waiting for their time", {.states = STATE_BIT(RETRYING) | STATE_BIT(SCHEDULED)}, 3},
-    {"a reason", {.reasons = 1u << REDRIVE_REASON_EXHAUSTED}, 3},
-    {"dead letters of a reason",
-     {.reasons = 1u << REDRIVE_REASON_EXHAUSTED, .states = STATE_BIT(DEAD_LETTER)},
-     3},
-    {"few dead letters of a reason",
-     {.reasons = 1u << REDRIVE_REASON_EXHAUSTED, .states = STATE_BIT(DEAD_LETTER), .is_few = true},
-     3},
-    {"all reasons", {.reasons = REASONS}, 3},
-};
-
-const size_t KIT_SMALL_PAGE_COUNT = sizeof KIT_SMALL_PAGES / sizeof KIT_SMALL_PAGES[0];
-
 /* Pages of two, one after the other, against all jobs that a list without a tenant gives. */
 static void check_pages(struct kit *kit, enum job_order order, uint32_t states)
 {

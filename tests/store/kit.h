@@ -101,14 +101,6 @@ int64_t kit_put_in(struct kit *kit, enum redrive_state state, const struct job_s
 /* Jobs of tenant "big", dead letters and retrying ones, and beside them a few of tenant "small" in
  * several states: at the beginning, in the middle and at the end. `others` is a multiple of 100. */
 void kit_fill_tenants(struct kit *kit, int others);
-/* What each filter finds of tenant "small" then. */
-struct kit_page {
-    const char *name;
-    struct job_filter filter; /* without tenant, order and limit */
-    size_t expected;
-};
-extern const struct kit_page KIT_SMALL_PAGES[];
-extern const size_t KIT_SMALL_PAGE_COUNT;
 /* All pages of tenant "small" are as they should be, in every order, and so are its dead letters.
  */
 void kit_check_small_tenant(struct kit *kit);

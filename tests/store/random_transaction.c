@@ -575,7 +575,20 @@ static void look_up_page(struct random_side *s)
     job_page_release(&found);
 }
 
-static void do_list(struct random_side *s)
+static void tell_groups(struct random_side *s, struct job_filter filter)
+{
+    struct group_page page = {0};
+    filter.after_seq = filter.until_seq = filter.after_ms = 0;
+    CALL(s, groups, &filter, &page);
+    buf_puts(s->out, "groups:");
+    for (size_t i = 0; i < page.n; i++)
+        buf_printf(s->out, " %" PRIu64 " %.*s", page.groups[i].count,
+                   (int)page.groups[i].example.spec.id.len, page.groups[i].example.spec.id.ptr);
+    buf_puts(s->out, "\n");
+    group_page_release(&page);
+}
+
+static void list_by_filter(struct random_side *s)
 {
     const struct job_filter filter = {
         .tenant = WORD(s, TENANTS),
@@ -585,6 +598,7 @@ static void do_list(struct random_side *s)
         .states = one_in(s, 2) ? (uint32_t)below(s, 1u << REDRIVE_STATE_COUNT) : 0,
         .classes = one_in(s, 3) ? (uint32_t)below(s, 1u << REDRIVE_CLASS_COUNT) : 0,
         .reasons = one_in(s, 4) ? (uint32_t)below(s, 1u << REDRIVE_REASON_COUNT) : 0,
+        .error_type = one_in(s, 4) ? CHOICE(s, TASKS) : (struct str){0},
         .text = one_in(s, 4) ? STR("a") : (struct str){0},
         .finished_after_ms = one_in(s, 4) ? s->now_ms - 4000 : 0,
         .finished_before_ms = one_in(s, 4) ? s->now_ms - 1000 : 0,
@@ -600,6 +614,14 @@ static void do_list(struct random_side *s)
     CALL(s, list, &filter, &s->page);
     tell_page(s, "list");
     look_up_page(s);
+    if (one_in(s, 2))
+        tell_groups(s, filter);
+}
+
+static void do_list(struct random_side *s)
+{
+    for (int i = 0; i < 4; i++)
+        list_by_filter(s);
 }
 
 /* Sweeps and cancels the oldest, so that the store stays small. */

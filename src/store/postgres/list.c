@@ -343,15 +343,12 @@ static void add_count(struct buf *sql, uint32_t states)
     (void)buf_puts(sql, ")");
 }
 
-/* So many jobs of a user, or errors of a type, are few. */
-#define NARROW 1000
-
 static int is_narrow(struct store *store, struct buf *sql, bool *ret, struct redrive_err *err)
 {
     const PGresult *result = NULL;
-    (void)buf_printf(sql, " LIMIT %d) n", NARROW + 1);
+    (void)buf_printf(sql, " LIMIT %lld) n", (long long)store->narrow + 1);
     const int rc = pg_list_read(store, sql, &result, err);
-    *ret = rc == 0 && pg_get_int(result, 0, 0) <= NARROW;
+    *ret = rc == 0 && pg_get_int(result, 0, 0) <= store->narrow;
     return rc;
 }
 

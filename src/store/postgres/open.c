@@ -312,6 +312,7 @@ static struct store *store_new(struct str place, const struct store_options *opt
     if (store->busy_wait_ms > INT32_MAX)
         store->busy_wait_ms = INT32_MAX;
     store->caller_time = options->caller_time;
+    store->narrow = options->narrow > 0 ? options->narrow : LIST_NARROW;
     rng_seed(&store->rng, rng_system_seed());
     store->origin = options->origin ? options->origin : rng_system_seed();
     store->me = rng_next(&store->rng);

@@ -116,6 +116,7 @@ struct store {
 
     /* Statements that were sent, and results. */
     struct args args;
+    int64_t narrow;             /* as of struct store_options */
     struct buf list_partitions; /* of the list that is made: see find_partitions in list.c */
     struct sent {
         int statement; /* -1: none that is kept */

@@ -353,20 +353,18 @@ static void add_first_of_states(struct buf *sql, const struct job_filter *f)
 
 /* ---- By the end, of few jobs ----------------------------------------------------------------- */
 
-/* So many jobs of a user, or errors of a type, are few. */
-#define NARROW 1000
-
 static int is_narrow(struct store *store, const char *from, const struct job_filter *f, bool *ret,
                      struct redrive_err *err)
 {
     struct buf sql;
     sqlite3_stmt *st = NULL;
     buf_init(&sql, SQL_LIST_MAX);
-    buf_printf(&sql, "SELECT count(*) FROM (SELECT 1 FROM %s LIMIT %d)", from, NARROW + 1);
+    buf_printf(&sql, "SELECT count(*) FROM (SELECT 1 FROM %s LIMIT %lld)", from,
+               (long long)store->narrow + 1);
     int rc = list_prepare(store, &sql, f, &st, err);
     if (rc == 0)
         rc = sql_step(store, st, err);
-    *ret = rc > 0 && sqlite3_column_int64(st, 0) <= NARROW;
+    *ret = rc > 0 && sqlite3_column_int64(st, 0) <= store->narrow;
     sqlite3_finalize(st);
     buf_release(&sql);
     return rc < 0 ? rc : 0;

@@ -267,6 +267,7 @@ int sqlite_open(struct str place, const struct store_options *options, struct st
         return err_nomem(err);
     store->base = (struct store_base){&STORE_SQLITE, STORE_SURVIVES_POWER};
     store->pauses_version = -1;
+    store->narrow = options->narrow > 0 ? options->narrow : LIST_NARROW;
     row_cache_init(&store->kept, sizeof(struct row));
     map_init(&store->pauses, rng_system_seed());
     partitions_init(&store->partitions);

@@ -63,6 +63,7 @@ struct store {
     bool row_is_bound;
     int64_t row_bound[ROW_NUMBERS]; /* to the statement that writes a row */
     struct buf scratch;
+    int64_t narrow;         /* as of struct store_options */
     sqlite3_stmt **cursors; /* SQL_READY, several times */
     size_t n_cursors;
     sqlite3_stmt *statements[STATEMENT_COUNT];

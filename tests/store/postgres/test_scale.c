@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "kit.h"
+#include "small_pages.h"
 #include "stores_postgres.h"
 
 static const struct timespec PAUSE = {.tv_nsec = 10000000};
@@ -67,8 +68,8 @@ static void a_list_of_a_small_tenant_does_not_pay_for_the_others(void **state)
     for (int tries = 0; tries < 1000 && sum_of(k, "n_tup_ins") < OTHERS; tries++)
         nanosleep(&PAUSE, NULL);
     for (enum job_order order = ORDER_OLDEST; order <= ORDER_FINISHED; order++)
-        for (size_t i = 0; i < KIT_SMALL_PAGE_COUNT; i++) {
-            const struct kit_page *page = &KIT_SMALL_PAGES[i];
+        for (size_t i = 0; i < SMALL_PAGE_COUNT; i++) {
+            const struct small_page *page = &SMALL_PAGES[i];
             struct job_filter filter = page->filter;
             filter.tenant = STR("small");
             filter.order = order;

@@ -7,6 +7,7 @@
 
 #include "base/time/clock.h"
 #include "kit.h"
+#include "small_pages.h"
 
 static int setup(void **state)
 {
@@ -103,8 +104,8 @@ static void a_list_of_a_small_tenant_does_not_pay_for_the_others(void **state)
     static const int OTHERS = 20000;
     kit_fill_tenants(k, OTHERS);
     for (enum job_order order = ORDER_OLDEST; order <= ORDER_FINISHED; order++)
-        for (size_t i = 0; i < KIT_SMALL_PAGE_COUNT; i++) {
-            const struct kit_page *page = &KIT_SMALL_PAGES[i];
+        for (size_t i = 0; i < SMALL_PAGE_COUNT; i++) {
+            const struct small_page *page = &SMALL_PAGES[i];
             struct job_filter filter = page->filter;
             filter.tenant = STR("small");
             filter.order = order;
