@@ -37,7 +37,8 @@ static void send_trip(struct sending *sending, struct trip *trip, size_t lane,
 
 void route_keep_failure(struct trip *trip, const struct op *op)
 {
-    if (op->code < 0 && trip->err.code == 0) {
+    const bool is_worse = trip->err.code == REDRIVE_E_IO && op->code != REDRIVE_E_IO;
+    if (op->code < 0 && (trip->err.code == 0 || is_worse)) {
         trip->err = op->err;
         trip->err.code = op->code;
     }

@@ -53,7 +53,7 @@ static inline void *at(void *object, size_t place)
 void route_send(struct sending *sending, struct router *router, size_t lane, struct op *op);
 /* Names the shard in the error of an operation that it has failed. */
 void route_blame(const struct trip *trip, struct op *op, size_t lane);
-/* The trip's first failure is the answer. */
+/* The trip's first failure is the answer; one that is not REDRIVE_E_IO comes before one that is. */
 void route_keep_failure(struct trip *trip, const struct op *op);
 void route_fail(struct trip *trip);
 /* Whether a shard has refused the operation because its tenant is on another lane. */

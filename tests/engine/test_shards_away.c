@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/time/clock.h"
 #include "config/config.h"
+#include "engine/state.h"
 #include "engine/store_status.h"
 #include "engine/verbs/claim.h"
 #include "engine/verbs/settle.h"
@@ -304,6 +305,28 @@ static void a_reload_is_for_all_shards_or_for_none(void **state)
     field_release(&f);
 }
 
+static int fail_by_shard(struct engine *engine, struct op *op, struct redrive_err *err)
+{
+    (void)op;
+    if (engine->options.shard == 0)
+        return err_set(err, REDRIVE_E_IO, "away");
+    return engine->options.shard == 1 ? err_set(err, REDRIVE_E_INVALID, "wrong") : 0;
+}
+
+/* A shard that is away may be passed over; what another one refuses may not. */
+static void a_refusal_is_told_though_another_shard_is_away(void **state)
+{
+    static const struct op_route ROUTE = {.to = ROUTE_TASKS};
+    struct field f;
+    struct op op = {.apply = fail_by_shard, .route = &ROUTE};
+    struct redrive_err err = {0};
+    (void)state;
+    field_init(&f);
+    assert_int_equal(committer_run(f.committer, &op, &err), REDRIVE_E_INVALID);
+    assert_string_equal(err.message, "wrong");
+    field_release(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -312,6 +335,7 @@ int main(void)
         cmocka_unit_test(tenants_of_a_shard_that_hangs_are_told_and_the_others_go_on),
         cmocka_unit_test(a_heartbeat_is_answered_without_a_shard_that_hangs),
         cmocka_unit_test(a_reload_is_for_all_shards_or_for_none),
+        cmocka_unit_test(a_refusal_is_told_though_another_shard_is_away),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
