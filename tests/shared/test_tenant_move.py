@@ -167,9 +167,36 @@ def test_an_addition_that_was_interrupted_goes_on(tmp_path):
     db.commit()
     db.close()
     assert "not the shards that the store was made of" in place.run("jobs", "list", code=1).stderr
+    with_shards(place, [*urls[:3], f"sqlite:{tmp_path}/another.db"])
+    refused = place.run("migrate", "--add-shards", code=1).stderr
+    assert "not the shards that the store was made of" in refused
+    with_shards(place, urls)
     assert place.json("migrate", "--add-shards") == {"shards_before": 3, "shards": 4}
     assert len(place.jobs("--tenant", "acme")) == 1
     full = Place(tmp_path, [f"sqlite:{tmp_path}/other-{i}.db" for i in range(2)])
     full.run("enqueue", "good")
     with_shards(full, [*full.urls, urls[3]])
     assert "not the shards that the store was made of" in full.run("migrate", "--add-shards", code=1).stderr
+
+
+def test_of_two_additions_at_the_same_time_one_succeeds(tmp_path):
+    for i in range(6):
+        folder = tmp_path / f"{i}"
+        folder.mkdir()
+        urls = urls_of("sqlite", folder, [])
+        place = Place(folder, urls[:3])
+        place.run("enqueue", "good", "--tenant", "acme")
+        text, configs = place.config.read_text(), []
+        for name in ("e", "f"):
+            configs.append(folder / f"{name}.yaml")
+            shards = json.dumps([*urls[:3], f"sqlite:{folder}/{name}.db"])
+            configs[-1].write_text(f"store: {{shards: {shards}}}\n" + "\n".join(text.strip().splitlines()[1:]) + "\n")
+        both = [subprocess.Popen([str(BINARY), "migrate", "--add-shards", "-c", str(config)], stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE, text=True, env=environment(), cwd=folder) for config in configs]
+        said = [process.communicate(timeout=LIMIT_S)[1] for process in both]
+        won = [process.returncode == 0 for process in both]
+        assert sorted(won) == [False, True], said
+        for config, is_winner in zip(configs, won, strict=True):
+            listed = subprocess.run([str(BINARY), "jobs", "list", "-c", str(config)], capture_output=True, text=True,
+                                    timeout=LIMIT_S, env=environment(), cwd=folder)
+            assert (listed.returncode == 0) == is_winner, listed.stderr

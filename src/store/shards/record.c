@@ -89,7 +89,7 @@ static void write_value(const struct record *first, size_t shard, size_t n, stru
     json_end_object(&w);
 }
 
-/* In a transaction of its own. A row that another process has put meanwhile stays. */
+/* In a transaction of its own. 1: another process has put the row meanwhile, and it stays. */
 static int put_value(struct store *store, struct str value, int64_t known, struct redrive_err *err)
 {
     const struct store_ops *ops = store_ops(store);
@@ -103,10 +103,11 @@ static int put_value(struct store *store, struct str value, int64_t known, struc
     if (rc == 0 && result.code == 0)
         rc = ops->commit(store, err);
     ops->rollback(store);
-    return rc == REDRIVE_E_CANCELLED ? 0 : rc;
+    return rc == REDRIVE_E_CANCELLED || (rc == 0 && result.code != 0) ? 1 : rc;
 }
 
-/* The row of one shard, as of a store that the first one names; `known` is its version. */
+/* The row of one shard, as of a store that the first one names; `known` is its version. 1: as
+ * put_value. */
 static int put_record(struct store *store, const struct record *first, size_t shard, size_t n,
                       struct str list, int64_t known, struct redrive_err *err)
 {
@@ -193,11 +194,14 @@ static int set_up_first(struct store *store, const struct shard_urls *urls, stru
     return rc < 0 ? rc : read_record(store, ret, err);
 }
 
-static bool is_place(const struct record *record, const struct record *first, size_t i, size_t n)
+/* Recorded lists are compared with each other: they tell which shards were added, and not where
+ * these are now. */
+static bool is_place(const struct record *record, const struct record *first, struct str list,
+                     size_t i, size_t n)
 {
     return record->is_there && strcmp(record->set, first->set) == 0 &&
            record->shard == (int64_t)i && record->of == (int64_t)n &&
-           record->hashed == first->hashed;
+           record->hashed == first->hashed && str_eq(buf_str(&record->list), list);
 }
 
 /* One after the first. A row that is missing where the list of the first names this shard is one
@@ -205,17 +209,18 @@ static bool is_place(const struct record *record, const struct record *first, si
 static int check_next(struct store *store, const struct shard_urls *urls, size_t i, bool create,
                       const struct record *first, struct str list, struct redrive_err *err)
 {
+    const struct str recorded = buf_str(&first->list);
     struct record own;
     record_init(&own);
     int rc = read_record(store, &own, err);
     if (rc == 0 && !own.is_there && create && is_listed_at(first, i, urls->urls[i])) {
         rc = check_empty(store, i, urls->urls[i], err);
         if (rc == 0)
-            rc = put_record(store, first, i, urls->n, list, 0, err);
-        if (rc == 0)
+            rc = put_record(store, first, i, urls->n, recorded, 0, err);
+        if (rc >= 0)
             rc = read_record(store, &own, err);
     }
-    if (rc == 0 && !is_place(&own, first, i, urls->n))
+    if (rc == 0 && !is_place(&own, first, recorded, i, urls->n))
         rc = refuse_shards(own.is_there ? &own : first, list, err);
     buf_release(&own.list);
     return rc;
@@ -237,7 +242,7 @@ static int check_with(struct store *const *stores, const struct shard_urls *urls
         rc = err_set(err, REDRIVE_E_NOT_FOUND, "these stores are not set up as shards");
         err_hint(err, STORE_SET_UP_HINT);
     }
-    if (rc == 0 && !is_place(first, first, at, urls->n))
+    if (rc == 0 && !is_place(first, first, buf_str(&first->list), at, urls->n))
         rc = refuse_shards(first, list, err);
     for (size_t i = at + 1; i < urls->n && rc == 0; i++)
         if (stores[i])
@@ -300,8 +305,8 @@ int shard_record_check_one(struct store *store, const struct shard_urls *urls, s
 
 /* ---- More shards ----------------------------------------------------------------------------- */
 
-/* A shard of the store as it was, or of the larger one: an earlier call was interrupted. A new one
- * has no row yet, and no jobs. */
+/* A shard of the store as it was, or of the larger one: an earlier call with the same list was
+ * interrupted. A new one has no row yet, and no jobs. */
 static int check_to_add(struct store *store, const struct shard_urls *urls, size_t i,
                         const struct record *first, struct str list, struct record *ret,
                         struct redrive_err *err)
@@ -309,12 +314,21 @@ static int check_to_add(struct store *store, const struct shard_urls *urls, size
     int rc = read_record(store, ret, err);
     if (rc == 0 && !ret->is_there && (int64_t)i >= first->of)
         return check_empty(store, i, urls->urls[i], err);
-    if (rc == 0 && !is_place(ret, first, i, (size_t)first->of) && !is_place(ret, first, i, urls->n))
+    if (rc == 0 && !is_place(ret, first, buf_str(&first->list), i, (size_t)first->of) &&
+        !is_place(ret, first, list, i, urls->n))
         rc = refuse_shards(ret->is_there ? ret : first, list, err);
     return rc;
 }
 
-/* From the last to the first, which says until the end that it is not done. */
+static int refuse_another(struct redrive_err *err)
+{
+    err_set(err, REDRIVE_E_STATE, "another process is adding shards at the same time");
+    err_hint(err, "only one of them can succeed: look at the list that it had");
+    return REDRIVE_E_STATE;
+}
+
+/* From the last to the first, which says until the end that it is not done. The last of the old
+ * shards decides between two processes that add different ones: only one of them gets past it. */
 static int add_with(struct store *const *stores, const struct shard_urls *urls,
                     struct record *records, struct str list, size_t *ret_before,
                     struct redrive_err *err)
@@ -331,9 +345,9 @@ static int add_with(struct store *const *stores, const struct shard_urls *urls,
     for (size_t i = 1; i < urls->n && rc == 0; i++)
         rc = check_to_add(stores[i], urls, i, first, list, &records[i], err);
     for (size_t i = urls->n; i-- > 0 && rc == 0;)
-        if (!is_place(&records[i], first, i, urls->n))
+        if (!is_place(&records[i], first, list, i, urls->n))
             rc = put_record(stores[i], first, i, urls->n, list, records[i].version, err);
-    return rc;
+    return rc > 0 ? refuse_another(err) : rc;
 }
 
 int shard_record_add(struct store *const *stores, const struct shard_urls *urls, size_t *ret_before,
