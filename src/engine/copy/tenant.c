@@ -44,10 +44,12 @@ struct place_put {
 static int put_place_row(void *ctx, struct redrive_err *err)
 {
     const struct place_put *put = ctx;
-    char value[64];
-    tenant_place_write(&put->place, value);
-    return tenant_row_put(put->store, SHARED_TENANT, put->move->tenant, TENANT_PLACE,
-                          put->removed ? (struct str){0} : str_of(value), err);
+    char text[64];
+    struct str value = {0};
+    tenant_place_write(&put->place, text);
+    if (!put->removed)
+        value = str_of(text);
+    return tenant_row_put(put->store, SHARED_TENANT, put->move->tenant, TENANT_PLACE, value, err);
 }
 
 static int put_place(const struct tenant_move *m, size_t shard, enum tenant_phase phase,
