@@ -394,8 +394,10 @@ static int mark_needed(struct engine *e, const struct job_page *page, const stru
     struct children children = {.n = 0};
     size_t *at = arena_array(&e->arena, page->n, sizeof *at);
     bool is_known = false;
-    int rc = at ? 0 : err_nomem(err);
-    for (size_t i = 0; rc == 0 && i < page->n; i++)
+    int rc = 0;
+    if (!at)
+        return err_nomem(err);
+    for (size_t i = 0; i < page->n; i++)
         at[i] = first_edge(edges, page->jobs[i].status.seq);
     map_init(&children.known, e->running.map.seed);
     while (rc >= 0 && !is_known) {
