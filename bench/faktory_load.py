@@ -7,7 +7,7 @@ The tool (test/load of Faktory's module) opens a connection for each thread. Hal
 time, and wait for each answer; the other half fetch and acknowledge, and fail one in a hundred. A single thread only pushes. Server
 and tool are built with Go in build-bench, beside `redrive` (`make bench` builds it). Redrive keeps its jobs in an SQLite file with
 synchronous=FULL: what it has answered survives a power failure. Faktory's server keeps them in a Redis with its own settings, which
-lose what came after the last snapshot; with --fsync it is a Redis that syncs its log before each answer, as ours does.
+lose what came after the last snapshot, and once more in one that syncs its log before each answer, as ours does.
 """
 import argparse
 import contextlib
