@@ -319,6 +319,20 @@ void edge_page_sort(struct edge_page *page, enum edge_side side)
               side == EDGES_TO_CHILDREN ? by_parent : by_child);
 }
 
+size_t edge_page_first(const struct edge_page *page, enum edge_side side, int64_t seq)
+{
+    size_t low = 0, high = page->n;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        const struct job_edge *edge = &page->edges[middle];
+        if ((side == EDGES_TO_CHILDREN ? edge->parent : edge->child) < seq)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 /* ---- Parents --------------------------------------------------------------------------------- */
 
 bool parent_page_add(struct parent_page *page, const struct job_parent *parent)

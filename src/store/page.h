@@ -256,8 +256,10 @@ struct edge_page {
 void edge_page_release(struct edge_page *page);
 /* For stores: adds an edge. False: no memory. */
 bool edge_page_add(struct edge_page *page, const struct job_edge *edge);
-/* For stores: puts the edges of a page in the order of its side. */
+/* Puts the edges of a page in the order of a side. */
 void edge_page_sort(struct edge_page *page, enum edge_side side);
+/* The first edge of a job in a page of that side, page->n if it has none and is behind all. */
+size_t edge_page_first(const struct edge_page *page, enum edge_side side, int64_t seq);
 
 /* ---- Parents --------------------------------------------------------------------------------- */
 

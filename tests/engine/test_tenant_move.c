@@ -511,6 +511,29 @@ static void a_child_of_a_copy_that_is_made_again_is_skipped_with_its_own(void **
     field_release(&f);
 }
 
+/* The same when j2 has died before: redriven, it does not wait for a parent that is decided. */
+static void a_dead_child_of_a_copy_that_is_made_again_waits_no_more(void **state)
+{
+    struct field f;
+    struct stop stop = {.step = "take", .nth = 0, .before = end_parent_alone, .field = &f};
+    struct tenant_move move;
+    struct change_item item = {.tenant = STR(TENANT), .id = STR("j2")};
+    struct redrive_err err = {0};
+    (void)state;
+    field_init(&f);
+    assert_int_equal(submit_id(&f, "j1", NULL), 0);
+    submit_after(&f, "j2", "j1", AFTER_SUCCESS);
+    change_all(&f, MOVE_END, &item, 1);
+    assert_int_equal(item.ret.code, 0);
+    assert_int_equal(move_tenant(&f, other(1), &stop, 0, &move, &err), 0);
+    assert_int_equal(state_on(&f, other(1), "j1"), REDRIVE_STATE_DEAD_LETTER);
+    item = (struct change_item){.tenant = STR(TENANT), .id = STR("j2")};
+    change_all(&f, MOVE_REDRIVE, &item, 1);
+    assert_int_equal(item.ret.code, 0);
+    assert_int_equal(state_on(&f, other(1), "j2"), REDRIVE_STATE_QUEUED);
+    field_release(&f);
+}
+
 /* What a process that was frozen has left on the other shard. */
 static void a_job_that_the_new_shard_refuses_is_named(void **state)
 {
@@ -559,6 +582,7 @@ int main(void)
         cmocka_unit_test(a_number_from_before_the_move_names_no_other_job),
         cmocka_unit_test(a_child_does_not_wait_for_a_copy_that_is_gone),
         cmocka_unit_test(a_child_of_a_copy_that_is_made_again_is_skipped_with_its_own),
+        cmocka_unit_test(a_dead_child_of_a_copy_that_is_made_again_waits_no_more),
         cmocka_unit_test(a_job_that_the_new_shard_refuses_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -48,20 +48,6 @@ static int read_id(struct job_set *set, struct store *store, struct map *known, 
     return rc;
 }
 
-/* The first edge of a child; edges are by child. */
-static size_t first_edge(const struct edge_page *page, int64_t child)
-{
-    size_t low = 0, high = page->n;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (page->edges[middle].child < child)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 /* The edges of one job, of those of all from *at on. A parent that is gone is left out: its edge
  * has been decided. */
 static int name_edges(struct job_set *set, struct store *store, struct map *known,
@@ -106,7 +92,7 @@ static int read_edges(struct job_set *set, struct store *store, struct redrive_e
     for (size_t i = 0; rc == 0 && i < set->n; i++) {
         if (set->page.jobs[i].status.parents == 0)
             continue;
-        at = first_edge(&page, set->page.jobs[i].status.seq);
+        at = edge_page_first(&page, EDGES_FROM_PARENTS, set->page.jobs[i].status.seq);
         rc = name_edges(set, store, &known, &page, &at, &set->jobs[i], err);
     }
     map_release(&known);

@@ -20,13 +20,6 @@ static int by_seq(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-static int by_child(const void *left, const void *right)
-{
-    const struct job_edge *a = left, *b = right;
-    return a->child != b->child ? (a->child > b->child) - (a->child < b->child)
-                                : (a->parent > b->parent) - (a->parent < b->parent);
-}
-
 /* ---- Children that are skipped --------------------------------------------------------------- */
 
 #define MESSAGE_MAX (NAME_SHOWN + 160)
@@ -56,14 +49,6 @@ static struct change_move skip_move(const struct job_edge *edge, struct str mess
     };
 }
 
-int after_skip_in(struct store *store, const struct job_edge *edge, const struct ended_job *parent,
-                  struct move_result *ret, struct redrive_err *err)
-{
-    char message[MESSAGE_MAX];
-    const struct change_move skip = skip_move(edge, skip_message(edge, parent, message));
-    return store_ops(store)->move(store, CHANGES(&skip, 1), ret, err);
-}
-
 static void tell_skipped(struct engine *e, const struct job *job, struct str message)
 {
     struct engine_event event = event_of(e, ENGINE_EVENT_CANCELLED, job);
@@ -76,9 +61,10 @@ int after_skip(struct engine *e, const struct job *child, const struct job_edge 
                const struct ended_job *parent, struct move_result *ret, struct redrive_err *err)
 {
     char message[MESSAGE_MAX];
-    int rc = after_skip_in(e->store, edge, parent, ret, err);
+    const struct change_move skip = skip_move(edge, skip_message(edge, parent, message));
+    int rc = e->ops->move(e->store, CHANGES(&skip, 1), ret, err);
     if (rc == 0 && ret->code == 0)
-        tell_skipped(e, child, arena_str(&e->arena, skip_message(edge, parent, message)));
+        tell_skipped(e, child, skip.error.message);
     return rc;
 }
 
@@ -109,27 +95,21 @@ static void decide_edges(struct edge_page *page, const struct work *work)
             page->edges[n++] = edge;
     }
     page->n = n;
-    if (n > 1)
-        qsort(page->edges, n, sizeof *page->edges, by_child);
+    edge_page_sort(page, EDGES_FROM_PARENTS);
 }
 
-static int release_children(struct engine *e, const struct edge_move *moves, size_t n,
+static int release_children(const struct after_walk *walk, const struct edge_move *moves, size_t n,
                             struct redrive_err *err)
 {
-    struct move_result *results = arena_array(&e->arena, n, sizeof *results);
+    struct move_result *results = arena_array(walk->arena, n, sizeof *results);
     if (n == 0)
         return 0;
     if (!results)
         return err_nomem(err);
-    int rc = e->ops->move(e->store, RELEASES(moves, n), results, err);
-    for (size_t i = 0; rc == 0 && i < n; i++) {
-        if (results[i].code != 0)
-            continue;
-        if (results[i].state == REDRIVE_STATE_QUEUED)
-            engine_made_some_ready(e);
-        if (results[i].state == REDRIVE_STATE_SCHEDULED)
-            engine_waits_until(e, e->now_ms);
-    }
+    int rc = store_ops(walk->store)->move(walk->store, RELEASES(moves, n), results, err);
+    for (size_t i = 0; rc == 0 && walk->moved && i < n; i++)
+        if (results[i].code == 0)
+            walk->moved(walk->ctx, results[i].state, NULL, (struct str){0});
     return rc;
 }
 
@@ -144,7 +124,7 @@ struct skipped {
 
 /* Of children that were told to skip: tells of those that did, and adds those with children to
  * `next`. One that was ended while it waited must not wait for this parent when it is redriven. */
-static int take_skipped(struct engine *e, const struct skipped *skipped, size_t n,
+static int take_skipped(const struct after_walk *walk, const struct skipped *skipped, size_t n,
                         const struct change_move *moves, const struct move_result *results,
                         const struct job_page *page, struct work *next, struct redrive_err *err)
 {
@@ -158,48 +138,48 @@ static int take_skipped(struct engine *e, const struct skipped *skipped, size_t 
             releases[n_releases++] = (struct edge_move){moves[i].seq, skipped[i].decided};
         if (results[i].code != 0 || !job)
             continue;
-        tell_skipped(e, job, moves[i].error.message);
+        if (walk->moved)
+            walk->moved(walk->ctx, REDRIVE_STATE_CANCELLED, job, moves[i].error.message);
         if (results[i].children > 0)
             next->jobs[next->n++] = (struct ended_job){moves[i].seq, REDRIVE_STATE_CANCELLED, false,
-                                                       arena_str(&e->arena, job->spec.id)};
+                                                       arena_str(walk->arena, job->spec.id)};
     }
     return n_releases == 0 ? 0
-                           : e->ops->move(e->store, RELEASES(releases, n_releases), released, err);
+                           : store_ops(walk->store)
+                                 ->move(walk->store, RELEASES(releases, n_releases), released, err);
 }
 
-static int skip_some(struct engine *e, const struct skipped *skipped, size_t n,
+static int skip_some(const struct after_walk *walk, const struct skipped *skipped, size_t n,
                      const struct work *work, struct work *next, struct redrive_err *err)
 {
+    const struct store_ops *ops = store_ops(walk->store);
     int64_t seqs[CHILDREN_AT_ONCE];
     struct change_move moves[CHILDREN_AT_ONCE];
     struct move_result results[CHILDREN_AT_ONCE] = {0};
-    struct job_page page = {0};
+    RELEASED_BY(job_page_release) struct job_page page = {0};
     for (size_t i = 0; i < n; i++) {
         char message[MESSAGE_MAX];
         const struct job_edge *edge = skipped[i].edge;
         seqs[i] = edge->child;
         moves[i] = skip_move(
-            edge, arena_str(&e->arena, skip_message(edge, parent_of(work, edge), message)));
+            edge, arena_str(walk->arena, skip_message(edge, parent_of(work, edge), message)));
     }
-    int rc = e->ops->find(e->store, seqs, n, &page, err);
+    int rc = ops->find(walk->store, seqs, n, &page, err);
     if (rc == 0)
-        rc = e->ops->move(e->store, CHANGES(moves, n), results, err);
-    if (rc == 0)
-        rc = take_skipped(e, skipped, n, moves, results, &page, next, err);
-    job_page_release(&page);
-    return rc;
+        rc = ops->move(walk->store, CHANGES(moves, n), results, err);
+    return rc < 0 ? rc : take_skipped(walk, skipped, n, moves, results, &page, next, err);
 }
 
 /* Releases or skips the children of edges that were decided; `next` gets those that were skipped
  * and have children. */
-static int move_children(struct engine *e, const struct edge_page *page, const struct work *work,
-                         struct work *next, struct redrive_err *err)
+static int move_children(const struct after_walk *walk, const struct edge_page *page,
+                         const struct work *work, struct work *next, struct redrive_err *err)
 {
-    struct edge_move *releases = arena_array(&e->arena, page->n, sizeof *releases);
-    struct skipped *skipped = arena_array(&e->arena, page->n, sizeof *skipped);
+    struct edge_move *releases = arena_array(walk->arena, page->n, sizeof *releases);
+    struct skipped *skipped = arena_array(walk->arena, page->n, sizeof *skipped);
     size_t n = 0, n_skipped = 0;
     int rc = 0;
-    next->jobs = arena_array(&e->arena, page->n, sizeof *next->jobs);
+    next->jobs = arena_array(walk->arena, page->n, sizeof *next->jobs);
     if (!releases || !skipped || !next->jobs)
         return err_nomem(err);
     for (size_t i = 0, end; i < page->n; i = end) {
@@ -215,37 +195,40 @@ static int move_children(struct engine *e, const struct edge_page *page, const s
     }
     for (size_t i = 0; rc == 0 && i < n_skipped; i += CHILDREN_AT_ONCE) {
         const size_t left = n_skipped - i;
-        rc = skip_some(e, skipped + i, left < CHILDREN_AT_ONCE ? left : CHILDREN_AT_ONCE, work,
+        rc = skip_some(walk, skipped + i, left < CHILDREN_AT_ONCE ? left : CHILDREN_AT_ONCE, work,
                        next, err);
     }
-    return rc < 0 ? rc : release_children(e, releases, n, err);
+    return rc < 0 ? rc : release_children(walk, releases, n, err);
 }
 
-static int end_parents(struct engine *e, const struct work *work, struct work *next,
+/* Decides those of the edges that are open and whose parents are among the work. */
+static int settle_edges(const struct after_walk *walk, struct edge_page *page,
+                        const struct work *work, struct work *next, struct redrive_err *err)
+{
+    decide_edges(page, work);
+    if (page->n == 0)
+        return 0;
+    int rc = store_ops(walk->store)->edges_put(walk->store, page->edges, page->n, err);
+    return rc < 0 ? rc : move_children(walk, page, work, next, err);
+}
+
+static int end_parents(const struct after_walk *walk, const struct work *work, struct work *next,
                        struct redrive_err *err)
 {
-    struct edge_page page = {0};
-    int64_t *seqs = arena_array(&e->arena, work->n, sizeof *seqs);
+    RELEASED_BY(edge_page_release) struct edge_page page = {0};
+    int64_t *seqs = arena_array(walk->arena, work->n, sizeof *seqs);
     if (!seqs)
         return err_nomem(err);
     qsort(work->jobs, work->n, sizeof *work->jobs, by_seq);
     for (size_t i = 0; i < work->n; i++)
         seqs[i] = work->jobs[i].seq;
-    int rc = e->ops->edges(e->store, EDGES_TO_CHILDREN, seqs, work->n, &page, err);
-    if (rc == 0)
-        decide_edges(&page, work);
-    if (rc == 0 && page.n > 0) {
-        e->touched = true;
-        rc = e->ops->edges_put(e->store, page.edges, page.n, err);
-        if (rc == 0)
-            rc = move_children(e, &page, work, next, err);
-    }
-    edge_page_release(&page);
-    return rc;
+    int rc =
+        store_ops(walk->store)->edges(walk->store, EDGES_TO_CHILDREN, seqs, work->n, &page, err);
+    return rc < 0 ? rc : settle_edges(walk, &page, work, next, err);
 }
 
 /* The jobs of one round, some at a time. */
-static int end_round(struct engine *e, const struct work *work, struct work *next,
+static int end_round(const struct after_walk *walk, const struct work *work, struct work *next,
                      struct redrive_err *err)
 {
     int rc = 0;
@@ -253,10 +236,10 @@ static int end_round(struct engine *e, const struct work *work, struct work *nex
         const size_t n = work->n - i < STORE_PAGE_MAX ? work->n - i : STORE_PAGE_MAX;
         const struct work some = {work->jobs + i, n};
         struct work skipped = {0};
-        rc = end_parents(e, &some, &skipped, err);
+        rc = end_parents(walk, &some, &skipped, err);
         if (rc < 0 || skipped.n == 0)
             continue;
-        struct ended_job *all = arena_array(&e->arena, next->n + skipped.n, sizeof *all);
+        struct ended_job *all = arena_array(walk->arena, next->n + skipped.n, sizeof *all);
         if (!all)
             return err_nomem(err);
         if (next->n > 0)
@@ -267,28 +250,56 @@ static int end_round(struct engine *e, const struct work *work, struct work *nex
     return rc;
 }
 
-int after_ended(struct engine *e, const struct ended_job *jobs, size_t n, struct redrive_err *err)
+int after_walk(const struct after_walk *walk, struct ended_job *jobs, size_t n,
+               struct redrive_err *err)
 {
-    struct work work = {arena_array(&e->arena, n, sizeof *jobs), n};
+    struct work work = {jobs, n};
     int rc = 0;
-    if (n == 0)
-        return 0;
-    if (!work.jobs)
-        return err_nomem(err);
-    memcpy(work.jobs, jobs, n * sizeof *jobs);
     while (rc == 0 && work.n > 0) {
         struct work next = {0};
-        rc = end_round(e, &work, &next, err);
+        rc = end_round(walk, &work, &next, err);
         work = next;
     }
     return rc;
+}
+
+int after_walk_edges(const struct after_walk *walk, struct job_edge *edges, size_t n,
+                     struct ended_job *parents, size_t n_parents, struct redrive_err *err)
+{
+    const struct work work = {parents, n_parents};
+    struct edge_page page = {.edges = edges, .n = n};
+    struct work next = {0};
+    qsort(parents, n_parents, sizeof *parents, by_seq);
+    int rc = settle_edges(walk, &page, &work, &next, err);
+    return rc < 0 ? rc : after_walk(walk, next.jobs, next.n, err);
+}
+
+/* ---- In an engine ---------------------------------------------------------------------------- */
+
+static void child_moved(void *ctx, enum redrive_state state, const struct job *skipped,
+                        struct str message)
+{
+    struct engine *e = ctx;
+    if (skipped)
+        tell_skipped(e, skipped, message);
+    if (state == REDRIVE_STATE_QUEUED)
+        engine_made_some_ready(e);
+    if (state == REDRIVE_STATE_SCHEDULED)
+        engine_waits_until(e, e->now_ms);
+}
+
+int after_ended(struct engine *e, struct ended_job *jobs, size_t n, struct redrive_err *err)
+{
+    const struct after_walk walk = {e->store, &e->arena, child_moved, e};
+    e->touched |= n > 0;
+    return after_walk(&walk, jobs, n, err);
 }
 
 /* ---- Removal --------------------------------------------------------------------------------- */
 
 int after_removed(struct engine *e, const struct job *job, struct redrive_err *err)
 {
-    const struct ended_job gone = {job->status.seq, job->status.state, true, job->spec.id};
+    struct ended_job gone = {job->status.seq, job->status.state, true, job->spec.id};
     if (job->status.children == 0 || !state_has_ended(job->status.state))
         return 0;
     return after_ended(e, &gone, 1, err);
@@ -302,20 +313,6 @@ int after_was_removed(const struct job *job, const struct move_result *result,
     if (result->code != 0 ? job->status.children == 0 : result->children == job->status.children)
         return 0;
     return err_set(err, REDRIVE_E_CANCELLED, "another transaction was in the way");
-}
-
-/* The first edge of a parent; edges are by parent. */
-static size_t first_edge(const struct edge_page *edges, int64_t parent)
-{
-    size_t low = 0, high = edges->n;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (edges->edges[middle].parent < parent)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
 }
 
 /* What is known of children, by seq. */
@@ -374,7 +371,7 @@ static int look_at_children(struct children *c, const struct edge_page *edges, i
 /* Reads those that were asked for. One that is not there any more has ended. */
 static int read_children(struct engine *e, struct children *c, struct redrive_err *err)
 {
-    struct job_page page = {0};
+    RELEASED_BY(job_page_release) struct job_page page = {0};
     int rc = e->ops->find(e->store, c->asked, c->n, &page, err);
     for (size_t i = 0, at = 0; rc == 0 && i < c->n; i++) {
         const bool is_there = at < page.n && page.jobs[at].status.seq == c->asked[i];
@@ -382,7 +379,6 @@ static int read_children(struct engine *e, struct children *c, struct redrive_er
         at += is_there;
         rc = know(c, c->asked[i], lives ? IS_ALIVE : HAS_ENDED, err);
     }
-    job_page_release(&page);
     c->n = 0;
     return rc;
 }
@@ -398,7 +394,7 @@ static int mark_needed(struct engine *e, const struct job_page *page, const stru
     if (!at)
         return err_nomem(err);
     for (size_t i = 0; i < page->n; i++)
-        at[i] = first_edge(edges, page->jobs[i].status.seq);
+        at[i] = edge_page_first(edges, EDGES_TO_CHILDREN, page->jobs[i].status.seq);
     map_init(&children.known, e->running.map.seed);
     while (rc >= 0 && !is_known) {
         is_known = true;

@@ -21,7 +21,7 @@
 
 struct submit_op;
 
-/* A job that this transaction has ended, or is about to remove. */
+/* A parent: a job that this transaction has ended, or is about to remove. */
 struct ended_job {
     int64_t seq;
     enum redrive_state state;
@@ -29,17 +29,13 @@ struct ended_job {
     struct str id;
 };
 
-/* Decides the edges to the children of these jobs, and to theirs if they are skipped. To be called
- * for jobs whose row counts children (struct move_result). */
-int after_ended(struct engine *e, const struct ended_job *jobs, size_t n, struct redrive_err *err);
+/* Decides the edges to the children of these jobs, which are put in order, and to theirs if they
+ * are skipped. To be called for jobs whose row counts children (struct move_result). */
+int after_ended(struct engine *e, struct ended_job *jobs, size_t n, struct redrive_err *err);
 
 /* Cancels a waiting child, whose edge to this parent is missed, and tells of it. */
 int after_skip(struct engine *e, const struct job *child, const struct job_edge *edge,
                const struct ended_job *parent, struct move_result *ret, struct redrive_err *err);
-
-/* The move alone, by a caller that has no engine. */
-int after_skip_in(struct store *store, const struct job_edge *edge, const struct ended_job *parent,
-                  struct move_result *ret, struct redrive_err *err);
 
 /* Before an ended job is removed: decides the edges to its children, if it has children. */
 int after_removed(struct engine *e, const struct job *job, struct redrive_err *err);
@@ -50,6 +46,27 @@ int after_was_removed(const struct job *job, const struct move_result *result,
 /* Takes those jobs out of a page of ended ones that a live child may still need: it waits for them,
  * or will be given their results. */
 int after_leave_needed(struct engine *e, struct job_page *page, struct redrive_err *err);
+
+/* ---- In a transaction of a store, by a caller that has no engine ----------------------------- */
+
+struct after_walk {
+    struct store *store;
+    struct arena *arena; /* for the walk */
+
+    /* If not NULL: a child was released into this state, or was skipped, with this message. */
+    void (*moved)(void *ctx, enum redrive_state state, const struct job *skipped,
+                  struct str message);
+    void *ctx;
+};
+
+/* As after_ended. */
+int after_walk(const struct after_walk *walk, struct ended_job *jobs, size_t n,
+               struct redrive_err *err);
+
+/* The same for these edges only, which the store has: decides those that are open and whose parents
+ * are given and have ended. Both arrays are changed. */
+int after_walk_edges(const struct after_walk *walk, struct job_edge *edges, size_t n,
+                     struct ended_job *parents, size_t n_parents, struct redrive_err *err);
 
 /* ---- Submit, in after_submit.c --------------------------------------------------------------- */
 

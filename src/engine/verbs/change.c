@@ -69,7 +69,7 @@ static int change_job(struct engine *e, enum move_kind kind, const struct job *j
         return rc;
     tell(e, job, kind);
     if (item->ret.children > 0 && (kind == MOVE_CANCEL || kind == MOVE_END)) {
-        const struct ended_job parent = {job->status.seq, item->ret.state, false, job->spec.id};
+        struct ended_job parent = {job->status.seq, item->ret.state, false, job->spec.id};
         rc = after_ended(e, &parent, 1, err);
         if (rc < 0)
             return rc;
