@@ -138,9 +138,8 @@ static void take(struct committer *c, struct op_batch *batch)
 static void gather(struct op_batch *batch)
 {
     struct committer *c = batch->ctx;
-    pthread_mutex_lock(&c->mutex);
+    HOLD(&c->mutex);
     take(c, batch);
-    pthread_mutex_unlock(&c->mutex);
 }
 
 static void answer(struct op *const *ops, size_t n)
@@ -228,9 +227,8 @@ static void apply(struct committer *c, struct op_batch *batch)
     engine_expect(c->engine, c->wait.n_back > 0);
     engine_apply_batch(c->engine, batch);
     const int64_t now_us = monotonic_us();
-    pthread_mutex_lock(&c->mutex);
+    HOLD(&c->mutex);
     batch_wait_answered(&c->wait, c->n_waiting, batch->n, now_us - since_us, now_us);
-    pthread_mutex_unlock(&c->mutex);
 }
 
 static void *run(void *arg)
@@ -278,13 +276,12 @@ static void *run(void *arg)
 static void hear(void *ctx, uint32_t notification, bool is_leader)
 {
     struct committer *c = ctx;
-    pthread_mutex_lock(&c->mutex);
+    HOLD(&c->mutex);
     const bool is_new = is_leader != c->is_leader;
     c->is_leader = is_leader;
     c->notification |= notification;
     if (is_new || has_work(c))
         pthread_cond_broadcast(&c->wake);
-    pthread_mutex_unlock(&c->mutex);
 }
 
 /* Likewise. A committer that stops makes no more ticks; one whose connection hangs can make none
@@ -292,12 +289,10 @@ static void hear(void *ctx, uint32_t notification, bool is_leader)
 static bool can_lead(void *ctx)
 {
     struct committer *c = ctx;
-    pthread_mutex_lock(&c->mutex);
+    HOLD(&c->mutex);
     const int64_t since_ms = c->busy_since_ms;
     const bool hangs = since_ms != 0 && clock_monotonic_ms() - since_ms >= HANGS_MS;
-    const bool is_able = !c->stopping && !hangs;
-    pthread_mutex_unlock(&c->mutex);
-    return is_able;
+    return !c->stopping && !hangs;
 }
 
 /* ---- The callers ----------------------------------------------------------------------------- */
@@ -346,10 +341,9 @@ static void wake_caller(struct op *op, void *ctx)
 {
     struct caller *caller = ctx;
     (void)op;
-    pthread_mutex_lock(&caller->mutex);
+    HOLD(&caller->mutex);
     caller->has_answer = true;
     pthread_cond_signal(&caller->answered);
-    pthread_mutex_unlock(&caller->mutex);
 }
 
 int committer_run(struct committer *c, struct op *op, struct redrive_err *err)
@@ -396,10 +390,9 @@ static void destroy(struct committer *c)
 
 static void begin_stop(struct committer *c)
 {
-    pthread_mutex_lock(&c->mutex);
+    HOLD(&c->mutex);
     c->stopping = true;
     pthread_cond_broadcast(&c->wake);
-    pthread_mutex_unlock(&c->mutex);
 }
 
 static int watch(struct committer *c, struct store *store, struct redrive_err *err)

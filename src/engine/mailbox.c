@@ -20,10 +20,9 @@ void mailbox_release(struct mailbox *box)
 static void on_answer(struct op *op, void *ctx)
 {
     struct mailbox *box = ctx;
-    pthread_mutex_lock(&box->mutex);
+    HOLD(&box->mutex);
     list_insert(&box->answers, &op->link);
     box->wake(box->wake_ctx);
-    pthread_mutex_unlock(&box->mutex);
 }
 
 void mailbox_send(struct mailbox *box, struct op *op, void (*answered)(struct op *op, void *ctx),
@@ -47,7 +46,7 @@ void mailbox_flush(struct mailbox *box)
 static struct op *next_answer(struct mailbox *box, unsigned *ret_reasons)
 {
     struct op *op = NULL;
-    pthread_mutex_lock(&box->mutex);
+    HOLD(&box->mutex);
     if (!list_empty(&box->answers)) {
         op = LIST_ENTRY(box->answers.next, struct op, link);
         list_remove(&op->link);
@@ -55,7 +54,6 @@ static struct op *next_answer(struct mailbox *box, unsigned *ret_reasons)
         *ret_reasons = box->reasons;
         box->reasons = 0;
     }
-    pthread_mutex_unlock(&box->mutex);
     return op;
 }
 
@@ -72,17 +70,15 @@ unsigned mailbox_deliver(struct mailbox *box)
 
 void mailbox_wake(struct mailbox *box, unsigned reason)
 {
-    pthread_mutex_lock(&box->mutex);
+    HOLD(&box->mutex);
     if (!box->is_closed && (box->reasons & reason) != reason) {
         box->reasons |= reason;
         box->wake(box->wake_ctx);
     }
-    pthread_mutex_unlock(&box->mutex);
 }
 
 void mailbox_close(struct mailbox *box)
 {
-    pthread_mutex_lock(&box->mutex);
+    HOLD(&box->mutex);
     box->is_closed = true;
-    pthread_mutex_unlock(&box->mutex);
 }

@@ -86,17 +86,14 @@ int scan_and_move_some(struct engine *e, struct scan *scan, struct move_list how
                        bool (*goes)(const struct job *job), struct scan_outcome *ret,
                        struct redrive_err *err)
 {
-    struct job_page page = {0};
+    RELEASED_BY(job_page_release) struct job_page page = {0};
     *ret = (struct scan_outcome){0};
     int rc = e->ops->scan(e->store, scan, &page, err);
     const size_t found = page.n;
     if (rc == 0 && goes)
         keep_some(&page, most, goes);
     ret->more = page.more || page.n < found;
-    if (rc == 0)
-        rc = move_page(e, &page, &how, &ret->moved, err);
-    job_page_release(&page);
-    return rc;
+    return rc < 0 ? rc : move_page(e, &page, &how, &ret->moved, err);
 }
 
 int scan_and_move(struct engine *e, struct scan *scan, struct move_list how,
@@ -140,7 +137,7 @@ static void read_field(struct json_reader *r, enum row_type type, void *ret)
 
 bool shared_value_read(struct str json, const struct row_field *fields, size_t n)
 {
-    struct json_reader r;
+    RELEASED_BY(json_reader_release) struct json_reader r;
     struct json_string key;
     json_reader_init(&r, json, NULL);
     (void)json_enter_object(&r);
@@ -154,6 +151,5 @@ bool shared_value_read(struct str json, const struct row_field *fields, size_t n
             (void)json_skip(&r, NULL);
     }
     const bool is_sound = json_end(&r) == 0;
-    json_reader_release(&r);
     return is_sound;
 }

@@ -96,10 +96,8 @@ const struct config_task *engine_task(const struct engine *e, struct str name)
 struct config *engine_config(const struct engine *e)
 {
     pthread_mutex_t *mutex = (pthread_mutex_t *)&e->config_mutex;
-    pthread_mutex_lock(mutex);
-    struct config *config = config_hold(e->options.config);
-    pthread_mutex_unlock(mutex);
-    return config;
+    HOLD(mutex);
+    return config_hold(e->options.config);
 }
 
 const struct config_task *engine_task_by(const struct engine *e, const struct config *config,

@@ -69,9 +69,8 @@ static size_t fields_of(const struct store_status *s, size_t n)
 
 void store_status_begins(struct store_status *s)
 {
-    pthread_mutex_lock(&s->mutex);
+    HOLD(&s->mutex);
     s->begun_ms = clock_monotonic_ms();
-    pthread_mutex_unlock(&s->mutex);
 }
 
 static bool is_well_again(const struct store_status *s, bool wrote, int64_t now_ms)
@@ -214,11 +213,10 @@ void store_status_read(struct store_status *s, struct store_status_view *ret)
         read_parts(s, ret);
         return;
     }
-    pthread_mutex_lock(&s->mutex);
+    HOLD(&s->mutex);
     *ret = s->state;
     if (s->begun_ms != 0)
         ret->busy_ms = clock_monotonic_ms() - s->begun_ms;
-    pthread_mutex_unlock(&s->mutex);
 }
 
 bool store_status_is_away(struct store_status *s, struct redrive_err *err)
@@ -230,11 +228,10 @@ bool store_status_is_away(struct store_status *s, struct redrive_err *err)
             *err = all.err;
         return all.is_away;
     }
-    pthread_mutex_lock(&s->mutex);
+    HOLD(&s->mutex);
     const bool is_away = s->state.is_away;
     if (is_away && err)
         *err = s->state.err;
-    pthread_mutex_unlock(&s->mutex);
     return is_away;
 }
 

@@ -87,14 +87,13 @@ static void forget_unseen(struct engine *e)
 
 int tasks_load(struct engine *e, struct redrive_err *err)
 {
-    struct shared_page page = {0};
+    RELEASED_BY(shared_page_release) struct shared_page page = {0};
     int rc = e->ops->shared_list(e->store, SHARED_TASK, TASK_TENANT, &page, err);
     for (size_t i = 0; i < page.n && rc == 0; i++)
         if (!is_declared(e, page.rows[i].key))
             rc = take_row(e, &page.rows[i], err);
     if (rc == 0)
         forget_unseen(e);
-    shared_page_release(&page);
     return rc;
 }
 
@@ -133,10 +132,9 @@ static int publish_one(struct engine *e, const struct config_task *task,
 {
     const struct shared_row *there = shared_row_find(page, str_of(task->name));
     struct json_writer w;
-    struct buf value;
+    RELEASED_BY(buf_release) struct buf value = BUF_MAX(ROW_MAX_BYTES);
     bool won = false;
     int rc = 0;
-    buf_init(&value, ROW_MAX_BYTES);
     json_writer_init(&w, &value);
     task_write_json(task, &w);
     if (buf_failed(&value)) {
@@ -153,21 +151,19 @@ static int publish_one(struct engine *e, const struct config_task *task,
         rc = shared_row_put(e, &row, &won, err);
         op->n_changed += won;
     }
-    buf_release(&value);
     return rc;
 }
 
 static int apply_publish(struct engine *e, struct op *base, struct redrive_err *err)
 {
     struct publish_op *op = (struct publish_op *)base;
-    struct shared_page page = {0};
+    RELEASED_BY(shared_page_release) struct shared_page page = {0};
     op->n_changed = 0;
     if (!e->options.config || e->options.config->n_tasks == 0)
         return 0;
     int rc = e->ops->shared_list(e->store, SHARED_TASK, TASK_TENANT, &page, err);
     for (size_t i = 0; i < e->options.config->n_tasks && rc == 0; i++)
         rc = publish_one(e, &e->options.config->tasks[i], &page, op, err);
-    shared_page_release(&page);
     return rc;
 }
 

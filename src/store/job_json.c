@@ -110,8 +110,7 @@ static void write_history(struct json_writer *w, const struct attempt_page *hist
 static void write_policy(struct json_writer *w, struct str policy)
 {
     const struct str trace = trace_kept(policy), arm = arm_kept(policy);
-    struct buf own;
-    buf_init(&own, policy.len + 1);
+    RELEASED_BY(buf_release) struct buf own = BUF_MAX(policy.len + 1);
     job_write_value(w, "retry", arm_own_policy(policy, &own));
     if (arm.len > 0)
         json_field_string(w, "experiment", arm);
@@ -119,7 +118,6 @@ static void write_policy(struct json_writer *w, struct str policy)
         json_field_string(w, "traceparent", trace);
     if (buf_failed(&own))
         w->out->failed = buf_failed(&own);
-    buf_release(&own);
 }
 
 static void write_spec(struct json_writer *w, const struct job_spec *spec)

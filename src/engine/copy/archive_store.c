@@ -148,12 +148,11 @@ static int refuse_jobs(uint64_t jobs, struct redrive_err *err)
 
 static int has_counters(struct store *store, bool *ret, struct redrive_err *err)
 {
-    struct counter_page page = {0};
+    RELEASED_BY(counter_page_release) struct counter_page page = {0};
     int rc = store_ops(store)->counters_list(store, (struct str){0}, &page, err);
     *ret = false;
     for (size_t i = 0; i < page.n; i++)
         *ret = *ret || !is_mark(&page.counters[i]);
-    counter_page_release(&page);
     return rc;
 }
 
@@ -183,7 +182,7 @@ static int compare_with_file(struct import *i, FILE *file, struct redrive_err *e
     const struct archive_options *o = i->options;
     struct phase phase = {.options = o, .name = "check"};
     struct findings *f = &i->report->findings;
-    struct archive_reader reader = {0};
+    RELEASED_BY(archive_reader_release) struct archive_reader reader = {0};
     struct compare compare;
     uint64_t jobs = 0;
     if (fseek(file, 0, SEEK_SET) != 0)
@@ -202,7 +201,6 @@ static int compare_with_file(struct import *i, FILE *file, struct redrive_err *e
         findings_differ(f, &f->others, "%" PRIu64 " jobs in the store, %" PRIu64 " in the export",
                         jobs, expected);
     i->report->is_compared = rc == 0;
-    archive_reader_release(&reader);
     compare_release(&compare);
     return rc;
 }

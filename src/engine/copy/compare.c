@@ -129,7 +129,7 @@ static const char *const ROWS[] = {
 static int compare_rows(struct compare *c, const struct record_batch *batch,
                         struct redrive_err *err)
 {
-    struct shared_page there = {0};
+    RELEASED_BY(shared_page_release) struct shared_page there = {0};
     int rc = store_ops(c->store)->shared_list(c->store, (enum shared_kind)batch->kind,
                                               (struct str){0}, &there, err);
     for (size_t i = 0, at = 0; rc == 0 && i < batch->n; i++) {
@@ -144,7 +144,6 @@ static int compare_rows(struct compare *c, const struct record_batch *batch,
                             ROWS[batch->kind], SHOWN(here.row.key), SHOWN(here.row.tenant),
                             found ? "is another" : "is not there");
     }
-    shared_page_release(&there);
     return rc;
 }
 
@@ -160,7 +159,7 @@ static void tell_counter(struct compare *c, const struct counter *counter, int64
 static int compare_counters(struct compare *c, const struct record_batch *batch,
                             struct redrive_err *err)
 {
-    struct counter_page there = {0};
+    RELEASED_BY(counter_page_release) struct counter_page there = {0};
     int rc = store_ops(c->store)->counters_list(c->store, (struct str){0}, &there, err);
     for (size_t i = 0, at = 0; rc == 0 && i < batch->n; i++) {
         const struct record here = record_of(batch, i);
@@ -175,7 +174,6 @@ static int compare_counters(struct compare *c, const struct record_batch *batch,
         if (rc == 0 && !is_same)
             tell_counter(c, &here.counter, other.counter.value);
     }
-    counter_page_release(&there);
     return rc;
 }
 

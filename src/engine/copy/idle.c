@@ -33,10 +33,9 @@ static int put_probe(void *ctx, struct redrive_err *err)
 
 static int look_for_probe(struct store *store, struct str name, bool *ret, struct redrive_err *err)
 {
-    struct shared_page page = {0};
+    RELEASED_BY(shared_page_release) struct shared_page page = {0};
     int rc = store_ops(store)->shared_list(store, SHARED_WORKER, (struct str){0}, &page, err);
     *ret = rc == 0 && shared_row_find(&page, name);
-    shared_page_release(&page);
     return rc;
 }
 
@@ -74,8 +73,7 @@ static int refuse_workers(const struct worker_page *workers, const char *side, c
                           struct redrive_err *err)
 {
     const size_t n = workers->n, named = n < WORKERS_NAMED ? n : WORKERS_NAMED;
-    struct buf names;
-    buf_init(&names, NAMES_MAX);
+    RELEASED_BY(buf_release) struct buf names = BUF_MAX(NAMES_MAX);
     for (size_t i = 0; i < named; i++)
         name_worker(&names, &workers->workers[i]);
     if (n > named)
@@ -85,17 +83,15 @@ static int refuse_workers(const struct worker_page *workers, const char *side, c
     err_detail(err, "%s", buf_cstr(&names));
     err_hint(err, "stop %s; one that crashed is forgotten after %d s; or use %s",
              n == 1 ? "it" : "them", WORKER_GONE_MS / 1000, flag);
-    buf_release(&names);
     return REDRIVE_E_STATE;
 }
 
 int copy_check_idle(struct store *store, const char *side, const char *flag, int64_t now_ms,
                     struct redrive_err *err)
 {
-    struct worker_page workers = {0};
+    RELEASED_BY(worker_page_release) struct worker_page workers = {0};
     int rc = workers_read(store, (struct str){0}, store_time_ms(store, now_ms), &workers, err);
     if (rc == 0 && workers.n > 0)
         rc = refuse_workers(&workers, side, flag, err);
-    worker_page_release(&workers);
     return rc;
 }

@@ -85,10 +85,9 @@ static int64_t find_value(const struct counter_page *page, const struct counter 
 int load_mark(struct store *store, struct str name, int64_t *ret, struct redrive_err *err)
 {
     const struct counter mark = mark_of(name, 1);
-    struct counter_page there = {0};
+    RELEASED_BY(counter_page_release) struct counter_page there = {0};
     int rc = store_ops(store)->counters_list(store, (struct str){0}, &there, err);
     *ret = rc == 0 ? find_value(&there, &mark, &(size_t){0}) : 0;
-    counter_page_release(&there);
     return rc;
 }
 
@@ -126,7 +125,7 @@ static int put_rows(const struct load *load, const struct record_batch *batch,
     struct store *store = load->store;
     struct shared_row *rows = calloc(batch->n + 1, sizeof *rows);
     struct move_result *results = calloc(batch->n + 1, sizeof *results);
-    struct shared_page there = {0};
+    RELEASED_BY(shared_page_release) struct shared_page there = {0};
     int rc = rows && results ? 0 : err_nomem(err);
     if (rc == 0)
         rc = store_ops(store)->shared_list(store, (enum shared_kind)batch->kind, (struct str){0},
@@ -137,7 +136,6 @@ static int put_rows(const struct load *load, const struct record_batch *batch,
     for (size_t i = 0; results && rc == 0 && i < n; i++)
         if (results[i].code != 0)
             rc = err_set(err, REDRIVE_E_CANCELLED, "another process has put a row meanwhile");
-    shared_page_release(&there);
     free(rows);
     free(results);
     return rc;
@@ -187,7 +185,7 @@ static int add_counters(const struct load *load, const struct record_batch *batc
 {
     struct store *store = load->store;
     const struct counter mark = mark_of(load->name, 1);
-    struct counter_page there = {0};
+    RELEASED_BY(counter_page_release) struct counter_page there = {0};
     int rc = store_ops(store)->counters_list(store, (struct str){0}, &there, err);
     const bool is_done = rc == 0 && !load->counts && find_value(&there, &mark, &(size_t){0}) > 0;
     for (size_t i = 0, at = 0; rc == 0 && i < batch->n; i++) {
@@ -198,7 +196,6 @@ static int add_counters(const struct load *load, const struct record_batch *batc
     }
     if (rc == 0 && !load->counts && !is_done && batch->kind == RECORD_COUNTER)
         rc = store_ops(store)->counters_add(store, &mark, 1, err);
-    counter_page_release(&there);
     return rc;
 }
 

@@ -78,7 +78,7 @@ static int name_edges(struct job_set *set, struct store *store, struct map *know
 static int read_edges(struct job_set *set, struct store *store, struct redrive_err *err)
 {
     int64_t seqs[BATCH_MAX];
-    struct edge_page page = {0};
+    RELEASED_BY(edge_page_release) struct edge_page page = {0};
     struct map known;
     size_t n = 0, at = 0;
     arena_release(&set->edges);
@@ -96,7 +96,6 @@ static int read_edges(struct job_set *set, struct store *store, struct redrive_e
         rc = name_edges(set, store, &known, &page, &at, &set->jobs[i], err);
     }
     map_release(&known);
-    edge_page_release(&page);
     return rc;
 }
 
@@ -256,7 +255,7 @@ int key_walk_next(struct key_walk *walk, const struct remembered_key **ret, stru
 static int give_keys(const struct source *source, record_take_fn take, void *ctx,
                      struct redrive_err *err)
 {
-    struct key_walk walk;
+    RELEASED_BY(key_walk_release) struct key_walk walk;
     const struct remembered_key *key;
     int rc;
     key_walk_init(&walk, source->store, source->tenant);
@@ -272,7 +271,6 @@ static int give_keys(const struct source *source, record_take_fn take, void *ctx
         if (rc < 0)
             break;
     }
-    key_walk_release(&walk);
     return rc;
 }
 
@@ -281,7 +279,7 @@ static int give_keys(const struct source *source, record_take_fn take, void *ctx
 static int give_rows(const struct source *source, enum shared_kind kind, record_take_fn take,
                      void *ctx, struct redrive_err *err)
 {
-    struct shared_page page = {0};
+    RELEASED_BY(shared_page_release) struct shared_page page = {0};
     /* Definitions of tasks belong to no tenant. */
     struct str tenant = source->tenant;
     if (kind == SHARED_TASK)
@@ -290,7 +288,6 @@ static int give_rows(const struct source *source, enum shared_kind kind, record_
     const struct record_batch batch = {(enum record_kind)kind, page.n, {.rows = page.rows}};
     if (rc == 0 && page.n > 0)
         rc = take(ctx, &batch, err);
-    shared_page_release(&page);
     return rc;
 }
 
@@ -314,14 +311,11 @@ static int give_some_counters(const struct counter_page *page, enum record_kind 
 static int give_counters(const struct source *source, record_take_fn take, void *ctx,
                          struct redrive_err *err)
 {
-    struct counter_page page = {0};
+    RELEASED_BY(counter_page_release) struct counter_page page = {0};
     int rc = store_ops(source->store)->counters_list(source->store, source->tenant, &page, err);
     if (rc == 0)
         rc = give_some_counters(&page, RECORD_COUNTER, take, ctx, err);
-    if (rc == 0)
-        rc = give_some_counters(&page, RECORD_MARK, take, ctx, err);
-    counter_page_release(&page);
-    return rc;
+    return rc < 0 ? rc : give_some_counters(&page, RECORD_MARK, take, ctx, err);
 }
 
 /* ---- Everything ------------------------------------------------------------------------------ */
@@ -342,13 +336,12 @@ int source_give(const struct source *source, record_take_fn take, void *ctx,
 
 int source_count(struct store *store, struct str tenant, uint64_t *ret, struct redrive_err *err)
 {
-    struct count_page partitions = {0};
+    RELEASED_BY(count_page_release) struct count_page partitions = {0};
     int rc = store_ops(store)->counts(store, COUNT_PARTITIONS, tenant, &partitions, err);
     *ret = 0;
     for (size_t i = 0; i < partitions.n; i++)
         for (int state = 0; state < REDRIVE_STATE_COUNT; state++)
             *ret += partitions.counts[i].by_state[state];
-    count_page_release(&partitions);
     return rc;
 }
 

@@ -60,7 +60,7 @@ static int find_foreign(const struct transfer *t, const struct job_page *page,
 static int check_all_ours(const struct transfer *t, uint64_t total, struct redrive_err *err)
 {
     struct store *to = t->options->to;
-    struct job_page page = {0}, found = {0};
+    RELEASED_BY(job_page_release) struct job_page page = {0}, found = {0};
     struct job_filter filter = {.limit = LOOK_AT_ONCE};
     const struct job *first = NULL;
     uint64_t done = 0;
@@ -78,7 +78,6 @@ static int check_all_ours(const struct transfer *t, uint64_t total, struct redri
             rc = tell_progress(t, "look", done, total, err);
     } while (rc == 0 && page.more);
     job_page_release(&found);
-    job_page_release(&page);
     return rc;
 }
 
@@ -140,7 +139,7 @@ static int check_counts(struct transfer *t, struct redrive_err *err)
 {
     const struct copy_options *o = t->options;
     static const struct job_count NONE = {0};
-    struct count_page here = {0}, there = {0};
+    RELEASED_BY(count_page_release) struct count_page here = {0}, there = {0};
     int rc = store_ops(o->from)->counts(o->from, COUNT_PARTITIONS, (struct str){0}, &here, err);
     if (rc == 0)
         rc = store_ops(o->to)->counts(o->to, COUNT_PARTITIONS, (struct str){0}, &there, err);
@@ -150,7 +149,6 @@ static int check_counts(struct transfer *t, struct redrive_err *err)
         compare_partition(t, &here.counts[i], is_there ? &there.counts[j] : &NONE);
         j += is_there;
     }
-    count_page_release(&here);
     count_page_release(&there);
     return rc;
 }

@@ -346,7 +346,7 @@ static bool limit_is_whole(const struct gate *gate)
 
 int gate_decode(struct gate *gate, struct str bytes)
 {
-    struct json_reader r;
+    RELEASED_BY(json_reader_release) struct json_reader r;
     /* Not all items of an array need be there, nor what only some limits have. */
     if (gate->kind == SHARED_BREAKER) {
         gate->breaker = (struct breaker){0};
@@ -362,7 +362,6 @@ int gate_decode(struct gate *gate, struct str bytes)
         read_row(&r, gate) &&
         (gate->kind == SHARED_BREAKER ? breaker_is_whole(gate) : limit_is_whole(gate));
     const int error = r.error;
-    json_reader_release(&r);
     return is_sound ? 0 : error == REDRIVE_E_NOMEM ? REDRIVE_E_NOMEM : REDRIVE_E_CORRUPT;
 }
 

@@ -325,11 +325,10 @@ static int load_row(struct engine *e, const struct shared_row *row, struct redri
 
 static int load_kind(struct engine *e, enum shared_kind kind, struct redrive_err *err)
 {
-    struct shared_page page = {0};
+    RELEASED_BY(shared_page_release) struct shared_page page = {0};
     int rc = e->ops->shared_list(e->store, kind, (struct str){0}, &page, err);
     for (size_t i = 0; i < page.n && rc == 0; i++)
         rc = load_row(e, &page.rows[i], err);
-    shared_page_release(&page);
     return rc;
 }
 

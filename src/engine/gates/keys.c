@@ -37,7 +37,7 @@ static bool step_into(struct json_reader *r, struct str name)
 
 static void add_payload(struct str payload, struct str path, struct buf *out)
 {
-    struct json_reader r;
+    RELEASED_BY(json_reader_release) struct json_reader r;
     bool found = payload.len > 0;
     json_reader_init(&r, payload, NULL);
     while (found && path.len > 0) {
@@ -49,7 +49,6 @@ static void add_payload(struct str payload, struct str path, struct buf *out)
     }
     if (found)
         add_value(&r, out);
-    json_reader_release(&r);
 }
 
 static void add_placeholder(const struct job_spec *spec, struct str name, struct buf *out)

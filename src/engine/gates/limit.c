@@ -181,13 +181,12 @@ int gates_need_slots(struct engine *e, struct redrive_err *err)
 int gates_count_slots(struct engine *e, struct redrive_err *err)
 {
     struct gates *gates = &e->gates;
-    struct count_page running = {0};
+    RELEASED_BY(count_page_release) struct count_page running = {0};
     if (!gates->wants_count || gates->are_counted)
         return 0;
     int rc = e->ops->counts(e->store, COUNT_RUNNING, (struct str){0}, &running, err);
     for (size_t i = 0; i < running.n && rc == 0; i++)
         rc = count_running(e, &running.counts[i], err);
     gates->were_counted = rc == 0;
-    count_page_release(&running);
     return rc;
 }

@@ -138,7 +138,7 @@ static int release_breaker(struct engine *e, struct gate *gate, struct redrive_e
 static int renew_budget(struct engine *e, struct gate *gate, struct redrive_err *err)
 {
     struct scan scan = scan_of(gate, SCAN_PARKED_OLDEST, 1);
-    struct job_page page = {0};
+    RELEASED_BY(job_page_release) struct job_page page = {0};
     const int64_t ago_ms = e->now_ms - gate->looked_ms;
     if (ago_ms >= 0 && ago_ms < GATE_LOOK_MS)
         return 0;
@@ -148,7 +148,6 @@ static int renew_budget(struct engine *e, struct gate *gate, struct redrive_err 
         rc == 0 && page.n > 0 ? task_in_force(e, page.jobs[0].spec.task) : NULL;
     if (task && *task->name)
         gate_set_budget(gate, &task->limits.budget, e->now_ms);
-    job_page_release(&page);
     return rc;
 }
 

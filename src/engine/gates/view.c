@@ -121,27 +121,25 @@ static int fill(const struct shared_page *rows, int64_t now_ms, struct breaker_p
 int breakers_read(struct store *store, struct str tenant, int64_t now_ms, struct breaker_page *ret,
                   struct redrive_err *err)
 {
-    struct shared_page rows = {0};
+    RELEASED_BY(shared_page_release) struct shared_page rows = {0};
     breaker_page_release(ret);
     int rc = store_ops(store)->shared_list(store, SHARED_BREAKER, tenant, &rows, err);
     if (rc == 0)
         rc = fill(&rows, now_ms, ret, err);
     if (rc < 0)
         breaker_page_release(ret);
-    shared_page_release(&rows);
     return rc;
 }
 
 int breakers_count_parked(struct store *store, struct str tenant, struct breaker_page *page,
                           struct redrive_err *err)
 {
-    struct count_page gates = {0};
+    RELEASED_BY(count_page_release) struct count_page gates = {0};
     if (page->n == 0)
         return 0;
     int rc = store_ops(store)->counts(store, COUNT_PARKED, tenant, &gates, err);
     if (rc == 0)
         add_parked(page, &gates);
-    count_page_release(&gates);
     return rc;
 }
 

@@ -55,7 +55,7 @@ static int limits_by_name(const void *left, const void *right)
 int limits_read(struct store *store, struct str tenant, int64_t now_ms, struct limit_page *ret,
                 struct redrive_err *err)
 {
-    struct shared_page rows = {0};
+    RELEASED_BY(shared_page_release) struct shared_page rows = {0};
     limit_page_release(ret);
     int rc = store_ops(store)->shared_list(store, SHARED_LIMIT, tenant, &rows, err);
     ret->limits = rc == 0 ? arena_array(&ret->arena, rows.n, sizeof *ret->limits) : NULL;
@@ -69,14 +69,13 @@ int limits_read(struct store *store, struct str tenant, int64_t now_ms, struct l
         limit_page_release(ret);
     else if (ret->limits)
         qsort(ret->limits, ret->n, sizeof *ret->limits, limits_by_name);
-    shared_page_release(&rows);
     return rc;
 }
 
 int limits_count_parked(struct store *store, struct str tenant, struct limit_page *page,
                         struct redrive_err *err)
 {
-    struct count_page gates = {0};
+    RELEASED_BY(count_page_release) struct count_page gates = {0};
     if (page->n == 0)
         return 0;
     int rc = store_ops(store)->counts(store, COUNT_PARKED, tenant, &gates, err);
@@ -88,7 +87,6 @@ int limits_count_parked(struct store *store, struct str tenant, struct limit_pag
         if (found)
             found->parked = gates.counts[i].jobs;
     }
-    count_page_release(&gates);
     return rc;
 }
 
@@ -233,7 +231,7 @@ int gate_read(struct store *store, const struct job *job, int64_t now_ms, struct
               struct redrive_err *err)
 {
     const bool is_limit = job->status.parked_by_limit;
-    struct shared_page page = {0};
+    RELEASED_BY(shared_page_release) struct shared_page page = {0};
     *ret = (struct gate_info){.is_limit = is_limit,
                               .key = is_limit ? job->spec.limit_key : job->spec.breaker_key};
     if (job->status.state != REDRIVE_STATE_PARKED)
@@ -243,19 +241,17 @@ int gate_read(struct store *store, const struct job *job, int64_t now_ms, struct
     const struct shared_row *row = rc == 0 ? shared_row_find(&page, ret->key) : NULL;
     if (row)
         rc = read_holder(row, job, now_ms, ret, err);
-    shared_page_release(&page);
     return rc;
 }
 
 int pause_read(struct store *store, const struct job *job, bool *ret, struct redrive_err *err)
 {
-    struct shared_page page = {0};
+    RELEASED_BY(shared_page_release) struct shared_page page = {0};
     *ret = false;
     if (state_has_ended(job->status.state) || job->status.state == REDRIVE_STATE_RUNNING)
         return 0;
     int rc = store_ops(store)->shared_list(store, SHARED_PAUSE, job->spec.tenant, &page, err);
     *ret = rc == 0 && shared_row_find(&page, job->spec.queue);
-    shared_page_release(&page);
     return rc;
 }
 

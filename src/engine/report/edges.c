@@ -17,14 +17,13 @@ static int read_other(struct store *store, int64_t seq, struct edge_views *views
                       struct edge_view *ret, struct redrive_err *err)
 {
     const struct job_filter filter = {.after_seq = seq - 1, .limit = 1};
-    struct job_page page = {0};
+    RELEASED_BY(job_page_release) struct job_page page = {0};
     int rc = store_ops(store)->list(store, &filter, &page, err);
     if (rc == 0 && page.n == 1 && page.jobs[0].status.seq == seq) {
         ret->id = arena_str(&views->arena, page.jobs[0].spec.id);
         ret->task = arena_str(&views->arena, page.jobs[0].spec.task);
         ret->state = page.jobs[0].status.state;
     }
-    job_page_release(&page);
     return rc;
 }
 
@@ -43,7 +42,7 @@ static int read_side(struct store *store, enum edge_side side, int64_t seq,
                      struct edge_views *views, struct edge_view **ret, size_t *ret_n,
                      struct redrive_err *err)
 {
-    struct edge_page page = {0};
+    RELEASED_BY(edge_page_release) struct edge_page page = {0};
     int rc = store_ops(store)->edges(store, side, &seq, 1, &page, err);
     if (page.n > 1)
         qsort(page.edges, page.n, sizeof *page.edges, by_outcome);
@@ -59,7 +58,6 @@ static int read_side(struct store *store, enum edge_side side, int64_t seq,
     }
     *ret = found;
     *ret_n = rc == 0 ? n : 0;
-    edge_page_release(&page);
     return rc;
 }
 

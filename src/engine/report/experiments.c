@@ -86,7 +86,7 @@ static void add_definition(struct experiment_page *page, const struct experiment
 /* A definition that cannot be read was written by a version that knows more. */
 static int add_published(struct store *store, struct experiment_page *page, struct redrive_err *err)
 {
-    struct shared_page tasks = {0};
+    RELEASED_BY(shared_page_release) struct shared_page tasks = {0};
     int rc =
         store_ops(store)->shared_list(store, SHARED_TASK, STR(ENGINE_TENANT_DEFAULT), &tasks, err);
     for (size_t i = 0; i < tasks.n && rc == 0; i++) {
@@ -96,7 +96,6 @@ static int add_published(struct store *store, struct experiment_page *page, stru
             add_definition(page, box->task.experiment);
         config_part_free(box);
     }
-    shared_page_release(&tasks);
     return rc;
 }
 
@@ -134,10 +133,9 @@ void experiments_count(const struct counter_page *counters, struct experiment_pa
 static int add_counters(struct store *store, struct str tenant, struct experiment_page *page,
                         struct redrive_err *err)
 {
-    struct counter_page counters = {0};
+    RELEASED_BY(counter_page_release) struct counter_page counters = {0};
     int rc = store_ops(store)->counters_list(store, tenant, &counters, err);
     experiments_count(&counters, page);
-    counter_page_release(&counters);
     return rc;
 }
 

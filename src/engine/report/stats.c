@@ -86,7 +86,7 @@ static int by_name(const void *left, const void *right)
 
 static int read_counters(struct store *store, struct stats *s, struct redrive_err *err)
 {
-    struct counter_page page = {0};
+    RELEASED_BY(counter_page_release) struct counter_page page = {0};
     struct counting c = {.stats = s};
     int rc = store_ops(store)->counters_list(store, s->tenant, &page, err);
     for (int i = 0; i < STATS_LABEL_COUNT; i++) {
@@ -101,7 +101,6 @@ static int read_counters(struct store *store, struct stats *s, struct redrive_er
         map_release(&c.rows[i]);
     }
     experiments_count(&page, &s->experiments);
-    counter_page_release(&page);
     return rc == 0 && (s->arena.failed || s->experiments.arena.failed) ? err_nomem(err) : rc;
 }
 
@@ -194,14 +193,13 @@ int stats_health(struct store *store, const struct health_thresholds *thresholds
                  struct redrive_err *err)
 {
     const struct str all = {0};
-    struct breaker_page breakers = {0};
+    RELEASED_BY(breaker_page_release) struct breaker_page breakers = {0};
     int rc = breakers_read(store, all, now_ms, &breakers, err);
     if (rc == 0)
         rc = workers_read(store, all, now_ms, ret_workers, err);
     if (rc == 0)
         workers_health(ret_workers, thresholds, (uint32_t)breakers.n, breakers_open(&breakers),
                        now_ms, ret);
-    breaker_page_release(&breakers);
     return rc;
 }
 

@@ -149,16 +149,13 @@ static int put_remote(struct engine *e, const struct remote_worker *worker, int6
 static int apply_remote(struct engine *e, struct op *base, struct redrive_err *err)
 {
     const struct remote_workers_op *op = (const struct remote_workers_op *)base;
-    struct shared_page page = {0};
-    struct buf value;
-    buf_init(&value, ROW_MAX_BYTES);
+    RELEASED_BY(shared_page_release) struct shared_page page = {0};
+    RELEASED_BY(buf_release) struct buf value = BUF_MAX(ROW_MAX_BYTES);
     int rc = e->ops->shared_list(e->store, SHARED_WORKER, (struct str){0}, &page, err);
     for (size_t i = 0; i < op->n && rc == 0; i++) {
         const struct remote_worker *worker = &op->workers[i];
         rc = put_remote(e, worker, version_among(&page, worker->tenant, worker->name), &value, err);
     }
-    shared_page_release(&page);
-    buf_release(&value);
     return rc;
 }
 
@@ -306,10 +303,9 @@ static bool parse_row(const struct shared_row *row, int64_t now_ms, struct arena
 {
     struct json_reader r;
     struct json_string key;
-    struct buf host;
+    RELEASED_BY(buf_release) struct buf host = BUF_MAX(1024);
     *ret = (struct parsed){.info = {.health = {.latency_factor = 1}}};
     quantile_init(&ret->run_time, 0, now_ms);
-    buf_init(&host, 1024);
     json_reader_init(&r, row->value, NULL);
     (void)json_enter_object(&r);
     while (json_next_key(&r, &key) > 0)
@@ -322,7 +318,6 @@ static bool parse_row(const struct shared_row *row, int64_t now_ms, struct arena
     info->name = arena_str(arena, row->key);
     info->tenant = arena_str(arena, row->tenant);
     info->host = arena_str(arena, buf_str(&host));
-    buf_release(&host);
     return whole;
 }
 
@@ -407,8 +402,8 @@ void worker_write_json(struct json_writer *w, const struct worker_info *info)
 
 int workers_sweep(struct engine *e, struct redrive_err *err)
 {
-    struct shared_page rows = {0};
-    struct arena arena = {0};
+    RELEASED_BY(shared_page_release) struct shared_page rows = {0};
+    RELEASED_BY(arena_release) struct arena arena = {0};
     struct parsed parsed;
     int rc = e->ops->shared_list(e->store, SHARED_WORKER, (struct str){0}, &rows, err);
     for (size_t i = 0; i < rows.n && rc == 0; i++) {
@@ -418,7 +413,5 @@ int workers_sweep(struct engine *e, struct redrive_err *err)
         row.removed = true;
         rc = shared_row_put(e, &row, NULL, err);
     }
-    arena_release(&arena);
-    shared_page_release(&rows);
     return rc;
 }

@@ -61,7 +61,7 @@ static int keep_edge(struct walk *walk, const struct job_edge *edge, struct redr
 static int follow(struct walk *walk, enum edge_side side, const int64_t *seqs, size_t n,
                   struct redrive_err *err)
 {
-    struct edge_page page = {0};
+    RELEASED_BY(edge_page_release) struct edge_page page = {0};
     int rc = store_ops(walk->store)->edges(walk->store, side, seqs, n, &page, err);
     for (size_t i = 0; rc == 0 && i < page.n; i++) {
         const struct job_edge *edge = &page.edges[i];
@@ -69,7 +69,6 @@ static int follow(struct walk *walk, enum edge_side side, const int64_t *seqs, s
         if (rc == 0 && side == EDGES_TO_CHILDREN)
             rc = keep_edge(walk, edge, err);
     }
-    edge_page_release(&page);
     return rc;
 }
 
@@ -107,7 +106,7 @@ static int read_job(struct store *store, struct workflow *workflow, struct workf
                     struct redrive_err *err)
 {
     const struct job_filter filter = {.after_seq = ret->seq - 1, .limit = 1};
-    struct job_page page = {0};
+    RELEASED_BY(job_page_release) struct job_page page = {0};
     int rc = store_ops(store)->list(store, &filter, &page, err);
     if (rc == 0 && page.n == 1 && page.jobs[0].status.seq == ret->seq) {
         const struct job *job = &page.jobs[0];
@@ -116,7 +115,6 @@ static int read_job(struct store *store, struct workflow *workflow, struct workf
         ret->state = job->status.state;
         ret->attempts = job->status.attempts;
     }
-    job_page_release(&page);
     return rc;
 }
 

@@ -60,7 +60,7 @@ static int find_earlier(struct submit_op *op, const struct map *ids, size_t i,
                         struct named_parent *parents, uint64_t seed, struct redrive_err *err)
 {
     const struct job_spec *spec = &op->specs[i];
-    struct map seen;
+    RELEASED_BY(map_release) struct map seen;
     int rc = 0;
     map_init(&seen, seed);
     for (size_t k = 0; rc == 0 && k < spec->n_after && op->answers[i].code == 0; k++) {
@@ -79,7 +79,6 @@ static int find_earlier(struct submit_op *op, const struct map *ids, size_t i,
         else if (map_put_number(&seen, id, 1) != 0)
             rc = err_nomem(err);
     }
-    map_release(&seen);
     return rc;
 }
 
@@ -136,12 +135,11 @@ static int find_others(struct engine *e, struct submit_op *op, size_t i,
 static int is_there(struct engine *e, const struct job_spec *spec, struct redrive_err *err)
 {
     const struct job_name name = {spec->tenant, spec->id};
-    struct job_page page = {0};
+    RELEASED_BY(job_page_release) struct job_page page = {0};
     if (spec->id.len == 0)
         return 0;
     const int rc = e->ops->lookup(e->store, &name, 1, &page, err);
     const int found = page.n > 0;
-    job_page_release(&page);
     return rc < 0 ? rc : found;
 }
 
@@ -261,7 +259,7 @@ static int adopt(struct engine *e, struct submit_op *op, size_t i, struct named_
 static int refuse_same(struct engine *e, struct submit_op *op, const struct named_parent *parents,
                        size_t i, struct redrive_err *err)
 {
-    struct map seen;
+    RELEASED_BY(map_release) struct map seen;
     int rc = 0;
     map_init(&seen, e->running.map.seed);
     for (size_t k = 0; rc == 0 && k < op->specs[i].n_after && op->answers[i].code == 0; k++) {
@@ -273,7 +271,6 @@ static int refuse_same(struct engine *e, struct submit_op *op, const struct name
         else if (map_put_number(&seen, seq, 1) != 0)
             rc = err_nomem(err);
     }
-    map_release(&seen);
     return rc;
 }
 

@@ -93,13 +93,12 @@ static int change_one(struct engine *e, enum move_kind kind, struct change_item 
         if (item->ret.code < 0)
             return 0;
     }
-    struct job_page page = {0};
+    RELEASED_BY(job_page_release) struct job_page page = {0};
     int rc = engine_find(e, item->tenant, item->id, item->seq, &page, err);
     if (rc == 0)
         item->ret.code = REDRIVE_E_NOT_FOUND;
     else if (rc > 0)
         rc = change_job(e, kind, &page.jobs[0], item, err);
-    job_page_release(&page);
     return rc;
 }
 
@@ -149,14 +148,13 @@ static bool is_meant(const struct job *job, struct str value)
 
 static int cancel(struct engine *e, const struct shared_row *row, struct redrive_err *err)
 {
-    struct job_page page = {0};
+    RELEASED_BY(job_page_release) struct job_page page = {0};
     struct change_item item = {0};
     int rc = engine_find(e, row->tenant, row->key, 0, &page, err);
     if (rc > 0)
         rc = is_meant(&page.jobs[0], row->value)
                  ? change_job(e, MOVE_CANCEL, &page.jobs[0], &item, err)
                  : 0;
-    job_page_release(&page);
     return rc;
 }
 
@@ -174,7 +172,7 @@ static int remove_rows(struct engine *e, struct shared_row *rows, size_t n, stru
 
 int cancels_carry_out(struct engine *e, struct redrive_err *err)
 {
-    struct shared_page page = {0};
+    RELEASED_BY(shared_page_release) struct shared_page page = {0};
     if (!is_time(e))
         return 0;
     int rc = e->ops->shared_list(e->store, SHARED_CANCEL, (struct str){0}, &page, err);
@@ -187,7 +185,6 @@ int cancels_carry_out(struct engine *e, struct redrive_err *err)
     e->cancels_ms = n < page.n ? 0 : e->now_ms;
     if (n < page.n)
         engine_want(e, e->now_ms);
-    shared_page_release(&page);
     return rc;
 }
 
@@ -222,14 +219,11 @@ static int key_is_held(struct store *store, const struct job *job, struct redriv
         .states = transition_from(MOVE_CANCEL),
         .limit = 1,
     };
-    struct job_page page = {0};
+    RELEASED_BY(job_page_release) struct job_page page = {0};
     if (job->spec.unique_key.len == 0)
         return 0;
     int rc = store_ops(store)->list(store, &filter, &page, err);
-    if (rc == 0)
-        rc = page.n > 0;
-    job_page_release(&page);
-    return rc;
+    return rc < 0 ? rc : page.n > 0;
 }
 
 static bool is_too_late(const struct bulk *bulk, const struct job *job)
@@ -257,7 +251,7 @@ int bulk_count(struct store *store, const struct bulk *bulk, uint64_t *ret_chang
                uint64_t *ret_refused, struct redrive_err *err)
 {
     struct job_filter filter = bulk->filter;
-    struct job_page page = {0};
+    RELEASED_BY(job_page_release) struct job_page page = {0};
     int rc = 0;
     bool more = !bulk->finished;
     *ret_changed = *ret_refused = 0;
@@ -270,7 +264,6 @@ int bulk_count(struct store *store, const struct bulk *bulk, uint64_t *ret_chang
         if (page.n > 0)
             filter.after_seq = page.jobs[page.n - 1].status.seq;
     }
-    job_page_release(&page);
     return rc;
 }
 
@@ -301,7 +294,7 @@ static int apply_bulk(struct engine *e, struct op *base, struct redrive_err *err
 {
     struct bulk_op *op = (struct bulk_op *)base;
     struct job_filter filter = op->filter;
-    struct job_page page = {0};
+    RELEASED_BY(job_page_release) struct job_page page = {0};
     size_t left = op->limit;
     int rc = 0;
     op->changed = op->refused = 0;
@@ -316,7 +309,6 @@ static int apply_bulk(struct engine *e, struct op *base, struct redrive_err *err
             rc = change_page(e, op, &page, err);
         left -= page.n;
     }
-    job_page_release(&page);
     return rc;
 }
 

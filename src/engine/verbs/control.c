@@ -107,7 +107,7 @@ void breaker_op_init(struct breaker_op *op, struct str tenant, struct str key,
 static int find_pause(struct engine *e, struct str tenant, struct str queue, int64_t *ret,
                       int64_t *ret_since_ms, struct redrive_err *err)
 {
-    struct shared_page page = {0};
+    RELEASED_BY(shared_page_release) struct shared_page page = {0};
     *ret_since_ms = 0;
     int rc = e->ops->shared_list(e->store, SHARED_PAUSE, tenant, &page, err);
     const struct shared_row *row = rc == 0 ? shared_row_find(&page, queue) : NULL;
@@ -115,7 +115,6 @@ static int find_pause(struct engine *e, struct str tenant, struct str queue, int
     const struct row_field since = {"since_ms", ROW_INT, ret_since_ms};
     if (row && (!shared_value_read(row->value, &since, 1) || *ret_since_ms < 0))
         *ret_since_ms = 0;
-    shared_page_release(&page);
     return rc;
 }
 

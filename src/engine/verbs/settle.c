@@ -198,7 +198,7 @@ static bool holds_lease(const struct settlement *s, const struct job_status *job
 static int settle_unknown(struct engine *e, struct settle_batch *batch, struct settlement *s,
                           struct redrive_err *err)
 {
-    struct job_page page = {0};
+    RELEASED_BY(job_page_release) struct job_page page = {0};
     int rc = settle_batch_flush(e, batch, err);
     if (rc == 0)
         rc = engine_find(e, s->tenant, s->id, s->seq, &page, err);
@@ -214,7 +214,6 @@ static int settle_unknown(struct engine *e, struct settle_batch *batch, struct s
         else if (rc == 0 && s->ret.code == 0)
             running_drop(&e->running, job->status.token);
     }
-    job_page_release(&page);
     return rc;
 }
 
@@ -294,7 +293,7 @@ void settle_op_init(struct settle_op *op, struct settlement *items, size_t n)
 static int find_extended(struct engine *e, struct extension *x, int64_t *ret_seq,
                          int64_t *ret_lease_ms, struct redrive_err *err)
 {
-    struct job_page page = {0};
+    RELEASED_BY(job_page_release) struct job_page page = {0};
     int rc = engine_find(e, x->tenant, x->id, 0, &page, err);
     x->ret = (struct move_result){.code = REDRIVE_E_NOT_FOUND};
     if (rc > 0) {
@@ -306,7 +305,6 @@ static int find_extended(struct engine *e, struct extension *x, int64_t *ret_seq
         if (x->lease_ms == 0)
             *ret_lease_ms = task_in_force(e, job->spec.task)->lease_ms;
     }
-    job_page_release(&page);
     return rc < 0 ? rc : 0;
 }
 
@@ -394,7 +392,7 @@ static bool is_of(const struct job *job, const struct job_name *name)
 static int apply_leases(struct engine *e, struct op *base, struct redrive_err *err)
 {
     struct leases_op *op = (struct leases_op *)base;
-    struct job_page page = {0};
+    RELEASED_BY(job_page_release) struct job_page page = {0};
     struct job_name *names = arena_array(&e->arena, op->n, sizeof *names);
     if (!names)
         return err_nomem(err);
@@ -410,7 +408,6 @@ static int apply_leases(struct engine *e, struct op *base, struct redrive_err *e
         const struct job *job = &page.jobs[found++];
         lease->until_ms = holds_token(&job->status, lease->token) ? job->status.lease_until_ms : 0;
     }
-    job_page_release(&page);
     return rc;
 }
 

@@ -181,11 +181,10 @@ static int is_anothers_id(struct engine *e, const struct job_spec *spec,
     if (result->code != REDRIVE_E_EXISTS || !str_eq(result->id, spec->id) ||
         spec->unique_key.len == 0 || str_eq(spec->id, spec->unique_key))
         return 0;
-    struct job_page page = {0};
+    RELEASED_BY(job_page_release) struct job_page page = {0};
     int rc = engine_find(e, spec->tenant, spec->id, 0, &page, err);
     if (rc > 0)
         rc = !str_eq(page.jobs[0].spec.unique_key, spec->unique_key);
-    job_page_release(&page);
     return rc;
 }
 
@@ -328,12 +327,11 @@ static int compare_repeated(struct engine *e, struct submit_op *op, size_t i,
                             struct redrive_err *err)
 {
     const struct job_spec *spec = &op->specs[i];
-    struct job_page page = {0};
+    RELEASED_BY(job_page_release) struct job_page page = {0};
     int rc = engine_find(e, spec->tenant, spec->id, 0, &page, err);
     const char *part = rc > 0 ? difference(spec, &page.jobs[0].spec) : NULL;
     if (part)
         refuse_difference(op, i, part);
-    job_page_release(&page);
     return rc;
 }
 
@@ -350,11 +348,9 @@ static int check_repetition(struct engine *e, struct submit_op *op, size_t i,
 static int was_longer(struct engine *e, const struct submit_op *op, struct redrive_err *err)
 {
     char id[NAME_MAX_BYTES + 32];
-    struct job_page page = {0};
+    RELEASED_BY(job_page_release) struct job_page page = {0};
     (void)snprintf(id, sizeof id, "%.*s/%zu", (int)op->key.len, op->key.ptr, op->n);
-    int rc = engine_find(e, op->specs[0].tenant, str_of(id), 0, &page, err);
-    job_page_release(&page);
-    return rc;
+    return engine_find(e, op->specs[0].tenant, str_of(id), 0, &page, err);
 }
 
 /* The same for an array, before any of it is put into the store: all of its jobs are there and

@@ -230,8 +230,7 @@ static void start_check(struct faktory_conn *conn, const struct faktory_hello *h
 void faktory_conn_hello(struct faktory_conn *conn, struct str verb, struct str args)
 {
     struct faktory_hello hello;
-    struct arena arena;
-    arena_init(&arena);
+    RELEASED_BY(arena_release) struct arena arena = {0};
     bool is_one = str_is(verb, "HELLO") && faktory_hello_read(args, &arena, &hello, NULL) == 0;
     if (!is_one)
         faktory_conn_end(conn); /* it uses another protocol: no answer would be understood */
@@ -245,7 +244,6 @@ void faktory_conn_hello(struct faktory_conn *conn, struct str verb, struct str a
         faktory_conn_let_in(conn, NULL, NULL);
         welcome(conn, hello.wid);
     }
-    arena_release(&arena);
 }
 
 /* ---- Accepting ------------------------------------------------------------------------------- */

@@ -108,10 +108,9 @@ static int add_line(struct faktory_passwords *set, char *line, size_t number,
 
 static int add_file(struct faktory_passwords *set, const char *path, struct redrive_err *err)
 {
-    struct buf text;
+    RELEASED_BY(buf_release) struct buf text = BUF_MAX(FILE_MAX_BYTES + 1);
     size_t number = 0;
     const size_t before = set->n;
-    buf_init(&text, FILE_MAX_BYTES + 1);
     int rc = file_read(path, FILE_MAX_BYTES, &text, err);
     char *line = rc == 0 && text.len > 0 ? text.data : NULL;
     for (char *next; line && rc == 0; line = next) {
@@ -129,7 +128,6 @@ static int add_file(struct faktory_passwords *set, const char *path, struct redr
     }
     if (text.data)
         explicit_bzero(text.data, text.len);
-    buf_release(&text);
     return rc;
 }
 
@@ -168,9 +166,8 @@ static int add_given(struct faktory_passwords *set, const struct config_faktory_
 {
     struct faktory_password p = {
         .name = given->name, .tenant = given->tenant, .scopes = given->scopes};
-    struct buf text;
+    RELEASED_BY(buf_release) struct buf text = BUF_MAX(PASSWORD_MAX_BYTES + 1);
     int rc = 0;
-    buf_init(&text, PASSWORD_MAX_BYTES + 1);
     if (given->password_file) {
         rc = read_password_file(given, &text, err);
         p.password = text.data;
@@ -183,7 +180,6 @@ static int add_given(struct faktory_passwords *set, const struct config_faktory_
         rc = faktory_passwords_add(set, &p, err);
     if (text.data)
         explicit_bzero(text.data, text.len);
-    buf_release(&text);
     return rc;
 }
 

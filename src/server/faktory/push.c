@@ -198,7 +198,7 @@ static bool refuse(struct push_call *p, struct str jid, const struct redrive_err
 
 static int read_bulk(struct push_call *p, struct str json, struct redrive_err *err)
 {
-    struct json_reader r;
+    RELEASED_BY(json_reader_release) struct json_reader r;
     struct str item = {NULL, 0}, jid;
     json_reader_init(&r, json, NULL);
     int rc = json_enter_array(&r);
@@ -217,7 +217,6 @@ static int read_bulk(struct push_call *p, struct str json, struct redrive_err *e
     if (rc == 0)
         rc = json_end(&r);
     (void)json_error(&r, err);
-    json_reader_release(&r);
     return rc;
 }
 

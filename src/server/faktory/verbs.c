@@ -29,8 +29,7 @@ static void beat(struct faktory_conn *conn, struct str args)
     struct buf *out = faktory_conn_reply(conn);
     struct faktory_worker *worker = NULL;
     struct faktory_beat said;
-    struct arena arena;
-    arena_init(&arena);
+    RELEASED_BY(arena_release) struct arena arena = {0};
     bool is_beat = faktory_beat_read(args, &arena, &said, NULL) == 0;
     if (is_beat)
         worker = faktory_worker_find(conn->server, conn->tenant, said.wid);
@@ -42,7 +41,6 @@ static void beat(struct faktory_conn *conn, struct str args)
     } else {
         faktory_put_error(out, "invalid BEAT %.*s", FAKTORY_QUOTE(args));
     }
-    arena_release(&arena);
 }
 
 static void end(struct faktory_conn *conn, struct str args)

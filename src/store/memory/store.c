@@ -69,7 +69,7 @@ int memory_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
     if (m->in_transaction)
         return err_set(err, REDRIVE_E_STATE, "a transaction is open already");
 
-    pthread_mutex_lock(&m->place->mutex);
+    HOLD(&m->place->mutex);
     int rc = 0;
     if (!take_turn(m)) {
         rc = err_set(err, REDRIVE_E_IO, "the store is busy");
@@ -85,7 +85,6 @@ int memory_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
         *ret_now_ms = now_ms;
         *ret_shared_version = m->transaction.shared_version;
     }
-    pthread_mutex_unlock(&m->place->mutex);
     return rc;
 }
 
@@ -103,12 +102,11 @@ int memory_commit(struct store *store, struct redrive_err *err)
     int rc = memory_need_transaction(m, err);
     if (rc < 0)
         return rc;
-    pthread_mutex_lock(&m->place->mutex);
+    HOLD(&m->place->mutex);
     state_release(&m->place->committed);
     m->place->committed = m->transaction;
     m->seen_commits = ++m->place->commits;
     end_transaction(m);
-    pthread_mutex_unlock(&m->place->mutex);
     return 0;
 }
 
@@ -117,10 +115,9 @@ void memory_rollback(struct store *store)
     struct memory *m = memory_of(store);
     if (!m->in_transaction)
         return;
-    pthread_mutex_lock(&m->place->mutex);
+    HOLD(&m->place->mutex);
     state_release(&m->transaction);
     end_transaction(m);
-    pthread_mutex_unlock(&m->place->mutex);
 }
 
 int memory_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_notification,
@@ -130,14 +127,13 @@ int memory_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_notificat
     if (m->in_transaction)
         return err_set(err, REDRIVE_E_STATE, "a transaction is open: waiting would be for ever");
     const int64_t until_ms = clock_monotonic_ms() + (timeout_ms > 0 ? timeout_ms : 0);
-    pthread_mutex_lock(&m->place->mutex);
+    HOLD(&m->place->mutex);
     while (m->seen_commits == m->place->commits)
         if (!thread_cond_wait_until(&m->place->changed, &m->place->mutex, until_ms))
             break;
     if (ret_notification)
         *ret_notification = m->seen_commits == m->place->commits ? 0 : STORE_NOTIFY_ALL;
     m->seen_commits = m->place->commits;
-    pthread_mutex_unlock(&m->place->mutex);
     return 0;
 }
 

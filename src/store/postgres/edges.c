@@ -75,7 +75,7 @@ int postgres_edges(struct store *store, enum edge_side side, const int64_t *seqs
 
 static bool add_parent(struct parent_page *page, const PGresult *result, int i)
 {
-    struct arena scratch = {0};
+    RELEASED_BY(arena_release) struct arena scratch = {0};
     const struct job_parent parent = {
         .child = pg_get_int(result, i, 0),
         .id = pg_get_text(result, i, 1, &scratch),
@@ -84,7 +84,6 @@ static bool add_parent(struct parent_page *page, const PGresult *result, int i)
         .result = pg_get_text(result, i, 4, &scratch),
     };
     const bool ok = !scratch.failed && parent_page_add(page, &parent);
-    arena_release(&scratch);
     return ok;
 }
 

@@ -308,8 +308,7 @@ static void add_by_seq(struct buf *sql, struct store *store, const struct job_fi
     const char *direction = f->order == ORDER_OLDEST ? "" : " DESC";
     const bool of_tenant = source == LIST_USER || (source == LIST_ALL && !f->is_most);
     struct job_filter rest = *f;
-    struct buf from;
-    buf_init(&from, SQL_MAX);
+    RELEASED_BY(buf_release) struct buf from = BUF_MAX(SQL_MAX);
     const char *seq = add_from_source(&from, store, f, source);
     if (source == LIST_USER)
         rest.user = (struct str){0};
@@ -322,7 +321,6 @@ static void add_by_seq(struct buf *sql, struct store *store, const struct job_fi
     (void)buf_add_str(sql, buf_str(&from));
     (void)buf_printf(sql, " ORDER BY %s%s LIMIT %zu" WHOLE_JOBS " ORDER BY m.seq%s", seq, direction,
                      f->limit + 1, direction);
-    buf_release(&from);
 }
 
 /* ---- By the time of the end ------------------------------------------------------------------ */

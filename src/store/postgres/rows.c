@@ -326,9 +326,8 @@ int pg_partition_named(struct store *store, struct str tenant, struct str queue,
 /* Keeps the partitions of a result of (partition_id, tenant_id, tenant, queue, task). */
 static int keep_partitions(struct store *store, const PGresult *result, struct redrive_err *err)
 {
-    struct arena arena;
+    RELEASED_BY(arena_release) struct arena arena = {0};
     int rc = 0;
-    arena_init(&arena);
     for (int i = 0; i < PQntuples(result) && rc == 0; i++) {
         struct partition *partition;
         const struct partition read = {.id = pg_get_int(result, i, 0),
@@ -338,7 +337,6 @@ static int keep_partitions(struct store *store, const PGresult *result, struct r
                                        .task = pg_get_text(result, i, 4, &arena)};
         rc = arena.failed ? err_nomem(err) : keep_partition(store, &read, &partition, err);
     }
-    arena_release(&arena);
     return rc;
 }
 

@@ -76,10 +76,9 @@ static int note_seqs(struct store *store, const PGresult *result, const struct j
                      struct partition *const *partitions, size_t n, struct submit_result *ret,
                      struct redrive_err *err)
 {
-    struct arena scratch;
+    RELEASED_BY(arena_release) struct arena scratch = {0};
     size_t first = 0;
     int rc = 0;
-    arena_init(&scratch);
     for (int i = 0; rc == 0 && i < PQntuples(result); i++) {
         while (first < n && ret[first].code == 0)
             first++;
@@ -91,7 +90,6 @@ static int note_seqs(struct store *store, const PGresult *result, const struct j
                      ? err_nomem(err)
                      : pg_damaged(store, pg_get_int(result, i, 0), "it was not submitted", err);
     }
-    arena_release(&scratch);
     return rc;
 }
 

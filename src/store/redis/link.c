@@ -26,8 +26,7 @@ bool rd_link_is_alive(const struct store *store)
 int rd_library_name(struct store *store, struct redrive_err *err)
 {
     uint8_t sum[SHA256_BYTES];
-    struct buf text;
-    buf_init(&text, LIBRARY_MAX);
+    RELEASED_BY(buf_release) struct buf text = BUF_MAX(LIBRARY_MAX);
     for (int i = 0; i < REDIS_LIBRARY_COUNT; i++)
         buf_puts(&text, REDIS_LIBRARY[i]);
     int rc = buf_failed(&text) ? err_nomem(err) : 0;
@@ -36,7 +35,6 @@ int rd_library_name(struct store *store, struct redrive_err *err)
         snprintf(store->library, sizeof store->library, "redrive_%d_%02x%02x%02x%02x",
                  SCHEMA_VERSION, sum[0], sum[1], sum[2], sum[3]);
     }
-    buf_release(&text);
     return rc;
 }
 
@@ -54,9 +52,8 @@ static void library_text(const struct store *store, struct buf *ret)
 
 static int load_library(struct store *store, struct redrive_err *err)
 {
-    struct buf text;
+    RELEASED_BY(buf_release) struct buf text = BUF_MAX(LIBRARY_MAX);
     int rc = 0;
-    buf_init(&text, LIBRARY_MAX);
     library_text(store, &text);
     redisReply *reply = buf_failed(&text) ? NULL
                                           : rd_wire_command(store->link, "FUNCTION LOAD REPLACE %b",
@@ -71,7 +68,6 @@ static int load_library(struct store *store, struct redrive_err *err)
     if (rc != 0 && reply && rd_says_elsewhere((struct str){reply->str, reply->len}))
         rd_link_close(store);
     freeReplyObject(reply);
-    buf_release(&text);
     return rc;
 }
 

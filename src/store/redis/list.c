@@ -201,7 +201,7 @@ static int list_ended(struct listing *l, uint32_t states, struct redrive_err *er
 static int offer_seqs(struct listing *l, const int64_t *seqs, size_t n, struct redrive_err *err)
 {
     static const struct str NO_BIG[BIG_COUNT];
-    struct job_page found = {0};
+    RELEASED_BY(job_page_release) struct job_page found = {0};
     struct page_maker maker;
     rd_page_start(&maker, l->store, &found);
     int rc = rd_rows_each(l->store, seqs, n, rd_page_take, &maker, err);
@@ -214,7 +214,6 @@ static int offer_seqs(struct listing *l, const int64_t *seqs, size_t n, struct r
         rc = offer(l, &row, NO_BIG, err);
         found.jobs[best] = found.jobs[given];
     }
-    job_page_release(&found);
     return rc;
 }
 
@@ -388,9 +387,8 @@ static int list_any(struct listing *l, struct redrive_err *err)
 {
     const struct job_filter *f = l->filter;
     const uint32_t states = states_of(f);
-    struct buf partitions;
+    RELEASED_BY(buf_release) struct buf partitions = BUF_MAX(1 << 24);
     bool none = false;
-    buf_init(&partitions, 1 << 24);
     int rc = rd_walk_partitions(l->store, f, &partitions, &none, err);
     struct walk walk = {
         .is_back = f->order != ORDER_OLDEST,
@@ -417,7 +415,6 @@ static int list_any(struct listing *l, struct redrive_err *err)
     if (rc == 0)
         rc = list_walk(l, &walk, err);
     rd_walk_release(&walk);
-    buf_release(&partitions);
     return rc;
 }
 

@@ -385,7 +385,7 @@ static int read_page(struct store *store, struct round *round, const redisReply 
 static int try_some(struct store *store, struct round *round, struct redrive_err *err)
 {
     struct walk walk = round->walk;
-    struct job_page page = {0};
+    RELEASED_BY(job_page_release) struct job_page page = {0};
     redisReply *reply = NULL;
     int rc = rd_walk_read(store, &walk, AT_ONCE, true, &reply, err);
     if (rc == 0)
@@ -397,7 +397,6 @@ static int try_some(struct store *store, struct round *round, struct redrive_err
         round->met += page.n;
     }
     freeReplyObject(reply);
-    job_page_release(&page);
     return rc;
 }
 

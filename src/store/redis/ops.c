@@ -355,8 +355,7 @@ static void gate_diff(struct ops *ops, const struct row *row, bool is_there)
     const struct job *job = &row->job;
     const int64_t left = (int64_t)(uint32_t)job->spec.max_attempts - job->status.attempts;
     const int64_t score = -left;
-    struct buf key;
-    buf_init(&key, 1 << 20);
+    RELEASED_BY(buf_release) struct buf key = BUF_MAX(1 << 20);
     buf_puts(&key, "p:");
     add_gate_name(row, &key);
     ranked(ops, "ZY", buf_str(&key), job->status.seq, is_there ? NULL : &score,
@@ -370,7 +369,6 @@ static void gate_diff(struct ops *ops, const struct row *row, bool is_there)
         rd_ops_add(ops, is_there ? 'C' : 'B', buf_str(&key), &head, 1, &item, 1);
         rd_ops_sum(ops, STR("l"), (struct str){key.data + 2, key.len - 2}, is_there ? 1 : -1);
     }
-    buf_release(&key);
 }
 
 static void count_diff(struct ops *ops, const struct row *row, int delta)

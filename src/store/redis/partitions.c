@@ -20,9 +20,8 @@ static void partition_name(struct store *store, const struct job_spec *spec)
 /* Copies the parts of a name into memory of the partition. */
 static bool split_name(struct partition *partition, struct str name)
 {
-    struct arena arena;
+    RELEASED_BY(arena_release) struct arena arena = {0};
     struct str parts[3] = {{0}};
-    arena_init(&arena);
     bool ok = true;
     for (int i = 0; ok && i < 3; i++)
         ok = rd_take_part(&name, &arena, &parts[i]);
@@ -38,7 +37,6 @@ static bool split_name(struct partition *partition, struct str name)
         partition->queue = parts[1];
         partition->task = parts[2];
     }
-    arena_release(&arena);
     return partition->name != NULL;
 }
 

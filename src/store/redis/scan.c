@@ -75,8 +75,7 @@ static int read_parked(struct store *store, const struct scan *scan, size_t limi
     static const char *const READS[] = {[SCAN_PARKED_OLDEST] = "chunks",
                                         [SCAN_PARKED_PROBES] = "ranked",
                                         [SCAN_PARKED_NEWEST] = "foremost"};
-    struct buf key;
-    buf_init(&key, 1 << 20);
+    RELEASED_BY(buf_release) struct buf key = BUF_MAX(1 << 20);
     buf_puts(&key, scan->index == SCAN_PARKED_OLDEST ? "q:" : "p:");
     rd_add_part(&key, scan->tenant);
     rd_add_part(&key, scan->name);
@@ -88,7 +87,6 @@ static int read_parked(struct store *store, const struct scan *scan, size_t limi
         rd_ask_text(store, "");
     }
     rd_ask_int(store, (int64_t)limit + 1);
-    buf_release(&key);
     return rd_link_read(store, ret, err);
 }
 

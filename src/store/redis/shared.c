@@ -374,9 +374,8 @@ static int read_row(void *ctx, struct str field, struct str value, struct redriv
 
 static int add_writes(struct shared_reader *r, struct redrive_err *err)
 {
-    struct buf value;
+    RELEASED_BY(buf_release) struct buf value = BUF_MAX((size_t)1 << 30);
     int rc = 0;
-    buf_init(&value, (size_t)1 << 30);
     MAP_FOREACH (&r->store->shared_writes, slot) {
         const struct shared_write *write = slot->value;
         if (rc != 0 || !write->is_put || write->now == 0 ||
@@ -385,7 +384,6 @@ static int add_writes(struct shared_reader *r, struct redrive_err *err)
         pack_row(write, &value);
         rc = buf_failed(&value) ? err_nomem(err) : add_row(r, write->field, buf_str(&value), err);
     }
-    buf_release(&value);
     return rc;
 }
 

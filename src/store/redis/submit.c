@@ -128,14 +128,13 @@ static int key_holder(struct store *store, const struct question *q, bool foreve
         *ret = older(*ret, there(rd_entry_known(store, q->other_seq)));
     if (*ret)
         return 0;
+    RELEASED_BY(rd_key_jobs_release)
     struct key_jobs seen = {.has_other = q->other_seq > 0, .other = rd_member_of(q->other_seq)};
     const struct member counting = rd_member_of(q->counting_seq);
     buf_init(&seen.counting, MEMBER_BYTES + 1);
     if (q->counting_seq > 0)
         buf_add_str(&seen.counting, member_str(&counting));
-    int rc = rd_key_jobs_rely(store, &q->key, &seen, forever, err);
-    rd_key_jobs_release(&seen);
-    return rc;
+    return rd_key_jobs_rely(store, &q->key, &seen, forever, err);
 }
 
 /* ---- Submit ---------------------------------------------------------------------------------- */
@@ -267,9 +266,7 @@ static int prepare(struct store *store, const struct job_spec *specs, size_t n,
     int rc = rd_partition_find(store, specs, n, partitions, err);
     if (rc == 0)
         rc = ask_all(store, questions, n, reply, err);
-    if (rc == 0)
-        rc = read_all(store, questions, n, err);
-    return rc;
+    return rc < 0 ? rc : read_all(store, questions, n, err);
 }
 
 int redis_submit(struct store *store, const struct job_spec *specs, size_t n,

@@ -157,7 +157,7 @@ static int count_partitions(struct store *store, enum count_kind kind, struct st
                             struct count_page *page, struct redrive_err *err)
 {
     struct partition_sum *sums;
-    struct shared_page pauses = {0};
+    RELEASED_BY(shared_page_release) struct shared_page pauses = {0};
     size_t n;
     int rc = read_sums(store, tenant, &sums, &n, err);
     if (rc == 0 && kind == COUNT_QUEUES)
@@ -169,7 +169,6 @@ static int count_partitions(struct store *store, enum count_kind kind, struct st
         (kind == COUNT_QUEUES ? add_queues : add_partitions)(page, sums, n);
         add_pauses(page, &pauses);
     }
-    shared_page_release(&pauses);
     free(sums);
     return rc;
 }
@@ -338,9 +337,8 @@ static int walk_rows(struct store *store, const struct job_filter *filter, unsig
                      int (*each)(void *ctx, const struct row *row, struct redrive_err *err),
                      void *ctx, struct redrive_err *err)
 {
-    struct buf partitions;
+    RELEASED_BY(buf_release) struct buf partitions = BUF_MAX(1 << 24);
     bool none = false;
-    buf_init(&partitions, 1 << 24);
     int rc = rd_walk_partitions(store, filter, &partitions, &none, err);
     struct walk walk = {
         .states = filter->states ? filter->states & STATES_ALL : STATES_ALL,
@@ -365,7 +363,6 @@ static int walk_rows(struct store *store, const struct job_filter *filter, unsig
         freeReplyObject(reply);
     }
     rd_walk_release(&walk);
-    buf_release(&partitions);
     return rc;
 }
 

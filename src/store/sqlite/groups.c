@@ -65,12 +65,11 @@ static void tally_add(struct tally *tally, int64_t ms, int64_t seq)
 static int count_groups(struct store *store, sqlite3_stmt *st, size_t limit,
                         struct group_count *groups, size_t *ret_n, struct redrive_err *err)
 {
-    struct map tallies;
-    struct arena arena;
+    RELEASED_BY(map_release) struct map tallies;
+    RELEASED_BY(arena_release) struct arena arena = {0};
     int rc;
     *ret_n = 0;
     map_init(&tallies, (uint64_t)clock_monotonic_ns());
-    arena_init(&arena);
     while ((rc = sql_step(store, st, err)) > 0) {
         struct tally *tally = tally_of(&tallies, &arena, (uint64_t)sqlite3_column_int64(st, 0));
         if (!tally) {
@@ -81,8 +80,6 @@ static int count_groups(struct store *store, sqlite3_stmt *st, size_t limit,
     }
     MAP_FOREACH (&tallies, slot)
         *ret_n = keep_group(groups, *ret_n, limit, slot->value);
-    map_release(&tallies);
-    arena_release(&arena);
     return rc;
 }
 
@@ -163,11 +160,10 @@ static int count_causes(struct store *store, const struct job_filter *filter,
                         void (*add)(void *ctx, const struct cause_count *cause), void *ctx,
                         struct redrive_err *err)
 {
-    struct buf sql;
+    RELEASED_BY(buf_release) struct buf sql = BUF_MAX(SQL_LIST_MAX);
     sqlite3_stmt *st = NULL;
     bool is_small;
     int rc = list_is_small_tenant(store, filter, 0, &is_small, err);
-    buf_init(&sql, SQL_LIST_MAX);
     buf_puts(&sql, "SELECT l.task, c.reason, c.class, c.type, c.n FROM (SELECT j.partition_id AS "
                    "partition_id, "
                    "j.reason AS reason, j.error_class AS class, h.error_type AS type, "
@@ -192,7 +188,6 @@ static int count_causes(struct store *store, const struct job_filter *filter,
         rc = 0;
     }
     sqlite3_finalize(st);
-    buf_release(&sql);
     return rc;
 }
 

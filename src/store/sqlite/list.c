@@ -356,9 +356,8 @@ static void add_first_of_states(struct buf *sql, const struct job_filter *f)
 static int is_narrow(struct store *store, const char *from, const struct job_filter *f, bool *ret,
                      struct redrive_err *err)
 {
-    struct buf sql;
+    RELEASED_BY(buf_release) struct buf sql = BUF_MAX(SQL_LIST_MAX);
     sqlite3_stmt *st = NULL;
-    buf_init(&sql, SQL_LIST_MAX);
     buf_printf(&sql, "SELECT count(*) FROM (SELECT 1 FROM %s LIMIT %lld)", from,
                (long long)store->narrow + 1);
     int rc = list_prepare(store, &sql, f, &st, err);
@@ -366,7 +365,6 @@ static int is_narrow(struct store *store, const char *from, const struct job_fil
         rc = sql_step(store, st, err);
     *ret = rc > 0 && sqlite3_column_int64(st, 0) <= store->narrow;
     sqlite3_finalize(st);
-    buf_release(&sql);
     return rc < 0 ? rc : 0;
 }
 
@@ -504,10 +502,9 @@ static void add_list_by(struct buf *sql, const struct job_filter *f, enum way wa
 static int list_by(struct store *store, const struct job_filter *f, enum way way,
                    struct job_page *ret, struct redrive_err *err)
 {
-    struct buf sql;
+    RELEASED_BY(buf_release) struct buf sql = BUF_MAX(SQL_LIST_MAX);
     sqlite3_stmt *st = NULL;
     int rc;
-    buf_init(&sql, SQL_LIST_MAX);
     add_list_by(&sql, f, way);
     if (way == BY_END) {
         rc = merge_ended(store, f, &sql, ret, err);
@@ -517,7 +514,6 @@ static int list_by(struct store *store, const struct job_filter *f, enum way way
             rc = page_fill(store, st, f->limit, ret, err);
         sqlite3_finalize(st);
     }
-    buf_release(&sql);
     return rc;
 }
 

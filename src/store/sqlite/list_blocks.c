@@ -66,19 +66,15 @@ static int prepare_walk(struct walk *w, struct redrive_err *err)
     const bool is_oldest = f->order == ORDER_OLDEST, by_seq = f->order != ORDER_FINISHED;
     const int64_t from = by_seq && f->after_seq ? f->after_seq : is_oldest ? 0 : INT64_MAX;
     const int64_t until = by_seq && f->until_seq ? f->until_seq : is_oldest ? INT64_MAX : 0;
-    struct buf sql;
+    RELEASED_BY(buf_release) struct buf sql = BUF_MAX(SQL_LIST_MAX);
     w->first = block_of(is_oldest ? from : until);
     w->last = block_of(is_oldest ? until : from);
     w->n_blocks = by_seq ? FIRST_BLOCKS : INT64_MAX;
-    buf_init(&sql, SQL_LIST_MAX);
     add_next_blocks(&sql, f);
     int rc = list_prepare(w->store, &sql, f, &w->next_blocks, err);
     buf_reset(&sql);
     add_jobs(&sql, f);
-    if (rc == 0)
-        rc = list_prepare(w->store, &sql, f, &w->jobs, err);
-    buf_release(&sql);
-    return rc;
+    return rc < 0 ? rc : list_prepare(w->store, &sql, f, &w->jobs, err);
 }
 
 /* Binds the next blocks to the statement of the jobs, and leaves them behind: 1, or 0 when there
@@ -177,10 +173,9 @@ static void add_sizes(struct buf *sql, const struct job_filter *f)
 int blocks_are_fewer(struct store *store, const struct job_filter *f, bool *ret,
                      struct redrive_err *err)
 {
-    struct buf sql;
+    RELEASED_BY(buf_release) struct buf sql = BUF_MAX(SQL_LIST_MAX);
     sqlite3_stmt *st = NULL;
     *ret = false;
-    buf_init(&sql, SQL_LIST_MAX);
     add_sizes(&sql, f);
     int rc = list_prepare(store, &sql, f, &st, err);
     if (rc == 0)
@@ -191,6 +186,5 @@ int blocks_are_fewer(struct store *store, const struct job_filter *f, bool *ret,
         *ret = block_begin(sqlite3_column_int64(st, 2)) < (met < all ? met : all);
     }
     sqlite3_finalize(st);
-    buf_release(&sql);
     return rc < 0 ? rc : 0;
 }

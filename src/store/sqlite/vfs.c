@@ -216,7 +216,7 @@ static void fill_methods(struct file_methods *entry, const sqlite3_io_methods *m
 static bool replace_methods(sqlite3_file *file, bool is_log)
 {
     size_t i = 0;
-    pthread_mutex_lock(&vfs_mutex);
+    HOLD(&vfs_mutex);
     if (!original_read)
         original_read = file->pMethods->xRead;
     while (i < n_vfs_methods &&
@@ -227,7 +227,6 @@ static bool replace_methods(sqlite3_file *file, bool is_log)
     const bool is_known = i < n_vfs_methods;
     if (is_known)
         file->pMethods = &vfs_methods[i].methods;
-    pthread_mutex_unlock(&vfs_mutex);
     return is_known;
 }
 

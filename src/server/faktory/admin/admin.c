@@ -49,14 +49,12 @@ static struct json_string unquoted(struct str value)
 
 static void put_string(struct json_writer *w, struct json_string s, bool is_key)
 {
-    struct buf text;
-    buf_init(&text, s.raw.len + 1);
+    RELEASED_BY(buf_release) struct buf text = BUF_MAX(s.raw.len + 1);
     (void)json_unescape(s, &text);
     if (is_key)
         json_key_str(w, buf_str(&text));
     else
         json_put_string(w, buf_str(&text));
-    buf_release(&text);
 }
 
 /* Depth and form have been checked when the job came in. */
@@ -217,7 +215,7 @@ static int mutate_one(struct engine *e, struct faktory_admin *a, struct str jid,
     struct store *store = engine_store(e);
     const struct job_filter filter = {
         .tenant = a->tenant, .id = jid, .states = states_of(m->target), .limit = 1};
-    struct job_page page = {0};
+    RELEASED_BY(job_page_release) struct job_page page = {0};
     if (jid.len == 0)
         return 0;
     int rc = store_ops(store)->list(store, &filter, &page, err);
@@ -225,7 +223,6 @@ static int mutate_one(struct engine *e, struct faktory_admin *a, struct str jid,
         *bytes += page.jobs[0].spec.payload.len;
         rc = mutate_job(e, m, &page.jobs[0], err);
     }
-    job_page_release(&page);
     return rc;
 }
 
@@ -270,7 +267,7 @@ static int walk(struct engine *e, struct faktory_admin *a, const struct job_filt
 {
     struct store *store = engine_store(e);
     struct job_filter filter = *which;
-    struct job_page page = {0};
+    RELEASED_BY(job_page_release) struct job_page page = {0};
     filter.tenant = a->tenant;
     filter.order = ORDER_OLDEST;
     filter.limit = PAGE_JOBS;
@@ -286,7 +283,6 @@ static int walk(struct engine *e, struct faktory_admin *a, const struct job_filt
         if (rc == 0)
             rc = walk_page(e, a, &page, each, &bytes, err);
     }
-    job_page_release(&page);
     return rc;
 }
 
@@ -360,7 +356,7 @@ static int remove_queues(struct engine *e, struct faktory_admin *a, struct redri
 static int pause_queues(struct engine *e, struct faktory_admin *a, struct redrive_err *err)
 {
     struct store *store = engine_store(e);
-    struct count_page page = {0};
+    RELEASED_BY(count_page_release) struct count_page page = {0};
     int rc = 0;
     if (!a->all) {
         for (size_t i = 0; i < a->n_names && rc == 0; i++)
@@ -370,7 +366,6 @@ static int pause_queues(struct engine *e, struct faktory_admin *a, struct redriv
     rc = store_ops(store)->counts(store, COUNT_QUEUES, a->tenant, &page, err);
     for (size_t i = 0; i < page.n && rc == 0; i++)
         rc = pause_one(e, a, page.counts[i].queue, err);
-    count_page_release(&page);
     return rc;
 }
 
@@ -382,7 +377,7 @@ static int pause_queues(struct engine *e, struct faktory_admin *a, struct redriv
 static int write_latency(struct engine *e, struct faktory_admin *a, struct redrive_err *err)
 {
     struct store *store = engine_store(e);
-    struct count_page page = {0};
+    RELEASED_BY(count_page_release) struct count_page page = {0};
     struct json_writer w;
     int rc = store_ops(store)->counts(store, COUNT_QUEUES, a->tenant, &page, err);
     json_writer_init(&w, &a->text);
@@ -396,7 +391,6 @@ static int write_latency(struct engine *e, struct faktory_admin *a, struct redri
         json_put_double(&w, seconds > 0 ? seconds : 0);
     }
     json_end_object(&w);
-    count_page_release(&page);
     return rc;
 }
 
@@ -503,8 +497,8 @@ static void write_times(struct json_writer *w, int64_t now_ms)
 static int write_info(struct engine *e, struct faktory_admin *a, struct redrive_err *err)
 {
     struct store *store = engine_store(e);
-    struct count_page queues = {0};
-    struct counter_page counters = {0};
+    RELEASED_BY(count_page_release) struct count_page queues = {0};
+    RELEASED_BY(counter_page_release) struct counter_page counters = {0};
     struct sizes sizes = {0};
     struct json_writer w;
     int rc = store_ops(store)->counts(store, COUNT_QUEUES, a->tenant, &queues, err);
@@ -526,8 +520,6 @@ static int write_info(struct engine *e, struct faktory_admin *a, struct redrive_
     json_end_object(&w);
     write_server(&w, &a->facts);
     json_end_object(&w);
-    count_page_release(&queues);
-    counter_page_release(&counters);
     return rc;
 }
 

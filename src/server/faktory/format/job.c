@@ -90,7 +90,7 @@ static int read_member(struct json_reader *r, struct json_string key, struct are
 static int read_members(struct str json, struct arena *arena, struct faktory_job *job,
                         struct extras *extras, struct redrive_err *err)
 {
-    struct json_reader r;
+    RELEASED_BY(json_reader_release) struct json_reader r;
     struct json_string key;
     struct redrive_err why = {0};
     json_reader_init(&r, json, NULL);
@@ -100,7 +100,6 @@ static int read_members(struct str json, struct arena *arena, struct faktory_job
     if (rc == 0)
         rc = json_end(&r);
     (void)json_error(&r, &why);
-    json_reader_release(&r);
     return rc < 0 ? err_set(err, rc, "invalid JSON: %s", why.message) : 0;
 }
 

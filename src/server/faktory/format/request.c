@@ -23,7 +23,7 @@ typedef int (*member_fn)(struct json_reader *r, struct json_string key, struct a
 static int read_object(struct str json, struct arena *arena, member_fn member, void *request,
                        struct redrive_err *err)
 {
-    struct json_reader r;
+    RELEASED_BY(json_reader_release) struct json_reader r;
     struct json_string key;
     json_reader_init(&r, json, NULL);
     int rc = json_enter_object(&r);
@@ -32,7 +32,6 @@ static int read_object(struct str json, struct arena *arena, member_fn member, v
     if (rc == 0)
         rc = json_end(&r);
     (void)json_error(&r, err);
-    json_reader_release(&r);
     return rc;
 }
 
@@ -197,8 +196,7 @@ static void keep_types(struct arena *arena, const struct raw_fail *raw, struct f
 int faktory_fail_read(struct str json, struct arena *arena, struct faktory_fail *ret,
                       struct redrive_err *err)
 {
-    struct buf backtrace;
-    buf_init(&backtrace, REDRIVE_STACKTRACE_MAX);
+    RELEASED_BY(buf_release) struct buf backtrace = BUF_MAX(REDRIVE_STACKTRACE_MAX);
     struct raw_fail raw = {.backtrace = &backtrace};
     int rc = read_object(json, arena, fail_member, &raw, err);
     *ret = (struct faktory_fail){.jid = raw.jid};
@@ -209,7 +207,6 @@ int faktory_fail_read(struct str json, struct arena *arena, struct faktory_fail 
         if (backtrace.len > 0)
             ret->backtrace = keep_text(arena, buf_str(&backtrace), REDRIVE_STACKTRACE_MAX - 1);
     }
-    buf_release(&backtrace);
     return rc;
 }
 
