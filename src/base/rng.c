@@ -144,23 +144,3 @@ void id_next(struct id_gen *gen, int64_t now_ms, char out[ID_UUID_LEN + 1])
     put_hex(&out, low & UINT64_C(0xffffffffffff), 12);
     *out = '\0';
 }
-
-int64_t id_time_ms(struct str text)
-{
-    int64_t ms = 0;
-    if (text.len != ID_UUID_LEN || text.ptr[14] != '7')
-        return -1;
-    for (int i = 0; i < ID_UUID_LEN; i++) {
-        if (i == 8 || i == 13 || i == 18 || i == 23) {
-            if (text.ptr[i] != '-')
-                return -1;
-            continue;
-        }
-        int digit = str_hex_digit(text.ptr[i]);
-        if (digit < 0)
-            return -1;
-        if (i < 13)
-            ms = ms << 4 | digit;
-    }
-    return ms;
-}

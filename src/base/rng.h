@@ -64,7 +64,4 @@ void id_gen_init(struct id_gen *gen, uint64_t seed);
 /* Writes the canonical text and a terminator. */
 void id_next(struct id_gen *gen, int64_t now_ms, char out[ID_UUID_LEN + 1]);
 
-/* The time inside a UUIDv7, or -1 if the text is not one. */
-int64_t id_time_ms(struct str text);
-
 #endif

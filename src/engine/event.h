@@ -81,6 +81,8 @@ typedef void (*engine_event_fn)(const struct engine_event *event, void *ctx);
 const char *engine_event_name(enum engine_event_kind kind);
 /* "jobs_received" …, "": it is not counted. */
 const char *engine_event_counter(enum engine_event_kind kind);
+/* The kind of event that a counter counts, or -1. */
+int engine_event_counted(struct str counter);
 
 /* Counters have a label of kind and name: "partition:main/mail" is what happened to jobs of the
  * task `mail` in the queue `main`, "class:network" are failures, "arm:patience/slow" are jobs of an

@@ -5,27 +5,11 @@
 #include "base/json/json.h"
 #include "store/page.h"
 
-static int read_text(struct json_reader *r, struct arena *arena, struct str *ret)
-{
-    struct json_string s = {0};
-    struct buf text;
-    int rc = json_read_string(r, &s);
-    *ret = s.raw;
-    if (rc < 0 || !s.escaped)
-        return rc;
-    buf_init(&text, s.raw.len + 1);
-    if (json_unescape(s, &text) == 0)
-        *ret = arena_str(arena, buf_str(&text));
-    rc = buf_failed(&text) || arena->failed ? json_fail(r, REDRIVE_E_NOMEM, "out of memory") : 0;
-    buf_release(&text);
-    return rc;
-}
-
 static int read_member(struct json_reader *r, struct arena *arena, struct json_string key,
                        struct job_after *ret)
 {
     struct str word = {0};
-    int rc = read_text(r, arena, &word);
+    int rc = json_read_text(r, arena, &word);
     if (rc < 0)
         return rc;
     if (json_string_is(key, "id"))
@@ -46,7 +30,7 @@ static int read_item(struct json_reader *r, struct arena *arena, struct job_afte
     *ret = (struct job_after){0};
     int rc = 0;
     if (json_peek(r) == JSON_TYPE_STRING) {
-        rc = read_text(r, arena, &ret->id);
+        rc = json_read_text(r, arena, &ret->id);
     } else {
         rc = json_enter_object(r);
         while (rc == 0 && (rc = json_next_key(r, &key)) > 0)

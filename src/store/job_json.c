@@ -5,15 +5,6 @@
 #include "base/time/clock.h"
 #include "core/experiment/arm.h"
 
-static void field_str(struct json_writer *w, const char *key, struct str value)
-{
-    json_key(w, key);
-    if (value.len == 0)
-        json_put_null(w);
-    else
-        json_put_string(w, value);
-}
-
 void job_write_time(struct json_writer *w, const char *key, int64_t at_ms)
 {
     char text[CLOCK_TEXT_MAX];
@@ -29,9 +20,9 @@ void job_write_error(struct json_writer *w, const char *key, const struct job_er
     }
     json_begin_object(w);
     json_field_cstr(w, "class", redrive_class_name(error->class_));
-    field_str(w, "type", error->type);
-    field_str(w, "message", error->message);
-    field_str(w, "stacktrace", error->stacktrace);
+    json_field_string_or_null(w, "type", error->type);
+    json_field_string_or_null(w, "message", error->message);
+    json_field_string_or_null(w, "stacktrace", error->stacktrace);
     json_field_int(w, "code", error->code);
     json_end_object(w);
 }
@@ -87,11 +78,11 @@ static void write_attempt(struct json_writer *w, const struct job_attempt *a)
         json_put_int(w, a->number);
     job_write_time(w, "started_at", a->started_ms);
     job_write_time(w, "ended_at", a->ended_ms);
-    field_str(w, "worker", a->worker);
+    json_field_string_or_null(w, "worker", a->worker);
     json_field_cstr(w, "outcome", redrive_state_name(a->outcome));
     job_write_error(w, "error", &a->error);
     json_field_double(w, "delay", (double)a->delay_ms / 1000);
-    field_str(w, "why", a->why);
+    json_field_string_or_null(w, "why", a->why);
     job_write_time(w, "process_after", a->next_ms);
     json_end_object(w);
 }
@@ -128,10 +119,10 @@ static void write_spec(struct json_writer *w, const struct job_spec *spec)
     json_field_string(w, "tenant", spec->tenant);
     job_write_value(w, "payload", spec->payload);
     json_field_int(w, "priority", spec->priority);
-    field_str(w, "user", spec->user);
-    field_str(w, "project", spec->project);
-    field_str(w, "service", spec->service);
-    field_str(w, "unique_key", spec->unique_key);
+    json_field_string_or_null(w, "user", spec->user);
+    json_field_string_or_null(w, "project", spec->project);
+    json_field_string_or_null(w, "service", spec->service);
+    json_field_string_or_null(w, "unique_key", spec->unique_key);
     json_field_cstr(w, "unique",
                     spec->unique_key.len == 0 ? NULL
                     : spec->unique_forever    ? "forever"
@@ -167,7 +158,7 @@ static void write_status(struct json_writer *w, const struct job *job)
     job_write_time(w, "updated_at", s->updated_ms);
     job_write_time(w, "started_at", s->started_ms);
     job_write_time(w, "finished_at", s->finished_ms);
-    field_str(w, "worker", s->worker);
+    json_field_string_or_null(w, "worker", s->worker);
     job_write_error(w, "last_error", &s->error);
     job_write_value(w, "result", s->result);
 }

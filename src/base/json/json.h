@@ -33,6 +33,8 @@
 #include "base/text/str.h"
 #include "redrive.h"
 
+struct arena;
+
 #define JSON_MAX_DEPTH 64 /* default, and the most that can be asked for */
 #define JSON_MAX_BYTES (64u * 1024 * 1024)
 
@@ -142,6 +144,10 @@ int json_error(const struct json_reader *r, struct redrive_err *err);
  * which is an earlier one if there was one. */
 int json_fail(struct json_reader *r, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* Reads a string as decoded text: a slice of the text that is read, or, where something is escaped,
+ * a copy in the arena. */
+int json_read_text(struct json_reader *r, struct arena *arena, struct str *ret);
 
 /* Appends the decoded string; returns what buf_failed would. NUL (\u0000) is allowed: look at the
  * length. */

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "base/mem/arena.h"
 #include "base/text/encode.h"
 
 /* ---- The type of a value --------------------------------------------------------------------- */
@@ -280,6 +281,24 @@ int json_unescape(struct json_string s, struct buf *out)
         buf_add(out, decoded, len);
     }
     return buf_add(out, p, (size_t)(end - p));
+}
+
+int json_read_text(struct json_reader *r, struct arena *arena, struct str *ret)
+{
+    struct json_string s = {0};
+    struct buf text;
+    int rc = json_read_string(r, &s);
+    *ret = s.raw;
+    if (rc < 0 || !s.escaped)
+        return rc;
+    /* The decoded text is not longer than the raw one. */
+    char *room = arena_alloc(arena, s.raw.len + 1);
+    if (!room)
+        return json_fail(r, REDRIVE_E_NOMEM, "out of memory");
+    buf_init_fixed(&text, room, s.raw.len + 1);
+    (void)json_unescape(s, &text);
+    *ret = buf_str(&text);
+    return 0;
 }
 
 bool json_escaped_is(struct json_string s, const char *text)

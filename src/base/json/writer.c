@@ -284,6 +284,15 @@ void json_field_string(struct json_writer *w, const char *key, struct str value)
     json_put_string(w, value);
 }
 
+void json_field_string_or_null(struct json_writer *w, const char *key, struct str value)
+{
+    json_key(w, key);
+    if (value.len == 0)
+        json_put_null(w);
+    else
+        json_put_string(w, value);
+}
+
 void json_field_int(struct json_writer *w, const char *key, int64_t value)
 {
     json_key(w, key);

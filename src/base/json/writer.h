@@ -50,6 +50,8 @@ void json_put_raw(struct json_writer *w, struct str value);
 /* Key and value in one call. */
 void json_field_cstr(struct json_writer *w, const char *key, const char *value);
 void json_field_string(struct json_writer *w, const char *key, struct str value);
+/* An empty one is null. */
+void json_field_string_or_null(struct json_writer *w, const char *key, struct str value);
 void json_field_int(struct json_writer *w, const char *key, int64_t value);
 void json_field_double(struct json_writer *w, const char *key, double value);
 void json_field_bool(struct json_writer *w, const char *key, bool value);

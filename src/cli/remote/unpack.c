@@ -23,20 +23,11 @@ int unpack_error(const struct json_reader *r, struct redrive_err *err)
 
 static int read_text(struct json_reader *r, struct arena *arena, struct str *ret)
 {
-    struct json_string s;
-    int rc = json_read_string(r, &s);
-    if (rc < 0)
-        return rc;
-    if (!s.escaped) {
-        *ret = arena_str(arena, s.raw);
-        return 0;
-    }
-    RELEASED_BY(buf_release) struct buf text = BUF_MAX(JSON_MAX_BYTES);
-    (void)json_unescape(s, &text);
-    if (buf_failed(&text))
-        arena->failed = true;
-    *ret = arena_str(arena, buf_str(&text));
-    return 0;
+    struct str text;
+    int rc = json_read_text(r, arena, &text);
+    if (rc == 0)
+        *ret = arena_str(arena, text);
+    return rc;
 }
 
 static int read_whole(struct json_reader *r, int64_t min, int64_t max, int64_t *ret)

@@ -174,8 +174,3 @@ const struct record_table RECORD_TABLES[RECORD_KIND_COUNT] = {
     [RECORD_HEADER] = {"header", HEADER},
     [RECORD_END] = {"end", END},
 };
-
-const char *record_kind_name(enum record_kind kind)
-{
-    return RECORD_TABLES[kind].name;
-}

@@ -35,9 +35,6 @@ enum record_kind {
 /* The kinds that a store holds. */
 #define RECORD_CONTENT_COUNT RECORD_HEADER
 
-/* "breaker", "job", … */
-const char *record_kind_name(enum record_kind kind);
-
 static inline bool record_is_row(enum record_kind kind)
 {
     return (int)kind < SHARED_KIND_COUNT;

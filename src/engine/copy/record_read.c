@@ -16,26 +16,6 @@ static int no_memory(struct record_reader *r)
     return json_fail(&r->json, REDRIVE_E_NOMEM, "out of memory");
 }
 
-/* The decoded text is not longer than the raw one. */
-static int read_text(struct record_reader *r, struct str *ret)
-{
-    struct json_string s = {0};
-    struct buf decoded;
-    int rc = json_read_string(&r->json, &s);
-    if (rc < 0 || !s.escaped) {
-        *ret = s.raw;
-        return rc;
-    }
-    char *room = arena_alloc(r->arena, s.raw.len + 1);
-    if (!room)
-        return no_memory(r);
-    buf_init_fixed(&decoded, room, s.raw.len + 1);
-    if (json_unescape(s, &decoded) < 0)
-        return no_memory(r);
-    *ret = buf_str(&decoded);
-    return 0;
-}
-
 /* {"base64":TEXT} */
 static int read_base64(struct record_reader *r, struct str *ret)
 {
@@ -48,7 +28,7 @@ static int read_base64(struct record_reader *r, struct str *ret)
         return rc;
     if (rc == 0 || !json_string_is(key, "base64"))
         return json_fail(&r->json, REDRIVE_E_INVALID, "expected a string or {\"base64\":TEXT}");
-    rc = read_text(r, &text);
+    rc = json_read_text(&r->json, r->arena, &text);
     if (rc == 0)
         rc = json_next_key(&r->json, &key);
     if (rc != 0)
@@ -65,7 +45,8 @@ static int read_base64(struct record_reader *r, struct str *ret)
 
 static int read_str(struct record_reader *r, struct str *ret)
 {
-    return json_peek(&r->json) == JSON_TYPE_OBJECT ? read_base64(r, ret) : read_text(r, ret);
+    return json_peek(&r->json) == JSON_TYPE_OBJECT ? read_base64(r, ret)
+                                                   : json_read_text(&r->json, r->arena, ret);
 }
 
 static int read_int(struct record_reader *r, int64_t min, int64_t max, int64_t *ret)
@@ -80,7 +61,7 @@ static int read_int(struct record_reader *r, int64_t min, int64_t max, int64_t *
 static int read_hex(struct record_reader *r, uint64_t *ret)
 {
     struct str text = {0};
-    int rc = read_text(r, &text);
+    int rc = json_read_text(&r->json, r->arena, &text);
     if (rc == 0 && (text.len != 16 || !str_read_hex(text, ret)))
         rc = json_fail(&r->json, REDRIVE_E_INVALID, "expected 16 hexadecimal digits");
     return rc;
@@ -89,7 +70,7 @@ static int read_hex(struct record_reader *r, uint64_t *ret)
 static int read_word(struct record_reader *r, const struct member *m, int *ret)
 {
     struct str word = {0};
-    int rc = read_text(r, &word);
+    int rc = json_read_text(&r->json, r->arena, &word);
     if (rc < 0)
         return rc;
     *ret = vocabulary_find(words_of(m), word);
@@ -207,7 +188,7 @@ static int read_kind(struct record_reader *r, struct str *ret)
     if (rc == 0)
         rc = json_next_key(&r->json, &key);
     if (rc > 0)
-        rc = json_string_is(key, "kind") ? read_text(r, ret) : 0;
+        rc = json_string_is(key, "kind") ? json_read_text(&r->json, r->arena, ret) : 0;
     if (rc == 0 && ret->len == 0)
         rc =
             json_fail(&r->json, REDRIVE_E_INVALID, "expected a record, which begins with its kind");

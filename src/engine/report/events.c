@@ -27,6 +27,14 @@ const char *engine_event_counter(enum engine_event_kind kind)
     return (unsigned)kind < ENGINE_EVENT_COUNT ? KINDS[kind].counter : "";
 }
 
+int engine_event_counted(struct str counter)
+{
+    for (int kind = 0; kind < ENGINE_EVENT_COUNT; kind++)
+        if (str_is(counter, engine_event_counter((enum engine_event_kind)kind)))
+            return kind;
+    return -1;
+}
+
 struct engine_event event_of(const struct engine *e, enum engine_event_kind kind,
                              const struct job *job)
 {

@@ -22,15 +22,6 @@ void stats_release(struct stats *stats)
 
 /* ---- Counters -------------------------------------------------------------------------------- */
 
-/* The kind of event that a counter counts, or -1. */
-static int kind_of(struct str name)
-{
-    for (int kind = 0; kind < ENGINE_EVENT_COUNT; kind++)
-        if (str_is(name, engine_event_counter((enum engine_event_kind)kind)))
-            return kind;
-    return -1;
-}
-
 struct counting {
     struct stats *stats;
     struct map rows[STATS_LABEL_COUNT]; /* key → struct stats_row */
@@ -61,7 +52,7 @@ static void count(struct counting *c, const struct counter *counter)
     uint64_t value = counter->value > 0 ? (uint64_t)counter->value : 0;
     if (label.len == 0 && str_is(counter->name, "unclassified"))
         c->stats->unclassified += value;
-    int kind = kind_of(counter->name);
+    int kind = engine_event_counted(counter->name);
     if (kind < 0)
         return;
     if (label.len == 0) {
@@ -333,11 +324,7 @@ void health_write_json(struct json_writer *w, const struct redrive_health *healt
 static void write_head(struct json_writer *w, const struct stats *s)
 {
     job_write_time(w, "at", s->at_ms);
-    json_key(w, "tenant");
-    if (s->tenant.len == 0)
-        json_put_null(w);
-    else
-        json_put_string(w, s->tenant);
+    json_field_string_or_null(w, "tenant", s->tenant);
     json_key(w, "counters");
     json_begin_object(w);
     write_counts(w, s->counts);

@@ -378,11 +378,7 @@ void worker_write_json(struct json_writer *w, const struct worker_info *info)
 {
     json_begin_object(w);
     json_field_string(w, "name", info->name);
-    json_key(w, "tenant");
-    if (info->tenant.len == 0)
-        json_put_null(w);
-    else
-        json_put_string(w, info->tenant);
+    json_field_string_or_null(w, "tenant", info->tenant);
     json_field_string(w, "host", info->host);
     json_field_int(w, "pid", info->pid);
     job_write_time(w, "started_at", info->started_ms);

@@ -172,18 +172,10 @@ int samples_new_rates(struct samples **ret, struct redrive_err *err)
     return samples_new(&RATES, ret, err);
 }
 
-static int kind_of(struct str name)
-{
-    for (int kind = 0; kind < ENGINE_EVENT_COUNT; kind++)
-        if (str_is(name, engine_event_counter((enum engine_event_kind)kind)))
-            return kind;
-    return -1;
-}
-
 /* Counters with a label count the same again, by task, queue and class. */
 static void note_counter(struct samples *rates, const struct counter *counter, int64_t now_ms)
 {
-    const int kind = counter->label.len == 0 ? kind_of(counter->name) : -1;
+    const int kind = counter->label.len == 0 ? engine_event_counted(counter->name) : -1;
     struct rate_sample *sample = kind >= 0 ? sample_of(rates, counter->tenant, now_ms) : NULL;
     if (sample)
         sample->counts[kind] += (uint64_t)counter->value;

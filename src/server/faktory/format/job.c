@@ -12,22 +12,6 @@
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-int faktory_read_text(struct json_reader *r, struct arena *arena, struct str *ret)
-{
-    struct json_string s;
-    struct buf text;
-    int rc = json_read_string(r, &s);
-    *ret = s.raw;
-    if (rc < 0 || !s.escaped)
-        return rc;
-    buf_init(&text, s.raw.len + 1);
-    rc = json_unescape(s, &text);
-    ret->ptr = rc == 0 ? arena_dup(arena, buf_str(&text)) : NULL;
-    ret->len = ret->ptr ? text.len : 0;
-    buf_release(&text);
-    return ret->ptr ? 0 : json_fail(r, REDRIVE_E_NOMEM, "out of memory");
-}
-
 /* What is read beside the job's own fields. */
 struct extras {
     struct str at;
@@ -56,7 +40,7 @@ static int read_custom(struct json_reader *r, struct arena *arena, struct str *r
     int rc = json_enter_object(r);
     while (rc == 0 && (rc = json_next_key(r, &key)) > 0)
         rc = json_string_is(key, "traceparent") && json_peek(r) == JSON_TYPE_STRING
-                 ? faktory_read_text(r, arena, ret)
+                 ? json_read_text(r, arena, ret)
                  : json_skip(r, NULL);
     return rc;
 }
@@ -67,13 +51,13 @@ static int read_member(struct json_reader *r, struct json_string key, struct are
     if (json_peek(r) == JSON_TYPE_NULL)
         return json_read_null(r);
     if (json_string_is(key, "jid"))
-        return faktory_read_text(r, arena, &job->jid);
+        return json_read_text(r, arena, &job->jid);
     if (json_string_is(key, "jobtype"))
-        return faktory_read_text(r, arena, &job->type);
+        return json_read_text(r, arena, &job->type);
     if (json_string_is(key, "queue"))
-        return faktory_read_text(r, arena, &job->queue);
+        return json_read_text(r, arena, &job->queue);
     if (json_string_is(key, "at"))
-        return faktory_read_text(r, arena, &extras->at);
+        return json_read_text(r, arena, &extras->at);
     if (json_string_is(key, "args"))
         return skip_args(r, extras);
     if (json_string_is(key, "retry"))

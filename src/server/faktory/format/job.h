@@ -65,7 +65,4 @@ int64_t faktory_job_lease_ms(const struct job *job);
 /* Writes a running job for a worker; returns what buf_failed would. */
 int faktory_job_write(const struct job *job, struct buf *out);
 
-/* Reads a string into a slice that outlives the reader: of the text, or of the arena. */
-int faktory_read_text(struct json_reader *r, struct arena *arena, struct str *ret);
-
 #endif

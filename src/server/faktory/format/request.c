@@ -42,9 +42,9 @@ static int hello_member(struct json_reader *r, struct json_string key, struct ar
 {
     struct faktory_hello *hello = request;
     if (json_string_is(key, "wid"))
-        return faktory_read_text(r, arena, &hello->wid);
+        return json_read_text(r, arena, &hello->wid);
     if (json_string_is(key, "pwdhash"))
-        return faktory_read_text(r, arena, &hello->pwdhash);
+        return json_read_text(r, arena, &hello->pwdhash);
     if (json_string_is(key, "v"))
         return json_read_int(r, &hello->version);
     return json_skip(r, NULL);
@@ -78,7 +78,7 @@ void faktory_password_hash(struct str password, struct str salt, int iterations,
 static int ack_member(struct json_reader *r, struct json_string key, struct arena *arena,
                       void *request)
 {
-    return json_string_is(key, "jid") ? faktory_read_text(r, arena, request) : json_skip(r, NULL);
+    return json_string_is(key, "jid") ? json_read_text(r, arena, request) : json_skip(r, NULL);
 }
 
 int faktory_ack_read(struct str json, struct arena *arena, struct str *ret_jid,
@@ -122,7 +122,7 @@ static int read_types(struct json_reader *r, struct arena *arena, struct raw_fai
     int rc = json_enter_array(r);
     while (rc == 0 && (rc = json_next_item(r)) > 0) {
         struct str type;
-        rc = faktory_read_text(r, arena, &type);
+        rc = json_read_text(r, arena, &type);
         if (rc == 0 && fail->n_types < REDRIVE_ERROR_TYPES_MAX)
             fail->types[fail->n_types++] = type;
     }
@@ -134,13 +134,13 @@ static int fail_member(struct json_reader *r, struct json_string key, struct are
 {
     struct raw_fail *fail = request;
     if (json_string_is(key, "jid"))
-        return faktory_read_text(r, arena, &fail->jid);
+        return json_read_text(r, arena, &fail->jid);
     if (json_string_is(key, "errtype"))
-        return faktory_read_text(r, arena, &fail->type);
+        return json_read_text(r, arena, &fail->type);
     if (json_string_is(key, "errtypes"))
         return read_types(r, arena, fail);
     if (json_string_is(key, "message"))
-        return faktory_read_text(r, arena, &fail->message);
+        return json_read_text(r, arena, &fail->message);
     if (json_string_is(key, "backtrace"))
         return read_backtrace(r, fail->backtrace);
     return json_skip(r, NULL);
@@ -217,9 +217,9 @@ static int beat_member(struct json_reader *r, struct json_string key, struct are
 {
     struct faktory_beat *beat = request;
     if (json_string_is(key, "wid"))
-        return faktory_read_text(r, arena, &beat->wid);
+        return json_read_text(r, arena, &beat->wid);
     if (json_string_is(key, "current_state"))
-        return faktory_read_text(r, arena, &beat->state);
+        return json_read_text(r, arena, &beat->state);
     return json_skip(r, NULL);
 }
 
@@ -249,7 +249,7 @@ static int read_jids(struct json_reader *r, struct arena *arena, struct faktory_
                 memcpy(grown, jids, m->n_jids * sizeof *grown);
             m->jids = jids = grown;
         }
-        rc = faktory_read_text(r, arena, &jids[m->n_jids]);
+        rc = json_read_text(r, arena, &jids[m->n_jids]);
         m->n_jids += rc == 0;
     }
     return rc;
@@ -258,7 +258,7 @@ static int read_jids(struct json_reader *r, struct arena *arena, struct faktory_
 static int read_pattern(struct json_reader *r, struct arena *arena, struct faktory_mutation *m)
 {
     struct str text;
-    int rc = faktory_read_text(r, arena, &text);
+    int rc = json_read_text(r, arena, &text);
     if (rc < 0 || text.len == 0)
         return rc;
     struct faktory_pattern *pattern = arena_alloc(arena, sizeof *pattern);
@@ -281,7 +281,7 @@ static int read_filter(struct json_reader *r, struct arena *arena, struct faktor
         else if (json_string_is(key, "jids"))
             rc = read_jids(r, arena, m);
         else if (json_string_is(key, "jobtype"))
-            rc = faktory_read_text(r, arena, &m->jobtype);
+            rc = json_read_text(r, arena, &m->jobtype);
         else if (json_string_is(key, "regexp"))
             rc = read_pattern(r, arena, m);
         else
@@ -295,9 +295,9 @@ static int mutation_member(struct json_reader *r, struct json_string key, struct
 {
     struct faktory_mutation *m = request;
     if (json_string_is(key, "cmd"))
-        return faktory_read_text(r, arena, &m->command);
+        return json_read_text(r, arena, &m->command);
     if (json_string_is(key, "target"))
-        return faktory_read_text(r, arena, &m->target);
+        return json_read_text(r, arena, &m->target);
     if (json_string_is(key, "filter"))
         return read_filter(r, arena, m);
     return json_skip(r, NULL);

@@ -5,15 +5,6 @@
 #include "server/rest/body/work.h"
 #include "store/job_json.h"
 
-static void field_text(struct json_writer *w, const char *key, struct str value)
-{
-    json_key(w, key);
-    if (value.len == 0)
-        json_put_null(w);
-    else
-        json_put_string(w, value);
-}
-
 /* ---- Jobs ------------------------------------------------------------------------------------ */
 
 /* Also how long payload and result are as they were given, which JSON does not tell. */
@@ -63,8 +54,8 @@ void view_dead_letter(struct json_writer *w, const struct job *job,
     job_write_members(w, job, history);
     other_names(w, job);
     json_field_string(w, "task_id", job->spec.id);
-    field_text(w, "error_message", s->error.message);
-    field_text(w, "error_type", s->error.type);
+    json_field_string_or_null(w, "error_message", s->error.message);
+    json_field_string_or_null(w, "error_type", s->error.type);
     json_field_int(w, "retry_count", (int64_t)s->attempts); /* failures so far, as in the views */
     job_write_time(w, "failed_at", s->finished_ms);
     write_group(w, job);
@@ -97,9 +88,9 @@ void view_claimed(struct json_writer *w, const struct job *job, const struct tra
     json_field_cstr(w, "token", lease_token_write(job->status.token, token));
     job_write_time(w, "lease_until", job->status.lease_until_ms);
     json_field_int(w, "priority", spec->priority);
-    field_text(w, "user", spec->user);
-    field_text(w, "project", spec->project);
-    field_text(w, "service", spec->service);
+    json_field_string_or_null(w, "user", spec->user);
+    json_field_string_or_null(w, "project", spec->project);
+    json_field_string_or_null(w, "service", spec->service);
     job_write_time(w, "created_at", job->status.created_ms);
     job_write_time(w, "deadline", spec->deadline_ms);
     if (trace_for_handler(sampler, &trace, traceparent))
