@@ -331,38 +331,48 @@ void committer_submit(struct committer *c, struct op *op)
     committer_submit_all(c, &one);
 }
 
-struct caller {
+/* Operations whose answers a thread waits for. */
+struct awaited {
     pthread_mutex_t mutex;
-    pthread_cond_t answered;
-    bool has_answer;
+    pthread_cond_t all_there;
+    size_t n_missing;
 };
 
-static void wake_caller(struct op *op, void *ctx)
+static void count_answer(struct op *op, void *ctx)
 {
-    struct caller *caller = ctx;
+    struct awaited *awaited = ctx;
     (void)op;
-    HOLD(&caller->mutex);
-    caller->has_answer = true;
-    pthread_cond_signal(&caller->answered);
+    HOLD(&awaited->mutex);
+    if (--awaited->n_missing == 0)
+        pthread_cond_signal(&awaited->all_there);
+}
+
+void committer_run_all(struct committer *c, struct list *ops)
+{
+    struct awaited awaited = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0};
+    LIST_FOREACH (ops, link) {
+        struct op *op = LIST_ENTRY(link, struct op, link);
+        op->done = count_answer;
+        /* It stays until all answers are there. */
+        /* cppcheck-suppress autoVariables */
+        op->done_ctx = &awaited;
+        awaited.n_missing++;
+    }
+    committer_submit_all(c, ops);
+    pthread_mutex_lock(&awaited.mutex);
+    while (awaited.n_missing > 0)
+        pthread_cond_wait(&awaited.all_there, &awaited.mutex);
+    pthread_mutex_unlock(&awaited.mutex);
+    pthread_cond_destroy(&awaited.all_there);
+    pthread_mutex_destroy(&awaited.mutex);
 }
 
 int committer_run(struct committer *c, struct op *op, struct redrive_err *err)
 {
-    struct caller caller = {
-        .mutex = PTHREAD_MUTEX_INITIALIZER,
-        .answered = PTHREAD_COND_INITIALIZER,
-    };
-    op->done = wake_caller;
-    /* It stays until the answer is there. */
-    /* cppcheck-suppress autoVariables */
-    op->done_ctx = &caller;
-    committer_submit(c, op);
-    pthread_mutex_lock(&caller.mutex);
-    while (!caller.has_answer)
-        pthread_cond_wait(&caller.answered, &caller.mutex);
-    pthread_mutex_unlock(&caller.mutex);
-    pthread_cond_destroy(&caller.answered);
-    pthread_mutex_destroy(&caller.mutex);
+    struct list one;
+    list_init(&one);
+    list_insert(&one, &op->link);
+    committer_run_all(c, &one);
     if (op->code < 0 && err)
         *err = op->err;
     return op->code;

@@ -127,7 +127,7 @@ void option_source_words(const struct option_source *source, struct words *out)
 
 /* ---- Commands -------------------------------------------------------------------------------- */
 
-const struct command *command_find(const struct command *parent, struct str name)
+static const struct command *find_command(const struct command *parent, struct str name)
 {
     for (const struct command *const *c = parent->commands; c && *c; c++)
         if (str_is(name, (*c)->name))
@@ -156,7 +156,7 @@ void command_path_push(struct command_path *path, const struct command *command)
 int command_path_descend(struct command_path *path, const char *word, struct redrive_err *err)
 {
     const struct command *parent = command_path_last(path);
-    const struct command *found = command_find(parent, str_of(word));
+    const struct command *found = find_command(parent, str_of(word));
     char name[COMMAND_NAME_MAX];
 
     if (found) {

@@ -216,9 +216,6 @@ struct command {
     void (*complete)(struct completion *completion);
 };
 
-/* The command of that name below `parent`, or NULL. */
-const struct command *command_find(const struct command *parent, struct str name);
-
 /* The names of the commands below `parent` that are not hidden. */
 void command_words(const struct command *parent, struct words *out);
 

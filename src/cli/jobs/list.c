@@ -58,6 +58,29 @@ static void add_job_json(struct json_writer *w, const void *list, size_t i)
     job_write_json(w, &table->page.jobs[i], NULL);
 }
 
+/* What it waits for, or why it is where it is: `in 40s`, `now`, `breaker`, `exhausted`. */
+static void add_next(struct buf *out, const struct job *job, int64_t now_ms)
+{
+    const struct job_status *s = &job->status;
+    const char *reason = job_reason_word(s);
+    char text[AGE_TEXT_MAX];
+    if (reason) {
+        buf_puts(out, reason);
+        return;
+    }
+    switch (s->state) {
+    case REDRIVE_STATE_SCHEDULED:
+    case REDRIVE_STATE_RETRYING:
+        if (s->process_after_ms > now_ms)
+            buf_printf(out, "in %s", age_text(s->process_after_ms - now_ms + 999, text));
+        else
+            buf_puts(out, "now");
+        break;
+    case REDRIVE_STATE_QUEUED: buf_puts(out, "now"); break;
+    default: buf_putc(out, '-'); break;
+    }
+}
+
 static void add_job_row(struct table *t, const void *list, size_t i)
 {
     const struct job_table *table = list;
@@ -73,7 +96,7 @@ static void add_job_row(struct table *t, const void *list, size_t i)
     int64_t since_ms = table->by_end ? s->finished_ms : s->created_ms;
     table_add(t, since_ms == 0 ? "-" : age_text(table->now_ms - since_ms, age));
     buf_reset(table->cell);
-    job_add_next(table->cell, job, table->now_ms);
+    add_next(table->cell, job, table->now_ms);
     table_add_buf(t, table->cell);
     buf_reset(table->cell);
     job_add_error(table->cell, &s->error);
@@ -163,28 +186,6 @@ const char *age_text(int64_t ms, char out[AGE_TEXT_MAX])
                    : s < 48 * 3600 ? 'h'
                                    : 'd');
     return out;
-}
-
-void job_add_next(struct buf *out, const struct job *job, int64_t now_ms)
-{
-    const struct job_status *s = &job->status;
-    const char *reason = job_reason_word(s);
-    char text[AGE_TEXT_MAX];
-    if (reason) {
-        buf_puts(out, reason);
-        return;
-    }
-    switch (s->state) {
-    case REDRIVE_STATE_SCHEDULED:
-    case REDRIVE_STATE_RETRYING:
-        if (s->process_after_ms > now_ms)
-            buf_printf(out, "in %s", age_text(s->process_after_ms - now_ms + 999, text));
-        else
-            buf_puts(out, "now");
-        break;
-    case REDRIVE_STATE_QUEUED: buf_puts(out, "now"); break;
-    default: buf_putc(out, '-'); break;
-    }
 }
 
 /* A message may have 64 KiB, and a listing many of them. */

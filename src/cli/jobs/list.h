@@ -48,9 +48,6 @@ int job_list_run(struct cli *cli, struct session *session, struct redrive_err *e
 #define AGE_TEXT_MAX 24
 const char *age_text(int64_t ms, char out[AGE_TEXT_MAX]);
 
-/* What it waits for, or why it is where it is: `in 40s`, `now`, `breaker`, `exhausted`. */
-void job_add_next(struct buf *out, const struct job *job, int64_t now_ms);
-
 /* The error in one line: its type, or its class, and the message; of at most JOB_ERROR_COLUMNS,
  * with `…` at the end if there is more. Nothing when there was none. */
 #define JOB_ERROR_COLUMNS 200

@@ -104,31 +104,29 @@ const struct key *key_at(size_t index)
     return index < N_KEYS ? &KEYS[index] : NULL;
 }
 
-const struct key *key_find(struct str name)
+/* The key with this text in a member of it. */
+static const struct key *find_by(size_t member, struct str text)
 {
     const struct key *key;
     for (size_t i = 0; (key = key_at(i)); i++)
-        if (str_is(name, key->name))
+        if (str_is(text, (const char *)key + member))
             return key;
     return NULL;
+}
+
+const struct key *key_find(struct str name)
+{
+    return find_by(offsetof(struct key, name), name);
 }
 
 const struct key *key_find_variable(struct str variable)
 {
-    const struct key *key;
-    for (size_t i = 0; (key = key_at(i)); i++)
-        if (str_is(variable, key->variable))
-            return key;
-    return NULL;
+    return find_by(offsetof(struct key, variable), variable);
 }
 
 const struct key *key_find_flag(struct str flag)
 {
-    const struct key *key;
-    for (size_t i = 0; (key = key_at(i)); i++)
-        if (str_is(flag, key->flag))
-            return key;
-    return NULL;
+    return find_by(offsetof(struct key, flag), flag);
 }
 
 const struct field *key_field(const struct key *key)
@@ -136,7 +134,8 @@ const struct field *key_field(const struct key *key)
     return key->steps[key->n_steps - 1];
 }
 
-const struct table *key_table(const struct key *key)
+/* The table that has its field. */
+static const struct table *key_table(const struct key *key)
 {
     return key->n_steps > 1 ? key->steps[key->n_steps - 2]->table : &TABLE_ROOT;
 }

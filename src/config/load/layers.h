@@ -40,9 +40,7 @@ const struct key *key_find(struct str name);
 const struct key *key_find_variable(struct str variable);
 const struct key *key_find_flag(struct str flag);
 
-/* The field and the table that has it. */
 const struct field *key_field(const struct key *key);
-const struct table *key_table(const struct key *key);
 
 /* The nearest variable or flag, or NULL. */
 const char *key_suggest_variable(struct str given);

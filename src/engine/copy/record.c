@@ -251,17 +251,17 @@ static uint64_t read_u64(const uint8_t *bytes)
     return value;
 }
 
-void content_add(struct content_sum *sum, const uint8_t hash[SHA256_BYTES])
-{
-    const struct content_sum one = {read_u64(hash), read_u64(hash + 8), 1};
-    content_add_sum(sum, &one);
-}
-
-void content_add_sum(struct content_sum *sum, const struct content_sum *other)
+static void add_sum(struct content_sum *sum, const struct content_sum *other)
 {
     sum->high += other->high;
     sum->low += other->low;
     sum->rows += other->rows;
+}
+
+void content_add(struct content_sum *sum, const uint8_t hash[SHA256_BYTES])
+{
+    const struct content_sum one = {read_u64(hash), read_u64(hash + 8), 1};
+    add_sum(sum, &one);
 }
 
 bool content_same(const struct content_sum *a, const struct content_sum *b)
@@ -305,6 +305,6 @@ struct content_sum tally_total(const struct tally *tally)
     struct content_sum total = {0};
     for (int kind = 0; kind < RECORD_CONTENT_COUNT; kind++)
         if (kind != RECORD_MARK)
-            content_add_sum(&total, &tally->sums[kind]);
+            add_sum(&total, &tally->sums[kind]);
     return total;
 }

@@ -54,7 +54,6 @@ struct content_sum {
 };
 
 void content_add(struct content_sum *sum, const uint8_t hash[32]);
-void content_add_sum(struct content_sum *sum, const struct content_sum *other);
 bool content_same(const struct content_sum *a, const struct content_sum *b);
 
 #define CONTENT_TEXT_MAX 33

@@ -124,7 +124,6 @@ struct service {
 
 /* Finds it or makes it; NULL when memory is out. */
 struct service *service_get(struct redrive_handler *h, const char *name);
-struct service *service_find(struct redrive_handler *h, const char *name);
 /* Lets time pass for the breaker of a run's service: a lapsed probe opens it again. */
 void service_tick(struct redrive_run *run, int64_t now_ms);
 /* Whether a call of a run that has not waited would pass now. */
@@ -142,20 +141,6 @@ void service_pump(struct redrive_handler *h, struct service *s, int64_t now_ms,
 /* One that was let go to probe has got its permit, or will not ask for it. */
 void service_drop_candidate(struct redrive_run *run, int64_t now_ms);
 
-/* What the breaker was before something was done to it, and what follows from the difference:
- * an event, the count of open ones, the pace of release. */
-struct service_before {
-    uint64_t generation;
-    enum redrive_breaker_state state;
-};
-
-static inline struct service_before service_before(const struct service *s)
-{
-    return (struct service_before){s->breaker.generation, s->breaker.state};
-}
-
-void service_note_change(struct redrive_handler *h, struct service *s, struct service_before before,
-                         int64_t now_ms, struct events *events);
 void services_free(struct redrive_handler *h);
 
 /* What a run has still to pass on the way to its next attempt, in this order (handler/admit.c). */

@@ -26,14 +26,14 @@ static bool passes_all(const struct service *s)
            s->breaker.state == REDRIVE_BREAKER_DISABLED;
 }
 
-struct service *service_find(struct redrive_handler *h, const char *name)
+static struct service *find_service(struct redrive_handler *h, const char *name)
 {
     return map_get(&h->services_by_name, str_of(name));
 }
 
 struct service *service_get(struct redrive_handler *h, const char *name)
 {
-    struct service *s = service_find(h, name);
+    struct service *s = find_service(h, name);
     if (s)
         return s;
     struct str text = str_of(name);
@@ -69,8 +69,20 @@ static enum redrive_severity severity_of(enum redrive_breaker_state state)
                                                                         : REDRIVE_SEVERITY_INFO;
 }
 
-void service_note_change(struct redrive_handler *h, struct service *s, struct service_before before,
-                         int64_t now_ms, struct events *events)
+/* What the breaker was before something was done to it, and what follows from the difference:
+ * an event, the count of open ones, the pace of release. */
+struct service_before {
+    uint64_t generation;
+    enum redrive_breaker_state state;
+};
+
+static struct service_before service_before(const struct service *s)
+{
+    return (struct service_before){s->breaker.generation, s->breaker.state};
+}
+
+static void note_change(struct redrive_handler *h, struct service *s, struct service_before before,
+                        int64_t now_ms, struct events *events)
 {
     if (s->breaker.generation == before.generation)
         return;
@@ -92,7 +104,7 @@ static void tick(struct redrive_handler *h, struct service *s, int64_t now_ms,
 {
     struct service_before before = service_before(s);
     breaker_tick(&s->breaker, &s->config, now_ms);
-    service_note_change(h, s, before, now_ms, events);
+    note_change(h, s, before, now_ms, events);
 }
 
 /* How many probes could be sent now, including those that have been woken and have not asked
@@ -122,7 +134,7 @@ bool service_permit(struct redrive_run *run, int64_t now_ms)
         return false;
     struct service_before before = service_before(s);
     bool allowed = breaker_allow(&s->breaker, &s->config, now_ms, &run->permit);
-    service_note_change(run->handler, s, before, now_ms, &run->events);
+    note_change(run->handler, s, before, now_ms, &run->events);
     return allowed;
 }
 
@@ -132,7 +144,7 @@ void service_record(struct redrive_run *run, enum breaker_result result, int64_t
     tick(run->handler, s, now_ms, &run->events);
     struct service_before before = service_before(s);
     breaker_record(&s->breaker, &s->config, run->permit, result, now_ms - run->started_ms, now_ms);
-    service_note_change(run->handler, s, before, now_ms, &run->events);
+    note_change(run->handler, s, before, now_ms, &run->events);
     if (result == BREAKER_FAILURE && s->n_parked > 0 && passes_all(s))
         release_failed(&s->release, &s->config, now_ms);
     service_pump(run->handler, s, now_ms, &run->events);
@@ -299,7 +311,7 @@ int redrive_breaker_get(struct redrive_handler *h, const char *service,
     if (!h || !service || !ret)
         return REDRIVE_E_INVALID;
     HOLD(&h->lock);
-    struct service *s = service_find(h, service);
+    struct service *s = find_service(h, service);
     if (s)
         read_status(h, s, handler_now(h), ret);
     return s ? 0 : REDRIVE_E_NOT_FOUND;
@@ -329,12 +341,12 @@ static int by_hand(struct redrive_handler *h, const char *service, by_hand_fn ch
         return REDRIVE_E_INVALID;
     struct events events = {.n = 0};
     handler_lock(h);
-    struct service *s = service_find(h, service);
+    struct service *s = find_service(h, service);
     if (s) {
         int64_t now_ms = handler_now(h);
         struct service_before before = service_before(s);
         change(s, now_ms);
-        service_note_change(h, s, before, now_ms, &events);
+        note_change(h, s, before, now_ms, &events);
         service_pump(h, s, now_ms, &events);
     }
     handler_unlock(h);

@@ -8,43 +8,6 @@
 #include "engine/store_status.h"
 #include "engine/verbs/claim.h"
 
-/* ---- Handing in ------------------------------------------------------------------------------ */
-
-/* Answers to operations that were handed in together. */
-struct answers {
-    pthread_mutex_t mutex;
-    pthread_cond_t all_there;
-    size_t n_missing;
-};
-
-static void on_answer(struct op *op, void *ctx)
-{
-    struct answers *answers = ctx;
-    (void)op;
-    HOLD(&answers->mutex);
-    if (--answers->n_missing == 0)
-        pthread_cond_signal(&answers->all_there);
-}
-
-static void add(struct list *ops, struct answers *answers, struct op *op)
-{
-    op->done = on_answer;
-    op->done_ctx = answers;
-    list_insert(ops, &op->link);
-    answers->n_missing++;
-}
-
-static void hand_in(struct redrive_queue *q, struct list *ops, struct answers *answers)
-{
-    committer_submit_all(q->committer, ops);
-    pthread_mutex_lock(&answers->mutex);
-    while (answers->n_missing > 0)
-        pthread_cond_wait(&answers->all_there, &answers->mutex);
-    pthread_mutex_unlock(&answers->mutex);
-    pthread_cond_destroy(&answers->all_there);
-    pthread_mutex_destroy(&answers->mutex);
-}
-
 /* ---- What there is to do (the mutex is held) ------------------------------------------------- */
 
 /* How many jobs a claim may ask for: one for each free slot, and those that are claimed ahead. */
@@ -379,19 +342,18 @@ static void end_claim(struct queue_handler *h, struct claim_op *claim, int64_t t
  * which may take long. */
 static void ask_store(struct queue_handler *h, struct batch *batch, size_t limit)
 {
-    struct answers answers = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0};
     struct claim_op claim;
     struct str task;
     struct list ops;
     list_init(&ops);
     if (batch->n > 0)
-        add(&ops, &answers, &batch->op.op);
+        list_insert(&ops, &batch->op.op.link);
     if (limit > 0) {
         prepare_claim(h, limit, &task, &claim);
-        add(&ops, &answers, &claim.op);
+        list_insert(&ops, &claim.op.link);
     }
     const int64_t start_ns = clock_monotonic_ns();
-    hand_in(h->queue, &ops, &answers);
+    committer_run_all(h->queue->committer, &ops);
     if (limit > 0)
         end_claim(h, &claim, clock_monotonic_ns() - start_ns);
 }

@@ -69,7 +69,8 @@ static const char *order_of(const struct job_filter *f)
     return ORDERS[f->order];
 }
 
-void list_add_bounds(struct buf *sql, const struct job_filter *f, const char *seq)
+/* The bounds of an order by seq; `seq` is the column. */
+static void add_bounds(struct buf *sql, const struct job_filter *f, const char *seq)
 {
     const bool is_oldest = f->order == ORDER_OLDEST;
     if (f->until_seq)
@@ -81,7 +82,7 @@ void list_add_bounds(struct buf *sql, const struct job_filter *f, const char *se
 static void add_keyset(struct buf *sql, const struct job_filter *f, bool by_end)
 {
     if (f->order != ORDER_FINISHED)
-        list_add_bounds(sql, f, "j.seq");
+        add_bounds(sql, f, "j.seq");
     else if (f->after_seq)
         buf_puts(sql, by_end ? " AND (j.sort_key, j.seq) < (?16, ?15)"
                              : " AND (" FINISHED_MS ", j.seq) < (?16, ?15)");
@@ -258,7 +259,7 @@ static void add_list_of_tenant(struct buf *sql, const struct job_filter *f)
 static void add_from_seqs(struct buf *sql, const struct job_filter *f, const char *seq,
                           const char *group_by)
 {
-    list_add_bounds(sql, f, seq);
+    add_bounds(sql, f, seq);
     buf_printf(sql,
                "%s ORDER BY %s%s LIMIT 9223372036854775807) o CROSS JOIN job_states j ON "
                "j.seq = o.seq",
@@ -342,7 +343,7 @@ static void add_first_of_states(struct buf *sql, const struct job_filter *f)
     buf_puts(sql, "SELECT " JOB_COLUMNS " FROM (SELECT j.seq AS seq FROM (SELECT j.seq AS seq FROM "
                   "job_states j INDEXED BY jobs_by_sort_key WHERE");
     list_add_states(sql, f->states);
-    list_add_bounds(sql, f, "j.seq");
+    add_bounds(sql, f, "j.seq");
     buf_printf(sql, " ORDER BY j.seq%s LIMIT 4 * ?18) o CROSS JOIN job_states j ON j.seq = o.seq",
                f->order == ORDER_OLDEST ? "" : " DESC");
     list_add_needed_sides(sql, f);

@@ -51,8 +51,6 @@ void list_add_conditions(struct buf *sql, const struct job_filter *f, bool of_te
 void list_add_needed_sides(struct buf *sql, const struct job_filter *f);
 /* The states as a list that the index jobs_by_sort_key serves. */
 void list_add_states(struct buf *sql, uint32_t states);
-/* The bounds of an order by seq; `seq` is the column. */
-void list_add_bounds(struct buf *sql, const struct job_filter *f, const char *seq);
 /* The order, after the keyset. `by_end`: all jobs have ended, and the index has the order. */
 void list_add_order(struct buf *sql, const struct job_filter *f, bool by_end);
 /* Ends a subquery that selects seqs, and joins the whole jobs. */
