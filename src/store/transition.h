@@ -8,8 +8,8 @@
  * a store copies those that it keeps.
  *
  * Two moves are written a second time: redrive.cancel and redrive.retry of PostgreSQL, because an
- * application calls them in a transaction of its own. tests/store/postgres/test_sql.c compares them
- * with this, state by state.
+ * application calls them in a transaction of its own. tests/store/postgres/test_sql_moves.c
+ * compares them with this, state by state.
  *
  * From which states each move may be made
  *   start       queued

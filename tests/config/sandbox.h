@@ -151,6 +151,14 @@ static inline const struct redrive_err *sandbox_warning(const struct sandbox *s,
     return NULL;
 }
 
+/* As the configuration has it; one that is not declared fails the test. */
+static inline const struct config_task *sandbox_task(const struct sandbox *s, const char *name)
+{
+    const struct config_task *found = config_task(s->config, str_of(name));
+    assert_string_equal(found->name, name);
+    return found;
+}
+
 #define IN_SANDBOX(function) cmocka_unit_test_setup_teardown(function, sandbox_enter, sandbox_leave)
 
 #endif

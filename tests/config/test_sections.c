@@ -2,14 +2,6 @@
 #include "sandbox.h"
 
 #include "core/retry/policy.h"
-#include "core/vocabulary.h"
-
-static const struct config_task *task(const struct sandbox *s, const char *name)
-{
-    const struct config_task *found = config_task(s->config, str_of(name));
-    assert_string_equal(found->name, name);
-    return found;
-}
 
 static void built_in_defaults_hold(void **state)
 {
@@ -46,8 +38,8 @@ static void an_undeclared_task_has_the_defaults(void **state)
     const struct config *c = sandbox_good(
         s, "defaults:\n  retry: {max_retries: 9}\n  on: {network: {initial_delay: 4s}}\n"
            "tasks: {b: {queue: q}, a: , c: }\n");
-    assert_string_equal(task(s, "a")->queue, "default");
-    assert_string_equal(task(s, "b")->queue, "q");
+    assert_string_equal(sandbox_task(s, "a")->queue, "default");
+    assert_string_equal(sandbox_task(s, "b")->queue, "q");
     const struct config_task *other = config_task(c, STR("nobody"));
     assert_ptr_equal(other, config_task(c, (struct str){0}));
     assert_ptr_equal(other, config_task(c, STR("bb")));
@@ -79,194 +71,6 @@ static void levels_and_formats_are_those_of_the_log(void **state)
     }
 }
 
-/* ---- Policies -------------------------------------------------------------------------------- */
-
-static void every_strategy_but_custom_can_be_named(void **state)
-{
-    struct sandbox *s = *state;
-    size_t n;
-    const char *const *words = vocabulary_words(VOCABULARY_STRATEGY, &n);
-    for (size_t i = 0; i < n; i++) {
-        char text[64];
-        snprintf(text, sizeof text, "retry: {strategy: %s%s}\n", words[i],
-                 i == REDRIVE_STRATEGY_DELAYS ? ", delays: [1s]" : "");
-        int rc = sandbox_load_text(s, text);
-        if (i == REDRIVE_STRATEGY_CUSTOM)
-            assert_int_equal(rc, REDRIVE_E_CONFIG);
-        else
-            assert_int_equal(s->config->defaults.retry.backoff.strategy, i);
-    }
-}
-
-static void jitter_has_many_forms(void **state)
-{
-    struct sandbox *s = *state;
-    static const struct {
-        const char *text;
-        struct redrive_jitter jitter;
-    } FORMS[] = {
-        {"true", {REDRIVE_JITTER_FULL, 0, 0, 0}},
-        {"false", {REDRIVE_JITTER_NONE, 0, 0, 0}},
-        {"none", {REDRIVE_JITTER_NONE, 0, 0, 0}},
-        {"equal", {REDRIVE_JITTER_EQUAL, 0, 0, 0}},
-        {"decorrelated", {REDRIVE_JITTER_DECORRELATED, 0, 0, 0}},
-        {"add", {REDRIVE_JITTER_ADD, 0.1, 0.3, 0}},
-        {"spread", {REDRIVE_JITTER_SPREAD, 0, 0.1, 0}},
-        {"step", {REDRIVE_JITTER_STEP, 0, 0, 1000}},
-        {"{mode: full}", {REDRIVE_JITTER_FULL, 0, 0, 0}},
-        {"{mode: add, min: 0, max: 2}", {REDRIVE_JITTER_ADD, 0, 2, 0}},
-        {"{mode: add, max: 0.5}", {REDRIVE_JITTER_ADD, 0.1, 0.5, 0}},
-        {"{mode: spread, max: 0.25}", {REDRIVE_JITTER_SPREAD, 0, 0.25, 0}},
-        {"{max: 30s, mode: step}", {REDRIVE_JITTER_STEP, 0, 0, 30000}},
-    };
-    for (size_t i = 0; i < sizeof FORMS / sizeof FORMS[0]; i++) {
-        char text[96];
-        snprintf(text, sizeof text, "retry: {jitter: %s}\n", FORMS[i].text);
-        const struct redrive_jitter *got = &sandbox_good(s, text)->defaults.retry.backoff.jitter;
-        assert_int_equal(got->mode, FORMS[i].jitter.mode);
-        assert_true(got->min == FORMS[i].jitter.min);
-        assert_true(got->max == FORMS[i].jitter.max);
-        assert_int_equal(got->step_ms, FORMS[i].jitter.step_ms);
-    }
-}
-
-static void a_profile_of_a_task_beats_the_defaults_and_yields_to_its_keys(void **state)
-{
-    struct sandbox *s = *state;
-    sandbox_good(s, "defaults:\n"
-                    "  retry: {strategy: linear, max_retries: 9, initial_delay: 4s,\n"
-                    "          dlq_retention_days: 30, give_up_on: [validation]}\n"
-                    "tasks:\n"
-                    "  plain: {retry: {profile: thumbnail}}\n"
-                    "  more: {retry: {max_attempts: 7, profile: thumbnail}}\n"
-                    "  none: {retry: {initial_delay: 6s}}\n");
-    const struct redrive_policy *p = &task(s, "plain")->retry;
-    assert_int_equal(p->backoff.strategy, REDRIVE_STRATEGY_FIXED);
-    assert_int_equal(p->backoff.initial_delay_ms, 5000);
-    assert_int_equal(p->max_retries, 2);
-    assert_int_equal(p->total_timeout_ms, 0);
-    assert_int_equal(p->dlq_retention_days, 30);
-    assert_int_equal(p->give_up_on.classes, 1u << REDRIVE_CLASS_VALIDATION);
-    assert_int_equal(task(s, "more")->retry.max_retries, 6);
-    p = &task(s, "none")->retry;
-    assert_int_equal(p->backoff.strategy, REDRIVE_STRATEGY_LINEAR);
-    assert_int_equal(p->backoff.initial_delay_ms, 6000);
-    assert_int_equal(p->max_retries, 9);
-}
-
-static void base_backoff_minutes_doubles_without_end(void **state)
-{
-    struct sandbox *s = *state;
-    sandbox_good(s, "retry:\n  max_retries: 5\n  base_backoff_minutes: 2\n");
-    const struct redrive_policy *p = &s->config->defaults.retry;
-    for (uint32_t n = 1; n <= 5; n++)
-        assert_int_equal(redrive_policy_delay(p, n, "x", 0), (2 << (n - 1)) * 60 * 1000);
-    assert_int_equal(p->total_timeout_ms, 0);
-    assert_int_equal(s->config->n_warnings, 0);
-    sandbox_good(s, "retry:\n  max_delay: 3m\n  base_backoff_minutes: 2\n  jitter: full\n");
-    check_dumped(s, "defaults.retry.max_delay", "3m");
-    check_dumped(s, "defaults.retry.jitter", "full");
-}
-
-static void lists_hold_classes_and_types(void **state)
-{
-    struct sandbox *s = *state;
-    sandbox_good(s, "tasks:\n  a:\n    retry:\n"
-                    "      retry_on: [network, FileNotFoundError, rate_limited, \"*Timeout*\"]\n"
-                    "      give_up_on: [httpx.HTTPError]\n"
-                    "  b: {retry: {retry_on: []}}\n");
-    const struct redrive_match *match = &task(s, "a")->retry.retry_on;
-    assert_int_equal(match->classes,
-                     1u << REDRIVE_CLASS_NETWORK | 1u << REDRIVE_CLASS_RATE_LIMITED);
-    assert_int_equal(match->n_types, 2);
-    assert_string_equal(match->types[0], "FileNotFoundError");
-    assert_string_equal(match->types[1], "*Timeout*");
-    assert_string_equal(task(s, "a")->retry.give_up_on.types[0], "httpx.HTTPError");
-    assert_int_equal(task(s, "b")->retry.retry_on.n_types, 0);
-    assert_int_equal(s->config->n_warnings, 0);
-}
-
-static void a_list_of_delays_is_a_strategy(void **state)
-{
-    struct sandbox *s = *state;
-    sandbox_good(s, "tasks:\n  a:\n    retry: {delays: [5s, 30s, 2m, 10m]}\n"
-                    "    on: {network: {strategy: fixed}, database: {delays: [1s]}}\n"
-                    "  b: {retry: {strategy: delays, delays: [0s]}}\n");
-    const struct redrive_policy *policy = &task(s, "a")->retry;
-    assert_int_equal(policy->backoff.strategy, REDRIVE_STRATEGY_DELAYS);
-    assert_int_equal(policy->backoff.n_delays, 4);
-    assert_int_equal(policy->backoff.delays_ms[3], 600000);
-    assert_int_equal(policy->on[REDRIVE_CLASS_NETWORK]->backoff.strategy, REDRIVE_STRATEGY_FIXED);
-    assert_int_equal(policy->on[REDRIVE_CLASS_DATABASE]->backoff.delays_ms[0], 1000);
-    assert_int_equal(task(s, "b")->retry.backoff.n_delays, 1);
-    assert_int_equal(s->config->n_warnings, 0);
-}
-
-static void all_is_a_list_of_every_failure_class(void **state)
-{
-    struct sandbox *s = *state;
-    sandbox_good(s,
-                 "tasks:\n  a: {retry: {retry_on: all}}\n  b: {retry: {retry_on: [all, Own]}}\n");
-    assert_int_equal(task(s, "a")->retry.retry_on.classes, REDRIVE_ALL_FAILURES);
-    assert_int_equal(task(s, "a")->retry.retry_on.n_types, 0);
-    assert_int_equal(task(s, "b")->retry.retry_on.classes, REDRIVE_ALL_FAILURES);
-    assert_int_equal(s->config->n_warnings, 0);
-}
-
-static void a_type_that_looks_like_a_misspelt_class_is_worth_a_warning(void **state)
-{
-    struct sandbox *s = *state;
-    sandbox_good(s, "retry:\n  retry_on: [netwrok, Transient, timeout]\n");
-    assert_int_equal(s->config->n_warnings, 1);
-    assert_string_equal(
-        sandbox_warning(s, "redrive.yaml:2: retry.retry_on[0]: 'netwrok' is taken for the name of "
-                           "an error type")
-            ->hint,
-        "did you mean 'network'?");
-}
-
-static void class_rules_start_from_the_task_and_inherit_from_the_defaults(void **state)
-{
-    struct sandbox *s = *state;
-    sandbox_good(s, "defaults:\n"
-                    "  retry: {initial_delay: 2s, jitter: none}\n"
-                    "  on:\n"
-                    "    network: {multiplier: 5}\n"
-                    "    database: {strategy: linear, max_retries: 2}\n"
-                    "tasks:\n"
-                    "  a:\n"
-                    "    retry: {initial_delay: 3s}\n"
-                    "    on: {network: {max_delay: 9s}, rate_limited: {max_attempts: 8}}\n"
-                    "  b:\n");
-    const struct redrive_policy *p = &task(s, "a")->retry;
-    const struct redrive_class_rule *network = p->on[REDRIVE_CLASS_NETWORK];
-    assert_int_equal(network->backoff.initial_delay_ms, 3000);
-    assert_true(network->backoff.multiplier == 5);
-    assert_int_equal(network->backoff.max_delay_ms, 9000);
-    assert_int_equal(network->backoff.jitter.mode, REDRIVE_JITTER_NONE);
-    assert_int_equal(network->max_retries, -1);
-    assert_int_equal(p->on[REDRIVE_CLASS_DATABASE]->backoff.strategy, REDRIVE_STRATEGY_LINEAR);
-    assert_int_equal(p->on[REDRIVE_CLASS_DATABASE]->backoff.initial_delay_ms, 3000);
-    assert_int_equal(p->on[REDRIVE_CLASS_DATABASE]->max_retries, 2);
-    assert_int_equal(p->on[REDRIVE_CLASS_RATE_LIMITED]->max_retries, 7);
-    assert_null(p->on[REDRIVE_CLASS_TRANSIENT]);
-
-    p = &task(s, "b")->retry;
-    assert_int_equal(p->on[REDRIVE_CLASS_NETWORK]->backoff.initial_delay_ms, 2000);
-    assert_int_equal(p->on[REDRIVE_CLASS_NETWORK]->backoff.max_delay_ms, 60000);
-    assert_null(p->on[REDRIVE_CLASS_RATE_LIMITED]);
-}
-
-static void a_first_delay_above_the_cap_is_worth_a_warning(void **state)
-{
-    struct sandbox *s = *state;
-    sandbox_good(s, "tasks:\n  a:\n    retry:\n      initial_delay: 5m\n");
-    assert_string_equal(sandbox_warning(s, "redrive.yaml:4: tasks.a.retry.initial_delay: "
-                                           "initial_delay is above max_delay")
-                            ->detail,
-                        "every delay will be 1m");
-}
-
 /* ---- Tasks ----------------------------------------------------------------------------------- */
 
 static void a_task_runs_in_one_of_four_ways(void **state)
@@ -278,25 +82,25 @@ static void a_task_runs_in_one_of_four_ways(void **state)
                     "  b1: {run: {stream: [b], concurrency: 7}}\n"
                     "  c: {run: {http: \"https://example.com/hook\", concurrency: 9}}\n"
                     "  d: {run: }\n");
-    const struct config_run *run = &task(s, "a")->run;
+    const struct config_run *run = &sandbox_task(s, "a")->run;
     assert_int_equal(run->kind, CONFIG_RUN_EXEC);
     assert_int_equal(run->exec.n, 3);
     assert_string_equal(run->exec.items[2], "5");
     assert_null(run->exec.items[3]);
     assert_int_equal(run->timeout_ms, 0);
     assert_int_equal(run->concurrency, 4);
-    run = &task(s, "b")->run;
+    run = &sandbox_task(s, "b")->run;
     assert_int_equal(run->kind, CONFIG_RUN_STREAM);
     assert_int_equal(run->processes, 3);
     assert_int_equal(run->concurrency, 3);
     assert_int_equal(run->timeout_ms, 300000);
-    assert_int_equal(task(s, "b1")->run.processes, 1);
-    assert_int_equal(task(s, "b1")->run.concurrency, 7);
-    run = &task(s, "c")->run;
+    assert_int_equal(sandbox_task(s, "b1")->run.processes, 1);
+    assert_int_equal(sandbox_task(s, "b1")->run.concurrency, 7);
+    run = &sandbox_task(s, "c")->run;
     assert_int_equal(run->kind, CONFIG_RUN_HTTP);
     assert_string_equal(run->http.url, "https://example.com/hook");
     assert_int_equal(run->concurrency, 9);
-    assert_int_equal(task(s, "d")->run.kind, CONFIG_RUN_NONE);
+    assert_int_equal(sandbox_task(s, "d")->run.kind, CONFIG_RUN_NONE);
 }
 
 static void requests_can_be_signed_and_have_headers(void **state)
@@ -316,7 +120,7 @@ static void requests_can_be_signed_and_have_headers(void **state)
            "        headers: {Authorization: \"Bearer ${API_TOKEN}!\", X-Cost: 5 $}\n"
            "  b: {run: {http: {url: \"https://h/\", secret: whsec_MDEyMzQ1Njc4OWFiY2RlZg==}}}\n"
            "  c: {run: {http: {url: \"https://h/\"}}}\n");
-    const struct config_http *http = &task(s, "a")->run.http;
+    const struct config_http *http = &sandbox_task(s, "a")->run.http;
     assert_string_equal(http->url, "https://example.com/hook");
     assert_int_equal(http->n_secrets, 2);
     assert_int_equal(http->secrets[0].len, 16);
@@ -331,7 +135,7 @@ static void requests_can_be_signed_and_have_headers(void **state)
     check_dumped(s, "tasks.c.run.http", "https://h/");
     assert_null(http->missing);
     sandbox_good(s, "tasks: {a: {run: {http: {url: \"https://h/\", secret: \"${NOT_SET}\"}}}}\n");
-    assert_string_equal(task(s, "a")->run.http.missing,
+    assert_string_equal(sandbox_task(s, "a")->run.http.missing,
                         "redrive.yaml:1: tasks.a.run.http.secret: the variable NOT_SET is not set");
 }
 
@@ -345,21 +149,21 @@ static void each_way_to_run_has_keys_of_its_own(void **state)
                     "  c: {run: {http: \"https://{payload.host}/\", allow_private: true,\n"
                     "            connect_timeout: 3s}}\n"
                     "  c1: {run: {http: \"https://example.com/\"}}\n");
-    const struct config_run *run = &task(s, "a")->run;
+    const struct config_run *run = &sandbox_task(s, "a")->run;
     assert_int_equal(run->kill_grace_ms, 2000);
     assert_int_equal(run->pass_env.n, 2);
     assert_string_equal(run->pass_env.items[1], "HOST");
     assert_null(run->pass_env.items[2]);
-    run = &task(s, "b")->run;
+    run = &sandbox_task(s, "b")->run;
     assert_int_equal(run->in_flight, 5);
     assert_int_equal(run->concurrency, 15);
     assert_int_equal(run->kill_grace_ms, 5000);
-    assert_int_equal(task(s, "b1")->run.concurrency, 100000);
-    run = &task(s, "c")->run;
+    assert_int_equal(sandbox_task(s, "b1")->run.concurrency, 100000);
+    run = &sandbox_task(s, "c")->run;
     assert_true(run->allow_private);
     assert_int_equal(run->connect_timeout_ms, 3000);
-    assert_false(task(s, "c1")->run.allow_private);
-    assert_int_equal(task(s, "c1")->run.connect_timeout_ms, 10000);
+    assert_false(sandbox_task(s, "c1")->run.allow_private);
+    assert_int_equal(sandbox_task(s, "c1")->run.connect_timeout_ms, 10000);
 }
 
 static void limits_have_a_rate_and_what_they_are_counted_for(void **state)
@@ -370,19 +174,19 @@ static void limits_have_a_rate_and_what_they_are_counted_for(void **state)
                     "  b: {limits: {rate: 2/s, per: key, key: \"{payload.host}\"}}\n"
                     "  c: {limits: {rate: 2/h}}\n"
                     "  d: {limits: {rate: 2/d}}\n");
-    const struct config_limits *limits = &task(s, "a")->limits;
+    const struct config_limits *limits = &sandbox_task(s, "a")->limits;
     assert_int_equal(limits->rate.count, 60);
     assert_int_equal(limits->rate.period_s, 60);
     assert_int_equal(limits->rate.burst, 5);
     assert_int_equal(limits->per, CONFIG_PER_USER);
     assert_int_equal(limits->concurrency, 10);
-    assert_int_equal(task(s, "b")->limits.per, CONFIG_PER_KEY);
-    assert_string_equal(task(s, "b")->limits.key, "{payload.host}");
+    assert_int_equal(sandbox_task(s, "b")->limits.per, CONFIG_PER_KEY);
+    assert_string_equal(sandbox_task(s, "b")->limits.key, "{payload.host}");
     check_dumped(s, "tasks.a.limits.rate", "60/min");
     check_dumped(s, "tasks.b.limits.rate", "2/s");
     check_dumped(s, "tasks.c.limits.rate", "2/h");
     check_dumped(s, "tasks.d.limits.rate", "2/d");
-    assert_int_equal(task(s, "d")->limits.per, CONFIG_PER_TASK);
+    assert_int_equal(sandbox_task(s, "d")->limits.per, CONFIG_PER_TASK);
 }
 
 static void a_retry_budget_is_a_share_or_tokens(void **state)
@@ -394,16 +198,16 @@ static void a_retry_budget_is_a_share_or_tokens(void **state)
                     "  c: {limits: {retry_budget: {max_tokens: 4, token_ratio: 1.6}}}\n"
                     "  d: {limits: {retry_budget: }}\n"
                     "  e: {limits: {rate: 2/s}}\n");
-    const struct budget_config *budget = &task(s, "a")->limits.budget;
+    const struct budget_config *budget = &sandbox_task(s, "a")->limits.budget;
     assert_true(budget->ratio == 0.1 && budget->min_per_second == 1 && budget->max_tokens == 0);
     assert_int_equal(budget->window_ms, 10000);
-    budget = &task(s, "b")->limits.budget;
+    budget = &sandbox_task(s, "b")->limits.budget;
     assert_true(budget->ratio == 0 && budget->min_per_second == 0.5);
     assert_int_equal(budget->window_ms, 60000);
-    budget = &task(s, "c")->limits.budget;
+    budget = &sandbox_task(s, "c")->limits.budget;
     assert_true(budget->max_tokens == 4 && budget->token_ratio == 1.6 && budget->ratio == 0);
-    assert_false(budget_is_set(&task(s, "d")->limits.budget));
-    assert_false(budget_is_set(&task(s, "e")->limits.budget));
+    assert_false(budget_is_set(&sandbox_task(s, "d")->limits.budget));
+    assert_false(budget_is_set(&sandbox_task(s, "e")->limits.budget));
     check_dumped(s, "tasks.b.limits.retry_budget.ratio", "0");
     check_dumped(s, "tasks.c.limits.retry_budget.token_ratio", "1.6");
 }
@@ -412,10 +216,10 @@ static void a_heartbeat_is_a_third_of_the_lease_unless_given(void **state)
 {
     struct sandbox *s = *state;
     sandbox_good(s, "tasks: {a: {lease: 6s}, b: {lease: 1m, heartbeat: 59s, payload: required}}\n");
-    assert_int_equal(task(s, "a")->heartbeat_ms, 2000);
-    assert_int_equal(task(s, "b")->heartbeat_ms, 59000);
-    assert_int_equal(task(s, "b")->payload, CONFIG_PAYLOAD_REQUIRED);
-    assert_int_equal(task(s, "a")->payload, CONFIG_PAYLOAD_OPTIONAL);
+    assert_int_equal(sandbox_task(s, "a")->heartbeat_ms, 2000);
+    assert_int_equal(sandbox_task(s, "b")->heartbeat_ms, 59000);
+    assert_int_equal(sandbox_task(s, "b")->payload, CONFIG_PAYLOAD_REQUIRED);
+    assert_int_equal(sandbox_task(s, "a")->payload, CONFIG_PAYLOAD_OPTIONAL);
 }
 
 static void a_breaker_inherits_key_by_key(void **state)
@@ -424,10 +228,11 @@ static void a_breaker_inherits_key_by_key(void **state)
     sandbox_good(s, "breaker: {key: \"{service}\", min_calls: 7}\n"
                     "tasks: {a: {breaker: {window: 20s}}, "
                     "b: {breaker: {key: \"x:{task}:{payload.a.b}:{user}{tenant}{queue}\"}}}\n");
-    assert_string_equal(task(s, "a")->breaker.key, "{service}");
-    assert_int_equal(task(s, "a")->breaker.config.min_calls, 7);
-    assert_int_equal(task(s, "a")->breaker.config.window_ms, 20000);
-    assert_string_equal(task(s, "b")->breaker.key, "x:{task}:{payload.a.b}:{user}{tenant}{queue}");
+    assert_string_equal(sandbox_task(s, "a")->breaker.key, "{service}");
+    assert_int_equal(sandbox_task(s, "a")->breaker.config.min_calls, 7);
+    assert_int_equal(sandbox_task(s, "a")->breaker.config.window_ms, 20000);
+    assert_string_equal(sandbox_task(s, "b")->breaker.key,
+                        "x:{task}:{payload.a.b}:{user}{tenant}{queue}");
 }
 
 /* ---- The rest -------------------------------------------------------------------------------- */
@@ -688,16 +493,6 @@ int main(void)
         IN_SANDBOX(built_in_defaults_hold),
         IN_SANDBOX(an_undeclared_task_has_the_defaults),
         IN_SANDBOX(levels_and_formats_are_those_of_the_log),
-        IN_SANDBOX(every_strategy_but_custom_can_be_named),
-        IN_SANDBOX(jitter_has_many_forms),
-        IN_SANDBOX(a_profile_of_a_task_beats_the_defaults_and_yields_to_its_keys),
-        IN_SANDBOX(base_backoff_minutes_doubles_without_end),
-        IN_SANDBOX(lists_hold_classes_and_types),
-        IN_SANDBOX(a_list_of_delays_is_a_strategy),
-        IN_SANDBOX(all_is_a_list_of_every_failure_class),
-        IN_SANDBOX(a_type_that_looks_like_a_misspelt_class_is_worth_a_warning),
-        IN_SANDBOX(class_rules_start_from_the_task_and_inherit_from_the_defaults),
-        IN_SANDBOX(a_first_delay_above_the_cap_is_worth_a_warning),
         IN_SANDBOX(a_task_runs_in_one_of_four_ways),
         IN_SANDBOX(requests_can_be_signed_and_have_headers),
         IN_SANDBOX(each_way_to_run_has_keys_of_its_own),

@@ -92,6 +92,31 @@ static inline void bed_free(struct bed *bed)
     free(bed);
 }
 
+static inline int bed_setup(void **state)
+{
+    struct bed *bed = bed_new(*state);
+    bed->queue = bed_open(bed);
+    *state = bed;
+    return 0;
+}
+
+static inline int bed_teardown(void **state)
+{
+    bed_free(*state);
+    return 0;
+}
+
+/* A test on a bed whose queue is open. */
+#define ON_BED(name, function, store)                            \
+    {                                                            \
+        name, function, bed_setup, bed_teardown, (void *)(store) \
+    }
+#define IN_MEMORY(function) ON_BED(#function, function, "memory:")
+#define IN_A_FILE(function) ON_BED(#function, function, "sqlite:")
+#define IN_BOTH(function)                                \
+    ON_BED(#function "_in_memory", function, "memory:"), \
+        ON_BED(#function "_in_a_file", function, "sqlite:")
+
 /* ---- Jobs ------------------------------------------------------------------------------------ */
 
 static inline void submit(struct redrive_queue *q, const char *task, const char *id)
@@ -149,7 +174,22 @@ static inline void work_until(struct redrive_queue *q, const char *id, enum redr
     assert_int_equal(state_of(q, id), state);
 }
 
-/* ---- Somebody who works ---------------------------------------------------------------------- */
+/* ---- Working --------------------------------------------------------------------------------- */
+
+static inline void bed_handle(struct redrive_queue *q, const char *task, redrive_task_fn fn,
+                              void *arg, uint32_t concurrency)
+{
+    const struct redrive_handle_options options = {.concurrency = concurrency};
+    assert_int_equal(redrive_queue_handle(q, task, fn, arg, &options, NULL), 0);
+}
+
+/* A function that counts its runs and gives `{"ok":1}`. */
+static inline int succeed(struct redrive_task_run *run, void *arg)
+{
+    atomic_fetch_add((atomic_int *)arg, 1);
+    assert_int_equal(redrive_task_run_result(run, "early", 5), 0);
+    return redrive_task_run_result(run, "{\"ok\":1}", 8);
+}
 
 struct worker {
     struct redrive_queue *queue;

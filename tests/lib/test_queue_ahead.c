@@ -6,20 +6,6 @@
 #define QUICK 60 /* runs after which it is known that they are short */
 #define JOBS  100
 
-static int setup(void **state)
-{
-    struct bed *bed = bed_new("sqlite:");
-    bed->queue = bed_open(bed);
-    *state = bed;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    bed_free(*state);
-    return 0;
-}
-
 struct load {
     atomic_int n;       /* runs so far */
     atomic_int running; /* jobs that the store has as running, when run QUICK begins */
@@ -259,14 +245,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(short_jobs_are_claimed_ahead),
         cmocka_unit_test(none_are_if_that_is_not_wanted),
-        cmocka_unit_test_setup_teardown(jobs_that_wait_behind_a_long_one_are_given_back, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(a_stop_gives_back_what_has_not_started, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_run_that_ends_while_others_are_given_back_is_settled,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(being_given_back_costs_no_attempt, setup, teardown),
+        IN_A_FILE(jobs_that_wait_behind_a_long_one_are_given_back),
+        IN_A_FILE(a_stop_gives_back_what_has_not_started),
+        IN_A_FILE(a_run_that_ends_while_others_are_given_back_is_settled),
+        IN_A_FILE(being_given_back_costs_no_attempt),
         cmocka_unit_test_setup_teardown(none_starts_after_the_failure_that_opens_the_breaker,
-                                        setup_with_breaker, teardown),
+                                        setup_with_breaker, bed_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,20 +4,6 @@
 #include <dirent.h>
 #include <sqlite3.h>
 
-static int setup(void **state)
-{
-    struct bed *bed = bed_new("memory:");
-    bed->queue = bed_open(bed);
-    *state = bed;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    bed_free(*state);
-    return 0;
-}
-
 static int do_nothing(struct redrive_task_run *run, void *arg)
 {
     (void)run, (void)arg;
@@ -357,26 +343,24 @@ static void a_queue_is_worked_once_at_a_time(void **state)
     assert_int_equal(codes[1], REDRIVE_E_STATE);
 }
 
-#define D(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        D(what_cannot_be_opened_says_why),
-        D(the_configuration_names_the_store),
-        D(the_log_goes_to_the_callback),
-        D(a_submit_that_is_a_repetition_is_answered_with_its_job),
-        D(a_refusal_names_its_place_and_spares_the_others),
-        D(a_whole_batch_is_taken_or_refused),
-        D(a_tenant_sees_its_own_jobs),
-        D(a_job_that_is_not_there_cannot_be_found_or_cancelled),
-        D(functions_that_cannot_be_meant_are_refused),
-        D(strict_tasks_refuse_a_function_for_a_word_that_is_misspelt),
-        D(a_queue_is_worked_once_at_a_time),
+        IN_MEMORY(what_cannot_be_opened_says_why),
+        IN_MEMORY(the_configuration_names_the_store),
+        IN_MEMORY(the_log_goes_to_the_callback),
+        IN_MEMORY(a_submit_that_is_a_repetition_is_answered_with_its_job),
+        IN_MEMORY(a_refusal_names_its_place_and_spares_the_others),
+        IN_MEMORY(a_whole_batch_is_taken_or_refused),
+        IN_MEMORY(a_tenant_sees_its_own_jobs),
+        IN_MEMORY(a_job_that_is_not_there_cannot_be_found_or_cancelled),
+        IN_MEMORY(functions_that_cannot_be_meant_are_refused),
+        IN_MEMORY(strict_tasks_refuse_a_function_for_a_word_that_is_misspelt),
+        IN_MEMORY(a_queue_is_worked_once_at_a_time),
         cmocka_unit_test(no_thread_of_an_open_queue_takes_signals),
         cmocka_unit_test(no_queue_is_refused_and_not_touched),
-        D(what_a_job_needs_and_has_not_is_refused),
-        D(an_id_may_be_as_long_as_that_of_the_handler),
+        IN_MEMORY(what_a_job_needs_and_has_not_is_refused),
+        IN_MEMORY(an_id_may_be_as_long_as_that_of_the_handler),
         cmocka_unit_test(sqlite_goes_on_counting_the_memory_of_the_program),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

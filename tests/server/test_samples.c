@@ -42,13 +42,30 @@ static void count(struct store *store, const char *tenant, const char *name, int
     assert_int_equal(store_ops(store)->commit(store, NULL), 0);
 }
 
-/* A store of each test's own. */
-static const char *url(void)
+/* What samples are taken of; the store is of each test's own. */
+struct source {
+    struct samples *samples;
+    struct run_times *times;
+    struct store *store;
+};
+
+static struct source open_source(bool of_rates)
 {
-    static char text[32];
     static unsigned number;
-    (void)snprintf(text, sizeof text, "memory:rates%u", ++number);
-    return text;
+    const struct store_options options = {.create = true};
+    struct source s = {.times = run_times_new()};
+    char url[32];
+    (void)snprintf(url, sizeof url, "memory:rates%u", ++number);
+    assert_int_equal(store_open(url, &options, &s.store, NULL), 0);
+    assert_int_equal((of_rates ? samples_new_rates : samples_new_latencies)(&s.samples, NULL), 0);
+    return s;
+}
+
+static void close_source(struct source *s)
+{
+    samples_free(s->samples);
+    run_times_free(s->times);
+    store_close(s->store);
 }
 
 static const char *told(struct samples *samples, const char *tenant, int64_t span_ms)
@@ -74,44 +91,45 @@ static size_t spans(const char *text)
     return n;
 }
 
+/* After twice as many as are kept. */
+static void check_all_kept(struct samples *samples)
+{
+    assert_int_equal(spans(told(samples, "red", 2 * HOUR)), SAMPLES_KEPT - 1);
+    assert_int_equal(spans(told(samples, "red", 60 * SECOND)), 6);
+}
+
 static void latencies_are_those_of_their_span(void **state)
 {
-    struct run_times *times = run_times_new();
-    struct samples *samples;
+    struct source s = open_source(false);
     (void)state;
-    assert_int_equal(samples_new_latencies(&samples, NULL), 0);
-    start(times, "red", 90000);
-    samples_take_latencies(samples, times, 10 * SECOND);
-    assert_string_equal(told(samples, "red", HOUR), "[]");
+    start(s.times, "red", 90000);
+    samples_take_latencies(s.samples, s.times, 10 * SECOND);
+    assert_string_equal(told(s.samples, "red", HOUR), "[]");
     for (int i = 0; i < 4; i++)
-        start(times, "red", 80);
-    complete(times, "red", 400);
-    complete(times, "blue", 400);
-    samples_take_latencies(samples, times, 20 * SECOND);
-    const char *text = told(samples, "red", HOUR);
+        start(s.times, "red", 80);
+    complete(s.times, "red", 400);
+    complete(s.times, "blue", 400);
+    samples_take_latencies(s.samples, s.times, 20 * SECOND);
+    const char *text = told(s.samples, "red", HOUR);
     assert_int_equal(spans(text), 1);
     /* Four between 0.05 and 0.1 s: the half is at 0.075. */
     assert_non_null(strstr(text, "\"seconds\":10,\"started\":4,\"wait\":{\"p50\":0.075"));
     assert_non_null(strstr(text, "\"ended\":1,\"run\":{\"p50\":0.375"));
-    assert_non_null(strstr(told(samples, "blue", HOUR), "\"started\":0,\"wait\":null,\"ended\":1"));
-    assert_string_equal(told(samples, "green", HOUR), "[]");
-    samples_free(samples);
-    run_times_free(times);
+    assert_non_null(
+        strstr(told(s.samples, "blue", HOUR), "\"started\":0,\"wait\":null,\"ended\":1"));
+    assert_string_equal(told(s.samples, "green", HOUR), "[]");
+    close_source(&s);
 }
 
 static void old_latencies_make_room(void **state)
 {
-    struct run_times *times = run_times_new();
-    struct samples *samples;
+    struct source s = open_source(false);
     (void)state;
-    assert_int_equal(samples_new_latencies(&samples, NULL), 0);
-    start(times, "red", 1);
+    start(s.times, "red", 1);
     for (int64_t i = 1; i <= 2 * SAMPLES_KEPT; i++)
-        samples_take_latencies(samples, times, i * 10 * SECOND);
-    assert_int_equal(spans(told(samples, "red", 2 * HOUR)), SAMPLES_KEPT - 1);
-    assert_int_equal(spans(told(samples, "red", 60 * SECOND)), 6);
-    samples_free(samples);
-    run_times_free(times);
+        samples_take_latencies(s.samples, s.times, i * 10 * SECOND);
+    check_all_kept(s.samples);
+    close_source(&s);
 }
 
 static void percentiles_are_interpolated(void **state)
@@ -130,45 +148,34 @@ static void percentiles_are_interpolated(void **state)
 
 static void rates_are_what_counters_grew_by(void **state)
 {
-    const struct store_options options = {.create = true};
-    struct samples *samples;
-    struct store *store;
+    struct source s = open_source(true);
     (void)state;
-    assert_int_equal(store_open(url(), &options, &store, NULL), 0);
-    assert_int_equal(samples_new_rates(&samples, NULL), 0);
-    count(store, "red", "jobs_completed", 5);
-    assert_true(samples_take_rates(samples, store, 10 * SECOND) >= SAMPLES_STEP_MS);
-    assert_string_equal(told(samples, "red", HOUR), "[]");
-    count(store, "red", "jobs_completed", 7);
-    count(store, "blue", "jobs_received", 3);
-    samples_take_rates(samples, store, 20 * SECOND);
-    const char *text = told(samples, "red", HOUR);
+    count(s.store, "red", "jobs_completed", 5);
+    assert_true(samples_take_rates(s.samples, s.store, 10 * SECOND) >= SAMPLES_STEP_MS);
+    assert_string_equal(told(s.samples, "red", HOUR), "[]");
+    count(s.store, "red", "jobs_completed", 7);
+    count(s.store, "blue", "jobs_received", 3);
+    samples_take_rates(s.samples, s.store, 20 * SECOND);
+    const char *text = told(s.samples, "red", HOUR);
     assert_int_equal(spans(text), 1);
     assert_non_null(strstr(text, "\"seconds\":10,\"submitted\":0,"));
     assert_non_null(strstr(text, "\"completed\":7,"));
     /* A tenant that was not there the time before began with nothing. */
-    assert_non_null(strstr(told(samples, "blue", HOUR), "\"submitted\":3,"));
-    assert_string_equal(told(samples, "green", HOUR), "[]");
-    samples_free(samples);
-    store_close(store);
+    assert_non_null(strstr(told(s.samples, "blue", HOUR), "\"submitted\":3,"));
+    assert_string_equal(told(s.samples, "green", HOUR), "[]");
+    close_source(&s);
 }
 
 static void old_rates_make_room(void **state)
 {
-    const struct store_options options = {.create = true};
-    struct samples *samples;
-    struct store *store;
+    struct source s = open_source(true);
     (void)state;
-    assert_int_equal(store_open(url(), &options, &store, NULL), 0);
-    assert_int_equal(samples_new_rates(&samples, NULL), 0);
     for (int64_t i = 1; i <= 2 * SAMPLES_KEPT; i++) {
-        count(store, "red", "jobs_completed", 1);
-        samples_take_rates(samples, store, i * 10 * SECOND);
+        count(s.store, "red", "jobs_completed", 1);
+        samples_take_rates(s.samples, s.store, i * 10 * SECOND);
     }
-    assert_int_equal(spans(told(samples, "red", 2 * HOUR)), SAMPLES_KEPT - 1);
-    assert_int_equal(spans(told(samples, "red", 60 * SECOND)), 6);
-    samples_free(samples);
-    store_close(store);
+    check_all_kept(s.samples);
+    close_source(&s);
 }
 
 int main(void)

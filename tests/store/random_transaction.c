@@ -3,20 +3,12 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "check.h"
+#include "random_choice.h"
 #include "scans.h"
 
-#define LIST_MAX 12
-
-/* A slot, or a function like one. */
-#define CALL(side, slot, ...) DO(side, store_ops((side)->store)->slot, __VA_ARGS__)
-#define DO(side, function, ...)                                                     \
-    do {                                                                            \
-        struct redrive_err err_ = {0};                                              \
-        int rc_ = function((side)->store, __VA_ARGS__, &err_);                      \
-        if (rc_ < 0)                                                                \
-            fail_msg("%s: %s; %s", #function, redrive_err_name(rc_), err_.message); \
-    } while (0)
+static const char *const KEYS[] = {"k1", "k2", "k3", "k4"};
+static const char *const GATES[] = {"l1", "l2", "l3"};
+static const char *const MESSAGES[] = {"no answer", "refused", "bad input 17"};
 
 void random_side_init(struct random_side *side, struct store *store, struct buf *out)
 {
@@ -27,45 +19,6 @@ void random_side_release(struct random_side *side)
 {
     job_page_release(&side->page);
     arena_release(&side->arena);
-}
-
-static uint64_t below(struct random_side *s, uint64_t limit)
-{
-    return rng_below(&s->rng, limit);
-}
-
-static bool one_in(struct random_side *s, uint64_t n)
-{
-    return below(s, n) == 0;
-}
-
-/* One of the words, or, one time in `n_words` + 1, none. */
-static struct str word(struct random_side *s, const char *const *words, size_t n_words)
-{
-    size_t i = below(s, n_words + 1);
-    return i < n_words ? str_of(words[i]) : (struct str){0};
-}
-
-static const char *const TENANTS[] = {"acme", "zeta"};
-static const char *const QUEUES[] = {"main", "slow", "\xC3\xBC-1"};
-static const char *const TASKS[] = {"mail", "resize"};
-static const char *const KEYS[] = {"k1", "k2", "k3", "k4"};
-static const char *const GATES[] = {"l1", "l2", "l3"};
-static const char *const MESSAGES[] = {"no answer", "refused", "bad input 17"};
-
-#define WORD(s, words)   word(s, words, sizeof(words) / sizeof((words)[0]))
-#define CHOICE(s, words) str_of((words)[below(s, sizeof(words) / sizeof((words)[0]))])
-
-static const struct random_job *any_job(struct random_side *s)
-{
-    static const struct random_job NOBODY = {1, "acme", "nobody"};
-    size_t known = s->n_jobs < RANDOM_JOBS ? s->n_jobs : RANDOM_JOBS;
-    return known > 0 ? &s->jobs[below(s, known)] : &NOBODY;
-}
-
-static int64_t any_seq(struct random_side *s)
-{
-    return any_job(s)->seq;
 }
 
 static void keep_job(struct random_side *s, int64_t seq, struct str tenant, struct str id)
@@ -84,24 +37,7 @@ static void tell(struct random_side *s, const char *what, const struct move_resu
     buf_putc(s->out, '\n');
 }
 
-static void tell_page(struct random_side *s, const char *what)
-{
-    buf_printf(s->out, "%s:", what);
-    for (size_t i = 0; i < s->page.n; i++)
-        buf_printf(s->out, " %.*s", (int)s->page.jobs[i].spec.id.len, s->page.jobs[i].spec.id.ptr);
-    buf_puts(s->out, s->page.more ? " …\n" : "\n");
-}
-
-/* A seq is the store's own affair: told is which of the known jobs has it. */
-static int place_of(const struct random_side *s, int64_t seq)
-{
-    for (size_t i = 0; i < RANDOM_JOBS && i < s->n_jobs; i++)
-        if (s->jobs[i].seq == seq)
-            return (int)i;
-    return -1;
-}
-
-/* The same of a page that need not tell ids. */
+/* As tell_page, of a page that need not tell ids. */
 static void tell_places(struct random_side *s, const char *what)
 {
     buf_printf(s->out, "%s:", what);
@@ -552,78 +488,6 @@ static void do_count(struct random_side *s)
     CALL(s, counters_add, &counter, 1);
 }
 
-/* The jobs of the page are found by their names, or by their seqs, whatever the transaction has
- * done to them. */
-static void look_up_page(struct random_side *s)
-{
-    struct job_name names[LIST_MAX];
-    int64_t seqs[LIST_MAX];
-    struct job_page found = {0};
-    for (size_t i = 0; i < s->page.n; i++) {
-        names[i] = (struct job_name){s->page.jobs[i].spec.tenant, s->page.jobs[i].spec.id};
-        seqs[i] = s->page.jobs[i].status.seq;
-    }
-    if (one_in(s, 2))
-        CALL(s, lookup, names, s->page.n, &found);
-    else
-        CALL(s, find, seqs, s->page.n, &found);
-    assert_int_equal(found.n, s->page.n);
-    for (size_t i = 0; i < found.n; i++) {
-        assert_int_equal(found.jobs[i].status.seq, s->page.jobs[i].status.seq);
-        assert_int_equal(found.jobs[i].status.state, s->page.jobs[i].status.state);
-    }
-    job_page_release(&found);
-}
-
-static void tell_groups(struct random_side *s, struct job_filter filter)
-{
-    struct group_page page = {0};
-    filter.after_seq = filter.until_seq = filter.after_ms = 0;
-    CALL(s, groups, &filter, &page);
-    buf_puts(s->out, "groups:");
-    for (size_t i = 0; i < page.n; i++)
-        buf_printf(s->out, " %" PRIu64 " %.*s", page.groups[i].count,
-                   (int)page.groups[i].example.spec.id.len, page.groups[i].example.spec.id.ptr);
-    buf_puts(s->out, "\n");
-    group_page_release(&page);
-}
-
-static void list_by_filter(struct random_side *s)
-{
-    const struct job_filter filter = {
-        .tenant = WORD(s, TENANTS),
-        .task = WORD(s, TASKS),
-        .queue = WORD(s, QUEUES),
-        .user = one_in(s, 3) ? CHOICE(s, TASKS) : (struct str){0},
-        .states = one_in(s, 2) ? (uint32_t)below(s, 1u << REDRIVE_STATE_COUNT) : 0,
-        .classes = one_in(s, 3) ? (uint32_t)below(s, 1u << REDRIVE_CLASS_COUNT) : 0,
-        .reasons = one_in(s, 4) ? (uint32_t)below(s, 1u << REDRIVE_REASON_COUNT) : 0,
-        .error_type = one_in(s, 4) ? CHOICE(s, TASKS) : (struct str){0},
-        .text = one_in(s, 4) ? STR("a") : (struct str){0},
-        .finished_after_ms = one_in(s, 4) ? s->now_ms - 4000 : 0,
-        .finished_before_ms = one_in(s, 4) ? s->now_ms - 1000 : 0,
-        .order = (enum job_order)below(s, ORDER_FINISHED + 1),
-        .after_seq = one_in(s, 2) ? any_seq(s) : 0,
-        .after_ms = s->now_ms - (int64_t)below(s, 5000),
-        .until_seq = one_in(s, 4) ? any_seq(s) : 0,
-        .is_few = one_in(s, 2), /* hints: they change nothing */
-        .is_most = one_in(s, 2),
-        .is_rare = one_in(s, 2),
-        .limit = 1 + below(s, LIST_MAX),
-    };
-    CALL(s, list, &filter, &s->page);
-    tell_page(s, "list");
-    look_up_page(s);
-    if (one_in(s, 2))
-        tell_groups(s, filter);
-}
-
-static void do_list(struct random_side *s)
-{
-    for (int i = 0; i < 4; i++)
-        list_by_filter(s);
-}
-
 /* Sweeps and cancels the oldest, so that the store stays small. */
 static bool thin_out(struct random_side *s)
 {
@@ -643,50 +507,6 @@ static bool thin_out(struct random_side *s)
         tell(s, "cancel", &r);
     }
     return true;
-}
-
-/* Whatever the transaction has done, what an index gives is in that state. */
-static void check_given(struct random_side *s, uint32_t states)
-{
-    for (size_t i = 0; i < s->page.n; i++) {
-        const int at = place_of(s, s->page.jobs[i].status.seq);
-        if (at < 0)
-            continue; /* its name is no longer known */
-        const struct job_name name = {str_of(s->jobs[at].tenant), str_of(s->jobs[at].id)};
-        struct job_page found = {0};
-        CALL(s, lookup, &name, 1, &found);
-        assert_int_equal(found.n, 1);
-        assert_int_equal(found.jobs[0].status.seq, s->jobs[at].seq);
-        assert_true(states >> found.jobs[0].status.state & 1);
-        job_page_release(&found);
-    }
-}
-
-static void check_late_reads(struct random_side *s)
-{
-    const struct claim_filter all = {.limit = 20};
-    const uint32_t locked = 1u << REDRIVE_STATE_SCHEDULED | 1u << REDRIVE_STATE_RETRYING,
-                   queued = 1u << REDRIVE_STATE_QUEUED, parked = 1u << REDRIVE_STATE_PARKED,
-                   ended = (2u << REDRIVE_STATE_CANCELLED) - (1u << REDRIVE_STATE_COMPLETED),
-                   waiting = 1u << REDRIVE_STATE_WAITING;
-    const struct scan scans[] = {
-        {.index = SCAN_DUE, .limit = 20},
-        {.index = SCAN_LEASES, .limit = 20},
-        {.index = SCAN_DEADLINES, .limit = 20},
-        {.index = SCAN_PARKED_OLDEST, .limit = 20, .tenant = STR("acme"), .name = STR("l1")},
-        {.index = SCAN_READY, .limit = 20, .tenant = STR("acme"), .name = STR("main")},
-        {SCAN_FINISHED, 20, .states = ~0u, .before_ms = INT64_MAX},
-    };
-    const uint32_t states[] = {
-        locked, 1u << REDRIVE_STATE_RUNNING, locked | queued | parked | waiting, parked, queued,
-        ended};
-    CALL(s, ready, &all, &s->page);
-    check_given(s, queued);
-    for (size_t i = 0; i < sizeof scans / sizeof scans[0]; i++) {
-        struct scan scan = scans[i];
-        CALL(s, scan, &scan, &s->page);
-        check_given(s, states[i]);
-    }
 }
 
 static void end_transaction(struct random_side *s, const struct random_side *before)
@@ -719,8 +539,8 @@ static void any_verb(struct random_side *s, verb_fn *const *verbs, size_t n)
 void random_transaction(struct random_side *s, uint64_t seed)
 {
     static verb_fn *const READERS[] = {
-        do_claim, do_claim,       do_claim, do_unpark,  do_promote, do_promote, do_expired,
-        do_sweep, do_sweep_tasks, do_list,  do_overdue, do_credit,  do_parents,
+        do_claim, do_claim,       do_claim,     do_unpark,  do_promote, do_promote, do_expired,
+        do_sweep, do_sweep_tasks, random_lists, do_overdue, do_credit,  do_parents,
     };
     static verb_fn *const MOVERS[] = {
         do_submit, do_submit, do_start,   do_start,   do_start,  do_settle,     do_settle,
@@ -744,6 +564,6 @@ void random_transaction(struct random_side *s, uint64_t seed)
     for (size_t n = below(s, 10); n > 0; n--)
         ANY_VERB(s, MOVERS);
     if (one_in(s, 8))
-        check_late_reads(s);
+        random_late_reads(s);
     end_transaction(s, &before);
 }

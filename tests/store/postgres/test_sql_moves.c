@@ -1,0 +1,121 @@
+/* SQL moves jobs as the state machine does.
+ *
+ * Cancel and retry are written in PL/pgSQL as well, because an application calls them in a
+ * transaction of its own. So for each state that a job can be in, SQL moves one job and the store
+ * another, and the two must end alike. Times count as there or not there.
+ */
+#include "kit.h"
+#include "stores_postgres.h"
+
+struct twins {
+    int64_t by_sql, by_store;
+    int64_t sql_due_ms, store_due_ms; /* process_after before the move */
+};
+
+/* `was_parked`: it ran, was parked and released before. */
+static int64_t put_twin(struct kit *k, enum redrive_state state, const char *id, bool was_parked)
+{
+    const struct job_spec spec = {
+        .id = str_of(id), .unique_key = str_of(id), .breaker_key = STR("b")};
+    if (!was_parked)
+        return kit_put_in(k, state, &spec);
+    int64_t next_ms;
+    const int64_t seq = kit_put(k, &spec);
+    check_move(kit_settle(k, seq, kit_start(k, seq), decision_released()), 0, REDRIVE_STATE_QUEUED);
+    check_move(kit_settle(k, seq, kit_start(k, seq), decision_retrying(0)), 0,
+               REDRIVE_STATE_RETRYING);
+    kit_promote(k, 10, &next_ms);
+    check_move(kit_park(k, seq, true), 0, REDRIVE_STATE_PARKED);
+    return seq;
+}
+
+static struct twins put_twins(struct kit *k, enum redrive_state state, bool was_parked)
+{
+    struct twins twins = {
+        .by_sql = put_twin(k, state, "by_sql", was_parked),
+        .by_store = put_twin(k, state, "by_store", was_parked),
+    };
+    twins.sql_due_ms = kit_job(k, twins.by_sql)->status.process_after_ms;
+    twins.store_due_ms = kit_job(k, twins.by_store)->status.process_after_ms;
+    k->now_ms += 1000; /* of the store; SQL has the server's clock */
+    return twins;
+}
+
+static void check_alike(struct kit *k, struct twins twins)
+{
+    const struct job_status a = kit_job(k, twins.by_sql)->status;
+    const size_t n_attempts = kit_history(k, twins.by_sql)->n;
+    const struct job_status b = kit_job(k, twins.by_store)->status;
+    assert_int_equal(a.state, b.state);
+    assert_int_equal(a.reason, b.reason);
+    assert_int_equal(a.parked_by_limit, b.parked_by_limit);
+    assert_int_equal(a.epoch, b.epoch);
+    assert_int_equal(a.attempts, b.attempts);
+    assert_int_equal(a.deferrals, b.deferrals);
+    assert_int_equal(a.crashes, b.crashes);
+    assert_int_equal(a.process_after_ms != twins.sql_due_ms,
+                     b.process_after_ms != twins.store_due_ms);
+    assert_int_equal(a.first_started_ms > 0, b.first_started_ms > 0);
+    assert_int_equal(a.started_ms > 0, b.started_ms > 0);
+    assert_int_equal(a.finished_ms > 0, b.finished_ms > 0);
+    assert_int_equal(a.paused_ms > 0, b.paused_ms > 0);
+    assert_int_equal(a.paused_since_ms > 0, b.paused_since_ms > 0);
+    assert_int_equal(a.token > 0, b.token > 0);
+    assert_int_equal(a.lease_until_ms > 0, b.lease_until_ms > 0);
+    assert_int_equal(n_attempts, kit_history(k, twins.by_store)->n);
+    /* Both hold their keys, or neither. */
+    assert_int_equal(TRY_PUT(k, .unique_key = STR("by_sql")).code,
+                     TRY_PUT(k, .unique_key = STR("by_store")).code);
+}
+
+static void begin_anew(struct kit *k)
+{
+    kit_close(k);
+    kit_open(k, "postgres");
+}
+
+static void check_cancel(struct kit *k, enum redrive_state state, bool was_parked)
+{
+    const struct twins twins = put_twins(k, state, was_parked);
+    stores_postgres_sql(k->url, "SELECT redrive.cancel('by_sql', 'acme')", NULL, 0);
+    CHANGE(k, .seq = twins.by_store, .kind = MOVE_CANCEL);
+    check_alike(k, twins);
+    begin_anew(k);
+}
+
+/* A running one is cancelled by the engine: see above. */
+static void sql_cancels_as_the_state_machine_does(void **state)
+{
+    struct kit *k = *state;
+    for (enum redrive_state from = 0; from < REDRIVE_STATE_COUNT; from++)
+        if (from != REDRIVE_STATE_RUNNING)
+            check_cancel(k, from, false);
+    check_cancel(k, REDRIVE_STATE_PARKED, true);
+}
+
+static void check_retry(struct kit *k, enum redrive_state state, bool was_parked)
+{
+    const struct twins twins = put_twins(k, state, was_parked);
+    const bool waits = state == REDRIVE_STATE_SCHEDULED || state == REDRIVE_STATE_RETRYING;
+    stores_postgres_sql(k->url, "SELECT redrive.retry('by_sql', 'acme')", NULL, 0);
+    CHANGE(k, .seq = twins.by_store, .kind = waits ? MOVE_RUN_NOW : MOVE_REDRIVE);
+    check_alike(k, twins);
+    begin_anew(k);
+}
+
+static void sql_retries_as_the_state_machine_does(void **state)
+{
+    struct kit *k = *state;
+    for (enum redrive_state from = 0; from < REDRIVE_STATE_COUNT; from++)
+        check_retry(k, from, false);
+    check_retry(k, REDRIVE_STATE_PARKED, true);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        F(sql_cancels_as_the_state_machine_does),
+        F(sql_retries_as_the_state_machine_does),
+    };
+    return cmocka_run_group_tests_name("postgres sql", tests, NULL, NULL);
+}
