@@ -135,6 +135,12 @@ static void late_look_ahead(struct store *store, const struct claim_filter *filt
         store_ops(late->store)->look_ahead(late->store, filter);
 }
 
+static int late_scan_ahead(struct store *store, const struct scan *scans, size_t n, bool cancels,
+                           struct redrive_err *err)
+{
+    HAND_ON(scan_ahead, scans, n, cancels, err);
+}
+
 static int late_scan(struct store *store, struct scan *scan, struct job_page *ret,
                      struct redrive_err *err)
 {
@@ -348,6 +354,7 @@ static void take_slots(struct late *late, const struct store_ops *kind)
     late->ops.capabilities = kind->capabilities | STORE_LATE;
     late->ops.backup_hint = kind->backup_hint;
     late->ops.look_ahead = has->look_ahead ? late_look_ahead : NULL;
+    late->ops.scan_ahead = has->scan_ahead ? late_scan_ahead : NULL;
     late->ops.snapshot = has->snapshot ? late_snapshot : NULL;
     late->ops.backup = has->backup ? late_backup : NULL;
     late->ops.upkeep = has->upkeep ? late_upkeep : NULL;

@@ -232,6 +232,14 @@ struct store_ops {
      * nothing to gain. */
     void (*look_ahead)(struct store *store, const struct claim_filter *filter);
 
+    /* A hint at the start of a transaction: it will make these scans, each by a time and of another
+     * index, and with `cancels` list the rows of SHARED_CANCEL of all tenants. A store behind a
+     * network asks its server for all of them in one request: scans with the same limit, and the
+     * list, need not ask again as long as the transaction has changed nothing. They answer as they
+     * would without the hint. NULL: there is nothing to gain. */
+    int (*scan_ahead)(struct store *store, const struct scan *scans, size_t n, bool cancels,
+                      struct redrive_err *err);
+
     /* The jobs of an index whose turn has come (page.h), `more` if there are further ones. */
     int (*scan)(struct store *store, struct scan *scan, struct job_page *ret,
                 struct redrive_err *err);

@@ -19,9 +19,23 @@
 /* After a failure, or when nothing can be done. */
 #define AGAIN_MS 1000
 
+static const struct scan ENDED = {.index = SCAN_LEASES, .limit = RESCUE_BATCH};
+static const struct scan OVERDUE = {.index = SCAN_DEADLINES, .limit = OVERDUE_BATCH};
+static const struct scan DUE = {.index = SCAN_DUE, .limit = DUE_BATCH};
+
+/* What the parts that follow read: a tick that finds nothing asks a server once. */
+static int read_ahead(struct engine *e, struct redrive_err *err)
+{
+    const struct scan scans[] = {ENDED, OVERDUE, DUE};
+    if (!e->ops->scan_ahead)
+        return 0;
+    return e->ops->scan_ahead(e->store, scans, sizeof scans / sizeof scans[0], cancels_are_due(e),
+                              err);
+}
+
 static int promote_due(struct engine *e, struct redrive_err *err)
 {
-    struct scan due = {.index = SCAN_DUE, .limit = DUE_BATCH};
+    struct scan due = DUE;
     struct scan_outcome outcome;
     int rc = scan_and_move(e, &due, (struct move_list){MOVE_PROMOTE}, &outcome, err);
     if (rc == 0 && outcome.moved > 0)
@@ -51,7 +65,7 @@ static int rescue(struct engine *e, const struct job_page *page, struct settleme
 
 static int rescue_lost(struct engine *e, struct redrive_err *err)
 {
-    struct scan ended = {.index = SCAN_LEASES, .limit = RESCUE_BATCH};
+    struct scan ended = ENDED;
     struct job_page page = {0};
     int rc = e->ops->scan(e->store, &ended, &page, err);
     struct settlement *lost = arena_array(&e->arena, page.n, sizeof *lost);
@@ -65,7 +79,7 @@ static int rescue_lost(struct engine *e, struct redrive_err *err)
 /* Jobs that wait where no claim would find them in time: locked, parked, in a paused queue. */
 static int end_overdue(struct engine *e, struct redrive_err *err)
 {
-    struct scan overdue = {.index = SCAN_DEADLINES, .limit = OVERDUE_BATCH};
+    struct scan overdue = OVERDUE;
     struct job_page page = {0};
     int rc = e->ops->scan(e->store, &overdue, &page, err);
     for (size_t i = 0; i < page.n && rc == 0; i++)
@@ -79,8 +93,8 @@ static int end_overdue(struct engine *e, struct redrive_err *err)
 /* Each is an operation of its own, so that one that fails does not stop the others. Cancels and
  * rescue come first: what they give back may be let go at once. What is overdue is not let go. */
 static int (*const PARTS[])(struct engine *e, struct redrive_err *err) = {
-    cancels_carry_out, rescue_lost, end_overdue,     promote_due,
-    parked_release,    cron_ticks,  retention_sweep, alerts_look,
+    read_ahead,     cancels_carry_out, rescue_lost,     end_overdue, promote_due,
+    parked_release, cron_ticks,        retention_sweep, alerts_look,
 };
 #define N_PARTS (sizeof PARTS / sizeof PARTS[0])
 

@@ -132,7 +132,7 @@ void change_op_init(struct change_op *op, enum move_kind kind, struct change_ite
 
 /* ---- Cancels that were left in the store ----------------------------------------------------- */
 
-static bool is_time(const struct engine *e)
+bool cancels_are_due(const struct engine *e)
 {
     return e->cancels_ms == 0 || e->now_ms < e->cancels_ms || e->now_ms - e->cancels_ms >= LOOK_MS;
 }
@@ -173,7 +173,7 @@ static int remove_rows(struct engine *e, struct shared_row *rows, size_t n, stru
 int cancels_carry_out(struct engine *e, struct redrive_err *err)
 {
     RELEASED_BY(shared_page_release) struct shared_page page = {0};
-    if (!is_time(e))
+    if (!cancels_are_due(e))
         return 0;
     int rc = e->ops->shared_list(e->store, SHARED_CANCEL, (struct str){0}, &page, err);
     const size_t n = page.n < CANCEL_BATCH ? page.n : CANCEL_BATCH;

@@ -395,6 +395,7 @@ const struct store_ops STORE_POSTGRES = {
     .capabilities = STORE_SHARED | STORE_SQL | STORE_SERVER_TIME | STORE_NOTIFIES | STORE_TELLS |
                     STORE_ELECTS | STORE_INDEXED,
     .look_ahead = postgres_look_ahead,
+    .scan_ahead = postgres_scan_ahead,
     .snapshot = postgres_snapshot,
     .backup_hint = "use PostgreSQL's own: pg_dump --format=custom --schema=redrive --file=FILE "
                    "URL; it may run beside workers",

@@ -77,6 +77,15 @@ struct rows {
     size_t n_dirty; /* new ones too */
 };
 
+/* The answers to scans that were made ahead; NULL: it was not, or the answer was taken. */
+struct scanned {
+    struct {
+        size_t limit;
+        PGresult *both[2]; /* the jobs, and the times after them */
+    } times[SCAN_DEADLINES + 1];
+    PGresult *cancels;
+};
+
 /* A line of the history that is to be written. */
 struct attempt_end {
     int64_t seq;
@@ -154,6 +163,7 @@ struct store {
     struct arena arena;
     struct rows rows;
     struct shared_page *ahead; /* of each cached kind, or NULL: rows that were read ahead */
+    struct scanned scanned;    /* scans that were made ahead */
     struct gate_put *puts;     /* of breakers and limits */
     size_t n_puts;
     int64_t lease_checks_ms; /* some leases whose check was due by then were extended; 0: none */
@@ -355,6 +365,9 @@ int pg_rows_flush_seen(struct store *store, struct redrive_err *err);
 
 /* Drops rows that were read ahead: they may have changed, or the transaction has ended. */
 void pg_shared_forget(struct store *store);
+/* Sends the statement that lists rows of a kind. */
+int pg_shared_send(struct store *store, enum shared_kind kind, struct str tenant,
+                   struct redrive_err *err);
 /* Puts of breakers and limits may wait for the commit. Sends them, at the commit; its answer begins
  * with their sums. */
 int pg_gates_commit(struct store *store, struct redrive_err *err);
@@ -364,6 +377,13 @@ size_t pg_gates_answered(struct store *store);
 void pg_gates_learn(struct store *store, bool is_committed);
 /* Forgets all versions. */
 void pg_gates_forget(struct store *store);
+
+/* ---- scan.c ---------------------------------------------------------------------------------- */
+
+/* Drops what was scanned ahead: the transaction has changed a job, or has ended. */
+void pg_scanned_forget(struct store *store);
+/* The rows of cancels that were read ahead, which belong to the caller; NULL: they were not. */
+PGresult *pg_scanned_cancels(struct store *store);
 
 /* ---- transaction.c --------------------------------------------------------------------------- */
 
@@ -429,6 +449,7 @@ void pg_notify_commit(struct store *store);
 
 STORE_SLOT_MAP(STORE_SLOT_DECLARE, postgres)
 STORE_SLOT_DECLARE(postgres, look_ahead)
+STORE_SLOT_DECLARE(postgres, scan_ahead)
 STORE_SLOT_DECLARE(postgres, snapshot)
 STORE_SLOT_DECLARE(postgres, upkeep)
 STORE_SLOT_DECLARE(postgres, elect)

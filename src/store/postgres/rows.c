@@ -154,6 +154,7 @@ void pg_row_drop(struct store *store, int64_t seq)
     struct row *row = map_get(&store->rows.by_seq, key_of(&seq));
     if (!row)
         return;
+    pg_scanned_forget(store);
     store->rows.n_dirty -= row->is_dirty;
     row->is_dirty = row->is_new = false;
     row->is_gone = true;
@@ -180,6 +181,7 @@ void pg_rows_release(struct store *store)
 
 static void make_dirty(struct store *store, struct row *row)
 {
+    pg_scanned_forget(store);
     if (!row->is_dirty) {
         row->is_dirty = true;
         store->rows.n_dirty++;

@@ -8,6 +8,44 @@
 /* When to look again for jobs that another transaction has locked. */
 #define LOCKED_AGAIN_MS 100
 
+/* ---- Made ahead ------------------------------------------------------------------------------ */
+
+static void forget_both(struct scanned *scanned, enum scan_index index)
+{
+    for (size_t i = 0; i < 2; i++) {
+        PQclear(scanned->times[index].both[i]);
+        scanned->times[index].both[i] = NULL;
+    }
+}
+
+void pg_scanned_forget(struct store *store)
+{
+    for (int index = SCAN_DUE; index <= SCAN_DEADLINES; index++)
+        forget_both(&store->scanned, (enum scan_index)index);
+    PQclear(pg_scanned_cancels(store));
+}
+
+PGresult *pg_scanned_cancels(struct store *store)
+{
+    PGresult *cancels = store->scanned.cancels;
+    store->scanned.cancels = NULL;
+    return cancels;
+}
+
+/* Makes the answers to a scan that was made ahead those of the last statements. */
+static bool take_scanned(struct store *store, enum scan_index index, size_t limit)
+{
+    struct scanned *scanned = &store->scanned;
+    PGresult **both = scanned->times[index].both;
+    if (!both[0] || scanned->times[index].limit != limit)
+        return false;
+    pg_forget_results(store);
+    for (size_t i = 0; i < 2 && both[i] && pg_keep_result(store, both[i]); i++)
+        both[i] = NULL;
+    forget_both(scanned, index);
+    return store->n_results == 2;
+}
+
 /* ---- By times -------------------------------------------------------------------------------- */
 
 /* The columns of the statement about what follows the jobs that are given. */
@@ -19,18 +57,33 @@ enum {
     COLUMN_LONGER = COLUMN_ANSWER + 2, /* leases: some were to be looked at, and are longer now */
 };
 
-/* Two statements at once: the jobs whose time has come, and the times after them. The shared
- * version is checked: the leader relies on shared rows, and may have been woken because they
- * changed. */
-static int look(struct store *store, const enum statement both[2], size_t limit,
-                struct redrive_err *err)
+/* Two statements: the jobs whose time has come, and the times after them. */
+static int send_look(struct store *store, enum scan_index index, size_t limit,
+                     struct redrive_err *err)
 {
-    int rc = pg_rows_flush_seen(store, err);
+    static const enum statement STATEMENTS[][2] = {
+        [SCAN_DUE] = {STATEMENT_DUE, STATEMENT_DUE_NEXT},
+        [SCAN_LEASES] = {STATEMENT_EXPIRED, STATEMENT_EXPIRED_NEXT},
+        [SCAN_DEADLINES] = {STATEMENT_OVERDUE, STATEMENT_OVERDUE_NEXT},
+    };
+    int rc = 0;
     for (size_t i = 0; rc == 0 && i < 2; i++) {
         pg_args_int8(&store->args, store->now_ms);
         pg_args_int8(&store->args, (int64_t)limit);
-        rc = pg_send(store, both[i], true, err);
+        rc = pg_send(store, STATEMENTS[index][i], true, err);
     }
+    return rc;
+}
+
+/* Puts both answers into store->results. The shared version is checked: the leader relies on shared
+ * rows, and may have been woken because they changed. */
+static int look(struct store *store, enum scan_index index, size_t limit, struct redrive_err *err)
+{
+    if (take_scanned(store, index, limit))
+        return 0;
+    int rc = pg_rows_flush_seen(store, err);
+    if (rc == 0)
+        rc = send_look(store, index, limit, err);
     if (rc == 0)
         rc = pg_sync(store, err);
     return rc == 0 ? pg_answer_check(store, store->results[1], COLUMN_ANSWER, err) : rc;
@@ -55,12 +108,7 @@ static int64_t next_of(const struct store *store, size_t given, size_t limit)
 static int scan_times(struct store *store, struct scan *scan, size_t limit, struct job_page *ret,
                       struct redrive_err *err)
 {
-    static const enum statement STATEMENTS[][2] = {
-        [SCAN_DUE] = {STATEMENT_DUE, STATEMENT_DUE_NEXT},
-        [SCAN_LEASES] = {STATEMENT_EXPIRED, STATEMENT_EXPIRED_NEXT},
-        [SCAN_DEADLINES] = {STATEMENT_OVERDUE, STATEMENT_OVERDUE_NEXT},
-    };
-    int rc = look(store, STATEMENTS[scan->index], limit, err);
+    int rc = look(store, scan->index, limit, err);
     if (rc == 0)
         rc = scan->index == SCAN_DUE
                  ? pg_page_fill_rows(store, store->results[0], SIZE_MAX, ret, err)
@@ -75,6 +123,48 @@ static int scan_times(struct store *store, struct scan *scan, size_t limit, stru
         store->lease_checks_ms = store->now_ms;
     pg_page_leave_out_moved(store, ret);
     return 0;
+}
+
+static size_t limit_of(const struct scan *scan)
+{
+    return scan->limit < PAGE_MAX ? scan->limit : PAGE_MAX;
+}
+
+/* In the order in which they were sent. */
+static int keep_scanned(struct store *store, const struct scan *scans, size_t n, bool cancels,
+                        struct redrive_err *err)
+{
+    struct scanned *scanned = &store->scanned;
+    PGresult **next = store->results;
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        rc = pg_answer_check(store, store->results[2 * i + 1], COLUMN_ANSWER, err);
+    if (rc != 0)
+        return rc;
+    for (size_t i = 0; i < n; i++) {
+        scanned->times[scans[i].index].limit = limit_of(&scans[i]);
+        scanned->times[scans[i].index].both[0] = *next++;
+        scanned->times[scans[i].index].both[1] = *next++;
+    }
+    scanned->cancels = cancels ? *next : NULL;
+    store->n_results = 0;
+    return 0;
+}
+
+int postgres_scan_ahead(struct store *store, const struct scan *scans, size_t n, bool cancels,
+                        struct redrive_err *err)
+{
+    int rc = pg_transaction_needed(store, err);
+    pg_scanned_forget(store);
+    if (rc == 0)
+        rc = pg_rows_flush_seen(store, err);
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        rc = send_look(store, scans[i].index, limit_of(&scans[i]), err);
+    if (rc == 0 && cancels)
+        rc = pg_shared_send(store, SHARED_CANCEL, (struct str){NULL, 0}, err);
+    if (rc == 0)
+        rc = pg_sync(store, err);
+    return rc == 0 ? keep_scanned(store, scans, n, cancels, err) : rc;
 }
 
 /* ---- Gates ----------------------------------------------------------------------------------- */
@@ -166,7 +256,7 @@ static int scan_from_place(struct store *store, struct scan *scan, size_t limit,
 int postgres_scan(struct store *store, struct scan *scan, struct job_page *ret,
                   struct redrive_err *err)
 {
-    const size_t limit = scan->limit < PAGE_MAX ? scan->limit : PAGE_MAX;
+    const size_t limit = limit_of(scan);
     job_page_release(ret);
     scan->next_ms = 0;
     int rc = pg_transaction_needed(store, err);

@@ -321,6 +321,13 @@ static void add_kind(struct store *store, enum shared_kind kind, struct str tena
     pg_args_name(&store->args, tenant);
 }
 
+int pg_shared_send(struct store *store, enum shared_kind kind, struct str tenant,
+                   struct redrive_err *err)
+{
+    add_kind(store, kind, tenant);
+    return pg_send(store, STATEMENT_SHARED_LIST, true, err);
+}
+
 static int fill_shared(struct store *store, enum shared_kind kind, const PGresult *result,
                        struct shared_page *ret, struct redrive_err *err)
 {
@@ -359,15 +366,14 @@ void pg_shared_forget(struct store *store)
     for (int kind = 0; store->ahead && kind < AHEAD_KINDS; kind++)
         shared_page_release(&store->ahead[kind]);
     store->ahead = NULL;
+    PQclear(pg_scanned_cancels(store));
 }
 
 static int read_ahead(struct store *store, struct redrive_err *err)
 {
     int rc = pg_transaction_needed(store, err);
-    for (int kind = 0; rc == 0 && kind < AHEAD_KINDS; kind++) {
-        add_kind(store, (enum shared_kind)kind, (struct str){NULL, 0});
-        rc = pg_send(store, STATEMENT_SHARED_LIST, true, err);
-    }
+    for (int kind = 0; rc == 0 && kind < AHEAD_KINDS; kind++)
+        rc = pg_shared_send(store, (enum shared_kind)kind, (struct str){NULL, 0}, err);
     if (rc == 0)
         rc = pg_sync(store, err);
     if (rc != 0)
@@ -396,6 +402,12 @@ int postgres_shared_list(struct store *store, enum shared_kind kind, struct str 
         *ret = store->ahead[kind];
         store->ahead[kind] = (struct shared_page){0};
         return 0;
+    }
+    PGresult *cancels = kind == SHARED_CANCEL && tenant.len == 0 ? pg_scanned_cancels(store) : NULL;
+    if (cancels) {
+        rc = fill_shared(store, kind, cancels, ret, err);
+        PQclear(cancels);
+        return rc;
     }
     add_kind(store, kind, tenant);
     rc = pg_read(store, STATEMENT_SHARED_LIST, NULL, &result, err);

@@ -267,6 +267,7 @@ static void end_transaction(struct store *store, bool is_committed)
     pg_ahead_end(store);
     pg_gates_learn(store, is_committed);
     pg_shared_forget(store);
+    pg_scanned_forget(store);
     pg_rows_forget(store);
     arena_release(&store->arena);
     arena_init(&store->arena);

@@ -2,9 +2,12 @@
  * the counting of this file before the calls that end what was sent and that read an answer, and
  * its clock before the monotonic one. */
 #include <libpq-fe.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <time.h>
 
+#include "base/time/clock.h"
+#include "engine/engine.h"
 #include "kit.h"
 #include "stores_postgres.h"
 
@@ -249,6 +252,94 @@ static void a_promotion_is_two_round_trips(void **state)
     check_round_trips(1);
     kit_commit(k);
     check_round_trips(2);
+}
+
+static const struct scan TICK[] = {{.index = SCAN_LEASES, .limit = 2},
+                                   {.index = SCAN_DEADLINES, .limit = 2},
+                                   {.index = SCAN_DUE, .limit = 2}};
+
+static void scan_ahead(struct kit *k)
+{
+    assert_int_equal(store_ops(k->store)->scan_ahead(k->store, TICK, 3, true, NULL), 0);
+}
+
+/* Makes a scan of the tick, and gives what it has found. */
+static size_t scan_one(struct kit *k, size_t which, int64_t *ret_seq, int64_t *ret_next_ms)
+{
+    struct scan scan = TICK[which];
+    struct job_page page = {0};
+    assert_int_equal(store_ops(k->store)->scan(k->store, &scan, &page, NULL), 0);
+    const size_t n = page.n;
+    *ret_seq = n > 0 ? page.jobs[0].status.seq : 0;
+    *ret_next_ms = scan.next_ms;
+    job_page_release(&page);
+    return n;
+}
+
+static void what_was_scanned_ahead_is_found(void **state)
+{
+    struct kit *k = *state;
+    const struct shared_row cancel = {
+        .kind = SHARED_CANCEL, .tenant = STR("acme"), .key = STR("x"), .value = STR("1")};
+    struct shared_page page = {0};
+    int64_t seq, next_ms;
+    assert_int_equal(kit_shared_put(k, &cancel), 0);
+    kit_begin(k);
+    const int64_t due = PUT(k, .process_after_ms = k->now_ms + 10);
+    const int64_t overdue = PUT(k, .deadline_ms = k->now_ms + 10);
+    (void)PUT(k, .process_after_ms = k->now_ms + 5000);
+    const int64_t lost = PUT(k, .priority = 1);
+    kit_commit(k);
+    kit_begin(k);
+    (void)kit_start(k, lost);
+    kit_commit(k);
+    k->now_ms += 40000;
+    const int64_t expected[] = {lost, overdue, due};
+    begin(k);
+    scan_ahead(k);
+    check_round_trips(1);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(scan_one(k, i, &seq, &next_ms), i == 2 ? 2 : 1);
+        assert_int_equal(seq, expected[i]);
+    }
+    assert_int_equal(
+        store_ops(k->store)->shared_list(k->store, SHARED_CANCEL, (struct str){0}, &page, NULL), 0);
+    assert_int_equal(page.n, 1);
+    check_str(page.rows[0].key, "x");
+    shared_page_release(&page);
+    check_round_trips(1);
+
+    /* Each answer is for one scan, with that limit. */
+    (void)scan_one(k, 0, &seq, &next_ms);
+    assert_int_equal(seq, lost);
+    check_round_trips(2);
+    kit_rollback(k);
+}
+
+/* A job that has two reasons to be found is found once. */
+static void what_was_scanned_ahead_is_read_again_after_a_move(void **state)
+{
+    struct kit *k = *state;
+    int64_t seq, next_ms;
+    kit_begin(k);
+    const int64_t both = PUT(k, .process_after_ms = k->now_ms + 10, .deadline_ms = k->now_ms + 10);
+    kit_commit(k);
+    k->now_ms += 20;
+    begin(k);
+    scan_ahead(k);
+    assert_int_equal(scan_one(k, 1, &seq, &next_ms), 1);
+    assert_int_equal(seq, both);
+    check_round_trips(1);
+    const struct change_move end = {.seq = both,
+                                    .kind = MOVE_END,
+                                    .to = REDRIVE_STATE_DEAD_LETTER,
+                                    .reason = REDRIVE_REASON_DEADLINE};
+    struct move_result result;
+    assert_int_equal(store_ops(k->store)->move(k->store, CHANGES(&end, 1), &result, NULL), 0);
+    check_move(result, 0, REDRIVE_STATE_DEAD_LETTER);
+    assert_int_equal(scan_one(k, 2, &seq, &next_ms), 0);
+    kit_commit(k);
+    assert_int_equal(kit_state(k, both), REDRIVE_STATE_DEAD_LETTER);
 }
 
 static void a_sweep_is_three_round_trips(void **state)
@@ -497,6 +588,33 @@ static void all_that_is_shared_is_read_in_one_round_trip(void **state)
     shared_page_release(&page);
 }
 
+/* ---- As an engine makes it ------------------------------------------------------------------- */
+
+/* The first tick learns what is shared, and removes what is old. Later ones ask first if the last
+ * answer is older than a second: this machine may be slow. */
+static void a_tick_that_finds_nothing_is_one_round_trip(void **state)
+{
+    struct kit *k = *state;
+    struct engine_options options = {0};
+    struct engine *engine;
+    unsigned least = UINT_MAX;
+    int64_t next_ms;
+    (void)PUT(k, .process_after_ms = clock_wall_ms() + 3600000);
+    (void)PUT(k, .deadline_ms = clock_wall_ms() + 3600000);
+    assert_int_equal(store_open(k->url, &(struct store_options){0}, &options.store, NULL), 0);
+    assert_int_equal(engine_open(&options, &engine, NULL), 0);
+    assert_int_equal(engine_tick(engine, &next_ms, NULL), 0);
+    for (int i = 0; i < 5; i++) {
+        pass_ms(110); /* so that it looks for cancels, too */
+        round_trips = 0;
+        assert_int_equal(engine_tick(engine, &next_ms, NULL), 0);
+        assert_true(round_trips <= 2);
+        least = round_trips < least ? round_trips : least;
+    }
+    assert_int_equal(least, 1);
+    engine_close(engine);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -505,6 +623,9 @@ int main(void)
         F(with_a_look_ahead_they_are_one_round_trip),
         F(a_submit_is_two_round_trips),
         F(a_promotion_is_two_round_trips),
+        F(what_was_scanned_ahead_is_found),
+        F(what_was_scanned_ahead_is_read_again_after_a_move),
+        F(a_tick_that_finds_nothing_is_one_round_trip),
         F(a_sweep_is_three_round_trips),
         F(the_parents_of_claimed_jobs_are_one_round_trip_more),
         F(an_empty_claim_is_one_round_trip),
