@@ -6,6 +6,7 @@
 #include "engine/verbs/claim.h"
 #include "engine/verbs/change.h"
 #include "engine/verbs/submit.h"
+#include "store/shards/record.h"
 #include "store/shards/tenants.h"
 
 void fence_init(struct fence *fence, uint64_t seed)
@@ -29,9 +30,7 @@ int fence_load(struct engine *e, struct redrive_err *err)
     for (size_t i = 0; i < page.n && rc == 0; i++) {
         struct tenant_place place;
         if (tenant_place_read(&page.rows[i], &place) &&
-            map_put_number(&places, page.rows[i].tenant,
-                           1 + (int64_t)place.phase + (int64_t)place.shard * TENANT_PHASE_COUNT) !=
-                0)
+            map_put_number(&places, page.rows[i].tenant, tenant_place_number(&place)) != 0)
             rc = err_nomem(err);
     }
     shared_page_release(&page);
@@ -66,14 +65,20 @@ static bool refuse_tenant(const struct engine *e, struct op *op, struct str tena
     if (place.phase == TENANT_LEAVING && op->route->settles)
         return false;
     const struct str name = tenant.len > 0 ? tenant : str_of(ENGINE_TENANT_DEFAULT);
-    op->code = err_set(&op->err, REDRIVE_E_IO,
-                       place.phase == TENANT_LEFT ? "the tenant is on another shard"
-                                                  : "the tenant is being moved to another shard");
+    const bool is_gone = place.phase == TENANT_LEFT;
+    op->code = REDRIVE_E_IO;
+    op->moved = tenant;
+    op->moved_to = is_gone ? (uint32_t)place.shard + 1 : 0;
+    if (is_gone && place.shard >= e->options.n_shards) {
+        shard_record_unknown(e->store, name, place.shard, e->options.n_shards, &op->err);
+        return true;
+    }
+    err_set(&op->err, REDRIVE_E_IO,
+            is_gone ? "the tenant is on another shard"
+                    : "the tenant is being moved to another shard");
     err_detail(&op->err, "tenant %.*s, shard %zu", (int)(name.len < 64 ? name.len : 64), name.ptr,
                place.shard + 1);
     err_hint(&op->err, "try again in a moment");
-    op->moved = tenant;
-    op->moved_to = place.phase == TENANT_LEFT ? (uint32_t)place.shard + 1 : 0;
     return true;
 }
 

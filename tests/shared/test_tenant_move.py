@@ -124,6 +124,25 @@ def test_what_cannot_be_moved_says_so(place, tmp_path):
     assert by_url["to"] == 3
 
 
+def test_a_process_with_the_old_list_says_that_it_must_be_restarted(place):
+    with_shards(place, place.urls[:3])
+    server = place.serve().ready()
+    acme = place.api(server, "acme")
+    acme.submit("far", id="before")
+    with_shards(place, place.urls)
+    place.run("migrate", "--add-shards")
+    place.run("move", "--tenant", "acme", "--to", "4")
+    written = acme("POST", "/jobs", {"task": "far"})
+    wait_for(lambda: "does not know" in acme("GET", "/jobs/before")["detail"], "the reader, which looks once a second")
+    for answer in (written, acme("GET", "/jobs/before")):
+        assert answer.status == 503
+        assert "a shard that this process does not know" in answer["detail"], answer.body
+        assert "shard 4" in answer["detail"] and "started with 3" in answer["detail"], answer.body
+        assert "shard3" in answer["detail"].replace("shard-", "shard"), answer.body  # its address
+        assert "restart" in answer.body["hint"], answer.body
+    assert server.stop() == 0
+
+
 def with_shards(place, urls):
     """The configuration of the place, with another list."""
     text = place.config.read_text()
@@ -153,6 +172,24 @@ def test_a_shard_is_added_and_gets_a_tenant(place):
     assert runs(place) == sorted([f"of-{tenant}" for tenant in TENANTS] + ["new"])
     assert {job["id"] for job in place.jobs("--tenant", "acme")} == {"new", "of-acme"}
     assert server.stop() == 0
+
+
+def test_a_list_that_is_too_long_for_an_error_says_how_many_more_there_are(tmp_path):
+    folder = tmp_path / ("long" * 15)
+    folder.mkdir()
+    urls = [f"sqlite:{folder}/shard-{i}.db" for i in range(9)]
+    place = Place(tmp_path, urls)
+    place.run("enqueue", "good", "--tenant", "acme")
+    with_shards(place, urls[::-1])
+    said = place.run("jobs", "list", code=1).stderr
+    assert said.count(" more") == 2, said
+    given, own = said.split("given: ")[1].split("; the store's own list: ")
+    for part in (given, own):
+        shown = part.count("sqlite:")
+        assert 0 < shown < 9 and f"and {9 - shown} more" in part, said
+    alone = subprocess.run([str(BINARY), "jobs", "list", "--store", urls[0]], capture_output=True, text=True,
+                           timeout=LIMIT_S, env=environment(), cwd=tmp_path)
+    assert alone.returncode == 1 and " more" in alone.stderr, alone.stderr
 
 
 def test_an_addition_that_was_interrupted_goes_on(tmp_path):

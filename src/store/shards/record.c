@@ -14,7 +14,7 @@
 
 #define KEY            STR("shards")
 #define LIST_MAX_BYTES (16u * 1024)
-#define SHOWN_MAX      230 /* of a list in an error */
+#define SHOWN_MAX      180 /* of a list in an error */
 
 struct record {
     bool is_there;
@@ -130,12 +130,38 @@ static void list_urls(const struct shard_urls *urls, struct buf *out)
     }
 }
 
+/* As many addresses of a list as fit, at least the beginning of the first, and how many more there
+ * are. */
+static void show_list(struct str list, char ret[SHOWN_MAX + 32])
+{
+    size_t shown = 0, left = list.len > 0 ? 1 : 0;
+    for (size_t i = 0; i < list.len; i++)
+        left += list.ptr[i] == ' ';
+    for (size_t i = 0; i <= list.len && i <= SHOWN_MAX; i++) {
+        if (i > 0 && (i == list.len || list.ptr[i] == ' ')) {
+            shown = i;
+            left--;
+        }
+    }
+    if (shown == 0) {
+        shown = list.len < SHOWN_MAX ? list.len : SHOWN_MAX;
+        left -= left > 0;
+        (void)snprintf(ret, SHOWN_MAX + 32, "%.*s...", (int)shown, list.ptr ? list.ptr : "");
+    } else {
+        (void)snprintf(ret, SHOWN_MAX + 32, "%.*s", (int)shown, list.ptr);
+    }
+    const size_t len = strlen(ret);
+    if (left > 0)
+        (void)snprintf(ret + len, SHOWN_MAX + 32 - len, " and %zu more", left);
+}
+
 static int refuse_shards(const struct record *record, struct str given, struct redrive_err *err)
 {
+    char named[SHOWN_MAX + 32], own[SHOWN_MAX + 32];
+    show_list(given, named);
+    show_list(buf_str(&record->list), own);
     err_set(err, REDRIVE_E_STATE, "these are not the shards that the store was made of");
-    err_detail(err, "given: %.*s; the store's own list: %.*s",
-               (int)(given.len < SHOWN_MAX ? given.len : SHOWN_MAX), given.ptr, SHOWN_MAX,
-               buf_cstr(&record->list));
+    err_detail(err, "given: %s; the store's own list: %s", named, own);
     err_hint(err,
              "name the same shards in the same order; new ones go to the end, and are added by "
              "`redrive migrate --add-shards`");
@@ -377,6 +403,22 @@ int shard_record_hashed(struct store *store, size_t *ret, struct redrive_err *er
     return rc;
 }
 
+void shard_record_unknown(struct store *store, struct str tenant, size_t shard, size_t n,
+                          struct redrive_err *err)
+{
+    struct record own;
+    record_init(&own);
+    const bool is_read = read_record(store, &own, NULL) == 0 && own.is_there;
+    const struct str url = is_read ? listed_at(&own, shard) : (struct str){0};
+    const int len = (int)(url.len < SHOWN_MAX ? url.len : SHOWN_MAX);
+    err_set(err, REDRIVE_E_IO, "the tenant is on a shard that this process does not know");
+    err_detail(err, "tenant %.*s is on shard %zu%s%.*s%s, and this process was started with %zu",
+               (int)(tenant.len < 64 ? tenant.len : 64), tenant.ptr, shard + 1, len > 0 ? " (" : "",
+               len, len > 0 ? url.ptr : "", len > 0 ? ")" : "", n);
+    err_hint(err, "restart it with the longer list of shards");
+    buf_release(&own.list);
+}
+
 int shard_record_refuse(struct store *store, struct redrive_err *err)
 {
     struct record own;
@@ -386,7 +428,9 @@ int shard_record_refuse(struct store *store, struct redrive_err *err)
         rc = err_set(err, REDRIVE_E_STATE,
                      "this is shard %" PRId64 " of %" PRId64 ", not a store by itself",
                      own.shard + 1, own.of);
-        err_detail(err, "the shards are %s", buf_cstr(&own.list));
+        char shown[SHOWN_MAX + 32];
+        show_list(buf_str(&own.list), shown);
+        err_detail(err, "the shards are %s", shown);
         err_hint(err, "name all of them: store: {shards: [URL, URL, ...]}");
     }
     buf_release(&own.list);

@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/json/json.h"
 #include "base/time/clock.h"
+#include "store/shards/record.h"
 
 /* How long a reader goes by what it has read. */
 #define READ_AGAIN_MS 1000
@@ -144,6 +145,11 @@ int shards_reach(struct sharded *s, struct str tenant, size_t *ret, struct redri
     *ret = shards_at(s, tenant);
     if (!find_place(s, *ret, tenant, &place) || place.phase == TENANT_HERE)
         return 0;
+    if (place.phase == TENANT_LEFT && place.shard >= s->urls.n) {
+        shard_record_unknown(s->stores[*ret], tenant.len > 0 ? tenant : STR("default"), place.shard,
+                             s->urls.n, err);
+        return REDRIVE_E_IO;
+    }
     err_set(err, REDRIVE_E_IO, "the tenant is being moved to another shard");
     err_hint(err, "try again in a moment");
     return REDRIVE_E_IO;
