@@ -62,7 +62,7 @@ static bool refuse_tenant(const struct engine *e, struct op *op, struct str tena
     struct tenant_place place;
     if (!find_place(e, tenant, &place) || place.phase == TENANT_HERE)
         return false;
-    if (place.phase == TENANT_LEAVING && op->route->settles)
+    if ((place.phase == TENANT_LEAVING || place.phase == TENANT_RETURNING) && op->route->settles)
         return false;
     const struct str name = tenant.len > 0 ? tenant : str_of(ENGINE_TENANT_DEFAULT);
     const bool is_gone = place.phase == TENANT_LEFT;

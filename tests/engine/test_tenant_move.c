@@ -1,144 +1,10 @@
 /* A tenant is moved from one shard to another: no job is lost, and none is started twice, also if
  * the move is interrupted before any of its steps. */
-#include "check.h"
+#include "tenant_field.h"
 
 #include <poll.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/err.h"
-#include "base/time/clock.h"
-#include "engine/copy/tenant.h"
-#include "engine/verbs/change.h"
-#include "engine/verbs/claim.h"
 #include "engine/verbs/control.h"
-#include "engine/verbs/settle.h"
-#include "shard_field.h"
-#include "store/shards/tenants.h"
-
-#define TENANT "tenant-1"
-#define N_OWN  250 /* more than two batches */
-
-/* Where a move is stopped, and what happens before. */
-struct stop {
-    const char *step;
-    int nth;
-    int seen;
-    void (*before)(struct stop *stop);
-    struct field *field;
-    int64_t seq;
-    uint64_t token;
-};
-
-static bool stop_there(void *ctx, const char *step, uint64_t moved)
-{
-    struct stop *stop = ctx;
-    (void)moved;
-    if (!stop->step || strcmp(step, stop->step) != 0)
-        return true;
-    const bool is_it = stop->seen++ == stop->nth;
-    if (is_it && stop->before) {
-        stop->before(stop);
-        return true;
-    }
-    return !is_it;
-}
-
-static int move_tenant(struct field *f, size_t to, struct stop *stop, int64_t wait_ms,
-                       struct tenant_move *ret, struct redrive_err *err)
-{
-    struct store *all;
-    assert_int_equal(store_open(f->url, NULL, &all, NULL), 0);
-    *ret = (struct tenant_move){.stores = sharded_of(all)->stores,
-                                .n = N_SHARDS,
-                                .n_hashed = N_SHARDS,
-                                .tenant = STR(TENANT),
-                                .to = to,
-                                .now_ms = clock_wall_ms(),
-                                .wait_ms = wait_ms,
-                                .known_ms = 1,
-                                .progress = stop ? stop_there : NULL,
-                                .ctx = stop};
-    const int rc = tenant_move_run(ret, err);
-    store_close(all);
-    return rc;
-}
-
-static int submit_spec(struct field *f, const struct job_spec *spec, int64_t *ret_seq,
-                       struct redrive_err *err)
-{
-    struct submit_op op;
-    assert_int_equal(submit_op_init(&op, committer_engine(f->committer), spec, 1, NULL), 0);
-    const int rc = committer_run(f->committer, &op.op, err);
-    *ret_seq = rc == 0 ? op.answers[0].seq : 0;
-    submit_op_release(&op);
-    return rc;
-}
-
-static int submit_id(struct field *f, const char *id, struct redrive_err *err)
-{
-    const struct job_spec spec = {.task = STR("t"), .tenant = STR(TENANT), .id = str_of(id)};
-    int64_t seq;
-    return submit_spec(f, &spec, &seq, err);
-}
-
-/* Claims until there is nothing more, and counts each id. */
-static size_t claim_each_once(struct field *f, bool *seen, size_t n_seen)
-{
-    size_t n = 0;
-    for (;;) {
-        const struct claim_filter filter = {.limit = 100};
-        struct claim_op claim;
-        claim_op_init(&claim, &filter, STR("w"), 60000);
-        assert_int_equal(committer_run(f->committer, &claim.op, NULL), 0);
-        for (size_t i = 0; i < claim.n; i++) {
-            const struct str id = claim.jobs[i].spec.id;
-            const size_t k = id.len > 1 && id.ptr[0] == 'j' ? strtoul(id.ptr + 1, NULL, 10) : 0;
-            if (!str_is(claim.jobs[i].spec.tenant, TENANT))
-                continue;
-            assert_true(k < n_seen);
-            assert_false(seen[k]);
-            seen[k] = true;
-            n++;
-        }
-        const bool is_over = claim.n == 0;
-        claim_op_release(&claim);
-        if (is_over)
-            return n;
-    }
-}
-
-static size_t count_on(struct field *f, size_t shard)
-{
-    struct store *store = sharded_of(f->reader)->stores[shard];
-    struct count_page page = {0};
-    uint64_t n = 0;
-    assert_int_equal(store_ops(store)->counts(store, COUNT_QUEUES, STR(TENANT), &page, NULL), 0);
-    for (size_t i = 0; i < page.n; i++)
-        for (int k = 0; k < REDRIVE_STATE_COUNT; k++)
-            n += page.counts[i].by_state[k];
-    count_page_release(&page);
-    return (size_t)n;
-}
-
-static size_t home(void)
-{
-    return shard_of_tenant(STR(TENANT), N_SHARDS);
-}
-
-static size_t other(size_t k)
-{
-    return (home() + k) % N_SHARDS;
-}
-
-static void submit_own(struct field *f)
-{
-    char id[16];
-    for (int i = 1; i <= N_OWN; i++) {
-        (void)snprintf(id, sizeof id, "j%d", i);
-        assert_int_equal(submit_id(f, id, NULL), 0);
-    }
-}
 
 static void a_tenant_is_on_its_new_shard_with_all_it_has(void **state)
 {
@@ -251,15 +117,6 @@ static void a_move_that_was_stopped_before_any_step_goes_on(void **state)
         stopped_before(STOPS[i].step, STOPS[i].nth);
 }
 
-static void settle_now(struct stop *stop)
-{
-    struct settlement item = {.seq = stop->seq, .token = stop->token, .outcome.ending = ENDING_RAN};
-    struct settle_op op;
-    settle_op_init(&op, &item, 1);
-    assert_int_equal(committer_run(stop->field->committer, &op.op, NULL), 0);
-    assert_int_equal(item.ret.code, 0);
-}
-
 static void jobs_that_run_are_waited_for(void **state)
 {
     struct field f;
@@ -291,6 +148,37 @@ static void jobs_that_run_are_waited_for(void **state)
     assert_int_equal(claim.n, 1);
     assert_int_equal(shard_of_seq(claim.jobs[0].status.seq), other(1));
     claim_op_release(&claim);
+    field_release(&f);
+}
+
+static void a_move_that_goes_on_waits_no_longer_than_it_may(void **state)
+{
+    struct field f;
+    struct stop stop = {.step = "wait"};
+    struct tenant_move move;
+    struct redrive_err err = {0};
+    const struct claim_filter filter = {.limit = 1, .tenant = STR(TENANT)};
+    struct claim_op claim;
+    (void)state;
+    field_init(&f);
+    assert_int_equal(submit_id(&f, "j1", NULL), 0);
+    claim_op_init(&claim, &filter, STR("w9"), 60000);
+    assert_int_equal(committer_run(f.committer, &claim.op, NULL), 0);
+    assert_int_equal(claim.n, 1);
+    struct stop end = {
+        .field = &f, .seq = claim.jobs[0].status.seq, .token = claim.jobs[0].status.token};
+    claim_op_release(&claim);
+    assert_int_equal(move_tenant(&f, other(1), &stop, 0, &move, &err), REDRIVE_E_CANCELLED);
+    assert_int_equal(move_tenant(&f, SIZE_MAX, NULL, 300, &move, &err), REDRIVE_E_STATE);
+    assert_non_null(strstr(err.message, "still run: 1"));
+    assert_non_null(strstr(err.detail, "j1"));
+    assert_non_null(strstr(err.detail, "w9"));
+    assert_non_null(strstr(err.hint, "--back"));
+    assert_non_null(strstr(err.hint, "--wait"));
+    assert_int_equal(submit_id(&f, "j2", &err), REDRIVE_E_IO); /* it is held */
+    settle_now(&end);
+    assert_int_equal(move_tenant(&f, SIZE_MAX, NULL, 300, &move, &err), 0);
+    assert_int_equal(count_on(&f, other(1)), 1);
     field_release(&f);
 }
 
@@ -346,26 +234,6 @@ static void workflows_and_pauses_go_with_the_tenant(void **state)
     assert_int_equal(committer_run(f.committer, &change.op, &err), 0);
     assert_int_equal(item.ret.code, 0);
     field_release(&f);
-}
-
-static enum redrive_state state_on(struct field *f, size_t shard, const char *id)
-{
-    struct store *store = sharded_of(f->reader)->stores[shard];
-    const struct job_name name = {STR(TENANT), str_of(id)};
-    struct job_page page = {0};
-    assert_int_equal(store_ops(store)->lookup(store, &name, 1, &page, NULL), 0);
-    assert_int_equal(page.n, 1);
-    const enum redrive_state state = page.jobs[0].status.state;
-    job_page_release(&page);
-    return state;
-}
-
-static void change_all(struct field *f, enum move_kind kind, struct change_item *items, size_t n)
-{
-    struct change_op change;
-    change_op_init(&change, kind, items, n);
-    change.op.by_item = true;
-    assert_int_equal(committer_run(f->committer, &change.op, NULL), 0);
 }
 
 /* After the move, the number that j1 had is that of j2, within the new shard. */
@@ -454,15 +322,6 @@ static void end_parent(struct stop *stop)
 static void end_parent_alone(struct stop *stop)
 {
     end_on_old(stop, false);
-}
-
-static void submit_after(struct field *f, const char *id, const char *parent, enum after_on on)
-{
-    const struct job_after after = {.id = str_of(parent), .rule = {on, AFTER_DEAD_CANCEL}};
-    const struct job_spec spec = {
-        .task = STR("t"), .tenant = STR(TENANT), .id = str_of(id), .after = &after, .n_after = 1};
-    int64_t seq;
-    assert_int_equal(submit_spec(f, &spec, &seq, NULL), 0);
 }
 
 static void a_child_does_not_wait_for_a_copy_that_is_gone(void **state)
@@ -568,6 +427,16 @@ static void a_job_that_the_new_shard_refuses_is_named(void **state)
     assert_int_equal(move_tenant(&f, other(1), &stop, 0, &move, &err), REDRIVE_E_STATE);
     assert_non_null(strstr(err.message, "refuses job 'j1'"));
     assert_non_null(strstr(err.detail, "K"));
+    assert_non_null(strstr(err.hint, "--back"));
+    /* The way out: the tenant has its job, and what was not copied stays where it was. */
+    assert_int_equal(submit_id(&f, "j3", &err), REDRIVE_E_IO);
+    assert_int_equal(move_tenant(&f, BACK, NULL, 0, &move, &err), 0);
+    assert_int_equal(move.kept, 1);
+    assert_non_null(strstr(move.refusal.message, "refuses job 'j2'"));
+    assert_int_equal(count_on(&f, home()), 1);
+    assert_int_equal(count_on(&f, other(1)), 1);
+    assert_int_equal(submit_id(&f, "j3", &err), 0);
+    assert_int_equal(state_on(&f, home(), "j1"), REDRIVE_STATE_QUEUED);
     field_release(&f);
 }
 
@@ -584,6 +453,7 @@ int main(void)
         cmocka_unit_test(a_child_of_a_copy_that_is_made_again_is_skipped_with_its_own),
         cmocka_unit_test(a_dead_child_of_a_copy_that_is_made_again_waits_no_more),
         cmocka_unit_test(a_job_that_the_new_shard_refuses_is_named),
+        cmocka_unit_test(a_move_that_goes_on_waits_no_longer_than_it_may),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

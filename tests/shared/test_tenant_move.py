@@ -113,6 +113,52 @@ def test_a_move_that_is_killed_again_and_again_loses_and_doubles_nothing(place):
     assert server.stop() == 0
 
 
+def run_and_kill(place, after_s, *words):
+    """The command's exit code and what it said; None: it was killed before its end."""
+    command = subprocess.Popen([str(BINARY), "move", "--tenant", "acme", *words, "-c", str(place.config)],
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               env=environment())
+    try:
+        _, said = command.communicate(timeout=after_s)
+    except subprocess.TimeoutExpired:
+        command.kill()
+        command.communicate()
+        return None
+    return command.returncode, said
+
+
+def test_moves_that_are_killed_and_taken_back_lose_and_double_nothing(place):
+    server = place.serve().ready()
+    acme = place.api(server, "acme")
+    sent = []
+    chance = random.Random(5)
+    thread = threading.Thread(target=submit, args=(place, acme, 300, sent))
+    thread.start()
+    wait_for(lambda: len(sent) > 50, "the first jobs")
+    backs = 0
+    for _ in range(20):
+        to = shard_of(place, "acme") % N_SHARDS + 1
+        if run_and_kill(place, chance.uniform(0.3, 2.0), "--to", str(to)):
+            continue  # it has come to its end
+        outcome = run_and_kill(place, chance.uniform(0.02, 2.5), "--back") or run_and_kill(place, LIMIT_S, "--back")
+        code, said = outcome
+        backs += code == 0
+        if code != 0 and "has taken over" in said:
+            assert run_and_kill(place, LIMIT_S)[0] == 0  # it goes on
+        else:
+            assert code == 0 or "no move of the tenant is under way" in said, said
+        if backs == 3:
+            break
+    assert backs > 0
+    thread.join(LIMIT_S)
+    assert not thread.is_alive() and len(sent) == 300
+    wait_for(lambda: len(runs(place)) >= 300, lambda: len(runs(place)))
+    assert runs(place) == sorted(sent)
+    assert len(place.jobs("--tenant", "acme")) == 300
+    assert {job["state"] for job in place.jobs("--tenant", "acme")} == {"completed"}
+    assert server.stop() == 0
+
+
 def test_what_cannot_be_moved_says_so(place, tmp_path):
     place.run("enqueue", "far", "--tenant", "acme")
     assert "--to names no shard" in place.run("move", "--tenant", "acme", "--to", "9", code=2).stderr
@@ -122,6 +168,9 @@ def test_what_cannot_be_moved_says_so(place, tmp_path):
     assert plain.returncode == 2 and "needs a store with shards" in plain.stderr
     by_url = json.loads(place.run("move", "--tenant", "acme", "--to", place.urls[2], "--json").stdout)
     assert by_url["to"] == 3
+    assert "no move of the tenant is under way" in place.run("move", "--tenant", "acme", "--back", code=1).stderr
+    assert "--back goes without --to" in place.run("move", "--tenant", "acme", "--back", "--to", "1", code=2).stderr
+    assert "--back needs --tenant" in place.run("move", "--back", code=2).stderr
 
 
 def test_a_process_with_the_old_list_says_that_it_must_be_restarted(place):

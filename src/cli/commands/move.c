@@ -24,6 +24,7 @@ struct move_options {
     const char *to;
     const char *tenant;
     int64_t wait_ms;
+    bool back;
     bool dry_run;
     bool force;
     bool into_existing;
@@ -38,6 +39,8 @@ static const struct option OPTIONS[] = {
            INTO_STRING(struct move_options, tenant)),
     OPTION("wait", 0, "TIME", "with --tenant: how long to wait for its jobs that run",
            INTO_DURATION(struct move_options, wait_ms), .default_text = "1m"),
+    OPTION("back", 0, NULL, "with --tenant: take a move back that has not come to its end",
+           INTO_FLAG(struct move_options, back)),
     OPTION("dry-run", 'n', NULL, "say what would be moved, and write nothing",
            INTO_FLAG(struct move_options, dry_run)),
     OPTION("force", 0, NULL, "go on although workers are alive on one of them",
@@ -342,10 +345,16 @@ static int run_move_tenant(struct cli *cli, const struct move_options *options,
     const struct move_tenant_options tenant = {.tenant = options->tenant,
                                                .to = options->to,
                                                .wait_ms = options->wait_ms,
-                                               .dry_run = options->dry_run};
+                                               .dry_run = options->dry_run,
+                                               .back = options->back};
     if (options->from || options->force || options->into_existing || *options->tenant == '\0') {
         (void)err_set(err, REDRIVE_E_USAGE, "--tenant needs a name, and goes with --to and --wait");
         err_hint(err, "redrive move --tenant acme --to 2");
+        return REDRIVE_E_USAGE;
+    }
+    if (options->back && (options->to || options->dry_run)) {
+        (void)err_set(err, REDRIVE_E_USAGE, "--back goes without --to and --dry-run");
+        err_hint(err, "redrive move --tenant acme --back");
         return REDRIVE_E_USAGE;
     }
     return move_tenant(cli, &tenant, err);
@@ -356,6 +365,11 @@ static int run_move(struct cli *cli, struct redrive_err *err)
     const struct move_options *options = invocation_options(&cli->invocation);
     if (options->tenant)
         return run_move_tenant(cli, options, err);
+    if (options->back) {
+        err_set(err, REDRIVE_E_USAGE, "--back needs --tenant");
+        err_hint(err, "redrive move --tenant acme --back");
+        return REDRIVE_E_USAGE;
+    }
     if (!options->from || !options->to) {
         err_set(err, REDRIVE_E_USAGE, "%s is missing", options->from ? "--to" : "--from");
         err_hint(err, "redrive move --from sqlite:old.db --to sqlite:new.db");
@@ -396,13 +410,16 @@ const struct command cmd_move = {
         "all processes run. The tenant is held meanwhile: requests for it are refused and may be "
         "tried again, and its queues rest; other tenants do not notice. Jobs of it that run are "
         "waited for; if they take longer than --wait, nothing is moved. An interrupted move leaves "
-        "the tenant held, and the same command goes on with the rest.",
+        "the tenant held, and the same command goes on with the rest. --back takes such a move "
+        "back instead, or one that the new shard refuses a job of, as long as the new shard has "
+        "not taken over.",
     OPTIONS_INTO(OPTIONS, struct move_options),
     .examples = EXAMPLES(
         {"redrive move --from sqlite:old.db --to sqlite:new.db --dry-run", "what is there?"},
         {"redrive move --from sqlite:old.db --to sqlite:new.db", "copy and check"},
         {"redrive move --from sqlite:a.db --to sqlite:all.db --into-existing",
          "add to a store that has jobs already"},
-        {"redrive move --tenant acme --to 2", "a tenant to the second shard"}),
+        {"redrive move --tenant acme --to 2", "a tenant to the second shard"},
+        {"redrive move --tenant acme --back", "a move that does not come to its end"}),
     .run = run_move,
 };

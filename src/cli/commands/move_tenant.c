@@ -39,7 +39,10 @@ static void moving_as_json(struct json_writer *w, const void *thing)
     json_field_int(w, "from", (int64_t)t->move.from + 1);
     json_field_int(w, "to", (int64_t)t->move.to + 1);
     json_field_bool(w, "dry_run", t->options->dry_run);
+    json_field_bool(w, "back", t->options->back);
     json_field_int(w, "moved", (int64_t)(t->options->dry_run ? t->jobs : t->move.moved));
+    if (t->options->back)
+        json_field_int(w, "kept", (int64_t)t->move.kept);
     json_field_double(w, "held_seconds", (double)t->move.held_ms / 1000);
     json_end_object(w);
 }
@@ -51,6 +54,34 @@ static void add_shard(struct buf *out, const struct tenant_moving *t, size_t sha
     buf_puts(out, ")");
 }
 
+/* What the new shard keeps was there before the move, or came by a process that did not know of it.
+ */
+static void add_kept(struct buf *out, const struct tenant_moving *t)
+{
+    const struct redrive_err *refusal = &t->move.refusal;
+    if (t->move.kept == 0)
+        return;
+    buf_printf(out, "%" PRIu64 " job%s of the tenant stay%s on ", t->move.kept,
+               t->move.kept == 1 ? "" : "s", t->move.kept == 1 ? "s" : "");
+    add_shard(out, t, t->move.to);
+    if (refusal->code < 0)
+        buf_printf(out, ": %s%s%s", refusal->message, refusal->detail[0] ? ", " : "",
+                   refusal->detail);
+    buf_putc(out, '\n');
+}
+
+static void back_as_text(struct buf *out, const struct tenant_moving *t)
+{
+    char span[FIGURE_MAX];
+    buf_printf(out, "tenant %s is back on ", t->options->tenant);
+    add_shard(out, t, t->move.from);
+    buf_printf(out, "; %" PRIu64 " job%s taken from ", t->move.moved,
+               t->move.moved == 1 ? " was" : "s were");
+    add_shard(out, t, t->move.to);
+    buf_printf(out, ", which took %s\n", figure_span(t->move.held_ms, span));
+    add_kept(out, t);
+}
+
 static void moving_as_text(struct buf *out, const struct term *term, const void *thing)
 {
     const struct tenant_moving *t = thing;
@@ -58,6 +89,10 @@ static void moving_as_text(struct buf *out, const struct term *term, const void 
     const uint64_t n = dry_run ? t->jobs : t->move.moved;
     char span[FIGURE_MAX];
     (void)term;
+    if (t->options->back) {
+        back_as_text(out, t);
+        return;
+    }
     if (t->move.from == t->move.to) {
         buf_printf(out, "tenant %s is on ", t->options->tenant);
         add_shard(out, t, t->move.to);
@@ -79,7 +114,9 @@ static void moving_as_text(struct buf *out, const struct term *term, const void 
 static bool show_step(void *ctx, const char *name, uint64_t moved)
 {
     struct tenant_moving *t = ctx;
-    progress_phase(&t->progress, &t->cli->err, name, moved, 0);
+    const bool waits = strcmp(name, "wait") == 0;
+    progress_phase(&t->progress, &t->cli->err, waits ? "wait for running jobs" : name,
+                   waits ? t->move.running : moved, 0);
     return !interrupt_asked();
 }
 
@@ -132,7 +169,7 @@ static int run_moving(struct tenant_moving *t, struct redrive_err *err)
     if (rc < 0)
         return rc;
     interrupt_catch(&interrupt);
-    rc = tenant_move_run(&t->move, err);
+    rc = (t->options->back ? tenant_move_back : tenant_move_run)(&t->move, err);
     interrupt_release(&interrupt);
     progress_clear(&t->progress);
     return rc;

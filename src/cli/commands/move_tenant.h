@@ -9,6 +9,7 @@ struct move_tenant_options {
     const char *to; /* a shard: its number, from 1, or its URL; NULL: that of an interrupted move */
     int64_t wait_ms;
     bool dry_run;
+    bool back; /* takes a move back that is under way */
 };
 
 int move_tenant(struct cli *cli, const struct move_tenant_options *options,

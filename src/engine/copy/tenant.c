@@ -10,33 +10,18 @@
 #include "base/time/clock.h"
 #include "engine/copy/load.h"
 #include "engine/copy/tenant_jobs.h"
-#include "store/shards/tenants.h"
 
 #define LOOK_MS 100
 
+/* In the row of a shard: any phase. */
+#define ANY_PHASE TENANT_PHASE_COUNT
+
 /* ---- Rows of the tenant ---------------------------------------------------------------------- */
-
-struct place_row {
-    bool is_there;
-    struct tenant_place place;
-};
-
-static int read_place(struct store *store, struct str tenant, struct place_row *ret,
-                      struct redrive_err *err)
-{
-    struct shared_page page = {0};
-    *ret = (struct place_row){0};
-    int rc = store_ops(store)->shared_list(store, SHARED_TENANT, tenant, &page, err);
-    for (size_t i = 0; rc == 0 && i < page.n; i++)
-        if (tenant_place_read(&page.rows[i], &ret->place))
-            ret->is_there = true;
-    shared_page_release(&page);
-    return rc;
-}
 
 struct place_put {
     const struct tenant_move *move;
     struct store *store;
+    enum tenant_phase before; /* what the row says, or ANY_PHASE */
     struct tenant_place place;
     bool removed;
 };
@@ -44,19 +29,22 @@ struct place_put {
 static int put_place_row(void *ctx, struct redrive_err *err)
 {
     const struct place_put *put = ctx;
+    const struct str tenant = put->move->tenant;
     char text[64];
     struct str value = {0};
     tenant_place_write(&put->place, text);
     if (!put->removed)
         value = str_of(text);
-    return tenant_row_put(put->store, SHARED_TENANT, put->move->tenant, TENANT_PLACE, value, err);
+    int rc =
+        put->before == ANY_PHASE ? 0 : tenant_place_expect(put->store, tenant, put->before, err);
+    return rc < 0 ? rc
+                  : tenant_row_put(put->store, SHARED_TENANT, tenant, TENANT_PLACE, value, err);
 }
 
-static int put_place(const struct tenant_move *m, size_t shard, enum tenant_phase phase,
-                     size_t other, struct redrive_err *err)
+static int put_place(const struct tenant_move *m, size_t shard, enum tenant_phase before,
+                     struct tenant_place place, struct redrive_err *err)
 {
-    struct place_put put = {
-        .move = m, .store = m->stores[shard], .place = {.phase = phase, .shard = other}};
+    struct place_put put = {.move = m, .store = m->stores[shard], .before = before, .place = place};
     return load_transaction(put.store, m->now_ms, put_place_row, &put, err);
 }
 
@@ -66,6 +54,7 @@ struct hold {
     const struct tenant_move *move;
     struct store *store;
     struct store *held_by;     /* whose rows say what was held */
+    enum tenant_phase before;  /* where the tenant is before, or ANY_PHASE */
     struct tenant_place place; /* that the tenant gets in the same transaction */
     bool takes_place_away;
     uint64_t running;
@@ -115,9 +104,10 @@ static int hold_queues(struct hold *h, struct redrive_err *err)
 static int hold_moves(void *ctx, struct redrive_err *err)
 {
     struct hold *h = ctx;
-    struct place_put put = {.move = h->move, .store = h->store, .place = h->place};
-    int rc = hold_queues(h, err);
-    return rc < 0 ? rc : put_place_row(&put, err);
+    struct place_put put = {
+        .move = h->move, .store = h->store, .before = h->before, .place = h->place};
+    int rc = put_place_row(&put, err);
+    return rc < 0 ? rc : hold_queues(h, err);
 }
 
 /* Lets go of what is held here, as the rows of `held_by` say, and says where the tenant is. */
@@ -125,10 +115,15 @@ static int let_go_moves(void *ctx, struct redrive_err *err)
 {
     const struct hold *h = ctx;
     const struct str prefix = STR(TENANT_HELD), tenant = h->move->tenant;
-    struct place_put put = {
-        .move = h->move, .store = h->store, .place = h->place, .removed = h->takes_place_away};
+    struct place_put put = {.move = h->move,
+                            .store = h->store,
+                            .before = h->before,
+                            .place = h->place,
+                            .removed = h->takes_place_away};
     struct shared_page rows = {0};
-    int rc = store_ops(h->held_by)->shared_list(h->held_by, SHARED_TENANT, tenant, &rows, err);
+    int rc = put_place_row(&put, err);
+    if (rc == 0)
+        rc = store_ops(h->held_by)->shared_list(h->held_by, SHARED_TENANT, tenant, &rows, err);
     for (size_t i = 0; rc == 0 && i < rows.n; i++) {
         const struct str key = rows.rows[i].key;
         if (!str_starts_with(key, prefix))
@@ -139,7 +134,7 @@ static int let_go_moves(void *ctx, struct redrive_err *err)
             rc = tenant_row_put(h->store, SHARED_TENANT, tenant, key, (struct str){0}, err);
     }
     shared_page_release(&rows);
-    return rc < 0 ? rc : put_place_row(&put, err);
+    return rc;
 }
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
@@ -149,7 +144,8 @@ static int step(const struct tenant_move *m, const char *name, struct redrive_er
     if (!m->progress || m->progress(m->ctx, name, m->moved))
         return 0;
     err_set(err, REDRIVE_E_CANCELLED, "interrupted");
-    err_hint(err, "the tenant is held: the same command goes on with the rest");
+    err_hint(err, "the tenant is held: the same command goes on with the rest; --back instead of "
+                  "--to takes the move back");
     return REDRIVE_E_CANCELLED;
 }
 
@@ -166,32 +162,65 @@ static int64_t known_ms(const struct tenant_move *m)
 struct pass {
     struct tenant_move *move;
     struct hold hold; /* on the old shard */
+    bool is_held;     /* by this pass, or by an earlier one that was interrupted */
 };
 
-/* Takes the first steps back: nothing has been moved. */
-static int give_up(struct pass *p, struct redrive_err *err)
+/* The tenant goes on where it was; the new shard has nothing of it. */
+static int release_on_old(const struct tenant_move *m, enum tenant_phase before,
+                          struct redrive_err *err)
 {
-    const struct tenant_move *m = p->move;
     const size_t home = shard_of_tenant(m->tenant, m->n_hashed);
+    struct hold h = {.move = m,
+                     .store = m->stores[m->from],
+                     .held_by = m->stores[m->from],
+                     .before = before,
+                     .place = {TENANT_HERE, m->from},
+                     .takes_place_away = m->from == home};
+    const struct tenant_place there = {TENANT_LEFT, m->from};
+    int rc = put_place(m, m->to, ANY_PHASE, there, err);
+    return rc < 0 ? rc : load_transaction(h.store, m->now_ms, let_go_moves, &h, err);
+}
+
+/* One of the jobs that run, for people. */
+static void name_running(const struct tenant_move *m, struct redrive_err *err)
+{
+    struct store *store = m->stores[m->from];
+    const struct job_filter filter = {
+        .tenant = m->tenant, .states = 1u << REDRIVE_STATE_RUNNING, .limit = 1};
+    struct job_page page = {0};
+    if (store_ops(store)->list(store, &filter, &page, NULL) == 0 && page.n > 0)
+        err_detail(err, "job '%.*s' on worker '%.*s' is one of them", SHOWN(page.jobs[0].spec.id),
+                   SHOWN(page.jobs[0].status.worker));
+    job_page_release(&page);
+}
+
+/* The time for jobs that run is over. In a move that has only begun its first steps are taken back;
+ * in one that goes on, jobs may be on the new shard. */
+static int stop_waiting(struct pass *p, bool can_give_up, struct redrive_err *err)
+{
     const uint64_t running = p->hold.running;
-    struct hold h = {.move = m, .store = m->stores[m->from], .held_by = m->stores[m->from]};
-    h.place = (struct tenant_place){TENANT_HERE, m->from};
-    h.takes_place_away = m->from == home;
-    int rc = put_place(m, m->to, TENANT_LEFT, m->from, err);
-    if (rc == 0)
-        rc = load_transaction(h.store, m->now_ms, let_go_moves, &h, err);
+    int rc = can_give_up ? release_on_old(p->move, TENANT_LEAVING, err) : 0;
     if (rc < 0)
         return rc;
     err_set(err, REDRIVE_E_STATE, "jobs of the tenant still run: %" PRIu64, running);
-    err_hint(err, "nothing was moved; wait longer (--wait), or move it when they have ended");
+    name_running(p->move, err);
+    err_hint(err, can_give_up
+                      ? "nothing was moved; wait longer (--wait), or move it when they have ended"
+                      : "the tenant is held: the same command waits again (--wait); --back instead "
+                        "of --to takes the move back");
     return REDRIVE_E_STATE;
 }
 
+/* The first time the tenant may be anywhere; after that another process may have taken it back. */
 static int hold_again(struct pass *p, struct redrive_err *err)
 {
     p->hold.store = p->move->stores[p->move->from];
+    p->hold.before = p->is_held ? TENANT_LEAVING : ANY_PHASE;
     p->hold.place = (struct tenant_place){TENANT_LEAVING, p->move->to};
-    return load_transaction(p->hold.store, p->move->now_ms, hold_moves, &p->hold, err);
+    int rc = load_transaction(p->hold.store, p->move->now_ms, hold_moves, &p->hold, err);
+    p->is_held |= rc == 0;
+    p->move->running = p->hold.running;
+    return rc;
 }
 
 /* Engines that have not looked yet may still let jobs in, and start some. */
@@ -207,8 +236,8 @@ static int wait_for_running(struct pass *p, bool can_give_up, struct redrive_err
         const int64_t waited_ms = clock_monotonic_ms() - begun_ms;
         if (rc == 0 && p->hold.running == 0 && waited_ms >= known_ms(p->move))
             return 0;
-        if (rc == 0 && waited_ms > p->move->wait_ms + known_ms(p->move) && can_give_up)
-            return give_up(p, err);
+        if (rc == 0 && waited_ms > p->move->wait_ms + known_ms(p->move))
+            return stop_waiting(p, can_give_up, err);
     } while (rc == 0);
     return rc;
 }
@@ -227,7 +256,7 @@ static int begin_move(struct pass *p, bool is_begun, struct redrive_err *err)
     if (rc == 0)
         rc = step(m, "arrive", err);
     if (rc == 0)
-        rc = put_place(m, m->to, TENANT_ARRIVING, m->from, err);
+        rc = put_place(m, m->to, ANY_PHASE, (struct tenant_place){TENANT_ARRIVING, m->from}, err);
     return rc < 0 ? rc : wait_for_running(p, !is_begun, err);
 }
 
@@ -247,28 +276,39 @@ static int move_all(struct pass *p, const struct tenant_batch *batch, bool takes
     return rc;
 }
 
-/* Until none is left. One that was not as it had been read is moved in the next round; one that the
- * new shard refuses ends the move when a round has moved nothing else. */
+/* Puts all jobs into the new shard. A job may be refused because of a copy that is not as good any
+ * more, and is made again after it: so it is tried twice. Nothing is taken from the old shard while
+ * one is refused, which may be a job that waits for others. */
+static int copy_jobs(struct pass *p, struct tenant_batch *batch, struct redrive_err *err)
+{
+    struct redrive_err refusal = {.code = REDRIVE_E_STATE};
+    uint64_t left;
+    int rc = 0;
+    batch->refusal = &refusal;
+    for (int tries = 0; rc == 0 && tries < 2 && refusal.code < 0; tries++) {
+        refusal.code = 0;
+        rc = move_all(p, batch, false, &left, err);
+    }
+    batch->refusal = NULL;
+    if (rc < 0 || refusal.code == 0)
+        return rc;
+    if (err)
+        *err = refusal;
+    return refusal.code;
+}
+
+/* Until none is left. One that was not as it had been read is moved in the next round. */
 static int move_jobs(struct pass *p, struct tenant_batch *batch, struct redrive_err *err)
 {
     int rc = 0;
     for (uint64_t left = 1; rc == 0 && left > 0;) {
-        struct redrive_err refusal = {0};
-        const uint64_t moved = p->move->moved;
-        batch->refusal = &refusal;
         rc = hold_again(p, err);
         if (rc == 0)
             rc = tenant_copy_rows(batch, err);
         if (rc == 0)
-            rc = move_all(p, batch, false, &left, err);
+            rc = copy_jobs(p, batch, err);
         if (rc == 0)
             rc = move_all(p, batch, true, &left, err);
-        batch->refusal = NULL;
-        if (rc == 0 && left > 0 && p->move->moved == moved && refusal.code < 0) {
-            rc = refusal.code;
-            if (err)
-                *err = refusal;
-        }
         if (rc == 0 && left > 0)
             rc = wait_for_running(p, false, err);
     }
@@ -286,10 +326,11 @@ static int leave(struct pass *p, const struct tenant_batch *batch, struct redriv
         rc = tenant_copy_keys(batch, err);
     if (rc == 0)
         rc = step(m, "left", err);
+    const struct tenant_place gone = {TENANT_LEFT, m->to};
     if (rc == 0)
-        rc = put_place(m, m->from, TENANT_LEFT, m->to, err);
+        rc = put_place(m, m->from, TENANT_LEAVING, gone, err);
     if (rc == 0 && home != m->from && home != m->to)
-        rc = put_place(m, home, TENANT_LEFT, m->to, err);
+        rc = put_place(m, home, ANY_PHASE, gone, err);
     return rc;
 }
 
@@ -300,6 +341,7 @@ static int move_over(struct pass *p, bool is_begun, struct redrive_err *err)
                                  .to = m->stores[m->to],
                                  .tenant = m->tenant,
                                  .now_ms = m->now_ms};
+    p->is_held = is_begun;
     int rc = begin_move(p, is_begun, err);
     if (rc == 0)
         rc = move_jobs(p, &batch, err);
@@ -312,6 +354,7 @@ static int settle_in(struct pass *p, struct redrive_err *err)
     struct hold h = {.move = m,
                      .store = m->stores[m->to],
                      .held_by = m->stores[m->from],
+                     .before = ANY_PHASE,
                      .place = {TENANT_HERE, m->to}};
     rest_ms(known_ms(m));
     int rc = step(m, "here", err);
@@ -342,9 +385,18 @@ static int refuse_other(size_t to, struct redrive_err *err)
     return REDRIVE_E_STATE;
 }
 
+static int refuse_returning(size_t from, struct redrive_err *err)
+{
+    err_set(err, REDRIVE_E_STATE, "a move of the tenant is being taken back to shard %zu",
+            from + 1);
+    err_hint(err, "finish that first: --back");
+    return REDRIVE_E_STATE;
+}
+
 enum stage {
     STAGE_NEW,
     STAGE_BEGUN,
+    STAGE_RETURNING,
     STAGE_LEFT,
     STAGE_THERE
 };
@@ -361,11 +413,14 @@ static int find_stage(struct tenant_move *m, struct place_row rows[], enum stage
         at = rows[at].place.shard < m->n ? rows[at].place.shard : at;
         *ret = rows[at].is_there && rows[at].place.phase == TENANT_LEFT ? STAGE_LEFT : STAGE_NEW;
     }
-    if (rows[at].is_there && rows[at].place.phase == TENANT_LEAVING) {
+    if (rows[at].is_there &&
+        (rows[at].place.phase == TENANT_LEAVING || rows[at].place.phase == TENANT_RETURNING)) {
         begun = rows[at].place.shard;
-        *ret = STAGE_BEGUN;
+        *ret = rows[at].place.phase == TENANT_LEAVING ? STAGE_BEGUN : STAGE_RETURNING;
     }
     m->from = at;
+    if (*ret == STAGE_RETURNING && !m->is_back)
+        return refuse_returning(at, err);
     if (*ret != STAGE_NEW && m->to != SIZE_MAX && m->to != begun)
         return refuse_other(begun, err);
     if (*ret != STAGE_NEW)
@@ -390,17 +445,23 @@ static int clean_all(const struct tenant_move *m, const struct place_row rows[],
     return rc;
 }
 
+static int learn_stage(struct tenant_move *m, struct place_row rows[], enum stage *ret,
+                       struct redrive_err *err)
+{
+    int rc = 0;
+    m->moved = m->kept = 0;
+    for (size_t i = 0; i < m->n && rc == 0; i++)
+        rc = tenant_place_find(m->stores[i], m->tenant, &rows[i], err);
+    return rc < 0 ? rc : find_stage(m, rows, ret, err);
+}
+
 int tenant_move_run(struct tenant_move *m, struct redrive_err *err)
 {
     struct place_row rows[SHARDS_MAX];
     struct pass pass = {.move = m, .hold = {.move = m}};
     enum stage stage = STAGE_NEW;
-    int rc = 0;
-    m->moved = 0;
-    for (size_t i = 0; i < m->n && rc == 0; i++)
-        rc = read_place(m->stores[i], m->tenant, &rows[i], err);
-    if (rc == 0)
-        rc = find_stage(m, rows, &stage, err);
+    m->is_back = false;
+    int rc = learn_stage(m, rows, &stage, err);
     const int64_t begun_ms = clock_monotonic_ms();
     if (rc == 0 && (stage == STAGE_NEW || stage == STAGE_BEGUN))
         rc = move_over(&pass, stage == STAGE_BEGUN, err);
@@ -410,4 +471,75 @@ int tenant_move_run(struct tenant_move *m, struct redrive_err *err)
     if (rc == 0 && stage != STAGE_THERE)
         rc = clean(m, m->from, err);
     return rc == 0 && stage == STAGE_THERE ? clean_all(m, rows, err) : rc;
+}
+
+/* ---- Back ------------------------------------------------------------------------------------ */
+
+static int refuse_back(const struct tenant_move *m, enum stage stage, struct redrive_err *err)
+{
+    if (stage == STAGE_LEFT) {
+        err_set(err, REDRIVE_E_STATE, "shard %zu has taken over: the move cannot be taken back",
+                m->to + 1);
+        err_hint(err, "finish it without --back; then it may be moved to shard %zu", m->from + 1);
+    } else {
+        err_set(err, REDRIVE_E_STATE, "no move of the tenant is under way");
+        err_hint(err, "it is on shard %zu", m->from + 1);
+    }
+    return REDRIVE_E_STATE;
+}
+
+/* Of what the new shard has, the old one gets what it has not. What it refuses, and what runs on
+ * the new shard, was not copied by this move: it stays there. */
+static int bring_back(struct pass *p, struct redrive_err *err)
+{
+    struct tenant_move *m = p->move;
+    const struct tenant_batch batch = {.from = m->stores[m->to],
+                                       .to = m->stores[m->from],
+                                       .tenant = m->tenant,
+                                       .now_ms = m->now_ms,
+                                       .is_back = true,
+                                       .refusal = &m->refusal};
+    int rc = move_all(p, &batch, false, &m->kept, err);
+    if (rc == 0)
+        rc = move_all(p, &batch, true, &m->kept, err);
+    return rc < 0 ? rc : clean(m, m->to, err);
+}
+
+/* No other process goes on with the move from here on, once its transaction has ended. */
+static int turn_back(struct pass *p, enum stage stage, struct redrive_err *err)
+{
+    const struct tenant_move *m = p->move;
+    p->hold.store = m->stores[m->from];
+    p->hold.before = stage == STAGE_BEGUN ? TENANT_LEAVING : TENANT_RETURNING;
+    p->hold.place = (struct tenant_place){TENANT_RETURNING, m->to};
+    int rc = step(m, "return", err);
+    if (rc == 0)
+        rc = load_transaction(p->hold.store, m->now_ms, hold_moves, &p->hold, err);
+    if (rc == 0)
+        rest_ms(known_ms(m));
+    return rc;
+}
+
+int tenant_move_back(struct tenant_move *m, struct redrive_err *err)
+{
+    struct place_row rows[SHARDS_MAX];
+    struct pass pass = {.move = m, .hold = {.move = m}};
+    enum stage stage = STAGE_NEW;
+    const int64_t begun_ms = clock_monotonic_ms();
+    m->is_back = true;
+    m->to = SIZE_MAX;
+    m->refusal = (struct redrive_err){0};
+    int rc = learn_stage(m, rows, &stage, err);
+    if (rc == 0 && stage != STAGE_BEGUN && stage != STAGE_RETURNING)
+        return refuse_back(m, stage, err);
+    if (rc == 0)
+        rc = turn_back(&pass, stage, err);
+    if (rc == 0)
+        rc = bring_back(&pass, err);
+    if (rc == 0)
+        rc = step(m, "release", err);
+    if (rc == 0)
+        rc = release_on_old(m, TENANT_RETURNING, err);
+    m->held_ms = clock_monotonic_ms() - begun_ms;
+    return rc;
 }

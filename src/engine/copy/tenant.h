@@ -15,6 +15,13 @@
  *   5. The old shard says that the tenant has left, which is when it is moved. A moment later, when
  *      every reader knows it, the new shard lets the jobs go.
  *
+ * Until step 5 a move may be taken back (tenant_move_back), for instance because the new shard
+ * refuses a job: what was taken from the old shard is put there again, and what was copied is taken
+ * from the new one. The old shard says meanwhile that the tenant is returning, so that a process
+ * which is still at the move goes no further; the call may be interrupted and repeated like the
+ * move itself. The command calls it --back: --cancel would read as if the tenant's jobs were
+ * cancelled.
+ *
  * A job is started by at most one shard: while it is on the old one the new one holds it, and a
  * claim that began on the old one before the move finds the job gone, or makes it stay.
  */
@@ -33,7 +40,7 @@ struct tenant_move {
     struct str tenant;
     size_t to;        /* which shard, from 0; SIZE_MAX: the one of a move that was interrupted */
     int64_t now_ms;   /* for a store that has no clock */
-    int64_t wait_ms;  /* for jobs that run; without a bound in a move that goes on */
+    int64_t wait_ms;  /* for jobs that run, each time that they are waited for */
     int64_t known_ms; /* after which every process knows a row; 0: TENANT_KNOWN_MS */
 
     /* Called before each step and each batch, if not NULL, with the jobs that were moved so far.
@@ -42,14 +49,26 @@ struct tenant_move {
     void *ctx;
 
     /* The answer. */
-    size_t from;     /* the same as `to`: the tenant was there already */
-    uint64_t moved;  /* jobs, by this call */
-    int64_t held_ms; /* how long this call has held the tenant */
+    bool is_back;     /* of tenant_move_back */
+    size_t from;      /* the same as `to`: the tenant was there already */
+    uint64_t running; /* jobs that are waited for */
+    uint64_t moved;   /* jobs, by this call */
+    int64_t held_ms;  /* how long this call has held the tenant */
+
+    /* Of tenant_move_back: jobs that stay on the new shard, since the move has not copied them, and
+     * why the old shard refuses one; code 0: it does not. */
+    uint64_t kept;
+    struct redrive_err refusal;
 };
 
-/* REDRIVE_E_STATE: jobs of the tenant still run after wait_ms, and nothing has been moved; or it is
- * being moved to another shard; or the new shard refuses a job, which the error names, and the
- * tenant is still held. */
+/* REDRIVE_E_STATE: jobs of the tenant still run after wait_ms, and nothing has been moved, or the
+ * move goes on and the tenant is still held; or it is being moved to another shard, or back; or the
+ * new shard refuses a job, which the error names, and the tenant is still held. */
 int tenant_move_run(struct tenant_move *move, struct redrive_err *err);
+
+/* Takes a move back that was interrupted, or is under way in another process; sets `to`. moved: the
+ * jobs that were taken from the new shard. REDRIVE_E_STATE: there is none, or the new shard has
+ * taken over. */
+int tenant_move_back(struct tenant_move *move, struct redrive_err *err);
 
 #endif

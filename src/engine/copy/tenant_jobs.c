@@ -8,12 +8,36 @@
 #include "core/state.h"
 #include "engine/copy/load.h"
 #include "engine/copy/source.h"
-#include "store/shards/tenants.h"
 
 /* Jobs that go over at a time: with payloads of the greatest size they still fit into memory. */
 #define AT_ONCE REMADE_MAX
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
+
+int tenant_place_find(struct store *store, struct str tenant, struct place_row *ret,
+                      struct redrive_err *err)
+{
+    struct shared_page page = {0};
+    *ret = (struct place_row){0};
+    int rc = store_ops(store)->shared_list(store, SHARED_TENANT, tenant, &page, err);
+    for (size_t i = 0; rc == 0 && i < page.n; i++)
+        if (tenant_place_read(&page.rows[i], &ret->place))
+            ret->is_there = true;
+    shared_page_release(&page);
+    return rc;
+}
+
+int tenant_place_expect(struct store *store, struct str tenant, enum tenant_phase phase,
+                        struct redrive_err *err)
+{
+    struct place_row row;
+    int rc = tenant_place_find(store, tenant, &row, err);
+    if (rc < 0 || (row.is_there && row.place.phase == phase))
+        return rc;
+    err_set(err, REDRIVE_E_STATE, "another process has ended this move, or taken it back");
+    err_hint(err, "`redrive move --tenant NAME --dry-run` says where the tenant is");
+    return REDRIVE_E_STATE;
+}
 
 int tenant_row_put(struct store *store, enum shared_kind kind, struct str tenant, struct str key,
                    struct str value, struct redrive_err *err)
@@ -118,6 +142,7 @@ struct going {
     struct job_name names[AT_ONCE];
     const struct job *jobs[AT_ONCE];
     const struct job *copied[AT_ONCE]; /* NULL: not there */
+    bool is_good[AT_ONCE];             /* the copy need not be made again */
     size_t n;
 };
 
@@ -150,6 +175,53 @@ static void choose_jobs(struct going *g, const struct shared_page *pauses)
     }
 }
 
+/* Whether a copy is as good as the job. Both shards move a live job on as time passes: it may be
+ * due on one, and not yet on the other. */
+static bool is_as_good(const struct job_status *job, const struct job_status *copy)
+{
+    if (job->state == REDRIVE_STATE_RUNNING || job->attempts != copy->attempts ||
+        job->epoch != copy->epoch || state_has_ended(job->state) != state_has_ended(copy->state))
+        return false;
+    return !state_has_ended(job->state) ||
+           (job->state == copy->state && job->finished_ms == copy->finished_ms);
+}
+
+/* Whether a job waits for one that is not on its shard. */
+static int is_orphan(struct store *store, const struct job_status *child, bool *ret,
+                     struct redrive_err *err)
+{
+    struct edge_page edges = {0};
+    int rc = store_ops(store)->edges(store, EDGES_FROM_PARENTS, &child->seq, 1, &edges, err);
+    *ret = false;
+    for (size_t i = 0; rc == 0 && i < edges.n && !*ret; i++) {
+        struct job_page parent = {0};
+        if (edges.edges[i].outcome == AFTER_OPEN) {
+            rc = store_ops(store)->find(store, &edges.edges[i].parent, 1, &parent, err);
+            *ret = rc == 0 && parent.n == 0;
+        }
+        job_page_release(&parent);
+    }
+    edge_page_release(&edges);
+    return rc;
+}
+
+/* On the way back each job of the old shard is as it must be, except one that waits for a job which
+ * was taken from there: it would wait for ever, and its copy knows what it waits for. */
+static int judge_copies(const struct tenant_batch *b, struct going *g, struct redrive_err *err)
+{
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < g->n; i++) {
+        bool is_lone = false;
+        if (!g->copied[i])
+            continue;
+        if (b->is_back && g->copied[i]->status.state == REDRIVE_STATE_WAITING)
+            rc = is_orphan(b->to, &g->copied[i]->status, &is_lone, err);
+        g->is_good[i] =
+            b->is_back ? !is_lone : is_as_good(&g->jobs[i]->status, &g->copied[i]->status);
+    }
+    return rc;
+}
+
 static int read_going(const struct tenant_batch *b, int64_t after_seq, struct going *g,
                       struct redrive_err *err)
 {
@@ -168,23 +240,13 @@ static int read_going(const struct tenant_batch *b, int64_t after_seq, struct go
     for (size_t i = 0; rc == 0 && i < g->n && at < g->copies.n; i++)
         if (str_eq(g->copies.jobs[at].spec.id, g->names[i].id))
             g->copied[i] = &g->copies.jobs[at++];
-    return rc;
-}
-
-/* Whether a copy is as good as the job. Both shards move a live job on as time passes: it may be
- * due on one, and not yet on the other. */
-static bool is_as_good(const struct job_status *job, const struct job_status *copy)
-{
-    if (job->state == REDRIVE_STATE_RUNNING || job->attempts != copy->attempts ||
-        job->epoch != copy->epoch || state_has_ended(job->state) != state_has_ended(copy->state))
-        return false;
-    return !state_has_ended(job->state) ||
-           (job->state == copy->state && job->finished_ms == copy->finished_ms);
+    return rc == 0 ? judge_copies(b, g, err) : rc;
 }
 
 /* Takes jobs away from a store, whatever state they are in: those whose copy is as good, or those
  * that are not, on the side of the copies. */
 struct taking {
+    const struct tenant_batch *batch;
     struct store *store;
     const struct going *going;
     bool takes_copies;
@@ -196,8 +258,9 @@ static bool is_taken(const struct taking *t, size_t i, const struct job_status *
     const struct going *g = t->going;
     if (!g->copied[i] || status->state == REDRIVE_STATE_RUNNING)
         return false;
-    return t->takes_copies ? !is_as_good(&g->jobs[i]->status, &g->copied[i]->status)
-                           : is_as_good(status, &g->copied[i]->status);
+    if (t->takes_copies)
+        return !g->is_good[i];
+    return t->batch->is_back ? g->is_good[i] : is_as_good(status, &g->copied[i]->status);
 }
 
 /* What is read in the transaction is what the moves rely on. */
@@ -252,7 +315,7 @@ static int read_set(struct putting *p, struct redrive_err *err)
     struct imported_job jobs[AT_ONCE];
     size_t n = 0;
     for (size_t i = 0; i < g->n; i++)
-        if (!g->copied[i] || !is_as_good(&g->jobs[i]->status, &g->copied[i]->status))
+        if (!g->is_good[i])
             jobs[n++] = (struct imported_job){.job = g->jobs[i]};
     return n > 0 ? job_set_lookup(p->set, p->batch->from, jobs, n, err) : 0;
 }
@@ -288,11 +351,12 @@ static void note_refusal(const struct putting *p, size_t i, int code)
     if (i >= p->set->n || !err || err->code != 0)
         return;
     const struct job_spec *spec = &p->set->jobs[i].job->spec;
-    err_set(err, REDRIVE_E_STATE, "the new shard refuses job '%.*s': %s", SHOWN(spec->id),
-            redrive_err_text(code));
+    err_set(err, REDRIVE_E_STATE, "the %s shard refuses job '%.*s': %s",
+            p->batch->is_back ? "old" : "new", SHOWN(spec->id), redrive_err_text(code));
     if (code == REDRIVE_E_EXISTS && spec->unique_key.len > 0)
         err_detail(err, "unique key %.*s", SHOWN(spec->unique_key));
-    err_hint(err, "the tenant is held: the same command goes on when the new shard takes the job");
+    err_hint(err, "the tenant is held: the same command goes on when the new shard takes the job; "
+                  "--back instead of --to takes the move back");
 }
 
 /* One transaction: an interruption must not leave jobs that wait for a copy which is gone. */
@@ -301,9 +365,14 @@ static int put_set(void *ctx, struct redrive_err *err)
     const struct putting *p = ctx;
     const struct load load = load_of(p->batch);
     const struct record_batch batch = {RECORD_JOB, p->set->n, {.jobs = p->set->jobs}};
-    struct taking drop = {.store = p->batch->to, .going = p->going, .takes_copies = true};
+    struct taking drop = {
+        .batch = p->batch, .store = p->batch->to, .going = p->going, .takes_copies = true};
     size_t refused = batch.n;
-    int code = 0, rc = take_away(&drop, err);
+    int code = 0,
+        rc = tenant_place_expect(p->batch->to, p->batch->tenant,
+                                 p->batch->is_back ? TENANT_RETURNING : TENANT_ARRIVING, err);
+    if (rc == 0)
+        rc = take_away(&drop, err);
     if (rc == 0)
         rc = load_in(&load, &batch, &refused, &code, err);
     if (rc == 0)
@@ -323,11 +392,19 @@ static int copy_going(const struct tenant_batch *b, const struct going *g, struc
     return rc;
 }
 
+/* A job that the way back has found on the old shard must not be taken from there any more. */
+static int take_if_leaving(void *ctx, struct redrive_err *err)
+{
+    const struct tenant_batch *b = ((const struct taking *)ctx)->batch;
+    int rc = b->is_back ? 0 : tenant_place_expect(b->from, b->tenant, TENANT_LEAVING, err);
+    return rc < 0 ? rc : take_away(ctx, err);
+}
+
 static int take_going(const struct tenant_batch *b, const struct going *g, uint64_t *ret_moved,
                       struct redrive_err *err)
 {
-    struct taking take = {.store = b->from, .going = g};
-    int rc = load_transaction(b->from, b->now_ms, take_away, &take, err);
+    struct taking take = {.batch = b, .store = b->from, .going = g};
+    int rc = load_transaction(b->from, b->now_ms, take_if_leaving, &take, err);
     *ret_moved = rc == 0 ? take.taken : 0;
     return rc;
 }

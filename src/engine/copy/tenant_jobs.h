@@ -2,6 +2,7 @@
 #ifndef ENGINE_COPY_TENANT_JOBS_H
 #define ENGINE_COPY_TENANT_JOBS_H
 
+#include "store/shards/tenants.h"
 #include "store/store.h"
 
 struct tenant_batch {
@@ -9,9 +10,24 @@ struct tenant_batch {
     struct str tenant;
     int64_t now_ms; /* for a store that has no clock */
 
-    /* Set by tenant_move_batch, if not NULL: the first job that the new shard has refused. */
+    /* The move is taken back: `from` is the new shard, and a job that is on both stays on the old
+     * one as it is there. */
+    bool is_back;
+
+    /* Set by tenant_move_batch, if not NULL: the first job that `to` has refused. */
     struct redrive_err *refusal;
 };
+
+/* Where a tenant is, as the row of a shard says. */
+struct place_row {
+    bool is_there;
+    struct tenant_place place;
+};
+int tenant_place_find(struct store *store, struct str tenant, struct place_row *ret,
+                      struct redrive_err *err);
+/* REDRIVE_E_STATE unless the row says this: another process has changed it. */
+int tenant_place_expect(struct store *store, struct str tenant, enum tenant_phase phase,
+                        struct redrive_err *err);
 
 /* In a transaction: puts a row of the tenant, or takes it away if the value is absent. Does nothing
  * if it is so already. REDRIVE_E_CANCELLED: another process has put it meanwhile. */
@@ -21,7 +37,7 @@ int tenant_row_put(struct store *store, enum shared_kind kind, struct str tenant
 /* The next jobs after *after_seq, which is -1 after the last: puts them into the new shard, or with
  * `takes` takes those that are there from the old one. All are put there before the first is taken:
  * a job that waits for others is copied together with what it waits for. `ret_kept` counts those
- * that are still on the old shard. */
+ * that are still on the old shard. REDRIVE_E_STATE: another process has taken the move back. */
 int tenant_move_batch(const struct tenant_batch *batch, bool takes, int64_t *after_seq,
                       uint64_t *ret_moved, uint64_t *ret_kept, struct redrive_err *err);
 

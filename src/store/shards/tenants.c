@@ -13,10 +13,8 @@
 #define READ_AGAIN_MS 1000
 
 static const char *const PHASES[TENANT_PHASE_COUNT] = {
-    [TENANT_HERE] = "here",
-    [TENANT_ARRIVING] = "arriving",
-    [TENANT_LEAVING] = "leaving",
-    [TENANT_LEFT] = "left",
+    [TENANT_HERE] = "here", [TENANT_ARRIVING] = "arriving",   [TENANT_LEAVING] = "leaving",
+    [TENANT_LEFT] = "left", [TENANT_RETURNING] = "returning",
 };
 
 /* ---- Rows ------------------------------------------------------------------------------------ */

@@ -5,6 +5,7 @@
  *
  *     leaving   its jobs are being moved from here to another shard; they are held
  *     arriving  its jobs are being moved to here; they are held
+ *     returning the move is being taken back: what has gone to the other shard comes back here
  *     left      it is on the other shard
  *     here      it is on this shard, whatever its name says
  *
@@ -27,8 +28,9 @@ enum tenant_phase {
     TENANT_ARRIVING,
     TENANT_LEAVING,
     TENANT_LEFT,
+    TENANT_RETURNING,
 };
-#define TENANT_PHASE_COUNT (TENANT_LEFT + 1)
+#define TENANT_PHASE_COUNT (TENANT_RETURNING + 1)
 
 struct tenant_place {
     enum tenant_phase phase;

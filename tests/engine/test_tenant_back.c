@@ -1,0 +1,190 @@
+/* A move of a tenant that has not come to its end is taken back: no job is lost, and none is
+ * started twice, also if the way back is interrupted before any of its steps, or the move still
+ * goes on in another process. */
+#include "tenant_field.h"
+
+/* Everything is as if the tenant had never been moved, and it may be moved once more. */
+static void check_back(struct field *f)
+{
+    struct tenant_move move;
+    struct redrive_err err = {0};
+    bool seen[N_OWN + 2] = {0};
+    for (size_t k = 0; k < N_SHARDS; k++)
+        assert_int_equal(count_on(f, k), k == home() ? N_OWN : 0);
+    assert_int_equal(move_tenant(f, BACK, NULL, 0, &move, &err), REDRIVE_E_STATE);
+    assert_non_null(strstr(err.message, "no move"));
+    assert_int_equal(move_tenant(f, other(2), NULL, 0, &move, &err), 0);
+    assert_int_equal(move.moved, N_OWN);
+    assert_int_equal(move_tenant(f, home(), NULL, 0, &move, &err), 0);
+    assert_int_equal(claim_each_once(f, seen, N_OWN + 2), N_OWN);
+    assert_int_equal(submit_id(f, "j251", &err), 0);
+    assert_int_equal(claim_each_once(f, seen, N_OWN + 2), 1);
+}
+
+/* Stops a move before a step, and the way back before another. */
+static void back_from(const char *step, int nth, const char *back_step, int back_nth)
+{
+    struct field f;
+    struct stop stop = {.step = step, .nth = nth}, again = {.step = back_step, .nth = back_nth};
+    struct tenant_move move;
+    struct redrive_err err = {0};
+    field_init(&f);
+    submit_own(&f);
+    assert_int_equal(move_tenant(&f, other(1), &stop, 0, &move, &err), REDRIVE_E_CANCELLED);
+    assert_non_null(strstr(err.hint, "--back"));
+    if (back_step) {
+        assert_int_equal(move_tenant(&f, BACK, &again, 0, &move, &err), REDRIVE_E_CANCELLED);
+        assert_int_equal(submit_id(&f, "j251", &err), REDRIVE_E_IO);
+        /* The move does not go on from here. */
+        if (strcmp(back_step, "return") != 0) {
+            assert_int_equal(move_tenant(&f, other(1), NULL, 0, &move, &err), REDRIVE_E_STATE);
+            assert_non_null(strstr(err.hint, "--back"));
+            assert_int_equal(move_tenant(&f, other(2), NULL, 0, &move, &err), REDRIVE_E_STATE);
+        }
+    }
+    if (move_tenant(&f, BACK, NULL, 0, &move, &err) != 0)
+        fail_msg("%s %d: %s: %s", step, nth, err.message, err.detail);
+    assert_int_equal(move.from, home());
+    assert_int_equal(move.to, other(1));
+    assert_int_equal(move.kept, 0);
+    check_back(&f);
+    field_release(&f);
+}
+
+static void a_move_that_was_stopped_before_any_step_is_taken_back(void **state)
+{
+    static const struct {
+        const char *step;
+        int nth;
+    } STOPS[] = {{"arrive", 0}, {"wait", 0}, {"copy", 0}, {"copy", 1}, {"take", 0},
+                 {"take", 1},   {"take", 2}, {"keys", 0}, {"left", 0}};
+    (void)state;
+    for (size_t i = 0; i < sizeof STOPS / sizeof STOPS[0]; i++)
+        back_from(STOPS[i].step, STOPS[i].nth, NULL, 0);
+}
+
+static void the_way_back_that_was_stopped_before_any_step_goes_on(void **state)
+{
+    static const struct {
+        const char *step;
+        int nth;
+    } STOPS[] = {{"return", 0}, {"copy", 0},  {"copy", 2},   {"take", 0},
+                 {"take", 2},   {"clean", 0}, {"release", 0}};
+    (void)state;
+    for (size_t i = 0; i < sizeof STOPS / sizeof STOPS[0]; i++)
+        back_from("take", 2, STOPS[i].step, STOPS[i].nth);
+}
+
+static void a_tenant_that_the_new_shard_has_is_not_taken_back(void **state)
+{
+    struct field f;
+    struct stop stop = {.step = "here"};
+    struct tenant_move move;
+    struct redrive_err err = {0};
+    (void)state;
+    field_init(&f);
+    submit_own(&f);
+    assert_int_equal(move_tenant(&f, other(1), &stop, 0, &move, &err), REDRIVE_E_CANCELLED);
+    assert_int_equal(move_tenant(&f, BACK, NULL, 0, &move, &err), REDRIVE_E_STATE);
+    assert_non_null(strstr(err.message, "has taken over"));
+    assert_int_equal(move_tenant(&f, SIZE_MAX, NULL, 0, &move, &err), 0);
+    assert_int_equal(count_on(&f, other(1)), N_OWN);
+    assert_int_equal(move_tenant(&f, BACK, NULL, 0, &move, &err), REDRIVE_E_STATE);
+    assert_non_null(strstr(err.message, "no move"));
+    field_release(&f);
+}
+
+/* Another process takes the move back while this one is at it: this one must not go on. */
+static void take_back(struct stop *stop)
+{
+    struct tenant_move move;
+    assert_int_equal(move_tenant(stop->field, BACK, NULL, 0, &move, NULL), 0);
+}
+
+static void a_move_that_is_taken_back_meanwhile_ends(void **state)
+{
+    static const char *const STEPS[] = {"wait", "copy", "take", "keys", "left"};
+    (void)state;
+    for (size_t i = 0; i < sizeof STEPS / sizeof STEPS[0]; i++) {
+        struct field f;
+        struct stop stop = {.step = STEPS[i], .before = take_back, .field = &f};
+        struct tenant_move move;
+        struct redrive_err err = {0};
+        field_init(&f);
+        submit_own(&f);
+        assert_int_equal(move_tenant(&f, other(1), &stop, 0, &move, &err), REDRIVE_E_STATE);
+        assert_non_null(strstr(err.message, "another process"));
+        check_back(&f);
+        field_release(&f);
+    }
+}
+
+/* The parent has been taken from the old shard, the child not yet. */
+static void a_child_waits_for_its_parent_after_the_way_back(void **state)
+{
+    struct field f;
+    struct stop stop = {.step = "take", .nth = 1};
+    struct tenant_move move;
+    struct redrive_err err = {0};
+    bool seen[N_OWN + 4] = {0};
+    (void)state;
+    field_init(&f);
+    submit_own(&f); /* three batches: the parent is in the first one */
+    submit_after(&f, "j251", "j1", AFTER_END);
+    submit_after(&f, "j252", "j251", AFTER_END);
+    assert_int_equal(move_tenant(&f, other(1), &stop, 0, &move, &err), REDRIVE_E_CANCELLED);
+    assert_int_equal(count_on(&f, home()), N_OWN + 2 - 100);
+    assert_int_equal(move_tenant(&f, BACK, NULL, 0, &move, &err), 0);
+    assert_int_equal(count_on(&f, home()), N_OWN + 2);
+    assert_int_equal(count_on(&f, other(1)), 0);
+    assert_int_equal(state_on(&f, home(), "j251"), REDRIVE_STATE_WAITING);
+    assert_int_equal(state_on(&f, home(), "j252"), REDRIVE_STATE_WAITING);
+    for (size_t n = 0; n < 3; n++) {
+        static const char *const IDS[] = {"j1", "j251", "j252"};
+        struct change_item item = {.tenant = STR(TENANT), .id = str_of(IDS[n])};
+        assert_int_equal(state_on(&f, home(), IDS[n]), REDRIVE_STATE_QUEUED);
+        change_all(&f, MOVE_CANCEL, &item, 1);
+        assert_int_equal(item.ret.code, 0);
+    }
+    assert_int_equal(claim_each_once(&f, seen, N_OWN + 4), N_OWN - 1);
+    field_release(&f);
+}
+
+/* The old shard keeps it, and it is settled there. */
+static void a_job_that_runs_is_no_obstacle_on_the_way_back(void **state)
+{
+    struct field f;
+    struct stop stop = {.step = "wait"};
+    struct tenant_move move;
+    struct redrive_err err = {0};
+    const struct claim_filter filter = {.limit = 1, .tenant = STR(TENANT)};
+    struct claim_op claim;
+    (void)state;
+    field_init(&f);
+    assert_int_equal(submit_id(&f, "j1", NULL), 0);
+    claim_op_init(&claim, &filter, STR("w"), 60000);
+    assert_int_equal(committer_run(f.committer, &claim.op, NULL), 0);
+    struct stop end = {
+        .field = &f, .seq = claim.jobs[0].status.seq, .token = claim.jobs[0].status.token};
+    claim_op_release(&claim);
+    assert_int_equal(move_tenant(&f, other(1), &stop, 0, &move, &err), REDRIVE_E_CANCELLED);
+    struct stop middle = {.step = "copy"};
+    assert_int_equal(move_tenant(&f, BACK, &middle, 0, &move, &err), REDRIVE_E_CANCELLED);
+    settle_now(&end);
+    assert_int_equal(move_tenant(&f, BACK, NULL, 0, &move, &err), 0);
+    assert_int_equal(state_on(&f, home(), "j1"), REDRIVE_STATE_COMPLETED);
+    field_release(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_move_that_was_stopped_before_any_step_is_taken_back),
+        cmocka_unit_test(the_way_back_that_was_stopped_before_any_step_goes_on),
+        cmocka_unit_test(a_tenant_that_the_new_shard_has_is_not_taken_back),
+        cmocka_unit_test(a_move_that_is_taken_back_meanwhile_ends),
+        cmocka_unit_test(a_child_waits_for_its_parent_after_the_way_back),
+        cmocka_unit_test(a_job_that_runs_is_no_obstacle_on_the_way_back),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
