@@ -265,7 +265,11 @@ def test_a_narrow_screen_shows_parked_jobs_and_words_of_a_readable_size(busy):
 
 def test_the_top_of_a_scale_hides_no_line(busy):
     busy.open().sees("Overview", "#page")
-    busy.find(".plot .max")
+    # A server notes its first rates after ten seconds.
+    busy.js("""const real = window.fetch, spans = [0, 5].map((n) => ({ at: new Date(Date.now() - n * 1e4).toISOString(), seconds: 10, submitted: n, started: n, completed: n, retrying: n, dead_letter: n, failed: n }));
+               window.fetch = async (url, options) => !String(url).includes("/rates") ? real(url, options)
+                 : new Response(JSON.stringify({ at: spans[0].at, step: 10, items: spans.toReversed() }), { headers: { "Content-Type": "application/json" } });""")
+    busy.press("r").find(".plot .max")
     assert busy.js("return [...document.querySelectorAll('.plot')].every((plot) => plot.querySelector('.max').getBoundingClientRect().bottom <= plot.querySelector('svg').getBoundingClientRect().top + 1)")
 
 
