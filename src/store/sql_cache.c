@@ -119,6 +119,7 @@ void partitions_count(struct partitions *partitions, struct partition *partition
         partition->moved[from]--;
     if (to >= 0)
         partition->moved[to]++;
+    partitions->n_ready += to == REDRIVE_STATE_QUEUED;
     if (partition->touched)
         return;
     partition->touched = true;

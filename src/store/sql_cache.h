@@ -34,7 +34,9 @@ struct partitions {
     struct partition **by_id; /* index: id; NULL: not read yet */
     size_t n_by_id;
     struct partition *touched;
-    bool added; /* the open transaction has added some: a rollback removes them */
+    uint64_t n_ready; /* jobs that have become ready, ever: while it stays, what was read about
+                       * which partitions have such jobs leaves none out */
+    bool added;       /* the open transaction has added some: a rollback removes them */
     struct buf key;
 };
 

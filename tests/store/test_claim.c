@@ -22,6 +22,25 @@ static void queues_come_in_the_order_of_the_filter(void **state)
     check_seqs(READY(k, .tenant = STR("acme")), a, d, b, c);
 }
 
+/* A claim may leave a queue alone until those before it are empty. */
+static void the_next_queue_has_its_turn_when_the_one_before_is_empty(void **state)
+{
+    struct kit *k = *state;
+    const struct str queues[] = {STR("fast"), STR("slow"), STR("idle")};
+    int64_t a = PUT(k, .queue = STR("slow"), .priority = 9), b = PUT(k, .queue = STR("slow")),
+            c = PUT(k, .queue = STR("fast")), d = PUT(k, .queue = STR("fast"));
+    struct job_page *page =
+        READY(k, .tenant = STR("acme"), .queues = queues, .n_queues = 3, .limit = 1);
+    check_seqs(page, c);
+    assert_true(page->more);
+    page = READY(k, .tenant = STR("acme"), .queues = queues, .n_queues = 3, .limit = 2);
+    check_seqs(page, c, d);
+    assert_true(page->more);
+    page = READY(k, .tenant = STR("acme"), .queues = queues, .n_queues = 3, .limit = 4);
+    check_seqs(page, c, d, a, b);
+    assert_false(page->more);
+}
+
 static void only_the_tasks_that_are_asked_for(void **state)
 {
     struct kit *k = *state;
@@ -511,6 +530,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         F(the_best_come_first),
         F(queues_come_in_the_order_of_the_filter),
+        F(the_next_queue_has_its_turn_when_the_one_before_is_empty),
         F(only_the_tasks_that_are_asked_for),
         F(only_queued_jobs_are_ready),
         F(a_due_job_is_not_ready_before_it_is_promoted),

@@ -6,10 +6,12 @@
 #include "store/sqlite/private.h"
 
 /* A claim is a merge. Each partition with ready jobs has a cursor on its part of the index
- * jobs_by_sort_key, which points to the partition's best job; the best of these is taken next. So
- * the cost depends only on the number of partitions that have ready jobs and on the number of jobs
- * that are taken. Every change of an index costs SQLite time for each cursor that is open on it, so
- * that this is the best way for a few partitions only; turns.c is for many. */
+ * jobs_by_sort_key, which points to the partition's best job; the best of these is taken next. Of
+ * one tenant's queues the first in the claim comes before all others, so that a cursor is opened
+ * only when the queues before it have no job left. So the cost depends only on the number of
+ * partitions that jobs come from and on the number of jobs that are taken. Every change of an index
+ * costs SQLite time for each cursor that is open on it, so that this is the best way for a few
+ * partitions only; turns.c is for many. */
 #define CURSORS_MAX ((size_t)8)
 
 struct cursor {
@@ -21,9 +23,19 @@ struct cursor {
     int64_t seq;
 };
 
+/* The partitions that have ready jobs and are wanted. */
+struct lined_up {
+    struct partition *partitions[READY_PARTITIONS_MAX];
+    struct partition_place places[READY_PARTITIONS_MAX];
+    size_t n;
+    bool are_all;
+};
+
 struct merge {
     struct store *store;
-    const struct claim_filter *filter;
+    const struct lined_up *lined_up;
+    bool has_entered[CURSORS_MAX]; /* those lined up that have a cursor */
+    bool by_queue;                 /* one queue after the other */
     struct cursor cursors[CURSORS_MAX];
     size_t n;
     struct page_maker *maker;
@@ -37,14 +49,6 @@ struct merge {
 
 /* More than this many jobs are not given at once. */
 #define CLAIM_MAX ((size_t)65536)
-
-/* The partitions that have ready jobs and are wanted, as long as they are few. */
-#define PARTITIONS_MAX 32
-struct lined_up {
-    struct partition *partitions[PARTITIONS_MAX];
-    size_t n;
-    bool are_all;
-};
 
 static sqlite3_stmt *cursor_numbered(struct store *store, size_t i, struct redrive_err *err)
 {
@@ -82,47 +86,88 @@ static int advance(struct merge *merge, struct cursor *cursor, struct redrive_er
     return 0;
 }
 
-static int enter(struct merge *merge, struct partition *partition, struct redrive_err *err)
+static int enter(struct merge *merge, size_t i, struct redrive_err *err)
 {
+    struct partition *partition = merge->lined_up->partitions[i];
     struct cursor *cursor = &merge->cursors[merge->n];
-    *cursor = (struct cursor){.partition = partition};
-    (void)claim_wants(merge->store, merge->filter, partition, &cursor->place);
+    *cursor = (struct cursor){.partition = partition, .place = merge->lined_up->places[i]};
     cursor->cursor = cursor_numbered(merge->store, merge->n, err);
     if (!cursor->cursor)
         return merge->store->last_error;
+    merge->has_entered[i] = true;
     merge->n++;
     bind_int(cursor->cursor, 1, sort_key_ready(partition, INT32_MAX));
     bind_int(cursor->cursor, 2, sort_key_ready(partition, INT32_MIN));
     return advance(merge, cursor, err);
 }
 
-/* Finds the partitions that have ready jobs, by one look into the index for each. */
-static int line_up(struct store *store, const struct claim_filter *filter, struct lined_up *ret,
-                   struct redrive_err *err)
+/* Opens cursors for the partitions of the next queue, or for all. */
+static int enter_next(struct merge *merge, struct redrive_err *err)
 {
+    const struct lined_up *lined_up = merge->lined_up;
+    size_t queue = SIZE_MAX;
+    int rc = 0;
+    for (size_t i = 0; i < lined_up->n; i++)
+        if (!merge->has_entered[i] && lined_up->places[i].queue < queue)
+            queue = lined_up->places[i].queue;
+    for (size_t i = 0; i < lined_up->n && rc == 0; i++)
+        if (!merge->has_entered[i] && (!merge->by_queue || lined_up->places[i].queue == queue))
+            rc = enter(merge, i, err);
+    return rc;
+}
+
+/* Finds the partitions that have ready jobs, by one look into the index for each. */
+static int look_for_ready(struct store *store, struct redrive_err *err)
+{
+    struct ready_partitions *ready = &store->ready;
     int64_t partition_id = 0;
-    ret->n = 0;
-    ret->are_all = false;
+    ready->n = 0;
     sqlite3_stmt *st = sql_use(store, STATEMENT_READY_PARTITIONS, err);
     if (!st)
         return store->last_error;
-    for (int looks = 0; looks <= PARTITIONS_MAX; looks++) {
-        struct partition *partition;
-        struct partition_place place;
+    for (;;) {
         bind_int(st, 1, partition_id << 32);
         int rc = partition_id <= INT32_MAX ? sql_step(store, st, err) : 0;
-        ret->are_all = rc == 0;
+        ready->are_all = rc == 0;
         if (rc <= 0)
             return rc;
         partition_id = sqlite3_column_int64(st, 0);
         sqlite3_reset(st);
-        rc = partition_numbered(store, partition_id++, &partition, err);
+        if (ready->n == READY_PARTITIONS_MAX)
+            return 0;
+        rc = partition_numbered(store, partition_id++, &ready->partitions[ready->n], err);
         if (rc != 0)
             return rc;
-        if (looks < PARTITIONS_MAX && claim_wants(store, filter, partition, &place))
-            ret->partitions[ret->n++] = partition;
+        ready->n++;
     }
+}
+
+static int line_up(struct store *store, const struct claim_filter *filter, struct lined_up *ret,
+                   struct redrive_err *err)
+{
+    struct ready_partitions *ready = &store->ready;
+    const uint64_t n_ready = store->partitions.n_ready;
+    if (!ready->is_known || ready->n_ready != n_ready) {
+        int rc = look_for_ready(store, err);
+        ready->is_known = rc == 0;
+        ready->n_ready = n_ready;
+        if (rc != 0)
+            return rc;
+    }
+    ret->are_all = ready->are_all;
+    ret->n = 0;
+    for (size_t i = 0; i < ready->n; i++)
+        if (claim_wants(store, filter, ready->partitions[i], &ret->places[ret->n]))
+            ret->partitions[ret->n++] = ready->partitions[i];
     return 0;
+}
+
+static bool are_of_one_tenant(const struct lined_up *lined_up)
+{
+    for (size_t i = 1; i < lined_up->n; i++)
+        if (lined_up->partitions[i]->tenant_id != lined_up->partitions[0]->tenant_id)
+            return false;
+    return true;
 }
 
 static bool precedes(const struct cursor *a, const struct cursor *b)
@@ -153,6 +198,24 @@ static int64_t next_tenant(const struct merge *merge)
 static bool may_run(const struct merge *merge, const struct cursor *cursor)
 {
     return cursor->has_row && !claim_totals_is_full(merge->totals, cursor->place.task);
+}
+
+static bool any_may_run(const struct merge *merge)
+{
+    for (size_t i = 0; i < merge->n; i++)
+        if (may_run(merge, &merge->cursors[i]))
+            return true;
+    return false;
+}
+
+/* Whether there are jobs beyond those of the cursors. */
+static bool others_may_run(const struct merge *merge)
+{
+    for (size_t i = 0; i < merge->lined_up->n; i++)
+        if (!merge->has_entered[i] &&
+            !claim_totals_is_full(merge->totals, merge->lined_up->places[i].task))
+            return true;
+    return false;
 }
 
 static struct cursor *best_of_tenant(struct merge *merge, int64_t tenant_id)
@@ -211,22 +274,24 @@ static int take(struct merge *merge, const struct cursor *cursor, struct redrive
 static int run_merge(struct merge *merge, size_t limit, struct redrive_err *err)
 {
     struct job_page *page = merge->maker->page;
-    while (page->n < limit) {
+    while (page->n < limit && !merge->is_cut) {
+        int rc = 0;
+        while (rc == 0 && merge->n < merge->lined_up->n && !any_may_run(merge))
+            rc = enter_next(merge, err);
+        if (rc != 0)
+            return rc;
         struct cursor *best = best_of_next_tenant(merge);
         if (!best)
             break;
-        int rc = take(merge, best, err);
-        if (rc != 0)
-            return rc;
-        if (merge->is_cut)
-            break;
-        merge->last_tenant = best->partition->tenant_id;
-        rc = advance(merge, best, err);
+        rc = take(merge, best, err);
+        if (rc == 0 && !merge->is_cut) {
+            merge->last_tenant = best->partition->tenant_id;
+            rc = advance(merge, best, err);
+        }
         if (rc != 0)
             return rc;
     }
-    for (size_t i = 0; i < merge->n; i++)
-        page->more |= may_run(merge, &merge->cursors[i]);
+    page->more = any_may_run(merge) || others_may_run(merge);
     return 0;
 }
 
@@ -236,15 +301,12 @@ static int merge(struct page_maker *maker, const struct claim_filter *filter, si
 {
     struct store *store = maker->store;
     struct merge merge = {.store = store,
-                          .filter = filter,
+                          .lined_up = lined_up,
+                          .by_queue = are_of_one_tenant(lined_up),
                           .maker = maker,
                           .totals = totals,
                           .last_tenant = store->last_tenant};
-    int rc = 0;
-    for (size_t i = 0; i < lined_up->n && rc == 0; i++)
-        rc = enter(&merge, lined_up->partitions[i], err);
-    if (rc == 0)
-        rc = run_merge(&merge, limit, err);
+    int rc = run_merge(&merge, limit, err);
     for (size_t i = 0; i < merge.n; i++)
         sqlite3_reset(merge.cursors[i].cursor);
     if (!filter->tenant.len)

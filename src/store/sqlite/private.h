@@ -36,6 +36,17 @@
 extern const char *const STORE_SCRIPTS[];
 extern const int STORE_SCRIPTS_COUNT;
 
+/* Which partitions have ready jobs, as long as they are few: read once for the claims of a
+ * transaction. Those that a claim has emptied stay in it. */
+#define READY_PARTITIONS_MAX 32
+struct ready_partitions {
+    struct partition *partitions[READY_PARTITIONS_MAX];
+    size_t n;
+    bool are_all;
+    bool is_known;
+    uint64_t n_ready; /* of struct partitions, when they were read */
+};
+
 struct store {
     struct store_base base;
     sqlite3 *db;
@@ -58,6 +69,7 @@ struct store {
     int64_t last_tenant;    /* that had a turn in a claim */
     struct map pauses;      /* of tenant and queue */
     struct partitions partitions;
+    struct ready_partitions ready;
     struct row_cache kept; /* rows that were read or written lately and that no other handle can
                             * have changed; their strings are absent */
     bool row_is_bound;

@@ -59,6 +59,23 @@ static void a_claim_does_not_pay_for_the_tenants_that_it_leaves(void **state)
     assert_true(clock_monotonic_ms() - start_ms < 30000);
 }
 
+/* What a claim has found out is kept for the claims after it, but not beyond a new job. */
+static void claims_of_one_transaction_see_what_came_between_them(void **state)
+{
+    struct kit *k = *state;
+    const struct str queues[] = {STR("fast"), STR("slow")};
+    kit_begin(k);
+    int64_t a = PUT(k, .queue = STR("slow"));
+    check_seqs(READY(k, .tenant = STR("acme"), .queues = queues, .n_queues = 2), a);
+    kit_start(k, a);
+    struct job_page *page = READY(k, .tenant = STR("acme"), .queues = queues, .n_queues = 2);
+    assert_int_equal(page->n, 0);
+    assert_false(page->more);
+    int64_t b = PUT(k, .queue = STR("slow")), c = PUT(k, .queue = STR("fast"));
+    check_seqs(READY(k, .tenant = STR("acme"), .queues = queues, .n_queues = 2), c, b);
+    kit_commit(k);
+}
+
 /* Every queue but the first has one job, which is due after all of the first's. */
 static void a_look_at_the_queues_does_not_pay_for_their_jobs(void **state)
 {
@@ -163,6 +180,42 @@ static void a_filter_does_not_pay_for_the_jobs_that_it_is_not_about(void **state
         }
 }
 
+/* The steps of so many claims of one job each, in one transaction, in which the first queue is the
+ * only one of `n_queues` that a job comes from. */
+#define CLAIMS 100
+static long steps_of_claims(struct kit *k, size_t n_queues)
+{
+    static const struct str queues[] = {STR("a"), STR("b"), STR("c"), STR("d"), STR("e")};
+    kit_begin(k);
+    steps = 0;
+    for (int i = 0; i < CLAIMS; i++) {
+        struct job_page *page =
+            READY(k, .tenant = STR("acme"), .queues = queues, .n_queues = n_queues, .limit = 1);
+        assert_int_equal(page->n, 1);
+        assert_true(page->more);
+        assert_true(str_eq(page->jobs[0].spec.queue, STR("a")));
+    }
+    kit_rollback(k);
+    return steps;
+}
+
+static void a_claim_does_not_pay_for_the_queues_that_come_later(void **state)
+{
+    struct kit *k = *state;
+    kit_begin(k);
+    for (int i = 0; i < 10; i++) {
+        PUT(k, .queue = STR("a"));
+        PUT(k, .queue = STR("b"));
+        PUT(k, .queue = STR("c"));
+        PUT(k, .queue = STR("d"));
+        PUT(k, .queue = STR("e"));
+    }
+    kit_commit(k);
+    const long one = steps_of_claims(k, 1), five = steps_of_claims(k, 5);
+    if (five > one + one / 10)
+        fail_msg("%ld steps instead of %ld", five * 100, one * 100);
+}
+
 /* The steps of a list, for each of so many jobs. */
 static double steps_of(struct kit *k, struct job_filter filter, size_t expected, int jobs)
 {
@@ -247,6 +300,10 @@ int main(void)
 
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_claim_does_not_pay_for_the_tenants_that_it_leaves, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(claims_of_one_transaction_see_what_came_between_them, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_claim_does_not_pay_for_the_queues_that_come_later, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_look_at_the_queues_does_not_pay_for_their_jobs, setup,
                                         teardown),
