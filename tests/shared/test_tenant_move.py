@@ -135,18 +135,19 @@ def test_moves_that_are_killed_and_taken_back_lose_and_double_nothing(place):
     thread = threading.Thread(target=submit, args=(place, acme, 300, sent))
     thread.start()
     wait_for(lambda: len(sent) > 50, "the first jobs")
-    backs = 0
+    backs, longest_s = 0, 2.0
     for _ in range(20):
         to = shard_of(place, "acme") % N_SHARDS + 1
-        if run_and_kill(place, chance.uniform(0.3, 2.0), "--to", str(to)):
+        if run_and_kill(place, chance.uniform(0.3, longest_s), "--to", str(to)):
             continue  # it has come to its end
         outcome = run_and_kill(place, chance.uniform(0.02, 2.5), "--back") or run_and_kill(place, LIMIT_S, "--back")
         code, said = outcome
         backs += code == 0
         if code != 0 and "has taken over" in said:
             assert run_and_kill(place, LIMIT_S)[0] == 0  # it goes on
-        else:
-            assert code == 0 or "no move of the tenant is under way" in said, said
+        elif code != 0:
+            assert "no move of the tenant is under way" in said, said
+            longest_s += 0.5  # a slow machine had not begun it
         if backs == 3:
             break
     assert backs > 0
