@@ -10,6 +10,9 @@ struct load {
     atomic_int n;       /* runs so far */
     atomic_int running; /* jobs that the store has as running, when run QUICK begins */
     atomic_bool is_open;
+    atomic_bool is_locked;
+    pthread_t locker;
+    pthread_t worker; /* the thread that called work */
     atomic_int runs[JOBS];
     int fail_from;
     int last;
@@ -137,14 +140,56 @@ static void a_stop_gives_back_what_has_not_started(void **state)
     assert_int_equal(count_in(bed->queue, REDRIVE_STATE_QUEUED), JOBS - QUICK - 1);
 }
 
+static atomic_bool is_held_up;
+
+/* The thread that called work sees nothing for a while. */
+static void hold_up(int signo)
+{
+    (void)signo;
+    atomic_store(&is_held_up, true);
+    sleep_ms(300);
+}
+
+static int stop_and_return(struct redrive_task_run *run, void *arg)
+{
+    struct load *load = arg;
+    if (atomic_fetch_add(&load->n, 1) != QUICK)
+        return 0;
+    assert_int_equal(pthread_kill(load->worker, SIGUSR1), 0);
+    while (!atomic_load(&is_held_up))
+        sleep_ms(1);
+    redrive_queue_stop(redrive_task_run_owner(run), LONG_MS);
+    return 0;
+}
+
+/* Also when its thread goes on before the one that called work has seen the stop. */
+static void a_function_that_stops_the_queue_is_the_last_to_run(void **state)
+{
+    const struct bed *bed = *state;
+    const struct sigaction action = {.sa_handler = hold_up};
+    struct load load = {.worker = pthread_self()};
+    struct redrive_err err = {0};
+    assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
+    submit_numbered(bed->queue);
+    handle(bed->queue, stop_and_return, &load, false);
+    assert_int_equal(redrive_queue_work(bed->queue, 0, &err), 0);
+    assert_int_equal(atomic_load(&load.n), QUICK + 1);
+    assert_int_equal(count_in(bed->queue, REDRIVE_STATE_COMPLETED), QUICK + 1);
+    assert_int_equal(count_in(bed->queue, REDRIVE_STATE_QUEUED), JOBS - QUICK - 1);
+}
+
 /* Keeps the store locked for longer than the run takes. */
 static void *lock_store(void *arg)
 {
+    struct load *load = arg;
     sqlite3 *db;
-    assert_int_equal(sqlite3_open(arg, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_open(load->path, &db), SQLITE_OK);
     sqlite3_busy_timeout(db, LONG_MS);
     sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
-    sleep_ms(600);
+    atomic_store(&load->is_locked, true);
+    while (!atomic_load(&load->is_open))
+        sleep_ms(1);
+    sleep_ms(200);
     sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
     sqlite3_close(db);
     return NULL;
@@ -154,15 +199,15 @@ static int stop_meanwhile(struct redrive_task_run *run, void *arg)
 {
     struct load *load = arg;
     struct redrive_queue *q = redrive_task_run_owner(run);
-    pthread_t thread;
     if (atomic_fetch_add(&load->n, 1) != QUICK)
         return 0;
     load->last = atoi(redrive_task_run_id(run));
-    assert_int_equal(pthread_create(&thread, NULL, lock_store, load->path), 0);
-    pthread_detach(thread);
-    sleep_ms(20);
+    assert_int_equal(pthread_create(&load->locker, NULL, lock_store, load), 0);
+    while (!atomic_load(&load->is_locked))
+        sleep_ms(1);
     redrive_queue_stop(q, LONG_MS);
     sleep_ms(300);
+    atomic_store(&load->is_open, true);
     return 0;
 }
 
@@ -178,6 +223,7 @@ static void a_run_that_ends_while_others_are_given_back_is_settled(void **state)
     submit_numbered(bed->queue);
     handle(bed->queue, stop_meanwhile, &load, false);
     assert_int_equal(redrive_queue_work(bed->queue, 0, &err), 0);
+    pthread_join(load.locker, NULL);
     snprintf(id, sizeof id, "%d", load.last);
     assert_int_equal(state_of(bed->queue, id), REDRIVE_STATE_COMPLETED);
     assert_int_equal(count_in(bed->queue, REDRIVE_STATE_RUNNING), 0);
@@ -247,6 +293,7 @@ int main(void)
         cmocka_unit_test(none_are_if_that_is_not_wanted),
         IN_A_FILE(jobs_that_wait_behind_a_long_one_are_given_back),
         IN_A_FILE(a_stop_gives_back_what_has_not_started),
+        IN_A_FILE(a_function_that_stops_the_queue_is_the_last_to_run),
         IN_A_FILE(a_run_that_ends_while_others_are_given_back_is_settled),
         IN_A_FILE(being_given_back_costs_no_attempt),
         cmocka_unit_test_setup_teardown(none_starts_after_the_failure_that_opens_the_breaker,

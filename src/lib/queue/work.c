@@ -38,6 +38,19 @@ static void tell_all(struct redrive_queue *q)
             atomic_store(&h->runs[i].is_cancelled, true);
 }
 
+/* Begins the stop that was asked for. A slot does so as well: a stop from inside a function holds
+ * for the thread of that function before the thread that called work has seen it. The mutex is
+ * held. */
+static void notice_stop(struct redrive_queue *q)
+{
+    const int64_t stop_at_ms = atomic_load(&q->stop_at_ms);
+    if (stop_at_ms == QUEUE_NEVER)
+        return;
+    atomic_store(&q->give_up_at_ms, queue_after(stop_at_ms, QUEUE_SETTLE_MS));
+    if (!q->is_stopping)
+        queue_begin_stop(q);
+}
+
 /* Looks whether there is a stop, and how far it is. When it wants to look again; QUEUE_NEVER: when
  * it is woken. */
 static int64_t see_to_stop(struct redrive_queue *q, int64_t now_ms)
@@ -45,10 +58,8 @@ static int64_t see_to_stop(struct redrive_queue *q, int64_t now_ms)
     const int64_t stop_at_ms = atomic_load(&q->stop_at_ms);
     if (stop_at_ms == QUEUE_NEVER || atomic_load(&q->is_told))
         return QUEUE_NEVER;
-    atomic_store(&q->give_up_at_ms, queue_after(stop_at_ms, QUEUE_SETTLE_MS));
     HOLD(&q->mutex);
-    if (!q->is_stopping)
-        queue_begin_stop(q);
+    notice_stop(q);
     if (stop_at_ms <= now_ms)
         tell_all(q);
     return stop_at_ms <= now_ms ? QUEUE_NEVER : stop_at_ms;
@@ -336,13 +347,20 @@ static void sleep_slot(struct queue_handler *h)
 
 /* ---- Slots: the thread ----------------------------------------------------------------------- */
 
+/* The mutex is held. */
+static enum next look_for_next(struct queue_handler *h)
+{
+    notice_stop(h->queue);
+    return next_of(h);
+}
+
 static void *slot_main(void *arg)
 {
     struct queue_handler *h = ((struct queue_slot *)arg)->handler;
     struct redrive_queue *q = h->queue;
     enum next next;
     pthread_mutex_lock(&q->mutex);
-    while ((next = next_of(h)) != NEXT_LEAVE) {
+    while ((next = look_for_next(h)) != NEXT_LEAVE) {
         if (next == NEXT_TURN)
             queue_take_turn(h);
         else if (next == NEXT_RUN)
