@@ -21,6 +21,8 @@ struct fake {
     atomic_bool has_ready;
     atomic_size_t claimers;
     atomic_int looks;
+    atomic_int until;      /* after so many looks it waits for a notification */
+    atomic_bool is_parked; /* it does, and has told all that came before */
     atomic_int claiming_looks;
     atomic_int given_back;
     atomic_bool fails;
@@ -44,6 +46,10 @@ static int fake_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_noti
     struct fake *fake = fake_of(store);
     (void)timeout_ms;
     (void)err;
+    fake->is_parked = true;
+    while (fake->looks >= fake->until && fake->notification == 0)
+        usleep(500);
+    fake->is_parked = false;
     *ret_notification = atomic_exchange(&fake->notification, 0);
     usleep(500);
     return 0;
@@ -88,12 +94,20 @@ static void start(struct told *told, uint32_t capabilities)
     assert_int_equal(watcher_start(&options, &told->watcher, NULL), 0);
 }
 
+static void stop(struct told *told)
+{
+    told->fake.until = INT32_MAX;
+    watcher_stop(told->watcher);
+}
+
+/* Until `n` further looks have been made and what they have found was told. */
 static void await_looks(struct told *told, int n)
 {
     const int until = told->fake.looks + n;
-    for (int64_t end_ms = clock_monotonic_ms() + LIMIT_MS; told->fake.looks < until; usleep(500))
+    told->fake.until = until;
+    for (int64_t end_ms = clock_monotonic_ms() + LIMIT_MS;
+         told->fake.looks < until || !told->fake.is_parked; usleep(500))
         assert_true(clock_monotonic_ms() < end_ms);
-    usleep(2000);
 }
 
 /* Until all that was said has been told, or not. */
@@ -101,10 +115,9 @@ static uint32_t say(struct told *told, uint32_t notification)
 {
     told->notification = 0;
     told->fake.notification = notification;
-    for (int64_t end_ms = clock_monotonic_ms() + LIMIT_MS; told->fake.notification != 0;
-         usleep(500))
+    for (int64_t end_ms = clock_monotonic_ms() + LIMIT_MS;
+         told->fake.notification != 0 || !told->fake.is_parked; usleep(500))
         assert_true(clock_monotonic_ms() < end_ms);
-    usleep(20000);
     return told->notification;
 }
 
@@ -117,7 +130,7 @@ static void without_a_look_all_notifications_are_passed_on(void **state)
     assert_int_equal(say(&told, STORE_NOTIFY_READY), STORE_NOTIFY_READY);
     assert_true(told.is_leader);
     assert_int_equal(told.fake.looks, 0);
-    watcher_stop(told.watcher);
+    stop(&told);
 }
 
 static void only_the_leader_is_told_of_it(void **state)
@@ -133,7 +146,7 @@ static void only_the_leader_is_told_of_it(void **state)
     assert_true(told.is_leader);
     assert_true(told.notification & STORE_NOTIFY_TIME);
     assert_true(say(&told, STORE_NOTIFY_TIME) & STORE_NOTIFY_TIME);
-    watcher_stop(told.watcher);
+    stop(&told);
 }
 
 static void the_leader_is_told_once_a_second_at_the_least(void **state)
@@ -146,7 +159,7 @@ static void the_leader_is_told_once_a_second_at_the_least(void **state)
     told.notification = 0;
     await_looks(&told, 1);
     assert_true(told.notification & STORE_NOTIFY_TIME);
-    watcher_stop(told.watcher);
+    stop(&told);
 }
 
 static void one_that_fails_gives_time_back(void **state)
@@ -163,11 +176,10 @@ static void one_that_fails_gives_time_back(void **state)
     assert_false(told.is_leader);
     await_looks(&told, 1);
     assert_true(told.is_leader);
-    watcher_stop(told.watcher);
+    stop(&told);
 }
 
-/* With so many a pause is a tenth of a second at most, and the look after it is told apart from
- * the one of each second by its number. */
+/* With so many a pause is a tenth of a second at most. */
 static void many_claimers_look_before_they_claim(void **state)
 {
     struct told told = {.watcher = NULL};
@@ -185,7 +197,7 @@ static void many_claimers_look_before_they_claim(void **state)
     await_looks(&told, 1);
     assert_true(told.notification & STORE_NOTIFY_READY);
     assert_true(told.fake.claiming_looks >= 2);
-    watcher_stop(told.watcher);
+    stop(&told);
 }
 
 static void looking_for_jobs_all_the_time_leaves_time_for_the_rest(void **state)
@@ -204,7 +216,7 @@ static void looking_for_jobs_all_the_time_leaves_time_for_the_rest(void **state)
         told.fake.notification = STORE_NOTIFY_READY;
         usleep(500);
     }
-    watcher_stop(told.watcher);
+    stop(&told);
 }
 
 static void one_that_cannot_look_looks_after_everything(void **state)
@@ -217,7 +229,7 @@ static void one_that_cannot_look_looks_after_everything(void **state)
     told.notification = 0;
     await_looks(&told, 1);
     assert_int_equal(told.notification, STORE_NOTIFY_TIME | STORE_NOTIFY_READY);
-    watcher_stop(told.watcher);
+    stop(&told);
 }
 
 static void two_claimers_follow_at_once(void **state)
@@ -229,7 +241,7 @@ static void two_claimers_follow_at_once(void **state)
     await_looks(&told, 1);
     watcher_claims(told.watcher);
     assert_true(say(&told, STORE_NOTIFY_READY) & STORE_NOTIFY_READY);
-    watcher_stop(told.watcher);
+    stop(&told);
 }
 
 static void one_that_does_not_claim_follows_at_once(void **state)
@@ -240,7 +252,7 @@ static void one_that_does_not_claim_follows_at_once(void **state)
     start(&told, STORE_NOTIFIES | STORE_ELECTS);
     await_looks(&told, 1);
     assert_true(say(&told, STORE_NOTIFY_READY) & STORE_NOTIFY_READY);
-    watcher_stop(told.watcher);
+    stop(&told);
 }
 
 static void ready_jobs_are_found_without_a_notification_too(void **state)
@@ -251,7 +263,7 @@ static void ready_jobs_are_found_without_a_notification_too(void **state)
     start(&told, STORE_NOTIFIES | STORE_ELECTS);
     await_looks(&told, 1);
     assert_true(told.notification & STORE_NOTIFY_READY);
-    watcher_stop(told.watcher);
+    stop(&told);
 }
 
 int main(void)
