@@ -239,13 +239,11 @@ static void slow_headers_time_out(void **state)
 {
     (void)state;
     struct bench b;
-    int64_t start = clock_monotonic_ms();
-    struct record *r = post(&b, "slow/5", NULL, 150);
-    assert_true(clock_monotonic_ms() - start < 3000);
+    struct record *r = post(&b, "slow/60", NULL, 150);
     assert_string_equal(r->message, "timed out after 150ms");
     assert_int_equal(r->class_, REDRIVE_CLASS_TRANSIENT);
     bench_release(&b);
-    r = post(&b, "slow/0.2", NULL, 5000);
+    r = post(&b, "slow/0.2", NULL, 20000);
     assert_string_equal(r->result, "at last");
     bench_release(&b);
 }
@@ -308,9 +306,7 @@ static void connecting_has_a_time_out_of_its_own(void **state)
     snprintf(url, sizeof url, "http://127.0.0.1:%d/", full_port);
     struct bench b;
     open_url(&b, (struct http_options){.url = url, .connect_timeout_ms = 200});
-    int64_t start = clock_monotonic_ms();
-    struct record *r = post_and_wait(&b, NULL, 20000);
-    assert_true(clock_monotonic_ms() - start < 5000);
+    struct record *r = post_and_wait(&b, NULL, 60000);
     assert_int_equal(r->failure.curl_code, 28);
     bench_release(&b);
     for (int i = 0; i < 8; i++)
@@ -429,7 +425,7 @@ static void many_requests_run_at_one_time(void **state)
 {
     (void)state;
     char url[64];
-    snprintf(url, sizeof url, "http://127.0.0.1:%d/slow/0.3", port);
+    snprintf(url, sizeof url, "http://127.0.0.1:%d/slow/2", port);
     struct bench b;
     open_url(&b, (struct http_options){.url = url});
     int64_t start = clock_monotonic_ms();
@@ -440,7 +436,7 @@ static void many_requests_run_at_one_time(void **state)
         bench_until(&b, &records[i]->is_done);
         assert_int_equal(records[i]->class_, REDRIVE_CLASS_SUCCESS);
     }
-    assert_true(clock_monotonic_ms() - start < 3000);
+    assert_true(clock_monotonic_ms() - start < 20000); /* one after the other: 40 s */
     bench_release(&b);
 }
 
@@ -448,7 +444,7 @@ static void request_can_be_cancelled_and_released(void **state)
 {
     (void)state;
     char url[64];
-    snprintf(url, sizeof url, "http://127.0.0.1:%d/slow/5", port);
+    snprintf(url, sizeof url, "http://127.0.0.1:%d/slow/60", port);
     struct bench b;
     open_url(&b, (struct http_options){.url = url});
     struct record *cancelled = bench_start(&b, NULL, 0);

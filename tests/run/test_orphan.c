@@ -38,7 +38,7 @@ static void program_dies_with_a_killed_worker(void **state)
 
     kill(worker, SIGKILL);
     assert_int_equal(waitpid(worker, NULL, 0), worker);
-    assert_true(process_gone_within(program, 1000));
+    assert_true(process_gone_within(program, SOON_MS));
     close(fd[0]);
 }
 
