@@ -46,21 +46,27 @@ static inline bool stop_there(void *ctx, const char *step, uint64_t moved)
     return !is_it;
 }
 
-static inline int move_tenant(struct field *f, size_t to, struct stop *stop, int64_t wait_ms,
-                              struct tenant_move *ret, struct redrive_err *err)
+/* A move by a process that has opened the shards; `stop` may be NULL. */
+static inline struct tenant_move tenant_move_of(struct store *all, size_t to, struct stop *stop)
 {
-    struct store *all;
-    assert_int_equal(store_open(f->url, NULL, &all, NULL), 0);
-    *ret = (struct tenant_move){.stores = sharded_of(all)->stores,
+    return (struct tenant_move){.stores = sharded_of(all)->stores,
                                 .n = N_SHARDS,
                                 .n_hashed = N_SHARDS,
                                 .tenant = STR(TENANT),
                                 .to = to,
                                 .now_ms = clock_wall_ms(),
-                                .wait_ms = wait_ms,
                                 .known_ms = 1,
                                 .progress = stop ? stop_there : NULL,
                                 .ctx = stop};
+}
+
+static inline int move_tenant(struct field *f, size_t to, struct stop *stop, int64_t wait_ms,
+                              struct tenant_move *ret, struct redrive_err *err)
+{
+    struct store *all;
+    assert_int_equal(store_open(f->url, NULL, &all, NULL), 0);
+    *ret = tenant_move_of(all, to, stop);
+    ret->wait_ms = wait_ms;
     const int rc = to == BACK ? tenant_move_back(ret, err) : tenant_move_run(ret, err);
     store_close(all);
     return rc;

@@ -440,6 +440,35 @@ static void a_job_that_the_new_shard_refuses_is_named(void **state)
     field_release(&f);
 }
 
+static void begin_another(struct stop *stop)
+{
+    struct stop middle = {.step = "take"};
+    struct tenant_move move;
+    assert_int_equal(move_tenant(stop->field, other(2), &middle, 0, &move, NULL),
+                     REDRIVE_E_CANCELLED);
+}
+
+/* Both have found the tenant where it was: the later one must not lead the first one elsewhere. */
+static void a_tenant_that_another_process_begins_to_move_is_left_to_it(void **state)
+{
+    struct field f;
+    struct stop stop = {.step = "leave", .before = begin_another, .field = &f};
+    struct tenant_move move;
+    struct redrive_err err = {0};
+    bool seen[N_OWN + 1] = {0};
+    (void)state;
+    field_init(&f);
+    submit_own(&f);
+    assert_int_equal(move_tenant(&f, other(1), &stop, 0, &move, &err), REDRIVE_E_STATE);
+    assert_non_null(strstr(err.message, "another process"));
+    assert_int_equal(move_tenant(&f, other(2), NULL, 0, &move, &err), 0);
+    assert_int_equal(move.moved, N_OWN);
+    assert_int_equal(count_on(&f, other(1)), 0);
+    assert_int_equal(count_on(&f, other(2)), N_OWN);
+    assert_int_equal(claim_each_once(&f, seen, N_OWN + 1), N_OWN);
+    field_release(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -454,6 +483,7 @@ int main(void)
         cmocka_unit_test(a_dead_child_of_a_copy_that_is_made_again_waits_no_more),
         cmocka_unit_test(a_job_that_the_new_shard_refuses_is_named),
         cmocka_unit_test(a_move_that_goes_on_waits_no_longer_than_it_may),
+        cmocka_unit_test(a_tenant_that_another_process_begins_to_move_is_left_to_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,15 +13,12 @@
 
 #define LOOK_MS 100
 
-/* In the row of a shard: any phase. */
-#define ANY_PHASE TENANT_PHASE_COUNT
-
 /* ---- Rows of the tenant ---------------------------------------------------------------------- */
 
 struct place_put {
     const struct tenant_move *move;
     struct store *store;
-    enum tenant_phase before; /* what the row says, or ANY_PHASE */
+    struct place_row before; /* what the row says */
     struct tenant_place place;
     bool removed;
 };
@@ -35,13 +32,12 @@ static int put_place_row(void *ctx, struct redrive_err *err)
     tenant_place_write(&put->place, text);
     if (!put->removed)
         value = str_of(text);
-    int rc =
-        put->before == ANY_PHASE ? 0 : tenant_place_expect(put->store, tenant, put->before, err);
+    int rc = tenant_place_expect(put->store, tenant, &put->before, err);
     return rc < 0 ? rc
                   : tenant_row_put(put->store, SHARED_TENANT, tenant, TENANT_PLACE, value, err);
 }
 
-static int put_place(const struct tenant_move *m, size_t shard, enum tenant_phase before,
+static int put_place(const struct tenant_move *m, size_t shard, struct place_row before,
                      struct tenant_place place, struct redrive_err *err)
 {
     struct place_put put = {.move = m, .store = m->stores[shard], .before = before, .place = place};
@@ -54,7 +50,7 @@ struct hold {
     const struct tenant_move *move;
     struct store *store;
     struct store *held_by;     /* whose rows say what was held */
-    enum tenant_phase before;  /* where the tenant is before, or ANY_PHASE */
+    struct place_row before;   /* what the row of the tenant says */
     struct tenant_place place; /* that the tenant gets in the same transaction */
     bool takes_place_away;
     uint64_t running;
@@ -161,11 +157,12 @@ static int64_t known_ms(const struct tenant_move *m)
 
 struct pass {
     struct tenant_move *move;
-    struct hold hold; /* on the old shard */
-    bool is_held;     /* by this pass, or by an earlier one that was interrupted */
+    const struct place_row *rows; /* of all shards, as they were when the call began */
+    struct hold hold;             /* on the old shard */
+    bool is_held;                 /* by this pass, or by an earlier one that was interrupted */
 };
 
-/* The tenant goes on where it was; the new shard has nothing of it. */
+/* The tenant goes on where it was: the new shard says so already. */
 static int release_on_old(const struct tenant_move *m, enum tenant_phase before,
                           struct redrive_err *err)
 {
@@ -173,12 +170,10 @@ static int release_on_old(const struct tenant_move *m, enum tenant_phase before,
     struct hold h = {.move = m,
                      .store = m->stores[m->from],
                      .held_by = m->stores[m->from],
-                     .before = before,
+                     .before = place_said(before, m->to),
                      .place = {TENANT_HERE, m->from},
                      .takes_place_away = m->from == home};
-    const struct tenant_place there = {TENANT_LEFT, m->from};
-    int rc = put_place(m, m->to, ANY_PHASE, there, err);
-    return rc < 0 ? rc : load_transaction(h.store, m->now_ms, let_go_moves, &h, err);
+    return load_transaction(h.store, m->now_ms, let_go_moves, &h, err);
 }
 
 /* One of the jobs that run, for people. */
@@ -198,12 +193,18 @@ static void name_running(const struct tenant_move *m, struct redrive_err *err)
  * in one that goes on, jobs may be on the new shard. */
 static int stop_waiting(struct pass *p, bool can_give_up, struct redrive_err *err)
 {
+    const struct tenant_move *m = p->move;
     const uint64_t running = p->hold.running;
-    int rc = can_give_up ? release_on_old(p->move, TENANT_LEAVING, err) : 0;
+    int rc = 0;
+    if (can_give_up)
+        rc = put_place(m, m->to, place_said(TENANT_ARRIVING, m->from),
+                       (struct tenant_place){TENANT_LEFT, m->from}, err);
+    if (rc == 0 && can_give_up)
+        rc = release_on_old(m, TENANT_LEAVING, err);
     if (rc < 0)
         return rc;
     err_set(err, REDRIVE_E_STATE, "jobs of the tenant still run: %" PRIu64, running);
-    name_running(p->move, err);
+    name_running(m, err);
     err_hint(err, can_give_up
                       ? "nothing was moved; wait longer (--wait), or move it when they have ended"
                       : "the tenant is held: the same command waits again (--wait); --back instead "
@@ -211,11 +212,11 @@ static int stop_waiting(struct pass *p, bool can_give_up, struct redrive_err *er
     return REDRIVE_E_STATE;
 }
 
-/* The first time the tenant may be anywhere; after that another process may have taken it back. */
+/* Unless another process has begun to move it meanwhile, or has taken the move back. */
 static int hold_again(struct pass *p, struct redrive_err *err)
 {
     p->hold.store = p->move->stores[p->move->from];
-    p->hold.before = p->is_held ? TENANT_LEAVING : ANY_PHASE;
+    p->hold.before = p->is_held ? place_said(TENANT_LEAVING, p->move->to) : p->rows[p->move->from];
     p->hold.place = (struct tenant_place){TENANT_LEAVING, p->move->to};
     int rc = load_transaction(p->hold.store, p->move->now_ms, hold_moves, &p->hold, err);
     p->is_held |= rc == 0;
@@ -243,20 +244,39 @@ static int wait_for_running(struct pass *p, bool can_give_up, struct redrive_err
 }
 
 /* What a move from the new shard may have left there does not concern this one. */
+static int arrive_moves(void *ctx, struct redrive_err *err)
+{
+    struct place_put *put = ctx;
+    const struct tenant_batch there = {.from = put->store, .tenant = put->move->tenant};
+    int rc = put_place_row(put, err);
+    return rc < 0 ? rc : tenant_drop_rows_in(&there, err);
+}
+
+/* The row of the new shard must be as it was when the call began: a process that has slept since
+ * then, while the move was taken back, must not say again that the tenant arrives. */
+static int arrive(const struct pass *p, bool is_begun, struct redrive_err *err)
+{
+    const struct tenant_move *m = p->move;
+    struct place_put put = {.move = m,
+                            .store = m->stores[m->to],
+                            .before = p->rows[m->to],
+                            .place = {TENANT_ARRIVING, m->from}};
+    if (is_begun && put.before.is_there && put.before.place.phase == TENANT_ARRIVING &&
+        put.before.place.shard == m->from)
+        return 0;
+    return load_transaction(put.store, m->now_ms, arrive_moves, &put, err);
+}
+
 static int begin_move(struct pass *p, bool is_begun, struct redrive_err *err)
 {
-    struct tenant_move *m = p->move;
-    const struct tenant_batch there = {
-        .from = m->stores[m->to], .tenant = m->tenant, .now_ms = m->now_ms};
-    int rc = is_begun ? 0 : tenant_drop_rows(&there, err);
-    if (rc == 0)
-        rc = step(m, "leave", err);
+    const struct tenant_move *m = p->move;
+    int rc = step(m, "leave", err);
     if (rc == 0)
         rc = hold_again(p, err);
     if (rc == 0)
         rc = step(m, "arrive", err);
     if (rc == 0)
-        rc = put_place(m, m->to, ANY_PHASE, (struct tenant_place){TENANT_ARRIVING, m->from}, err);
+        rc = arrive(p, is_begun, err);
     return rc < 0 ? rc : wait_for_running(p, !is_begun, err);
 }
 
@@ -328,9 +348,9 @@ static int leave(struct pass *p, const struct tenant_batch *batch, struct redriv
         rc = step(m, "left", err);
     const struct tenant_place gone = {TENANT_LEFT, m->to};
     if (rc == 0)
-        rc = put_place(m, m->from, TENANT_LEAVING, gone, err);
+        rc = put_place(m, m->from, place_said(TENANT_LEAVING, m->to), gone, err);
     if (rc == 0 && home != m->from && home != m->to)
-        rc = put_place(m, home, ANY_PHASE, gone, err);
+        rc = put_place(m, home, p->rows[home], gone, err);
     return rc;
 }
 
@@ -339,6 +359,8 @@ static int move_over(struct pass *p, bool is_begun, struct redrive_err *err)
     const struct tenant_move *m = p->move;
     struct tenant_batch batch = {.from = m->stores[m->from],
                                  .to = m->stores[m->to],
+                                 .from_shard = m->from,
+                                 .to_shard = m->to,
                                  .tenant = m->tenant,
                                  .now_ms = m->now_ms};
     p->is_held = is_begun;
@@ -354,7 +376,7 @@ static int settle_in(struct pass *p, struct redrive_err *err)
     struct hold h = {.move = m,
                      .store = m->stores[m->to],
                      .held_by = m->stores[m->from],
-                     .before = ANY_PHASE,
+                     .before = place_said(TENANT_ARRIVING, m->from),
                      .place = {TENANT_HERE, m->to}};
     rest_ms(known_ms(m));
     int rc = step(m, "here", err);
@@ -458,7 +480,7 @@ static int learn_stage(struct tenant_move *m, struct place_row rows[], enum stag
 int tenant_move_run(struct tenant_move *m, struct redrive_err *err)
 {
     struct place_row rows[SHARDS_MAX];
-    struct pass pass = {.move = m, .hold = {.move = m}};
+    struct pass pass = {.move = m, .rows = rows, .hold = {.move = m}};
     enum stage stage = STAGE_NEW;
     m->is_back = false;
     int rc = learn_stage(m, rows, &stage, err);
@@ -495,6 +517,8 @@ static int bring_back(struct pass *p, struct redrive_err *err)
     struct tenant_move *m = p->move;
     const struct tenant_batch batch = {.from = m->stores[m->to],
                                        .to = m->stores[m->from],
+                                       .from_shard = m->to,
+                                       .to_shard = m->from,
                                        .tenant = m->tenant,
                                        .now_ms = m->now_ms,
                                        .is_back = true,
@@ -505,16 +529,32 @@ static int bring_back(struct pass *p, struct redrive_err *err)
     return rc < 0 ? rc : clean(m, m->to, err);
 }
 
+static int close_moves(void *ctx, struct redrive_err *err)
+{
+    const struct place_put *put = ctx;
+    return tenant_place_close(put->store, put->move->tenant, put->place.shard, err);
+}
+
+static int close_new_shard(const struct tenant_move *m, struct redrive_err *err)
+{
+    struct place_put put = {.move = m, .store = m->stores[m->to], .place = {TENANT_LEFT, m->from}};
+    return load_transaction(put.store, m->now_ms, close_moves, &put, err);
+}
+
 /* No other process goes on with the move from here on, once its transaction has ended. */
 static int turn_back(struct pass *p, enum stage stage, struct redrive_err *err)
 {
-    const struct tenant_move *m = p->move;
+    struct tenant_move *m = p->move;
     p->hold.store = m->stores[m->from];
-    p->hold.before = stage == STAGE_BEGUN ? TENANT_LEAVING : TENANT_RETURNING;
+    p->hold.before = place_said(stage == STAGE_BEGUN ? TENANT_LEAVING : TENANT_RETURNING, m->to);
     p->hold.place = (struct tenant_place){TENANT_RETURNING, m->to};
     int rc = step(m, "return", err);
     if (rc == 0)
         rc = load_transaction(p->hold.store, m->now_ms, hold_moves, &p->hold, err);
+    if (rc == 0)
+        rc = step(m, "close", err);
+    if (rc == 0)
+        rc = close_new_shard(m, err);
     if (rc == 0)
         rest_ms(known_ms(m));
     return rc;
@@ -523,7 +563,7 @@ static int turn_back(struct pass *p, enum stage stage, struct redrive_err *err)
 int tenant_move_back(struct tenant_move *m, struct redrive_err *err)
 {
     struct place_row rows[SHARDS_MAX];
-    struct pass pass = {.move = m, .hold = {.move = m}};
+    struct pass pass = {.move = m, .rows = rows, .hold = {.move = m}};
     enum stage stage = STAGE_NEW;
     const int64_t begun_ms = clock_monotonic_ms();
     m->is_back = true;

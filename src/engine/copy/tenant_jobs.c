@@ -14,51 +14,6 @@
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
-int tenant_place_find(struct store *store, struct str tenant, struct place_row *ret,
-                      struct redrive_err *err)
-{
-    struct shared_page page = {0};
-    *ret = (struct place_row){0};
-    int rc = store_ops(store)->shared_list(store, SHARED_TENANT, tenant, &page, err);
-    for (size_t i = 0; rc == 0 && i < page.n; i++)
-        if (tenant_place_read(&page.rows[i], &ret->place))
-            ret->is_there = true;
-    shared_page_release(&page);
-    return rc;
-}
-
-int tenant_place_expect(struct store *store, struct str tenant, enum tenant_phase phase,
-                        struct redrive_err *err)
-{
-    struct place_row row;
-    int rc = tenant_place_find(store, tenant, &row, err);
-    if (rc < 0 || (row.is_there && row.place.phase == phase))
-        return rc;
-    err_set(err, REDRIVE_E_STATE, "another process has ended this move, or taken it back");
-    err_hint(err, "`redrive move --tenant NAME --dry-run` says where the tenant is");
-    return REDRIVE_E_STATE;
-}
-
-int tenant_row_put(struct store *store, enum shared_kind kind, struct str tenant, struct str key,
-                   struct str value, struct redrive_err *err)
-{
-    struct shared_row row = {.kind = kind, .tenant = tenant, .key = key, .value = value};
-    struct shared_page page = {0};
-    struct move_result result = {0};
-    int rc = store_ops(store)->shared_list(store, kind, tenant, &page, err);
-    const struct shared_row *found = rc == 0 ? load_find_row(&page, &row, &(size_t){0}) : NULL;
-    const bool is_so = found ? value.len > 0 && str_eq(found->value, value) : value.len == 0;
-    if (rc == 0 && !is_so) {
-        row.version = found ? found->version : 0;
-        row.removed = value.len == 0;
-        rc = store_ops(store)->shared_put(store, &row, 1, &result, err);
-    }
-    if (rc == 0 && result.code != 0)
-        rc = err_set(err, REDRIVE_E_CANCELLED, "another process has put a row meanwhile");
-    shared_page_release(&page);
-    return rc;
-}
-
 static const enum shared_kind KINDS[] = {SHARED_BREAKER, SHARED_LIMIT, SHARED_PAUSE, SHARED_CRON,
                                          SHARED_CANCEL};
 #define N_KINDS (sizeof KINDS / sizeof KINDS[0])
@@ -102,9 +57,8 @@ int tenant_copy_keys(const struct tenant_batch *b, struct redrive_err *err)
 }
 
 /* A limit whose slots seem to be in use stays: it does no harm. */
-static int drop_rows(void *ctx, struct redrive_err *err)
+int tenant_drop_rows_in(const struct tenant_batch *b, struct redrive_err *err)
 {
-    const struct tenant_batch *b = ctx;
     const struct str held = STR(TENANT_HELD);
     int rc = 0;
     for (size_t k = 0; rc == 0 && k <= N_KINDS; k++) {
@@ -125,6 +79,11 @@ static int drop_rows(void *ctx, struct redrive_err *err)
         shared_page_release(&page);
     }
     return rc;
+}
+
+static int drop_rows(void *ctx, struct redrive_err *err)
+{
+    return tenant_drop_rows_in(ctx, err);
 }
 
 int tenant_drop_rows(const struct tenant_batch *b, struct redrive_err *err)
@@ -367,10 +326,10 @@ static int put_set(void *ctx, struct redrive_err *err)
     const struct record_batch batch = {RECORD_JOB, p->set->n, {.jobs = p->set->jobs}};
     struct taking drop = {
         .batch = p->batch, .store = p->batch->to, .going = p->going, .takes_copies = true};
+    const struct place_row place =
+        place_said(p->batch->is_back ? TENANT_RETURNING : TENANT_ARRIVING, p->batch->from_shard);
     size_t refused = batch.n;
-    int code = 0,
-        rc = tenant_place_expect(p->batch->to, p->batch->tenant,
-                                 p->batch->is_back ? TENANT_RETURNING : TENANT_ARRIVING, err);
+    int code = 0, rc = tenant_place_expect(p->batch->to, p->batch->tenant, &place, err);
     if (rc == 0)
         rc = take_away(&drop, err);
     if (rc == 0)
@@ -396,7 +355,8 @@ static int copy_going(const struct tenant_batch *b, const struct going *g, struc
 static int take_if_leaving(void *ctx, struct redrive_err *err)
 {
     const struct tenant_batch *b = ((const struct taking *)ctx)->batch;
-    int rc = b->is_back ? 0 : tenant_place_expect(b->from, b->tenant, TENANT_LEAVING, err);
+    const struct place_row place = place_said(TENANT_LEAVING, b->to_shard);
+    int rc = b->is_back ? 0 : tenant_place_expect(b->from, b->tenant, &place, err);
     return rc < 0 ? rc : take_away(ctx, err);
 }
 

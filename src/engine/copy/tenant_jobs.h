@@ -1,4 +1,4 @@
-/* tenant_jobs.h - what a tenant has, from one shard to another: for tenant.c alone. */
+/* tenant_jobs.h - what a tenant has, from one shard to another: for tenant*.c alone. */
 #ifndef ENGINE_COPY_TENANT_JOBS_H
 #define ENGINE_COPY_TENANT_JOBS_H
 
@@ -7,6 +7,7 @@
 
 struct tenant_batch {
     struct store *from, *to;
+    size_t from_shard, to_shard; /* which they are */
     struct str tenant;
     int64_t now_ms; /* for a store that has no clock */
 
@@ -18,16 +19,31 @@ struct tenant_batch {
     struct redrive_err *refusal;
 };
 
-/* Where a tenant is, as the row of a shard says. */
+/* In tenant_place.c: where a tenant is, as the row of a shard says. */
 struct place_row {
     bool is_there;
     struct tenant_place place;
+    int64_t version; /* of a row that was read; each put has another */
 };
+static inline struct place_row place_said(enum tenant_phase phase, size_t shard)
+{
+    return (struct place_row){.is_there = true, .place = {phase, shard}};
+}
 int tenant_place_find(struct store *store, struct str tenant, struct place_row *ret,
                       struct redrive_err *err);
-/* REDRIVE_E_STATE unless the row says this: another process has changed it. */
-int tenant_place_expect(struct store *store, struct str tenant, enum tenant_phase phase,
+/* REDRIVE_E_STATE unless the row is this one, or says this if it has no version: another process
+ * has changed it. */
+int tenant_place_expect(struct store *store, struct str tenant, const struct place_row *row,
                         struct redrive_err *err);
+/* That error. */
+int tenant_place_changed(struct redrive_err *err);
+/* In a transaction: says of a shard to which the tenant was being moved that it is on the other
+ * one. It takes no copy any more from a process that is still at the move, since each looks at the
+ * row in the transaction that puts them. The row is put also if it says so already: a process that
+ * has read it before, and is about to say that the tenant arrives, finds another version.
+ * REDRIVE_E_STATE: the tenant is on the shard. */
+int tenant_place_close(struct store *store, struct str tenant, size_t shard,
+                       struct redrive_err *err);
 
 /* In a transaction: puts a row of the tenant, or takes it away if the value is absent. Does nothing
  * if it is so already. REDRIVE_E_CANCELLED: another process has put it meanwhile. */
@@ -60,5 +76,7 @@ int tenant_copy_rows(const struct tenant_batch *batch, struct redrive_err *err);
 int tenant_copy_keys(const struct tenant_batch *batch, struct redrive_err *err);
 /* Takes the rows, and what was held, away from `from`. */
 int tenant_drop_rows(const struct tenant_batch *batch, struct redrive_err *err);
+/* The same in a transaction. */
+int tenant_drop_rows_in(const struct tenant_batch *batch, struct redrive_err *err);
 
 #endif
