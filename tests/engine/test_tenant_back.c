@@ -235,6 +235,30 @@ static void a_child_waits_for_its_parent_after_the_way_back(void **state)
     field_release(&f);
 }
 
+/* A child that has died while it waited waits again when it is redriven. */
+static void a_dead_child_knows_its_parent_after_the_way_back(void **state)
+{
+    struct field f;
+    struct stop stop = {.step = "take", .nth = 1};
+    struct tenant_move move;
+    struct redrive_err err = {0};
+    struct change_item child = {.tenant = STR(TENANT), .id = STR("j251")};
+    struct change_item parent = {.tenant = STR(TENANT), .id = STR("j1")};
+    (void)state;
+    field_init(&f);
+    submit_own(&f);
+    submit_after(&f, "j251", "j1", AFTER_END);
+    change_all(&f, MOVE_END, &child, 1);
+    assert_int_equal(state_on(&f, home(), "j251"), REDRIVE_STATE_DEAD_LETTER);
+    assert_int_equal(move_tenant(&f, other(1), &stop, 0, &move, &err), REDRIVE_E_CANCELLED);
+    assert_int_equal(move_tenant(&f, BACK, NULL, 0, &move, &err), 0);
+    change_all(&f, MOVE_REDRIVE, &child, 1);
+    assert_int_equal(state_on(&f, home(), "j251"), REDRIVE_STATE_WAITING);
+    change_all(&f, MOVE_CANCEL, &parent, 1);
+    assert_int_equal(state_on(&f, home(), "j251"), REDRIVE_STATE_QUEUED);
+    field_release(&f);
+}
+
 /* The old shard keeps it, and it is settled there. */
 static void a_job_that_runs_is_no_obstacle_on_the_way_back(void **state)
 {
@@ -271,6 +295,7 @@ int main(void)
         cmocka_unit_test(a_copy_that_comes_after_the_way_back_is_refused),
         cmocka_unit_test(a_move_that_slept_during_the_way_back_leaves_no_row),
         cmocka_unit_test(a_child_waits_for_its_parent_after_the_way_back),
+        cmocka_unit_test(a_dead_child_knows_its_parent_after_the_way_back),
         cmocka_unit_test(a_job_that_runs_is_no_obstacle_on_the_way_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -145,7 +145,7 @@ static bool is_as_good(const struct job_status *job, const struct job_status *co
            (job->state == copy->state && job->finished_ms == copy->finished_ms);
 }
 
-/* Whether a job waits for one that is not on its shard. */
+/* Whether a job waits for one that is not on its shard, or would if it were redriven. */
 static int is_orphan(struct store *store, const struct job_status *child, bool *ret,
                      struct redrive_err *err)
 {
@@ -173,7 +173,7 @@ static int judge_copies(const struct tenant_batch *b, struct going *g, struct re
         bool is_lone = false;
         if (!g->copied[i])
             continue;
-        if (b->is_back && g->copied[i]->status.state == REDRIVE_STATE_WAITING)
+        if (b->is_back && g->copied[i]->status.open_parents > 0)
             rc = is_orphan(b->to, &g->copied[i]->status, &is_lone, err);
         g->is_good[i] =
             b->is_back ? !is_lone : is_as_good(&g->jobs[i]->status, &g->copied[i]->status);
