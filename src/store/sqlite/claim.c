@@ -208,16 +208,6 @@ static bool any_may_run(const struct merge *merge)
     return false;
 }
 
-/* Whether there are jobs beyond those of the cursors. */
-static bool others_may_run(const struct merge *merge)
-{
-    for (size_t i = 0; i < merge->lined_up->n; i++)
-        if (!merge->has_entered[i] &&
-            !claim_totals_is_full(merge->totals, merge->lined_up->places[i].task))
-            return true;
-    return false;
-}
-
 static struct cursor *best_of_tenant(struct merge *merge, int64_t tenant_id)
 {
     struct cursor *best = NULL;
@@ -271,28 +261,31 @@ static int take(struct merge *merge, const struct cursor *cursor, struct redrive
     return 0;
 }
 
+/* Opens cursors until one of them has a job that may run. */
+static int enter_until_any(struct merge *merge, struct redrive_err *err)
+{
+    int rc = 0;
+    while (rc == 0 && merge->n < merge->lined_up->n && !any_may_run(merge))
+        rc = enter_next(merge, err);
+    return rc;
+}
+
 static int run_merge(struct merge *merge, size_t limit, struct redrive_err *err)
 {
     struct job_page *page = merge->maker->page;
-    while (page->n < limit && !merge->is_cut) {
-        int rc = 0;
-        while (rc == 0 && merge->n < merge->lined_up->n && !any_may_run(merge))
-            rc = enter_next(merge, err);
-        if (rc != 0)
-            return rc;
-        struct cursor *best = best_of_next_tenant(merge);
-        if (!best)
-            break;
+    struct cursor *best;
+    int rc = enter_until_any(merge, err);
+    while (rc == 0 && page->n < limit && (best = best_of_next_tenant(merge)) != NULL) {
         rc = take(merge, best, err);
-        if (rc == 0 && !merge->is_cut) {
-            merge->last_tenant = best->partition->tenant_id;
-            rc = advance(merge, best, err);
-        }
-        if (rc != 0)
-            return rc;
+        if (rc != 0 || merge->is_cut)
+            break;
+        merge->last_tenant = best->partition->tenant_id;
+        rc = advance(merge, best, err);
+        if (rc == 0)
+            rc = enter_until_any(merge, err);
     }
-    page->more = any_may_run(merge) || others_may_run(merge);
-    return 0;
+    page->more = rc == 0 && any_may_run(merge);
+    return rc;
 }
 
 static int merge(struct page_maker *maker, const struct claim_filter *filter, size_t limit,

@@ -73,6 +73,10 @@ static void claims_of_one_transaction_see_what_came_between_them(void **state)
     assert_false(page->more);
     int64_t b = PUT(k, .queue = STR("slow")), c = PUT(k, .queue = STR("fast"));
     check_seqs(READY(k, .tenant = STR("acme"), .queues = queues, .n_queues = 2), c, b);
+    kit_start(k, b);
+    page = READY(k, .tenant = STR("acme"), .queues = queues, .n_queues = 2, .limit = 1);
+    check_seqs(page, c);
+    assert_false(page->more);
     kit_commit(k);
 }
 
