@@ -2,6 +2,7 @@
 #include "server/rest/search.h"
 
 #include "check.h"
+#include "engine/verbs/change.h"
 #include "store/wrap.h"
 
 #define STATE_BIT(state) (1u << REDRIVE_STATE_##state)
@@ -227,6 +228,22 @@ static void a_reason_is_looked_for_among_jobs_that_can_have_one(void **state)
     assert_int_equal(bed.lists[0].states, some | STATE_BIT(COMPLETED));
 }
 
+/* A change of all that match is made in transactions, in which a look at every job would hold up
+ * all others. */
+static void a_change_of_few_jobs_does_not_look_at_the_others(void **state)
+{
+    (void)state;
+    struct bulk bulk;
+    uint64_t changed, refused;
+    bulk_init(&bulk, MOVE_REDRIVE, &(struct job_filter){.tenant = STR("acme")}, 1);
+    assert_int_equal(bulk_count(wrap_store(&bed.wrap), &bulk, &changed, &refused, NULL), 0);
+    assert_int_equal(bed.n_lists, 1);
+    assert_true(bed.lists[0].is_few);
+    bulk_init(&bulk, MOVE_REDRIVE, &(struct job_filter){.tenant = STR("zeta")}, 1);
+    assert_int_equal(bulk_count(wrap_store(&bed.wrap), &bulk, &changed, &refused, NULL), 0);
+    assert_int_equal(bed.n_lists, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -241,6 +258,8 @@ int main(void)
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(what_no_job_can_be_is_not_looked_for, setup, teardown),
         cmocka_unit_test_setup_teardown(a_reason_is_looked_for_among_jobs_that_can_have_one, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_change_of_few_jobs_does_not_look_at_the_others, setup,
                                         teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

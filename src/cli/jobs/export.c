@@ -19,6 +19,7 @@
 #include "cli/remote/remote.h"
 #include "cli/shared/session.h"
 #include "store/job_json.h"
+#include "store/plan.h"
 
 /* Jobs with payloads of the greatest size still fit into memory. */
 #define PAGE_JOBS      100
@@ -135,7 +136,9 @@ static int write_pages(struct exporter *x, struct store *store, struct job_filte
 {
     RELEASED_BY(job_page_release) struct job_page page = {0};
     size_t left = filter->limit > 0 ? filter->limit : SIZE_MAX;
-    int rc = 0;
+    int rc = job_filter_plan(store, filter, NULL, err);
+    if (rc <= 0)
+        return rc;
     do {
         filter->limit = left < PAGE_JOBS ? left : PAGE_JOBS;
         rc = store_ops(store)->list(store, filter, &page, err);

@@ -10,8 +10,8 @@
 #include "cli/output/term.h"
 #include "cli/remote/remote.h"
 #include "cli/shared/session.h"
-#include "store/page.h"
 #include "store/job_json.h"
+#include "store/plan.h"
 
 const char *const JOB_LIST_ORDERS[] = {
     [ORDER_OLDEST] = "oldest", [ORDER_NEWEST] = "newest", [ORDER_FINISHED] = "finished", NULL};
@@ -133,6 +133,8 @@ static int read_from_store(struct cli *cli, struct store *store, struct job_tabl
     job_select_filter(cli, table->now_ms, &filter);
     int rc = job_list_read(&options->list, &filter, err);
     if (rc == 0)
+        rc = job_filter_plan(store, &filter, NULL, err);
+    if (rc > 0)
         rc = store_ops(store)->list(store, &filter, &table->page, err);
     if (rc == 0 && table->page.more)
         *ret_next = job_cursor_write(&filter, &table->page.jobs[table->page.n - 1], cursor);

@@ -8,6 +8,7 @@
 #include "engine/state.h"
 #include "engine/verbs/after.h"
 #include "engine/verbs/settle.h"
+#include "store/plan.h"
 #include "store/transition.h"
 
 /* Cancels in the store: ticks may follow each other closely, and there is hardly ever one. */
@@ -252,9 +253,10 @@ int bulk_count(struct store *store, const struct bulk *bulk, uint64_t *ret_chang
 {
     struct job_filter filter = bulk->filter;
     RELEASED_BY(job_page_release) struct job_page page = {0};
-    int rc = 0;
-    bool more = !bulk->finished;
     *ret_changed = *ret_refused = 0;
+    int rc = job_filter_plan(store, &filter, NULL, err);
+    bool more = rc > 0 && !bulk->finished;
+    rc = rc < 0 ? rc : 0;
     filter.limit = PAGE_JOBS;
     while (more && rc == 0) {
         rc = store_ops(store)->list(store, &filter, &page, err);
@@ -296,10 +298,11 @@ static int apply_bulk(struct engine *e, struct op *base, struct redrive_err *err
     struct job_filter filter = op->filter;
     RELEASED_BY(job_page_release) struct job_page page = {0};
     size_t left = op->limit;
-    int rc = 0;
     op->changed = op->refused = 0;
     op->last_seq = filter.after_seq;
-    op->more = true;
+    int rc = job_filter_plan(e->store, &filter, NULL, err);
+    op->more = rc > 0;
+    rc = rc < 0 ? rc : 0;
     while (rc == 0 && left > 0 && op->more) {
         filter.limit = left < PAGE_JOBS ? left : PAGE_JOBS;
         filter.after_seq = op->last_seq;
