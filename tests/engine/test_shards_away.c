@@ -31,7 +31,7 @@ static int hold_up(struct engine *engine, struct op *op, struct redrive_err *err
     struct timespec until;
     (void)engine, (void)err;
     clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += 15; /* a test that fails ends */
+    until.tv_sec += 30; /* a test that fails ends */
     sem_post(&hold->begun);
     (void)sem_timedwait(&hold->end, &until);
     return 0;
@@ -96,14 +96,14 @@ static void a_claim_goes_on_without_a_shard_that_hangs(void **state)
     (void)submit_for(&f, "tenant-2");
     hold_shard(&f, &hold, "tenant-1");
     assert_int_equal(claim_any(&f, &err, &missed, &took_ms), 1);
-    assert_true(took_ms < 3000);
+    assert_true(took_ms < STORE_STATUS_HANGS_MS);
     /* Until it answers, an empty claim says that it knows nothing of this shard. */
     assert_int_equal(claim_any(&f, &err, &missed, &took_ms), 0);
     assert_int_equal(missed, CLAIM_MISSED_SLOW);
     char name[16];
     (void)snprintf(name, sizeof name, "shard %zu", shard_of_tenant(STR("tenant-1"), N_SHARDS) + 1);
     assert_non_null(strstr(err.detail, name));
-    assert_true(took_ms < 3000);
+    assert_true(took_ms < STORE_STATUS_HANGS_MS);
     let_shard_go(&hold);
     assert_int_equal(claim_any(&f, &err, &missed, &took_ms), 0);
     assert_int_equal(missed, CLAIM_MISSED_NONE);
@@ -125,9 +125,9 @@ static void a_job_that_comes_too_late_for_its_claim_is_given_back(void **state)
     (void)submit_for(&f, "tenant-1");
     hold_shard(&f, &hold, "tenant-1");
     assert_int_equal(claim_any(&f, &err, &missed, &took_ms), 0);
-    assert_in_range(took_ms, ROUTE_CLAIM_WAIT_MS, 3000);
+    assert_in_range(took_ms, ROUTE_CLAIM_WAIT_MS, STORE_STATUS_HANGS_MS - 1);
     let_shard_go(&hold);
-    for (int tries = 0; tries < 200 && n == 0; tries++) {
+    for (int tries = 0; tries < 1000 && n == 0; tries++) {
         n = claim_any(&f, &err, &missed, &took_ms);
         (void)poll(NULL, 0, 10);
     }
@@ -166,7 +166,7 @@ static void tenants_of_a_shard_that_hangs_are_told_and_the_others_go_on(void **s
         assert_true(redrive_err_retryable(err.code));
         assert_non_null(strstr(err.detail, name));
     }
-    assert_true(clock_monotonic_ms() - since_ms < STORE_STATUS_HANGS_MS + 2000);
+    assert_true(clock_monotonic_ms() - since_ms < 2 * STORE_STATUS_HANGS_MS);
     const int64_t then_ms = clock_monotonic_ms();
     assert_int_equal(submit_code(&f, "tenant-2", &err), 0);
     assert_int_equal(claim_any(&f, &err, &missed, &took_ms), 1);
@@ -179,7 +179,7 @@ static void tenants_of_a_shard_that_hangs_are_told_and_the_others_go_on(void **s
     struct counting_op every = {.op = {.apply = count_engines, .route = &EVERY}};
     assert_int_equal(committer_run(f.committer, &every.op, &err), REDRIVE_E_IO);
     assert_int_equal(every.n, N_SHARDS - 1);
-    assert_true(clock_monotonic_ms() - then_ms < 2000);
+    assert_true(clock_monotonic_ms() - then_ms < STORE_STATUS_HANGS_MS);
     let_shard_go(&hold);
     assert_int_equal(submit_code(&f, "tenant-1", &err), 0);
     assert_int_equal(count_in(&f, REDRIVE_STATE_QUEUED), 1);
@@ -215,7 +215,7 @@ static void a_heartbeat_is_answered_without_a_shard_that_hangs(void **state)
     extend_op_init(&op, items, n);
     op.op.by_item = op.op.goes_alone = true;
     assert_int_equal(committer_run(f.committer, &op.op, NULL), 0);
-    assert_true(clock_monotonic_ms() - since_ms < ROUTE_ITEMS_WAIT_MS + 1000);
+    assert_true(clock_monotonic_ms() - since_ms < STORE_STATUS_HANGS_MS);
     assert_int_equal(items[0].ret.code, REDRIVE_E_IO);
     assert_int_equal(items[1].ret.code, 0);
     let_shard_go(&hold);
@@ -295,8 +295,7 @@ static void a_reload_is_for_all_shards_or_for_none(void **state)
         assert_non_null(strstr(err.message, "no shard has the new configuration"));
         assert_non_null(strstr(err.detail, "shard 4"));
         assert_int_equal(count_reloaded(&f), 0);
-        assert_true(clock_monotonic_ms() - since_ms <
-                    (i == 0 ? STORE_STATUS_HANGS_MS + 2000 : 1000));
+        assert_true(clock_monotonic_ms() - since_ms < (i == 0 ? 2 : 1) * STORE_STATUS_HANGS_MS);
     }
     let_shard_go(&hold);
     assert_int_equal(reload(&f, &in_force, &err), 0);

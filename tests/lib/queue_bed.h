@@ -20,13 +20,14 @@
 /* Longer than anything here takes on a machine with other things to do. */
 #define LONG_MS 30000
 
-/* Retries at once, and three attempts; leases so short that heartbeats matter. */
+/* Retries at once, and three attempts; leases so short that heartbeats matter, and longer than a
+ * busy machine keeps a process waiting. */
 #define BED_CONFIG                                         \
     "defaults:\n"                                          \
     "  retry: {strategy: immediate, max_attempts: 3}\n"    \
     "  breaker: {failure_threshold: 0, failure_rate: 0}\n" \
     "tasks:\n"                                             \
-    "  long: {lease: 1s, heartbeat: 100ms}\n"              \
+    "  long: {lease: 3s, heartbeat: 100ms}\n"              \
     "  alone: {limits: {concurrency: 1}}\n"                \
     "classify:\n"                                          \
     "  - {errno: ENOSPC, class: validation}\n"

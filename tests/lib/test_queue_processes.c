@@ -69,7 +69,7 @@ static int helper(char **argv)
         rc = redrive_queue_cancel(worked, "a", NULL);
     } else {
         signal(SIGTERM, on_term);
-        rc = redrive_queue_handle(worked, "long", fn, NULL, &places, NULL);
+        rc = redrive_queue_handle(worked, shares ? "t" : "long", fn, NULL, &places, NULL);
         if (rc == 0)
             rc = redrive_queue_work(worked, shares ? REDRIVE_WORK_UNTIL_IDLE : 0, NULL);
     }
@@ -170,7 +170,7 @@ static void two_processes_share_a_file_and_run_each_job_once(void **state)
     bed->queue = bed_open(bed);
     for (int i = 0; i < SHARED_JOBS; i++) {
         snprintf(ids[i], sizeof ids[i], "job-%d", i);
-        jobs[i] = (struct redrive_job_spec){.task = "long", .id = ids[i]};
+        jobs[i] = (struct redrive_job_spec){.task = "t", .id = ids[i]};
     }
     assert_int_equal(redrive_queue_submit(bed->queue, jobs, SHARED_JOBS, 0, NULL, NULL), 0);
     pid_t one = start(bed, "share"), two = start(bed, "share");

@@ -114,7 +114,7 @@ static void a_function_may_submit(void **state)
 static int take_long(struct redrive_task_run *run, void *arg)
 {
     atomic_fetch_add((atomic_int *)arg, 1);
-    sleep_ms(2500);
+    sleep_ms(4500);
     assert_false(redrive_task_run_cancelled(run));
     return 0;
 }
