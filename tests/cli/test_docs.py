@@ -25,7 +25,7 @@ def test_manual_is_well_formed():
         [mandoc, "-Tlint", "-Wwarning", str(MANUAL)],
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=60,
         check=False,
     )
     assert (result.stdout, result.returncode) == ("", 0)

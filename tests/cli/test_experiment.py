@@ -61,7 +61,7 @@ def compare_over_http(redrive, options, job_id, log):
         server = subprocess.Popen([redrive.binary, "serve", "--no-work", "--listen-http", "127.0.0.1:0",
                                    "--listen-faktory", "off", *options], stderr=out, env=clean_environment())
     try:
-        end = time.monotonic() + 20
+        end = time.monotonic() + 60
         while not (found := re.search(r"listening interface=http address=(\S+)", log.read_text())):
             assert time.monotonic() < end, "the server does not listen"
             time.sleep(0.05)
@@ -70,10 +70,10 @@ def compare_over_http(redrive, options, job_id, log):
                       ["experiment", "report", "patience", "--json"], ["experiment", "list", "--json"]):
             assert redrive.output(*words, "--server", url) == redrive.output(*words, *options)
         assert f"Experiment  patience/{arm_of(job_id)}\n" in redrive.output("jobs", "show", job_id, "--server", url)
-        with urllib.request.urlopen(url + "/v1/experiments/patience", timeout=20) as answer:
+        with urllib.request.urlopen(url + "/v1/experiments/patience", timeout=60) as answer:
             assert json.load(answer) == report(redrive, options)
         try:
-            urllib.request.urlopen(url + "/v1/experiments/impatience", timeout=20)
+            urllib.request.urlopen(url + "/v1/experiments/impatience", timeout=60)
             raise AssertionError("there is no such experiment")
         except urllib.error.HTTPError as error:
             assert error.code == 404

@@ -18,7 +18,7 @@ tasks:
 
 
 def wait_for(condition):
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while not (found := condition()):
         assert time.monotonic() < end, "it has not come about"
         time.sleep(0.05)

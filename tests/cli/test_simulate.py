@@ -236,7 +236,7 @@ def test_an_interrupt_leaves_a_clean_line(redrive):
             while b"simulate  [" not in seen:
                 seen += os.read(master, 65536)
             process.send_signal(signal.SIGINT)
-            assert process.wait(timeout=20) == -signal.SIGINT
+            assert process.wait(timeout=60) == -signal.SIGINT
         finally:
             process.kill()
     try:

@@ -452,10 +452,13 @@ def test_many_idle_claims_cost_next_to_nothing(start):
     server = start()
     api, n = server.api, 400
     waiting = [api.open("POST", "/claim", {"wait": 60, "queues": ["main"]}) for _ in range(n)]
-    time.sleep(0.5)
-    before = server.cpu_s()
-    time.sleep(2)
-    assert server.cpu_s() - before < 0.2
+
+    def is_quiet():
+        before = server.cpu_s()
+        time.sleep(2)
+        return server.cpu_s() - before < 0.2
+
+    until(is_quiet, "a moment in which they cost nothing")  # a busy machine takes long to read them all
     ids = [api.submit() for _ in range(20)]
     assert {api.state(job_id) for job_id in ids} <= {"queued", "running"}
     until(lambda: all(api.state(job_id) == "running" for job_id in ids), "the claim of every job")

@@ -12,7 +12,7 @@ from serve_kit import LIMIT_S, Bench, wait_for
 N_CLIENTS = 50
 # Some clients claim jobs and never settle them: a stop waits for these as long as the grace.
 GRACE_S = 1
-END_S = 10
+END_S = 25  # a claim would wait for 30
 
 # What clients do over and over: with a reader, without, with an operation, with a wait.
 REQUESTS = [

@@ -12,7 +12,7 @@ import servers
 from serve_kit import BINARY, Bench, wait_for
 
 # What is answered without the store; a loaded machine may be slow.
-SOON_S = 2
+SOON_S = 4
 
 
 @pytest.fixture
