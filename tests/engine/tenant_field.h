@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/mem/arena.h"
 #include "base/time/clock.h"
 #include "engine/copy/tenant.h"
 #include "engine/verbs/change.h"
@@ -27,6 +28,7 @@ struct stop {
     int nth;
     int seen;
     void (*before)(struct stop *stop);
+    const char *then; /* the step where it stops after that; NULL: none */
     struct field *field;
     int64_t seq;
     uint64_t token;
@@ -36,6 +38,8 @@ static inline bool stop_there(void *ctx, const char *step, uint64_t moved)
 {
     struct stop *stop = ctx;
     (void)moved;
+    if (stop->then && stop->seen > stop->nth && strcmp(step, stop->then) == 0)
+        return false;
     if (!stop->step || strcmp(step, stop->step) != 0)
         return true;
     const bool is_it = stop->seen++ == stop->nth;
@@ -184,6 +188,54 @@ static inline void submit_after(struct field *f, const char *id, const char *par
     const struct job_after after = {.id = str_of(parent), .rule = {on, AFTER_DEAD_CANCEL}};
     const struct job_spec spec = {
         .task = STR("t"), .tenant = STR(TENANT), .id = str_of(id), .after = &after, .n_after = 1};
+    int64_t seq;
+    assert_int_equal(submit_spec(f, &spec, &seq, NULL), 0);
+}
+
+/* Puts a job with a unique key past the engine, as a process that was frozen may; and one that
+ * waits for it if `child` is not NULL. */
+static inline void put_there(struct field *f, size_t shard, const char *id, const char *key,
+                             const char *child)
+{
+    struct store *store;
+    struct submit_result results[2] = {0};
+    struct arena arena = {0};
+    struct move_result result;
+    int64_t now_ms, version;
+    const struct job_after after = {.id = str_of(id), .rule = {AFTER_END, AFTER_DEAD_CANCEL}};
+    struct job_spec specs[2];
+    for (int i = 0; i < 2; i++)
+        specs[i] = (struct job_spec){.task = STR("t"),
+                                     .tenant = STR(TENANT),
+                                     .queue = STR("default"),
+                                     .max_attempts = 3,
+                                     .payload = STR("{}")};
+    specs[0].id = str_of(id);
+    specs[0].unique_key = str_of(key);
+    specs[1].id = str_of(child);
+    specs[1].after = &after;
+    specs[1].n_after = specs[1].parents = specs[1].open_parents = 1;
+    assert_int_equal(store_open(sharded_of(f->reader)->urls.urls[shard], NULL, &store, NULL), 0);
+    const struct store_ops *ops = store_ops(store);
+    assert_int_equal(ops->begin(store, clock_wall_ms(), &now_ms, &version, NULL), 0);
+    assert_int_equal(ops->submit(store, specs, child ? 2 : 1, results, &arena, NULL), 0);
+    if (child) {
+        const struct job_edge edge = {
+            .parent = results[0].seq, .child = results[1].seq, .rule = after.rule};
+        const struct edge_move adopt = {results[0].seq, 1};
+        assert_int_equal(ops->edges_put(store, &edge, 1, NULL), 0);
+        assert_int_equal(ops->move(store, ADOPTS(&adopt, 1), &result, NULL), 0);
+    }
+    assert_int_equal(ops->commit(store, NULL), 0);
+    arena_release(&arena);
+    store_close(store);
+}
+
+/* A job that holds a unique key. */
+static inline void submit_unique(struct field *f, const char *id, const char *key)
+{
+    const struct job_spec spec = {
+        .task = STR("t"), .tenant = STR(TENANT), .id = str_of(id), .unique_key = str_of(key)};
     int64_t seq;
     assert_int_equal(submit_spec(f, &spec, &seq, NULL), 0);
 }

@@ -259,6 +259,27 @@ static void a_dead_child_knows_its_parent_after_the_way_back(void **state)
     field_release(&f);
 }
 
+/* They were never on the old shard: the tenant is free without them. */
+static void a_job_that_the_old_shard_refuses_stays_with_those_that_wait_for_it(void **state)
+{
+    struct field f;
+    struct tenant_move move;
+    struct redrive_err err = {0};
+    (void)state;
+    field_init(&f);
+    submit_unique(&f, "j1", "K");
+    put_there(&f, other(1), "j2", "K", "j6");
+    assert_int_equal(move_tenant(&f, other(1), NULL, 0, &move, &err), REDRIVE_E_STATE);
+    if (move_tenant(&f, BACK, NULL, 0, &move, &err) != 0)
+        fail_msg("%s: %s", err.message, err.detail);
+    assert_int_equal(move.kept, 2);
+    assert_non_null(strstr(move.refusal.message, "the old shard refuses job 'j2'"));
+    assert_int_equal(count_on(&f, home()), 1);
+    assert_int_equal(count_on(&f, other(1)), 2);
+    assert_int_equal(submit_id(&f, "j3", &err), 0);
+    field_release(&f);
+}
+
 /* The old shard keeps it, and it is settled there. */
 static void a_job_that_runs_is_no_obstacle_on_the_way_back(void **state)
 {
@@ -296,6 +317,7 @@ int main(void)
         cmocka_unit_test(a_move_that_slept_during_the_way_back_leaves_no_row),
         cmocka_unit_test(a_child_waits_for_its_parent_after_the_way_back),
         cmocka_unit_test(a_dead_child_knows_its_parent_after_the_way_back),
+        cmocka_unit_test(a_job_that_the_old_shard_refuses_stays_with_those_that_wait_for_it),
         cmocka_unit_test(a_job_that_runs_is_no_obstacle_on_the_way_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

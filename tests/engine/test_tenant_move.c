@@ -397,32 +397,12 @@ static void a_dead_child_of_a_copy_that_is_made_again_waits_no_more(void **state
 static void a_job_that_the_new_shard_refuses_is_named(void **state)
 {
     struct field f;
-    struct store *store;
     struct tenant_move move;
     struct redrive_err err = {0};
-    struct submit_result result = {0};
-    struct arena arena;
-    int64_t seq, now_ms, version;
     (void)state;
     field_init(&f);
-    const struct job_spec own = {
-        .task = STR("t"), .tenant = STR(TENANT), .id = STR("j1"), .unique_key = STR("K")};
-    const struct job_spec there = {.task = STR("t"),
-                                   .tenant = STR(TENANT),
-                                   .queue = STR("default"),
-                                   .id = STR("j2"),
-                                   .unique_key = STR("K"),
-                                   .max_attempts = 3,
-                                   .payload = STR("{}")};
-    assert_int_equal(submit_spec(&f, &own, &seq, NULL), 0);
-    assert_int_equal(store_open(sharded_of(f.reader)->urls.urls[other(1)], NULL, &store, NULL), 0);
-    const struct store_ops *ops = store_ops(store);
-    arena_init(&arena);
-    assert_int_equal(ops->begin(store, clock_wall_ms(), &now_ms, &version, NULL), 0);
-    assert_int_equal(ops->submit(store, &there, 1, &result, &arena, NULL), 0);
-    assert_int_equal(ops->commit(store, NULL), 0);
-    arena_release(&arena);
-    store_close(store);
+    submit_unique(&f, "j1", "K");
+    put_there(&f, other(1), "j2", "K", NULL);
     struct stop stop = {.step = "copy", .nth = 20}; /* else it would go on for ever */
     assert_int_equal(move_tenant(&f, other(1), &stop, 0, &move, &err), REDRIVE_E_STATE);
     assert_non_null(strstr(err.message, "refuses job 'j1'"));
@@ -438,6 +418,80 @@ static void a_job_that_the_new_shard_refuses_is_named(void **state)
     assert_int_equal(submit_id(&f, "j3", &err), 0);
     assert_int_equal(state_on(&f, home(), "j1"), REDRIVE_STATE_QUEUED);
     field_release(&f);
+}
+
+/* A job that cannot come since another one is refused is not what a person must look at. */
+static void a_job_that_is_refused_is_named_rather_than_those_that_wait_for_it(void **state)
+{
+    struct field f;
+    struct tenant_move move;
+    struct redrive_err err = {0};
+    (void)state;
+    field_init(&f);
+    submit_unique(&f, "j1", "K");
+    submit_after(&f, "j5", "j1", AFTER_END);
+    submit_after(&f, "j6", "j5", AFTER_END);
+    put_there(&f, other(1), "j2", "K", NULL);
+    assert_int_equal(move_tenant(&f, other(1), NULL, 0, &move, &err), REDRIVE_E_STATE);
+    assert_non_null(strstr(err.message, "refuses job 'j1'"));
+    assert_non_null(strstr(err.detail, "K"));
+    assert_non_null(strstr(err.hint, "--back"));
+    assert_int_equal(count_on(&f, other(1)), 1);
+    assert_int_equal(move_tenant(&f, BACK, NULL, 0, &move, &err), 0);
+    assert_int_equal(move.kept, 1);
+    assert_int_equal(count_on(&f, home()), 3);
+    assert_int_equal(state_on(&f, home(), "j6"), REDRIVE_STATE_WAITING);
+    assert_int_equal(submit_id(&f, "j3", &err), 0);
+    field_release(&f);
+}
+
+static void redrive_on_old(struct stop *stop)
+{
+    struct change_item item = {.seq = stop->seq};
+    change_all(stop->field, MOVE_REDRIVE, &item, 1);
+    assert_int_equal(item.ret.code, 0);
+}
+
+/* A parent that was made again on the new shard has a higher number there than its child, which is
+ * read in an earlier batch of the next move, or of the way back. */
+static void a_child_that_is_read_before_its_parent_goes_with_it(void **state)
+{
+    (void)state;
+    for (int is_back = 0; is_back < 2; is_back++) {
+        struct field f;
+        struct stop stop = {.step = "take", .before = redrive_on_old, .field = &f};
+        struct tenant_move move;
+        struct redrive_err err = {0};
+        const struct job_after after = {.id = STR("j251"),
+                                        .rule = {AFTER_SUCCESS, AFTER_DEAD_WAIT}};
+        const struct job_spec parent = {.task = STR("t"), .tenant = STR(TENANT), .id = STR("j251")};
+        const struct job_spec child = {.task = STR("t"),
+                                       .tenant = STR(TENANT),
+                                       .id = STR("j252"),
+                                       .after = &after,
+                                       .n_after = 1};
+        struct change_item dead = {.tenant = STR(TENANT), .id = STR("j251")};
+        int64_t seq;
+        field_init(&f);
+        assert_int_equal(submit_spec(&f, &parent, &stop.seq, NULL), 0);
+        assert_int_equal(submit_spec(&f, &child, &seq, NULL), 0);
+        submit_own(&f);
+        change_all(&f, MOVE_END, &dead, 1);
+        stop.then = is_back ? "left" : NULL;
+        const int rc = move_tenant(&f, other(1), &stop, 0, &move, &err);
+        assert_int_equal(rc, is_back ? REDRIVE_E_CANCELLED : 0);
+        const size_t to = is_back ? home() : other(2);
+        if (move_tenant(&f, is_back ? BACK : to, NULL, 0, &move, &err) != 0)
+            fail_msg("%s: %s", err.message, err.detail);
+        assert_int_equal(move.kept, 0);
+        assert_int_equal(count_on(&f, to), N_OWN + 2);
+        assert_int_equal(count_on(&f, other(1)), 0);
+        assert_int_equal(state_on(&f, to, "j252"), REDRIVE_STATE_WAITING);
+        dead = (struct change_item){.tenant = STR(TENANT), .id = STR("j251")};
+        change_all(&f, MOVE_CANCEL, &dead, 1);
+        assert_int_equal(state_on(&f, to, "j252"), REDRIVE_STATE_CANCELLED);
+        field_release(&f);
+    }
 }
 
 static void begin_another(struct stop *stop)
@@ -482,6 +536,8 @@ int main(void)
         cmocka_unit_test(a_child_of_a_copy_that_is_made_again_is_skipped_with_its_own),
         cmocka_unit_test(a_dead_child_of_a_copy_that_is_made_again_waits_no_more),
         cmocka_unit_test(a_job_that_the_new_shard_refuses_is_named),
+        cmocka_unit_test(a_job_that_is_refused_is_named_rather_than_those_that_wait_for_it),
+        cmocka_unit_test(a_child_that_is_read_before_its_parent_goes_with_it),
         cmocka_unit_test(a_move_that_goes_on_waits_no_longer_than_it_may),
         cmocka_unit_test(a_tenant_that_another_process_begins_to_move_is_left_to_it),
     };

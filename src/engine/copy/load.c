@@ -147,9 +147,25 @@ struct batch_moves {
     const struct load *load;
     const struct record_batch *batch;
     uint64_t copied;
-    size_t refused; /* the first job that was, batch->n: none */
-    int code;       /* why */
+    struct load_refusals *refusals; /* NULL: not asked for */
 };
+
+static int import_edges(struct batch_moves *m, size_t i, struct redrive_err *err)
+{
+    struct load_refusals *r = m->refusals;
+    struct redrive_err why = {0};
+    int rc = load_edges(m->load, &m->batch->jobs[i], &why);
+    if (rc == REDRIVE_E_NOT_FOUND && r) {
+        if (!r->has_orphans)
+            r->orphan = why;
+        r->has_orphans = true;
+        r->codes[i] = rc;
+        return 0;
+    }
+    if (rc < 0 && err)
+        *err = why;
+    return rc;
+}
 
 static int import_jobs(struct batch_moves *m, struct redrive_err *err)
 {
@@ -160,12 +176,10 @@ static int import_jobs(struct batch_moves *m, struct redrive_err *err)
     int rc = store_ops(store)->import(store, batch->jobs, batch->n, results, err);
     for (size_t i = 0; rc == 0 && i < batch->n; i++) {
         m->copied += results[i].code == 0;
-        if (results[i].code != 0 && m->refused == batch->n) {
-            m->refused = i;
-            m->code = results[i].code;
-        }
+        if (m->refusals)
+            m->refusals->codes[i] = results[i].code;
         if (results[i].code == 0 && batch->jobs[i].n_edges > 0)
-            rc = load_edges(load, &batch->jobs[i], err);
+            rc = import_edges(m, i, err);
     }
     return rc;
 }
@@ -208,7 +222,6 @@ static int make_moves(void *ctx, struct redrive_err *err)
     struct store *store = m->load->store;
     int rc = 0;
     m->copied = 0;
-    m->refused = batch->n;
     if (record_is_row(batch->kind))
         rc = put_rows(m->load, batch, err);
     else if (batch->kind == RECORD_JOB)
@@ -223,14 +236,12 @@ static int make_moves(void *ctx, struct redrive_err *err)
     return store_ops(store)->counters_add(store, &mark, 1, err);
 }
 
-int load_in(const struct load *load, const struct record_batch *batch, size_t *ret_refused,
-            int *ret_code, struct redrive_err *err)
+int load_in(const struct load *load, const struct record_batch *batch, struct load_refusals *ret,
+            struct redrive_err *err)
 {
-    struct batch_moves moves = {.load = load, .batch = batch};
-    int rc = make_moves(&moves, err);
-    *ret_refused = moves.refused;
-    *ret_code = moves.code;
-    return rc;
+    struct batch_moves moves = {.load = load, .batch = batch, .refusals = ret};
+    *ret = (struct load_refusals){0};
+    return make_moves(&moves, err);
 }
 
 int load_take(void *ctx, const struct record_batch *batch, struct redrive_err *err)

@@ -33,11 +33,18 @@ struct load {
 /* A record_take_fn, with a struct load. */
 int load_take(void *ctx, const struct record_batch *batch, struct redrive_err *err);
 
-/* The same within a transaction of the caller's. Jobs that were added are not counted;
- * `ret_refused` is the first that the store has refused, batch->n if there is none, and `ret_code`
- * why. */
-int load_in(const struct load *load, const struct record_batch *batch, size_t *ret_refused,
-            int *ret_code, struct redrive_err *err);
+/* Why the store has refused jobs of a batch. */
+struct load_refusals {
+    int codes[BATCH_MAX]; /* of each job; 0: it was added. REDRIVE_E_NOT_FOUND: it was added, but
+                           * waits for one that is not there */
+    bool has_orphans;     /* there are such jobs: the transaction must not be committed */
+    struct redrive_err orphan; /* the first of them */
+};
+
+/* The same for jobs within a transaction of the caller's. Those that were added are not counted. A
+ * job that waits for one which is not there is no error, so that the caller can try without it. */
+int load_in(const struct load *load, const struct record_batch *batch, struct load_refusals *ret,
+            struct redrive_err *err);
 
 /* In load_edges.c: the edges of a job that was imported in this transaction. Parents come before
  * their children, and have their states of here: one that has ended meanwhile, or that was there

@@ -297,24 +297,41 @@ static int move_all(struct pass *p, const struct tenant_batch *batch, bool takes
 }
 
 /* Puts all jobs into the new shard. A job may be refused because of a copy that is not as good any
- * more, and is made again after it: so it is tried twice. Nothing is taken from the old shard while
- * one is refused, which may be a job that waits for others. */
-static int copy_jobs(struct pass *p, struct tenant_batch *batch, struct redrive_err *err)
+ * more, and is made again after it, or of a job that it waits for, and that comes after it: so all
+ * are tried twice, and as long as fewer are refused. */
+static int copy_jobs(struct pass *p, struct tenant_batch *batch, struct tenant_refusals *ret,
+                     struct redrive_err *err)
 {
-    struct redrive_err refusal = {.code = REDRIVE_E_STATE};
-    uint64_t left;
-    int rc = 0;
-    batch->refusal = &refusal;
-    for (int tries = 0; rc == 0 && tries < 2 && refusal.code < 0; tries++) {
-        refusal.code = 0;
+    uint64_t before, left;
+    int rc, tries = 0;
+    *ret = (struct tenant_refusals){0};
+    batch->refusals = ret;
+    do {
+        before = ret->n;
+        *ret = (struct tenant_refusals){0};
         rc = move_all(p, batch, false, &left, err);
-    }
-    batch->refusal = NULL;
-    if (rc < 0 || refusal.code == 0)
+    } while (rc == 0 && ret->n > 0 && (tries++ == 0 || ret->n < before));
+    batch->refusals = NULL;
+    return rc;
+}
+
+/* Nothing is taken from the old shard while a job is refused, which may be one that waits for
+ * others. A job that waits for one which runs again is tried in the next round. */
+static int copy_and_take(struct pass *p, struct tenant_batch *batch, uint64_t *ret_left,
+                         struct redrive_err *err)
+{
+    struct tenant_refusals refusals;
+    int rc = copy_jobs(p, batch, &refusals, err);
+    *ret_left = refusals.n;
+    if (rc < 0)
         return rc;
+    if (refusals.n == 0)
+        return move_all(p, batch, true, ret_left, err);
+    if (!refusals.has_cause && refusals.skipped > 0)
+        return 0;
     if (err)
-        *err = refusal;
-    return refusal.code;
+        *err = refusals.first;
+    return refusals.first.code;
 }
 
 /* Until none is left. One that was not as it had been read is moved in the next round. */
@@ -326,9 +343,7 @@ static int move_jobs(struct pass *p, struct tenant_batch *batch, struct redrive_
         if (rc == 0)
             rc = tenant_copy_rows(batch, err);
         if (rc == 0)
-            rc = copy_jobs(p, batch, err);
-        if (rc == 0)
-            rc = move_all(p, batch, true, &left, err);
+            rc = copy_and_take(p, batch, &left, err);
         if (rc == 0 && left > 0)
             rc = wait_for_running(p, false, err);
     }
@@ -515,30 +530,19 @@ static int refuse_back(const struct tenant_move *m, enum stage stage, struct red
 static int bring_back(struct pass *p, struct redrive_err *err)
 {
     struct tenant_move *m = p->move;
-    const struct tenant_batch batch = {.from = m->stores[m->to],
-                                       .to = m->stores[m->from],
-                                       .from_shard = m->to,
-                                       .to_shard = m->from,
-                                       .tenant = m->tenant,
-                                       .now_ms = m->now_ms,
-                                       .is_back = true,
-                                       .refusal = &m->refusal};
-    int rc = move_all(p, &batch, false, &m->kept, err);
+    struct tenant_refusals refusals;
+    struct tenant_batch batch = {.from = m->stores[m->to],
+                                 .to = m->stores[m->from],
+                                 .from_shard = m->to,
+                                 .to_shard = m->from,
+                                 .tenant = m->tenant,
+                                 .now_ms = m->now_ms,
+                                 .is_back = true};
+    int rc = copy_jobs(p, &batch, &refusals, err);
+    m->refusal = refusals.first;
     if (rc == 0)
         rc = move_all(p, &batch, true, &m->kept, err);
     return rc < 0 ? rc : clean(m, m->to, err);
-}
-
-static int close_moves(void *ctx, struct redrive_err *err)
-{
-    const struct place_put *put = ctx;
-    return tenant_place_close(put->store, put->move->tenant, put->place.shard, err);
-}
-
-static int close_new_shard(const struct tenant_move *m, struct redrive_err *err)
-{
-    struct place_put put = {.move = m, .store = m->stores[m->to], .place = {TENANT_LEFT, m->from}};
-    return load_transaction(put.store, m->now_ms, close_moves, &put, err);
 }
 
 /* No other process goes on with the move from here on, once its transaction has ended. */
@@ -554,7 +558,7 @@ static int turn_back(struct pass *p, enum stage stage, struct redrive_err *err)
     if (rc == 0)
         rc = step(m, "close", err);
     if (rc == 0)
-        rc = close_new_shard(m, err);
+        rc = tenant_place_close(m->stores[m->to], m->tenant, m->from, m->now_ms, err);
     if (rc == 0)
         rest_ms(known_ms(m));
     return rc;

@@ -12,6 +12,9 @@
 /* Jobs that go over at a time: with payloads of the greatest size they still fit into memory. */
 #define AT_ONCE REMADE_MAX
 
+/* Rolls a transaction back that is made again without some of its jobs. */
+#define MUST_LEAVE_SOME REDRIVE_E_NOT_FOUND
+
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
 static const enum shared_kind KINDS[] = {SHARED_BREAKER, SHARED_LIMIT, SHARED_PAUSE, SHARED_CRON,
@@ -102,6 +105,7 @@ struct going {
     const struct job *jobs[AT_ONCE];
     const struct job *copied[AT_ONCE]; /* NULL: not there */
     bool is_good[AT_ONCE];             /* the copy need not be made again */
+    bool is_left[AT_ONCE];             /* it cannot be made again: what is there stays */
     size_t n;
 };
 
@@ -218,7 +222,7 @@ static bool is_taken(const struct taking *t, size_t i, const struct job_status *
     if (!g->copied[i] || status->state == REDRIVE_STATE_RUNNING)
         return false;
     if (t->takes_copies)
-        return !g->is_good[i];
+        return !g->is_good[i] && !g->is_left[i];
     return t->batch->is_back ? g->is_good[i] : is_as_good(status, &g->copied[i]->status);
 }
 
@@ -264,8 +268,12 @@ static int take_away(void *ctx, struct redrive_err *err)
 /* Puts jobs into the new shard: those that it has not, or not as they are. */
 struct putting {
     const struct tenant_batch *batch;
-    const struct going *going;
+    struct going *going;
     struct job_set *set; /* those jobs, as the old shard has them */
+    struct imported_job jobs[AT_ONCE];
+    size_t at[AT_ONCE]; /* their places in `going` */
+    size_t n;
+    struct load_refusals refusals;
 };
 
 static int read_set(struct putting *p, struct redrive_err *err)
@@ -276,7 +284,13 @@ static int read_set(struct putting *p, struct redrive_err *err)
     for (size_t i = 0; i < g->n; i++)
         if (!g->is_good[i])
             jobs[n++] = (struct imported_job){.job = g->jobs[i]};
-    return n > 0 ? job_set_lookup(p->set, p->batch->from, jobs, n, err) : 0;
+    int rc = n > 0 ? job_set_lookup(p->set, p->batch->from, jobs, n, err) : 0;
+    for (size_t i = 0; rc == 0 && i < g->n && p->n < p->set->n; i++)
+        if (str_eq(p->set->jobs[p->n].job->spec.id, g->names[i].id)) {
+            p->jobs[p->n] = p->set->jobs[p->n];
+            p->at[p->n++] = i;
+        }
+    return rc;
 }
 
 /* The jobs of the new shard that wait for a copy keep waiting for the one that replaces it. */
@@ -303,51 +317,114 @@ static int reattach(const struct putting *p, struct redrive_err *err)
     return rc;
 }
 
-/* The first one is told. */
-static void note_refusal(const struct putting *p, size_t i, int code)
+/* The first one is told, rather one that is refused for what it is than one that waits for it. */
+static void note_refusal(const struct putting *p, size_t i)
 {
-    struct redrive_err *err = p->batch->refusal;
-    if (i >= p->set->n || !err || err->code != 0)
+    struct tenant_refusals *r = p->batch->refusals;
+    const struct job_spec *spec = &p->jobs[i].job->spec;
+    const char *shard = p->batch->is_back ? "old" : "new";
+    const int code = p->refusals.codes[i];
+    const bool is_orphan = code == REDRIVE_E_NOT_FOUND;
+    if (!r)
         return;
-    const struct job_spec *spec = &p->set->jobs[i].job->spec;
-    err_set(err, REDRIVE_E_STATE, "the %s shard refuses job '%.*s': %s",
-            p->batch->is_back ? "old" : "new", SHOWN(spec->id), redrive_err_text(code));
-    if (code == REDRIVE_E_EXISTS && spec->unique_key.len > 0)
-        err_detail(err, "unique key %.*s", SHOWN(spec->unique_key));
-    err_hint(err, "the tenant is held: the same command goes on when the new shard takes the job; "
-                  "--back instead of --to takes the move back");
+    const bool is_told = r->n++ == 0 || (!is_orphan && !r->has_cause);
+    if (!is_told)
+        return;
+    r->has_cause = !is_orphan;
+    r->first = (struct redrive_err){0};
+    err_set(&r->first, REDRIVE_E_STATE, "the %s shard refuses job '%.*s': %s", shard,
+            SHOWN(spec->id),
+            is_orphan ? "it waits for one that is not there" : redrive_err_text(code));
+    if (is_orphan)
+        err_detail(&r->first, "%s", p->refusals.orphan.message);
+    else if (code == REDRIVE_E_EXISTS && spec->unique_key.len > 0)
+        err_detail(&r->first, "unique key %.*s", SHOWN(spec->unique_key));
+    err_hint(&r->first, "the tenant is held: the same command goes on when the new shard takes the "
+                        "job; --back instead of --to takes the move back");
+}
+
+/* A job that waits for one which is not there is taken back, and so is one that has a copy: jobs
+ * may wait for that, which was removed for this one. */
+static bool is_left_out(const struct putting *p, size_t i)
+{
+    const int code = p->refusals.codes[i];
+    return code == REDRIVE_E_NOT_FOUND || (code != 0 && p->going->copied[p->at[i]]);
+}
+
+static bool must_leave_some(const struct putting *p)
+{
+    for (size_t i = 0; i < p->n; i++)
+        if (is_left_out(p, i))
+            return true;
+    return false;
 }
 
 /* One transaction: an interruption must not leave jobs that wait for a copy which is gone. */
 static int put_set(void *ctx, struct redrive_err *err)
 {
-    const struct putting *p = ctx;
+    struct putting *p = ctx;
     const struct load load = load_of(p->batch);
-    const struct record_batch batch = {RECORD_JOB, p->set->n, {.jobs = p->set->jobs}};
+    const struct record_batch batch = {RECORD_JOB, p->n, {.jobs = p->jobs}};
     struct taking drop = {
         .batch = p->batch, .store = p->batch->to, .going = p->going, .takes_copies = true};
     const struct place_row place =
         place_said(p->batch->is_back ? TENANT_RETURNING : TENANT_ARRIVING, p->batch->from_shard);
-    size_t refused = batch.n;
-    int code = 0, rc = tenant_place_expect(p->batch->to, p->batch->tenant, &place, err);
+    p->refusals = (struct load_refusals){0};
+    int rc = tenant_place_expect(p->batch->to, p->batch->tenant, &place, err);
     if (rc == 0)
         rc = take_away(&drop, err);
     if (rc == 0)
-        rc = load_in(&load, &batch, &refused, &code, err);
-    if (rc == 0)
-        note_refusal(p, refused, code);
+        rc = load_in(&load, &batch, &p->refusals, err);
+    if (rc == 0 && must_leave_some(p))
+        return MUST_LEAVE_SOME;
     return rc == 0 && drop.taken > 0 ? reattach(p, err) : rc;
 }
 
-static int copy_going(const struct tenant_batch *b, const struct going *g, struct redrive_err *err)
+/* Those that were refused are told, and those that cannot be put are left out. */
+static void leave_out(struct putting *p)
 {
-    struct putting p = {.batch = b, .going = g, .set = job_set_new()};
-    if (!p.set)
-        return err_nomem(err);
-    int rc = read_set(&p, err);
-    if (rc == 0 && p.set->n > 0)
-        rc = load_transaction(b->to, b->now_ms, put_set, &p, err);
-    job_set_free(p.set);
+    size_t n = 0;
+    const bool is_again = must_leave_some(p);
+    for (size_t i = 0; i < p->n; i++) {
+        if (is_again ? is_left_out(p, i) : p->refusals.codes[i] != 0)
+            note_refusal(p, i);
+        if (is_left_out(p, i)) {
+            p->going->is_left[p->at[i]] = true;
+            continue;
+        }
+        p->jobs[n] = p->jobs[i];
+        p->at[n++] = p->at[i];
+    }
+    p->n = n;
+    p->refusals = (struct load_refusals){0};
+}
+
+static int put_all(struct putting *p, struct redrive_err *err)
+{
+    int rc = read_set(p, err);
+    for (bool is_done = false; rc == 0 && p->n > 0 && !is_done;) {
+        rc = load_transaction(p->batch->to, p->batch->now_ms, put_set, p, err);
+        is_done = rc != MUST_LEAVE_SOME || !must_leave_some(p);
+        rc = is_done ? rc : 0;
+        if (rc == 0)
+            leave_out(p);
+    }
+    return rc;
+}
+
+static int copy_going(const struct tenant_batch *b, struct going *g, struct redrive_err *err)
+{
+    struct putting *p = calloc(1, sizeof *p);
+    struct job_set *set = job_set_new();
+    int rc = p && set ? 0 : err_nomem(err);
+    if (rc == 0) {
+        p->batch = b;
+        p->going = g;
+        p->set = set;
+        rc = put_all(p, err);
+    }
+    job_set_free(set);
+    free(p);
     return rc;
 }
 
@@ -380,6 +457,8 @@ int tenant_move_batch(const struct tenant_batch *b, bool takes, int64_t *after_s
     if (rc == 0 && g->n > 0)
         rc = takes ? take_going(b, g, ret_moved, err) : copy_going(b, g, err);
     if (rc == 0) {
+        if (b->refusals)
+            b->refusals->skipped += g->page.n - g->n;
         *ret_kept = g->page.n - *ret_moved;
         *after_seq = g->page.more && g->page.n > 0 ? g->page.jobs[g->page.n - 1].status.seq : -1;
     }

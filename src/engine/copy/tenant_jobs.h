@@ -5,6 +5,15 @@
 #include "store/shards/tenants.h"
 #include "store/store.h"
 
+/* Jobs that were not copied. One that waits for a job which is not on the new shard is refused,
+ * too: the other one may come later, or is itself refused. */
+struct tenant_refusals {
+    uint64_t n;
+    uint64_t skipped; /* they run, or their queue is not held */
+    bool has_cause;   /* `first` is refused for what it is itself */
+    struct redrive_err first;
+};
+
 struct tenant_batch {
     struct store *from, *to;
     size_t from_shard, to_shard; /* which they are */
@@ -15,8 +24,7 @@ struct tenant_batch {
      * one as it is there. */
     bool is_back;
 
-    /* Set by tenant_move_batch, if not NULL: the first job that `to` has refused. */
-    struct redrive_err *refusal;
+    struct tenant_refusals *refusals; /* of copies */
 };
 
 /* In tenant_place.c: where a tenant is, as the row of a shard says. */
@@ -37,12 +45,12 @@ int tenant_place_expect(struct store *store, struct str tenant, const struct pla
                         struct redrive_err *err);
 /* That error. */
 int tenant_place_changed(struct redrive_err *err);
-/* In a transaction: says of a shard to which the tenant was being moved that it is on the other
+/* Says of a shard to which the tenant was being moved that it is on the other
  * one. It takes no copy any more from a process that is still at the move, since each looks at the
  * row in the transaction that puts them. The row is put also if it says so already: a process that
  * has read it before, and is about to say that the tenant arrives, finds another version.
  * REDRIVE_E_STATE: the tenant is on the shard. */
-int tenant_place_close(struct store *store, struct str tenant, size_t shard,
+int tenant_place_close(struct store *store, struct str tenant, size_t shard, int64_t now_ms,
                        struct redrive_err *err);
 
 /* In a transaction: puts a row of the tenant, or takes it away if the value is absent. Does nothing
@@ -53,7 +61,8 @@ int tenant_row_put(struct store *store, enum shared_kind kind, struct str tenant
 /* The next jobs after *after_seq, which is -1 after the last: puts them into the new shard, or with
  * `takes` takes those that are there from the old one. All are put there before the first is taken:
  * a job that waits for others is copied together with what it waits for. `ret_kept` counts those
- * that are still on the old shard. REDRIVE_E_STATE: another process has taken the move back. */
+ * that are still on the old shard; those that the new shard refuses are added to batch->refusals.
+ * REDRIVE_E_STATE: another process has taken the move back. */
 int tenant_move_batch(const struct tenant_batch *batch, bool takes, int64_t *after_seq,
                       uint64_t *ret_moved, uint64_t *ret_kept, struct redrive_err *err);
 

@@ -60,19 +60,26 @@ int tenant_row_put(struct store *store, enum shared_kind kind, struct str tenant
     return rc;
 }
 
-int tenant_place_close(struct store *store, struct str tenant, size_t shard,
-                       struct redrive_err *err)
+struct closing {
+    struct store *store;
+    struct str tenant;
+    size_t shard;
+};
+
+static int close_place(void *ctx, struct redrive_err *err)
 {
-    const struct tenant_place left = {TENANT_LEFT, shard};
+    const struct closing *c = ctx;
+    struct store *store = c->store;
+    const struct tenant_place left = {TENANT_LEFT, c->shard};
     struct place_row row;
     struct move_result result = {0};
     char text[64];
     tenant_place_write(&left, text);
-    int rc = tenant_place_find(store, tenant, &row, err);
+    int rc = tenant_place_find(store, c->tenant, &row, err);
     if (rc == 0 && row.is_there && row.place.phase == TENANT_HERE)
         return tenant_place_changed(err);
     const struct shared_row put = {.kind = SHARED_TENANT,
-                                   .tenant = tenant,
+                                   .tenant = c->tenant,
                                    .key = TENANT_PLACE,
                                    .value = str_of(text),
                                    .version = row.version};
@@ -81,4 +88,11 @@ int tenant_place_close(struct store *store, struct str tenant, size_t shard,
     if (rc == 0 && result.code != 0)
         rc = err_set(err, REDRIVE_E_CANCELLED, "another process has put a row meanwhile");
     return rc;
+}
+
+int tenant_place_close(struct store *store, struct str tenant, size_t shard, int64_t now_ms,
+                       struct redrive_err *err)
+{
+    struct closing closing = {store, tenant, shard};
+    return load_transaction(store, now_ms, close_place, &closing, err);
 }
