@@ -260,7 +260,7 @@ int after_walk(const struct after_walk *walk, struct ended_job *jobs, size_t n,
         rc = end_round(walk, &work, &next, err);
         work = next;
     }
-    return rc;
+    return rc == 0 && walk->arena->failed ? err_nomem(err) : rc;
 }
 
 int after_walk_edges(const struct after_walk *walk, struct job_edge *edges, size_t n,

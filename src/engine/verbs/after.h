@@ -59,7 +59,7 @@ struct after_walk {
     void *ctx;
 };
 
-/* As after_ended. */
+/* As after_ended. REDRIVE_E_NOMEM also if the arena has failed: a child may lack its message. */
 int after_walk(const struct after_walk *walk, struct ended_job *jobs, size_t n,
                struct redrive_err *err);
 
