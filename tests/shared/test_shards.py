@@ -315,19 +315,24 @@ def test_a_shard_that_hangs_does_not_hold_up_the_tenants_of_the_others(tmp_path)
         server = place.serve().ready()
         acme, hooli = place.api(server, "acme"), place.api(server, "hooli")
         hooli.submit("good")
-        second.process.send_signal(signal.SIGSTOP)
-        try:
+
+        def time_of_jobs(n_before):
             since = time.monotonic()
             for _ in range(20):
                 acme.submit("good")
-            wait_for(lambda: [job["state"] for job in acme.ok("GET", "/jobs")["items"]] == ["completed"] * 20,
-                     "acme's jobs", limit_s=10)
-            assert time.monotonic() - since < 5
+            wait_for(lambda: [job["state"] for job in acme.ok("GET", "/jobs")["items"]]
+                     == ["completed"] * (n_before + 20), "acme's jobs")
+            return time.monotonic() - since
+
+        usual_s = time_of_jobs(0)
+        second.process.send_signal(signal.SIGSTOP)
+        try:
+            assert time_of_jobs(20) < 4 + 2 * usual_s
             wait_for(lambda: "shard 2" in server.get("/health")[1], lambda: server.get("/health")[1])
             since = time.monotonic()
             refused = hooli.problem(503, "POST", "/jobs", {"task": "good"})
             assert "shard 2" in refused["detail"], refused
-            assert time.monotonic() - since < 2
+            assert time.monotonic() - since < 4
         finally:
             second.process.send_signal(signal.SIGCONT)
         wait_for(lambda: "shard 2" not in server.get("/health")[1], lambda: server.get("/health")[1])

@@ -74,7 +74,7 @@ static void a_process_that_is_killed_leaves_nothing(void **state)
     child_end(&child);
     const int64_t since_ms = clock_monotonic_ms();
     put_committed(store, "after");
-    assert_true(clock_monotonic_ms() - since_ms < 500);
+    assert_true(clock_monotonic_ms() - since_ms < 5000);
     assert_int_equal(count_jobs(store), 2);
     start_committed(store, 1, 8);
     assert_int_equal(store_ops(store)->verify(store, NULL, NULL, NULL), 0);

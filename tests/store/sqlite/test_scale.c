@@ -80,27 +80,6 @@ static void claims_of_one_transaction_see_what_came_between_them(void **state)
     kit_commit(k);
 }
 
-/* Every queue but the first has one job, which is due after all of the first's. */
-static void a_look_at_the_queues_does_not_pay_for_their_jobs(void **state)
-{
-    struct kit *k = *state;
-    char name[16];
-    kit_begin(k);
-    for (int i = 0; i < 30000; i++)
-        PUT(k, .queue = STR("a"), .process_after_ms = k->now_ms + 1 + i);
-    for (int i = 0; i < 500; i++) {
-        (void)snprintf(name, sizeof name, "q%d", i);
-        PUT(k, .queue = str_of(name), .process_after_ms = k->now_ms + 40000 + i);
-    }
-    kit_commit(k);
-    int64_t start_ms = clock_monotonic_ms();
-    struct count_page *page = kit_queues(k, STR("acme"));
-    assert_true(clock_monotonic_ms() - start_ms < 2000);
-    assert_int_equal(page->n, 501);
-    assert_int_equal(page->counts[0].next_due_ms, k->now_ms + 1);
-    assert_int_equal(page->counts[1].next_due_ms, k->now_ms + 40000);
-}
-
 /* Steps of SQLite's machine, of all connections that this program opens, in hundreds. */
 static long steps;
 
@@ -117,6 +96,27 @@ static int watch_connection(sqlite3 *db, const char **message, const void *api)
     (void)api;
     sqlite3_progress_handler(db, 100, count_steps, NULL);
     return SQLITE_OK;
+}
+
+/* Every queue but the first has one job, which is due after all of the first's. */
+static void a_look_at_the_queues_does_not_pay_for_their_jobs(void **state)
+{
+    struct kit *k = *state;
+    char name[16];
+    kit_begin(k);
+    for (int i = 0; i < 30000; i++)
+        PUT(k, .queue = STR("a"), .process_after_ms = k->now_ms + 1 + i);
+    for (int i = 0; i < 500; i++) {
+        (void)snprintf(name, sizeof name, "q%d", i);
+        PUT(k, .queue = str_of(name), .process_after_ms = k->now_ms + 40000 + i);
+    }
+    kit_commit(k);
+    steps = 0;
+    struct count_page *page = kit_queues(k, STR("acme"));
+    assert_true(steps * 100 < 5 * 30000); /* a look at a job is at least five steps */
+    assert_int_equal(page->n, 501);
+    assert_int_equal(page->counts[0].next_due_ms, k->now_ms + 1);
+    assert_int_equal(page->counts[1].next_due_ms, k->now_ms + 40000);
 }
 
 static void a_list_of_a_small_tenant_does_not_pay_for_the_others(void **state)
