@@ -85,7 +85,9 @@ def test_handler_that_cannot_run(place):
         "module": {"stream": ["python3", f"{place.dir}/stream.py"]},
     }
     jobs = place.run(codes=[1])
-    assert {name: job["state"] for name, job in jobs.items()} == dict.fromkeys(place.tasks, "scheduled")
+    # They wait for a second, which may be over by now.
+    assert {job["state"] for job in jobs.values()} <= {"scheduled", "queued"}
+    assert all(job["deferrals"] > 0 for job in jobs.values())
     assert {job["attempts"] for job in jobs.values()} == {0}
 
 

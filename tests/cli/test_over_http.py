@@ -151,7 +151,8 @@ LOOKS = [
 
 
 # Points in time, spans, new ids, and what they do to the width of a column.
-TIMES = re.compile(rb"\d{4}-\d\d-\d\dT[0-9:.]+(Z|[+-][0-9:]+)|\b\d+(ms|[smhd])\b|\b[0-9a-f]{8}-[0-9a-f-]{27}\b| +")
+TIMES = re.compile(rb"\d{4}-\d\d-\d\dT[0-9:.]+(Z|[+-][0-9:]+)|\b(\d+(\.\d+)?(ms|[smhd]))+\b"
+                   rb"|\b[0-9a-f]{8}-[0-9a-f-]{27}\b| +")
 
 
 def plain(words, text):

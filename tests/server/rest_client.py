@@ -16,7 +16,7 @@ BUILD = pathlib.Path(os.environ.get("REDRIVE_BIN", ROOT / "build" / "redrive")).
 SERVER = BUILD / "tests" / "server" / "serve_rest"
 
 # Nothing here takes long; what does, hangs.
-TIMEOUT_S = 30
+TIMEOUT_S = 90
 
 TASKS = """
 tasks:
