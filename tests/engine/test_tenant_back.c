@@ -182,6 +182,32 @@ static void a_copy_that_comes_after_the_way_back_is_refused(void **state)
     }
 }
 
+/* The shard of the name is asked first, and has to lead to the other one all the time. */
+static void a_move_to_the_shard_of_the_name_is_taken_back(void **state)
+{
+    static const char *const STEPS[] = {"arrive", "wait", "copy", "take", "keys", "left"};
+    static const char *const BACKS[] = {"close", "copy", "take", "clean", "release"};
+    (void)state;
+    for (size_t i = 0; i < 6 * 5; i++) {
+        struct field f;
+        struct stop stop = {.step = STEPS[i % 6]}, back = {.step = BACKS[i / 6]};
+        struct tenant_move move;
+        struct redrive_err err = {0};
+        bool seen[N_OWN + 2] = {0};
+        field_init(&f);
+        submit_own(&f);
+        assert_int_equal(move_tenant(&f, other(1), NULL, 0, &move, &err), 0);
+        assert_int_equal(move_tenant(&f, home(), &stop, 0, &move, &err), REDRIVE_E_CANCELLED);
+        assert_int_equal(move_tenant(&f, BACK, &back, 0, &move, &err), REDRIVE_E_CANCELLED);
+        assert_int_equal(move_tenant(&f, BACK, NULL, 0, &move, &err), 0);
+        assert_int_equal(count_on(&f, other(1)), N_OWN);
+        assert_int_equal(count_on(&f, home()), 0);
+        assert_int_equal(submit_id(&f, "j251", &err), 0);
+        assert_int_equal(claim_each_once(&f, seen, N_OWN + 2), N_OWN + 1);
+        field_release(&f);
+    }
+}
+
 /* The process was frozen between the rows of both shards. That of the name is asked first: if it
  * said that the tenant arrives there, the tenant would be held for ever. */
 static void a_move_that_slept_during_the_way_back_leaves_no_row(void **state)
@@ -314,6 +340,7 @@ int main(void)
         cmocka_unit_test(a_tenant_that_the_new_shard_has_is_not_taken_back),
         cmocka_unit_test(a_move_that_is_taken_back_meanwhile_ends),
         cmocka_unit_test(a_copy_that_comes_after_the_way_back_is_refused),
+        cmocka_unit_test(a_move_to_the_shard_of_the_name_is_taken_back),
         cmocka_unit_test(a_move_that_slept_during_the_way_back_leaves_no_row),
         cmocka_unit_test(a_child_waits_for_its_parent_after_the_way_back),
         cmocka_unit_test(a_dead_child_knows_its_parent_after_the_way_back),

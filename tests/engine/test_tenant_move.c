@@ -494,6 +494,54 @@ static void a_child_that_is_read_before_its_parent_goes_with_it(void **state)
     }
 }
 
+static void cancel_there(struct field *f, size_t shard, const char *id)
+{
+    struct store *store = sharded_of(f->reader)->stores[shard];
+    const struct job_name name = {STR(TENANT), str_of(id)};
+    struct job_page page = {0};
+    struct move_result result = {0};
+    int64_t now_ms, version;
+    assert_int_equal(store_ops(store)->lookup(store, &name, 1, &page, NULL), 0);
+    const struct change_move cancel = {.seq = page.jobs[0].status.seq, .kind = MOVE_CANCEL};
+    assert_int_equal(store_ops(store)->begin(store, clock_wall_ms(), &now_ms, &version, NULL), 0);
+    assert_int_equal(store_ops(store)->move(store, CHANGES(&cancel, 1), &result, NULL), 0);
+    assert_int_equal(store_ops(store)->commit(store, NULL), 0);
+    job_page_release(&page);
+}
+
+/* The copy of a job that is refused stays: another job waits for it there. */
+static void a_child_waits_for_a_copy_that_could_not_be_made_again(void **state)
+{
+    struct field f;
+    struct stop take = {.step = "take"}, old = {.field = &f};
+    struct tenant_move move;
+    struct redrive_err err = {0};
+    struct change_item item = {.tenant = STR(TENANT), .id = STR("j1")};
+    const struct job_after after = {.id = STR("j1"), .rule = {AFTER_SUCCESS, AFTER_DEAD_WAIT}};
+    const struct job_spec parent = {
+        .task = STR("t"), .tenant = STR(TENANT), .id = STR("j1"), .unique_key = STR("K")};
+    const struct job_spec child = {
+        .task = STR("t"), .tenant = STR(TENANT), .id = STR("j5"), .after = &after, .n_after = 1};
+    int64_t seq;
+    (void)state;
+    field_init(&f);
+    assert_int_equal(submit_spec(&f, &parent, &old.seq, NULL), 0);
+    assert_int_equal(submit_spec(&f, &child, &seq, NULL), 0);
+    change_all(&f, MOVE_END, &item, 1);
+    assert_int_equal(move_tenant(&f, other(1), &take, 0, &move, &err), REDRIVE_E_CANCELLED);
+    put_there(&f, other(1), "j2", "K", NULL);
+    redrive_on_old(&old);
+    assert_int_equal(move_tenant(&f, other(1), NULL, 0, &move, &err), REDRIVE_E_STATE);
+    assert_non_null(strstr(err.message, "refuses job 'j1'"));
+    cancel_there(&f, other(1), "j2");
+    assert_int_equal(move_tenant(&f, other(1), NULL, 0, &move, &err), 0);
+    assert_int_equal(state_on(&f, other(1), "j5"), REDRIVE_STATE_WAITING);
+    item = (struct change_item){.tenant = STR(TENANT), .id = STR("j1")};
+    change_all(&f, MOVE_CANCEL, &item, 1);
+    assert_int_equal(state_on(&f, other(1), "j5"), REDRIVE_STATE_CANCELLED);
+    field_release(&f);
+}
+
 static void begin_another(struct stop *stop)
 {
     struct stop middle = {.step = "take"};
@@ -538,6 +586,7 @@ int main(void)
         cmocka_unit_test(a_job_that_the_new_shard_refuses_is_named),
         cmocka_unit_test(a_job_that_is_refused_is_named_rather_than_those_that_wait_for_it),
         cmocka_unit_test(a_child_that_is_read_before_its_parent_goes_with_it),
+        cmocka_unit_test(a_child_waits_for_a_copy_that_could_not_be_made_again),
         cmocka_unit_test(a_move_that_goes_on_waits_no_longer_than_it_may),
         cmocka_unit_test(a_tenant_that_another_process_begins_to_move_is_left_to_it),
     };
