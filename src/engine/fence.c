@@ -12,31 +12,45 @@
 void fence_init(struct fence *fence, uint64_t seed)
 {
     map_init(&fence->places, seed);
+    buf_init(&fence->shards, 0);
 }
 
 void fence_release(struct fence *fence)
 {
     map_release(&fence->places);
+    buf_release(&fence->shards);
+}
+
+static bool is_unknown(const struct engine *e, const struct tenant_place *place)
+{
+    return place->phase == TENANT_LEFT && place->shard >= e->options.n_shards;
 }
 
 int fence_load(struct engine *e, struct redrive_err *err)
 {
     struct shared_page page = {0};
     struct map places;
+    bool has_unknown = false;
     if (e->options.n_shards == 0)
         return 0;
     int rc = e->ops->shared_list(e->store, SHARED_TENANT, (struct str){0}, &page, err);
     map_init(&places, e->fence.places.seed);
     for (size_t i = 0; i < page.n && rc == 0; i++) {
         struct tenant_place place;
-        if (tenant_place_read(&page.rows[i], &place) &&
-            map_put_number(&places, page.rows[i].tenant, tenant_place_number(&place)) != 0)
+        if (!tenant_place_read(&page.rows[i], &place))
+            continue;
+        has_unknown |= is_unknown(e, &place);
+        if (map_put_number(&places, page.rows[i].tenant, tenant_place_number(&place)) != 0)
             rc = err_nomem(err);
     }
     shared_page_release(&page);
     map_release(rc == 0 ? &e->fence.places : &places);
     if (rc == 0)
         e->fence.places = places;
+    if (rc == 0 && has_unknown) {
+        buf_release(&e->fence.shards);
+        shard_record_list(e->store, &e->fence.shards);
+    }
     return rc;
 }
 
@@ -69,8 +83,9 @@ static bool refuse_tenant(const struct engine *e, struct op *op, struct str tena
     op->code = REDRIVE_E_IO;
     op->moved = tenant;
     op->moved_to = is_gone ? (uint32_t)place.shard + 1 : 0;
-    if (is_gone && place.shard >= e->options.n_shards) {
-        shard_record_unknown(e->store, name, place.shard, e->options.n_shards, &op->err);
+    if (is_unknown(e, &place)) {
+        shard_record_unknown(buf_str(&e->fence.shards), name, place.shard, e->options.n_shards,
+                             &op->err);
         return true;
     }
     err_set(&op->err, REDRIVE_E_IO,

@@ -13,6 +13,7 @@
 #define ENGINE_FENCE_H
 
 #include "base/mem/map.h"
+#include "base/text/buf.h"
 #include "engine/op.h"
 #include "redrive.h"
 
@@ -20,6 +21,7 @@ struct engine;
 
 struct fence {
     struct map places; /* by tenant: numbers of struct tenant_place */
+    struct buf shards; /* the addresses of all; read if a tenant is on one that is not known here */
 };
 
 void fence_init(struct fence *fence, uint64_t seed);

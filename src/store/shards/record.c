@@ -183,10 +183,9 @@ static int check_empty(struct store *store, size_t shard, const char *url, struc
     return rc;
 }
 
-/* The addresses of a record, from the `i`th on. */
-static struct str listed_at(const struct record *record, size_t i)
+/* The `i`th address of a list; absent: it has fewer. */
+static struct str listed_at(struct str rest, size_t i)
 {
-    struct str rest = buf_str(&record->list);
     for (;; i--) {
         const char *space = rest.len > 0 ? memchr(rest.ptr, ' ', rest.len) : NULL;
         const size_t len = space ? (size_t)(space - rest.ptr) : rest.len;
@@ -203,7 +202,7 @@ static bool is_listed_at(const struct record *record, size_t i, const char *url)
     struct buf shown;
     buf_init(&shown, LIST_MAX_BYTES);
     url_mask(&shown, str_of(url));
-    const bool is_same = str_eq(buf_str(&shown), listed_at(record, i));
+    const bool is_same = str_eq(buf_str(&shown), listed_at(buf_str(&record->list), i));
     buf_release(&shown);
     return is_same;
 }
@@ -403,20 +402,27 @@ int shard_record_hashed(struct store *store, size_t *ret, struct redrive_err *er
     return rc;
 }
 
-void shard_record_unknown(struct store *store, struct str tenant, size_t shard, size_t n,
-                          struct redrive_err *err)
+void shard_record_list(struct store *store, struct buf *ret)
 {
     struct record own;
     record_init(&own);
-    const bool is_read = read_record(store, &own, NULL) == 0 && own.is_there;
-    const struct str url = is_read ? listed_at(&own, shard) : (struct str){0};
+    if (read_record(store, &own, NULL) != 0 || !own.is_there) {
+        buf_release(&own.list);
+        record_init(&own);
+    }
+    *ret = own.list;
+}
+
+void shard_record_unknown(struct str list, struct str tenant, size_t shard, size_t n,
+                          struct redrive_err *err)
+{
+    const struct str url = listed_at(list, shard);
     const int len = (int)(url.len < SHOWN_MAX ? url.len : SHOWN_MAX);
     err_set(err, REDRIVE_E_IO, "the tenant is on a shard that this process does not know");
     err_detail(err, "tenant %.*s is on shard %zu%s%.*s%s, and this process was started with %zu",
                (int)(tenant.len < 64 ? tenant.len : 64), tenant.ptr, shard + 1, len > 0 ? " (" : "",
                len, len > 0 ? url.ptr : "", len > 0 ? ")" : "", n);
     err_hint(err, "restart it with the longer list of shards");
-    buf_release(&own.list);
 }
 
 int shard_record_refuse(struct store *store, struct redrive_err *err)

@@ -47,9 +47,13 @@ int shard_record_add(struct store *const *stores, const struct shard_urls *urls,
 /* By how many shards names are hashed, as one of them says; 0: it has no record. */
 int shard_record_hashed(struct store *store, size_t *ret, struct redrive_err *err);
 
+/* The addresses of all shards, as one of them says, into an empty buffer that the caller releases;
+ * empty: it has no record, or cannot be read. */
+void shard_record_list(struct store *store, struct buf *ret);
+
 /* REDRIVE_E_IO: a tenant that has left this shard is on one that was added since this process was
- * started with `n` of them. The error has what is missing in its list. */
-void shard_record_unknown(struct store *store, struct str tenant, size_t shard, size_t n,
+ * started with `n` of them. The error has what is missing in its list, of all as recorded. */
+void shard_record_unknown(struct str list, struct str tenant, size_t shard, size_t n,
                           struct redrive_err *err);
 
 /* For a store that is opened by itself: REDRIVE_E_STATE if it is one of several shards. */

@@ -144,8 +144,11 @@ int shards_reach(struct sharded *s, struct str tenant, size_t *ret, struct redri
     if (!find_place(s, *ret, tenant, &place) || place.phase == TENANT_HERE)
         return 0;
     if (place.phase == TENANT_LEFT && place.shard >= s->urls.n) {
-        shard_record_unknown(s->stores[*ret], tenant.len > 0 ? tenant : STR("default"), place.shard,
+        struct buf list;
+        shard_record_list(s->stores[*ret], &list);
+        shard_record_unknown(buf_str(&list), tenant.len > 0 ? tenant : STR("default"), place.shard,
                              s->urls.n, err);
+        buf_release(&list);
         return REDRIVE_E_IO;
     }
     err_set(err, REDRIVE_E_IO, "the tenant is being moved to another shard");
