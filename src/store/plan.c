@@ -60,7 +60,7 @@ bool job_filter_narrow_states(struct job_filter *f)
 int job_filter_plan(struct store *store, struct job_filter *f, struct filter_sums *ret,
                     struct redrive_err *err)
 {
-    struct filter_sums unused, *sums = ret ? ret : &unused;
+    struct filter_sums unused = {0}, *sums = ret ? ret : &unused;
     *sums = (struct filter_sums){0};
     if (!job_filter_narrow_states(f))
         return 0;
