@@ -18,7 +18,7 @@
 #include "redrive_queue.h"
 
 /* Longer than anything here takes on a machine with other things to do. */
-#define LONG_MS 30000
+#define LONG_MS 100000
 
 /* Retries at once, and three attempts; leases so short that heartbeats matter, and longer than a
  * busy machine keeps a process waiting. */
