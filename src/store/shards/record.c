@@ -155,12 +155,29 @@ static void show_list(struct str list, char ret[SHOWN_MAX + 32])
         (void)snprintf(ret + len, SHOWN_MAX + 32 - len, " and %zu more", left);
 }
 
+/* A list of addresses, each with a blank behind it; '\0' from the end on. */
+static char char_at(struct str list, size_t i)
+{
+    return i < list.len ? list.ptr[i] : i == list.len ? ' ' : '\0';
+}
+
+/* The number of the first address in which two lists differ. */
+static size_t first_difference(struct str a, struct str b)
+{
+    size_t number = 1;
+    for (size_t i = 0; char_at(a, i) == char_at(b, i) && char_at(a, i) != '\0'; i++)
+        number += char_at(a, i) == ' ';
+    return number;
+}
+
 static int refuse_shards(const struct record *record, struct str given, struct redrive_err *err)
 {
     char named[SHOWN_MAX + 32], own[SHOWN_MAX + 32];
     show_list(given, named);
     show_list(buf_str(&record->list), own);
-    err_set(err, REDRIVE_E_STATE, "these are not the shards that the store was made of");
+    err_set(err, REDRIVE_E_STATE,
+            "these are not the shards that the store was made of: they differ from shard %zu on",
+            first_difference(given, buf_str(&record->list)));
     err_detail(err, "given: %s; the store's own list: %s", named, own);
     err_hint(err,
              "name the same shards in the same order; new ones go to the end, and are added by "
