@@ -156,7 +156,7 @@ static void show_list(struct str list, char ret[SHOWN_MAX + 32])
 }
 
 /* A list of addresses, each with a blank behind it; '\0' from the end on. */
-static char char_at(struct str list, size_t i)
+static int char_at(struct str list, size_t i)
 {
     return i < list.len ? list.ptr[i] : i == list.len ? ' ' : '\0';
 }
