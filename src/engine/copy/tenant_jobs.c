@@ -416,12 +416,14 @@ static int copy_going(const struct tenant_batch *b, struct going *g, struct redr
 {
     struct putting *p = calloc(1, sizeof *p);
     struct job_set *set = job_set_new();
-    int rc = p && set ? 0 : err_nomem(err);
-    if (rc == 0) {
+    int rc;
+    if (p && set) {
         p->batch = b;
         p->going = g;
         p->set = set;
         rc = put_all(p, err);
+    } else {
+        rc = err_nomem(err);
     }
     job_set_free(set);
     free(p);
