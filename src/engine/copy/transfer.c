@@ -77,7 +77,6 @@ static int check_all_ours(const struct transfer *t, uint64_t total, struct redri
         if (rc == 0)
             rc = tell_progress(t, "look", done, total, err);
     } while (rc == 0 && page.more);
-    job_page_release(&found);
     return rc;
 }
 
@@ -149,7 +148,6 @@ static int check_counts(struct transfer *t, struct redrive_err *err)
         compare_partition(t, &here.counts[i], is_there ? &there.counts[j] : &NONE);
         j += is_there;
     }
-    count_page_release(&there);
     return rc;
 }
 
