@@ -1,13 +1,19 @@
 #include "stores_postgres.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <libpq-fe.h>
 
 #include "reused_databases.h"
+
+/* A backend ends within this time, also beside much other work. */
+#define GONE_MAX_MS (30 * 1000)
 
 static void ignore(void *ctx, const char *notice)
 {
@@ -90,16 +96,31 @@ void stores_postgres_remove(const char *url)
     stores_postgres_sql(admin, sql, NULL, 0);
 }
 
+/* A process has closed its connections when it is gone, not when the server's list has lost it. */
+static void wait_until_gone(pid_t pid)
+{
+    const struct timespec pause = {.tv_nsec = 1000 * 1000};
+    for (int i = 0; i < GONE_MAX_MS; i++) {
+        if (kill(pid, 0) != 0 && errno == ESRCH)
+            return;
+        nanosleep(&pause, NULL);
+    }
+    fprintf(stderr, "the backend %ld does not end\n", (long)pid);
+    exit(2);
+}
+
 void stores_postgres_kill_all(const char *url)
 {
+    char pids[1024];
     stores_postgres_sql(
         url,
-        "DO $$ BEGIN PERFORM pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = "
-        "current_database() AND application_name = 'redrive'; LOOP PERFORM "
-        "pg_stat_clear_snapshot(); EXIT WHEN NOT EXISTS (SELECT FROM pg_stat_activity WHERE "
-        "datname = current_database() AND application_name = 'redrive'); PERFORM pg_sleep(0.001); "
-        "END LOOP; PERFORM pg_sleep(0.05); END $$",
-        NULL, 0);
+        "SELECT pid, pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = "
+        "current_database() AND application_name = 'redrive'",
+        pids, sizeof pids);
+    char *rest = pids;
+    for (char *pid = NULL; (pid = strsep(&rest, "\n"));)
+        if (*pid)
+            wait_until_gone((pid_t)strtol(pid, NULL, 10));
 }
 
 void *stores_postgres_hold_snapshot(const char *url)

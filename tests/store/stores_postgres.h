@@ -12,8 +12,7 @@ void stores_postgres_remove(const char *url);
 /* Runs SQL there; rows by lines, columns by bars, NULL as a dash. Ends the program on an error. */
 void stores_postgres_sql(const char *url, const char *sql, char *ret, size_t size);
 
-/* Ends the connections of stores. A backend that is told to go is still there for a moment, and its
- * connection a little longer. */
+/* Ends the connections of stores, and waits until the server's processes behind them are gone. */
 void stores_postgres_kill_all(const char *url);
 
 /* A session that sees the database as it is now, until it is let go: nothing is vacuumed. */
