@@ -26,7 +26,8 @@ struct partition {
     bool touched; /* by this transaction */
     int64_t moved[REDRIVE_STATE_COUNT];
     struct partition *next_touched;
-    int64_t noted_end; /* SQLite: the end of the block that was noted last, see block_note */
+    int64_t noted_end;  /* SQLite: the end of the block that was noted last, see block_note */
+    int64_t left_block; /* SQLite: the block that the sweep under way looked for last */
 };
 
 struct partitions {

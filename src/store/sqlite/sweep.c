@@ -83,15 +83,21 @@ static int leave_run(struct store *store, const struct move_list *list, struct c
     return rc;
 }
 
-/* Forgets the blocks in which these were the last jobs of their partitions. */
+/* Forgets the blocks in which these were the last jobs of their partitions. Jobs of several
+ * partitions take turns in a run: each block of each is looked for once. */
 static int leave_blocks(struct store *store, const struct candidate *gone, size_t n,
                         struct redrive_err *err)
 {
     int rc = 0;
-    for (size_t i = 0; i < n && rc == 0; i++)
-        if (i == 0 || gone[i].partition != gone[i - 1].partition ||
-            block_of(gone[i].seq) != block_of(gone[i - 1].seq))
-            rc = block_left(store, gone[i].partition, gone[i].seq, err);
+    for (size_t i = 0; i < n; i++)
+        gone[i].partition->left_block = -1;
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        const int64_t block = block_of(gone[i].seq);
+        if (gone[i].partition->left_block == block)
+            continue;
+        gone[i].partition->left_block = block;
+        rc = block_left(store, gone[i].partition, gone[i].seq, err);
+    }
     return rc;
 }
 
@@ -114,11 +120,14 @@ int rows_sweep(struct store *store, const struct move_list *list, struct move_re
     struct candidate *all = calloc(n + 1, sizeof *all);
     if (!all)
         return err_nomem(err);
+    bool is_sorted = true;
     for (size_t i = 0; i < n; i++) {
         all[i] = (struct candidate){.seq = list->changes[i].seq, .at = i};
         ret[i] = (struct move_result){.code = REDRIVE_E_NOT_FOUND};
+        is_sorted = is_sorted && (i == 0 || all[i - 1].seq < all[i].seq);
     }
-    qsort(all, n, sizeof *all, by_seq);
+    if (!is_sorted)
+        qsort(all, n, sizeof *all, by_seq);
     int rc = 0;
     for (size_t first = 0, end; first < n && rc == 0; first = end) {
         end = run_end(all, n, first);
