@@ -1,12 +1,13 @@
 /* bench_beanstalkd - lives a second through beanstalkd, with a client that pipelines.
  *
  * Starts a beanstalkd of its own on a free loopback port and ends it again. A life is put, reserve,
- * delete, with a payload of 100 bytes. Each connection is a thread that keeps `window` commands
- * under way: it writes that many puts, reads their answers, then the same with reserves and with
- * deletes, so that the server never waits for the client's next command within a window.
+ * delete, with a payload of 100 bytes or of --payload. Each connection is a thread that keeps
+ * `window` commands under way: it writes that many puts, reads their answers, then the same with
+ * reserves and with deletes, so that the server never waits for the client's next command within a
+ * window.
  *
  *     bench_beanstalkd sync|memory [--dir D] [--jobs N] [--seconds S] [--window N]
- *                      [--connections N]
+ *                      [--connections N] [--payload N]
  *
  * `sync`: a binlog in a folder below D, fsync after each write (-f0); a put that was answered
  * survives a power failure. `memory`: no binlog, nothing survives the process.
@@ -32,7 +33,8 @@
 
 #define WINDOW_MAX      1024
 #define CONNECTIONS_MAX 64
-#define PAYLOAD         100
+#define PAYLOAD_MAX     (1024 * 1024)
+#define JOB_MAX_TEXT    "1048576" /* the same, for the server */
 #define LINE_MAX_LEN    64
 
 struct options {
@@ -42,6 +44,7 @@ struct options {
     double seconds;
     int window;
     int connections;
+    int payload;
 };
 
 static void fail(const char *what)
@@ -108,9 +111,10 @@ static void start_server(const struct options *options, int port)
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (options->sync)
             execlp("beanstalkd", "beanstalkd", "-l", "127.0.0.1", "-p", port_text, "-b", folder,
-                   "-f0", (char *)NULL);
+                   "-f0", "-z", JOB_MAX_TEXT, (char *)NULL);
         else
-            execlp("beanstalkd", "beanstalkd", "-l", "127.0.0.1", "-p", port_text, (char *)NULL);
+            execlp("beanstalkd", "beanstalkd", "-l", "127.0.0.1", "-p", port_text, "-z",
+                   JOB_MAX_TEXT, (char *)NULL);
         _exit(127);
     }
     atexit(end_server);
@@ -134,8 +138,11 @@ static void connect_to(struct connection *c, int port)
 
 static void skip(struct connection *c, size_t len)
 {
-    while (c->to - c->from < len)
+    while (c->to - c->from < len) {
+        len -= c->to - c->from;
+        c->from = c->to;
         receive(c);
+    }
     c->from += len;
 }
 
@@ -151,19 +158,31 @@ struct race {
 
 struct client {
     struct connection connection;
+    unsigned payload;
     unsigned long long ids[WINDOW_MAX];
-    char out[WINDOW_MAX * (PAYLOAD + LINE_MAX_LEN)];
+    char out[]; /* a window of puts */
 };
+
+static struct client *client_new(const struct options *options)
+{
+    const size_t puts = (size_t)options->window * ((size_t)options->payload + LINE_MAX_LEN);
+    struct client *client = malloc(sizeof *client + puts);
+    if (!client)
+        fail("out of memory");
+    client->payload = (unsigned)options->payload;
+    return client;
+}
 
 static void put(struct client *client, int n)
 {
     struct connection *c = &client->connection;
     size_t len = 0;
     for (int i = 0; i < n; i++) {
-        len += (size_t)snprintf(client->out + len, LINE_MAX_LEN, "put 100 0 60 %d\r\n", PAYLOAD);
-        memset(client->out + len, 'x', PAYLOAD);
-        memcpy(client->out + len + PAYLOAD, "\r\n", 2);
-        len += PAYLOAD + 2;
+        len += (size_t)snprintf(client->out + len, LINE_MAX_LEN, "put 100 0 60 %u\r\n",
+                                client->payload);
+        memset(client->out + len, 'x', client->payload);
+        memcpy(client->out + len + client->payload, "\r\n", 2);
+        len += client->payload + 2;
     }
     send_all(c, client->out, len);
     for (int i = 0; i < n; i++)
@@ -181,7 +200,7 @@ static void reserve(struct client *client, int n)
     for (int i = 0; i < n; i++) {
         unsigned bytes;
         if (sscanf(read_line(c), "RESERVED %llu %u", &client->ids[i], &bytes) != 2 ||
-            bytes != PAYLOAD)
+            bytes != client->payload)
             fail("a reserve was refused");
         skip(c, bytes + 2);
     }
@@ -202,9 +221,7 @@ static void delete_all(struct client *client, int n)
 static void *live(void *arg)
 {
     struct race *race = arg;
-    struct client *client = malloc(sizeof *client);
-    if (!client)
-        fail("out of memory");
+    struct client *client = client_new(race->options);
     connect_to(&client->connection, race->port);
     while (clock_monotonic_ns() < race->end_ns) {
         long left = atomic_fetch_sub(&race->left, race->options->window);
@@ -244,7 +261,8 @@ static int number(const char *text, int max)
 
 int main(int argc, char **argv)
 {
-    struct options o = {.dir = ".", .jobs = 100000, .seconds = 10, .window = 64, .connections = 1};
+    struct options o = {
+        .dir = ".", .jobs = 100000, .seconds = 10, .window = 64, .connections = 1, .payload = 100};
     if (argc < 2 || (strcmp(argv[1], "sync") != 0 && strcmp(argv[1], "memory") != 0)) {
         fprintf(stderr, "usage: bench_beanstalkd sync|memory [--dir D] …\n");
         return 2;
@@ -262,12 +280,12 @@ int main(int argc, char **argv)
             o.window = number(value, WINDOW_MAX);
         if (strcmp(name, "--connections") == 0)
             o.connections = number(value, CONNECTIONS_MAX);
+        if (strcmp(name, "--payload") == 0)
+            o.payload = number(value, PAYLOAD_MAX);
     }
     int port = free_port();
     start_server(&o, port);
-    struct client *first = malloc(sizeof *first);
-    if (!first)
-        fail("out of memory");
+    struct client *first = client_new(&o);
     connect_to(&first->connection, port);
     close(first->connection.fd);
     free(first);

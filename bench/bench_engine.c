@@ -2,7 +2,8 @@
  *
  * The engine on an SQLite file with synchronous=FULL, behind its committer, as a server would have
  * it: ids made by the engine, four tenants with two tasks each, a closed breaker for each task,
- * counters, history, events, payloads of 100 bytes. A life is submit, claim, settle.
+ * counters, history, events, payloads of 100 bytes or of --payload. A life is submit, claim,
+ * settle.
  *
  *     bench_engine lives [--dir D] [--jobs N] [--seconds S] [--batch N] [--window N] [--callers N]
  *         Threads that hand batches to the committer and do not wait for the answer before they
@@ -53,10 +54,12 @@
 #define CLAIMS_MAX       400
 #define STEPS            20
 #define TRACING_GRACE_MS 20000
+#define PAYLOAD_MAX      ((size_t)1024 * 1024)
 
 static const char *const TENANT_NAMES[TENANTS] = {"north", "east", "south", "west"};
 static const char *const TASK_NAMES[TASKS] = {"mail", "report"};
-static char payload[100];
+static char payload_bytes[PAYLOAD_MAX];
+static struct str payload = {payload_bytes, 100};
 static atomic_ulong events;
 static struct otlp_exporter *exporter; /* NULL: without spans */
 static bool is_server;                 /* the store is not a file of this process */
@@ -170,7 +173,7 @@ static void begin_submit(struct batch *b, const struct engine *engine, size_t n)
         specs[i] = (struct job_spec){
             .tenant = str_of(TENANT_NAMES[i % TENANTS]),
             .task = str_of(TASK_NAMES[i / TENANTS % TASKS]),
-            .payload = {payload, sizeof payload},
+            .payload = payload,
         };
     b->phase = PHASE_SUBMIT;
     b->n = n;
@@ -643,12 +646,16 @@ int main(int argc, char **argv)
             o.callers = number(value, CALLERS_MAX);
         if (strcmp(name, "--waiting") == 0)
             o.waiting = number(value, 100000000);
+        if (strcmp(name, "--payload") == 0)
+            payload.len = number(value, PAYLOAD_MAX);
     }
     is_server = o.store != NULL;
     if (is_server)
         snprintf(url, sizeof url, "%s", o.store);
-    memset(payload, 'x', sizeof payload);
-    payload[0] = payload[sizeof payload - 1] = '"';
+    if (payload.len < 2)
+        payload.len = 2;
+    memset(payload_bytes, 'x', payload.len);
+    payload_bytes[0] = payload_bytes[payload.len - 1] = '"';
     if (argc > 1 && strcmp(argv[1], "fill") == 0)
         return fill_only(&o);
     if (argc > 1 && strcmp(argv[1], "steps") == 0 && is_server)
