@@ -25,7 +25,7 @@ VERSIONS ?=
 PAIR ?= 1
 EXAMPLES = example-tasks example-thumbnail example-webhook
 
-.PHONY: all demo $(EXAMPLES) check test test-web test-python test-spark bench-python bench-spark example-spark wheel sdist tests-built install bench lint format coverage fuzz asan tsan simulate mutants power-cuts faults torture history soak crash versions clean help
+.PHONY: all demo $(EXAMPLES) check test test-web test-python test-spark bench-python bench-spark example-spark wheel sdist tests-built install bench comparison lint format coverage fuzz asan tsan simulate mutants power-cuts faults torture history soak crash versions clean help
 
 # What is installed, and nothing else: tests are built when they are to run.
 all: $(BUILD)/build.ninja
@@ -143,6 +143,10 @@ bench:
 	@tools/bootstrap build bench
 	@tools/bench $(BUILD) $(if $(QUICK),--quick)
 
+# docs/comparison.md, from the figures of the last `make bench`.
+comparison:
+	@/usr/bin/python3 bench/comparison.py $(BUILD)/bench.json docs/comparison.md
+
 lint:
 	@tools/bootstrap build test lint
 	@$(MAKE) --no-print-directory all
@@ -228,6 +232,8 @@ help:
 	@echo '                its tests, type checker and linter; packages come from PyPI'
 	@echo 'make test-spark PAIR=1|2, ALL=1, QUICK=1'
 	@echo '                tests of redrive.spark on Spark and Delta, from PyPI and Maven; QUICK=1: crash points and a pipeline'
+	@echo 'make comparison'
+	@echo '                docs/comparison.md, from the figures of the last make bench'
 	@echo 'make bench-python'
 	@echo '                the decorator beside tenacity and backoff, the worker beside Procrastinate and Celery'
 	@echo 'make bench-spark'

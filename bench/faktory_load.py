@@ -3,6 +3,8 @@
 
     bench/faktory_load.py [--threads 1,4,16,64] [--jobs N] [--rounds N] [--scratch DIR]
 
+A part of `make bench`, with 4 and 64 threads; by itself it prints a table.
+
 The tool (test/load of Faktory's module) opens a connection for each thread. Half of the threads push jobs to five queues, one at a
 time, and wait for each answer; the other half fetch and acknowledge, and fail one in a hundred. A single thread only pushes. Server
 and tool are built with Go in build-bench, beside `redrive` (`make bench` builds it). Redrive keeps its jobs in an SQLite file with
@@ -23,6 +25,10 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import interfaces  # noqa: E402
 
 LIMIT_S = 120
+THREADS, JOBS, ROUNDS = (4, 64), 20000, 3  # as a part of make bench
+DURABLE = {"redrive": True, "faktory": False, "faktory, fsync": True}
+PAIRS = [(f"load_tool.redrive.{threads}", f"load_tool.{rival}.{threads}", "higher", None)
+         for threads in THREADS for rival in ("faktory", "faktory_fsync")]
 
 
 def build_tool():
@@ -63,6 +69,28 @@ def measure(scratch, tool, contestants, threads, jobs, rounds):
     return {name: statistics.median(found) for name, found in rates.items()}
 
 
+def contestants_with(program):
+    return {"redrive": ours,
+            "faktory": lambda scratch: interfaces.faktory_server(scratch, program),
+            "faktory, fsync": lambda scratch: interfaces.faktory_server(scratch, program, fsync=True)}
+
+
+def rows_of(scratch):
+    """Of the load tool with few and with many threads; none, with a word, where it cannot be had."""
+    program = interfaces.build_faktory()
+    tool = program and build_tool()
+    rows = []
+    for threads in THREADS if tool else ():
+        try:
+            rates = measure(scratch, tool, contestants_with(program), threads, JOBS, ROUNDS)
+        except (RuntimeError, subprocess.TimeoutExpired) as trouble:
+            print(f"bench: Faktory's load tool with {threads} threads is left out: {trouble}")
+            continue
+        rows += [interfaces.row(f"load_tool.{name.replace(', ', '_')}.{threads}", rate, "1/s", DURABLE[name])
+                 for name, rate in rates.items()]
+    return rows
+
+
 def main():
     options = argparse.ArgumentParser(description="Faktory's own load tool, against Redrive and against Faktory's server.")
     options.add_argument("--threads", default="1,4,16,64")
@@ -74,9 +102,7 @@ def main():
     tool = program and build_tool()
     if not tool:
         sys.exit("faktory_load: it needs Go, redis-server and Faktory's module")
-    contestants = {"redrive": ours,
-                   "faktory": lambda scratch: interfaces.faktory_server(scratch, program),
-                   "faktory, fsync": lambda scratch: interfaces.faktory_server(scratch, program, fsync=True)}
+    contestants = contestants_with(program)
     with tempfile.TemporaryDirectory(prefix="faktory-load-", dir=given.scratch or interfaces.BENCH) as scratch:
         print("threads  " + "".join(f"{name:>18}" for name in contestants) + "   redrive / faktory, / with fsync")
         for threads in map(int, given.threads.split(",")):

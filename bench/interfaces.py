@@ -31,7 +31,7 @@ def tool(name):
 
 
 def run_rows(command):
-    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=120).stdout)["rows"]
+    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=600).stdout)["rows"]
 
 
 def row(name, value, unit, durable=None):
