@@ -236,6 +236,12 @@ void pool_stop(struct pool *pool, int64_t grace_ms)
         uv_timer_start(&pool->give_up, on_give_up, limit_ms, 0);
 }
 
+void pool_retire(struct pool *pool, int64_t grace_ms)
+{
+    pool->row.has_left = true;
+    pool_stop(pool, grace_ms);
+}
+
 /* ---- Which tasks of the configuration this pool runs ----------------------------------------- */
 
 static bool is_named(const struct pool_options *options, const char *task)

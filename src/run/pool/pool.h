@@ -108,6 +108,10 @@ void pool_until_idle(struct pool *pool);
  * end by themselves. */
 void pool_stop(struct pool *pool, int64_t grace_ms);
 
+/* Stops a pool whose place another one of the same name takes: the worker's row is the other one's
+ * from now on, and this one neither writes nor removes it. */
+void pool_retire(struct pool *pool, int64_t grace_ms);
+
 struct pool_status {
     size_t running;  /* claimed jobs that are not settled, those that wait for a slot included */
     size_t slots;    /* how many jobs it can run at one time */

@@ -151,7 +151,7 @@ struct pool_row {
     struct worker_op op;
     bool is_under_way;
     bool is_leaving; /* the next write removes the row */
-    bool has_left;
+    bool has_left;   /* it is removed, or another pool's: nothing more is written */
 };
 
 struct pool {

@@ -162,7 +162,7 @@ int serve_start_pool(struct serve *serve, struct config *config, struct redrive_
 void serve_retire_pool(struct serve *serve)
 {
     if (serve->pool)
-        pool_stop(serve->pool->pool, SERVE_RETIRED_GRACE_MS);
+        pool_retire(serve->pool->pool, SERVE_RETIRED_GRACE_MS);
     serve->pool = NULL;
 }
 
