@@ -276,6 +276,8 @@ void notifier_stop(struct notifier *n, int64_t grace_ms, void (*stopped)(void *c
 {
     n->stopped = stopped;
     n->stopped_ctx = ctx;
+    if (n->stopping)
+        return; /* notifier_finish had nothing left to carry */
     accept_notes(n);
     stop_carrying(n, grace_ms);
 }

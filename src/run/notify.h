@@ -46,12 +46,14 @@ int notifier_new(const struct notifier_options *options, struct notifier **ret,
 void notifier_on_alert(const struct alert_event *event, void *ctx);
 
 /* Tries nothing again; what is being carried has `grace_ms` to arrive. `stopped` is called once,
- * when all handles are closed, never from inside this call. */
+ * when all handles are closed, never from inside this call. After notifier_finish it ends the
+ * patience. */
 void notifier_stop(struct notifier *notifier, int64_t grace_ms, void (*stopped)(void *ctx),
                    void *ctx);
 
-/* For a process that ends because its work is done: goes on trying for up to `patience_ms`, and
- * stops when nothing is left to carry, or by then. No alert may come any more. */
+/* For a process that ends because its work is done, or a notifier that another one replaces: goes
+ * on trying for up to `patience_ms`, and stops when nothing is left to carry, or by then. No alert
+ * may come any more. */
 void notifier_finish(struct notifier *notifier, int64_t patience_ms, void (*stopped)(void *ctx),
                      void *ctx);
 

@@ -182,6 +182,28 @@ static void a_stop_waits_for_no_command(void **state)
     assert_true(clock_monotonic_ms() - began_ms < 20000);
 }
 
+static void a_stop_ends_the_patience_of_a_finish(void **state)
+{
+    struct post p;
+    (void)state;
+    init_with_shell(&p, "echo begun > \"$1\"; exec sleep 60");
+    fire(&p);
+    run_until(&p, has_begun);
+    int64_t began_ms = clock_monotonic_ms();
+    notifier_finish(p.notifier, 60000, on_stopped, &p);
+    post_release(&p);
+    assert_true(clock_monotonic_ms() - began_ms < 20000);
+}
+
+static void a_stop_after_a_finish_without_alerts_changes_nothing(void **state)
+{
+    struct post p;
+    (void)state;
+    post_init(&p, NULL, NULL);
+    notifier_finish(p.notifier, 60000, on_stopped, &p);
+    post_release(&p);
+}
+
 static void an_alert_for_nobody_is_no_work(void **state)
 {
     struct post p;
@@ -279,6 +301,8 @@ int main(void)
         cmocka_unit_test(what_fails_is_tried_again),
         cmocka_unit_test(what_is_never_taken_is_logged_and_dropped),
         cmocka_unit_test(a_stop_waits_for_no_command),
+        cmocka_unit_test(a_stop_ends_the_patience_of_a_finish),
+        cmocka_unit_test(a_stop_after_a_finish_without_alerts_changes_nothing),
         cmocka_unit_test(an_alert_for_nobody_is_no_work),
         cmocka_unit_test(a_webhook_gets_the_document_until_it_takes_it),
     };

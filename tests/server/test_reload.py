@@ -41,3 +41,40 @@ def test_worker_is_listed_while_the_jobs_of_the_former_configuration_end(bench):
         assert slots() == [3]
         time.sleep(0.05)
     assert server.stop() == 0
+
+
+# ---- Alerts ------------------------------------------------------------------------------------
+
+NEVER = "tasks: {never: {run: {exec: [sh, -c, 'exit 65']}}}\n"
+RULE = """
+alerts:
+  - {when: 'dead_letters >= 1', command: [sh, -c, 'echo try >> DIR/tries; SCRIPT']}
+"""
+
+
+def serve_with_a_failed_alert(bench, script):
+    """A server whose alert has been tried once, in vain; it is tried again after a second."""
+    bench.configure(NEVER)
+    bench.enqueue("never")
+    assert bench.redrive("work", "--until-idle").returncode == 3
+    bench.configure(NEVER + RULE.replace("SCRIPT", script))
+    server = bench.serve("--no-work").ready()
+    wait_for((bench.dir / "tries").exists, "the first try")
+    return server
+
+
+def test_an_alert_that_is_tried_again_survives_a_reload(bench):
+    server = serve_with_a_failed_alert(bench, "[ $(wc -l < DIR/tries) -ge 2 ] && cat > DIR/told")
+    server.reload()
+    wait_for(lambda: (bench.dir / "told").exists() and "firing" in (bench.dir / "told").read_text("utf-8"), "the alert arrives")
+    assert not server.logged("alert_not_sent")
+    assert server.stop() == 0
+
+
+def test_a_stop_does_not_wait_for_alerts_of_the_former_configuration(bench):
+    server = serve_with_a_failed_alert(bench, "exit 75")
+    server.reload()
+    began = time.monotonic()
+    assert server.stop() == 0
+    assert time.monotonic() - began < 10  # all tries take 21 s
+    assert server.logged("alert_not_sent")

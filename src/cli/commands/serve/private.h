@@ -35,6 +35,10 @@
 /* For alerts that are being sent when their notifier is stopped. */
 #define SERVE_NOTIFY_GRACE_MS 5000
 
+/* For alerts that a reload leaves to the former notifier: all tries of one that is refused at once.
+ */
+#define SERVE_NOTIFY_PATIENCE_MS 30000
+
 /* For jobs of a pool that a reload has replaced: they may take their time. */
 #define SERVE_RETIRED_GRACE_MS (INT64_C(24) * 60 * 60 * 1000)
 
@@ -58,6 +62,7 @@ struct serve_notifier {
     struct serve *serve;
     struct config *config;
     struct notifier *notifier;
+    bool is_retired; /* it ends by itself, when its alerts are delivered */
 };
 struct serve_kept {
     struct list link;
@@ -163,8 +168,10 @@ void serve_release_kept(struct serve *serve);
 
 /* Lets the present one end, if there is one. */
 void serve_retire_pool(struct serve *serve);
-/* All but the one of this configuration; NULL: all. */
-void serve_stop_notifiers(struct serve *serve, const struct config *but);
+/* All but the one of this configuration deliver the alerts that they have, and end. */
+void serve_retire_notifiers(struct serve *serve, const struct config *but);
+/* All of them, within SERVE_NOTIFY_GRACE_MS. */
+void serve_stop_notifiers(struct serve *serve);
 /* Every pool, within the grace. */
 void serve_stop_pools(struct serve *serve, int64_t grace_ms);
 

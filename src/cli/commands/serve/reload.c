@@ -102,7 +102,7 @@ static void replace_tls(struct serve *serve, const struct config *config)
 
 static void take_over(struct serve *serve, struct config *config)
 {
-    serve_stop_notifiers(serve, config);
+    serve_retire_notifiers(serve, config);
     replace_pool(serve, config);
     replace_tls(serve, config);
     serve_reload_faktory(serve, config);
@@ -131,7 +131,7 @@ static void drop_reload(struct serve *serve, struct config *config)
 static void give_up(struct serve *serve, struct config *config)
 {
     if (!serve->is_stopping)
-        serve_stop_notifiers(serve, serve->config);
+        serve_retire_notifiers(serve, serve->config);
     drop_reload(serve, config);
 }
 

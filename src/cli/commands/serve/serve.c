@@ -110,7 +110,7 @@ static void close_all(struct serve *serve)
     http_server_stop(serve->http);
     rest_stop(serve->rest);
     committer_stop(serve->committer);
-    serve_stop_notifiers(serve, NULL);
+    serve_stop_notifiers(serve);
     if (serve->has_handles)
         close_handles(serve);
     while (uv_run(&serve->loop, UV_RUN_DEFAULT) != 0)

@@ -178,6 +178,7 @@ void serve_stop_pools(struct serve *serve, int64_t grace_ms)
 static void on_notifier_stopped(void *ctx)
 {
     struct serve_notifier *one = ctx;
+    take_out(one->serve, &one->link);
     notifier_free(one->notifier);
     config_free(one->config);
     free(one);
@@ -205,13 +206,22 @@ int serve_start_notifier(struct serve *serve, struct config *config, struct redr
     return 0;
 }
 
-void serve_stop_notifiers(struct serve *serve, const struct config *but)
+/* The list is changed by this thread only, and not from inside notifier_finish or notifier_stop. */
+void serve_retire_notifiers(struct serve *serve, const struct config *but)
 {
     LIST_FOREACH (&serve->notifiers, link) {
         struct serve_notifier *one = LIST_ENTRY(link, struct serve_notifier, link);
-        if (one->config == but)
+        if (one->config == but || one->is_retired)
             continue;
-        take_out(serve, &one->link);
+        one->is_retired = true;
+        notifier_finish(one->notifier, SERVE_NOTIFY_PATIENCE_MS, on_notifier_stopped, one);
+    }
+}
+
+void serve_stop_notifiers(struct serve *serve)
+{
+    LIST_FOREACH (&serve->notifiers, link) {
+        struct serve_notifier *one = LIST_ENTRY(link, struct serve_notifier, link);
         notifier_stop(one->notifier, SERVE_NOTIFY_GRACE_MS, on_notifier_stopped, one);
     }
 }
