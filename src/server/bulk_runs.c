@@ -350,6 +350,12 @@ bool bulk_runs_cancel(struct bulk_runs *all, struct str tenant, int64_t id)
     return run != NULL;
 }
 
+void bulk_runs_close(struct bulk_runs *all)
+{
+    HOLD(&all->mutex);
+    all->stopped = true;
+}
+
 void bulk_runs_stop(struct bulk_runs *all)
 {
     pthread_mutex_lock(&all->mutex);

@@ -58,8 +58,11 @@ void bulk_runs_write(struct bulk_runs *all, struct str tenant, bool hides_filter
  * tenant has none of that number under way. */
 bool bulk_runs_cancel(struct bulk_runs *all, struct str tenant, int64_t id);
 
-/* Stops all of them, and waits for the chunks that the committer is working on; from now on none is
- * started. */
+/* From now on no run is started, and none hands in another chunk. Does not wait. */
+void bulk_runs_close(struct bulk_runs *all);
+
+/* The same, and waits for the chunks that the committer is working on; runs that have not ended are
+ * gone. */
 void bulk_runs_stop(struct bulk_runs *all);
 
 /* After the timers are gone. NULL does nothing. */

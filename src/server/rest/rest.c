@@ -435,7 +435,7 @@ void rest_jobs_ready(struct rest *rest)
 void rest_quiesce(struct rest *rest)
 {
     claim_waits_close(rest->claims);
-    bulk_runs_stop(rest->bulk_runs);
+    bulk_runs_close(rest->bulk_runs);
 }
 
 static int do_nothing(struct engine *engine, struct op *op, struct redrive_err *err)
@@ -461,6 +461,7 @@ void rest_stop(struct rest *rest)
     rest_readers_stop(rest);
     health_check_free(rest->health_check);
     rest->health_check = NULL;
+    bulk_runs_stop(rest->bulk_runs);
     await_claims(rest);
 }
 

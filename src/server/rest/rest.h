@@ -104,13 +104,13 @@ void rest_reload(struct rest *rest, const struct config *config);
 void rest_set_ready(struct rest *rest, bool ready);
 /* For the committer's on_ready: claims that wait for work ask again. */
 void rest_jobs_ready(struct rest *rest);
-/* Answers the claims that wait, and ends what goes on after its request was answered. Before the
- * committer is stopped; requests are still served, but none waits any more. */
+/* Answers the claims that wait, and lets what goes on after its request was answered end; waits for
+ * nothing. Before the committer is stopped; requests are still served, but none waits any more. */
 void rest_quiesce(struct rest *rest);
-/* Ends the reader threads; requests that are still queued are answered with 503. To be called after
- * the HTTP server has been stopped, so that no requests come any more. The committer stops later: a
- * reader may have an operation for it, and jobs whose claim came too late are given back. NULL does
- * nothing. */
+/* Ends the reader threads; requests that are still queued are answered with 503. Waits for what
+ * rest_quiesce has let end. To be called after the HTTP server has been stopped, so that no
+ * requests come any more. The committer stops later: a reader may have an operation for it, and
+ * jobs whose claim came too late are given back. NULL does nothing. */
 void rest_stop(struct rest *rest);
 /* After the committer has been stopped: every operation has been answered. NULL does nothing. */
 void rest_free(struct rest *rest);

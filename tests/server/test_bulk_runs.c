@@ -1,0 +1,61 @@
+/* Runs over many jobs while their server stops. */
+#include "rest_server.h"
+
+#include <semaphore.h>
+#include <unistd.h>
+
+#define LIMIT_S 60
+
+/* The chunk that the committer is working on, until the test hands it on. */
+static struct op *chunk;
+static bool holds_chunks;
+static sem_t has_chunk;
+
+void __real_committer_submit(struct committer *committer, struct op *op);
+void __wrap_committer_submit(struct committer *committer, struct op *op);
+
+void __wrap_committer_submit(struct committer *committer, struct op *op)
+{
+    if (!holds_chunks) {
+        __real_committer_submit(committer, op);
+        return;
+    }
+    chunk = op;
+    sem_post(&has_chunk);
+}
+
+static void a_server_about_to_stop_does_not_wait_for_a_chunk(void **state)
+{
+    struct rest_server server;
+    struct client client;
+    (void)state;
+    sem_init(&has_chunk, 0, 0);
+    alarm(LIMIT_S);
+    rest_server_open(&server, "{}", NULL);
+    client_connect(&client, server.port);
+    assert_int_equal(
+        rest_server_ask(&client, "POST", "/v1/jobs", NULL, "{\"task\": \"a\", \"delay\": \"1h\"}"),
+        201);
+    holds_chunks = true;
+    assert_int_equal(
+        rest_server_ask(&client, "POST", "/v1/bulk", NULL, "{\"verb\": \"cancel\", \"all\": true}"),
+        202);
+    while (sem_wait(&has_chunk) != 0)
+        ;
+    holds_chunks = false;
+    rest_quiesce(server.rest);
+    assert_int_equal(client_get(&client, "/v1/bulk"), 200);
+    __real_committer_submit(server.committer, chunk);
+    client_close(&client);
+    rest_server_close(&server);
+    alarm(0);
+    sem_destroy(&has_chunk);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(a_server_about_to_stop_does_not_wait_for_a_chunk),
+    };
+    return cmocka_run_group_tests_name("bulk_runs", tests, NULL, NULL);
+}
