@@ -242,7 +242,8 @@ int bulk_runs_start(struct bulk_runs *all, const struct bulk_run_spec *spec, int
     bulk_pace_init(&run->pace, spec->rate, clock_monotonic_ms());
     timer_init(&run->timer, on_timer);
     pthread_mutex_lock(&all->mutex);
-    const bool refused = all->stopped || all->n == BULK_RUNS_MAX;
+    const bool is_stopping = all->stopped;
+    const bool refused = is_stopping || all->n == BULK_RUNS_MAX;
     if (!refused) {
         list_insert(&all->list, &run->link);
         all->n++;
@@ -253,6 +254,8 @@ int bulk_runs_start(struct bulk_runs *all, const struct bulk_run_spec *spec, int
     if (!refused)
         return 0;
     run_free(run);
+    if (is_stopping)
+        return err_set(err, REDRIVE_E_STOPPING, "shutting down");
     (void)err_set(err, REDRIVE_E_STATE, "%d such runs go on already", BULK_RUNS_MAX);
     err_hint(err, "wait until one of them has ended, or stop one");
     return REDRIVE_E_STATE;

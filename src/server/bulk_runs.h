@@ -42,7 +42,8 @@ struct bulk_run_spec {
     struct str filter; /* JSON, as it was sent; absent: all */
 };
 
-/* Starts one, and gives its number. REDRIVE_E_STATE: there are too many. */
+/* Starts one, and gives its number. REDRIVE_E_STATE: there are too many; REDRIVE_E_STOPPING: after
+ * bulk_runs_close. */
 int bulk_runs_start(struct bulk_runs *all, const struct bulk_run_spec *spec, int64_t *ret_id,
                     struct redrive_err *err);
 

@@ -4,7 +4,8 @@
 #include <semaphore.h>
 #include <unistd.h>
 
-#define LIMIT_S 60
+#define LIMIT_S    60
+#define CANCEL_ALL "{\"verb\": \"cancel\", \"all\": true}"
 
 /* The chunk that the committer is working on, until the test hands it on. */
 static struct op *chunk;
@@ -37,14 +38,14 @@ static void a_server_about_to_stop_does_not_wait_for_a_chunk(void **state)
         rest_server_ask(&client, "POST", "/v1/jobs", NULL, "{\"task\": \"a\", \"delay\": \"1h\"}"),
         201);
     holds_chunks = true;
-    assert_int_equal(
-        rest_server_ask(&client, "POST", "/v1/bulk", NULL, "{\"verb\": \"cancel\", \"all\": true}"),
-        202);
+    assert_int_equal(rest_server_ask(&client, "POST", "/v1/bulk", NULL, CANCEL_ALL), 202);
     while (sem_wait(&has_chunk) != 0)
         ;
     holds_chunks = false;
     rest_quiesce(server.rest);
     assert_int_equal(client_get(&client, "/v1/bulk"), 200);
+    assert_int_equal(rest_server_ask(&client, "POST", "/v1/bulk", NULL, CANCEL_ALL), 503);
+    assert_non_null(strstr(buf_cstr(&client.body), "shutting down"));
     __real_committer_submit(server.committer, chunk);
     client_close(&client);
     rest_server_close(&server);
