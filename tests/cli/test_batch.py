@@ -469,6 +469,17 @@ def test_a_handler_that_cannot_run_costs_no_record(place, broken):
     assert done == 50
 
 
+def test_records_that_are_left_running_are_a_failure(place):
+    code, _, errors = place.run("rec", place.write("first.jsonl", [{"id": "a"}]))
+    assert code == 0, errors
+    with sqlite3.connect(place.path / "redrive.db", timeout=20) as db:
+        db.execute("CREATE TRIGGER no_ends BEFORE UPDATE ON job_states "
+                   "WHEN NEW.state = 5 BEGIN SELECT RAISE(ABORT, 'no'); END")
+    code, summary, errors = place.run("rec", place.write("second.jsonl", [{"id": "b"}]))
+    assert (code, summary["successful"], summary["running"]) == (1, 0, 1), errors
+    assert "1 job is left running" in errors
+
+
 def test_a_line_that_is_not_json_is_named(place):
     (place.path / "in.jsonl").write_text('{"id":"a"}\nnot json\n{"id":"b"}\n', "utf-8")
     code, summary, errors = place.run("rec", "in.jsonl")

@@ -284,19 +284,9 @@ static int summarize(struct cli *cli, struct work *work, struct redrive_err *err
         summary.left = NULL;
     }
     rc = cli_show(cli, &summary, summary_as_json, summary_as_text, err);
-    const uint64_t stuck = pool_status(work->working.pool).left;
     uint64_t lost = summary.counts.dead + summary.counts.failed;
     if (rc == 0)
-        rc = pool_fault(work->working.pool, err);
-    if (rc == 0)
-        rc = pool_missed(work->working.pool, err);
-    if (rc == 0 && stuck > 0) {
-        rc = err_set(err, REDRIVE_E_IO, "%" PRIu64 " job%s left running", stuck,
-                     stuck == 1 ? " is" : "s are");
-        err_detail(err, "there was no memory for %s, or the store did not take the outcome",
-                   stuck == 1 ? "it" : "them");
-        err_hint(err, "the log has the reason; a worker runs them again when their leases end");
-    }
+        rc = working_judge(&work->working, err);
     if (rc < 0 || lost == 0)
         return rc;
     return err_set(err, REDRIVE_E_JOB_FAILED, "%" PRIu64 " job%s failed for good", lost,

@@ -1,6 +1,7 @@
 /* working.c - the event loop, signals, pool and notifier of a command that runs jobs. */
 #include "cli/shared/working.h"
 
+#include <inttypes.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -74,6 +75,22 @@ void working_set_pool(struct working *w, struct pool *pool)
 {
     HOLD(&w->mutex);
     w->pool = pool;
+}
+
+int working_judge(const struct working *w, struct redrive_err *err)
+{
+    const uint64_t stuck = pool_status(w->pool).left;
+    int rc = pool_fault(w->pool, err);
+    if (rc == 0)
+        rc = pool_missed(w->pool, err);
+    if (rc < 0 || stuck == 0)
+        return rc;
+    rc = err_set(err, REDRIVE_E_IO, "%" PRIu64 " job%s left running", stuck,
+                 stuck == 1 ? " is" : "s are");
+    err_detail(err, "there was no memory for %s, or the store did not take the outcome",
+               stuck == 1 ? "it" : "them");
+    err_hint(err, "the log has the reason; a worker runs them again when their leases end");
+    return rc;
 }
 
 /* ---- Alerts ---------------------------------------------------------------------------------- */

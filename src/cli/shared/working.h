@@ -49,6 +49,10 @@ void working_close_signals(struct working *w);
 void working_on_ready(void *ctx);
 void working_set_pool(struct working *w, struct pool *pool);
 
+/* After the pool has stopped: 0, or why it has not done all that there was to do. A handler that
+ * cannot run, a shard that was away, or jobs that stay running until their leases end. */
+int working_judge(const struct working *w, struct redrive_err *err);
+
 /* ---- Alerts ---------------------------------------------------------------------------------- */
 
 int working_start_alerts(struct working *w, const struct config *config, const struct log *log,

@@ -316,9 +316,7 @@ static int judge(struct batch *b, const struct batch_summary *s, struct redrive_
         err_hint(err, "run it again to go on: nothing is lost, and nothing is done twice");
         return rc;
     }
-    rc = pool_fault(b->working.pool, err);
-    if (rc == 0)
-        rc = pool_missed(b->working.pool, err);
+    rc = working_judge(&b->working, err);
     if (rc < 0)
         return rc;
     if (s->feed.invalid > 0) {
