@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 #include "base/time/clock.h"
+#include "engine/claim_pace.h"
 #include "run/from_config.h"
 
 /* ---- Is there work? -------------------------------------------------------------------------- */
@@ -59,7 +60,8 @@ static bool same_run(const struct config_task *a, const struct config_task *b)
            x->concurrency == y->concurrency && x->timeout_ms == y->timeout_ms &&
            x->kill_grace_ms == y->kill_grace_ms && same_strings(&x->pass_env, &y->pass_env) &&
            x->allow_private == y->allow_private && x->connect_timeout_ms == y->connect_timeout_ms &&
-           a->lease_ms == b->lease_ms && a->heartbeat_ms == b->heartbeat_ms;
+           a->lease_ms == b->lease_ms && a->heartbeat_ms == b->heartbeat_ms &&
+           claim_ahead_is_allowed(a) == claim_ahead_is_allowed(b);
 }
 
 static bool runs_all_of(const struct config *a, const struct config *b)
