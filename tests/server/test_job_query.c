@@ -171,6 +171,17 @@ static void an_object_has_the_same_names(void **state)
     assert_false(job_query_selects(&q));
 }
 
+static void an_empty_list_is_refused(void **state)
+{
+    (void)state;
+    assert_int_equal(add_object("{\"task\":\"t\",\"class\":[]}"), REDRIVE_E_INVALID);
+    assert_string_equal(q.field, "class");
+    assert_int_equal(add_object("{\"task\":[]}"), REDRIVE_E_INVALID);
+    assert_string_equal(q.field, "task");
+    assert_int_equal(add_object("{\"tsk\":[]}"), REDRIVE_E_UNKNOWN);
+    assert_int_equal(add_object("{\"class\":[\"network\"]}"), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -180,6 +191,7 @@ int main(void)
         T(what_is_not_allowed_is_unknown),
         T(wrong_values_are_refused),
         T(an_object_has_the_same_names),
+        T(an_empty_list_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, teardown);
 }

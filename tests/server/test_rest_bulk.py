@@ -98,6 +98,7 @@ def test_jobs_that_come_later_are_left_alone(api):  # noqa: F811
     ({"verb": "cancel", "filter": {"task": "mail"}, "all": True}, "filter"),
     ({"verb": "cancel", "filter": {"tsk": "mail"}}, None),
     ({"verb": "cancel", "filter": {"state": "nonsense"}}, "filter.state"),
+    ({"verb": "cancel", "filter": {"task": "mail", "state": []}}, "filter.state"),
     ({"verb": "cancel", "all": True, "rate": "fast"}, "rate"),
 ])
 def test_a_wrong_request_is_refused_and_changes_nothing(api, body, field):  # noqa: F811

@@ -253,6 +253,21 @@ static int add_text(struct job_query *q, struct json_reader *r, struct str name,
     return job_query_add(q, name, value, err);
 }
 
+/* A list without a word is refused as an empty text is: it must not mean every job. */
+static int add_list(struct job_query *q, struct json_reader *r, struct str name,
+                    struct redrive_err *err)
+{
+    bool is_empty = true;
+    int rc = json_enter_array(r);
+    while (rc == 0 && (rc = json_next_item(r)) > 0) {
+        is_empty = false;
+        rc = add_text(q, r, name, err);
+    }
+    if (rc < 0)
+        (void)json_error(r, err);
+    return rc == 0 && is_empty ? job_query_add(q, name, STR(""), err) : rc;
+}
+
 static int add_member(struct job_query *q, struct json_reader *r, struct json_string key,
                       struct redrive_err *err)
 {
@@ -265,11 +280,7 @@ static int add_member(struct job_query *q, struct json_reader *r, struct json_st
     if (json_peek(r) == JSON_TYPE_NULL) {
         rc = json_read_null(r);
     } else if (json_peek(r) == JSON_TYPE_ARRAY) {
-        (void)json_enter_array(r);
-        while (rc == 0 && (rc = json_next_item(r)) > 0)
-            rc = add_text(q, r, name, err);
-        if (rc < 0)
-            (void)json_error(r, err);
+        rc = add_list(q, r, name, err);
     } else {
         rc = add_text(q, r, name, err);
     }

@@ -10,8 +10,8 @@
  *     older_than, newer_than           ended at least, at most so long ago: 90m, 24h
  *     order, limit, cursor             of a page
  *
- * A name that is not among those allowed is refused with the nearest, an empty value too: a script
- * with an empty variable must not get every job.
+ * A name that is not among those allowed is refused with the nearest, an empty value or list too: a
+ * script with an empty variable must not get every job.
  */
 #ifndef SERVER_REST_BODY_JOB_QUERY_H
 #define SERVER_REST_BODY_JOB_QUERY_H
