@@ -18,6 +18,8 @@
 #define BULK_RUNS_MAX 16
 /* So many that have ended are kept, of all tenants together. */
 #define BULK_RUNS_KEPT 32
+/* Each of them keeps its filter. A longer one is refused where it is read. */
+#define BULK_FILTER_MAX_BYTES 65536
 
 struct bulk_runs;
 

@@ -108,6 +108,14 @@ def test_a_wrong_request_is_refused_and_changes_nothing(api, body, field):  # no
     assert by_state(api) == {"scheduled": 1}
 
 
+@pytest.mark.parametrize("path, body", [("/bulk", {"verb": "cancel"}), ("/retry/dead-letters/retry", {"rate": "1/h"})])
+def test_a_filter_that_a_run_could_not_keep_is_refused(api, path, body):  # noqa: F811
+    longest = "x" * (65536 - len('{"text": ""}'))
+    assert api.ok("POST", path, {**body, "filter": {"text": longest}})["matched"] == 0
+    problem = api.problem(413, "POST", path, {**body, "filter": {"text": longest + "x"}})
+    assert (problem["field"], "hint" in problem) == ("filter", True)
+
+
 def test_a_server_stops_in_the_middle_of_a_run(start):  # noqa: F811
     server = start()
     server.api.ok("POST", "/jobs", [{"task": "mail", "delay": "1h"}] * 3, status=201)

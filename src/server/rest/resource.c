@@ -210,7 +210,15 @@ int kit_read_rate(struct body *b, struct str json, struct rate *ret)
 int kit_read_filter(struct body *b, struct str filter, bool all, const char *what,
                     struct job_query *query)
 {
-    int rc = filter.len > 0 ? job_query_add_object(query, filter, b->err) : 0;
+    int rc;
+    if (filter.len > BULK_FILTER_MAX_BYTES) {
+        rc = body_fault(b, "filter", REDRIVE_E_TOO_BIG, "it is too long");
+        err_detail(b->err, "it has %zu bytes; at most %d are taken", filter.len,
+                   BULK_FILTER_MAX_BYTES);
+        err_hint(b->err, "send several requests, each with a part of it");
+        return rc;
+    }
+    rc = filter.len > 0 ? job_query_add_object(query, filter, b->err) : 0;
     if (rc == 0)
         rc = job_query_finish(query, b->err);
     if (rc < 0) {

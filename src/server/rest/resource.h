@@ -36,7 +36,8 @@ bool kit_query(struct rest_call *call, struct job_query *query);
  * or null: no rate. */
 int kit_read_rate(struct body *b, struct str json, struct rate *ret);
 /* `filter` is an object with the parameters of a list; `all` stands in its place, and one of the
- * two must be there. `what` are "jobs" or "dead letters". Makes the query whole. */
+ * two must be there. `what` are "jobs" or "dead letters". Makes the query whole. A filter that is
+ * longer than a run may keep is refused (REDRIVE_E_TOO_BIG). */
 int kit_read_filter(struct body *b, struct str filter, bool all, const char *what,
                     struct job_query *query);
 
