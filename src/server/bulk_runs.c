@@ -274,6 +274,7 @@ static void write_request(struct json_writer *w, const struct bulk_run *run, boo
     json_key(w, "filter");
     json_put_raw(w, run->filter.len > 0 && !hides_filter ? run->filter : STR("null"));
     json_field_int(w, "matched", (int64_t)run->matched);
+    json_field_bool(w, "at_least", run->is_at_least);
 }
 
 static void write_redrive(struct json_writer *w, const struct bulk_run *run, bool hides_filter)
@@ -290,7 +291,6 @@ static void write_run(struct json_writer *w, const struct bulk_run *run, bool hi
     static const char *const STATES[] = {"running", "finished", "stopped", "failed"};
     json_begin_object(w);
     write_request(w, run, hides_filter);
-    json_field_bool(w, "at_least", run->is_at_least);
     json_field_cstr(w, "verb", verb_name(run->verb));
     json_field_cstr(w, "state", STATES[run->state]);
     json_field_int(w, "changed", (int64_t)changed_of(run));

@@ -138,7 +138,7 @@ def test_retry_by_group(full):
 def test_retry_all_in_several_chunks(store):
     store.seed({"state": "dead_letter", "id": "d", "count": 1100, "reason": "manual"})
     assert store.json("dlq", "retry", "--all") == {
-        "dry_run": False, "matched": 1100, "redriven": 1100, "refused": 0, "interrupted": False}
+        "dry_run": False, "matched": 1100, "at_least": False, "redriven": 1100, "refused": 0, "interrupted": False}
     assert dead(store) == []
     job = store.job("d-1099")
     assert (job["state"], job["epoch"]) == ("queued", 1)
@@ -147,7 +147,7 @@ def test_retry_all_in_several_chunks(store):
 def test_dry_run_changes_nothing(full):
     before = full.output("jobs", "export")
     assert full.json("dlq", "retry", "--all", "--dry-run") == {
-        "dry_run": True, "matched": 4, "redriven": 0, "refused": 0, "interrupted": False}
+        "dry_run": True, "matched": 4, "at_least": False, "redriven": 0, "refused": 0, "interrupted": False}
     assert full.output("dlq", "retry", "--task", "pay", "--dry-run") == (
         "2 of 2 would be redriven\n")
     assert full.output("jobs", "export") == before
@@ -331,7 +331,7 @@ def test_purge_needs_an_age(full):
 def test_purge_by_age(full):
     assert full.output("dlq", "purge", "--older-than", "30d") == "1 dead letter removed\n"
     assert full.json("dlq", "purge", "--older-than", "90m", "--dry-run") == {
-        "dry_run": True, "matched": 1, "removed": 0, "interrupted": False}
+        "dry_run": True, "matched": 1, "at_least": False, "removed": 0, "interrupted": False}
     assert dead(full) == DEAD[:3]
 
 

@@ -305,7 +305,7 @@ def test_ctrl_c_ends_a_redrive_at_a_rate_between_two_jobs(own):
     call.send_signal(signal.SIGINT)
     out, _ = call.communicate(timeout=TIMEOUT_S)
     assert call.returncode == 1
-    assert json.loads(out) == {"dry_run": False, "matched": 3, "redriven": 1, "refused": 0, "interrupted": True}
+    assert json.loads(out) == {"dry_run": False, "matched": 3, "at_least": False, "redriven": 1, "refused": 0, "interrupted": True}
 
 
 # ---- Whose jobs ---------------------------------------------------------------------------------

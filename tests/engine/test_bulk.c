@@ -25,11 +25,31 @@ static void step(struct bed *bed, struct bulk *bulk, size_t n)
 static void check_count(struct bed *bed, const struct bulk *bulk, unsigned changed,
                         unsigned refused)
 {
-    uint64_t would_change, would_refuse;
-    assert_int_equal(
-        bulk_count(engine_store(bed->engine), bulk, &would_change, &would_refuse, NULL), 0);
-    assert_int_equal(would_change, changed);
-    assert_int_equal(would_refuse, refused);
+    struct bulk_forecast forecast;
+    assert_int_equal(bulk_count(engine_store(bed->engine), bulk, UINT64_MAX, &forecast, NULL), 0);
+    assert_int_equal(forecast.changed, changed);
+    assert_int_equal(forecast.refused, refused);
+    assert_false(forecast.is_at_least);
+}
+
+static void counting_ends_at_a_number(void **state)
+{
+    (void)state;
+    const struct job_filter filter = {.task = STR("a")};
+    struct bulk_forecast forecast;
+    struct bed bed;
+    struct bulk bulk;
+    bed_init(&bed, NULL);
+    for (int i = 0; i < 120; i++)
+        make_dead(&bed, "a");
+    bulk_init(&bulk, MOVE_REDRIVE, &filter, bed.now_ms);
+    assert_int_equal(bulk_count(engine_store(bed.engine), &bulk, 70, &forecast, NULL), 0);
+    assert_int_equal(forecast.changed, 70);
+    assert_true(forecast.is_at_least);
+    assert_int_equal(bulk_count(engine_store(bed.engine), &bulk, 120, &forecast, NULL), 0);
+    assert_int_equal(forecast.changed, 120);
+    assert_false(forecast.is_at_least);
+    bed_release(&bed);
 }
 
 static void bulk_redrives_what_matches_in_chunks(void **state)
@@ -237,6 +257,7 @@ static void without_a_rate_all_go_at_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        T(counting_ends_at_a_number),
         T(bulk_redrives_what_matches_in_chunks),
         T(job_that_dies_again_is_not_redriven_twice),
         T(what_dies_after_the_start_is_left_alone),

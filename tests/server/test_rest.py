@@ -642,7 +642,7 @@ def test_redrives_at_a_rate_are_shown_and_stopped(api):
     shown = api.ok("GET", "/retry/dead-letters/retries")["items"][0]
     assert shown.pop("started_at").endswith("Z")
     redriven = shown.pop("redriven")
-    assert shown == {"id": run, "rate": "1/h", "filter": asked["filter"], "matched": 3, "refused": 0}
+    assert shown == {"id": run, "rate": "1/h", "filter": asked["filter"], "matched": 3, "at_least": False, "refused": 0}
     assert redriven == 1
     api.problem(404, "DELETE", f"/retry/dead-letters/retries/{int(run) + 100}")
     api.problem(404, "DELETE", "/retry/dead-letters/retries/x")

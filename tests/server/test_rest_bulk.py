@@ -62,6 +62,27 @@ def test_other_filters_are_counted_one_by_one(api):  # noqa: F811
     assert by_state(api) == {"scheduled": 1, "cancelled": 450}
 
 
+def test_dead_letters_are_counted_up_to_a_number(api):  # noqa: F811
+    for _ in range(21):
+        api.ok("POST", "/jobs", [{"task": "once"}] * 500, status=201)
+        items = [{"id": job["id"], "token": job["token"], "class": "permanent"} for job in api.claim(n=500)]
+        api.ok("POST", "/settle", {"items": items})
+    assert by_state(api) == {"dead_letter": 10500}
+    letters = "/retry/dead-letters"
+    asked = api.ok("POST", f"{letters}/retry", {"all": True, "dry_run": True})
+    assert (asked["matched"], asked["at_least"]) == (10000, True)
+    asked = api.ok("DELETE", letters, older_than_hours=0, dry_run="true")
+    assert (asked["matched"], asked["at_least"]) == (10000, True)
+    run = api.ok("POST", f"{letters}/retry", {"all": True, "rate": "1/h"}, status=202)
+    assert (run["matched"], run["at_least"]) == (10000, True)
+    shown = api.ok("GET", f"{letters}/retries")["items"][0]
+    assert (shown["matched"], shown["at_least"]) == (10000, True)
+    assert api("DELETE", f"{letters}/retries/{run['id']}").status == 204
+    done = api.ok("DELETE", letters, older_than_hours=0)
+    assert (done["matched"], done["at_least"]) == (done["removed"], False)
+    assert done["removed"] >= 10499
+
+
 def test_a_run_at_a_rate_is_shown_and_stopped(api):  # noqa: F811
     api.ok("POST", "/jobs", [{"task": "mail", "delay": "1h"}] * 5, status=201)
     run_id = api.ok("POST", "/bulk", {"verb": "cancel", "all": True, "rate": "1/h"}, status=202)["id"]

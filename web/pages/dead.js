@@ -16,6 +16,9 @@ const PAGE = 50;
 // Without a filter it is about all of them, which has to be said.
 const which = (filter) => (Object.keys(filter).length > 0 ? { filter } : { all: true });
 
+// The server counts up to a number.
+const orMore = (counted) => (counted.at_least ? " or more" : "");
+
 async function redrive(filter) {
   let asked;
   try {
@@ -26,12 +29,12 @@ async function redrive(filter) {
   }
   const rate = h("input", { type: "number", min: "1", max: "1000000", step: "1", placeholder: "as fast as it goes", "aria-label": "Jobs a second" });
   const answer = await dialog("Redrive dead letters", [
-    h("p", null, `${plural(asked.matched, "dead letter")} will run again${asked.refused ? `; ${count(asked.refused)} of them cannot: a live job has their unique key, or their deadline has passed` : ""}.`),
+    h("p", null, `${plural(asked.matched, "dead letter")}${orMore(asked)} will run again${asked.refused ? `; ${count(asked.refused)} of them cannot: a live job has their unique key, or their deadline has passed` : ""}.`),
     h("label", null, "At most ", rate, " a second"),
   ], [{ label: "Leave them", value: "" }, { label: "Redrive", value: "yes", kind: "primary" }]);
   if (answer !== "yes") return;
   const body = { ...which(filter), ...(rate.value && { rate: Number(rate.value) }) };
-  act(post(`${BASE}/retry`, body), (done) => (done.finished ? `${count(done.redriven)} redriven` : `Redriving ${count(done.matched)} at ${rate.value} a second`));
+  act(post(`${BASE}/retry`, body), (done) => (done.finished ? `${count(done.redriven)} redriven` : `Redriving ${count(done.matched)}${orMore(done)} at ${rate.value} a second`));
 }
 
 async function purge(filter) {
@@ -43,7 +46,7 @@ async function purge(filter) {
     notifyError(error);
     return;
   }
-  if (!(await confirmed("Remove dead letters", `${plural(asked.matched, "dead letter")} will be gone for good, with payload and history.`, `Remove ${count(asked.matched)}`))) return;
+  if (!(await confirmed("Remove dead letters", `${plural(asked.matched, "dead letter")}${orMore(asked)} will be gone for good, with payload and history.`, `Remove ${count(asked.matched)}${orMore(asked)}`))) return;
   act(remove(`${BASE}?${query}`), (done) => `${count(done.removed)} removed`);
 }
 
@@ -60,7 +63,7 @@ function href(filter) {
 
 function underWay(runs) {
   return runs.map((run) => h("p", { class: "notice running", "data-key": run.id },
-    h("span", null, `Redriving at ${run.rate}: ${count(run.redriven)} of ${count(run.matched)}${run.refused ? `, ${count(run.refused)} refused` : ""}`, gauge(run.redriven + run.refused, run.matched)),
+    h("span", null, `Redriving at ${run.rate}: ${count(run.redriven)} of ${count(run.matched)}${orMore(run)}${run.refused ? `, ${count(run.refused)} refused` : ""}`, gauge(run.redriven + run.refused, run.matched)),
     mayChange() && button("Stop", () => act(remove(`${BASE}/retries/${segment(run.id)}`), "Stopped; jobs that were not redriven are still dead"))));
 }
 

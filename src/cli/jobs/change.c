@@ -322,7 +322,10 @@ int bulk_run(struct cli *cli, struct session *session, struct bulk *bulk, struct
 {
     struct interrupt interrupt;
     struct progress progress;
-    int rc = bulk_count(session->store, bulk, &run->changed, &run->refused, err);
+    struct bulk_forecast forecast;
+    int rc = bulk_count(session->store, bulk, UINT64_MAX, &forecast, err);
+    run->changed = forecast.changed;
+    run->refused = forecast.refused;
     run->matched = run->changed + run->refused;
     if (rc < 0 || run->dry_run || run->matched == 0)
         return rc;
@@ -336,8 +339,8 @@ int bulk_run(struct cli *cli, struct session *session, struct bulk *bulk, struct
 
 int bulk_run_interrupted(const struct bulk_run *run, const char *done, struct redrive_err *err)
 {
-    err_set(err, REDRIVE_E_CANCELLED, "interrupted: %" PRIu64 " of %" PRIu64 " %s", run->changed,
-            run->matched, done);
+    err_set(err, REDRIVE_E_CANCELLED, "interrupted: %" PRIu64 " of %s%" PRIu64 " %s", run->changed,
+            run->is_at_least ? "at least " : "", run->matched, done);
     err_hint(err, "the same command goes on with the rest");
     return REDRIVE_E_CANCELLED;
 }

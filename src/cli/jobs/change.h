@@ -57,6 +57,7 @@ struct bulk_run {
 
     /* The answer. */
     uint64_t matched; /* as counted at the start, refusals included */
+    bool is_at_least; /* a server has counted so many, and there are more */
     uint64_t changed; /* or would be */
     uint64_t refused;
     bool interrupted; /* by SIGINT or SIGTERM */

@@ -62,6 +62,7 @@ static void put_retry(const struct job_select *select, bool dry_run, struct buf 
 
 struct bulk_counts {
     uint64_t matched;
+    bool is_at_least;
     uint64_t changed;
     uint64_t refused;
 };
@@ -70,6 +71,7 @@ static int take_counts(struct str text, bool dry_run, struct bulk_run *run, stru
 {
     static const struct unpack COUNTS[] = {
         {"matched", UNPACK_U64, offsetof(struct bulk_counts, matched)},
+        {"at_least", UNPACK_BOOL, offsetof(struct bulk_counts, is_at_least)},
         {"redriven", UNPACK_U64, offsetof(struct bulk_counts, changed)},
         {"removed", UNPACK_U64, offsetof(struct bulk_counts, changed)},
         {"refused", UNPACK_U64, offsetof(struct bulk_counts, refused)},
@@ -79,6 +81,7 @@ static int take_counts(struct str text, bool dry_run, struct bulk_run *run, stru
     RELEASED_BY(arena_release) struct arena arena = {0};
     int rc = unpack_object(text, COUNTS, &arena, &counts, err);
     run->matched = counts.matched;
+    run->is_at_least = counts.is_at_least;
     run->refused = counts.refused;
     run->changed = dry_run ? counts.matched - counts.refused : counts.changed;
     return rc;
@@ -186,10 +189,14 @@ static int redrive_at_rate(struct cli *cli, struct session *session,
     remote_query(&query, "order", "oldest");
     run->changed = run->refused = 0;
     bulk_pace_init(&p.pace, &run->rate, clock_monotonic_ms());
-    progress_init(&p.progress, &cli->err, run->label, run->matched, NULL);
+    progress_init(&p.progress, &cli->err, run->label, run->is_at_least ? 0 : run->matched, NULL);
     interrupt_catch(&interrupt);
     int rc = redrive_pages(&p, &query, err);
-    run->interrupted = interrupt_asked() && run->changed + run->refused < run->matched;
+    const uint64_t n_done = run->changed + run->refused;
+    run->interrupted = interrupt_asked() && (run->is_at_least || n_done < run->matched);
+    if (run->is_at_least && n_done > run->matched)
+        run->matched = n_done;
+    run->is_at_least = run->is_at_least && run->interrupted;
     interrupt_release(&interrupt);
     progress_clear(&p.progress);
     return rc;

@@ -233,7 +233,7 @@ static bool is_too_late(const struct bulk *bulk, const struct job *job)
 }
 
 static int count_page(struct store *store, const struct bulk *bulk, const struct job_page *page,
-                      uint64_t *changed, uint64_t *refused, struct redrive_err *err)
+                      struct bulk_forecast *forecast, struct redrive_err *err)
 {
     for (size_t i = 0; i < page->n; i++) {
         const struct job *job = &page->jobs[i];
@@ -242,30 +242,32 @@ static int count_page(struct store *store, const struct bulk *bulk, const struct
                                             : key_is_held(store, job, err);
         if (rc < 0)
             return rc;
-        *changed += rc == 0;
-        *refused += rc > 0;
+        forecast->changed += rc == 0;
+        forecast->refused += rc > 0;
     }
     return 0;
 }
 
-int bulk_count(struct store *store, const struct bulk *bulk, uint64_t *ret_changed,
-               uint64_t *ret_refused, struct redrive_err *err)
+int bulk_count(struct store *store, const struct bulk *bulk, uint64_t max,
+               struct bulk_forecast *ret, struct redrive_err *err)
 {
     struct job_filter filter = bulk->filter;
     RELEASED_BY(job_page_release) struct job_page page = {0};
-    *ret_changed = *ret_refused = 0;
+    *ret = (struct bulk_forecast){0};
     int rc = job_filter_plan(store, &filter, NULL, err);
     bool more = rc > 0 && !bulk->finished;
     rc = rc < 0 ? rc : 0;
-    filter.limit = PAGE_JOBS;
-    while (more && rc == 0) {
+    while (more && max > 0 && rc == 0) {
+        filter.limit = max < PAGE_JOBS ? max : PAGE_JOBS;
         rc = store_ops(store)->list(store, &filter, &page, err);
         if (rc == 0)
-            rc = count_page(store, bulk, &page, ret_changed, ret_refused, err);
+            rc = count_page(store, bulk, &page, ret, err);
+        max -= page.n;
         more = page.more;
         if (page.n > 0)
             filter.after_seq = page.jobs[page.n - 1].status.seq;
     }
+    ret->is_at_least = more;
     return rc;
 }
 

@@ -76,10 +76,16 @@ struct bulk {
 void bulk_init(struct bulk *bulk, enum move_kind kind, const struct job_filter *filter,
                int64_t now_ms);
 
-/* How many jobs the rest of the bulk would change, and how many it would refuse as of now. Changes
- * nothing. */
-int bulk_count(struct store *store, const struct bulk *bulk, uint64_t *ret_changed,
-               uint64_t *ret_refused, struct redrive_err *err);
+/* How many jobs the rest of a bulk would change, and how many it would refuse, as of now. */
+struct bulk_forecast {
+    uint64_t changed;
+    uint64_t refused;
+    bool is_at_least; /* there are more than were looked at */
+};
+
+/* Looks at `max` jobs at the most. Changes nothing. */
+int bulk_count(struct store *store, const struct bulk *bulk, uint64_t max,
+               struct bulk_forecast *ret, struct redrive_err *err);
 
 /* The next chunk. */
 struct bulk_op {

@@ -32,6 +32,10 @@ bool kit_redacts(const struct rest_call *call);
  * all of an error may not search in errors either: it could find out what is hidden. */
 bool kit_query(struct rest_call *call, struct job_query *query);
 
+/* Jobs that a request counts one by one. The answer says when there are more: counting holds one of
+ * the few threads that read. */
+#define KIT_COUNT_MAX 10000
+
 /* Parts of a body that asks for many jobs at once. "90/min", or a number: so many a second; absent
  * or null: no rate. */
 int kit_read_rate(struct body *b, struct str json, struct rate *ret);

@@ -14,7 +14,6 @@
 #include "server/rest/resource.h"
 #include "store/transition.h"
 
-#define COUNT_MAX  10000 /* jobs that are counted one by one */
 #define COUNT_PAGE 200
 #define ALL_STATES ((1u << REDRIVE_STATE_COUNT) - 1)
 
@@ -127,7 +126,7 @@ static int count_one_by_one(struct rest_call *call, struct bulk_call *c, struct 
     filter.order = ORDER_OLDEST;
     filter.after_seq = 0;
     filter.limit = COUNT_PAGE;
-    while (rc == 0 && more && filter.states != 0 && c->spec.matched < COUNT_MAX) {
+    while (rc == 0 && more && filter.states != 0 && c->spec.matched < KIT_COUNT_MAX) {
         rc = store_ops(store)->list(store, &filter, &page, err);
         c->spec.matched += page.n;
         more = page.more;

@@ -178,6 +178,7 @@ struct bulk_call {
     struct bulk bulk;
     const char *done; /* "redriven", "removed" */
     uint64_t matched;
+    bool is_at_least;  /* more match than were counted */
     struct str filter; /* as it was sent */
     int64_t run_id;    /* 0: it does not go on after the answer */
 };
@@ -194,6 +195,7 @@ static void send_counts(struct rest_call *call, int status, const struct bulk_ca
     }
     json_field_bool(w, "dry_run", dry_run);
     json_field_int(w, "matched", (int64_t)b->matched);
+    json_field_bool(w, "at_least", b->is_at_least);
     json_field_int(w, b->done, (int64_t)b->bulk.changed);
     if (b->bulk.kind == MOVE_REDRIVE)
         json_field_int(w, "refused", (int64_t)refused);
@@ -213,10 +215,15 @@ static void chunk_done(struct rest_call *call, struct op *op)
     if (rest_refused(call, op))
         return;
     bulk_add(&b->bulk, &b->op);
-    if (b->bulk.finished)
-        send_counts(call, 200, b, false, b->bulk.refused);
-    else
+    if (!b->bulk.finished) {
         next_chunk(call, b);
+        return;
+    }
+    if (b->is_at_least) {
+        b->matched = b->bulk.changed + b->bulk.refused;
+        b->is_at_least = false;
+    }
+    send_counts(call, 200, b, false, b->bulk.refused);
 }
 
 static void next_chunk(struct rest_call *call, struct bulk_call *b)
@@ -232,20 +239,21 @@ static void start(struct rest_call *call, struct bulk_call *b, bool dry_run,
     struct bulk_run_spec run = {
         .verb = BULK_REDRIVE, .bulks = {&b->bulk}, .rate = rate, .filter = b->filter};
     struct redrive_err err = {0};
-    uint64_t changed, refused;
-    int rc = bulk_count(rest_store(call), &b->bulk, &changed, &refused, &err);
-    run.matched = b->matched = changed + refused;
+    struct bulk_forecast forecast;
+    int rc = bulk_count(rest_store(call), &b->bulk, KIT_COUNT_MAX, &forecast, &err);
+    run.matched = b->matched = forecast.changed + forecast.refused;
+    run.is_at_least = b->is_at_least = forecast.is_at_least;
     if (rc < 0) {
         rest_fail(call, &err, NULL);
     } else if (dry_run || b->matched == 0) {
         b->bulk.finished = !dry_run;
-        send_counts(call, 200, b, dry_run, refused);
+        send_counts(call, 200, b, dry_run, forecast.refused);
     } else if (rate->count == 0) {
         next_chunk(call, b);
     } else if (bulk_runs_start(call->rest->bulk_runs, &run, &b->run_id, &err) < 0) {
         rest_fail(call, &err, NULL);
     } else {
-        send_counts(call, 202, b, false, refused);
+        send_counts(call, 202, b, false, forecast.refused);
     }
 }
 

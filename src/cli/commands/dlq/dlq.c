@@ -123,12 +123,19 @@ static int read_rate(const char *text, struct rate *ret, struct redrive_err *err
     return option_error("--rate", REDRIVE_E_USAGE, &wrong, err);
 }
 
+/* A server counts up to a number. */
+static const char *at_least(const struct bulk_run *run)
+{
+    return run->is_at_least ? "at least " : "";
+}
+
 static void retry_as_json(struct json_writer *w, const void *thing)
 {
     const struct bulk_run *run = thing;
     json_begin_object(w);
     json_field_bool(w, "dry_run", run->dry_run);
     json_field_int(w, "matched", (int64_t)run->matched);
+    json_field_bool(w, "at_least", run->is_at_least);
     json_field_int(w, "redriven", run->dry_run ? 0 : (int64_t)run->changed);
     json_field_int(w, "refused", (int64_t)run->refused);
     json_field_bool(w, "interrupted", run->interrupted);
@@ -142,8 +149,8 @@ static void retry_as_text(struct buf *out, const struct term *term, const void *
     if (run->matched == 0)
         buf_puts(out, "no dead letter matches\n");
     else if (run->dry_run)
-        buf_printf(out, "%" PRIu64 " of %" PRIu64 " would be redriven\n", run->changed,
-                   run->matched);
+        buf_printf(out, "%" PRIu64 " of %s%" PRIu64 " would be redriven\n", run->changed,
+                   at_least(run), run->matched);
     else
         buf_printf(out, "%" PRIu64 " of %" PRIu64 " redriven\n", run->changed, run->matched);
     if (run->refused > 0)
@@ -227,31 +234,25 @@ static const struct option PURGE_OPTIONS[] = {
 };
 
 /* A question needs a terminal for output and one for input. */
-static bool is_confirmed(struct cli *cli, uint64_t n)
+static bool is_confirmed(struct cli *cli, const struct bulk_run *look)
 {
     char answer[16] = "";
     if (!isatty(STDIN_FILENO) || !isatty(fileno(cli->err.file)))
         return true;
-    (void)fprintf(cli->err.file, "Remove %" PRIu64 " dead letter%s for good? [y/N] ", n,
-                  n == 1 ? "" : "s");
+    (void)fprintf(cli->err.file, "Remove %s%" PRIu64 " dead letter%s for good? [y/N] ",
+                  at_least(look), look->changed, look->changed == 1 ? "" : "s");
     (void)fflush(cli->err.file);
     return fgets(answer, sizeof answer, stdin) && (answer[0] == 'y' || answer[0] == 'Y');
 }
 
-static int ask(struct cli *cli, struct session *session, const struct bulk *bulk,
-               struct redrive_err *err)
+static int ask(struct cli *cli, struct session *session, struct bulk *bulk, struct redrive_err *err)
 {
     const struct purge_options *options = invocation_options(&cli->invocation);
     struct bulk_run look = {.dry_run = true};
-    uint64_t n, refused;
-    int rc;
-    if (session->remote) {
-        rc = bulk_run_at_server(cli, session, &options->select, JOB_REMOVE, &look, err);
-        n = look.changed;
-    } else {
-        rc = bulk_count(session->store, bulk, &n, &refused, err);
-    }
-    if (rc == 0 && n > 0 && !is_confirmed(cli, n))
+    int rc = session->remote
+                 ? bulk_run_at_server(cli, session, &options->select, JOB_REMOVE, &look, err)
+                 : bulk_run(cli, session, bulk, &look, err);
+    if (rc == 0 && look.changed > 0 && !is_confirmed(cli, &look))
         rc = err_set(err, REDRIVE_E_CANCELLED, "nothing was removed");
     return rc;
 }
@@ -262,6 +263,7 @@ static void purge_as_json(struct json_writer *w, const void *thing)
     json_begin_object(w);
     json_field_bool(w, "dry_run", run->dry_run);
     json_field_int(w, "matched", (int64_t)run->matched);
+    json_field_bool(w, "at_least", run->is_at_least);
     json_field_int(w, "removed", run->dry_run ? 0 : (int64_t)run->changed);
     json_field_bool(w, "interrupted", run->interrupted);
     json_end_object(w);
@@ -271,8 +273,8 @@ static void purge_as_text(struct buf *out, const struct term *term, const void *
 {
     const struct bulk_run *run = thing;
     (void)term;
-    buf_printf(out, "%" PRIu64 " dead letter%s %s\n", run->changed, run->changed == 1 ? "" : "s",
-               run->dry_run ? "would be removed" : "removed");
+    buf_printf(out, "%s%" PRIu64 " dead letter%s %s\n", at_least(run), run->changed,
+               run->changed == 1 ? "" : "s", run->dry_run ? "would be removed" : "removed");
 }
 
 static int check_purge(struct cli *cli, struct redrive_err *err)
