@@ -344,6 +344,39 @@ static void template_may_not_lead_to_a_private_address(void **state)
     }
 }
 
+/* With `refuses_v6` addresses of IPv4 are public, and those of IPv6 are not. */
+static bool refuses_v6;
+static unsigned n_refused;
+
+bool __real_address_is_public(const struct sockaddr *address);
+bool __wrap_address_is_public(const struct sockaddr *address);
+
+bool __wrap_address_is_public(const struct sockaddr *address)
+{
+    if (!refuses_v6)
+        return __real_address_is_public(address);
+    n_refused += address->sa_family != AF_INET;
+    return address->sa_family == AF_INET;
+}
+
+static void a_public_address_beside_a_private_one_may_fail_for_a_while(void **state)
+{
+    (void)state;
+    struct bench b;
+    open_url(&b, (struct http_options){.url = "http://{payload.host}:1/echo"});
+    refuses_v6 = true;
+    struct record *r = post_and_wait(&b, "{\"host\":\"localhost\"}", 5000);
+    refuses_v6 = false;
+    const bool has_both = n_refused > 0;
+    if (has_both) {
+        assert_int_equal(r->failure.curl_code, CURLE_COULDNT_CONNECT);
+        assert_int_equal(r->class_, REDRIVE_CLASS_NETWORK);
+    }
+    bench_release(&b);
+    if (!has_both)
+        skip();
+}
+
 static void host_of_the_configuration_may_be_private_whatever_the_path(void **state)
 {
     (void)state;
@@ -551,6 +584,7 @@ int main(int argc, char **argv)
         T(connecting_has_a_time_out_of_its_own),
         T(only_http_is_spoken),
         T(template_may_not_lead_to_a_private_address),
+        T(a_public_address_beside_a_private_one_may_fail_for_a_while),
         T(proxy_of_the_environment_is_no_way_around),
         T(host_of_the_configuration_may_be_private_whatever_the_path),
         T(private_address_can_be_allowed),

@@ -39,6 +39,7 @@ struct http_run {
     uint64_t dropped_bytes;
     bool is_cut;        /* the body was too long, and we closed the connection */
     bool is_refused;    /* an address was not public */
+    bool is_tried;      /* another one was */
     const char *status; /* of a run that never began */
     struct redrive_err err;
     char curl_error[CURL_ERROR_SIZE];
@@ -86,6 +87,7 @@ static curl_socket_t open_socket(void *ctx, curlsocktype purpose, struct curl_so
         run->is_refused = true;
         return CURL_SOCKET_BAD;
     }
+    run->is_tried = true;
     return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
 }
 
@@ -266,7 +268,7 @@ static void finish_unanswered(struct http_run *run)
     if (!run->easy) {
         failure.status = run->status;
         failure.message = run->err.message;
-    } else if (run->is_refused) {
+    } else if (run->is_refused && !run->is_tried) {
         failure.status = "permanent";
         failure.error_type = "PrivateAddress";
         failure.message = "the job's URL leads to an address that is not public "
