@@ -26,6 +26,7 @@ tasks:
   good: {{run: {{exec: ["true"], concurrency: 4}}}}
   slow: {{run: {{exec: [sh, -c, "sleep 2"], concurrency: 4}}}}
   bad: {{run: {{exec: ["false"]}}, retry: {{max_attempts: 1}}, breaker: {{failure_threshold: 100, min_calls: 100}}}}
+  torn: {{run: {{exec: [sh, -c, '[ "$REDRIVE_TENANT" = acme ] || {{ sleep 2; exit 1; }}'], concurrency: 4}}}}
   far: {{}}
 cron:
   nightly: {{task: far, schedule: "0 3 * * *"}}
@@ -270,6 +271,26 @@ def test_while_a_shard_is_away_its_tenants_are_told_and_the_others_go_on(tmp_pat
         wait_for(lambda: state_of(hooli, held) == "completed", "the settlement")
         assert hooli.ok("GET", f"/jobs/{held}")["attempts"] == 1
         hooli.submit("good")
+        assert server.stop() == 0
+
+
+def test_a_failure_on_a_shard_that_is_away_does_not_stop_its_task(tmp_path):
+    """Until a failure is settled no other job of its breaker starts: not those of the other tenants."""
+    with contextlib.ExitStack() as stack:
+        place, second = two_servers(stack, tmp_path)
+        server = place.serve().ready()
+        acme, hooli = place.api(server, "acme"), place.api(server, "hooli")
+        held = hooli.submit("torn")
+        wait_for(lambda: state_of(hooli, held) == "running", "the job that is to fail")
+        second.kill()
+        server.wait_log("settlement_failed")
+        for _ in range(5):
+            acme.submit("torn")
+        wait_for(lambda: [job["state"] for job in acme.ok("GET", "/jobs")["items"]] == ["completed"] * 5,
+                 "acme's jobs", limit_s=20)
+        second.start()
+        wait_for(lambda: state_of(hooli, held) == "retrying", "the settlement")
+        assert hooli.ok("GET", f"/jobs/{held}")["attempts"] == 1
         assert server.stop() == 0
 
 

@@ -111,10 +111,15 @@ void pool_ahead_shut(struct pool *pool, uint64_t breaker)
 
 /* ---- The end of a job ------------------------------------------------------------------------ */
 
-void pool_job_end(struct pool_job *job)
+void pool_job_clear_doubt(struct pool_job *job)
 {
     job->task->n_doubtful -= job->is_doubtful;
     job->is_doubtful = false;
+}
+
+void pool_job_end(struct pool_job *job)
+{
+    pool_job_clear_doubt(job);
     job->is_over = true;
     if (job->is_extending)
         return;

@@ -81,7 +81,7 @@ struct pool_job {
     bool is_over;    /* settled, or given up; freed when no heartbeat is under way with it */
     bool is_extending;
     bool is_ahead;     /* it waits for a slot */
-    bool is_doubtful;  /* it has failed: none of its task starts before it is settled */
+    bool is_doubtful;  /* it has failed: none of its task starts until it is settled or put off */
     bool has_limit;    /* it has a slot of a limit */
     uint64_t breaker;  /* a hash of its breaker's name; 0: it has none */
     uint64_t since_ns; /* when it began to wait for a slot, or to run */
@@ -210,6 +210,8 @@ void pool_job_keep(struct pool_job *job, const struct run_outcome *ran);
 void pool_job_give_back(struct pool_job *job);
 /* The job was cancelled, which is logged already: makes it end, or drops it if it waits. */
 void pool_job_cancel(struct pool_job *job);
+/* Jobs of its task need not wait any longer until it is settled. */
+void pool_job_clear_doubt(struct pool_job *job);
 /* It is settled, or given up. Frees it, unless a heartbeat is under way with it. */
 void pool_job_end(struct pool_job *job);
 

@@ -180,10 +180,12 @@ static void on_later(uv_timer_t *timer)
     pool_settle_now(timer->data);
 }
 
-/* The shard of this job does not answer. The jobs of other shards need not wait for it. */
+/* The shard of this job does not answer. The jobs of other shards need not wait for it, nor for the
+ * breaker that its failure may open: that is on the same shard. */
 static void settle_later(struct pool_job *job, const struct redrive_err *err)
 {
     struct pool *pool = job->task->pool;
+    pool_job_clear_doubt(job);
     if (pool->is_giving_up) {
         log_settlement(job, LOG_LEVEL_ERROR, "settlement_lost", REDRIVE_E_IO);
         pool->n_left++;
