@@ -25,6 +25,7 @@ tokens:
 tasks:
   good: {{run: {{exec: ["true"], concurrency: 4}}}}
   slow: {{run: {{exec: [sh, -c, "sleep 2"], concurrency: 4}}}}
+  brief: {{run: {{exec: [sh, -c, "sleep 5"]}}, lease: 3s}}
   bad: {{run: {{exec: ["false"]}}, retry: {{max_attempts: 1}}, breaker: {{failure_threshold: 100, min_calls: 100}}}}
   torn: {{run: {{exec: [sh, -c, '[ "$REDRIVE_TENANT" = acme ] || {{ sleep 2; exit 1; }}'], concurrency: 4}}}}
   far: {{}}
@@ -330,6 +331,21 @@ def test_a_worker_until_idle_names_a_shard_that_is_away(tmp_path):
         assert worker.returncode == 1, out + said
         assert json.loads(out)["completed"] == 1
         assert "a shard is away: its jobs were not looked at" in said and "shard 2" in said, said
+
+
+def test_a_worker_until_idle_gives_up_a_job_of_a_shard_that_is_away(tmp_path):
+    """Its outcome cannot be settled: it is left to the end of its lease."""
+    with contextlib.ExitStack() as stack:
+        place, second = two_servers(stack, tmp_path)
+        place.run("enqueue", "brief", "--tenant", "hooli")
+        worker = start_work(place)
+        wait_for(lambda: [job["state"] for job in place.jobs("--tenant", "hooli")] == ["running"], "hooli's job")
+        second.kill()
+        out, said = worker.communicate(timeout=LIMIT_S)
+        assert worker.returncode == 1, out + said
+        assert "settlement_lost" in said and "shard 2" in said, said
+        second.start()
+        wait_for(lambda: place.json("work", "--until-idle")["completed"] == 1, "the second attempt")
 
 
 def test_a_shard_that_hangs_does_not_hold_up_the_tenants_of_the_others(tmp_path):

@@ -86,6 +86,7 @@ struct pool_job {
     uint64_t breaker;  /* a hash of its breaker's name; 0: it has none */
     uint64_t since_ns; /* when it began to wait for a slot, or to run */
     int64_t waited_ms; /* for a slot */
+    uint64_t late_ns;  /* when its shard did not take its outcome for the first time; 0: it did */
     struct outcome outcome;
     struct str result;
     void *failure_text; /* what the outcome points to */

@@ -180,13 +180,22 @@ static void on_later(uv_timer_t *timer)
     pool_settle_now(timer->data);
 }
 
+/* Whether its shard has not answered for a lease: a job whose shard was there meanwhile would have
+ * been settled. */
+static bool has_lost_lease(const struct pool_job *job)
+{
+    return uv_hrtime() - job->late_ns >= (uint64_t)job->task->config->lease_ms * 1000000;
+}
+
 /* The shard of this job does not answer. The jobs of other shards need not wait for it, nor for the
  * breaker that its failure may open: that is on the same shard. */
 static void settle_later(struct pool_job *job, const struct redrive_err *err)
 {
     struct pool *pool = job->task->pool;
     pool_job_clear_doubt(job);
-    if (pool->is_giving_up) {
+    if (job->late_ns == 0)
+        job->late_ns = uv_hrtime();
+    if (pool->is_giving_up || (pool->options.until_idle && has_lost_lease(job))) {
         log_settlement(job, LOG_LEVEL_ERROR, "settlement_lost", REDRIVE_E_IO);
         pool->n_left++;
         pool_job_end(job);
