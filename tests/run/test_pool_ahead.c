@@ -170,6 +170,29 @@ static void no_job_is_claimed_ahead_under_a_limit_or_of_a_single_attempt(void **
     }
 }
 
+/* By a policy of its own, of which the claim knows nothing. */
+static void a_job_with_a_single_attempt_does_not_wait_for_a_slot(void **state)
+{
+    (void)state;
+    struct rig rig;
+    char payload[64];
+    init(&rig);
+    (void)snprintf(payload, sizeof payload, SLEEP, "0.2");
+    for (int i = 0; i < BEFORE; i++)
+        (void)rig_submit(&rig, "s", QUICK);
+    int64_t slow = rig_submit(&rig, "s", payload);
+    const struct job_spec single = {
+        .task = STR("s"), .payload = STR(QUICK), .policy = STR("{\"max_attempts\":1}")};
+    for (int i = 0; i < AFTER; i++)
+        (void)rig_submit_spec(&rig, &single);
+    rig_start(&rig);
+    rig_until_told(&rig, ENGINE_EVENT_RELEASED, 1);
+    rig_until_told(&rig, ENGINE_EVENT_COMPLETED, BEFORE + 1 + AFTER);
+    for (int i = 0; i <= AFTER; i++)
+        check_job(&rig, slow + i, REDRIVE_STATE_COMPLETED, 1);
+    rig_release(&rig);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -179,6 +202,7 @@ int main(int argc, char **argv)
         T(failure_that_opens_the_breaker_is_the_last_run),
         T(waiting_job_that_is_cancelled_does_not_run),
         T(no_job_is_claimed_ahead_under_a_limit_or_of_a_single_attempt),
+        T(a_job_with_a_single_attempt_does_not_wait_for_a_slot),
     };
     if (argc != 2)
         return 2;

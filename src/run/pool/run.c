@@ -211,8 +211,8 @@ static bool has_slot(const struct pool_task *task)
 void pool_run_take(struct pool_job *job)
 {
     struct pool_task *task = job->task;
-    /* By a definition of another process, perhaps, or a cron entry. */
-    task->may_go_ahead &= !job->has_limit;
+    /* By a definition of another process, perhaps, a cron entry, or a policy of its own. */
+    task->may_go_ahead &= !job->has_limit && job->request.max_attempts > 1;
     const bool must_wait = task->n_ahead > 0 || (task->may_go_ahead && task->n_doubtful > 0);
     if (task->pool->is_stopping || (!must_wait && has_slot(task)))
         start_job(job);
