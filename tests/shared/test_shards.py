@@ -28,6 +28,7 @@ tasks:
   brief: {{run: {{exec: [sh, -c, "sleep 5"]}}, lease: 3s}}
   bad: {{run: {{exec: ["false"]}}, retry: {{max_attempts: 1}}, breaker: {{failure_threshold: 100, min_calls: 100}}}}
   torn: {{run: {{exec: [sh, -c, '[ "$REDRIVE_TENANT" = acme ] || {{ sleep 2; exit 1; }}'], concurrency: 4}}}}
+  long: {{lease: 3s}}
   far: {{}}
 cron:
   nightly: {{task: far, schedule: "0 3 * * *"}}

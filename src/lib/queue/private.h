@@ -22,7 +22,9 @@
  *   5. While a failure is not settled no other job of the handler starts: it may open the breaker,
  *      and then the claimed jobs are given back.
  *   6. Nothing is idle while a slot is busy or a handler wants.
- *   7. The mutex is never held while the store, a function or the log is called.
+ *   7. The thread that called work never waits for the store: a shard that hangs must not keep the
+ *      heartbeats of the others waiting.
+ *   8. The mutex is never held while the store, a function or the log is called.
  */
 #ifndef LIB_QUEUE_PRIVATE_H
 #define LIB_QUEUE_PRIVATE_H
@@ -36,6 +38,7 @@
 #include "config/config.h"
 #include "engine/claim_pace.h"
 #include "engine/committer.h"
+#include "engine/report/worker_row.h"
 #include "engine/verbs/settle.h"
 #include "lib/copies.h"
 #include "redrive_queue.h"
@@ -104,6 +107,9 @@ struct queue_handler {
     bool may_claim_ahead;
     const struct config_task *config; /* its lease and heartbeat */
     int64_t next_beat_ms;             /* of the thread that called work */
+    struct extend_op beat;            /* like what follows, of the heartbeat that is under way */
+    struct extension *extensions;
+    struct redrive_task_run **extended; /* at the same index */
     struct queue_slot *slots;
     size_t n_slots;
 
@@ -111,6 +117,7 @@ struct queue_handler {
     bool wants;
     bool misses_shard; /* the last claim has passed over a shard that is away */
     bool is_waking;    /* a slot that was woken has not run yet */
+    bool is_beating;   /* a heartbeat is under way */
     size_t n_asleep;
     pthread_cond_t wake;
     struct claim_pace pace;
@@ -155,9 +162,12 @@ struct redrive_queue {
     bool is_working;
     bool until_idle;
     bool is_stopping;
-    bool is_watching; /* the thread that called work looks at claimed jobs from time to time */
-    size_t n_busy;    /* slots that do not sleep */
-    size_t n_alive;   /* threads */
+    bool is_watching;   /* the thread that called work looks at claimed jobs from time to time */
+    size_t n_busy;      /* slots that do not sleep */
+    size_t n_alive;     /* threads */
+    size_t n_under_way; /* operations that have no answer yet, and that no thread waits for */
+    bool is_telling;    /* the worker's row is one of them */
+    struct worker_op row;
     struct redrive_err missed; /* of a shard that a claim has passed over */
 };
 
@@ -174,6 +184,13 @@ int queue_is_missing(struct redrive_err *err);
 
 /* Wakes the thread that called work. Async-signal-safe. */
 void queue_wake(struct redrive_queue *q);
+
+/* Hands in an operation that no thread waits for: `done` calls queue_answered in the end. The
+ * answer may come before this returns. The mutex is not held. */
+void queue_submit(struct redrive_queue *q, struct op *op, void (*done)(struct op *op, void *ctx),
+                  void *ctx);
+/* The mutex is held. */
+void queue_answered(struct redrive_queue *q);
 
 /* There may be ready jobs, of all handlers. The mutex is held. */
 void queue_want_all(struct redrive_queue *q);

@@ -32,6 +32,24 @@ void queue_wake(struct redrive_queue *q)
     errno = saved;
 }
 
+void queue_submit(struct redrive_queue *q, struct op *op, void (*done)(struct op *op, void *ctx),
+                  void *ctx)
+{
+    op->done = done;
+    op->done_ctx = ctx;
+    pthread_mutex_lock(&q->mutex);
+    q->n_under_way++;
+    pthread_mutex_unlock(&q->mutex);
+    committer_submit(q->committer, op);
+}
+
+void queue_answered(struct redrive_queue *q)
+{
+    q->n_under_way--;
+    if (q->n_alive == 0) /* the thread that called work waits for the last one */
+        queue_wake(q);
+}
+
 void queue_wake_slot(struct queue_handler *h)
 {
     if (h->n_asleep == 0 || h->is_waking)
@@ -104,6 +122,8 @@ static void handler_free(struct queue_handler *h)
     pthread_cond_destroy(&h->wake);
     free(h->settled);
     free(h->settlements);
+    free(h->extended);
+    free(h->extensions);
     free(h->runs);
     free(h->slots);
     free(h);
@@ -289,7 +309,9 @@ static bool make_runs(struct queue_handler *h)
     h->runs = calloc(h->n_runs, sizeof *h->runs);
     h->settlements = calloc(h->n_runs, sizeof *h->settlements);
     h->settled = calloc(h->n_runs, sizeof(struct redrive_task_run *));
-    if (!h->runs || !h->settlements || !h->settled)
+    h->extensions = calloc(h->n_runs, sizeof *h->extensions);
+    h->extended = calloc(h->n_runs, sizeof(struct redrive_task_run *));
+    if (!h->runs || !h->settlements || !h->settled || !h->extensions || !h->extended)
         return false;
     for (size_t i = 0; i < h->n_runs; i++) {
         h->runs[i].handler = h;

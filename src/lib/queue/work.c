@@ -9,7 +9,6 @@
 #include "base/err.h"
 #include "base/os/thread.h"
 #include "base/time/clock.h"
-#include "engine/report/worker_row.h"
 #include "engine/tasks.h"
 
 /* ---- Stopping -------------------------------------------------------------------------------- */
@@ -76,52 +75,71 @@ static uint32_t count_running(const struct redrive_queue *q)
     return (uint32_t)n;
 }
 
-/* A row that could not be written is no reason to stop working: the next one will do. */
-static void tell_row(struct redrive_queue *q, bool leaving)
+static void describe_row(struct redrive_queue *q)
 {
-    struct worker_op op;
-    worker_op_init(&op, str_of(q->worker), str_of(q->tenant));
+    worker_op_init(&q->row, str_of(q->worker), str_of(q->tenant));
+    q->row.running = count_running(q);
+    q->row.slots = (uint32_t)q->n_slots;
+}
+
+/* A row that could not be written is no reason to stop working: the next one will do. */
+static void on_row_written(struct op *op, void *ctx)
+{
+    struct redrive_queue *q = ctx;
+    (void)op;
+    HOLD(&q->mutex);
+    q->is_telling = false;
+    queue_answered(q);
+}
+
+/* Nothing while a write is under way. */
+static void tell_row(struct redrive_queue *q)
+{
     pthread_mutex_lock(&q->mutex);
-    op.running = count_running(q);
+    const bool can_tell = !q->is_telling;
+    if (can_tell)
+        describe_row(q);
+    q->is_telling = true;
     pthread_mutex_unlock(&q->mutex);
-    op.slots = (uint32_t)q->n_slots;
-    op.leaving = leaving;
-    (void)committer_run(q->committer, &op.op, NULL);
+    if (can_tell)
+        queue_submit(q, &q->row.op, on_row_written, q);
+}
+
+/* Nothing is under way any more. */
+static void remove_row(struct redrive_queue *q)
+{
+    describe_row(q);
+    q->row.leaving = true;
+    (void)committer_run(q->committer, &q->row.op, NULL);
 }
 
 /* ---- Heartbeats ------------------------------------------------------------------------------ */
 
-/* The extensions of a handler and, at the same index, the runs they are for. */
-struct beat {
-    struct extension *items;
-    struct redrive_task_run **runs;
-    size_t n;
-};
-
 /* What waits to start or to be settled needs its lease as well. The mutex is held. */
-static void gather(const struct queue_handler *h, struct beat *beat)
+static size_t gather(struct queue_handler *h)
 {
-    beat->n = 0;
+    size_t n = 0;
     for (size_t i = 0; i < h->n_runs; i++) {
         struct redrive_task_run *run = &h->runs[i];
         if (!run->is_held || atomic_load(&run->is_lost))
             continue;
-        beat->runs[beat->n] = run;
-        beat->items[beat->n++] = (struct extension){
+        h->extended[n] = run;
+        h->extensions[n++] = (struct extension){
             .seq = run->seq,
             .token = run->token,
             .lease_ms = h->config->lease_ms,
         };
     }
+    return n;
 }
 
 /* A run whose token is another by now has been settled meanwhile. The mutex is held. */
-static size_t lose(const struct beat *beat)
+static size_t lose(const struct queue_handler *h)
 {
     size_t n = 0;
-    for (size_t i = 0; i < beat->n; i++) {
-        struct redrive_task_run *run = beat->runs[i];
-        const struct extension *item = &beat->items[i];
+    for (size_t i = 0; i < h->beat.n; i++) {
+        struct redrive_task_run *run = h->extended[i];
+        const struct extension *item = &h->extensions[i];
         if (item->ret.code == 0 || redrive_err_retryable(item->ret.code))
             continue;
         if (!run->is_held || run->is_settling || run->token != item->token)
@@ -135,22 +153,18 @@ static size_t lose(const struct beat *beat)
 
 /* A heartbeat that the store could not take says nothing about the leases: the next one is tried in
  * its turn. */
-static void extend(struct queue_handler *h, struct beat *beat)
+static void on_extended(struct op *op, void *ctx)
 {
+    struct queue_handler *h = ctx;
     struct redrive_queue *q = h->queue;
-    struct redrive_err err;
-    struct extend_op op;
-    size_t n_lost = 0;
-    extend_op_init(&op, beat->items, beat->n);
-    op.op.by_item = op.op.goes_alone = true;
-    int rc = committer_run(q->committer, &op.op, &err);
-    if (rc < 0) {
+    if (op->code < 0)
         log_event(&q->log, LOG_LEVEL_WARNING, clock_wall_ms(), "heartbeat_failed",
-                  LOG_S("task", h->task), LOG_S("error", err.message), LOG_S("detail", err.detail));
-        return;
-    }
+                  LOG_S("task", h->task), LOG_S("error", op->err.message),
+                  LOG_S("detail", op->err.detail));
     pthread_mutex_lock(&q->mutex);
-    n_lost = lose(beat);
+    const size_t n_lost = op->code < 0 ? 0 : lose(h);
+    h->is_beating = false;
+    queue_answered(q);
     pthread_mutex_unlock(&q->mutex);
     if (n_lost > 0)
         log_event(&q->log, LOG_LEVEL_WARNING, clock_wall_ms(), "lease_lost", LOG_S("task", h->task),
@@ -160,19 +174,15 @@ static void extend(struct queue_handler *h, struct beat *beat)
 static void beat_handler(struct queue_handler *h)
 {
     struct redrive_queue *q = h->queue;
-    struct beat beat = {
-        .items = calloc(h->n_runs, sizeof *beat.items),
-        .runs = calloc(h->n_runs, sizeof(struct redrive_task_run *)),
-    };
-    if (beat.items && beat.runs) {
-        pthread_mutex_lock(&q->mutex);
-        gather(h, &beat);
-        pthread_mutex_unlock(&q->mutex);
-        if (beat.n > 0)
-            extend(h, &beat);
-    }
-    free(beat.items);
-    free(beat.runs);
+    pthread_mutex_lock(&q->mutex);
+    const size_t n = h->is_beating ? 0 : gather(h);
+    h->is_beating |= n > 0;
+    pthread_mutex_unlock(&q->mutex);
+    if (n == 0)
+        return;
+    extend_op_init(&h->beat, h->extensions, n);
+    h->beat.op.by_item = h->beat.op.goes_alone = true;
+    queue_submit(q, &h->beat.op, on_extended, h);
 }
 
 /* Extends the leases of the handlers that are due, and says when the next one is. */
@@ -235,10 +245,10 @@ static void sleep_until(struct redrive_queue *q, int64_t at_ms)
     }
 }
 
-static bool has_threads(struct redrive_queue *q)
+static bool is_at_work(struct redrive_queue *q)
 {
     HOLD(&q->mutex);
-    return q->n_alive > 0;
+    return q->n_alive > 0 || q->n_under_way > 0;
 }
 
 static int64_t sooner(int64_t a, int64_t b)
@@ -249,18 +259,18 @@ static int64_t sooner(int64_t a, int64_t b)
 static void look_after(struct redrive_queue *q)
 {
     int64_t next_row_ms = clock_monotonic_ms();
-    while (has_threads(q)) {
+    while (is_at_work(q)) {
         const int64_t now_ms = clock_monotonic_ms();
         int64_t next_ms = see_to_stop(q, now_ms);
         next_ms = sooner(next_ms, beat_all(q, now_ms));
         next_ms = sooner(next_ms, look_at_claimed(q, now_ms));
         if (next_row_ms <= now_ms) {
-            tell_row(q, false);
+            tell_row(q);
             next_row_ms = now_ms + WORKER_EVERY_MS;
         }
         sleep_until(q, sooner(next_ms, next_row_ms));
     }
-    tell_row(q, true);
+    remove_row(q);
 }
 
 /* ---- Slots: what to do next ------------------------------------------------------------------ */

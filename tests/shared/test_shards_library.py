@@ -1,0 +1,85 @@
+"""A worker of the C library (tests/lib/queue_worker.c) while one of two shards fails; acme is on the first shard, hooli on
+the second."""
+import contextlib
+import os
+import pathlib
+import signal
+import subprocess
+import time
+
+import pytest
+
+from serve_kit import environment
+from test_shards import Place, state_of
+from waiting import LIMIT_S, wait_for
+
+BUILD = pathlib.Path(os.environ.get("REDRIVE_BUILD", pathlib.Path(__file__).resolve().parents[2] / "build"))
+
+
+class Scene:
+    """A server that runs no jobs, through which tests look at them, and a worker of the library."""
+
+    def __init__(self, make_server, folder):
+        first, self.second = (make_server("redis", durable=True) for _ in range(2))
+        self.place = Place(folder, [first.url, self.second.url])
+        self.log_path = folder / "worker.log"
+        self.server = self.place.serve("--no-work").ready()
+        self.acme, self.hooli = self.place.api(self.server, "acme"), self.place.api(self.server, "hooli")
+        self.worker = None
+
+    def log(self):
+        return self.log_path.read_text("utf-8")
+
+    def work(self, *words):
+        self.worker = subprocess.Popen([str(BUILD / "tests/lib/queue_worker"), str(self.place.config), *words],
+                                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                       stderr=open(self.log_path, "wb"), env=environment())
+
+    def started(self, api, task):
+        """A job that runs."""
+        job = api.submit(task)
+        wait_for(lambda: state_of(api, job) == "running", self.log)
+        return job
+
+    def ends(self, api, job, state):
+        """Waits for it; at the first attempt."""
+        wait_for(lambda: state_of(api, job) == state, self.log)
+        assert api.ok("GET", f"/jobs/{job}")["attempts"] == 1, self.log()
+
+    @contextlib.contextmanager
+    def hanging(self):
+        self.second.process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.second.process.send_signal(signal.SIGCONT)
+
+    def stop(self):
+        self.worker.send_signal(signal.SIGTERM)
+        assert self.worker.wait(LIMIT_S) == 0, self.log()
+
+    def close(self):
+        if self.worker and self.worker.poll() is None:
+            self.worker.kill()
+            self.worker.wait()
+        self.place.close()
+
+
+@pytest.fixture
+def scene(make_server, tmp_path):
+    one = Scene(make_server, tmp_path)
+    yield one
+    one.close()
+
+
+def test_leases_outlive_another_shard_that_hangs(scene):
+    """The thread that extends leases does not wait for the worker's row, which is written every five seconds."""
+    scene.work()
+    since = time.monotonic()
+    job = scene.started(scene.acme, "long")
+    time.sleep(max(0, since + 4.5 - time.monotonic()))
+    with scene.hanging():
+        time.sleep(9)
+        assert scene.acme.ok("GET", f"/jobs/{job}")["attempts"] == 1, scene.log()
+    scene.ends(scene.acme, job, "completed")
+    scene.stop()
