@@ -331,48 +331,44 @@ void committer_submit(struct committer *c, struct op *op)
     committer_submit_all(c, &one);
 }
 
-/* Operations whose answers a thread waits for. */
+/* An operation whose answer a thread waits for. */
 struct awaited {
     pthread_mutex_t mutex;
-    pthread_cond_t all_there;
-    size_t n_missing;
+    pthread_cond_t is_there;
+    bool is_answered;
 };
 
-static void count_answer(struct op *op, void *ctx)
+static void note_answer(struct op *op, void *ctx)
 {
     struct awaited *awaited = ctx;
     (void)op;
     HOLD(&awaited->mutex);
-    if (--awaited->n_missing == 0)
-        pthread_cond_signal(&awaited->all_there);
+    awaited->is_answered = true;
+    pthread_cond_signal(&awaited->is_there);
 }
 
-void committer_run_all(struct committer *c, struct list *ops)
+void committer_run_with(struct committer *c, struct list *ops, struct op *op)
 {
-    struct awaited awaited = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0};
-    LIST_FOREACH (ops, link) {
-        struct op *op = LIST_ENTRY(link, struct op, link);
-        op->done = count_answer;
-        /* It stays until all answers are there. */
-        /* cppcheck-suppress autoVariables */
-        op->done_ctx = &awaited;
-        awaited.n_missing++;
-    }
+    struct awaited awaited = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
+    op->done = note_answer;
+    /* It stays until the answer is there. */
+    /* cppcheck-suppress autoVariables */
+    op->done_ctx = &awaited;
+    list_insert(ops, &op->link);
     committer_submit_all(c, ops);
     pthread_mutex_lock(&awaited.mutex);
-    while (awaited.n_missing > 0)
-        pthread_cond_wait(&awaited.all_there, &awaited.mutex);
+    while (!awaited.is_answered)
+        pthread_cond_wait(&awaited.is_there, &awaited.mutex);
     pthread_mutex_unlock(&awaited.mutex);
-    pthread_cond_destroy(&awaited.all_there);
+    pthread_cond_destroy(&awaited.is_there);
     pthread_mutex_destroy(&awaited.mutex);
 }
 
 int committer_run(struct committer *c, struct op *op, struct redrive_err *err)
 {
-    struct list one;
-    list_init(&one);
-    list_insert(&one, &op->link);
-    committer_run_all(c, &one);
+    struct list none;
+    list_init(&none);
+    committer_run_with(c, &none, op);
     if (op->code < 0 && err)
         *err = op->err;
     return op->code;

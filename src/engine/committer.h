@@ -53,8 +53,8 @@ void committer_submit(struct committer *committer, struct op *op);
  * it: as many as fit share one transaction. */
 void committer_submit_all(struct committer *committer, struct list *ops);
 
-/* The same, and waits until all of them have their answers. */
-void committer_run_all(struct committer *committer, struct list *ops);
+/* The same, with one more operation at the end, whose answer it waits for. */
+void committer_run_with(struct committer *committer, struct list *ops, struct op *op);
 
 /* Hands in an operation and waits; returns its code, with detail in `err`. */
 int committer_run(struct committer *committer, struct op *op, struct redrive_err *err);

@@ -83,3 +83,37 @@ def test_leases_outlive_another_shard_that_hangs(scene):
         assert scene.acme.ok("GET", f"/jobs/{job}")["attempts"] == 1, scene.log()
     scene.ends(scene.acme, job, "completed")
     scene.stop()
+
+
+def test_a_failure_on_a_shard_that_is_away_does_not_stop_its_function(scene):
+    scene.work()
+    held = scene.started(scene.hooli, "torn")
+    scene.second.kill()
+    wait_for(lambda: "settlement_failed" in scene.log(), scene.log)
+    for job in [scene.acme.submit("torn") for _ in range(5)]:
+        scene.ends(scene.acme, job, "completed")
+    scene.second.start()
+    scene.ends(scene.hooli, held, "retrying")
+    scene.stop()
+
+
+def test_a_run_of_a_shard_that_hangs_does_not_stop_its_function(scene):
+    scene.work()
+    held = scene.started(scene.hooli, "slow")
+    with scene.hanging():
+        time.sleep(3)
+        since = time.monotonic()
+        for job in [scene.acme.submit("slow") for _ in range(4)]:
+            scene.ends(scene.acme, job, "completed")
+        assert time.monotonic() - since < 15, scene.log()
+    scene.ends(scene.hooli, held, "completed")
+    scene.stop()
+
+
+def test_a_worker_until_idle_gives_up_a_job_of_a_shard_that_is_away(scene):
+    job = scene.hooli.submit("brief")
+    scene.work("until-idle")
+    wait_for(lambda: state_of(scene.hooli, job) == "running", scene.log)
+    scene.second.kill()
+    assert scene.worker.wait(LIMIT_S) == 1, scene.log()
+    assert "settlement_lost" in scene.log() and "a shard is away" in scene.log()

@@ -7,20 +7,22 @@
  *
  * A handler is a task and its function; a slot is a thread of it. A slot that finds a claimed job
  * runs it. One that finds none takes a turn: it settles all runs that have ended and claims jobs
- * for the slots that are free, in one transaction. One turn of a handler is under way at a time.
- * While jobs are short, a turn claims more than there are free slots (engine/claim_pace.h).
+ * for the slots that are free, in one transaction. It waits for the claim only: what a shard that
+ * is away does not settle is tried again later, and the jobs of the others go on. One turn of a
+ * handler is under way at a time. While jobs are short, a turn claims more than there are free
+ * slots (engine/claim_pace.h).
  *
  * Invariants
  *   1. A run that is `held` has a lease, which the heartbeats extend; the thread that has taken the
  *      run off a list begins or ends that, under the mutex.
- *   2. A run is in one of the lists `unused`, `claimed` and `ended`, or belongs to one thread: the
- *      slot that runs it, or the one that takes the turn.
+ *   2. A run is in one of the lists `unused`, `claimed`, `ended` and `later`, or has one owner: the
+ *      slot that runs it, the one that takes the turn, or a settlement that is under way.
  *   3. `wants` of a handler is true unless a claim that was handed in since it was cleared has seen
  *      that there is nothing.
  *   4. A slot that takes a job or a turn while there is more to do wakes another, so that slots
  * wake one another and never all at once.
  *   5. While a failure is not settled no other job of the handler starts: it may open the breaker,
- *      and then the claimed jobs are given back.
+ *      and then the claimed jobs are given back. A failure whose shard is away is not waited for.
  *   6. Nothing is idle while a slot is busy or a handler wants.
  *   7. The thread that called work never waits for the store: a shard that hangs must not keep the
  *      heartbeats of the others waiting.
@@ -49,13 +51,16 @@
 /* Claimed jobs that no slot has taken for so long are given back: their wait was to be short. */
 #define QUEUE_CLAIMED_MS 100
 
+/* The longest wait before a settlement is tried again. */
+#define QUEUE_LATER_MS 1000
+
 #define QUEUE_NEVER INT64_MAX
 
 struct queue_handler;
 
 /* One run of a job. What is not said to be guarded belongs to the thread that has the run. */
 struct redrive_task_run {
-    struct list link; /* guarded: of unused, claimed or ended runs */
+    struct list link; /* guarded: of a list of its handler, or of a settlement */
     struct queue_handler *handler;
     bool is_held;     /* guarded, like seq and token while it is true */
     bool is_settling; /* guarded; it is the settlement's to find out whether the lease is lost */
@@ -74,6 +79,7 @@ struct redrive_task_run {
     size_t n_parents;
     int64_t claimed_ms; /* monotonic */
     int64_t waited_ms;  /* before it was called */
+    int64_t late_ms;    /* monotonic: when the store first did not take its outcome; 0: it did */
     bool is_doubtful;   /* guarded: it has failed, and perhaps its breaker opens */
     uint32_t attempt;
     uint32_t max_attempts;
@@ -104,7 +110,6 @@ struct queue_handler {
     int64_t timeout_ms;
     redrive_delay_fn delay; /* NULL: the policy's strategy */
     void *delay_ctx;
-    bool may_claim_ahead;
     const struct config_task *config; /* its lease and heartbeat */
     int64_t next_beat_ms;             /* of the thread that called work */
     struct extend_op beat;            /* like what follows, of the heartbeat that is under way */
@@ -120,6 +125,7 @@ struct queue_handler {
     bool is_beating;   /* a heartbeat is under way */
     size_t n_asleep;
     pthread_cond_t wake;
+    bool may_claim_ahead;
     struct claim_pace pace;
     struct list unused;  /* runs without a job */
     struct list claimed; /* runs that no slot has taken, the first to come first */
@@ -128,13 +134,15 @@ struct queue_handler {
     struct list ended;     /* runs that are to be settled */
     size_t n_doubtful;     /* runs that have failed and are not settled */
     size_t n_running;      /* functions that are called */
+    size_t n_held;         /* runs that have a job */
+    struct list later;     /* runs that the store did not take when they were to be settled */
+    int64_t later_at_ms;   /* monotonic: when they are tried again */
+    int64_t later_ms;      /* how long they wait for that; 0: none is known to have been refused */
 
     bool in_turn;           /* guarded; what follows belongs to the thread that takes the turn */
     int64_t pause_ms;       /* of the latest trouble; 0: none */
     int64_t claim_again_ms; /* monotonic, guarded: no claim before; 0: at once */
-    struct settlement *settlements;
-    struct redrive_task_run **settled; /* at the same index */
-    struct list room;                  /* unused runs that the claim may fill */
+    struct list room;       /* unused runs that the claim may fill */
 
     size_t n_runs;
     struct redrive_task_run *runs; /* all of them */
@@ -158,7 +166,6 @@ struct redrive_queue {
     _Atomic int64_t give_up_at_ms; /* monotonic; from then on settlements are not tried again */
 
     pthread_mutex_t mutex; /* guards what follows */
-    pthread_cond_t pause;
     bool is_working;
     bool until_idle;
     bool is_stopping;
@@ -197,9 +204,9 @@ void queue_want_all(struct redrive_queue *q);
 /* Wakes a slot that sleeps, unless one is waking up. The mutex is held. */
 void queue_wake_slot(struct queue_handler *h);
 
-/* Claimed jobs that have not started are to be settled as released, which costs no attempt. The
- * mutex is held. */
-void queue_give_back(struct queue_handler *h);
+/* Claimed jobs that have not started, but for the first `n_left`, are to be settled as released,
+ * which costs no attempt. The mutex is held. */
+void queue_give_back(struct queue_handler *h, size_t n_left);
 
 /* No more claims; sleepers wake up and leave. The mutex is held. */
 void queue_begin_stop(struct redrive_queue *q);
@@ -209,12 +216,11 @@ void queue_begin_stop(struct redrive_queue *q);
 /* Whether a turn is to be taken now. The mutex is held. */
 bool queue_turn_is_due(const struct queue_handler *h);
 
-/* Settles what has ended with one try, from a thread that must not wait for the store to recover.
- * The mutex is held before and after, and there is no turn of this handler. */
-void queue_settle_once(struct queue_handler *h);
+/* Hands in what has ended, and does not wait for the answer. The mutex is held before and after. */
+void queue_settle(struct queue_handler *h);
 
-/* Settles what has ended and, unless the queue is stopping, claims for the free slots. The mutex is
- * held before and after, and there is no other turn of this handler. */
+/* The same and, unless the queue is stopping, claims for the free slots, and waits for the jobs.
+ * The mutex is held before and after, and there is no other turn of this handler. */
 void queue_take_turn(struct queue_handler *h);
 
 /* ---- Runs (queue/run.c) ---------------------------------------------------------------------- */

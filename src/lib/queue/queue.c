@@ -66,25 +66,24 @@ void queue_want_all(struct redrive_queue *q)
     }
 }
 
-void queue_give_back(struct queue_handler *h)
+void queue_give_back(struct queue_handler *h, size_t n_left)
 {
-    LIST_FOREACH (&h->claimed, link) {
-        struct redrive_task_run *run = LIST_ENTRY(link, struct redrive_task_run, link);
-        run->outcome.ending = ENDING_RELEASED;
-        list_remove(link);
-        list_insert(&h->ended, link);
+    while (h->n_claimed > n_left) {
+        struct list *last = h->claimed.prev;
+        LIST_ENTRY(last, struct redrive_task_run, link)->outcome.ending = ENDING_RELEASED;
+        list_remove(last);
+        list_insert(&h->ended, last);
+        h->n_claimed--;
     }
-    h->n_claimed = 0;
 }
 
 void queue_begin_stop(struct redrive_queue *q)
 {
     q->is_stopping = true;
     for (struct queue_handler *h = q->handlers; h; h = h->next) {
-        queue_give_back(h);
+        queue_give_back(h, 0);
         pthread_cond_broadcast(&h->wake);
     }
-    pthread_cond_broadcast(&q->pause);
 }
 
 /* On the committer's thread. */
@@ -120,8 +119,6 @@ static void to_callback(struct str line, void *ctx)
 static void handler_free(struct queue_handler *h)
 {
     pthread_cond_destroy(&h->wake);
-    free(h->settled);
-    free(h->settlements);
     free(h->extended);
     free(h->extensions);
     free(h->runs);
@@ -234,7 +231,6 @@ int redrive_queue_open(const struct redrive_queue_options *options, struct redri
     if (!q)
         return err_nomem(err);
     pthread_mutex_init(&q->mutex, NULL);
-    thread_cond_init(&q->pause);
     atomic_init(&q->stop_at_ms, QUEUE_NEVER);
     atomic_init(&q->give_up_at_ms, QUEUE_NEVER);
     q->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -267,7 +263,6 @@ void redrive_queue_close(struct redrive_queue *q)
     free(q->tenant);
     if (q->wake_fd >= 0)
         close(q->wake_fd);
-    pthread_cond_destroy(&q->pause);
     pthread_mutex_destroy(&q->mutex);
     free(q);
 }
@@ -307,11 +302,9 @@ static bool make_runs(struct queue_handler *h)
 {
     h->n_runs = 2 * (h->n_slots + claim_ahead_max((uint32_t)h->n_slots));
     h->runs = calloc(h->n_runs, sizeof *h->runs);
-    h->settlements = calloc(h->n_runs, sizeof *h->settlements);
-    h->settled = calloc(h->n_runs, sizeof(struct redrive_task_run *));
     h->extensions = calloc(h->n_runs, sizeof *h->extensions);
     h->extended = calloc(h->n_runs, sizeof(struct redrive_task_run *));
-    if (!h->runs || !h->settlements || !h->settled || !h->extensions || !h->extended)
+    if (!h->runs || !h->extensions || !h->extended)
         return false;
     for (size_t i = 0; i < h->n_runs; i++) {
         h->runs[i].handler = h;
@@ -346,6 +339,7 @@ static struct queue_handler *handler_new(struct redrive_queue *q, const char *ta
     list_init(&h->unused);
     list_init(&h->claimed);
     list_init(&h->ended);
+    list_init(&h->later);
     list_init(&h->room);
     if (make_slots(h, n_slots) && make_runs(h))
         return h;

@@ -74,7 +74,7 @@ void queue_run_release(struct redrive_task_run *run)
     run->failure = (struct redrive_failure){0};
     run->said[0] = '\0';
     run->outcome = (struct outcome){0};
-    run->waited_ms = 0;
+    run->waited_ms = run->late_ms = 0;
 }
 
 static bool is_timed_out(const struct redrive_task_run *run)

@@ -2,6 +2,8 @@
  * transaction. */
 #include "lib/queue/private.h"
 
+#include <stdlib.h>
+
 #include "base/err.h"
 #include "base/os/thread.h"
 #include "base/time/clock.h"
@@ -30,21 +32,7 @@ bool queue_turn_is_due(const struct queue_handler *h)
         return false;
     if (!list_empty(&h->ended))
         return h->n_doubtful > 0 || claim_pace_is_due(&h->pace, (uint32_t)h->n_claimed);
-    return h->n_claimed == 0 && may_claim(h);
-}
-
-/* Takes what has ended off the list; how many runs that are. From now on a refused heartbeat of
- * them is not logged. */
-static size_t take_ended(struct queue_handler *h)
-{
-    size_t n = 0;
-    LIST_FOREACH (&h->ended, link) {
-        struct redrive_task_run *run = LIST_ENTRY(link, struct redrive_task_run, link);
-        list_remove(link);
-        run->is_settling = true;
-        h->settled[n++] = run;
-    }
-    return n;
+    return h->n_claimed == 0 && may_claim(h) && !list_empty(&h->unused);
 }
 
 /* Takes as many unused runs as the claim may fill; 0: there is no claim. */
@@ -75,16 +63,6 @@ static void log_trouble(struct queue_handler *h, const char *what, const struct 
               LOG_I("delay_ms", h->pause_ms));
 }
 
-/* Waits before another try, longer each time. */
-static void pause_turn(struct queue_handler *h, const char *what, const struct redrive_err *err)
-{
-    struct redrive_queue *q = h->queue;
-    log_trouble(h, what, err);
-    const int64_t until_ms = clock_monotonic_ms() + h->pause_ms;
-    HOLD(&q->mutex);
-    (void)thread_cond_wait_until(&q->pause, &q->mutex, until_ms);
-}
-
 /* No claim for a while; settlements go on. */
 static void claim_later(struct queue_handler *h, const char *what, const struct redrive_err *err)
 {
@@ -94,7 +72,7 @@ static void claim_later(struct queue_handler *h, const char *what, const struct 
     h->wants = true;
 }
 
-/* ---- Settling -------------------------------------------------------------------------------- */
+/* ---- Settling: what is handed in ------------------------------------------------------------- */
 
 static void log_run(const struct redrive_task_run *run, enum log_level level, const char *event,
                     int code)
@@ -105,127 +83,251 @@ static void log_run(const struct redrive_task_run *run, enum log_level level, co
               LOG_I("attempt", run->attempt), LOG_S("error", redrive_err_text(code)));
 }
 
-/* Runs that are settled by one operation. */
+/* Runs that are settled by one operation. No thread waits for it: their shards may be late, and the
+ * others need not be. */
 struct batch {
     struct queue_handler *handler;
-    struct redrive_task_run **runs;
-    struct settlement *items; /* at the same index */
-    size_t n;
+    struct list runs; /* in the order of the items */
+    struct list lost; /* their leases were lost before: they are not settled */
     struct settle_op op;
+    size_t n;
+    struct settlement items[];
 };
 
-static void prepare_settle(struct batch *batch)
+static void on_settled(struct op *op, void *ctx);
+
+static void batch_add(struct batch *batch, struct redrive_task_run *run)
 {
-    for (size_t i = 0; i < batch->n; i++) {
-        const struct redrive_task_run *run = batch->runs[i];
-        batch->items[i] = (struct settlement){
-            .seq = run->seq,
-            .token = run->token,
-            .outcome = run->outcome,
-            .result = {run->result, run->result_len},
-            .waited_ms = run->waited_ms,
-        };
+    const bool is_lost = atomic_load(&run->is_lost);
+    list_insert(is_lost ? &batch->lost : &batch->runs, &run->link);
+    if (is_lost)
+        return;
+    batch->items[batch->n++] = (struct settlement){
+        .seq = run->seq,
+        .token = run->token,
+        .outcome = run->outcome,
+        .result = {run->result, run->result_len},
+        .waited_ms = run->waited_ms,
+    };
+}
+
+/* Takes the first `n` runs of a list, to be handed in. From now on a refused heartbeat of them is
+ * not logged. NULL: no memory. The mutex is held. */
+static struct batch *take_runs(struct queue_handler *h, struct list *from, size_t n)
+{
+    struct batch *batch = malloc(sizeof *batch + n * sizeof batch->items[0]);
+    if (!batch)
+        return NULL;
+    batch->handler = h;
+    batch->n = 0;
+    list_init(&batch->runs);
+    list_init(&batch->lost);
+    for (; n > 0; n--) {
+        struct redrive_task_run *run = LIST_ENTRY(from->next, struct redrive_task_run, link);
+        list_remove(&run->link);
+        run->is_settling = true;
+        batch_add(batch, run);
     }
     settle_op_init(&batch->op, batch->items, batch->n);
+    batch->op.op.by_item = true;
+    batch->op.op.done = on_settled;
+    batch->op.op.done_ctx = batch;
+    h->queue->n_under_way++;
+    return batch;
 }
 
-/* Runs whose lease was lost before are not settled: they are put behind the others. */
-static void prepare_batch(struct queue_handler *h, size_t n_ended, struct batch *ret)
+/* ---- Settling: what becomes of it ------------------------------------------------------------ */
+
+/* The runs of a list are tried again after a while, longer each time: for how long they wait. The
+ * mutex is held. */
+static int64_t try_later(struct queue_handler *h, struct list *runs)
 {
-    *ret = (struct batch){.handler = h, .runs = h->settled, .items = h->settlements};
-    for (size_t i = 0; i < n_ended; i++) {
-        struct redrive_task_run *run = h->settled[i];
-        if (atomic_load(&run->is_lost))
-            continue;
-        h->settled[i] = h->settled[ret->n];
-        h->settled[ret->n++] = run;
+    const int64_t now_ms = clock_monotonic_ms();
+    h->later_ms = store_wait_after_ms(h->later_ms);
+    if (h->later_ms > QUEUE_LATER_MS)
+        h->later_ms = QUEUE_LATER_MS;
+    h->later_at_ms = now_ms + h->later_ms;
+    LIST_FOREACH (runs, link) {
+        struct redrive_task_run *run = LIST_ENTRY(link, struct redrive_task_run, link);
+        run->is_settling = false;
+        run->late_ms = run->late_ms > 0 ? run->late_ms : now_ms;
+        list_remove(link);
+        list_insert(&h->later, link);
     }
-    prepare_settle(ret);
+    queue_wake(h->queue);
+    return h->later_ms;
 }
 
-static bool gives_up(const struct redrive_queue *q, int code)
+/* All that has ended; NULL: nothing. The mutex is held. */
+static struct batch *take_ended(struct queue_handler *h)
 {
+    size_t n = 0;
+    LIST_FOREACH (&h->ended, link)
+        n++;
+    struct batch *batch = n > 0 ? take_runs(h, &h->ended, n) : NULL;
+    if (!batch && n > 0)
+        (void)try_later(h, &h->ended);
+    return batch;
+}
+
+void queue_settle(struct queue_handler *h)
+{
+    struct redrive_queue *q = h->queue;
+    struct batch *batch = take_ended(h);
+    if (!batch)
+        return;
+    pthread_mutex_unlock(&q->mutex);
+    committer_submit(q->committer, &batch->op.op);
+    pthread_mutex_lock(&q->mutex);
+}
+
+/* Claimed jobs go back at once, but for the first `n_left`. The mutex is held before and after. */
+static void give_back_but(struct queue_handler *h, size_t n_left)
+{
+    queue_give_back(h, n_left);
+    queue_settle(h);
+}
+
+/* Until idle, an outcome that was not taken for a lease is not waited for: it belongs to the next
+ * worker. */
+static bool gives_up(const struct redrive_task_run *run, int code)
+{
+    const struct queue_handler *h = run->handler;
+    const int64_t now_ms = clock_monotonic_ms();
+    const bool is_late = run->late_ms > 0 && now_ms - run->late_ms >= h->config->lease_ms;
     return !redrive_err_retryable(code) || code == REDRIVE_E_STOPPING ||
-           clock_monotonic_ms() >= atomic_load(&q->give_up_at_ms);
-}
-
-static void log_settled(const struct batch *batch)
-{
-    for (size_t i = 0; i < batch->n; i++) {
-        if (batch->op.op.code < 0)
-            log_run(batch->runs[i], LOG_LEVEL_ERROR, "settlement_lost", batch->op.op.code);
-        /* The lease has been lost, the job was cancelled, or an earlier try whose answer was lost
-         * has reached the store after all. */
-        else if (batch->items[i].ret.code < 0)
-            log_run(batch->runs[i], LOG_LEVEL_WARNING, "settlement_refused",
-                    batch->items[i].ret.code);
-    }
-}
-
-/* A settlement has been tried, and is tried again until the store takes or refuses it. */
-static void settle_until_taken(struct batch *batch)
-{
-    struct queue_handler *h = batch->handler;
-    while (batch->op.op.code < 0 && !gives_up(h->queue, batch->op.op.code)) {
-        pause_turn(h, "settlement_failed", &batch->op.op.err);
-        prepare_settle(batch);
-        (void)committer_run(h->queue->committer, &batch->op.op, NULL);
-    }
-    if (batch->op.op.code >= 0)
-        h->pause_ms = 0;
+           now_ms >= atomic_load(&h->queue->give_up_at_ms) || (h->queue->until_idle && is_late);
 }
 
 /* What the store refuses for good may be the fault of one: each is tried by itself. */
-static void settle_each(const struct batch *all)
+static void settle_each(struct batch *batch)
 {
-    for (size_t i = 0; i < all->n; i++) {
-        struct batch one = {.handler = all->handler, .runs = all->runs + i, .n = 1};
-        one.items = all->items + i;
-        prepare_settle(&one);
-        (void)committer_run(all->handler->queue->committer, &one.op.op, NULL);
-        settle_until_taken(&one);
-        log_settled(&one);
+    struct queue_handler *h = batch->handler;
+    struct list ops;
+    list_init(&ops);
+    pthread_mutex_lock(&h->queue->mutex);
+    while (!list_empty(&batch->runs)) {
+        struct batch *one = take_runs(h, &batch->runs, 1);
+        if (one)
+            list_insert(&ops, &one->op.op.link);
+        else
+            (void)try_later(h, &batch->runs);
     }
+    pthread_mutex_unlock(&h->queue->mutex);
+    committer_submit_all(h->queue->committer, &ops);
 }
 
-/* Whether one of them has failed and its breaker is open now. */
-static bool is_shut(const struct batch *batch)
+/* Refused: the lease has been lost, the job was cancelled, or an earlier try whose answer was lost
+ * has reached the store after all. */
+static void log_settled(const struct redrive_task_run *run, int code, bool is_refused)
 {
-    for (size_t i = 0; i < batch->n; i++)
-        if (batch->items[i].is_shut)
-            return true;
-    return false;
+    if (code < 0 && is_refused)
+        log_run(run, LOG_LEVEL_WARNING, "settlement_refused", code);
+    else if (code < 0)
+        log_run(run, LOG_LEVEL_ERROR, "settlement_lost", code);
 }
 
-static void end_settle(struct batch *batch)
+/* Leaves the runs in the batch that are to be tried again, and moves the others. Whether a breaker
+ * is open now because one of them has failed. */
+static bool sort_out(struct batch *batch, struct list *ret_over)
 {
-    settle_until_taken(batch);
-    const int code = batch->op.op.code;
-    if (code < 0 && batch->n > 1 && code != REDRIVE_E_STOPPING && !redrive_err_retryable(code))
-        settle_each(batch);
-    else
-        log_settled(batch);
+    const int failed = batch->op.op.code;
+    const struct settlement *item = batch->items;
+    bool is_shut = false;
+    LIST_FOREACH (&batch->runs, link) {
+        struct redrive_task_run *run = LIST_ENTRY(link, struct redrive_task_run, link);
+        const int code = failed < 0 ? failed : item->ret.code;
+        is_shut |= code == 0 && item->is_shut;
+        item++;
+        if (code < 0 && !gives_up(run, code))
+            continue;
+        log_settled(run, code, failed == 0 && !redrive_err_retryable(code));
+        list_remove(link);
+        list_insert(ret_over, link);
+    }
+    LIST_FOREACH (&batch->lost, link) {
+        log_run(LIST_ENTRY(link, struct redrive_task_run, link), LOG_LEVEL_WARNING,
+                "outcome_dropped", REDRIVE_E_STATE);
+        list_remove(link);
+        list_insert(ret_over, link);
+    }
+    return is_shut;
+}
+
+/* The mutex is held. */
+static void clear_doubt(struct redrive_task_run *run)
+{
+    run->handler->n_doubtful -= run->is_doubtful;
+    run->is_doubtful = false;
 }
 
 /* The jobs of these runs are no concern of this process any more. A settlement may have released
  * parked jobs: a queue that goes on is woken for them; one that ends when idle has to ask. The
- * mutex is held before and after. */
-static void let_go(struct queue_handler *h, size_t n)
+ * mutex is held. */
+static void let_go(struct queue_handler *h, struct list *runs)
 {
-    struct redrive_queue *q = h->queue;
-    for (size_t i = 0; i < n; i++) {
-        struct redrive_task_run *run = h->settled[i];
-        h->n_doubtful -= run->is_doubtful;
-        run->is_held = run->is_settling = run->is_doubtful = false;
+    if (!list_empty(runs) && h->queue->until_idle)
+        queue_want_all(h->queue);
+    LIST_FOREACH (runs, link) {
+        struct redrive_task_run *run = LIST_ENTRY(link, struct redrive_task_run, link);
+        clear_doubt(run);
+        run->is_held = run->is_settling = false;
+        h->n_held--;
+        list_remove(link);
+        list_insert(&h->unused, link);
     }
-    if (n > 0 && q->until_idle)
-        queue_want_all(q);
-    pthread_mutex_unlock(&q->mutex);
-    for (size_t i = 0; i < n; i++)
-        queue_run_release(h->settled[i]);
+}
+
+/* Runs that have to wait for the shard of their jobs. The jobs of other shards need not wait for
+ * them, nor for the breakers that their failures may open: those are on the same shard. The mutex
+ * is held. */
+static int64_t keep(struct queue_handler *h, struct batch *batch)
+{
+    if (list_empty(&batch->runs)) {
+        h->later_ms = list_empty(&h->later) ? 0 : h->later_ms;
+        return 0;
+    }
+    LIST_FOREACH (&batch->runs, link)
+        if (batch->op.op.code == 0)
+            clear_doubt(LIST_ENTRY(link, struct redrive_task_run, link));
+    return try_later(h, &batch->runs);
+}
+
+static void end_batch(struct batch *batch)
+{
+    struct queue_handler *h = batch->handler;
+    struct redrive_queue *q = h->queue;
+    struct list over;
+    list_init(&over);
+    const bool is_shut = sort_out(batch, &over);
+    LIST_FOREACH (&over, link)
+        queue_run_release(LIST_ENTRY(link, struct redrive_task_run, link));
     pthread_mutex_lock(&q->mutex);
-    for (size_t i = 0; i < n; i++)
-        list_insert(&h->unused, &h->settled[i]->link);
+    let_go(h, &over);
+    const int64_t wait_ms = keep(h, batch);
+    if (is_shut)
+        give_back_but(h, 0);
+    if (h->n_claimed > 0 || queue_turn_is_due(h))
+        queue_wake_slot(h);
+    pthread_mutex_unlock(&q->mutex);
+    if (wait_ms > 0)
+        log_event(&q->log, LOG_LEVEL_ERROR, clock_wall_ms(), "settlement_failed",
+                  LOG_S("task", h->task), LOG_S("error", batch->op.op.err.message),
+                  LOG_S("detail", batch->op.op.err.detail), LOG_I("delay_ms", wait_ms));
+}
+
+/* On a thread of the committer, or on the one that has handed it in. */
+static void on_settled(struct op *op, void *ctx)
+{
+    struct batch *batch = ctx;
+    struct redrive_queue *q = batch->handler->queue;
+    const bool is_for_good = !redrive_err_retryable(op->code) && op->code != REDRIVE_E_STOPPING;
+    if (op->code < 0 && batch->n > 1 && is_for_good)
+        settle_each(batch);
+    end_batch(batch);
+    free(batch);
+    HOLD(&q->mutex);
+    queue_answered(q);
 }
 
 /* ---- Claiming -------------------------------------------------------------------------------- */
@@ -264,13 +366,14 @@ static void hold(struct queue_handler *h, size_t n)
         struct redrive_task_run *run = LIST_ENTRY(link, struct redrive_task_run, link);
         const bool runs = run->outcome.ending != ENDING_RELEASED;
         run->is_held = true;
+        h->n_held++;
         list_remove(link);
         list_insert(runs ? &h->claimed : &h->ended, link);
         h->n_claimed += runs;
     }
     h->claimed_at_ms = clock_monotonic_ms();
     if (h->queue->is_stopping)
-        queue_give_back(h);
+        queue_give_back(h, 0);
     else if (h->n_claimed > 0)
         queue_wake_slot(h);
 }
@@ -338,94 +441,40 @@ static void end_claim(struct queue_handler *h, struct claim_op *claim, int64_t t
 
 /* ---- A turn ---------------------------------------------------------------------------------- */
 
-/* Asks the store, and takes the jobs that it gives: they are held before anything else is done,
- * which may take long. */
+/* Hands in what has ended and a claim, and takes the jobs that this gives. */
 static void ask_store(struct queue_handler *h, struct batch *batch, size_t limit)
 {
     struct claim_op claim;
     struct str task;
     struct list ops;
     list_init(&ops);
-    if (batch->n > 0)
+    if (batch)
         list_insert(&ops, &batch->op.op.link);
-    if (limit > 0) {
-        prepare_claim(h, limit, &task, &claim);
-        list_insert(&ops, &claim.op.link);
+    if (limit == 0) {
+        committer_submit_all(h->queue->committer, &ops);
+        return;
     }
+    prepare_claim(h, limit, &task, &claim);
     const int64_t start_ns = clock_monotonic_ns();
-    committer_run_all(h->queue->committer, &ops);
-    if (limit > 0)
-        end_claim(h, &claim, clock_monotonic_ns() - start_ns);
+    committer_run_with(h->queue->committer, &ops, &claim.op);
+    end_claim(h, &claim, clock_monotonic_ns() - start_ns);
 }
 
-/* The mutex is held. */
-static void end_turn(struct queue_handler *h, size_t n_ended)
+void queue_take_turn(struct queue_handler *h)
 {
-    let_go(h, n_ended);
+    struct redrive_queue *q = h->queue;
+    h->in_turn = true;
+    struct batch *batch = take_ended(h);
+    const size_t limit = make_room(h);
+    if (h->n_claimed > 0)
+        queue_wake_slot(h);
+    pthread_mutex_unlock(&q->mutex);
+    ask_store(h, batch, limit);
+    pthread_mutex_lock(&q->mutex);
     while (!list_empty(&h->room)) {
         struct list *link = h->room.next;
         list_remove(link);
         list_insert(&h->unused, link);
     }
     h->in_turn = false;
-}
-
-static void log_dropped(const struct queue_handler *h, size_t from, size_t n)
-{
-    for (size_t i = from; i < n; i++)
-        log_run(h->settled[i], LOG_LEVEL_WARNING, "outcome_dropped", REDRIVE_E_STATE);
-}
-
-void queue_take_turn(struct queue_handler *h)
-{
-    struct redrive_queue *q = h->queue;
-    struct batch batch;
-    h->in_turn = true;
-    const size_t n_ended = take_ended(h);
-    const size_t limit = make_room(h);
-    if (h->n_claimed > 0)
-        queue_wake_slot(h);
-    pthread_mutex_unlock(&q->mutex);
-    prepare_batch(h, n_ended, &batch);
-    ask_store(h, &batch, limit);
-    if (batch.n > 0)
-        end_settle(&batch);
-    log_dropped(h, batch.n, n_ended);
-    const bool shut = is_shut(&batch);
-    pthread_mutex_lock(&q->mutex);
-    if (shut)
-        queue_give_back(h);
-    end_turn(h, n_ended);
-}
-
-/* The mutex is held. */
-static void put_back_ended(struct queue_handler *h, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        h->settled[i]->is_settling = false;
-        list_insert(&h->ended, &h->settled[i]->link);
-    }
-}
-
-void queue_settle_once(struct queue_handler *h)
-{
-    struct redrive_queue *q = h->queue;
-    struct batch batch;
-    h->in_turn = true;
-    size_t n_ended = take_ended(h);
-    pthread_mutex_unlock(&q->mutex);
-    prepare_batch(h, n_ended, &batch);
-    int rc = batch.n > 0 ? committer_run(q->committer, &batch.op.op, NULL) : 0;
-    if (rc == 0) {
-        log_settled(&batch);
-        log_dropped(h, batch.n, n_ended);
-    }
-    pthread_mutex_lock(&q->mutex);
-    if (rc < 0) {
-        put_back_ended(h, n_ended);
-        n_ended = 0;
-    }
-    end_turn(h, n_ended);
-    /* A slot that could not take a turn meanwhile sleeps. */
-    queue_wake_slot(h);
 }

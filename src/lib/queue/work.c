@@ -210,9 +210,8 @@ static void take_turn_for(struct queue_handler *h, int64_t now_ms)
         now_ms - h->claimed_at_ms < QUEUE_CLAIMED_MS)
         return;
     claim_pace_run(&h->pace, QUEUE_CLAIMED_MS * 1000);
-    queue_give_back(h);
-    if (!h->in_turn)
-        queue_settle_once(h);
+    queue_give_back(h, 0);
+    queue_settle(h);
 }
 
 /* When it wants to look again. */
@@ -228,6 +227,40 @@ static int64_t look_at_claimed(struct redrive_queue *q, int64_t now_ms)
     const bool is_watching = q->is_watching;
     pthread_mutex_unlock(&q->mutex);
     return is_watching ? now_ms + QUEUE_CLAIMED_MS / 2 : QUEUE_NEVER;
+}
+
+/* ---- Outcomes that the store did not take ---------------------------------------------------- */
+
+static int64_t sooner(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The mutex is held. */
+static void end_wait(struct queue_handler *h)
+{
+    LIST_FOREACH (&h->later, link) {
+        list_remove(link);
+        list_insert(&h->ended, link);
+    }
+}
+
+/* Hands in what is due again, and what the last slot has left behind. When it wants to look again.
+ */
+static int64_t look_at_later(struct redrive_queue *q, int64_t now_ms)
+{
+    int64_t next_ms = QUEUE_NEVER;
+    HOLD(&q->mutex);
+    for (struct queue_handler *h = q->handlers; h; h = h->next) {
+        const bool is_due = !list_empty(&h->later) && h->later_at_ms <= now_ms;
+        if (is_due)
+            end_wait(h);
+        if (is_due || q->n_alive == 0)
+            queue_settle(h);
+        if (!list_empty(&h->later))
+            next_ms = sooner(next_ms, h->later_at_ms);
+    }
+    return next_ms;
 }
 
 /* ---- The loop of the caller ------------------------------------------------------------------ */
@@ -248,12 +281,10 @@ static void sleep_until(struct redrive_queue *q, int64_t at_ms)
 static bool is_at_work(struct redrive_queue *q)
 {
     HOLD(&q->mutex);
+    for (const struct queue_handler *h = q->handlers; h; h = h->next)
+        if (h->n_held > 0)
+            return true;
     return q->n_alive > 0 || q->n_under_way > 0;
-}
-
-static int64_t sooner(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
 }
 
 static void look_after(struct redrive_queue *q)
@@ -264,6 +295,7 @@ static void look_after(struct redrive_queue *q)
         int64_t next_ms = see_to_stop(q, now_ms);
         next_ms = sooner(next_ms, beat_all(q, now_ms));
         next_ms = sooner(next_ms, look_at_claimed(q, now_ms));
+        next_ms = sooner(next_ms, look_at_later(q, now_ms));
         if (next_row_ms <= now_ms) {
             tell_row(q);
             next_row_ms = now_ms + WORKER_EVERY_MS;
@@ -330,7 +362,7 @@ static void run_next(struct queue_handler *h)
 static bool is_idle(const struct redrive_queue *q)
 {
     for (const struct queue_handler *h = q->handlers; h; h = h->next)
-        if (h->wants || h->in_turn || h->n_claimed > 0 || !list_empty(&h->ended))
+        if (h->wants || h->in_turn || h->n_held > 0)
             return false;
     return q->n_busy == 0;
 }
@@ -420,15 +452,6 @@ static void join_slots(struct redrive_queue *q, size_t n)
             pthread_join(h->slots[i].thread, NULL);
 }
 
-/* A slot that leaves while this thread settles for it leaves its run behind. */
-static void settle_rest(struct redrive_queue *q)
-{
-    HOLD(&q->mutex);
-    for (struct queue_handler *h = q->handlers; h; h = h->next)
-        while (!list_empty(&h->ended))
-            queue_take_turn(h);
-}
-
 /* ---- Work ------------------------------------------------------------------------------------ */
 
 static int begin(struct redrive_queue *q, unsigned flags, struct redrive_err *err)
@@ -491,7 +514,6 @@ int redrive_queue_work(struct redrive_queue *q, unsigned flags, struct redrive_e
             rc = err_set(err, REDRIVE_E_NOMEM, "cannot start thread %zu of %zu", n + 1, q->n_slots);
         look_after(q);
         join_slots(q, n);
-        settle_rest(q);
     }
     if (rc == 0)
         rc = check_missed(q, err);
