@@ -19,15 +19,20 @@ struct load {
     char *path; /* of the store */
 };
 
-static void submit_numbered(struct redrive_queue *q)
+static void submit_with(struct redrive_queue *q, const char *retry)
 {
     static char ids[JOBS][16];
     struct redrive_job_spec jobs[JOBS];
     for (int i = 0; i < JOBS; i++) {
         snprintf(ids[i], sizeof ids[i], "%d", i);
-        jobs[i] = (struct redrive_job_spec){.task = "t", .id = ids[i]};
+        jobs[i] = (struct redrive_job_spec){.task = "t", .id = ids[i], .retry = retry};
     }
     assert_int_equal(redrive_queue_submit(q, jobs, JOBS, 0, NULL, NULL), 0);
+}
+
+static void submit_numbered(struct redrive_queue *q)
+{
+    submit_with(q, NULL);
 }
 
 static int count_in(struct redrive_queue *q, enum redrive_state state)
@@ -65,12 +70,12 @@ static int run_and_look(struct redrive_task_run *run, void *arg)
 }
 
 /* How many jobs are held at once, at the most: the one that runs and those that wait for it. */
-static int held_at_once(bool no_ahead)
+static int held_at_once(bool no_ahead, const char *retry)
 {
     struct load load = {0};
     struct bed *bed = bed_new("sqlite:");
     bed->queue = bed_open(bed);
-    submit_numbered(bed->queue);
+    submit_with(bed->queue, retry);
     handle(bed->queue, run_and_look, &load, no_ahead);
     work_until_idle(bed->queue);
     assert_int_equal(count_in(bed->queue, REDRIVE_STATE_COMPLETED), JOBS);
@@ -85,14 +90,22 @@ static void short_jobs_are_claimed_ahead(void **state)
     int most = 0;
     (void)state;
     for (int i = 0; i < 10 && most < 2; i++)
-        most = held_at_once(false);
+        most = held_at_once(false, NULL);
     assert_in_range(most, 2, 5);
 }
 
 static void none_are_if_that_is_not_wanted(void **state)
 {
     (void)state;
-    assert_int_equal(held_at_once(true), 1);
+    assert_int_equal(held_at_once(true, NULL), 1);
+}
+
+/* Which the task knows nothing of. */
+static void none_are_if_a_job_has_a_single_attempt_of_its_own(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(held_at_once(false, "{\"max_attempts\":1}"), 1);
 }
 
 static int get_stuck(struct redrive_task_run *run, void *arg)
@@ -299,6 +312,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(short_jobs_are_claimed_ahead),
         cmocka_unit_test(none_are_if_that_is_not_wanted),
+        cmocka_unit_test(none_are_if_a_job_has_a_single_attempt_of_its_own),
         IN_A_FILE(jobs_that_wait_behind_a_long_one_are_given_back),
         IN_A_FILE(a_stop_gives_back_what_has_not_started),
         IN_A_FILE(a_function_that_stops_the_queue_is_the_last_to_run),

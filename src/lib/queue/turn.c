@@ -389,17 +389,30 @@ static void watch_claimed(struct queue_handler *h)
     queue_wake(q);
 }
 
+/* Whether a job may wait here for a slot: it has no slot of a limit by a definition of another
+ * process, and not a single attempt by a policy of its own. */
+static bool may_wait(const struct job *job)
+{
+    return job->spec.limit_key.len == 0 && job_max_attempts(job) > 1;
+}
+
 /* Takes the jobs of a claim that was answered. */
 static void take_claimed(struct queue_handler *h, const struct claim_op *claim, int64_t turn_ns)
 {
     struct redrive_queue *q = h->queue;
     struct redrive_err err;
     size_t n_unfit = 0;
+    bool may_all_wait = true;
     struct list *link = h->room.next;
-    for (size_t i = 0; i < claim->n; i++, link = link->next)
+    for (size_t i = 0; i < claim->n; i++, link = link->next) {
         n_unfit += !fill(LIST_ENTRY(link, struct redrive_task_run, link), &claim->jobs[i]);
+        may_all_wait &= may_wait(&claim->jobs[i]);
+    }
     pthread_mutex_lock(&q->mutex);
     hold(h, claim->n);
+    h->may_claim_ahead &= may_all_wait;
+    if (!may_all_wait)
+        give_back_but(h, h->n_slots - h->n_running);
     if (claim->n > 0 || claim->more)
         h->wants = true;
     claim_pace_turn(&h->pace, turn_ns / 1000);
