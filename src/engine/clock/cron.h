@@ -6,6 +6,9 @@
  * and only one process wins. Of ticks that were missed only the last is made up for; an entry that
  * is seen for the first time starts with its next tick.
  *
+ * A job does not name the entry that made it. With skip and queue_one its unique key does:
+ * `cron:NAME`, or `cron:NAME:next` for the one that waits; with allow it has none.
+ *
  * overlap   allow      every tick makes a job
  *           skip       none while the last one's job has not ended
  *           queue_one  one job at most waits for the one that runs, and starts when that has ended

@@ -40,7 +40,8 @@ struct decision ending_decide(struct engine *e, const struct job *job,
                   .user = spec->user.len ? arena_dup(&e->arena, spec->user) : NULL},
     };
     struct decision decision = decide(&facts, outcome, &task->retry, e->classifier);
-    /* A success is one under any policy, and most runs are. */
+    /* Beside a policy the text may have a traceparent, or that alone. A success is one under any
+     * policy, and most runs are. */
     if (!trace_has_policy(spec->policy) || decision.state == REDRIVE_STATE_COMPLETED)
         return decision;
     /* It was checked when the job came in; if it is not valid any more, the task's policy holds. */

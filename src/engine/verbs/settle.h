@@ -1,9 +1,11 @@
 /* settle.h - how runs ended, and leases while they last.
  *
- * Only the holder of the lease's token can settle a job: a settlement that comes too late is
- * refused with REDRIVE_E_STATE and changes nothing. An interface whose protocol has no tokens names
- * the worker instead, and the token is that of the lease which this worker now holds. decide() says
- * what becomes of the job; its breaker, its limit and the counters change in the same transaction.
+ * Only the holder of the lease's token can settle a job. A lease that has run out is found by a
+ * tick (rescue_lost in clock/tick.c), which takes the job and its token back: a settlement that
+ * comes after that is refused with REDRIVE_E_STATE and changes nothing. One that comes before it
+ * counts, even if the lease has run out. An interface whose protocol has no tokens names the worker
+ * instead, and the token is that of the lease which this worker now holds. decide() says what
+ * becomes of the job; its breaker, its limit and the counters change in the same transaction.
  */
 #ifndef ENGINE_VERBS_SETTLE_H
 #define ENGINE_VERBS_SETTLE_H

@@ -1,8 +1,9 @@
 /* submit.h - new jobs.
  *
  *     struct submit_op op;
- *     submit_op_init(&op, engine, specs, n);      checks everything that needs no store
- *     engine_apply_one(engine, &op.op, &err);
+ *     rc = submit_op_init(&op, engine, specs, n, err);      checks all that needs no store
+ *     if (rc == 0)
+ *         rc = engine_apply_one(engine, &op.op, err);       or hands it to a committer
  *     … op.answers[i] …
  *     submit_op_release(&op);
  *

@@ -97,8 +97,8 @@ int rd_link_call(struct store *store, redisReply **ret, struct redrive_err *err)
  * follows it. In a transaction an answer of another store, or of another history, is
  * REDRIVE_E_CANCELLED: it does not fit what was read before. */
 int rd_link_told(struct store *store, redisReply **ret, struct redrive_err *err);
-/* The same for a commit, which is sent only once: if the connection breaks, the outcome is unknown.
- */
+/* The same for a commit, which is sent only once. If the connection breaks, there is no link any
+ * more, and the caller asks for the outcome (learn_outcome in transaction.c). */
 int rd_link_commit(struct store *store, redisReply **ret, struct redrive_err *err);
 /* The same for a read that ask_read has started. A store that is gone is REDRIVE_E_NOT_FOUND, and
  * one in whose place another was set up REDRIVE_E_CANCELLED, once. */
