@@ -212,7 +212,7 @@ const struct command cmd_export = {
         "kind, so that it is a backup as well.\n"
         "\n"
         "SQLite and PostgreSQL are read as of one moment, while servers and workers go on. On "
-        "Redis workers that are alive are a reason to refuse, unless --live is given: each job is "
+        "Redis the export is refused while workers are alive, unless --live is given: each job is "
         "then written as it was when it was read, and the parts may be of different moments.\n"
         "\n"
         "Every line carries a hash over itself and all lines before it, and the last line counts "
@@ -406,7 +406,7 @@ const struct command cmd_import = {
     .description =
         "Takes everything of a file that `redrive export` has written into the store, which is set "
         "up if it is not there; - is standard input. Stop every process that uses the store first: "
-        "a worker that is alive is a reason to refuse.\n"
+        "while a worker is alive the import is refused.\n"
         "\n"
         "The import goes in whole transactions, and the store remembers how far it has come: the "
         "same command goes on after an interruption, and never takes anything twice. A file that "

@@ -297,7 +297,7 @@ static const struct command CMD_DISABLE = {
 
 static const struct command CMD_SIMULATE_FAILURE = {
     .name = "simulate-failure",
-    .summary = "feed one counted failure in",
+    .summary = "count one failure that has not happened",
     .arguments = "KEY",
     .examples =
         EXAMPLES({"redrive breakers simulate-failure mail", "try it out: after five it opens"}),

@@ -15,9 +15,10 @@ static const struct option LIST_OPTIONS[] = {
 static const struct command CMD_LIST = {
     .name = "list",
     .summary = "list jobs, a page at a time",
-    .description = "Without options, the newest jobs of all tenants. NEXT says what a job waits "
-                   "for: a time, a breaker, a limit; or why it ended. Of several options all must "
-                   "hold; of several words of one option, any.",
+    .description =
+        "Without options, the newest jobs of all tenants. NEXT says what a job waits "
+        "for: a time, a breaker, a limit; or why it ended. A job is listed if it matches "
+        "every option that is given, and of several words of an option at least one.",
     OPTIONS_INTO(LIST_OPTIONS, struct job_list_options),
     .examples = EXAMPLES(
         {"redrive jobs list --state retrying,parked", "what waits, and for what"},

@@ -176,13 +176,15 @@ const struct command cmd_migrate = {
     .description =
         "Sets an empty store up, or brings an older one up to date, and says from which version to "
         "which. Every command does this when it opens a store, because a migration is one "
-        "transaction that takes nothing away, and no command could work without it; here it is "
-        "done at a time of one's choice. Processes of an older version refuse a store that was "
+        "transaction that removes nothing, and no command could work without it; this command "
+        "does it at a time that you choose. Processes of an older version refuse a store that was "
         "migrated: stop them first. A store of a newer version is refused with exit code 1.\n"
         "\n"
-        "With --add-shards a store of shards gets those more that stand at the end of its list. "
-        "They must be empty. No tenant changes its shard by that: `redrive move --tenant` moves "
-        "some to the new ones, when every process has been started with the new list.",
+        "With --add-shards, the shards at the end of the configured list that the store does not "
+        "have yet are added to it. They must be empty. No tenant changes its shard by that: "
+        "`redrive "
+        "move --tenant` moves tenants to the new shards, once every process has been started with "
+        "the new list.",
     OPTIONS_INTO(OPTIONS, struct migrate_options),
     .examples = EXAMPLES({"redrive migrate --dry-run", "what would an upgrade do?"},
                          {"redrive migrate --store sqlite:/var/lib/redrive/jobs.db", "do it"}),

@@ -78,7 +78,7 @@ static const struct option OPTIONS[] = {
     OPTION("experiment", 0, "NAME",
            "run this experiment of the configuration instead, and report on its arms",
            INTO_STRING(struct simulate_options, experiment)),
-    OPTION("seed", 0, "N", "another seed is another run; the same is the same",
+    OPTION("seed", 0, "N", "the seed of the random numbers; the same seed gives the same run",
            INTO_INT(struct simulate_options, seed), .min = 0, .max = INT64_MAX,
            .default_text = "1"),
     OPTION("svg", 0, "FILE", "draw calls per second over time; - for standard output",

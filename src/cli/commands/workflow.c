@@ -469,10 +469,11 @@ static const struct command CMD_SHOW = {
     .summary = "show all jobs that a job waits for, or that wait for it",
     .arguments = "ID",
     OPTIONS_INTO(OPTIONS, struct workflow_options),
-    .description =
-        "Any job of a workflow names it. Jobs are in an order in which they may run. Of more than "
-        "1000 jobs those that are fewest steps away are shown. In a drawing, jobs of one task that "
-        "may run side by side are one box when they are seven or more.",
+    .description = "ID may be any job of the workflow. Jobs are listed in an order in which they "
+                   "may run. Of more "
+                   "than 1000 jobs, those nearest to ID are shown. In a drawing, seven or more "
+                   "jobs of one task "
+                   "that may run side by side are one box.",
     .examples = EXAMPLES({"redrive workflow show zip-1", "what must run before it, and after?"},
                          {"redrive workflow show zip-1 --svg flow.svg", "the same as a drawing"}),
     .check = check,

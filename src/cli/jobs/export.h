@@ -72,7 +72,7 @@ struct export_options {
 
 #define EXPORT_ROWS                                                                    \
     OPTION("output", 'o', "FILE",                                                      \
-           "write to FILE, which is whole or not there; - for standard output",        \
+           "write to FILE, which appears when it is complete; - for standard output",  \
            INTO_STRING(struct export_options, output)),                                \
         OPTION("format", 'f', "FORMAT",                                                \
                "jsonl, or csv for a file that ends in .csv, unless given",             \

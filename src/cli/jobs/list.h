@@ -19,15 +19,14 @@ struct job_list {
 /* The names of the orders, in their order; ends with NULL. */
 extern const char *const JOB_LIST_ORDERS[];
 
-#define JOB_LIST_ROWS(default_order)                                                            \
-    OPTION("limit", 'n', "N", "how many jobs a page has",                                       \
-           INTO_INT(struct job_list_options, list.limit), .min = 1, .max = STORE_PAGE_MAX,      \
-           .default_text = "50"),                                                               \
-        OPTION("cursor", 0, "CURSOR",                                                           \
-               "the page that follows, by what the page before it gave as next",                \
-               INTO_STRING(struct job_list_options, list.cursor)),                              \
-        OPTION("order", 0, "ORDER", "which come first, finished meaning those that ended last", \
-               INTO_CHOICE(struct job_list_options, list.order), .choices = JOB_LIST_ORDERS,    \
+#define JOB_LIST_ROWS(default_order)                                                              \
+    OPTION("limit", 'n', "N", "how many jobs a page has",                                         \
+           INTO_INT(struct job_list_options, list.limit), .min = 1, .max = STORE_PAGE_MAX,        \
+           .default_text = "50"),                                                                 \
+        OPTION("cursor", 0, "CURSOR", "the page after this one: what a page has printed as next", \
+               INTO_STRING(struct job_list_options, list.cursor)),                                \
+        OPTION("order", 0, "ORDER", "which jobs come first; finished: those that ended last",     \
+               INTO_CHOICE(struct job_list_options, list.order), .choices = JOB_LIST_ORDERS,      \
                .default_text = (default_order))
 
 /* Adds order, keyset and limit to a filter. */

@@ -53,23 +53,23 @@ extern const char *const JOB_SELECT_REASONS[];
            INTO_STRING(S, m.older_than))
 
 /* All but the state and the age that is required elsewhere. */
-#define JOB_SELECT_ROWS(S, m)                                                                 \
-    JOB_SELECT_TENANT_ROW(S, m),                                                              \
-        OPTION("task", 't', "NAME", "of this task", INTO_STRING(S, m.task)),                  \
-        OPTION("queue", 'q', "NAME", "in this queue", INTO_STRING(S, m.queue)),               \
-        OPTION("class", 0, "CLASS", "whose last error is of this class, or one of several",   \
-               INTO_STRINGS(S, m.classes), .choices = JOB_SELECT_CLASSES + 1),                \
-        OPTION("type", 0, "NAME", "whose last error has exactly this type",                   \
-               INTO_STRING(S, m.type)),                                                       \
-        OPTION("reason", 0, "REASON", "that ended for this reason, or one of several",        \
-               INTO_STRINGS(S, m.reasons), .choices = JOB_SELECT_REASONS + 1),                \
-        OPTION("text", 0, "TEXT", "with TEXT in the message of the last error, case and all", \
-               INTO_STRING(S, m.text)),                                                       \
-        OPTION("user", 0, "NAME", "of this user", INTO_STRING(S, m.user)),                    \
-        OPTION("group", 0, "FINGERPRINT",                                                     \
-               "whose errors look alike: 16 digits, see `redrive dlq groups`",                \
-               INTO_STRING(S, m.group)),                                                      \
-        JOB_SELECT_OLDER_ROW(S, m),                                                           \
+#define JOB_SELECT_ROWS(S, m)                                                                   \
+    JOB_SELECT_TENANT_ROW(S, m),                                                                \
+        OPTION("task", 't', "NAME", "of this task", INTO_STRING(S, m.task)),                    \
+        OPTION("queue", 'q', "NAME", "in this queue", INTO_STRING(S, m.queue)),                 \
+        OPTION("class", 0, "CLASS", "whose last error is of this class, or one of several",     \
+               INTO_STRINGS(S, m.classes), .choices = JOB_SELECT_CLASSES + 1),                  \
+        OPTION("type", 0, "NAME", "whose last error has exactly this type",                     \
+               INTO_STRING(S, m.type)),                                                         \
+        OPTION("reason", 0, "REASON", "that ended for this reason, or one of several",          \
+               INTO_STRINGS(S, m.reasons), .choices = JOB_SELECT_REASONS + 1),                  \
+        OPTION("text", 0, "TEXT", "with TEXT in the message of the last error, case-sensitive", \
+               INTO_STRING(S, m.text)),                                                         \
+        OPTION("user", 0, "NAME", "of this user", INTO_STRING(S, m.user)),                      \
+        OPTION("group", 0, "FINGERPRINT",                                                       \
+               "whose errors look alike: 16 digits, see `redrive dlq groups`",                  \
+               INTO_STRING(S, m.group)),                                                        \
+        JOB_SELECT_OLDER_ROW(S, m),                                                             \
         OPTION("newer-than", 0, "AGE", "that ended at most AGE ago", INTO_STRING(S, m.newer_than))
 
 /* Makes a filter: what was not given matches everything. Its strings are borrowed from the command

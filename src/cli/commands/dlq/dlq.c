@@ -21,8 +21,8 @@ static const struct option LIST_OPTIONS[] = {
 static const struct command CMD_LIST = {
     .name = "list",
     .summary = "list dead letters, a page at a time",
-    .description = "Those that died last come first. Of several options all must hold; of several "
-                   "words of one option, any.",
+    .description = "Those that died last come first. A job is listed if it matches every option "
+                   "that is given, and of several words of an option at least one.",
     OPTIONS_INTO(LIST_OPTIONS, struct job_list_options),
     .examples = EXAMPLES(
         {"redrive dlq list --task enrich --class network,transient", "what the outage killed"},

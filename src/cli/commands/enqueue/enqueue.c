@@ -63,7 +63,8 @@ static const struct option OPTIONS[] = {
     OPTION("delay", 0, "DURATION", "do not start before this time has passed",
            INTO_DURATION(struct enqueue_options, delay_ms)),
     TEXT_OPTION(at, "TIME", "do not start before 2026-03-28T12:00Z, or a local time"),
-    TEXT_OPTION(deadline, "DURATION|TIME", "not started by then, it becomes a dead letter"),
+    TEXT_OPTION(deadline, "DURATION|TIME",
+                "no attempt starts after this time: it is a dead letter then"),
     TEXT_OPTION(unique, "KEY", "one live job at most has this key; a second one is not made"),
     OPTION("unique-forever", 0, NULL, "with --unique: one job ever has the key",
            INTO_FLAG(struct enqueue_options, unique_forever)),
@@ -77,12 +78,12 @@ static const struct option OPTIONS[] = {
            .max = REDRIVE_MAX_RETRIES + 1),
     OPTION("after", 0, "ID", "start after this job has ended; may be given many times",
            INTO_STRINGS(struct enqueue_options, after)),
-    OPTION("on", 0, "END", "with --after: which end", INTO_CHOICE(struct enqueue_options, on),
-           .choices = ON, .default_text = "success"),
-    OPTION("on-dead", 0, "WHAT", "with --after: when it dies, what this job does",
+    OPTION("on", 0, "END", "with --after: how that job must end",
+           INTO_CHOICE(struct enqueue_options, on), .choices = ON, .default_text = "success"),
+    OPTION("on-dead", 0, "WHAT", "with --after: what this job does if that one dies",
            INTO_CHOICE(struct enqueue_options, on_dead), .choices = ON_DEAD,
            .default_text = "wait"),
-    OPTION("wait", 'w', "DURATION", "wait so long for its end, and print its state and its result",
+    OPTION("wait", 'w', "DURATION", "wait up to this long for its end; print its state and result",
            INTO_DURATION(struct enqueue_options, wait_ms)),
     {0},
 };
@@ -466,18 +467,20 @@ const struct command cmd_enqueue = {
     .arguments = "TASK [PAYLOAD]",
     .description =
         "Prints the id of the job. PAYLOAD is JSON; - reads it from standard input, and without "
-        "one the job has none. A task that neither the configuration nor a worker of the store "
-        "declares is warned of, where there are others, and its job waits. A second submit of an "
-        "id, or of a unique key that is taken, makes "
-        "no job: it prints the id of the one that is there, and says so.\n"
+        "one the job has none. If neither the configuration nor a worker declares the task, the "
+        "job "
+        "waits until a worker does; the command warns of it if other tasks are declared. If the id "
+        "or the unique key is taken, no job is made: the id of the existing job is printed, with a "
+        "note.\n"
         "\n"
         "With --lines, 500 jobs at a time are submitted together, and empty lines are passed over. "
         "Every good line becomes a job; a bad one is reported with its number and makes the exit "
         "code 1. With --json each job is a line of its own.\n"
         "\n"
         "With --after the job waits until the other one has ended; `redrive jobs show` tells what "
-        "it waits for. A job that ends in another way than --on says cancels this one, with reason "
-        "skipped; a dead one may still be redriven, and --on-dead says what is done meanwhile.\n"
+        "it waits for. If that one ends in another way than --on says, this one is cancelled, with "
+        "reason skipped. A dead job may still be redriven: --on-dead says what this one does "
+        "meanwhile.\n"
         "\n"
         "Times without Z or an offset are local. Bad input changes nothing and makes the exit code "
         "2; a store that cannot be used, 1.",

@@ -222,7 +222,7 @@ static const struct option OPTIONS[] = {
     OPTION("interval", 'i', "SPAN", "how often to look",
            INTO_DURATION(struct top_options, interval_ms), .min = 100, .max = 3600000,
            .default_text = "1s"),
-    OPTION("once", 0, NULL, "print one frame and end; where workers are, after --interval",
+    OPTION("once", 0, NULL, "print one frame and end; if there are workers, after --interval",
            INTO_FLAG(struct top_options, once)),
     OPTION("tenant", 0, "NAME", "only what belongs to this tenant",
            INTO_STRING(struct top_options, tenant)),
