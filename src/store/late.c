@@ -60,7 +60,7 @@ static int open_now(struct late *late, struct redrive_err *err)
 /* ---- What handles begin with ----------------------------------------------------------------- */
 
 /* What the caller has said of the next transaction. */
-static void pass_on(const struct late *late)
+static void tell_inner(const struct late *late)
 {
     struct store_base *to = (struct store_base *)(void *)late->store;
     to->asks = late->base.asks;
@@ -76,56 +76,45 @@ static void bring_back(struct late *late)
 }
 
 /* Hands a call on, when the store is open. */
-#define HAND_ON(slot, ...)                                              \
+#define PASS_ON(slot, ...)                                              \
     do {                                                                \
         struct late *late_ = late_of(store);                            \
         int rc_ = late_->store ? 0 : open_now(late_, err);              \
         if (rc_ < 0)                                                    \
             return rc_;                                                 \
-        pass_on(late_);                                                 \
+        tell_inner(late_);                                              \
         rc_ = store_ops(late_->store)->slot(late_->store, __VA_ARGS__); \
         bring_back(late_);                                              \
         return rc_;                                                     \
     } while (0)
+#include "store/pass_on.h"
 
 /* ---- Transactions ---------------------------------------------------------------------------- */
 
-static int late_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
+static int pass_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
                       int64_t *ret_shared_version, struct redrive_err *err)
 {
-    HAND_ON(begin, now_ms, ret_now_ms, ret_shared_version, err);
+    PASS_ON(begin, now_ms, ret_now_ms, ret_shared_version, err);
 }
 
-static int64_t late_set_time(struct store *store, int64_t now_ms)
+static int64_t pass_set_time(struct store *store, int64_t now_ms)
 {
     const struct late *late = late_of(store);
     return late->store ? store_ops(late->store)->set_time(late->store, now_ms) : now_ms;
 }
 
-static int late_commit(struct store *store, struct redrive_err *err)
+static int pass_commit(struct store *store, struct redrive_err *err)
 {
-    HAND_ON(commit, err);
+    PASS_ON(commit, err);
 }
 
-static void late_rollback(struct store *store)
+static void pass_rollback(struct store *store)
 {
     struct late *late = late_of(store);
     if (!late->store)
         return;
     store_ops(late->store)->rollback(late->store);
     bring_back(late);
-}
-
-static int late_submit(struct store *store, const struct job_spec *specs, size_t n,
-                       struct submit_result *ret, struct arena *arena, struct redrive_err *err)
-{
-    HAND_ON(submit, specs, n, ret, arena, err);
-}
-
-static int late_ready(struct store *store, const struct claim_filter *filter, struct job_page *ret,
-                      struct redrive_err *err)
-{
-    HAND_ON(ready, filter, ret, err);
 }
 
 static void late_look_ahead(struct store *store, const struct claim_filter *filter)
@@ -138,157 +127,22 @@ static void late_look_ahead(struct store *store, const struct claim_filter *filt
 static int late_scan_ahead(struct store *store, const struct scan *scans, size_t n, bool cancels,
                            struct redrive_err *err)
 {
-    HAND_ON(scan_ahead, scans, n, cancels, err);
-}
-
-static int late_scan(struct store *store, struct scan *scan, struct job_page *ret,
-                     struct redrive_err *err)
-{
-    HAND_ON(scan, scan, ret, err);
-}
-
-static int late_move(struct store *store, const struct move_list *list, struct move_result *ret,
-                     struct redrive_err *err)
-{
-    HAND_ON(move, list, ret, err);
-}
-
-static int late_import(struct store *store, const struct imported_job *jobs, size_t n,
-                       struct move_result *ret, struct redrive_err *err)
-{
-    HAND_ON(import, jobs, n, ret, err);
-}
-
-static int late_import_keys(struct store *store, const struct remembered_key *keys, size_t n,
-                            struct redrive_err *err)
-{
-    HAND_ON(import_keys, keys, n, err);
-}
-
-static int late_edges_put(struct store *store, const struct job_edge *edges, size_t n,
-                          struct redrive_err *err)
-{
-    HAND_ON(edges_put, edges, n, err);
-}
-
-static int late_shared_put(struct store *store, const struct shared_row *rows, size_t n,
-                           struct move_result *ret, struct redrive_err *err)
-{
-    HAND_ON(shared_put, rows, n, ret, err);
-}
-
-static int late_counters_add(struct store *store, const struct counter *counters, size_t n,
-                             struct redrive_err *err)
-{
-    HAND_ON(counters_add, counters, n, err);
-}
-
-/* ---- Reads ----------------------------------------------------------------------------------- */
-
-static int late_list(struct store *store, const struct job_filter *filter, struct job_page *ret,
-                     struct redrive_err *err)
-{
-    HAND_ON(list, filter, ret, err);
-}
-
-static int late_lookup(struct store *store, const struct job_name *names, size_t n,
-                       struct job_page *ret, struct redrive_err *err)
-{
-    HAND_ON(lookup, names, n, ret, err);
-}
-
-static int late_find(struct store *store, const int64_t *seqs, size_t n, struct job_page *ret,
-                     struct redrive_err *err)
-{
-    HAND_ON(find, seqs, n, ret, err);
-}
-
-static int late_history(struct store *store, const int64_t *seqs, size_t n,
-                        struct attempt_page *ret, struct redrive_err *err)
-{
-    HAND_ON(history, seqs, n, ret, err);
-}
-
-static int late_edges(struct store *store, enum edge_side side, const int64_t *seqs, size_t n,
-                      struct edge_page *ret, struct redrive_err *err)
-{
-    HAND_ON(edges, side, seqs, n, ret, err);
-}
-
-static int late_parents(struct store *store, const int64_t *seqs, size_t n, struct parent_page *ret,
-                        struct redrive_err *err)
-{
-    HAND_ON(parents, seqs, n, ret, err);
-}
-
-static int late_counts(struct store *store, enum count_kind kind, struct str tenant,
-                       struct count_page *ret, struct redrive_err *err)
-{
-    HAND_ON(counts, kind, tenant, ret, err);
-}
-
-static int late_groups(struct store *store, const struct job_filter *filter, struct group_page *ret,
-                       struct redrive_err *err)
-{
-    HAND_ON(groups, filter, ret, err);
-}
-
-static int late_causes(struct store *store, const struct job_filter *filter,
-                       void (*add)(void *ctx, const struct cause_count *cause), void *ctx,
-                       struct redrive_err *err)
-{
-    HAND_ON(causes, filter, add, ctx, err);
-}
-
-static int late_shared_list(struct store *store, enum shared_kind kind, struct str tenant,
-                            struct shared_page *ret, struct redrive_err *err)
-{
-    HAND_ON(shared_list, kind, tenant, ret, err);
-}
-
-static int late_remembered_keys(struct store *store, struct str after_tenant, struct str after_key,
-                                size_t limit, struct remembered_key_page *ret,
-                                struct redrive_err *err)
-{
-    HAND_ON(remembered_keys, after_tenant, after_key, limit, ret, err);
-}
-
-static int late_keys_held(struct store *store, struct str tenant, const struct str *keys, size_t n,
-                          bool *ret, struct redrive_err *err)
-{
-    HAND_ON(keys_held, tenant, keys, n, ret, err);
-}
-
-static int late_counters_list(struct store *store, struct str tenant, struct counter_page *ret,
-                              struct redrive_err *err)
-{
-    HAND_ON(counters_list, tenant, ret, err);
+    PASS_ON(scan_ahead, scans, n, cancels, err);
 }
 
 static int late_snapshot(struct store *store, bool on, struct redrive_err *err)
 {
-    HAND_ON(snapshot, on, err);
+    PASS_ON(snapshot, on, err);
 }
 
 /* ---- Care and waiting ------------------------------------------------------------------------ */
-
-static int late_facts(struct store *store, struct store_facts *ret, struct redrive_err *err)
-{
-    HAND_ON(facts, ret, err);
-}
-
-static int late_verify(struct store *store, void (*progress)(void *ctx), void *ctx,
-                       struct redrive_err *err)
-{
-    HAND_ON(verify, progress, ctx, err);
-}
 
 static int late_backup(struct store *store, const char *path,
                        void (*progress)(void *ctx, const char *phase, uint64_t done,
                                         uint64_t total),
                        void *ctx, struct store_copy *ret, struct redrive_err *err)
 {
-    HAND_ON(backup, path, progress, ctx, ret, err);
+    PASS_ON(backup, path, progress, ctx, ret, err);
 }
 
 static void late_upkeep(struct store *store)
@@ -303,11 +157,11 @@ static void late_upkeep(struct store *store)
 static int wait_open(struct store *store, int64_t timeout_ms, uint32_t *ret_notification,
                      struct redrive_err *err)
 {
-    HAND_ON(wait, timeout_ms, ret_notification, err);
+    PASS_ON(wait, timeout_ms, ret_notification, err);
 }
 
 /* The first wait after it was opened has missed everything before. */
-static int late_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_notification,
+static int pass_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_notification,
                      struct redrive_err *err)
 {
     const bool was_open = late_of(store)->store != NULL;
@@ -319,15 +173,9 @@ static int late_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_noti
     return rc;
 }
 
-static int late_elect(struct store *store, int64_t keep_ms, bool claims, struct store_election *ret,
-                      struct redrive_err *err)
-{
-    HAND_ON(elect, keep_ms, claims, ret, err);
-}
-
 /* ---- Handles --------------------------------------------------------------------------------- */
 
-static void late_close(struct store *store)
+static void pass_close(struct store *store)
 {
     if (!store)
         return;
@@ -336,14 +184,14 @@ static void late_close(struct store *store)
 }
 
 /* It is there already. */
-static int late_open(struct str place, const struct store_options *options, struct store **ret,
+static int pass_open(struct str place, const struct store_options *options, struct store **ret,
                      struct redrive_err *err)
 {
     (void)place, (void)options, (void)ret;
     return err_set(err, REDRIVE_E_INTERNAL, "a handle cannot be opened again");
 }
 
-static const struct store_ops LATE = {STORE_SLOTS(late)};
+static const struct store_ops LATE = {STORE_SLOTS(pass)};
 
 /* The slots that not every store has are those of the kind. */
 static void take_slots(struct late *late, const struct store_ops *kind)
@@ -358,7 +206,7 @@ static void take_slots(struct late *late, const struct store_ops *kind)
     late->ops.snapshot = has->snapshot ? late_snapshot : NULL;
     late->ops.backup = has->backup ? late_backup : NULL;
     late->ops.upkeep = has->upkeep ? late_upkeep : NULL;
-    late->ops.elect = has->elect ? late_elect : NULL;
+    late->ops.elect = has->elect ? pass_elect : NULL;
 }
 
 int store_open_late(const struct late_options *options, struct store **ret, struct redrive_err *err)

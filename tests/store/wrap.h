@@ -1,7 +1,7 @@
 /* wrap.h - a store around another one, for tests.
  *
- * Every slot is handed on to the inner store. Whoever embeds a struct wrap replaces the slots that
- * it is about, and may set `before`, which is asked ahead of every slot that can fail.
+ * Every slot is handed on to the inner store. A test that embeds a struct wrap replaces the slots
+ * that it is about, and may set `before`, which is asked ahead of every slot that can fail.
  */
 #ifndef TESTS_STORE_WRAP_H
 #define TESTS_STORE_WRAP_H
