@@ -1,5 +1,5 @@
 /* sql_cache.h - what a handle of an SQL store keeps from one transaction to the next: partitions,
- * and rows of jobs. For the SQL stores only.
+ * and rows of jobs; the columns of counts. For the SQL stores only.
  *
  * A partition is the jobs of one task in one queue of one tenant. Rows of jobs name it by a number;
  * names and numbers are learned from the store once and kept. How many jobs have come to each of
@@ -120,5 +120,21 @@ static inline void row_cache_forget(struct row_cache *cache)
 {
     cache->generation++;
 }
+
+/* ---- Counts ---------------------------------------------------------------------------------- */
+
+/* The columns of a statement that counts jobs (store_ops.counts). */
+enum count_column {
+    COUNT_COLUMN_TENANT,
+    COUNT_COLUMN_QUEUE,
+    COUNT_COLUMN_TASK,
+    COUNT_COLUMN_GATE,
+    COUNT_COLUMN_JOBS,
+    COUNT_COLUMN_USED,
+    COUNT_COLUMN_STATES, /* from here on of queues and partitions only */
+    COUNT_COLUMN_PAUSED = COUNT_COLUMN_STATES + REDRIVE_STATE_COUNT,
+    COUNT_COLUMN_OLDEST_READY, /* PostgreSQL */
+    COUNT_COLUMN_NEXT_DUE,     /* likewise */
+};
 
 #endif

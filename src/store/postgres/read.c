@@ -221,20 +221,6 @@ static int read_sums(struct store *store, enum statement which, struct str tenan
     return pg_read(store, which, NULL, ret, err);
 }
 
-/* The columns of a statement of counts. */
-enum count_column {
-    COUNT_COLUMN_TENANT,
-    COUNT_COLUMN_QUEUE,
-    COUNT_COLUMN_TASK,
-    COUNT_COLUMN_GATE,
-    COUNT_COLUMN_JOBS,
-    COUNT_COLUMN_USED,
-    COUNT_COLUMN_STATES, /* of queues and partitions only */
-    COUNT_COLUMN_PAUSED = COUNT_COLUMN_STATES + REDRIVE_STATE_COUNT,
-    COUNT_COLUMN_OLDEST_READY,
-    COUNT_COLUMN_NEXT_DUE,
-};
-
 static void read_count(const PGresult *r, int i, struct arena *arena, struct job_count *ret)
 {
     ret->tenant = pg_get_text(r, i, COUNT_COLUMN_TENANT, arena);

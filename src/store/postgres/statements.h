@@ -404,10 +404,9 @@ enum row_column {
 
 #define JOB_COLUMNS ROW_COLUMNS ", " SPEC_COLUMNS("s") ", " ERROR_COLUMNS
 
-/* To a job j: its spec s, its latest error h, its result r. */
+/* To a job j: its latest error h, its result r. */
 #define ERROR_JOINS                                                     \
     " LEFT JOIN redrive.history h ON h.seq = j.seq AND h.n = j.error_n" \
     " LEFT JOIN redrive.results r ON r.seq = j.seq"
-#define JOB_JOINS " JOIN redrive.specs s ON s.seq = j.seq" ERROR_JOINS
 
 #endif

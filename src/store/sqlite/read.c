@@ -232,18 +232,6 @@ static int flush_counts(struct store *store, struct redrive_err *err)
     return store->in_transaction ? partitions_flush(store, err) : 0;
 }
 
-/* The columns of a statement of counts. */
-enum count_column {
-    COUNT_COLUMN_TENANT,
-    COUNT_COLUMN_QUEUE,
-    COUNT_COLUMN_TASK,
-    COUNT_COLUMN_GATE,
-    COUNT_COLUMN_JOBS,
-    COUNT_COLUMN_USED,
-    COUNT_COLUMN_STATES, /* of queues and partitions only */
-    COUNT_COLUMN_PAUSED = COUNT_COLUMN_STATES + REDRIVE_STATE_COUNT,
-};
-
 /* False: it counts nothing, such as a partition whose jobs are gone. */
 static bool read_count(sqlite3_stmt *st, struct arena *arena, struct job_count *ret)
 {
