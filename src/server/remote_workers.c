@@ -15,10 +15,98 @@
 /* Two names, the sign between them, and some spare bytes. */
 #define KEY_MAX_BYTES 4096
 
-struct remote {
-    struct list link; /* of `list`: those that wait longest for their row come first */
+/* ---- Entries by tenant and name: workers, and jobs that they hold ---------------------------- */
+
+/* The first member of a struct remote or a struct held; the bytes of the names follow that. */
+struct entry {
+    struct list link; /* of `list` */
     struct str tenant;
     struct str name;
+};
+
+struct entries {
+    atomic_size_t n;  /* so that events of a server without any cost nothing */
+    struct map map;   /* tenant, NUL, name → struct entry */
+    struct list list; /* struct entry */
+};
+
+struct remote_workers {
+    pthread_mutex_t mutex;
+    struct buf key;
+    struct entries workers; /* struct remote; those that wait longest for their row come first */
+    struct remote *last;    /* the worker of the last event: the next is often about the same */
+    struct entries jobs;    /* struct held */
+    size_t sweep_at;        /* so many jobs: looks for leases that have ended */
+};
+
+static void entries_init(struct entries *entries)
+{
+    map_init(&entries->map, (uint64_t)clock_monotonic_ms() ^ (uintptr_t)entries);
+    list_init(&entries->list);
+}
+
+static void entries_release(struct entries *entries)
+{
+    LIST_FOREACH (&entries->list, link)
+        free(LIST_ENTRY(link, struct entry, link));
+    map_release(&entries->map);
+}
+
+struct remote_workers *remote_workers_new(void)
+{
+    struct remote_workers *all = calloc(1, sizeof *all);
+    if (!all)
+        return NULL;
+    pthread_mutex_init(&all->mutex, NULL);
+    buf_init(&all->key, KEY_MAX_BYTES);
+    entries_init(&all->workers);
+    entries_init(&all->jobs);
+    return all;
+}
+
+void remote_workers_free(struct remote_workers *all)
+{
+    if (!all)
+        return;
+    entries_release(&all->workers);
+    entries_release(&all->jobs);
+    buf_release(&all->key);
+    pthread_mutex_destroy(&all->mutex);
+    free(all);
+}
+
+/* ---- The mutex is held ----------------------------------------------------------------------- */
+
+/* A new one of this size, all zero but for its names; NULL: there is no memory. */
+static void *entry_add(struct remote_workers *all, struct entries *entries, struct str tenant,
+                       struct str name, size_t size)
+{
+    struct str key = buf_pair(&all->key, tenant, name);
+    struct entry *one = buf_failed(&all->key) ? NULL : calloc(1, size + key.len);
+    if (!one || map_put(&entries->map, key, one) < 0) {
+        free(one);
+        return NULL;
+    }
+    char *names = memcpy((char *)one + size, key.ptr, key.len);
+    one->tenant = (struct str){names, tenant.len};
+    one->name = (struct str){names + tenant.len + 1, name.len};
+    list_insert(&entries->list, &one->link);
+    entries->n++;
+    return one;
+}
+
+static void entry_drop(struct remote_workers *all, struct entries *entries, struct entry *one)
+{
+    (void)map_remove(&entries->map, buf_pair(&all->key, one->tenant, one->name));
+    list_remove(&one->link);
+    entries->n--;
+    free(one);
+}
+
+/* ---- The workers ----------------------------------------------------------------------------- */
+
+struct remote {
+    struct entry entry;
     int64_t started_ms;
     int64_t alive_until_ms; /* unless it has jobs */
     int64_t written_ms;     /* 0: never */
@@ -28,50 +116,14 @@ struct remote {
     uint64_t failed;
     bool has_changed;
     bool has_gone;
-    char names[];
 };
-
-struct remote_workers {
-    atomic_size_t n; /* so that events of a server without any cost nothing */
-    pthread_mutex_t mutex;
-    struct map map; /* tenant, NUL, name → struct remote */
-    struct list list;
-    struct remote *last; /* the worker of the last event: the next is often about the same */
-    struct buf key;
-};
-
-struct remote_workers *remote_workers_new(void)
-{
-    struct remote_workers *all = calloc(1, sizeof *all);
-    if (!all)
-        return NULL;
-    pthread_mutex_init(&all->mutex, NULL);
-    map_init(&all->map, (uint64_t)clock_monotonic_ms() ^ (uintptr_t)all);
-    list_init(&all->list);
-    buf_init(&all->key, KEY_MAX_BYTES);
-    return all;
-}
-
-void remote_workers_free(struct remote_workers *all)
-{
-    if (!all)
-        return;
-    LIST_FOREACH (&all->list, link)
-        free(LIST_ENTRY(link, struct remote, link));
-    map_release(&all->map);
-    buf_release(&all->key);
-    pthread_mutex_destroy(&all->mutex);
-    free(all);
-}
-
-/* ---- The list; the mutex is held ------------------------------------------------------------- */
 
 static struct remote *find(struct remote_workers *all, struct str tenant, struct str name)
 {
     struct remote *last = all->last;
-    if (last && str_eq(last->name, name) && str_eq(last->tenant, tenant))
+    if (last && str_eq(last->entry.name, name) && str_eq(last->entry.tenant, tenant))
         return last;
-    struct remote *found = map_get(&all->map, buf_pair(&all->key, tenant, name));
+    struct remote *found = map_get(&all->workers.map, buf_pair(&all->key, tenant, name));
     if (found)
         all->last = found;
     return found;
@@ -80,22 +132,13 @@ static struct remote *find(struct remote_workers *all, struct str tenant, struct
 static struct remote *add(struct remote_workers *all, struct str tenant, struct str name,
                           int64_t now_ms)
 {
-    struct str key = buf_pair(&all->key, tenant, name);
-    if (all->n >= REMOTE_WORKERS_MAX || buf_failed(&all->key))
-        return NULL;
-    struct remote *one = calloc(1, sizeof *one + tenant.len + name.len);
-    if (!one || map_put(&all->map, key, one) < 0) {
-        free(one);
-        return NULL;
+    struct remote *one = NULL;
+    if (all->workers.n < REMOTE_WORKERS_MAX)
+        one = entry_add(all, &all->workers, tenant, name, sizeof *one);
+    if (one) {
+        one->started_ms = now_ms;
+        one->has_changed = true;
     }
-    memcpy(one->names, tenant.ptr, tenant.len);
-    memcpy(one->names + tenant.len, name.ptr, name.len);
-    one->tenant = (struct str){one->names, tenant.len};
-    one->name = (struct str){one->names + tenant.len, name.len};
-    one->started_ms = now_ms;
-    one->has_changed = true;
-    list_insert(&all->list, &one->link);
-    all->n++;
     return one;
 }
 
@@ -103,13 +146,8 @@ static void drop(struct remote_workers *all, struct remote *one)
 {
     if (all->last == one)
         all->last = NULL;
-    (void)map_remove(&all->map, buf_pair(&all->key, one->tenant, one->name));
-    list_remove(&one->link);
-    all->n--;
-    free(one);
+    entry_drop(all, &all->workers, &one->entry);
 }
-
-/* ---- Events ---------------------------------------------------------------------------------- */
 
 void remote_workers_seen(struct remote_workers *all, struct str tenant, struct str name,
                          int64_t now_ms, int64_t waits_until_ms)
@@ -159,17 +197,6 @@ static void count(struct remote *one, const struct engine_event *event)
     one->has_changed = true;
 }
 
-void remote_workers_event(const struct engine_event *event, void *ctx)
-{
-    struct remote_workers *all = ctx;
-    if (!all || event->worker.len == 0 || atomic_load_explicit(&all->n, memory_order_relaxed) == 0)
-        return;
-    HOLD(&all->mutex);
-    struct remote *one = find(all, event->tenant, event->worker);
-    if (one)
-        count(one, event);
-}
-
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
 /* Jobs keep a silent worker in the list for a while only: they may have ended in another
@@ -189,8 +216,8 @@ static bool is_due(const struct remote *one, int64_t now_ms)
 static struct remote_worker row_of(const struct remote *one, bool gone, struct arena *arena)
 {
     return (struct remote_worker){
-        .name = arena_str(arena, one->name),
-        .tenant = arena_str(arena, one->tenant),
+        .name = arena_str(arena, one->entry.name),
+        .tenant = arena_str(arena, one->entry.tenant),
         .started_ms = one->started_ms,
         .running = one->running,
         .slots = one->most > 0 ? one->most : 1,
@@ -205,13 +232,13 @@ size_t remote_workers_collect(struct remote_workers *all, int64_t now_ms, bool l
 {
     size_t n = 0;
     *ret = NULL;
-    if (!all || all->n == 0 || !(*ret = arena_array(arena, REMOTE_BATCH_MAX, sizeof **ret)))
+    if (!all || all->workers.n == 0 || !(*ret = arena_array(arena, REMOTE_BATCH_MAX, sizeof **ret)))
         return 0;
     struct list written;
     list_init(&written);
     HOLD(&all->mutex);
-    LIST_FOREACH (&all->list, link) {
-        struct remote *one = LIST_ENTRY(link, struct remote, link);
+    LIST_FOREACH (&all->workers.list, link) {
+        struct remote *one = LIST_ENTRY(link, struct remote, entry.link);
         const bool gone = leaving || is_gone(one, now_ms);
         if (n == REMOTE_BATCH_MAX)
             break;
@@ -230,7 +257,7 @@ size_t remote_workers_collect(struct remote_workers *all, int64_t now_ms, bool l
     }
     LIST_FOREACH (&written, link) {
         list_remove(link);
-        list_insert(&all->list, link);
+        list_insert(&all->workers.list, link);
     }
     return arena->failed ? 0 : n;
 }
@@ -241,181 +268,152 @@ size_t remote_workers_collect(struct remote_workers *all, int64_t now_ms, bool l
 #define SWEEP_LEAST 1024
 
 struct held {
-    struct list link; /* of `list` */
-    struct lease lease;
+    struct entry entry; /* its name is the job's id */
+    uint64_t token;
+    int64_t until_ms;
     int64_t lease_ms; /* as it was claimed */
-    char names[];
 };
 
-struct held_jobs {
-    atomic_size_t n; /* so that events of a server without any cost nothing */
-    pthread_mutex_t mutex;
-    struct map map; /* tenant, NUL, id → struct held */
-    struct list list;
-    size_t sweep_at;
-    struct buf key;
-};
-
-struct held_jobs *held_jobs_new(void)
+static struct held *find_held(struct remote_workers *all, const struct job_name *job)
 {
-    struct held_jobs *all = calloc(1, sizeof *all);
-    if (!all)
-        return NULL;
-    pthread_mutex_init(&all->mutex, NULL);
-    map_init(&all->map, (uint64_t)clock_monotonic_ms() ^ (uintptr_t)all);
-    list_init(&all->list);
-    buf_init(&all->key, KEY_MAX_BYTES);
-    all->sweep_at = SWEEP_LEAST;
-    return all;
+    return map_get(&all->jobs.map, buf_pair(&all->key, job->tenant, job->id));
 }
 
-void held_jobs_free(struct held_jobs *all)
+static struct held *find_lease(struct remote_workers *all, const struct job_name *job,
+                               uint64_t token)
 {
-    if (!all)
-        return;
-    LIST_FOREACH (&all->list, link)
-        free(LIST_ENTRY(link, struct held, link));
-    map_release(&all->map);
-    buf_release(&all->key);
-    pthread_mutex_destroy(&all->mutex);
-    free(all);
+    struct held *one = find_held(all, job);
+    return one && one->token == token ? one : NULL;
 }
 
-/* ---- The mutex is held ----------------------------------------------------------------------- */
-
-static struct str key_of(struct held_jobs *all, const struct job_name *job)
+static void drop_held(struct remote_workers *all, struct held *one)
 {
-    return buf_pair(&all->key, job->tenant, job->id);
+    if (one)
+        entry_drop(all, &all->jobs, &one->entry);
 }
 
-static struct held *find_held(struct held_jobs *all, const struct job_name *job, uint64_t token)
+static void sweep(struct remote_workers *all, int64_t now_ms)
 {
-    struct held *one = map_get(&all->map, key_of(all, job));
-    return one && one->lease.token == token ? one : NULL;
-}
-
-static void drop_held(struct held_jobs *all, struct held *one)
-{
-    if (!one)
-        return;
-    (void)map_remove(&all->map, key_of(all, &one->lease.job));
-    list_remove(&one->link);
-    all->n--;
-    free(one);
-}
-
-static void sweep(struct held_jobs *all, int64_t now_ms)
-{
-    LIST_FOREACH (&all->list, link) {
-        struct held *one = LIST_ENTRY(link, struct held, link);
-        if (one->lease.until_ms <= now_ms)
+    LIST_FOREACH (&all->jobs.list, link) {
+        struct held *one = LIST_ENTRY(link, struct held, entry.link);
+        if (one->until_ms <= now_ms)
             drop_held(all, one);
     }
-    all->sweep_at = 2 * all->n > SWEEP_LEAST ? 2 * all->n : SWEEP_LEAST;
+    all->sweep_at = 2 * all->jobs.n;
 }
 
-static void add_held(struct held_jobs *all, const struct lease *lease, int64_t now_ms)
+static void add_held(struct remote_workers *all, const struct lease *lease, int64_t now_ms)
 {
     const struct job_name *job = &lease->job;
-    drop_held(all, map_get(&all->map, key_of(all, job))); /* an earlier lease of the same job */
-    struct str key = key_of(all, job);
-    struct held *one = calloc(1, sizeof *one + key.len);
-    if (!one || buf_failed(&all->key) || map_put(&all->map, key, one) < 0) {
-        free(one);
-        return;
+    drop_held(all, find_held(all, job)); /* an earlier lease of the same job */
+    struct held *one = entry_add(all, &all->jobs, job->tenant, job->id, sizeof *one);
+    if (one) {
+        one->token = lease->token;
+        one->until_ms = lease->until_ms;
+        one->lease_ms = lease->until_ms - now_ms;
     }
-    memcpy(one->names, key.ptr, key.len);
-    one->lease = *lease;
-    one->lease.job.tenant = (struct str){one->names, job->tenant.len};
-    one->lease.job.id = (struct str){one->names + job->tenant.len + 1, job->id.len};
-    one->lease_ms = lease->until_ms - now_ms;
-    list_insert(&all->list, &one->link);
-    all->n++;
 }
 
 /* ---- Changes --------------------------------------------------------------------------------- */
 
-void held_jobs_add(struct held_jobs *all, const struct lease *lease, int64_t now_ms)
+void remote_jobs_add(struct remote_workers *all, const struct lease *lease, int64_t now_ms)
 {
     if (!all)
         return;
     HOLD(&all->mutex);
-    if (all->n >= all->sweep_at)
+    if (all->jobs.n >= SWEEP_LEAST && all->jobs.n >= all->sweep_at)
         sweep(all, now_ms);
     add_held(all, lease, now_ms);
 }
 
-void held_jobs_drop(struct held_jobs *all, const struct job_name *job, uint64_t token)
+void remote_jobs_drop(struct remote_workers *all, const struct job_name *job, uint64_t token)
 {
     if (!all)
         return;
     HOLD(&all->mutex);
-    drop_held(all, find_held(all, job, token));
+    drop_held(all, find_lease(all, job, token));
 }
 
-void held_jobs_extend(struct held_jobs *all, const struct job_name *job, uint64_t token,
-                      int64_t lease_ms, int64_t now_ms)
+void remote_jobs_extend(struct remote_workers *all, const struct job_name *job, uint64_t token,
+                        int64_t lease_ms, int64_t now_ms)
 {
     if (!all)
         return;
     HOLD(&all->mutex);
-    struct held *one = find_held(all, job, token);
+    struct held *one = find_lease(all, job, token);
     if (one)
-        one->lease.until_ms = now_ms + (lease_ms > 0 ? lease_ms : one->lease_ms);
-}
-
-/* Whatever happens to a job that is not about to start is its end for the worker that had it. */
-void held_jobs_event(const struct engine_event *event, void *ctx)
-{
-    struct held_jobs *all = ctx;
-    const struct job_name job = {event->tenant, event->id};
-    if (!all || event->kind == ENGINE_EVENT_STARTED || event->kind == ENGINE_EVENT_BREAKER ||
-        atomic_load_explicit(&all->n, memory_order_relaxed) == 0)
-        return;
-    HOLD(&all->mutex);
-    drop_held(all, map_get(&all->map, key_of(all, &job)));
+        one->until_ms = now_ms + (lease_ms > 0 ? lease_ms : one->lease_ms);
 }
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-size_t held_jobs_count(struct held_jobs *all, int64_t now_ms)
+size_t remote_jobs_count(struct remote_workers *all, int64_t now_ms)
 {
     if (!all)
         return 0;
     HOLD(&all->mutex);
     sweep(all, now_ms);
-    return all->n;
+    return all->jobs.n;
 }
 
-size_t held_jobs_ask(struct held_jobs *all, struct arena *arena, struct lease **ret)
+size_t remote_jobs_ask(struct remote_workers *all, struct arena *arena, struct lease **ret)
 {
     size_t n = 0;
     if (!all || !(*ret = arena_array(arena, HELD_ASK_MAX, sizeof **ret)))
         return 0;
     HOLD(&all->mutex);
-    const size_t most = all->n < HELD_ASK_MAX ? all->n : HELD_ASK_MAX;
+    const size_t most = all->jobs.n < HELD_ASK_MAX ? all->jobs.n : HELD_ASK_MAX;
     while (n < most) {
-        struct held *one = LIST_ENTRY(all->list.next, struct held, link);
-        struct lease *lease = &(*ret)[n++];
-        *lease = one->lease;
-        lease->job.tenant = arena_str(arena, one->lease.job.tenant);
-        lease->job.id = arena_str(arena, one->lease.job.id);
-        list_remove(&one->link);
-        list_insert(&all->list, &one->link);
+        struct held *one = LIST_ENTRY(all->jobs.list.next, struct held, entry.link);
+        (*ret)[n++] = (struct lease){
+            .job = {arena_str(arena, one->entry.tenant), arena_str(arena, one->entry.name)},
+            .token = one->token,
+            .until_ms = one->until_ms,
+        };
+        list_remove(&one->entry.link);
+        list_insert(&all->jobs.list, &one->entry.link);
     }
     return arena->failed ? 0 : n;
 }
 
-void held_jobs_answer(struct held_jobs *all, const struct lease *leases, size_t n)
+void remote_jobs_answer(struct remote_workers *all, const struct lease *leases, size_t n)
 {
     if (!all)
         return;
     HOLD(&all->mutex);
     for (size_t i = 0; i < n; i++) {
-        struct held *one = find_held(all, &leases[i].job, leases[i].token);
+        struct held *one = find_lease(all, &leases[i].job, leases[i].token);
         if (one && leases[i].until_ms == 0)
             drop_held(all, one);
         else if (one)
-            one->lease.until_ms = leases[i].until_ms;
+            one->until_ms = leases[i].until_ms;
     }
+}
+
+/* ---- Events ---------------------------------------------------------------------------------- */
+
+/* Whatever happens to a job that is not about to start is its end for the worker that had it. */
+static bool ends_hold(const struct engine_event *event)
+{
+    return event->kind != ENGINE_EVENT_STARTED && event->kind != ENGINE_EVENT_BREAKER;
+}
+
+static bool has_some(struct entries *entries)
+{
+    return atomic_load_explicit(&entries->n, memory_order_relaxed) > 0;
+}
+
+void remote_workers_event(const struct engine_event *event, void *ctx)
+{
+    struct remote_workers *all = ctx;
+    const bool counts = all && event->worker.len > 0 && has_some(&all->workers);
+    const bool ends = all && ends_hold(event) && has_some(&all->jobs);
+    if (!counts && !ends)
+        return;
+    HOLD(&all->mutex);
+    struct remote *one = counts ? find(all, event->tenant, event->worker) : NULL;
+    if (one)
+        count(one, event);
+    if (ends)
+        drop_held(all, find_held(all, &(struct job_name){event->tenant, event->id}));
 }

@@ -37,7 +37,8 @@ void remote_workers_seen(struct remote_workers *all, struct str tenant, struct s
 /* It has gone. */
 void remote_workers_gone(struct remote_workers *all, struct str tenant, struct str name);
 
-/* An engine_event_fn whose context is this: counts the jobs of workers. */
+/* An engine_event_fn whose context is this: counts the jobs of workers, and forgets those that are
+ * no longer held. */
 void remote_workers_event(const struct engine_event *event, void *ctx);
 
 /* The rows that are to be written now, those of workers that have gone among them; all of them
@@ -52,36 +53,26 @@ size_t remote_workers_collect(struct remote_workers *all, int64_t now_ms, bool l
  *
  * A job is held from its claim on until it is settled, cancelled or taken back in this process, or
  * until its lease ends. It may have been settled at another server: what the store says of the
- * lease (engine/verbs/settle.h) is put in with held_jobs_answer. Times are those of the engine. Any
- * thread may call anything; NULL does nothing and holds nothing.
+ * lease (engine/verbs/settle.h) is put in with remote_jobs_answer.
  */
 
 /* Asked for at once: jobs are read with their payloads. */
 #define HELD_ASK_MAX 100
 
-struct held_jobs;
-
-/* NULL: there is no memory. */
-struct held_jobs *held_jobs_new(void);
-void held_jobs_free(struct held_jobs *all);
-
 /* Without memory it is not held. */
-void held_jobs_add(struct held_jobs *all, const struct lease *lease, int64_t now_ms);
+void remote_jobs_add(struct remote_workers *all, const struct lease *lease, int64_t now_ms);
 /* It has been given back. */
-void held_jobs_drop(struct held_jobs *all, const struct job_name *job, uint64_t token);
+void remote_jobs_drop(struct remote_workers *all, const struct job_name *job, uint64_t token);
 /* The lease lasts for so long from now; 0: as long as when it was claimed. */
-void held_jobs_extend(struct held_jobs *all, const struct job_name *job, uint64_t token,
-                      int64_t lease_ms, int64_t now_ms);
-
-/* An engine_event_fn whose context is this. */
-void held_jobs_event(const struct engine_event *event, void *ctx);
+void remote_jobs_extend(struct remote_workers *all, const struct job_name *job, uint64_t token,
+                        int64_t lease_ms, int64_t now_ms);
 
 /* How many there are; those whose lease has ended are forgotten. */
-size_t held_jobs_count(struct held_jobs *all, int64_t now_ms);
+size_t remote_jobs_count(struct remote_workers *all, int64_t now_ms);
 
 /* Up to HELD_ASK_MAX of them, copied into the arena, other ones each time if there are more. */
-size_t held_jobs_ask(struct held_jobs *all, struct arena *arena, struct lease **ret);
+size_t remote_jobs_ask(struct remote_workers *all, struct arena *arena, struct lease **ret);
 /* What the store says of them. */
-void held_jobs_answer(struct held_jobs *all, const struct lease *leases, size_t n);
+void remote_jobs_answer(struct remote_workers *all, const struct lease *leases, size_t n);
 
 #endif

@@ -22,7 +22,6 @@ struct rest {
     const struct log *log;
     struct event_hub *hub;
     struct run_times *run_times;
-    struct held_jobs *held;
     struct remote_workers *remote;
     const struct tracing *tracing; /* NULL: none */
     uint64_t seed;                 /* of the ids of spans */

@@ -354,7 +354,6 @@ int rest_new(const struct rest_options *options, struct rest **ret, struct redri
     rest->log = options->log;
     rest->hub = options->hub;
     rest->run_times = options->run_times;
-    rest->held = options->held;
     rest->remote = options->remote;
     rest->tracing = options->tracing;
     rest->seed = rng_system_seed();

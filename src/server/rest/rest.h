@@ -39,7 +39,6 @@ struct rest;
 struct rest_call;
 struct store;
 struct event_hub;
-struct held_jobs;
 struct remote_workers;
 struct run_times;
 
@@ -83,8 +82,7 @@ struct rest_options {
     unsigned n_readers;            /* 0: 2 */
     struct event_hub *hub;         /* borrowed; NULL: there is no /events */
     struct run_times *run_times;   /* borrowed; NULL: /metrics has no histogram */
-    struct held_jobs *held;        /* borrowed; NULL: claimed jobs are not recorded */
-    struct remote_workers *remote; /* borrowed; NULL: workers that claim here are not shown */
+    struct remote_workers *remote; /* borrowed; NULL: workers and jobs here are not recorded */
     const struct tracing *tracing; /* borrowed; NULL: requests and attempts are no spans */
     const struct rest_route *const *tables; /* NULL: REST_TABLES */
     bool read_only; /* no client has another scope than `read`, whatever its token has */

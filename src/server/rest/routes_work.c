@@ -63,20 +63,20 @@ static struct job_name name_of(const struct job *job)
 }
 
 /* Before the answer, so that a settlement never comes first. */
-static void hold(struct held_jobs *held, const struct claim_op *claim, int64_t now_ms)
+static void hold(struct remote_workers *remote, const struct claim_op *claim, int64_t now_ms)
 {
     for (size_t i = 0; i < claim->n; i++) {
         const struct job_status *s = &claim->jobs[i].status;
         const struct lease lease = {name_of(&claim->jobs[i]), s->token, s->lease_until_ms};
-        held_jobs_add(held, &lease, now_ms);
+        remote_jobs_add(remote, &lease, now_ms);
     }
 }
 
-static void let_go(struct held_jobs *held, const struct claim_op *claim)
+static void let_go(struct remote_workers *remote, const struct claim_op *claim)
 {
     for (size_t i = 0; i < claim->n; i++) {
         const struct job_name name = name_of(&claim->jobs[i]);
-        held_jobs_drop(held, &name, claim->jobs[i].status.token);
+        remote_jobs_drop(remote, &name, claim->jobs[i].status.token);
     }
 }
 
@@ -133,7 +133,7 @@ static void claimed(struct claim_wait *wait)
     struct rest_call *call = p->call;
     struct claim_op claim = wait->claim;
     struct committer *committer = call->rest->committer;
-    struct held_jobs *held = p->is_named ? call->rest->held : NULL;
+    struct remote_workers *remote = p->is_named ? call->rest->remote : NULL;
     bool is_taken = true;
     if (claim.op.code < 0) {
         rest_fail(call, &claim.op.err, NULL);
@@ -144,11 +144,11 @@ static void claimed(struct claim_wait *wait)
         refuse_half_closed(call);
         is_taken = false;
     } else {
-        hold(held, &claim, rest_now_ms(call));
+        hold(remote, &claim, rest_now_ms(call));
         is_taken = send_jobs(call, &claim);
     }
     if (!is_taken && claim.n > 0) {
-        let_go(held, &claim);
+        let_go(remote, &claim);
         give_back(committer, &claim);
     }
     claim_op_release(&claim);
@@ -310,7 +310,8 @@ static void write_extended(struct rest_call *call, const struct items_body *body
     const struct extension *item = &body->extensions[i];
     const struct job_name name = {item->tenant, item->id};
     if (item->ret.code == 0)
-        held_jobs_extend(call->rest->held, &name, item->token, item->lease_ms, rest_now_ms(call));
+        remote_jobs_extend(call->rest->remote, &name, item->token, item->lease_ms,
+                           rest_now_ms(call));
     view_item(&call->writer, item->id, &item->ret, NULL, 0);
 }
 

@@ -40,7 +40,6 @@ static int open_http(struct serve *serve, struct redrive_err *err)
         .store_url = session_store_url(&serve->session),
         .hub = serve->hub,
         .run_times = serve->run_times,
-        .held = serve->held,
         .remote = serve->remote,
         .tracing = otlp_exporter_tracing(serve->exporter),
     };
@@ -93,7 +92,7 @@ static void on_asked(struct op *op, void *ctx)
 {
     struct serve *serve = ctx;
     if (op->code == 0)
-        held_jobs_answer(serve->held, serve->drain.op.leases, serve->drain.op.n);
+        remote_jobs_answer(serve->remote, serve->drain.op.leases, serve->drain.op.n);
     arena_release(&serve->drain.arena);
     serve->drain.is_asking = false;
 }
@@ -105,7 +104,7 @@ static void ask(struct serve *serve, int64_t now_ms)
         return;
     serve->drain.ask_ms = now_ms + ASK_MS;
     arena_init(&serve->drain.arena);
-    const size_t n = held_jobs_ask(serve->held, &serve->drain.arena, &leases);
+    const size_t n = remote_jobs_ask(serve->remote, &serve->drain.arena, &leases);
     if (n == 0) {
         arena_release(&serve->drain.arena);
         return;
@@ -120,7 +119,7 @@ static void on_drain(uv_timer_t *timer)
 {
     struct serve *serve = timer->data;
     const int64_t now_ms = clock_monotonic_ms();
-    const bool has_held = held_jobs_count(serve->held, now_of_engine(serve)) > 0;
+    const bool has_held = remote_jobs_count(serve->remote, now_of_engine(serve)) > 0;
     if (now_ms < serve->drain.most_ms && (has_held || now_ms < serve->drain.least_ms)) {
         ask(serve, now_ms);
         return;

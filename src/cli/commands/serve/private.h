@@ -80,7 +80,6 @@ struct serve {
     struct mailbox mailbox; /* of the server's own operations; serve_part_ended wakes it */
     struct run_times *run_times;
     struct event_hub *hub;
-    struct held_jobs *held;
     struct remote_workers *remote;
     struct otlp_exporter *exporter; /* NULL: without tracing */
     struct http_server *http;

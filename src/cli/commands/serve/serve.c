@@ -32,7 +32,6 @@ static void on_event(const struct engine_event *event, void *ctx)
     run_times_event(serve->run_times, event);
     event_hub_event(event, serve->hub);
     remote_workers_event(event, serve->remote);
-    held_jobs_event(event, serve->held);
     spans_event(otlp_exporter_tracing(serve->exporter), event);
     if (event->kind == ENGINE_EVENT_CANCELLED && !event->ran)
         end_runs(serve, event->seq);
@@ -224,8 +223,8 @@ static int open_store(struct serve *serve, struct redrive_err *err)
         rc = take_lock(serve, err);
     if (rc == 0)
         rc = event_hub_new(&hub, &serve->hub, err);
-    if (rc == 0 && (!(serve->run_times = run_times_new()) ||
-                    !(serve->remote = remote_workers_new()) || !(serve->held = held_jobs_new())))
+    if (rc == 0 &&
+        (!(serve->run_times = run_times_new()) || !(serve->remote = remote_workers_new())))
         rc = err_nomem(err);
     /* Before the engine first looks: an alert is sent once. */
     if (rc == 0)
@@ -288,9 +287,8 @@ static void release(struct serve *serve)
     rest_free(serve->rest);
     session_close(&serve->session);
     run_times_free(serve->run_times);
-    remote_workers_free(serve->remote);
     serve_drain_release(serve);
-    held_jobs_free(serve->held);
+    remote_workers_free(serve->remote);
     tls_identity_free(serve->tls);
     tls_identity_free(serve->reload.tls);
     config_free(serve->config);
