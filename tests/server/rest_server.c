@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/err.h"
 #include "store/store.h"
 
 struct config *rest_server_config(struct rest_server *server, const char *yaml)
@@ -104,4 +105,26 @@ int rest_server_ask(struct client *client, const char *method, const char *path,
     client_send(client, text.data, text.len);
     buf_release(&text);
     return client_read(client, strcmp(method, "HEAD") == 0);
+}
+
+atomic_uint rest_server_refused;
+
+static int apply_refusal(struct engine *engine, struct op *op, struct redrive_err *err)
+{
+    (void)engine, (void)err;
+    rest_server_refused++;
+    op->code = err_set(&op->err, REDRIVE_E_STATE, "not now");
+    return 0;
+}
+
+static void was_refused(struct rest_call *call, struct op *op)
+{
+    assert_true(rest_refused(call, op));
+}
+
+void rest_server_refuse(struct rest_call *call)
+{
+    struct op *op = arena_alloc(http_arena(call->request), sizeof *op);
+    op->apply = apply_refusal;
+    rest_commit(call, op, was_refused);
 }

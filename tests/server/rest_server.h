@@ -4,6 +4,8 @@
 #ifndef TESTS_SERVER_REST_SERVER_H
 #define TESTS_SERVER_REST_SERVER_H
 
+#include <stdatomic.h>
+
 #include "client.h"
 #include "server/rest/rest.h"
 
@@ -28,5 +30,9 @@ struct config *rest_server_config(struct rest_server *server, const char *yaml);
 /* Sends a request, and gives the status of its answer. A NULL body is none; a NULL token too. */
 int rest_server_ask(struct client *client, const char *method, const char *path, const char *token,
                     const char *body);
+
+/* For a route: hands in an operation that is refused with REDRIVE_E_STATE, and counts it. */
+void rest_server_refuse(struct rest_call *call);
+extern atomic_uint rest_server_refused;
 
 #endif

@@ -1,16 +1,11 @@
 /* Paths, methods, tokens and scopes: what every resource gets from the frame. */
 #include "rest_server.h"
 
-#include <pthread.h>
-#include <semaphore.h>
-#include <stdatomic.h>
 #include <stdio.h>
-#include <unistd.h>
 
 #include "base/err.h"
 #include "engine/report/stats.h"
 #include "server/rest/private.h"
-#include "store/store.h"
 
 /* ---- A few resources of the test's own ------------------------------------------------------- */
 
@@ -49,66 +44,14 @@ static void complain(struct rest_call *call)
     rest_fail(call, &err, "limit");
 }
 
-static atomic_uint applied;
-
-static int apply(struct engine *engine, struct op *op, struct redrive_err *err)
-{
-    (void)engine, (void)err;
-    applied++;
-    op->code = err_set(&op->err, REDRIVE_E_STATE, "not now");
-    return 0;
-}
-
-static void committed(struct rest_call *call, struct op *op)
-{
-    assert_true(rest_refused(call, op));
-}
-
-static void commit(struct rest_call *call)
-{
-    struct op *op = arena_alloc(http_arena(call->request), sizeof *op);
-    op->apply = apply;
-    rest_commit(call, op, committed);
-}
-
-static sem_t started, go_on;
-
-static void wait_to_go_on(struct rest_call *call)
-{
-    sem_post(&started);
-    sem_wait(&go_on);
-    tell(call);
-}
-
-static void wait_and_commit(struct rest_call *call)
-{
-    sem_post(&started);
-    sem_wait(&go_on);
-    commit(call);
-}
-
-static void wait_and_tell_config(struct rest_call *call)
-{
-    sem_post(&started);
-    sem_wait(&go_on);
-    struct json_writer *w = rest_json(call);
-    json_begin_object(w);
-    json_field_cstr(w, "task", call->config->tasks[0].name);
-    json_end_object(w);
-    rest_send(call, 200);
-}
-
 static const struct rest_route ROUTES[] = {
     {HTTP_GET, "/things", CONFIG_SCOPE_READ, true, read_store},
-    {HTTP_POST, "/things", CONFIG_SCOPE_ENQUEUE, false, commit},
+    {HTTP_POST, "/things", CONFIG_SCOPE_ENQUEUE, false, rest_server_refuse},
     {HTTP_GET, "/things/{id}", CONFIG_SCOPE_READ, false, tell},
     {HTTP_DELETE, "/things/{id}", CONFIG_SCOPE_ADMIN, false, remove_it},
     {HTTP_GET, "/things/groups", CONFIG_SCOPE_READ, false, tell},
     {HTTP_POST, "/things/{id}/parts/{part}", CONFIG_SCOPE_WORK, false, tell},
     {HTTP_GET, "/wrong", 0, false, complain},
-    {HTTP_GET, "/slow", 0, true, wait_to_go_on},
-    {HTTP_GET, "/slow-commit", 0, true, wait_and_commit},
-    {HTTP_GET, "/config", 0, true, wait_and_tell_config},
     {0},
 };
 static const struct rest_route *const TABLES[] = {REST_SERVICE, ROUTES, NULL};
@@ -292,38 +235,6 @@ static void other_tokens_count_after_a_reload(void **state)
     config_free(other);
 }
 
-static void a_request_keeps_the_configuration_it_began_with(void **state)
-{
-    struct rest_server server;
-    struct client client;
-    (void)state;
-    sem_init(&started, 0, 0);
-    sem_init(&go_on, 0, 0);
-    rest_server_open(&server, "tasks: {first: {}}", TABLES);
-    struct config *former = server.config;
-    client_connect(&client, server.port);
-    client_say(&client, "GET /config HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    sem_wait(&started);
-    server.config = rest_server_config(&server, "tasks: {second: {}}");
-    rest_reload(server.rest, server.config);
-    /* The engine of this server has one still. */
-    const unsigned held = config_holders(former);
-    assert_int_equal(held, 3);
-    config_free(former);
-    sem_post(&go_on);
-    assert_int_equal(client_read(&client, false), 200);
-    CHECK_BODY(client, "\"task\":\"first\"");
-    sem_post(&go_on);
-    assert_int_equal(rest_server_ask(&client, "GET", "/config", NULL, NULL), 200);
-    CHECK_BODY(client, "\"task\":\"second\"");
-    /* By now the connection is through with the first one. */
-    assert_int_equal(config_holders(former), 1);
-    client_close(&client);
-    rest_server_close(&server);
-    sem_destroy(&started);
-    sem_destroy(&go_on);
-}
-
 static int ask_as_browser(struct client *client, const char *host, const char *origin)
 {
     char text[300];
@@ -444,132 +355,6 @@ static void ready_until_told_otherwise(void **state)
     rest_server_close(&server);
 }
 
-static void slow_reads_hold_up_neither_others_nor_a_stop(void **state)
-{
-    struct rest_server server;
-    struct client slow[4], client;
-    (void)state;
-    sem_init(&started, 0, 0);
-    sem_init(&go_on, 0, 0);
-    rest_server_open(&server, "{}", TABLES);
-    for (int i = 0; i < 4; i++) {
-        client_connect(&slow[i], server.port);
-        client_say(&slow[i], "GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    }
-    sem_wait(&started);
-    sem_wait(&started);
-    client_connect(&client, server.port);
-    assert_int_equal(rest_server_ask(&client, "POST", "/things", NULL, "{}"), 409);
-    http_server_stop(server.http);
-    server.http = NULL;
-    for (int i = 0; i < 4; i++) {
-        assert_int_equal(client_read(&slow[i], false), 503);
-        client_close(&slow[i]);
-        sem_post(&go_on);
-    }
-    client_close(&client);
-    rest_server_close(&server);
-    sem_destroy(&started);
-    sem_destroy(&go_on);
-}
-
-static void *close_house(void *server)
-{
-    rest_server_close(server);
-    return NULL;
-}
-
-/* A reader that has an operation for the committer while everything comes to its end. */
-static void a_late_operation_is_answered_before_the_committer_goes(void **state)
-{
-    struct rest_server server;
-    struct client client;
-    pthread_t closing;
-    (void)state;
-    sem_init(&started, 0, 0);
-    sem_init(&go_on, 0, 0);
-    rest_server_open(&server, "{}", TABLES);
-    applied = 0;
-    client_connect(&client, server.port);
-    client_say(&client, "GET /slow-commit HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    sem_wait(&started);
-    http_server_stop(server.http);
-    server.http = NULL;
-    assert_int_equal(client_read(&client, false), 503);
-    assert_int_equal(pthread_create(&closing, NULL, close_house, &server), 0);
-    /* Time enough for the committer to end, if nobody waited for the reader. */
-    (void)usleep(300 * 1000);
-    assert_int_equal(applied, 0);
-    sem_post(&go_on);
-    (void)pthread_join(closing, NULL);
-    assert_int_equal(applied, 1);
-    client_close(&client);
-    sem_destroy(&started);
-    sem_destroy(&go_on);
-}
-
-static int hold_up(struct engine *engine, struct op *op, struct redrive_err *err)
-{
-    (void)engine, (void)op, (void)err;
-    sem_wait(&go_on);
-    return 0;
-}
-
-static void hand_in_claim(struct rest_call *call)
-{
-    REST_WORK[0].run(call);
-    sem_post(&started);
-}
-
-static void nothing_more(struct op *op, void *ctx)
-{
-    (void)op, (void)ctx;
-}
-
-/* The store is slow, and the server stops before the claim has its answer. */
-static void a_claim_that_a_stop_was_faster_than_keeps_nothing(void **state)
-{
-    static const struct rest_route CLAIM[] = {
-        {HTTP_POST, "/claim", CONFIG_SCOPE_WORK, false, hand_in_claim}, {0}};
-    static const struct rest_route *const CLAIM_TABLES[] = {REST_JOBS, CLAIM, NULL};
-    const struct store_options options = {0};
-    const struct job_filter all = {.limit = 2};
-    struct op slow = {.apply = hold_up, .done = nothing_more};
-    struct job_page page = {0};
-    struct rest_server server;
-    struct client client;
-    struct store *store;
-    pthread_t closing;
-    (void)state;
-    sem_init(&started, 0, 0);
-    sem_init(&go_on, 0, 0);
-    rest_server_open(&server, "{}", CLAIM_TABLES);
-    assert_int_equal(store_open(server.url, &options, &store, NULL), 0);
-    client_connect(&client, server.port);
-    assert_int_equal(rest_server_ask(&client, "POST", "/jobs", NULL, "{\"task\": \"mail\"}"), 201);
-    committer_submit(server.committer, &slow);
-    client_say(&client, "POST /claim HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}");
-    sem_wait(&started);
-    http_server_stop(server.http);
-    server.http = NULL;
-    assert_int_equal(client_read(&client, false), 503);
-    assert_int_equal(pthread_create(&closing, NULL, close_house, &server), 0);
-    /* Time enough for everybody to be on the way out. */
-    (void)usleep(300 * 1000);
-    sem_post(&go_on);
-    (void)pthread_join(closing, NULL);
-    assert_int_equal(store_ops(store)->list(store, &all, &page, NULL), 0);
-    assert_int_equal(page.n, 1);
-    assert_int_equal(page.jobs[0].status.state, REDRIVE_STATE_QUEUED);
-    assert_int_equal(page.jobs[0].status.attempts, 0);
-    assert_int_equal(page.jobs[0].status.deferrals, 1);
-    job_page_release(&page);
-    store_close(store);
-    client_close(&client);
-    sem_destroy(&started);
-    sem_destroy(&go_on);
-}
-
 /* Below the path's own line, and before the next path. */
 static bool documents(const char *text, const struct rest_route *route)
 {
@@ -617,15 +402,11 @@ int main(void)
         T(an_operation_that_is_refused_is_answered_by_its_code),
         T(tokens_open_what_their_scopes_allow),
         T(other_tokens_count_after_a_reload),
-        T(a_request_keeps_the_configuration_it_began_with),
         T(without_tokens_web_pages_of_others_are_refused),
         T(without_tokens_what_a_proxy_passes_on_is_refused),
         T(health_and_readiness_look_at_the_host),
         T(health_is_told),
         T(ready_until_told_otherwise),
-        T(slow_reads_hold_up_neither_others_nor_a_stop),
-        T(a_late_operation_is_answered_before_the_committer_goes),
-        T(a_claim_that_a_stop_was_faster_than_keeps_nothing),
         T(openapi_names_every_route),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

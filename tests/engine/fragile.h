@@ -1,0 +1,34 @@
+/* fragile.h - an engine on a memory store whose slots can be made to fail, and what they are asked.
+ */
+#ifndef TESTS_ENGINE_FRAGILE_H
+#define TESTS_ENGINE_FRAGILE_H
+
+#include "engine/bed.h"
+
+/* The store refuses jobs of the task `bad`. */
+extern struct fragile {
+    int fail_commit;            /* code of the next commits */
+    unsigned fail_times;        /* of how many */
+    bool commit_came_first;     /* the store had already done it */
+    bool commit_is_rolled_back; /* the store knows that it has done nothing */
+    unsigned commits;
+    uint32_t told; /* by the last commit */
+    unsigned begins;
+    unsigned begins_left; /* after so many the store is gone */
+    unsigned lists;
+    uint64_t seen_token; /* of the last change */
+    int put_code;        /* the slot fails with it */
+    bool put_refused;    /* it says that others were faster */
+    unsigned shared_puts;
+    struct buf lines; /* of the log */
+} fragile;
+
+/* Starts anew: nothing fails, nothing is counted. */
+void make_fragile(struct bed *bed);
+/* After the last test. */
+void fragile_release(void);
+
+/* How often the log has this event. */
+unsigned fragile_count(const char *event);
+
+#endif
