@@ -8,6 +8,8 @@ import socket
 import subprocess
 import time
 
+import pytest
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("REDRIVE_BUILD", ROOT / "build")).resolve()
 PROGRAM = BUILD / "tests" / "server" / "faktory_server"
@@ -161,3 +163,26 @@ def wait_until(condition):
     while not condition():
         assert time.monotonic() < end, "it never came to be"
         time.sleep(0.01)
+
+
+@pytest.fixture
+def start_server(tmp_path):
+    servers = []
+
+    def open_one(*arguments, config=None):
+        if config is not None:
+            path = tmp_path / "redrive.yaml"
+            path.write_text(config)
+            arguments = ("--config", str(path), *arguments)
+        servers.append(Server(f"sqlite:{tmp_path}/jobs.db", *arguments))
+        return servers[-1]
+
+    yield open_one
+    for server in servers:
+        if not server.is_over:
+            server.close()
+
+
+@pytest.fixture
+def server(start_server):
+    return start_server()

@@ -1,4 +1,4 @@
-/* An engine, a committer and a Faktory server on a free port, for test_faktory.py.
+/* An engine, a committer and a Faktory server on a free port, for test_faktory*.py.
  *
  *     faktory_server [--config FILE] [--password PASSWORD=TENANT[:SCOPES]]… [--OPTION N]… STORE
  *

@@ -5,6 +5,7 @@ import http.client
 import json
 import os
 import pathlib
+import re
 import subprocess
 import time
 import urllib.parse
@@ -199,3 +200,16 @@ def until(condition, what="it"):
             return value
         time.sleep(0.02)
     pytest.fail(f"{what} did not happen within {TIMEOUT_S} s")
+
+
+def documented_routes():
+    """Every (method, path) of docs/openapi.yaml that asks for a token."""
+    routes, path, method = set(), None, None
+    for line in (ROOT / "docs" / "openapi.yaml").read_text().splitlines():
+        if found := re.fullmatch(r"  (/\S*):", line):
+            path = found[1]
+        elif found := re.fullmatch(r"    (get|post|put|patch|delete):", line):
+            method = found[1].upper()
+        elif re.fullmatch(r"      security: \[\{\w+: \[\]\}\]", line):
+            routes.add((method, path))
+    return routes

@@ -1,4 +1,4 @@
-/* serve_main.c - the resources on a free port of loopback, for test_rest.py: prints the port, and
+/* serve_main.c - the resources on a free port of loopback, for test_rest*.py: prints the port, and
  * serves until its standard input is closed.
  *
  *     serve_rest CONFIG.yaml

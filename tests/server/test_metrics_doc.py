@@ -30,13 +30,6 @@ class Worker(Server):
         return super().port(interface)
 
 
-@pytest.fixture
-def bench(tmp_path):
-    one = Bench(tmp_path)
-    yield one
-    one.close()
-
-
 def series_of(text):
     """Name → set of label names, without the suffixes of histograms."""
     found = {}

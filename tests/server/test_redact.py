@@ -5,8 +5,7 @@ import re
 
 import pytest
 
-from rest_client import api, start, token_line, until  # noqa: F401 (fixtures)
-from test_rest import documented_routes
+from rest_client import api, documented_routes, start, token_line, until  # noqa: F401 (fixtures)
 
 SECRET, CARD, QUOTED = "hunter2-is-secret", "4111111111111111", 'say "aah"'
 CONFIG = "redact: [password, card.number, '*.pin']\ncron:\n  nightly: {task: mail, schedule: '@yearly', payload: {at: 'x/" + SECRET + "', password: " + SECRET + "}}\ntokens:\n"

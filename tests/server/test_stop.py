@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from serve_kit import LIMIT_S, Bench, wait_for
+from serve_kit import LIMIT_S, wait_for
 
 N_CLIENTS = 50
 # Some clients claim jobs and never settle them: a stop waits for these as long as the grace.
@@ -63,13 +63,6 @@ class Client(threading.Thread):
                 self.trouble = wrong
             finally:
                 connection.close()
-
-
-@pytest.fixture
-def bench(tmp_path):
-    one = Bench(tmp_path)
-    yield one
-    one.close()
 
 
 @pytest.mark.parametrize("after_s", [0, 0.5, 1.5])

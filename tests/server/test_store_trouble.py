@@ -9,17 +9,10 @@ import time
 import pytest
 
 import servers
-from serve_kit import BINARY, Bench, wait_for
+from serve_kit import BINARY, wait_for
 
 # What is answered without the store; a loaded machine may be slow.
 SOON_S = 4
-
-
-@pytest.fixture
-def bench(tmp_path):
-    one = Bench(tmp_path)
-    yield one
-    one.close()
 
 
 @pytest.fixture(params=["postgres", "redis"])

@@ -1,0 +1,154 @@
+"""How `redrive serve` is reached: a Unix socket, TLS; what administrators did, in the log."""
+
+import http.client
+import re
+import socket
+import ssl
+
+import pytest
+
+from faktory_kit import Client as FaktoryClient
+from serve_kit import LIMIT_S, make_certificate, token_hash, wait_for
+
+# ---- A Unix socket -----------------------------------------------------------------------------
+
+
+def ask_socket(path, target, **headers):
+    """The status that a server on a Unix socket answers with."""
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(LIMIT_S)
+        client.connect(str(path))
+        lines = [f"GET {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items()), "Connection: close"]
+        client.sendall(("\r\n".join(lines) + "\r\n\r\n").encode())
+        return int(client.makefile("rb").readline().split()[1])
+
+
+@pytest.mark.parametrize("mode", ["0600", "0660"])
+def test_unix_socket_is_served_with_its_permissions_and_removed(bench, mode):
+    path = bench.dir / "s.sock"
+    bench.configure(listen=f"{{http: 'unix:{path}', socket_mode: '{mode}', faktory: 'off'}}")
+    server = bench.serve().ready()
+    assert server.logged(rf"listening interface=http address=unix:{path}")
+    assert path.stat().st_mode & 0o777 == int(mode, 8)
+    assert ask_socket(path, "/jobs", Host="redrive") == 200
+    # The permissions of the file let the proxy in, not the proxy's clients.
+    assert ask_socket(path, "/jobs", Host="redrive", **{"X-Forwarded-For": "10.0.0.1"}) == 403
+    server.kill()
+    assert path.exists()
+    server = bench.serve().ready()
+    assert ask_socket(path, "/ready", Host="localhost") == 200
+    assert server.stop() == 0
+    assert not path.exists()
+
+
+# ---- TLS ---------------------------------------------------------------------------------------
+
+
+def use_certificate(directory, cert, key):
+    (directory / "cert.pem").write_text((directory / f"{cert}.pem").read_text("ascii"), "ascii")
+    (directory / "key.pem").write_text((directory / f"{key}.key").read_text("ascii"), "ascii")
+
+
+TLS = "{http: '127.0.0.1:0', faktory: '127.0.0.1:0', tls: {cert: DIR/cert.pem, key: DIR/key.pem}}"
+
+
+def get_over_tls(server, trusted, path="/ready"):
+    context = ssl.create_default_context(cadata=trusted)
+    connection = http.client.HTTPSConnection("127.0.0.1", server.port(), timeout=60, context=context)
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+def test_certificate_is_replaced_by_a_reload_and_a_bad_one_is_refused(bench):
+    first, second = make_certificate(bench.dir, "first"), make_certificate(bench.dir, "second")
+    use_certificate(bench.dir, "first", "first")
+    bench.configure(listen=TLS.replace("DIR", str(bench.dir)))
+    server = bench.serve().ready()
+    assert get_over_tls(server, first) == 200
+    with pytest.raises(ssl.SSLCertVerificationError):
+        get_over_tls(server, second)
+
+    use_certificate(bench.dir, "second", "first")
+    server.reload()
+    assert server.logged(r"reload_refused .*listen.tls.key: is not the key of the certificate")
+    assert get_over_tls(server, first) == 200
+
+    use_certificate(bench.dir, "second", "second")
+    server.reload()
+    assert server.logged("certificate_replaced")
+    assert get_over_tls(server, second) == 200
+    context = ssl.create_default_context(cadata=second)
+    assert FaktoryClient(server.port("faktory"), tls=context).info()
+    assert server.stop() == 0
+
+
+@pytest.mark.parametrize(
+    ("cert", "key", "why", "exit_of_check"),
+    [
+        ("none", "a", r"redrive.yaml:2: listen.tls.cert: .*", 0),
+        ("a", "none", r"redrive.yaml:2: listen.tls.key: .*", 0),
+        ("a", "b", r"redrive.yaml:2: listen.tls.key: is not the key of the certificate", 2),
+        ("text", "a", r"redrive.yaml:2: listen.tls.cert: is not a certificate in PEM form", 2),
+    ],
+)
+def test_certificate_that_cannot_be_used_is_an_error_with_its_line(bench, cert, key, why, exit_of_check):
+    make_certificate(bench.dir, "a")
+    make_certificate(bench.dir, "b")
+    (bench.dir / "text.pem").write_text("hello", "ascii")
+    listen = f"{{http: '127.0.0.1:0', faktory: 'off', tls: {{cert: {bench.dir}/{cert}.pem, key: {bench.dir}/{key}.key}}}}"
+    bench.configure(listen=listen)
+    server = bench.serve()
+    assert server.wait() != 0
+    assert server.logged(why)
+    checked = bench.redrive("config", "check")
+    assert checked.returncode == exit_of_check
+    assert re.search(why, checked.stderr), checked.stderr
+    assert not bench.database.exists()
+
+
+def test_other_machines_are_not_served_without_tls_unless_that_is_said(bench):
+    tokens = f"tokens: [{{name: eye, hash: '{token_hash('secret')}', scopes: [read]}}]\n"
+    bench.configure(tokens, "{http: '0.0.0.0:0', faktory: 'off'}")
+    server = bench.serve()
+    assert server.wait() == 2
+    assert "is open to other machines, but there is no TLS" in server.log()
+    bench.configure(tokens, "{http: '0.0.0.0:0', faktory: 'off', insecure: true}")
+    assert bench.serve().ready().stop() == 0
+
+
+# ---- Who did what ------------------------------------------------------------------------------
+
+
+def test_admin_actions_and_refusals_are_logged_with_the_token(bench):
+    bench.configure(
+        f"tokens: [{{name: ops, hash: '{token_hash('secret')}', scopes: [admin, read]}}, "
+        f"{{name: eye, hash: '{token_hash('look')}', scopes: [read]}}]\n"
+    )
+    server = bench.serve().ready()
+
+    def ask(method, path, token):
+        connection = server.connect()
+        connection.request(method, path, headers={"Authorization": f"Bearer {token}"})
+        status = connection.getresponse().status
+        connection.close()
+        return status
+
+    assert ask("POST", "/queues/mail/pause", "secret") == 200
+    assert ask("DELETE", "/v1/jobs/none", "secret") == 404
+    assert ask("GET", "/jobs", "secret") == 200
+    client = r"tenant=default client=127\.0\.0\.1"
+    assert server.logged(rf'admin_action interface=http token=ops {client} action="POST /queues/{{queue}}/pause" target=mail result=done')
+    assert server.logged(rf'admin_action interface=http token=ops {client} action="DELETE /jobs/{{id}}" target=none result=failed')
+    assert len(re.findall("admin_action interface", server.log())) == 2
+
+    assert ask("POST", "/queues/mail/resume", "look") == 403
+    assert server.logged(r"access_refused interface=http token=eye client=127\.0\.0\.1 .*lacks the scope admin")
+    for _ in range(200):
+        assert ask("GET", "/jobs", "wrong-one") == 401
+    assert len(re.findall("access_refused", server.log())) < 100
+    more = r"token is not known.* more=[1-9]"
+    wait_for(lambda: ask("GET", "/jobs", "wrong-one") == 401 and server.logged(more), "a line with a count")
+    assert "wrong-one" not in server.log()
