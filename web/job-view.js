@@ -4,7 +4,7 @@ import { waits } from "./chart.js";
 import { bytes, span, stamp } from "./format.js";
 import { indent } from "./json.js";
 import { badge, label, shape } from "./states.js";
-import { button, firstLine, notify, when } from "./widgets.js";
+import { button, notify, when } from "./widgets.js";
 
 const SHOWN = 100000; // characters of a text, unless more is asked for
 
@@ -128,8 +128,4 @@ export function ahead(job, plan, rows) {
   if (later.length > 8) items.push(aheadItem("scheduled", h("span", { class: "muted" }, `and ${later.length - 8} more`)));
   if (plan && !job.retry) items.push(aheadItem(plan.then, h("span", { class: "muted" }, "if all fail: ", label(plan.then))));
   return items;
-}
-
-export function lastErrorLine(job) {
-  return job.last_error ? firstLine(`${job.last_error.class}: ${job.last_error.message ?? ""}`) : "";
 }

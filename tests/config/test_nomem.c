@@ -5,35 +5,15 @@
 static long until_failure; /* how many allocations succeed before one fails; -1: all */
 static bool has_failed;
 
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *old, size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *old, size_t size);
-
-static bool fails_now(void)
+static bool may_allocate(void)
 {
     if (until_failure < 0)
-        return false;
+        return true;
     has_failed |= until_failure == 0;
-    return until_failure-- == 0;
+    return until_failure-- > 0;
 }
 
-void *__wrap_malloc(size_t size)
-{
-    return fails_now() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-    return fails_now() ? NULL : __real_calloc(n, size);
-}
-
-void *__wrap_realloc(void *old, size_t size)
-{
-    return fails_now() ? NULL : __real_realloc(old, size);
-}
+#include "nomem.h"
 
 static void a_load_survives_every_failure_to_allocate(void **state)
 {

@@ -88,6 +88,15 @@ struct engine *bed_second_engine(struct bed *bed)
     return open_engine(bed, open_store(bed), 8);
 }
 
+struct engine *bed_engine_without_config(struct bed *bed)
+{
+    struct config *config = bed->config;
+    bed->config = NULL;
+    struct engine *engine = bed_second_engine(bed);
+    bed->config = config;
+    return engine;
+}
+
 void bed_release(struct bed *bed)
 {
     claim_op_release(&bed->claim);

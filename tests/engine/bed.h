@@ -35,6 +35,7 @@ void bed_release(struct bed *bed);
 
 /* A further engine on the same store. */
 struct engine *bed_second_engine(struct bed *bed);
+struct engine *bed_engine_without_config(struct bed *bed);
 
 /* A configuration, for the test to free; the same put into force, held by the engine alone. */
 struct config *bed_config(struct bed *bed, const char *yaml);

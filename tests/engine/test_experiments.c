@@ -64,15 +64,6 @@ static void publish(struct engine *engine)
     assert_int_equal(engine_apply_one(engine, &op.op, NULL), 0);
 }
 
-static struct engine *engine_without_configuration(struct bed *bed)
-{
-    struct config *config = bed->config;
-    bed->config = NULL;
-    struct engine *engine = bed_second_engine(bed);
-    bed->config = config;
-    return engine;
-}
-
 /* ---- The choice ------------------------------------------------------------------------------ */
 
 static void a_job_is_retried_by_the_policy_of_its_arm(void **state)
@@ -210,7 +201,7 @@ static void a_process_that_knows_nothing_of_it_goes_by_the_arm(void **state)
     struct bed bed;
     bed_init(&bed, PATIENCE);
     publish(bed.engine);
-    struct engine *bare = engine_without_configuration(&bed), *own = bed.engine;
+    struct engine *bare = bed_engine_without_config(&bed), *own = bed.engine;
     submit_id(&bed, IN_SLOW);
     bed.engine = bare;
     assert_int_equal(fail_once(&bed, IN_SLOW), 10000);

@@ -26,15 +26,6 @@ static struct engine *swap(struct bed *bed, struct engine *engine)
     return before;
 }
 
-static struct engine *engine_without_configuration(struct bed *bed)
-{
-    struct config *config = bed->config;
-    bed->config = NULL;
-    struct engine *engine = bed_second_engine(bed);
-    bed->config = config;
-    return engine;
-}
-
 static void tasks_are_published_once(void **state)
 {
     (void)state;
@@ -64,7 +55,7 @@ static void nothing_is_published_without_tasks(void **state)
     struct bed bed;
     bed_init(&bed, "strict_tasks: false\n");
     assert_int_equal(publish(bed.engine), 0);
-    struct engine *bare = engine_without_configuration(&bed);
+    struct engine *bare = bed_engine_without_config(&bed);
     assert_int_equal(publish(bare), 0);
     engine_close(bare);
     bed_release(&bed);
@@ -75,7 +66,7 @@ static void a_process_without_the_task_goes_by_what_was_published(void **state)
     (void)state;
     struct bed bed;
     bed_init(&bed, CALL);
-    struct engine *bare = engine_without_configuration(&bed);
+    struct engine *bare = bed_engine_without_config(&bed);
     struct engine *own = swap(&bed, bare);
     int64_t before = bed_submit(&bed, "call", "{\"host\": \"a\"}");
     assert_int_equal(bed_job(&bed, before).spec.max_attempts, 6);
@@ -162,7 +153,7 @@ static void dead_letters_are_kept_as_long_as_was_published(void **state)
     put_dead(&bed, "long");
     put_dead(&bed, "brief");
     put_dead(&bed, "unknown");
-    struct engine *bare = engine_without_configuration(&bed);
+    struct engine *bare = bed_engine_without_config(&bed);
     struct engine *own = swap(&bed, bare);
     bed_pass(&bed, day_ms - 1000);
     assert_int_equal(bed_count(&bed, REDRIVE_STATE_DEAD_LETTER), 3);
