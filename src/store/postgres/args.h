@@ -15,7 +15,6 @@
 
 enum arg_type {
     ARG_BOOL = 16, /* the numbers are PostgreSQL's own, of its types */
-    ARG_BYTES = 17,
     ARG_INT8 = 20,
     ARG_INT2 = 21,
     ARG_INT4 = 23,

@@ -274,7 +274,6 @@ static int read_filter(struct json_reader *r, struct arena *arena, struct faktor
 {
     struct json_string key;
     int rc = json_enter_object(r);
-    m->has_filter = true;
     while (rc == 0 && (rc = json_next_key(r, &key)) > 0) {
         if (json_peek(r) == JSON_TYPE_NULL)
             rc = json_read_null(r);

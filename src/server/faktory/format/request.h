@@ -58,7 +58,6 @@ int faktory_beat_read(struct str json, struct arena *arena, struct faktory_beat 
 struct faktory_mutation {
     struct str command;
     struct str target;
-    bool has_filter;
     const struct str *jids; /* if there are any, nothing else counts */
     size_t n_jids;
     struct str jobtype;
