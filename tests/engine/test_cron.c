@@ -59,6 +59,104 @@ static void of_missed_ticks_the_last_is_made_up_for(void **state)
     bed_release(&bed);
 }
 
+#define HOUR_MS INT64_C(3600000)
+#define DAILY(when) "cron: {daily: {task: store_status, overlap: allow, " when "}}\n"
+
+static void another_schedule_starts_with_its_own_next_tick(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, DAILY("schedule: \"0 2 * * *\""));
+    bed_pass(&bed, 2 * HOUR_MS);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 1);
+    bed.now_ms += 7 * HOUR_MS;
+    bed_reload(&bed, DAILY("schedule: \"0 3 * * *\""));
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 1);
+    bed_pass(&bed, 18 * HOUR_MS);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 2);
+    bed.now_ms += 6 * HOUR_MS;
+    /* It is 09:00 in UTC and 04:00 there. */
+    bed_reload(&bed, DAILY("schedule: \"0 3 * * *\", timezone: America/New_York"));
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 2);
+    bed_pass(&bed, 23 * HOUR_MS);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 3);
+    bed_release(&bed);
+}
+
+static void another_schedule_at_a_start_makes_up_for_no_tick(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, DAILY("schedule: \"0 2 * * *\""));
+    bed_pass(&bed, 2 * HOUR_MS);
+    bed.now_ms += 7 * HOUR_MS;
+    struct engine *first = bed.engine;
+    config_free(bed.config);
+    bed.config = bed_config(&bed, DAILY("schedule: \"0 3 * * *\""));
+    bed.engine = bed_second_engine(&bed);
+    engine_close(first);
+    bed_tick(&bed);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 1);
+    /* It has been seen now: a tick that is missed from here on is made up for. */
+    struct engine *third = bed_second_engine(&bed);
+    engine_close(bed.engine);
+    bed.engine = third;
+    bed_pass(&bed, 20 * HOUR_MS);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 2);
+    bed_release(&bed);
+}
+
+/* A reload whose transaction fails after it has been carried out. */
+struct failing_op {
+    struct op op;
+    struct reload_op reload;
+};
+
+static int reload_and_fail(struct engine *e, struct op *base, struct redrive_err *err)
+{
+    struct op *reload = &((struct failing_op *)base)->reload.op;
+    int rc = reload->apply(e, reload, err);
+    return rc < 0 ? rc : REDRIVE_E_NOMEM;
+}
+
+static void another_schedule_is_new_after_a_transaction_that_failed(void **state)
+{
+    (void)state;
+    struct bed bed;
+    struct failing_op failing = {.op = {.apply = reload_and_fail}};
+    bed_init(&bed, DAILY("schedule: \"0 2 * * *\""));
+    bed_pass(&bed, 2 * HOUR_MS);
+    bed.now_ms += 7 * HOUR_MS;
+    struct config *config = bed_config(&bed, DAILY("schedule: \"0 3 * * *\""));
+    assert_int_equal(reload_op_init(&failing.reload, config, NULL), 0);
+    config_free(config);
+    assert_int_equal(engine_apply_one(bed.engine, &failing.op, NULL), REDRIVE_E_NOMEM);
+    reload_op_release(&failing.reload);
+    bed_tick(&bed);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 1);
+    bed_pass(&bed, 18 * HOUR_MS);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 2);
+    bed_release(&bed);
+}
+
+static void processes_with_different_schedules_lose_no_tick(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, DAILY("schedule: \"0 * * * *\""));
+    config_free(bed.config);
+    bed.config = bed_config(&bed, DAILY("schedule: \"30 * * * *\""));
+    struct engine *second = bed_second_engine(&bed);
+    tick_engine(&bed, second);
+    for (size_t half = 1; half <= 6; half++) {
+        bed_pass(&bed, HOUR_MS / 2);
+        tick_engine(&bed, second);
+        assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), half);
+    }
+    engine_close(second);
+    bed_release(&bed);
+}
+
 static void skip_makes_none_while_one_lives(void **state)
 {
     (void)state;
@@ -127,6 +225,10 @@ int main(void)
         T(two_engines_make_each_tick_once),
         T(engine_wakes_for_the_next_tick),
         T(of_missed_ticks_the_last_is_made_up_for),
+        T(another_schedule_starts_with_its_own_next_tick),
+        T(another_schedule_at_a_start_makes_up_for_no_tick),
+        T(another_schedule_is_new_after_a_transaction_that_failed),
+        T(processes_with_different_schedules_lose_no_tick),
         T(skip_makes_none_while_one_lives),
         T(queue_one_lets_one_wait_for_the_one_that_runs),
         T(tick_by_hand_keeps_to_the_overlap_and_the_cron_entries),

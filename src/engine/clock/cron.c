@@ -132,11 +132,11 @@ static void log_refusal(const struct engine *e, const struct cron_entry *slot,
               LOG_S("error", why->message), LOG_S("detail", why->detail));
 }
 
-/* The time of the next tick has come, or the entry is seen for the first time. */
+/* The time of the next tick has come, or the schedule is seen for the first time. */
 static int tick_slot(struct engine *e, struct cron_entry *slot, struct redrive_err *err)
 {
     const struct config_cron *entry = cron_entry_config(slot);
-    const bool is_new = slot->version == 0;
+    const bool is_new = cron_entry_is_unmarked(slot);
     struct made made;
     bool won;
     int64_t at_ms = is_new ? e->now_ms : last_tick(entry, slot->last_ms, e->now_ms);
@@ -400,7 +400,7 @@ static int put(struct engine *e, struct cron_put_op *op, const struct found *fou
         return 0;
     }
     if (!str_eq(row.definition, definition)) {
-        row = (struct cron_entry_row){first_mark(e, op, &row), definition};
+        row = (struct cron_entry_row){.last_ms = first_mark(e, op, &row), .definition = definition};
         rc = cron_entry_row_put(e, op->tenant, op->name, found->row ? found->row->version : 0, &row,
                                 NULL, &won, err);
         if (rc == 0)

@@ -27,8 +27,12 @@ bool cron_entry_row_read(struct str json, struct cron_entry_row *ret)
         while (json_next_key(&r, &key) > 0) {
             if (json_string_is(key, "last_tick_ms"))
                 found = json_read_int(&r, &ret->last_ms) == 0 && ret->last_ms >= 0;
-            else if (json_skip(&r, json_string_is(key, "entry") ? &ret->definition : NULL) < 0)
-                break;
+            else if (json_string_is(key, "schedule"))
+                (void)json_read_string(&r, &ret->schedule);
+            else if (json_string_is(key, "timezone"))
+                (void)json_read_string(&r, &ret->timezone);
+            else
+                (void)json_skip(&r, json_string_is(key, "entry") ? &ret->definition : NULL);
         }
     }
     json_reader_release(&r);
@@ -146,12 +150,17 @@ const struct config_cron *cron_entries_own(const struct config *config, struct s
     return NULL;
 }
 
+bool cron_entry_is_unmarked(const struct cron_entry *slot)
+{
+    return slot->version == slot->unmarked_version;
+}
+
 static void find_next(struct cron_entry *slot)
 {
     const struct config_cron *entry = cron_entry_config(slot);
     if (!entry)
         slot->next_ms = INT64_MAX;
-    else if (slot->version == 0)
+    else if (cron_entry_is_unmarked(slot))
         slot->next_ms = 0;
     else if (cron_next(&entry->cron, entry->tz, slot->last_ms, &slot->next_ms) < 0)
         slot->next_ms = INT64_MAX;
@@ -160,7 +169,7 @@ static void find_next(struct cron_entry *slot)
 int cron_entries_mark(struct engine *e, struct cron_entry *slot, int64_t last_ms, bool *ret_won,
                       struct redrive_err *err)
 {
-    const struct cron_entry_row row = {last_ms, str_of(slot->definition)};
+    const struct cron_entry_row row = {.last_ms = last_ms, .definition = str_of(slot->definition)};
     int rc = cron_entry_row_put(e, str_of(slot->tenant), str_of(slot->name), slot->version, &row,
                                 slot->own, ret_won, err);
     if (*ret_won) {
@@ -200,6 +209,16 @@ static bool is_as_known(const struct cron_entry *known, const struct shared_row 
            str_eq(str_of(known->definition), says->definition);
 }
 
+/* A stored entry is marked without a schedule: it is the one of the definition. */
+static bool is_marked_by_another(const struct cron_entry *slot, const struct cron_entry_row *says)
+{
+    const struct config_cron *entry = cron_entry_config(slot);
+    if (!entry || (!slot->own && says->schedule.raw.len == 0))
+        return false;
+    return !json_string_is(says->schedule, entry->schedule) ||
+           !json_string_is(says->timezone, entry->timezone);
+}
+
 /* One entry at the end of `table`, or none if the row is a mark without an entry. */
 static int take_row(struct engine *e, struct cron_entries *table, const struct shared_row *row,
                     struct redrive_err *err)
@@ -231,6 +250,11 @@ static int take_row(struct engine *e, struct cron_entries *table, const struct s
     }
     if (rc == 0 && !own)
         read_definition(e, slot);
+    /* After a transaction that failed, the row is read again at the version that it had. */
+    if (!known && is_marked_by_another(slot, &says))
+        slot->unmarked_version = slot->version;
+    else if (known)
+        slot->unmarked_version = known->unmarked_version;
     find_next(slot);
     return rc;
 }

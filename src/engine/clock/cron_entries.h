@@ -9,10 +9,16 @@
  * same name there. It leaves the definition in the row alone, so that the stored entry is back when
  * the configuration no longer has one. A row without a definition is a mark and nothing more. A
  * definition that this program does not understand is left to those that do.
+ *
+ * A mark belongs to a schedule. A process that starts, or is given another configuration, and finds
+ * the mark of another schedule marks the entry anew with the time and makes no job: no tick of the
+ * schedule that is now in force has been missed. It does so once. Processes with different
+ * schedules for one entry go by the last tick of either.
  */
 #ifndef ENGINE_CLOCK_CRON_ENTRIES_H
 #define ENGINE_CLOCK_CRON_ENTRIES_H
 
+#include "base/json/json.h"
 #include "base/json/writer.h"
 #include "config/config.h"
 #include "store/store.h"
@@ -30,8 +36,10 @@ struct cron_entry {
     struct config_part *box;       /* the stored one where there is no `own` */
     char *definition;              /* as the row has it; NULL: none */
     int64_t version;               /* of the row; 0: there is none yet */
-    int64_t last_ms; /* the last tick that was made, or when the entry was first seen */
-    int64_t next_ms; /* the first tick after that; 0: the entry has not been seen yet */
+    int64_t unmarked_version; /* at which the row has no mark of this schedule: 0, or of a row that
+                               * had another schedule when this process first saw it */
+    int64_t last_ms; /* the last tick that was made, or when the schedule was first seen */
+    int64_t next_ms; /* the first tick after that; 0: the schedule has not been seen yet */
     bool has_moved;  /* while a table is loaded: into the new one */
 };
 
@@ -51,16 +59,20 @@ const struct config_cron *cron_entry_config(const struct cron_entry *slot);
 const struct config_cron *cron_entries_own(const struct config *config, struct str tenant,
                                            struct str name);
 
+/* Whether the schedule that is in force has not been seen yet: no tick of it has been missed. */
+bool cron_entry_is_unmarked(const struct cron_entry *slot);
 /* Moves the mark of an entry. False in `ret_won`: another process was faster. */
 int cron_entries_mark(struct engine *e, struct cron_entry *slot, int64_t last_ms, bool *ret_won,
                       struct redrive_err *err);
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
-/* What a row says; `definition` is absent in a mark. False: it is damaged. */
+/* What a row says; `definition` is absent in a mark. The schedule and the time zone are those that
+ * an entry of the configuration was marked with. False: it is damaged. */
 struct cron_entry_row {
     int64_t last_ms;
     struct str definition;
+    struct json_string schedule, timezone;
 };
 bool cron_entry_row_read(struct str json, struct cron_entry_row *ret);
 
