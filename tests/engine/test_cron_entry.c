@@ -387,6 +387,30 @@ static void definition_that_is_not_understood_is_left_alone(void **state)
     bed_release(&bed);
 }
 
+static void damaged_row_of_a_configured_entry_is_written_anew(void **state)
+{
+    (void)state;
+    static const char *const DAMAGED[] = {"{", "[]", "{\"last_tick_ms\":-1}",
+                                          "{\"last_tick_ms\":1,\"schedule\":7}"};
+    struct bed bed;
+    bed_init(&bed, OWN);
+    for (size_t i = 0; i < sizeof DAMAGED / sizeof DAMAGED[0]; i++) {
+        put_row(&bed, "beat", DAMAGED[i], versions(&bed));
+        bed_pass(&bed, 60000);
+        assert_int_equal(queued(&bed), i);
+        bed_pass(&bed, 59 * 60000);
+        assert_int_equal(queued(&bed), i + 1);
+    }
+    /* Nor does it stop a process that starts. */
+    put_row(&bed, "beat", "{", versions(&bed));
+    struct engine *second = bed_second_engine(&bed);
+    tick_engine(&bed, second);
+    bed_pass(&bed, 60 * 60000);
+    assert_int_equal(queued(&bed), 5);
+    engine_close(second);
+    bed_release(&bed);
+}
+
 /* Does what the other does, and then makes the transaction fail. */
 struct failing_op {
     struct op op;
@@ -531,6 +555,7 @@ int main(void)
         T(tenants_have_entries_of_their_own),
         T(row_without_a_definition_is_a_mark),
         T(definition_that_is_not_understood_is_left_alone),
+        T(damaged_row_of_a_configured_entry_is_written_anew),
         T(what_a_failed_transaction_has_set_is_not_believed),
         T(entries_are_checked_by_the_rules_of_the_configuration),
         T(entries_are_bounded_in_size_and_number),

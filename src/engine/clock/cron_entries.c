@@ -35,7 +35,10 @@ bool cron_entry_row_read(struct str json, struct cron_entry_row *ret)
                 (void)json_skip(&r, json_string_is(key, "entry") ? &ret->definition : NULL);
         }
     }
+    found = found && json_end(&r) == 0;
     json_reader_release(&r);
+    if (!found)
+        *ret = (struct cron_entry_row){0};
     return found;
 }
 
@@ -194,6 +197,13 @@ static void read_definition(struct engine *e, struct cron_entry *slot)
                   LOG_S("error", why.message), LOG_S("detail", why.detail));
 }
 
+static void log_damaged(const struct engine *e, const struct cron_entry *slot)
+{
+    log_event(e->options.log, LOG_LEVEL_ERROR, engine_now_ms(e), "cron_row_damaged",
+              LOG_S("cron", slot->name), LOG_S("tenant", slot->tenant),
+              LOG_S("hint", "it is written anew: a tick that was missed is not made up for"));
+}
+
 static int slot_init(struct cron_entry *slot, struct str tenant, struct str name,
                      struct redrive_err *err)
 {
@@ -227,10 +237,9 @@ static int take_row(struct engine *e, struct cron_entries *table, const struct s
     struct cron_entry *known = cron_entries_find(&e->cron_entries, row->tenant, row->key);
     struct cron_entry *slot = &table->slots[table->n];
     struct cron_entry_row says;
-    if (!cron_entry_row_read(row->value, &says))
-        return own ? err_set(err, REDRIVE_E_CORRUPT, "the row of the periodic task '%s' is damaged",
-                             own->name)
-                   : 0;
+    const bool is_whole = cron_entry_row_read(row->value, &says);
+    if (!is_whole && !own)
+        return 0;
     if (known && known->own == own && is_as_known(known, row, &says)) {
         table->n++;
         *slot = *known;
@@ -250,8 +259,10 @@ static int take_row(struct engine *e, struct cron_entries *table, const struct s
     }
     if (rc == 0 && !own)
         read_definition(e, slot);
+    if (!is_whole)
+        log_damaged(e, slot);
     /* After a transaction that failed, the row is read again at the version that it had. */
-    if (!known && is_marked_by_another(slot, &says))
+    if (!is_whole || (!known && is_marked_by_another(slot, &says)))
         slot->unmarked_version = slot->version;
     else if (known)
         slot->unmarked_version = known->unmarked_version;

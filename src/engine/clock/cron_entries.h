@@ -37,10 +37,11 @@ struct cron_entry {
     char *definition;              /* as the row has it; NULL: none */
     int64_t version;               /* of the row; 0: there is none yet */
     int64_t unmarked_version; /* at which the row has no mark of this schedule: 0, or of a row that
-                               * had another schedule when this process first saw it */
-    int64_t last_ms; /* the last tick that was made, or when the schedule was first seen */
-    int64_t next_ms; /* the first tick after that; 0: the schedule has not been seen yet */
-    bool has_moved;  /* while a table is loaded: into the new one */
+                               * had another schedule when this process first saw it, or is
+                               * damaged */
+    int64_t last_ms;          /* the last tick that was made, or when the schedule was first seen */
+    int64_t next_ms;          /* the first tick after that; 0: the schedule has not been seen yet */
+    bool has_moved;           /* while a table is loaded: into the new one */
 };
 
 void cron_entries_release(struct cron_entries *table);
@@ -68,7 +69,7 @@ int cron_entries_mark(struct engine *e, struct cron_entry *slot, int64_t last_ms
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
 /* What a row says; `definition` is absent in a mark. The schedule and the time zone are those that
- * an entry of the configuration was marked with. False: it is damaged. */
+ * an entry of the configuration was marked with. False: it is damaged, and says nothing. */
 struct cron_entry_row {
     int64_t last_ms;
     struct str definition;
