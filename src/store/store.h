@@ -219,7 +219,8 @@ struct store_ops {
      * each one's best is among those given by any k calls in a row, with the same filter. How a
      * page is shared is the store's choice, but the jobs of one tenant come in the order above. The
      * page also has the sums of the limits of its jobs, if these have a row, since other processes
-     * change them without a new shared version. */
+     * change them without a new shared version. A job whose row cannot be read may be left out, so
+     * that it does not stop the others. */
     int (*ready)(struct store *store, const struct claim_filter *filter, struct job_page *ret,
                  struct redrive_err *err);
 
@@ -246,7 +247,8 @@ struct store_ops {
 
     /* Makes the moves of a list, each as transition.h says. The keys of removed jobs that
      * are unique for ever are remembered. A server is asked once or twice for all moves of a list,
-     * and once more for each redrive of a job that has a unique key. */
+     * and once more for each redrive of a job that has a unique key. A job whose row cannot be read
+     * is REDRIVE_E_CORRUPT, in its own result or of the list as a whole. */
     int (*move)(struct store *store, const struct move_list *list, struct move_result *ret,
                 struct redrive_err *err);
 

@@ -89,7 +89,8 @@ static void set_pace(struct sweep_pace *pace, const struct sweep *s)
 /* What has become of a scan of finished jobs. */
 struct removal {
     size_t moved;
-    size_t kept; /* because a live job waits for them, or for their results */
+    size_t kept; /* because a live job waits for them, or for their results, or because their rows
+                  * are damaged */
     bool more;   /* there are further ones */
 };
 
@@ -136,17 +137,20 @@ static int remove_parents(struct engine *e, const struct job_page *page,
     return rc;
 }
 
-/* Leaves those jobs in the page that were not removed because they have children. */
-static void keep_parents(struct job_page *page, const struct move_result *results)
+/* Leaves those jobs in the page that were not removed because they have children. Returns how many
+ * are damaged. */
+static size_t keep_parents(struct job_page *page, const struct move_result *results)
 {
-    size_t n = 0;
+    size_t n = 0, damaged = 0;
     for (size_t i = 0; i < page->n; i++) {
+        damaged += results[i].code == REDRIVE_E_CORRUPT;
         if (results[i].code != REDRIVE_E_EXISTS)
             continue;
         page->jobs[n] = page->jobs[i];
         page->jobs[n++].status.children = results[i].children;
     }
     page->n = n;
+    return damaged;
 }
 
 static int remove_page(struct engine *e, struct job_page *page, struct removal *ret,
@@ -160,10 +164,10 @@ static int remove_page(struct engine *e, struct job_page *page, struct removal *
     int rc = remove_jobs(e, page, true, results, &ret->moved, err);
     if (rc < 0)
         return rc;
-    keep_parents(page, results);
+    ret->kept = keep_parents(page, results);
     const size_t parents = page->n;
     rc = after_leave_needed(e, page, err);
-    ret->kept = parents - page->n;
+    ret->kept += parents - page->n;
     return rc == 0 && page->n > 0 ? remove_parents(e, page, results, &ret->moved, err) : rc;
 }
 
@@ -273,7 +277,7 @@ static int walk_on(struct engine *e, struct sweep_mark *mark, int64_t before_ms,
 }
 
 /* The jobs of a state that is kept equally long for all tasks. Only a batch of which all jobs are
- * needed by others is passed, until the walk begins anew, after a day. */
+ * kept is passed, until the walk begins anew, after a day. */
 static int sweep_state(struct sweep *s, enum redrive_state state, int64_t kept_ms,
                        struct redrive_err *err)
 {

@@ -274,8 +274,12 @@ int redis_ready(struct store *store, const struct claim_filter *filter, struct j
     if (rc != 0)
         return rc;
     rc = take_ahead(&maker, filter, limit, err);
-    if (rc == 0)
-        rc = ask_for_ready(&maker, filter, limit, of_tenant, err);
+    /* Damaged jobs take the places of others. They are reserved: the next request gives others. */
+    do {
+        maker.n_damaged = 0;
+        if (rc == 0)
+            rc = ask_for_ready(&maker, filter, limit, of_tenant, err);
+    } while (rc == 0 && maker.n_damaged > 0);
     if (rc != 0)
         job_page_release(ret);
     return rc;

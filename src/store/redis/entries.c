@@ -56,29 +56,29 @@ static bool entry_stays(const struct store *store, const struct entry *entry, st
            (entry->is_there && str_eq(entry->stored, bytes));
 }
 
-struct entry *rd_entry_learn(struct store *store, int64_t seq, struct str bytes,
-                             struct redrive_err *err)
+int rd_entry_learn(struct store *store, int64_t seq, struct str bytes, struct entry **ret,
+                   struct redrive_err *err)
 {
     struct entry *entry = find_entry(store, seq);
+    *ret = NULL;
     if (entry && entry_stays(store, entry, bytes)) {
         entry->transaction = store->transaction;
-        return entry;
+        *ret = entry;
+        return 0;
     }
     if (entry)
-        *entry = (struct entry){.seq = seq, .transaction = store->transaction};
+        *entry = (struct entry){.seq = seq};
     else
         entry = entry_add(store, seq);
-    if (!entry) {
-        err_nomem(err);
-        return NULL;
-    }
+    if (!entry)
+        return err_nomem(err);
     entry->stored = rd_transaction_dup(store, bytes);
-    entry->is_there = true;
-    if (store->arena.failed) {
-        err_nomem(err);
-        return NULL;
-    }
-    return rd_row_unpack(store, seq, entry->stored, &entry->now, err) == 0 ? entry : NULL;
+    int rc = store->arena.failed ? err_nomem(err)
+                                 : rd_row_unpack(store, seq, entry->stored, &entry->now, err);
+    entry->transaction = rc == 0 ? store->transaction : 0; /* a damaged row is not known */
+    entry->is_there = rc == 0;
+    *ret = rc == 0 ? entry : NULL;
+    return rc;
 }
 
 struct entry *rd_entry_new(struct store *store, const struct row *row)
@@ -116,8 +116,8 @@ void rd_entries_keep_running(struct store *store)
         const struct entry *e = slot->value;
         if (!e->is_mine || !is_stored_running(e))
             continue;
-        struct entry *kept = rd_entry_learn(store, e->seq, e->stored, NULL);
-        failed |= !kept;
+        struct entry *kept;
+        failed |= rd_entry_learn(store, e->seq, e->stored, &kept, NULL) != 0;
         if (kept)
             kept->is_mine = true;
     }
@@ -189,8 +189,8 @@ int rd_entries_get(struct store *store, const int64_t *seqs, size_t n, struct en
     for (size_t i = 0, at = 0; rc == 0 && i < n; i++) {
         if (!ret[i] && at < n_missing) {
             struct str bytes = rd_reply_str(reply, at++);
-            if (bytes.len > 0 && !(ret[i] = rd_entry_learn(store, seqs[i], bytes, err)))
-                rc = REDRIVE_E_CORRUPT;
+            if (bytes.len > 0)
+                rc = rd_entry_learn(store, seqs[i], bytes, &ret[i], err);
         }
         if (ret[i] && !ret[i]->is_there)
             ret[i] = NULL;

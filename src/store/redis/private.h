@@ -224,8 +224,8 @@ struct entry *rd_entry_known(struct store *store, int64_t seq);
 /* The same, if the transaction has made or changed it. */
 struct entry *rd_entry_moved(struct store *store, int64_t seq);
 /* The entry for a row that was read. One that the transaction has changed, or relies on, stays. */
-struct entry *rd_entry_learn(struct store *store, int64_t seq, struct str bytes,
-                             struct redrive_err *err);
+int rd_entry_learn(struct store *store, int64_t seq, struct str bytes, struct entry **ret,
+                   struct redrive_err *err);
 /* The next transaction reads this row again, because a commit was refused for it; or all rows. */
 void rd_entry_forget(struct store *store, int64_t seq);
 void rd_entries_distrust(struct store *store);
@@ -272,10 +272,14 @@ void rd_edges_collect(struct store *store);
 struct page_maker {
     struct store *store;
     struct job_page *page;
+    size_t n_damaged; /* jobs that were left out */
 };
 void rd_page_start(struct page_maker *maker, struct store *store, struct job_page *page);
+/* 0 in place of a code that means that a row is damaged: the job is left out of the page, so that
+ * it does not stop the others. */
+int rd_page_pass_damaged(struct page_maker *maker, int rc, struct redrive_err *err);
 /* Reads seq, row and, if the reply has them, big parts from *at on, and adds the job, unless the
- * transaction has moved it. */
+ * transaction has moved it, or its row is damaged. */
 int rd_page_add_reply(struct page_maker *maker, const redisReply *reply, size_t *at, bool has_big,
                       struct redrive_err *err);
 /* `big` NULL: its big parts stay absent. */

@@ -65,10 +65,20 @@ int rd_reply_row(struct store *store, const redisReply *reply, size_t *at, struc
         big[i] = rd_row_has_big(bytes) ? rd_reply_str(reply, (*at)++) : (struct str){0};
     if (!store->in_transaction || *ret_moved)
         return rd_row_unpack(store, seq, bytes, ret, err);
-    const struct entry *entry = rd_entry_learn(store, seq, bytes, err);
-    if (!entry)
-        return store->arena.failed ? REDRIVE_E_NOMEM : REDRIVE_E_CORRUPT;
-    *ret = entry->now;
+    struct entry *entry;
+    int rc = rd_entry_learn(store, seq, bytes, &entry, err);
+    if (rc == 0)
+        *ret = entry->now;
+    return rc;
+}
+
+int rd_page_pass_damaged(struct page_maker *maker, int rc, struct redrive_err *err)
+{
+    if (rc != REDRIVE_E_CORRUPT)
+        return rc;
+    if (err)
+        *err = (struct redrive_err){0};
+    maker->n_damaged++;
     return 0;
 }
 
@@ -79,7 +89,9 @@ int rd_page_add_reply(struct page_maker *maker, const redisReply *reply, size_t 
     struct row row;
     bool is_moved;
     int rc = rd_reply_row(maker->store, reply, at, &row, big, &is_moved, err);
-    return rc == 0 && !is_moved ? rd_page_add(maker, &row, big, err) : rc;
+    if (rc != 0)
+        return rd_page_pass_damaged(maker, rc, err);
+    return is_moved ? 0 : rd_page_add(maker, &row, big, err);
 }
 
 int rd_page_take(void *maker, const struct row *row, const struct str big[BIG_COUNT],

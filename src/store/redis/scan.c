@@ -49,8 +49,10 @@ static int scan_times(struct page_maker *maker, struct scan *scan, size_t limit,
         struct row row;
         bool is_moved;
         rc = rd_reply_row(store, reply, &at, &row, NULL, &is_moved, err);
-        if (rc != 0)
-            break;
+        if (rc != 0) {
+            rc = rd_page_pass_damaged(maker, rc, err);
+            continue;
+        }
         at_ms = time_of(scan->index, &row.job);
         is_left = !is_moved && (page->n == limit || at_ms > store->now_ms);
         scan->next_ms = is_moved || is_left ? at_ms : 0;
@@ -58,7 +60,8 @@ static int scan_times(struct page_maker *maker, struct scan *scan, size_t limit,
             rc = rd_page_add(maker, &row, NULL, err);
     }
     freeReplyObject(reply);
-    /* One of them was moved, so that the extra one, which has the next time, was given as well. */
+    /* One of them was moved or is damaged, so that the extra one, which has the next time, was
+     * given as well. */
     if (n_read > limit && scan->next_ms == 0) {
         scan->next_ms = at_ms;
         is_left = true;
@@ -176,10 +179,11 @@ struct ended {
 };
 
 /* Adds up to `limit` jobs of a state after the place of the scan; those that the transaction has
- * moved are left out. */
-static int add_ended(struct store *store, const struct scan *scan, int state, size_t limit,
+ * moved, and damaged ones, are left out. */
+static int add_ended(struct page_maker *maker, const struct scan *scan, int state, size_t limit,
                      struct ended *ret, struct redrive_err *err)
 {
+    struct store *store = maker->store;
     const char key[] = {'e', ':', (char)('0' + state), '\0'};
     redisReply *reply = NULL;
     rd_ask_read(store, "ranked");
@@ -195,11 +199,14 @@ static int add_ended(struct store *store, const struct scan *scan, int state, si
     rd_ask_int(store, (int64_t)limit);
     int rc = rd_link_read(store, &reply, err);
     for (size_t at = 0; rc == 0 && at < reply->elements && at < 2 * limit; at += 2) {
-        if (rd_entry_moved(store, rd_reply_int(reply, at)))
+        const int64_t seq = rd_reply_int(reply, at);
+        if (rd_entry_moved(store, seq))
             continue;
-        ret->entries[ret->n] =
-            rd_entry_learn(store, rd_reply_int(reply, at), rd_reply_str(reply, at + 1), err);
-        rc = ret->entries[ret->n++] ? 0 : REDRIVE_E_CORRUPT;
+        rc = rd_entry_learn(store, seq, rd_reply_str(reply, at + 1), &ret->entries[ret->n], err);
+        if (rc == 0)
+            ret->n++;
+        else
+            rc = rd_page_pass_damaged(maker, rc, err);
     }
     ret->are_all &= rc == 0 && reply->elements < 2 * limit;
     freeReplyObject(reply);
@@ -217,7 +224,7 @@ static int scan_finished(struct page_maker *maker, struct scan *scan, size_t lim
         return err_nomem(err);
     for (int state = 0; rc == 0 && state < REDRIVE_STATE_COUNT; state++)
         if (scan->states & STATES_ENDED & 1u << state)
-            rc = add_ended(maker->store, scan, state, limit + 1, &ended, err);
+            rc = add_ended(maker, scan, state, limit + 1, &ended, err);
     if (rc == 0 && ended.n > 0)
         qsort(ended.entries, ended.n, sizeof(struct entry *), by_end);
     page->more = !ended.are_all;

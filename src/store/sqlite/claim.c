@@ -70,19 +70,27 @@ static sqlite3_stmt *cursor_numbered(struct store *store, size_t i, struct redri
     return grown[i];
 }
 
-/* Moves a cursor to its next job. */
+/* Whether the row of the job is where the index has it. */
+static bool is_in_place(const struct cursor *cursor)
+{
+    return sqlite3_column_int(cursor->cursor, COLUMN_STATE) == REDRIVE_STATE_QUEUED &&
+           sqlite3_column_int64(cursor->cursor, COLUMN_SORT_KEY) ==
+               sort_key_ready(cursor->partition, cursor->priority);
+}
+
+/* Moves a cursor to its next job. One whose row is damaged is left out, here and in `take`, so that
+ * it does not stop the others. */
 static int advance(struct merge *merge, struct cursor *cursor, struct redrive_err *err)
 {
-    int rc = sql_step(merge->store, cursor->cursor, err);
-    cursor->has_row = rc > 0;
-    if (rc <= 0)
-        return rc;
-    cursor->seq = sqlite3_column_int64(cursor->cursor, COLUMN_SEQ);
-    cursor->priority = sqlite3_column_int(cursor->cursor, COLUMN_PRIORITY);
-    if (sqlite3_column_int(cursor->cursor, COLUMN_STATE) != REDRIVE_STATE_QUEUED ||
-        sqlite3_column_int64(cursor->cursor, COLUMN_SORT_KEY) !=
-            sort_key_ready(cursor->partition, cursor->priority))
-        return sql_damaged(merge->store, cursor->seq, "the index of ready jobs is wrong", err);
+    int rc;
+    do {
+        rc = sql_step(merge->store, cursor->cursor, err);
+        cursor->has_row = rc > 0;
+        if (rc <= 0)
+            return rc;
+        cursor->seq = sqlite3_column_int64(cursor->cursor, COLUMN_SEQ);
+        cursor->priority = sqlite3_column_int(cursor->cursor, COLUMN_PRIORITY);
+    } while (!is_in_place(cursor));
     return 0;
 }
 
@@ -248,7 +256,7 @@ static int take(struct merge *merge, const struct cursor *cursor, struct redrive
     int rc = is_fresh ? page_add(merge->maker, cursor->cursor, err)
                       : page_add_numbered(merge->maker, cursor->seq, err);
     if (rc != 0)
-        return rc;
+        return sql_pass_damaged_row(merge->store, rc, err);
     const struct job *job = &page->jobs[page->n - 1];
     merge->is_cut = !claim_totals_fits(merge->totals, job->spec.payload.len);
     if (merge->is_cut) {

@@ -47,29 +47,17 @@ static int add_policy(struct page_maker *maker, int64_t seq, struct redrive_err 
     return rc < 0 ? rc : page->arena.failed ? err_nomem(err) : 0;
 }
 
-/* Whether only the row is damaged, and not the file. */
-static bool is_damaged_row(struct store *store, int rc)
-{
-    const int code = sqlite3_errcode(store->db) & 0xff;
-    return rc == REDRIVE_E_CORRUPT && code != SQLITE_CORRUPT && code != SQLITE_NOTADB;
-}
-
 /* Adds the job to the page; one whose row is damaged is left out. */
 static int add_job(struct page_maker *maker, const struct scan *scan, int64_t seq,
                    struct redrive_err *err)
 {
-    struct redrive_err why = {0};
     const bool is_whole = scan->index == SCAN_LEASES || scan->index == SCAN_DEADLINES;
     if (!page_make_room(maker))
         return err_nomem(err);
-    int rc = is_whole ? page_add_numbered(maker, seq, &why) : add_row(maker, seq, &why);
+    int rc = is_whole ? page_add_numbered(maker, seq, err) : add_row(maker, seq, err);
     if (rc == 0 && scan->index == SCAN_FINISHED)
-        rc = add_policy(maker, seq, &why);
-    if (rc == 0 || is_damaged_row(maker->store, rc))
-        return 0;
-    if (err)
-        *err = why;
-    return rc;
+        rc = add_policy(maker, seq, err);
+    return rc == 0 ? 0 : sql_pass_damaged_row(maker->store, rc, err);
 }
 
 /* Whether the page has as many as were asked for; the next job is then not read. */

@@ -133,6 +133,16 @@ int sql_damaged(struct store *store, int64_t seq, const char *what, struct redri
     return REDRIVE_E_CORRUPT;
 }
 
+int sql_pass_damaged_row(struct store *store, int rc, struct redrive_err *err)
+{
+    const int code = sqlite3_errcode(store->db) & 0xff;
+    if (rc != REDRIVE_E_CORRUPT || code == SQLITE_CORRUPT || code == SQLITE_NOTADB)
+        return rc;
+    if (err)
+        *err = (struct redrive_err){0};
+    return 0;
+}
+
 void bind_int(sqlite3_stmt *st, int i, int64_t value)
 {
     sqlite3_bind_int64(st, i, value);

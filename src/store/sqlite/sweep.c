@@ -31,7 +31,8 @@ static size_t run_end(const struct candidate *all, size_t n, size_t first)
     return end;
 }
 
-/* Makes the move of the job of the current row of STATEMENT_ENDED_RUN, but for its rows. */
+/* Makes the move of the job of the current row of STATEMENT_ENDED_RUN, but for its rows. A job
+ * whose row is damaged stays: it does not stop the others. */
 static int leave(struct store *store, sqlite3_stmt *st, const struct move *move,
                  struct partition **ret_partition, struct move_result *ret, struct redrive_err *err)
 {
@@ -43,10 +44,11 @@ static int leave(struct store *store, sqlite3_stmt *st, const struct move *move,
         .seq = move->seq, .state = row.was, .finished_ms = sqlite3_column_int64(st, 2)};
     struct transition t;
     const unsigned char *packed = sqlite3_column_blob(st, 5);
-    if (state < 0 || state >= REDRIVE_STATE_COUNT)
-        return sql_damaged(store, move->seq, "its state is none of those there are", err);
-    if (packed && !packed_status_unpack(packed, (size_t)sqlite3_column_bytes(st, 5), &status))
-        return sql_damaged(store, move->seq, "its numbers cannot be read", err);
+    if (state < 0 || state >= REDRIVE_STATE_COUNT ||
+        (packed && !packed_status_unpack(packed, (size_t)sqlite3_column_bytes(st, 5), &status))) {
+        *ret = (struct move_result){.code = REDRIVE_E_CORRUPT};
+        return 0;
+    }
     row.s = status;
     transition(&status, move, store->now_ms, &t);
     *ret = (struct move_result){t.code, row.was, status.children};

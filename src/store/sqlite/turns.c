@@ -294,15 +294,18 @@ static bool may_go(const struct turns *t, const struct head *head)
     return head->has_row && !claim_totals_is_full(t->totals, head->place.task);
 }
 
+/* A job whose row is damaged is left out, so that it does not stop the others. */
 static int take(struct turns *t, const struct head *head, struct redrive_err *err)
 {
     struct job_page *page = t->maker->page;
     int rc = page_add_numbered(t->maker, head->seq, err);
     if (rc != 0)
-        return rc;
+        return sql_pass_damaged_row(t->store, rc, err);
     const struct job *job = &page->jobs[page->n - 1];
-    if (job->status.state != REDRIVE_STATE_QUEUED)
-        return sql_damaged(t->store, head->seq, "the index of ready jobs is wrong", err);
+    if (job->status.state != REDRIVE_STATE_QUEUED) {
+        page->n--;
+        return 0;
+    }
     t->is_cut = !claim_totals_fits(t->totals, job->spec.payload.len);
     if (t->is_cut)
         page->n--;

@@ -8,7 +8,7 @@
 #define JOBS 1200
 
 /* A kit on a server of its own, in which something can be spoilt. */
-static void fill(struct server *s, struct kit *k)
+static void start(struct server *s, struct kit *k)
 {
     const struct store_options options = {.create = true};
     struct kit place = {0};
@@ -18,6 +18,11 @@ static void fill(struct server *s, struct kit *k)
     store_close(store);
     snprintf(place.url, sizeof place.url, "%s", s->url);
     kit_join(k, &place);
+}
+
+static void fill(struct server *s, struct kit *k)
+{
+    start(s, k);
     kit_begin(k);
     for (int i = 0; i < JOBS; i++) {
         char id[16];
@@ -98,11 +103,59 @@ static void what_is_wrong_is_named(void **state)
     server_stop(&s);
 }
 
+/* Jobs by the low byte of their numbers: a damaged row, and one that is gone. */
+static void spoil(struct server *s, char damaged, char gone)
+{
+    server_call(s, "HSET {redrive}:j:0 %c xxxxxxxxxxxxxxxxxxxx", damaged);
+    server_call(s, "HDEL {redrive}:j:0 %c", gone);
+}
+
+static void put_until(struct kit *k, char last, enum redrive_state state,
+                      const struct job_spec *spec)
+{
+    while (kit_put_in(k, state, spec) < last)
+        ;
+}
+
+static void damaged_rows_do_not_stop_the_others(void **state)
+{
+    (void)state;
+    const struct job_spec urgent = {.priority = 10}, gated = {.breaker_key = STR("b")};
+    struct server s;
+    struct kit k;
+    int64_t next_ms;
+    start(&s, &k);
+    put_until(&k, 'A' - 1, REDRIVE_STATE_QUEUED, NULL);
+    put_until(&k, 'C', REDRIVE_STATE_QUEUED, &urgent);
+    put_until(&k, 'F', REDRIVE_STATE_SCHEDULED, NULL);
+    put_until(&k, 'I', REDRIVE_STATE_RUNNING, NULL);
+    put_until(&k, 'L', REDRIVE_STATE_PARKED, &gated);
+    put_until(&k, 'O', REDRIVE_STATE_COMPLETED, NULL);
+    for (char first = 'A'; first < 'O'; first += 3)
+        spoil(&s, first, (char)(first + 1));
+    for (size_t limit = 1; limit < 4; limit++) {
+        assert_int_equal(READY(&k, .limit = limit)->n, limit);
+        assert_int_equal(k.page.jobs[0].status.seq, 'C');
+    }
+    assert_int_equal(READY(&k, .limit = 100)->n, 'A');
+    assert_int_equal(kit_parked(&k, STR("b"), SCAN_PARKED_OLDEST, 10)->n, 1);
+    assert_int_equal(kit_parked(&k, STR("b"), SCAN_PARKED_PROBES, 10)->n, 1);
+    assert_int_equal(kit_parked(&k, STR("b"), SCAN_PARKED_NEWEST, 10)->n, 1);
+    k.now_ms += 3600000;
+    assert_int_equal(kit_promote(&k, 10, &next_ms), 1);
+    assert_int_equal(kit_expired(&k, 10, &next_ms)->n, 1);
+    assert_int_equal(kit_sweep(&k, 1u << REDRIVE_STATE_COMPLETED, k.now_ms, 10), 1);
+    assert_int_equal(kit_promote(&k, 1, &next_ms), 0);
+    kit_close(&k);
+    server_stop(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(others_go_on_meanwhile),
         T(what_is_wrong_is_named),
+        T(damaged_rows_do_not_stop_the_others),
     };
     return cmocka_run_group_tests_name("redis verify", tests, NULL, NULL);
 }

@@ -15,6 +15,7 @@
 #include "base/rng.h"
 #include "base/time/clock.h"
 #include "kit.h"
+#include "scans.h"
 
 static const struct store_options CREATE = {.create = true};
 
@@ -278,6 +279,49 @@ static void jobs_with_a_damaged_time_do_not_stop_the_others(void **state)
     assert_int_equal(kit_state(kit, seqs[3]), REDRIVE_STATE_QUEUED);
 }
 
+static size_t n_ready(struct kit *kit, size_t limit)
+{
+    return READY(kit, .limit = limit)->n;
+}
+
+/* Jobs of one partition are claimed by cursors; those of many tenants in turn. */
+static void damaged_jobs_do_not_stop_claims(void **state)
+{
+    struct kit *kit = *state;
+    char tenant[8];
+    for (int i = 0; i < 4; i++)
+        PUT(kit, .task = STR("a"));
+    exec_on(path_of(kit), "UPDATE job_states SET packed_status = x'ffff' WHERE seq IN (1, 3)");
+    assert_int_equal(n_ready(kit, 1), 1);
+    assert_int_equal(kit_ready(kit, &(struct claim_filter){.limit = 1})->jobs[0].status.seq, 2);
+    assert_int_equal(n_ready(kit, 10), 2);
+    for (int i = 0; i < 40; i++) {
+        snprintf(tenant, sizeof tenant, "t%d", i);
+        PUT(kit, .tenant = str_of(tenant), .task = STR("a"));
+    }
+    exec_on(path_of(kit), "UPDATE job_states SET packed_status = x'ffff' WHERE seq IN (5, 7)");
+    assert_int_equal(n_ready(kit, 100), 40);
+}
+
+static void damaged_jobs_do_not_stop_retention(void **state)
+{
+    struct kit *kit = *state;
+    size_t removed = 0;
+    bool more;
+    for (int i = 0; i < 4; i++)
+        kit_put_in(kit, REDRIVE_STATE_COMPLETED, NULL);
+    exec_on(path_of(kit), "UPDATE job_states SET packed_status = x'ffff' WHERE seq = 2;"
+                          "UPDATE job_states SET state = 99 WHERE seq = 3");
+    struct scan scan = {.limit = 10,
+                        .states = 1u << REDRIVE_STATE_COMPLETED,
+                        .before_ms = kit->now_ms + 1000,
+                        .brief = true};
+    kit_begin(kit);
+    assert_int_equal(scan_remove(kit->store, &scan, (struct str){0}, &removed, &more, NULL), 0);
+    kit_commit(kit);
+    assert_int_equal(removed, 2);
+}
+
 /* ---- Damage ---------------------------------------------------------------------------------- */
 
 #define DAMAGE_JOBS   60
@@ -500,6 +544,8 @@ int main(void)
         F(a_directory_and_a_missing_one_are_named),
         F(files_that_may_not_be_read_or_written_are_denied),
         F(jobs_with_a_damaged_time_do_not_stop_the_others),
+        F(damaged_jobs_do_not_stop_claims),
+        F(damaged_jobs_do_not_stop_retention),
         T(names_that_sqlite_knows_are_only_names_of_files),
         F(flipped_bits_are_never_served),
         T(a_full_disk_loses_nothing_and_ends),

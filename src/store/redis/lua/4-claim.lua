@@ -181,7 +181,9 @@ local function give(P, f, r)
     end
     f.given = f.given + 1
     f.names[f.given] = name
-    note_limit(P, f, row)
+    if row then
+        note_limit(P, f, row)
+    end
     if f.room then
         f.room[r.task] = f.room[r.task] - 1
     end
