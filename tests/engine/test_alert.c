@@ -190,6 +190,19 @@ static void rates_are_told_with_three_digits_and_sizes_in_full(void **state)
 
 /* ---- Engines --------------------------------------------------------------------------------- */
 
+static void alerts_are_looked_at_after_the_clock_was_set_back(void **state)
+{
+    struct watch w;
+    (void)state;
+    watch_init(&w, YAML "  - {when: \"dead_letters > 2\", webhook: \"http://127.0.0.1:9/\"}\n");
+    pass(&w, INT64_C(365) * 86400000);
+    w.bed.now_ms -= INT64_C(364) * 86400000;
+    kill_jobs(&w, 3);
+    pass(&w, 0);
+    assert_int_equal(w.told[1], 1);
+    watch_release(&w);
+}
+
 static void one_of_several_processes_tells_and_tells_once(void **state)
 {
     struct watch w;
@@ -395,6 +408,7 @@ int main(void)
         cmocka_unit_test(a_window_with_few_runs_has_no_rate),
         cmocka_unit_test(the_end_of_a_run_ends_a_window_that_has_runs_enough),
         cmocka_unit_test(rates_are_told_with_three_digits_and_sizes_in_full),
+        cmocka_unit_test(alerts_are_looked_at_after_the_clock_was_set_back),
         cmocka_unit_test(one_of_several_processes_tells_and_tells_once),
         cmocka_unit_test(a_restart_does_not_tell_again),
         cmocka_unit_test(two_rules_that_say_the_same_are_both_told),

@@ -59,7 +59,7 @@ static void of_missed_ticks_the_last_is_made_up_for(void **state)
     bed_release(&bed);
 }
 
-#define HOUR_MS INT64_C(3600000)
+#define HOUR_MS     INT64_C(3600000)
 #define DAILY(when) "cron: {daily: {task: store_status, overlap: allow, " when "}}\n"
 
 static void another_schedule_starts_with_its_own_next_tick(void **state)
@@ -157,6 +157,21 @@ static void processes_with_different_schedules_lose_no_tick(void **state)
     bed_release(&bed);
 }
 
+static void entry_ticks_on_after_the_clock_was_set_back(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, EVERY_MINUTE("allow"));
+    bed_pass(&bed, 365 * 24 * HOUR_MS);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 1);
+    bed_pass(&bed, -364 * 24 * HOUR_MS);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 1);
+    assert_true(engine_next_ms(bed.engine) <= bed.now_ms + 60000);
+    bed_pass(&bed, 60000);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 2);
+    bed_release(&bed);
+}
+
 static void skip_makes_none_while_one_lives(void **state)
 {
     (void)state;
@@ -229,6 +244,7 @@ int main(void)
         T(another_schedule_at_a_start_makes_up_for_no_tick),
         T(another_schedule_is_new_after_a_transaction_that_failed),
         T(processes_with_different_schedules_lose_no_tick),
+        T(entry_ticks_on_after_the_clock_was_set_back),
         T(skip_makes_none_while_one_lives),
         T(queue_one_lets_one_wait_for_the_one_that_runs),
         T(tick_by_hand_keeps_to_the_overlap_and_the_cron_entries),

@@ -323,6 +323,23 @@ static void a_server_tells_of_those_who_work_through_it(void **state)
     bed_release(&bed);
 }
 
+static void worker_of_a_clock_that_was_ahead_is_gone(void **state)
+{
+    struct bed bed;
+    (void)state;
+    bed_init(&bed, YAML);
+    tell(bed.engine, "w1", 1, false);
+    bed.now_ms -= WORKER_GONE_MS - 1;
+    struct worker_page page = workers_of(&bed);
+    assert_int_equal(page.n, 1);
+    worker_page_release(&page);
+    bed.now_ms -= 1;
+    page = workers_of(&bed);
+    assert_int_equal(page.n, 0);
+    worker_page_release(&page);
+    bed_release(&bed);
+}
+
 static void a_worker_is_seen_by_every_process(void **state)
 {
     struct bed bed;
@@ -530,6 +547,7 @@ int main(void)
         cmocka_unit_test(statistics_equal_the_facts),
         cmocka_unit_test(statistics_of_one_tenant_leave_the_others_out),
         cmocka_unit_test(retry_statistics_are_in_percent_and_0_when_nothing_ran),
+        cmocka_unit_test(worker_of_a_clock_that_was_ahead_is_gone),
         cmocka_unit_test(a_worker_is_seen_by_every_process),
         cmocka_unit_test(a_server_tells_of_those_who_work_through_it),
         cmocka_unit_test(a_worker_that_stops_is_gone_at_once_and_a_lost_one_after_a_minute),

@@ -367,12 +367,19 @@ static bool has_alerts(const struct engine *e)
     return e->options.on_alert && e->options.config && e->options.config->n_alerts > 0;
 }
 
+/* The next look is never further away than that, unless the clock was set back since. */
+static bool is_due(const struct engine *e)
+{
+    const bool is_last = e->alert_ms == INT64_MAX;
+    return e->now_ms >= e->alert_ms || (!is_last && e->alert_ms - e->now_ms > ALERT_EVERY_MS);
+}
+
 int alerts_look(struct engine *e, struct redrive_err *err)
 {
     int rc = 0;
     if (!has_alerts(e))
         return 0;
-    if (e->now_ms >= e->alert_ms) {
+    if (is_due(e)) {
         rc = look_at_all(e, false, err);
         e->alert_ms = e->now_ms + ALERT_EVERY_MS;
     }

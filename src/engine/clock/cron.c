@@ -132,11 +132,22 @@ static void log_refusal(const struct engine *e, const struct cron_entry *slot,
               LOG_S("error", why->message), LOG_S("detail", why->detail));
 }
 
-/* The time of the next tick has come, or the schedule is seen for the first time. */
+/* Clocks of processes that share a store differ by less than this. */
+#define AHEAD_MAX_MS INT64_C(3600000)
+
+/* The mark is of a clock that was ahead and has been set back: the entry would stand still until
+ * that time comes again. */
+static bool is_marked_ahead(const struct engine *e, const struct cron_entry *slot)
+{
+    return cron_entry_config(slot) && slot->last_ms - e->now_ms > AHEAD_MAX_MS;
+}
+
+/* The time of the next tick has come, or the schedule is seen for the first time, or the mark is
+ * from the future: then it is set to now, and no job is made. */
 static int tick_slot(struct engine *e, struct cron_entry *slot, struct redrive_err *err)
 {
     const struct config_cron *entry = cron_entry_config(slot);
-    const bool is_new = cron_entry_is_unmarked(slot);
+    const bool is_new = cron_entry_is_unmarked(slot) || is_marked_ahead(e, slot);
     struct made made;
     bool won;
     int64_t at_ms = is_new ? e->now_ms : last_tick(entry, slot->last_ms, e->now_ms);
@@ -157,7 +168,7 @@ int cron_ticks(struct engine *e, struct redrive_err *err)
     int rc = 0;
     for (size_t i = 0; i < e->cron_entries.n && rc == 0; i++) {
         struct cron_entry *slot = &e->cron_entries.slots[i];
-        if (slot->next_ms > e->now_ms) {
+        if (slot->next_ms > e->now_ms && !is_marked_ahead(e, slot)) {
             engine_want_own(e, slot->next_ms);
             continue;
         }

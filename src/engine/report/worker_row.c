@@ -321,9 +321,12 @@ static bool parse_row(const struct shared_row *row, int64_t now_ms, struct arena
     return whole;
 }
 
+/* A row from the future is of a clock that was ahead and has been set back, or of a worker that is
+ * about to write another one. */
 static bool is_alive(const struct worker_info *info, int64_t now_ms)
 {
-    return now_ms - info->seen_ms < WORKER_GONE_MS;
+    const int64_t ago_ms = now_ms - info->seen_ms;
+    return ago_ms < WORKER_GONE_MS && ago_ms > -WORKER_GONE_MS;
 }
 
 int workers_read(struct store *store, struct str tenant, int64_t now_ms, struct worker_page *ret,
