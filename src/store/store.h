@@ -257,10 +257,13 @@ struct store_ops {
      * every attempt that the job's own row does not tell. Counts of queues and partitions follow. A
      * job whose id is there already is REDRIVE_E_EXISTS, and left as it is: what was taken over
      * before an interruption may be offered again. So is a live one whose key another live job
-     * holds. An error of the job is also one of its attempts'. */
+     * holds. An error of the job is also one of its attempts'. A job that is unique for ever and
+     * whose key is remembered with its id, since it was here before, holds the key itself from then
+     * on: the key is not remembered any more. */
     int (*import)(struct store *store, const struct imported_job *jobs, size_t n,
                   struct move_result *ret, struct redrive_err *err);
-    /* The same for keys without a job; a key that is held already is left as it is. */
+    /* The same for keys without a job. A key that is held for ever already, by a job or by one that
+     * is gone, is left as it is. */
     int (*import_keys)(struct store *store, const struct remembered_key *keys, size_t n,
                        struct redrive_err *err);
 

@@ -33,6 +33,19 @@ static const struct mem_key *remembered(const struct mem_state *state, struct st
     return NULL;
 }
 
+/* The job is here again, and holds its key itself. */
+static void forget_key(struct mem_state *state, const struct job_spec *spec)
+{
+    for (size_t i = 0; i < state->keys.n; i++) {
+        const struct mem_key *row = mem_table_at(&state->keys, i);
+        if (str_eq(row->key, spec->unique_key) && str_eq(row->tenant, spec->tenant) &&
+            str_eq(row->id, spec->id)) {
+            mem_table_remove(&state->keys, i);
+            return;
+        }
+    }
+}
+
 /* Remembers a key, unless it is remembered already. False: no memory. */
 static bool remember(struct mem_state *state, const struct mem_key *key)
 {
@@ -220,6 +233,8 @@ static int import_one(struct memory *m, const struct imported_job *imported,
     if (!mem_table_add(&m->transaction.jobs, &job))
         return REDRIVE_E_NOMEM;
     m->transaction.last_seq++;
+    if (job.spec.unique_forever)
+        forget_key(&m->transaction, &job.spec);
     *ret = (struct move_result){.state = job.status.state};
     return 0;
 }
@@ -235,6 +250,17 @@ int memory_import(struct store *store, const struct imported_job *jobs, size_t n
     return rc;
 }
 
+static bool is_held_for_ever(const struct mem_state *state, const struct remembered_key *key)
+{
+    for (size_t i = 0; i < state->jobs.n; i++) {
+        const struct job_spec *spec = &job_at(state, i)->spec;
+        if (spec->unique_forever && str_eq(spec->unique_key, key->key) &&
+            str_eq(spec->tenant, key->tenant))
+            return true;
+    }
+    return false;
+}
+
 int memory_import_keys(struct store *store, const struct remembered_key *keys, size_t n,
                        struct redrive_err *err)
 {
@@ -248,7 +274,7 @@ int memory_import_keys(struct store *store, const struct remembered_key *keys, s
             .id = keys[i].id,
             .state = keys[i].state,
         };
-        if (!remember(&m->transaction, &key))
+        if (!is_held_for_ever(&m->transaction, &keys[i]) && !remember(&m->transaction, &key))
             rc = err_nomem(err);
     }
     return rc;

@@ -316,8 +316,12 @@
        "WHERE NOT EXISTS (SELECT FROM redrive.keys k WHERE k.tenant_id = known.tenant_id "         \
        "AND k.unique_key = u.unique_key AND k.unique_forever) "                                    \
        "ORDER BY known.tenant_id, u.unique_key ON CONFLICT DO NOTHING")                            \
-    XX(KEY_ADD, "INSERT INTO redrive.keys SELECT tenant_id, unique_key, seq, unique_forever "      \
-                "FROM redrive.specs WHERE seq = $1::bigint")                                       \
+    XX(KEY_ADD, /* and the key is not remembered any more: its job is here again */                \
+       "WITH own AS (SELECT tenant_id, unique_key, seq, unique_forever, id FROM redrive.specs "    \
+       "WHERE seq = $1::bigint), gone AS (DELETE FROM redrive.forever_keys f USING own "           \
+       "WHERE own.unique_forever AND f.tenant_id = own.tenant_id "                                 \
+       "AND f.unique_key = own.unique_key AND f.id = own.id) "                                     \
+       "INSERT INTO redrive.keys SELECT tenant_id, unique_key, seq, unique_forever FROM own")      \
     XX(SPEC_REMOVE, "DELETE FROM redrive.specs WHERE seq = $1::bigint")                            \
     XX(BYTES, "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c "    \
               "JOIN pg_namespace n ON n.oid = c.relnamespace "                                     \

@@ -109,24 +109,57 @@ bool rd_remembered_unpack(struct str bytes, struct arena *arena, struct remember
     return ret->state < REDRIVE_STATE_COUNT;
 }
 
+/* The cell of a key, with its place in the list of these; `bytes` has the place. */
+static int held_cell(struct store *store, struct str tenant, struct str key, struct buf *bytes,
+                     struct cell **ret, struct redrive_err *err)
+{
+    const struct digest digest = rd_digest_of(tenant, key);
+    const struct str name[] = {STR("held"), digest_str(&digest)};
+    int rc = rd_cells_get(store, name, 1, ret, err);
+    if (rc != 0)
+        return rc;
+    rd_add_part(bytes, tenant);
+    rd_add_part(bytes, key);
+    (*ret)->lex = rd_transaction_dup(store, buf_str(bytes));
+    return 0;
+}
+
 int rd_key_remember(struct store *store, const struct remembered_key *key, int64_t seq,
                     struct redrive_err *err)
 {
-    const struct digest digest = rd_digest_of(key->tenant, key->key);
-    const struct str name[] = {STR("held"), digest_str(&digest)};
+    RELEASED_BY(buf_release) struct buf bytes = BUF_MAX(1 << 20);
     struct cell *cell;
-    struct buf bytes;
-    int rc = rd_cells_get(store, name, 1, &cell, err);
+    int rc = held_cell(store, key->tenant, key->key, &bytes, &cell, err);
     if (rc != 0 || cell->now.len > 0)
         return rc;
-    buf_init(&bytes, 1 << 20);
-    rd_add_part(&bytes, key->tenant);
-    rd_add_part(&bytes, key->key);
-    cell->lex = rd_transaction_dup(store, buf_str(&bytes));
     rd_add_part(&bytes, key->id);
     buf_printf(&bytes, "%d %" PRId64, (int)key->state, seq);
-    rc = buf_failed(&bytes) ? err_nomem(err) : rd_cell_put(store, cell, buf_str(&bytes), err);
-    buf_release(&bytes);
+    return buf_failed(&bytes) ? err_nomem(err) : rd_cell_put(store, cell, buf_str(&bytes), err);
+}
+
+int rd_key_forget(struct store *store, const struct job_spec *spec, struct redrive_err *err)
+{
+    RELEASED_BY(buf_release) struct buf bytes = BUF_MAX(1 << 20);
+    RELEASED_BY(arena_release) struct arena arena = {0};
+    struct remembered_key key;
+    struct cell *cell;
+    int64_t seq;
+    int rc = held_cell(store, spec->tenant, spec->unique_key, &bytes, &cell, err);
+    if (rc != 0 || !rd_remembered_unpack(cell->now, &arena, &key, &seq))
+        return rc;
+    return str_eq(key.id, spec->id) ? rd_cell_put(store, cell, (struct str){0}, err) : 0;
+}
+
+/* Whether a job that is unique for ever has the key. */
+static int is_held_for_ever(struct store *store, const struct remembered_key *key, bool *ret,
+                            struct redrive_err *err)
+{
+    RELEASED_BY(rd_key_jobs_release) struct key_jobs jobs;
+    const struct digest digest = rd_digest_of(key->tenant, key->key);
+    int rc = rd_key_jobs_read(store, &digest, &jobs, err);
+    *ret = false;
+    for (size_t i = 0; i < jobs.n; i++)
+        *ret |= jobs.entries[i]->now.job.spec.unique_forever;
     return rc;
 }
 
@@ -136,8 +169,12 @@ int redis_import_keys(struct store *store, const struct remembered_key *keys, si
     int rc = rd_transaction_needed(store, err);
     if (rc == 0)
         store->has_new_jobs = true;
-    for (size_t i = 0; rc == 0 && i < n; i++)
-        rc = rd_key_remember(store, &keys[i], 0, err);
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        bool is_held = false;
+        rc = is_held_for_ever(store, &keys[i], &is_held, err);
+        if (rc == 0 && !is_held)
+            rc = rd_key_remember(store, &keys[i], 0, err);
+    }
     return rc;
 }
 

@@ -352,6 +352,8 @@ int rd_key_jobs_rely(struct store *store, const struct digest *digest, const str
 
 int rd_key_remember(struct store *store, const struct remembered_key *key, int64_t seq,
                     struct redrive_err *err);
+/* The job of a remembered key is here again; another job's key stays. */
+int rd_key_forget(struct store *store, const struct job_spec *spec, struct redrive_err *err);
 /* A key whose job is gone; strings in the arena. */
 bool rd_remembered_unpack(struct str bytes, struct arena *arena, struct remembered_key *ret,
                           int64_t *ret_seq);

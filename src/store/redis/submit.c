@@ -327,6 +327,8 @@ static int import_one(struct store *store, const struct imported_job *imported,
     struct row row = {.partition = partition, .job = *imported->job};
     row.job.status.seq = store->next_seq++;
     rc = add_entry(store, &row, q, &e, err);
+    if (rc == 0 && row.job.spec.unique_forever && remembered(store, q).len > 0)
+        rc = rd_key_forget(store, &row.job.spec, err);
     const size_t n = imported_rows(imported);
     for (size_t i = 0; rc == 0 && i < n; i++)
         rc = rd_entry_remember(store, e, &imported->attempts[i], err);

@@ -184,6 +184,8 @@ static void collect_cell(struct store *store, const struct cell *cell)
         rd_ops_add(&store->ops, 'D', cell->key, NULL, 0, words, 1);
     if (cell->lex.len > 0 && cell->now.len > 0)
         rd_ops_add(&store->ops, 'Z', STR("h"), NULL, 0, place, 2);
+    else if (cell->lex.len > 0)
+        rd_ops_add(&store->ops, 'Y', STR("h"), NULL, 0, &cell->lex, 1);
 }
 
 /* Turns the changes into operations, and into the checks that they rely upon. */

@@ -184,8 +184,11 @@ enum job_column {
     XX(JOB_IMPORT, "INSERT INTO job_states VALUES "                                                \
                    "(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?16, ?15)")      \
     XX(REMEMBERED_KEY_ADD,                                                                         \
-       "INSERT INTO forever_keys SELECT tenant_id, ?2, 0, ?3, ?4 FROM tenants WHERE name = ?1 "    \
-       "ON CONFLICT DO NOTHING")                                                                   \
+       "INSERT INTO forever_keys SELECT tenant_id, ?2, 0, ?3, ?4 FROM tenants t "                  \
+       "WHERE t.name = ?1 AND NOT EXISTS (SELECT 1 FROM keys k WHERE k.tenant_id = t.tenant_id "   \
+       "AND k.unique_key = ?2 AND k.unique_forever = 1) ON CONFLICT DO NOTHING")                   \
+    XX(REMEMBERED_KEY_REMOVE,                                                                      \
+       "DELETE FROM forever_keys WHERE tenant_id = ?1 AND unique_key = ?2 AND id = ?3")            \
     XX(REMEMBERED_KEYS,                                                                            \
        "SELECT * FROM (SELECT t.name, k.unique_key, k.id, k.state FROM tenants t "                 \
        "CROSS JOIN forever_keys k USING (tenant_id) WHERE t.name = ?1 AND k.unique_key > ?2 "      \

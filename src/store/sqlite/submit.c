@@ -397,6 +397,19 @@ static int add_attempts(struct store *store, int64_t seq, const struct imported_
     return rc;
 }
 
+/* The job is here again, and holds its key itself. */
+static int forget_key(struct store *store, const struct job_spec *spec, int64_t tenant_id,
+                      struct redrive_err *err)
+{
+    sqlite3_stmt *st = sql_use(store, STATEMENT_REMEMBERED_KEY_REMOVE, err);
+    if (!st)
+        return store->last_error;
+    bind_int(st, 1, tenant_id);
+    bind_key(st, 2, spec->unique_key);
+    bind_key(st, 3, spec->id);
+    return sql_run(store, st, err);
+}
+
 /* The rows beside the job's own. */
 static int add_sides(struct store *store, const struct job *job, const struct partition *partition,
                      int64_t seq, struct redrive_err *err)
@@ -407,6 +420,8 @@ static int add_sides(struct store *store, const struct job *job, const struct pa
         rc = deadline_add(store, job->spec.deadline_ms, seq, err);
     if (rc == 0 && job->spec.unique_key.len)
         rc = key_add(store, &job->spec, partition, seq, is_live, err);
+    if (rc == 0 && job->spec.unique_key.len && job->spec.unique_forever)
+        rc = forget_key(store, &job->spec, partition->tenant_id, err);
     return rc;
 }
 

@@ -1,0 +1,173 @@
+/* Unique keys of jobs that come from another store, and keys without a job. */
+#include <stdio.h>
+
+#include "import_all.h"
+#include "kit.h"
+
+static void a_live_job_holds_its_key(void **state)
+{
+    struct kit *k = *state, from;
+    kit_open(&from, "memory");
+    PUT(&from, .id = STR("a"), .unique_key = STR("k"));
+    kit_put_in(&from, REDRIVE_STATE_COMPLETED,
+               &(struct job_spec){.id = STR("ended"), .unique_key = STR("free")});
+    import_all_anew(&from, k);
+    struct submit_result result = TRY_PUT(k, .id = STR("b"), .unique_key = STR("k"));
+    assert_int_equal(result.code, REDRIVE_E_EXISTS);
+    check_str(result.id, "a");
+    assert_int_equal(TRY_PUT(k, .id = STR("c"), .unique_key = STR("free")).code, 0);
+    check_move(CHANGE(k, .seq = seq_of(k, "a"), .kind = MOVE_CANCEL), 0, REDRIVE_STATE_CANCELLED);
+    assert_int_equal(TRY_PUT(k, .id = STR("b"), .unique_key = STR("k")).code, 0);
+    kit_close(&from);
+}
+
+static void a_live_job_whose_key_is_held_is_refused(void **state)
+{
+    struct kit *k = *state, from;
+    struct move_result results[2];
+    kit_open(&from, "memory");
+    kit_put_in(&from, REDRIVE_STATE_COMPLETED,
+               &(struct job_spec){.id = STR("ended"), .unique_key = STR("k")});
+    PUT(&from, .id = STR("live"), .unique_key = STR("k"));
+    PUT(k, .id = STR("other"), .unique_key = STR("k"));
+    import_all(&from, k, results);
+    check_move(results[0], 0, REDRIVE_STATE_COMPLETED);
+    assert_int_equal(results[1].code, REDRIVE_E_EXISTS);
+    assert_int_equal(LIST(k)->n, 2);
+    assert_int_equal(LIST(k, .id = STR("live"))->n, 0);
+    kit_close(&from);
+}
+
+static void a_key_for_ever_is_held_by_a_job_that_has_ended(void **state)
+{
+    struct kit *k = *state, from;
+    kit_open(&from, "memory");
+    kit_put_in(&from, REDRIVE_STATE_COMPLETED,
+               &(struct job_spec){.id = STR("a"), .unique_key = STR("k"), .unique_forever = true});
+    import_all_anew(&from, k);
+    struct submit_result result = TRY_PUT(k, .id = STR("b"), .unique_key = STR("k"));
+    assert_int_equal(result.code, REDRIVE_E_EXISTS);
+    check_str(result.id, "a");
+    assert_int_equal(kit_held(k, (struct str){0}, (struct str){0}, 10)->n, 0);
+    assert_int_equal(kit_sweep(k, ~0u, k->now_ms + 1, 10), 1);
+    struct remembered_key_page *held = kit_held(k, (struct str){0}, (struct str){0}, 10);
+    assert_int_equal(held->n, 1);
+    check_str(held->keys[0].tenant, "acme");
+    check_str(held->keys[0].key, "k");
+    check_str(held->keys[0].id, "a");
+    assert_int_equal(held->keys[0].state, REDRIVE_STATE_COMPLETED);
+    kit_close(&from);
+}
+
+static struct remembered_key gone(const char *key, const char *id)
+{
+    return (struct remembered_key){STR("acme"), str_of(key), str_of(id), REDRIVE_STATE_CANCELLED};
+}
+
+static void a_key_that_a_job_holds_for_ever_is_left_to_it(void **state)
+{
+    struct kit *k = *state;
+    const struct remembered_key keys[] = {gone("k1", "a"), gone("k2", "other")};
+    PUT(k, .id = STR("a"), .unique_key = STR("k1"), .unique_forever = true);
+    kit_put_in(k, REDRIVE_STATE_COMPLETED,
+               &(struct job_spec){.id = STR("b"), .unique_key = STR("k2")});
+    kit_import_keys(k, keys, 2);
+    struct remembered_key_page *held = kit_held(k, (struct str){0}, (struct str){0}, 10);
+    assert_int_equal(held->n, 1);
+    check_str(held->keys[0].key, "k2");
+    struct submit_result result =
+        TRY_PUT(k, .id = STR("c"), .unique_key = STR("k1"), .unique_forever = true);
+    assert_int_equal(result.code, REDRIVE_E_EXISTS);
+    assert_int_equal(result.state, REDRIVE_STATE_QUEUED);
+}
+
+static void a_job_that_is_back_holds_its_key_itself(void **state)
+{
+    struct kit *k = *state, from;
+    const struct remembered_key keys[] = {gone("k1", "a"), gone("k2", "other")};
+    kit_open(&from, "memory");
+    PUT(&from, .id = STR("a"), .unique_key = STR("k1"), .unique_forever = true);
+    PUT(&from, .id = STR("b"), .unique_key = STR("k2"), .unique_forever = true);
+    kit_import_keys(k, keys, 2);
+    import_all_anew(&from, k);
+    struct remembered_key_page *held = kit_held(k, (struct str){0}, (struct str){0}, 10);
+    assert_int_equal(held->n, 1);
+    check_str(held->keys[0].id, "other");
+    struct submit_result result =
+        TRY_PUT(k, .id = STR("c"), .unique_key = STR("k1"), .unique_forever = true);
+    assert_int_equal(result.code, REDRIVE_E_EXISTS);
+    assert_int_equal(result.state, REDRIVE_STATE_QUEUED);
+    check_str(result.id, "a");
+    const int64_t seq = seq_of(k, "a");
+    check_move(CHANGE(k, .seq = seq, .kind = MOVE_CANCEL), 0, REDRIVE_STATE_CANCELLED);
+    check_move(CHANGE(k, .seq = seq, .kind = MOVE_REMOVE), 0, REDRIVE_STATE_CANCELLED);
+    assert_int_equal(kit_held(k, (struct str){0}, (struct str){0}, 10)->n, 2);
+    kit_close(&from);
+}
+
+static void keys_without_a_job_hold(void **state)
+{
+    struct kit *k = *state;
+    const struct remembered_key keys[] = {
+        {STR("acme"), STR("k1"), STR("gone-1"), REDRIVE_STATE_DEAD_LETTER},
+        {STR("acme"), STR("k2"), STR("gone-2"), REDRIVE_STATE_COMPLETED},
+    };
+    const struct remembered_key other = {STR("acme"), STR("k1"), STR("later"),
+                                         REDRIVE_STATE_FAILED};
+    kit_import_keys(k, keys, 2);
+    kit_import_keys(k, &other, 1);
+    for (int forever = 0; forever <= 1; forever++) {
+        struct submit_result result =
+            TRY_PUT(k, .id = STR("a"), .unique_key = STR("k1"), .unique_forever = forever != 0);
+        assert_int_equal(result.code, REDRIVE_E_EXISTS);
+        assert_int_equal(result.state, REDRIVE_STATE_DEAD_LETTER);
+        check_str(result.id, "gone-1");
+    }
+    assert_int_equal(
+        TRY_PUT(k, .id = STR("a"), .tenant = STR("zeta"), .unique_key = STR("k1")).code, 0);
+    assert_int_equal(kit_held(k, (struct str){0}, (struct str){0}, 10)->n, 2);
+}
+
+static void remembered_keys_come_in_pages_in_order(void **state)
+{
+    struct kit *k = *state;
+    const struct remembered_key keys[] = {
+        {STR("zeta"), STR("a"), STR("5"), REDRIVE_STATE_FAILED},
+        {STR("acme"), STR("\xC3\xBC"), STR("4"), REDRIVE_STATE_FAILED},
+        {STR("acme"), STR("b"), STR("3"), REDRIVE_STATE_FAILED},
+        {STR("acme"), STR("a b"), STR("2"), REDRIVE_STATE_FAILED},
+        {STR("acme"), STR("B"), STR("1"), REDRIVE_STATE_FAILED},
+        {STR("zeta"), STR("b"), STR("6"), REDRIVE_STATE_FAILED},
+    };
+    kit_import_keys(k, keys, 6);
+    struct str tenant = {0}, key = {0};
+    char copies[2][16];
+    for (int page = 0; page < 3; page++) {
+        struct remembered_key_page *held = kit_held(k, tenant, key, 2);
+        assert_int_equal(held->n, 2);
+        assert_int_equal(held->more, page < 2);
+        assert_int_equal(held->keys[0].id.ptr[0], '1' + 2 * page);
+        assert_int_equal(held->keys[1].id.ptr[0], '2' + 2 * page);
+        snprintf(copies[0], sizeof copies[0], "%.*s", (int)held->keys[1].tenant.len,
+                 held->keys[1].tenant.ptr);
+        snprintf(copies[1], sizeof copies[1], "%.*s", (int)held->keys[1].key.len,
+                 held->keys[1].key.ptr);
+        tenant = str_of(copies[0]);
+        key = str_of(copies[1]);
+    }
+    assert_int_equal(kit_held(k, tenant, key, 2)->n, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        F(a_live_job_holds_its_key),
+        F(a_live_job_whose_key_is_held_is_refused),
+        F(a_key_for_ever_is_held_by_a_job_that_has_ended),
+        F(a_key_that_a_job_holds_for_ever_is_left_to_it),
+        F(a_job_that_is_back_holds_its_key_itself),
+        F(keys_without_a_job_hold),
+        F(remembered_keys_come_in_pages_in_order),
+    };
+    return cmocka_run_group_tests_name("store import keys", tests, NULL, NULL);
+}
