@@ -214,6 +214,21 @@ static void a_dead_letter_that_comes_back_has_its_deadline_again(void **state)
     check_seqs(kit_overdue(k, 10, &next_ms), seq);
 }
 
+static void removed_jobs_leave_no_deadline(void **state)
+{
+    struct kit *k = *state;
+    int64_t t = k->now_ms, next_ms = -1;
+    int64_t seq = 0;
+    for (int i = 0; i < 4; i++) {
+        seq = PUT(k, .deadline_ms = t + 1000000);
+        check_move(CHANGE(k, .seq = seq, .kind = MOVE_CANCEL), 0, REDRIVE_STATE_CANCELLED);
+    }
+    check_move(CHANGE(k, .seq = seq, .kind = MOVE_REMOVE), 0, REDRIVE_STATE_CANCELLED);
+    assert_int_equal(kit_sweep(k, STATE_BIT(CANCELLED), t + 1, 10), 3);
+    assert_int_equal(kit_overdue(k, 10, &next_ms)->n, 0);
+    assert_int_equal(next_ms, 0);
+}
+
 static void many_deadlines_of_ended_jobs_are_passed_over_in_the_end(void **state)
 {
     struct kit *k = *state;
@@ -324,6 +339,7 @@ int main(void)
         F(deadlines_of_waiting_jobs_are_found_the_earliest_first),
         F(a_job_that_runs_or_has_ended_is_not_overdue),
         F(a_dead_letter_that_comes_back_has_its_deadline_again),
+        F(removed_jobs_leave_no_deadline),
         F(many_deadlines_of_ended_jobs_are_passed_over_in_the_end),
         F(time_in_a_paused_queue_is_credited_once),
         F(a_credit_outlasts_the_next_start),

@@ -78,6 +78,7 @@ static int take_key_again(struct store *store, const struct row *row, struct red
             return rc;
     }
     int rc = sql_run_for(store, STATEMENT_DEADLINE_RENEW, row->seq, err);
+    store->deadlines = DEADLINES_UNKNOWN;
     return rc < 0 ? rc : 1;
 }
 

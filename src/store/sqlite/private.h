@@ -59,6 +59,11 @@ struct store {
     bool in_snapshot;   /* a read transaction stays open over several calls */
     bool meta_is_known; /* the row of meta is as below */
     bool meta_moved;
+    enum {
+        DEADLINES_UNKNOWN,
+        DEADLINES_NONE,
+        DEADLINES_SOME
+    } deadlines; /* in this transaction */
     int64_t now_ms;
     int64_t next_seq;  /* of a new job; 0: not known, see seq_needed */
     int64_t seq_floor; /* meta.next_seq: jobs that are gone had lower numbers */

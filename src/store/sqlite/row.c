@@ -276,16 +276,34 @@ static int raise_seq_floor(struct store *store, int64_t last_seq, struct redrive
     return 0;
 }
 
+/* Whether any job has a deadline, as few stores do: it is looked for once a transaction, so that
+ * jobs without one cost nothing. */
+static int look_for_deadlines(struct store *store, struct redrive_err *err)
+{
+    if (store->deadlines != DEADLINES_UNKNOWN)
+        return 0;
+    sqlite3_stmt *st = sql_use(store, STATEMENT_DEADLINES_ANY, err);
+    if (!st)
+        return store->last_error;
+    int rc = sql_step(store, st, err);
+    sqlite3_reset(st);
+    if (rc >= 0)
+        store->deadlines = rc > 0 ? DEADLINES_SOME : DEADLINES_NONE;
+    return rc < 0 ? rc : 0;
+}
+
 int rows_remove(struct store *store, int64_t first_seq, int64_t last_seq, struct redrive_err *err)
 {
     static const enum statement STEPS[] = {
-        STATEMENT_ATTEMPTS_REMOVE,
-        STATEMENT_RESULTS_REMOVE,
-        STATEMENT_SPECS_REMOVE,
-        STATEMENT_JOBS_REMOVE,
+        STATEMENT_DEADLINES_REMOVE, /* reads the specs */
+        STATEMENT_ATTEMPTS_REMOVE,  STATEMENT_RESULTS_REMOVE,
+        STATEMENT_SPECS_REMOVE,     STATEMENT_JOBS_REMOVE,
     };
     int rc = raise_seq_floor(store, last_seq, err);
-    for (size_t i = 0; i < sizeof STEPS / sizeof STEPS[0] && rc == 0; i++) {
+    if (rc == 0)
+        rc = look_for_deadlines(store, err);
+    for (size_t i = store->deadlines == DEADLINES_NONE;
+         i < sizeof STEPS / sizeof STEPS[0] && rc == 0; i++) {
         sqlite3_stmt *st = sql_use(store, STEPS[i], err);
         if (!st)
             return store->last_error;

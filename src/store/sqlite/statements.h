@@ -214,6 +214,10 @@ enum job_column {
     XX(DEADLINE_RENEW, "INSERT OR IGNORE INTO deadlines SELECT deadline_ms, seq FROM specs "       \
                        "WHERE seq = ?1 AND deadline_ms > 0")                                       \
     XX(DEADLINE_REMOVE, "DELETE FROM deadlines WHERE deadline_ms = ?1 AND seq = ?2")               \
+    XX(DEADLINES_ANY, "SELECT 1 FROM deadlines LIMIT 1")                                           \
+    XX(DEADLINES_REMOVE,                                                                           \
+       "DELETE FROM deadlines WHERE (deadline_ms, seq) IN (SELECT deadline_ms, seq FROM specs "    \
+       "WHERE seq BETWEEN ?1 AND ?2 AND deadline_ms > 0)")                                         \
     XX(DEADLINES, "SELECT d.seq, d.deadline_ms, coalesce(j.state, 8) FROM deadlines d "            \
                   "LEFT JOIN job_states j USING (seq) ORDER BY d.deadline_ms, d.seq")              \
     XX(QUEUE_PARTITIONS,                                                                           \

@@ -189,6 +189,7 @@ static int deadline_add(struct store *store, int64_t deadline_ms, int64_t seq,
         return store->last_error;
     bind_int(st, 1, deadline_ms);
     bind_int(st, 2, seq);
+    store->deadlines = DEADLINES_SOME;
     return sql_run(store, st, err);
 }
 

@@ -120,6 +120,7 @@ int sqlite_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
         return rc;
     store->in_transaction = true;
     store->meta_moved = false;
+    store->deadlines = DEADLINES_UNKNOWN;
     store->ready.is_known = false;
     store->now_ms = now_ms;
     /* No other connection can commit before this transaction ends; what they commit later is new to

@@ -1,5 +1,5 @@
--- Deadlines of jobs that have one. A row is written at submit and stays until its time has come: no
--- other move of a job reads or writes it.
+-- Deadlines of jobs that have one. A row is written at submit and stays until its time has come, or
+-- the job is removed: no other move of a job reads or writes it.
 CREATE TABLE deadlines (
     deadline_ms INTEGER NOT NULL,
     seq         INTEGER NOT NULL,
