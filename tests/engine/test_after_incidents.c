@@ -401,6 +401,45 @@ static void retention_removes_many_parents(void **state)
     bed_release(&bed);
 }
 
+/* As if so many jobs waited for it. */
+static void count_children(struct bed *bed, int64_t seq, uint32_t n)
+{
+    struct store *store = engine_store(bed->engine);
+    const struct store_ops *ops = store_ops(store);
+    const struct edge_move move = {seq, n};
+    struct move_result result;
+    int64_t now_ms, shared;
+    assert_int_equal(ops->begin(store, bed->now_ms, &now_ms, &shared, NULL), 0);
+    assert_int_equal(ops->move(store, ADOPTS(&move, 1), &result, NULL), 0);
+    assert_int_equal(ops->commit(store, NULL), 0);
+}
+
+/* All that waits for a job is released in one transaction: there is a most. */
+static void children_of_one_array_are_counted_with_those_that_are_there(void **state)
+{
+    (void)state;
+    const struct job_spec parent = {.task = STR("t"), .id = STR("a"), .unique_key = STR("k")};
+    const struct job_after a = {STR("a"), RULE(SUCCESS, WAIT)}, r = {STR("r"), RULE(SUCCESS, WAIT)};
+    const struct job_spec specs[] = {
+        {.task = STR("t"), .id = STR("r"), .unique_key = STR("k")}, /* stands for a */
+        {.task = STR("t"), .id = STR("b"), .after = &a, .n_after = 1},
+        {.task = STR("t"), .id = STR("c"), .after = &a, .n_after = 1},
+        {.task = STR("t"), .id = STR("d"), .after = &r, .n_after = 1},
+    };
+    static const int CODES[] = {0, 0, REDRIVE_E_RANGE, REDRIVE_E_RANGE};
+    struct bed bed;
+    struct submit_op op;
+    bed_init(&bed, NULL);
+    count_children(&bed, bed_submit_spec(&bed, &parent), AFTER_MAX - 1);
+    assert_int_equal(submit_op_init(&op, bed.engine, specs, 4, NULL), 0);
+    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(op.answers[i].code, CODES[i]);
+    submit_op_release(&op);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_WAITING), 1);
+    bed_release(&bed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -415,6 +454,7 @@ int main(void)
         T(retention_removes_many_parents),
         T(child_comes_in_with_the_end_of_its_parent),
         T(parent_that_repeats_a_job_that_is_gone_is_refused),
+        T(children_of_one_array_are_counted_with_those_that_are_there),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

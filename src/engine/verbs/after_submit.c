@@ -53,6 +53,12 @@ static void refuse_count(struct submit_op *op, size_t i)
     (void)submit_refuse_now(op, i, &why);
 }
 
+static void refuse_crowded(struct submit_op *op, size_t i, struct str id)
+{
+    (void)refuse_parent(op, i, REDRIVE_E_RANGE, id,
+                        "has as many jobs that wait for it as one may have", NULL);
+}
+
 /* ---- The plan -------------------------------------------------------------------------------- */
 
 /* Finds the parents of job `i` that the operation itself has. Refuses what is wrong by itself. */
@@ -125,8 +131,7 @@ static int find_others(struct engine *e, struct submit_op *op, size_t i,
             (void)refuse_parent(op, i, REDRIVE_E_UNKNOWN, others[k]->id, "is not there",
                                 "submit it before, or earlier in the same array");
         else if (others[k]->seq < 0)
-            (void)refuse_parent(op, i, REDRIVE_E_RANGE, others[k]->id,
-                                "has as many jobs that wait for it as one may have", NULL);
+            refuse_crowded(op, i, others[k]->id);
     }
     return rc;
 }
@@ -164,8 +169,7 @@ static int plan_job(struct engine *e, struct submit_op *op, const struct map *id
         rc = find_others(e, op, i, parents, err);
     for (size_t k = 0; rc == 0 && k < n && op->answers[i].code == 0; k++)
         if (parents[k].is_earlier && ++op->specs[parents[k].at].children > AFTER_MAX)
-            (void)refuse_parent(op, i, REDRIVE_E_RANGE, parents[k].id,
-                                "has as many jobs that wait for it as one may have", NULL);
+            refuse_crowded(op, i, parents[k].id);
     plan->parents[i] = op->answers[i].code == 0 ? parents : NULL;
     return rc;
 }
@@ -224,7 +228,9 @@ static bool take_answers(struct submit_op *op, struct named_parent *parents, siz
 }
 
 /* Tells parents that were there before of their child, and learns their states. One that repeats a
- * key which is unique for ever may stand for a job that is gone: then the child is refused. */
+ * key which is unique for ever may stand for a job that is gone: then the child is refused. So is
+ * one too many: the plan has not counted the children that come before it in the operation. A
+ * refused child stays in the number of children, which is none that must be right. */
 static int adopt(struct engine *e, struct submit_op *op, size_t i, struct named_parent *parents,
                  struct redrive_err *err)
 {
@@ -248,6 +254,8 @@ static int adopt(struct engine *e, struct submit_op *op, size_t i, struct named_
                                 "its unique key is held by a job that has been removed");
         else if (results[at].code < 0)
             rc = err_set(err, REDRIVE_E_CANCELLED, "a job was removed meanwhile");
+        else if (results[at].children > AFTER_MAX)
+            refuse_crowded(op, i, parents[k].id);
         parents[k].state = results[at++].state;
     }
     e->touched = true;
