@@ -33,6 +33,12 @@ void tasks_release(struct engine *e)
     map_release(&e->published);
 }
 
+void tasks_distrust(struct engine *e)
+{
+    MAP_FOREACH (&e->published, slot)
+        ((struct published_task *)slot->value)->version = -1;
+}
+
 /* Which dead letters are removed when depends on the tasks: the sweep starts anew. */
 static void restart_sweep(struct engine *e)
 {

@@ -18,6 +18,8 @@ struct engine;
 
 /* Reads the rows that have changed. */
 int tasks_load(struct engine *e, struct redrive_err *err);
+/* What was seen of the store may not be so any more (STORE_VERSION_UNKNOWN): all are read again. */
+void tasks_distrust(struct engine *e);
 void tasks_release(struct engine *e);
 
 /* The definition that holds: the configuration's, the published one, or the defaults. For the

@@ -189,10 +189,12 @@ static void tell_committed(const struct engine *e, const struct op_batch *batch)
 /* Reads what processes share again if it has changed. */
 static int refresh(struct engine *e, int64_t shared_version, struct redrive_err *err)
 {
-    if (shared_version == STORE_VERSION_UNKNOWN)
+    if (shared_version == STORE_VERSION_UNKNOWN) {
         gates_distrust(&e->gates);
-    else if (e->shared_seen == shared_version)
+        tasks_distrust(e);
+    } else if (e->shared_seen == shared_version) {
         return gates_count_slots(e, err);
+    }
     e->shared_seen = -1;
     int rc = gates_load(e, err);
     if (rc == 0)

@@ -93,6 +93,65 @@ static void a_process_without_the_task_goes_by_what_was_published(void **state)
     bed_release(&bed);
 }
 
+static const struct store_ops *real_ops;
+
+static int begin_renewed(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
+                         int64_t *ret_shared_version, struct redrive_err *err)
+{
+    int rc = real_ops->begin(store, now_ms, ret_now_ms, ret_shared_version, err);
+    *ret_shared_version = STORE_VERSION_UNKNOWN;
+    return rc;
+}
+
+/* The row is what it was never seen as, at the version that was seen: as on a server that took over
+ * and had not got the latest commits. */
+static void replace_row(struct bed *bed, const char *value)
+{
+    struct store *store = engine_store(bed->engine);
+    struct shared_row row = {.kind = SHARED_TASK,
+                             .tenant = STR("default"),
+                             .key = STR("call"),
+                             .version = 1,
+                             .removed = true};
+    struct move_result r = {0};
+    int64_t now_ms, version;
+    assert_int_equal(store_ops(store)->begin(store, bed->now_ms, &now_ms, &version, NULL), 0);
+    assert_int_equal(store_ops(store)->shared_put(store, &row, 1, &r, NULL), 0);
+    assert_int_equal(r.code, 0);
+    row.removed = false;
+    row.version = 0;
+    row.value = str_of(value);
+    assert_int_equal(store_ops(store)->shared_put(store, &row, 1, &r, NULL), 0);
+    assert_int_equal(r.code, 0);
+    assert_int_equal(store_ops(store)->commit(store, NULL), 0);
+}
+
+static void tasks_are_read_again_after_a_reconnect(void **state)
+{
+    (void)state;
+    struct bed bed;
+    struct store_ops renewed_ops;
+    bed_init(&bed, CALL);
+    assert_int_equal(publish(bed.engine), 1);
+    struct engine *bare = bed_engine_without_config(&bed);
+    struct engine *own = swap(&bed, bare);
+    const int64_t before = bed_submit(&bed, "call", "{\"host\": \"a\"}");
+    assert_int_equal(bed_job(&bed, before).spec.max_attempts, 2);
+    (void)swap(&bed, own);
+    replace_row(&bed, "{\"queue\": \"elsewhere\"}");
+    (void)swap(&bed, bare);
+    real_ops = bare->ops;
+    renewed_ops = *real_ops;
+    renewed_ops.begin = begin_renewed;
+    bare->ops = &renewed_ops;
+    const int64_t after = bed_submit(&bed, "call", "{\"host\": \"a\"}");
+    assert_int_equal(bed_job(&bed, after).spec.max_attempts, 6);
+    bare->ops = real_ops;
+    (void)swap(&bed, own);
+    engine_close(bare);
+    bed_release(&bed);
+}
+
 static void ones_own_configuration_comes_first(void **state)
 {
     (void)state;
@@ -311,6 +370,7 @@ int main(void)
         T(tasks_are_published_once),
         T(nothing_is_published_without_tasks),
         T(a_process_without_the_task_goes_by_what_was_published),
+        T(tasks_are_read_again_after_a_reconnect),
         T(ones_own_configuration_comes_first),
         T(a_row_that_is_not_understood_means_the_defaults),
         T(dead_letters_are_kept_as_long_as_was_published),
