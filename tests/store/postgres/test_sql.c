@@ -92,6 +92,27 @@ static void what_was_published_of_a_task_fills_the_job_in(void **state)
               "limit:task:call");
 }
 
+/* As the engine does: a number in a template is the name of a member, not an index. */
+static void keys_are_filled_in_through_objects_only(void **state)
+{
+    struct kit *k = *state;
+    const struct shared_row task = {
+        .kind = SHARED_TASK,
+        .tenant = STR("default"),
+        .key = STR("mail"),
+        .value = STR("{\"breaker\":{\"key\":\"{payload.to.0}/{payload.to.0.host}/{payload.n}\"}}")};
+    assert_int_equal(kit_shared_put(k, &task), 0);
+    check_answer(k, "SELECT redrive.submit('mail', '{\"to\": [\"a\"], \"n\": 1.50}', id => 'x')",
+                 "x");
+    check_str(LIST(k, .limit = 1)->jobs[0].spec.breaker_key, "//1.50");
+    check_answer(k,
+                 "SELECT redrive.submit('mail', '{\"to\": {\"0\": {\"host\": \"a\"}}, \"n\": "
+                 "null}', id => 'y', queue => 'other')",
+                 "y");
+    check_str(LIST(k, .queue = STR("other"), .limit = 1)->jobs[0].spec.breaker_key,
+              "{\"host\": \"a\"}/a/");
+}
+
 /* The same arms, and the same text, as core/experiment/arm.h has them. */
 static void a_job_gets_the_arm_that_its_id_has(void **state)
 {
@@ -523,6 +544,7 @@ int main(void)
         F(a_limit_of_an_older_store_keeps_its_numbers),
         F(a_job_of_a_transaction_is_there_when_it_commits),
         F(what_was_published_of_a_task_fills_the_job_in),
+        F(keys_are_filled_in_through_objects_only),
         F(a_job_gets_the_arm_that_its_id_has),
         F(a_character_that_means_a_byte_comes_out_as_it_was),
         F(a_job_for_later_waits),

@@ -11,14 +11,21 @@ DECLARE
     opened integer;
     closed integer;
     name text;
+    step text;
+    value json;
 BEGIN
     LOOP
         opened := strpos(rest, '{');
         closed := CASE WHEN opened > 0 THEN strpos(substr(rest, opened), '}') ELSE 0 END;
         EXIT WHEN closed = 0;
         name := substr(rest, opened + 1, closed - 2);
+        value := CASE WHEN name LIKE 'payload.%' THEN payload END;
+        FOREACH step IN ARRAY string_to_array(substr(name, 9), '.') LOOP
+            -- an operator with a path would also take a number for an index into an array
+            value := CASE WHEN json_typeof(value) = 'object' THEN value -> step END;
+        END LOOP;
         filled := filled || left(rest, opened - 1) || coalesce(
-            CASE WHEN name LIKE 'payload.%' THEN payload #>> string_to_array(substr(name, 9), '.')
+            CASE WHEN name LIKE 'payload.%' THEN value #>> '{}'
                  WHEN name = 'task' THEN task
                  WHEN name = 'service' THEN service
                  WHEN name = 'queue' THEN queue
