@@ -55,11 +55,11 @@ class Place(Bench):
     def json(self, *words, code=0):
         return json.loads(self.run(*words, "--json", code=code).stdout)
 
-    def jobs(self, *words):
+    def jobs(self, *words, page_size=5):
         """All of them, page by page."""
         found, cursor = [], []
         while True:
-            page = self.json("jobs", "list", "--limit", "5", *words, *cursor)
+            page = self.json("jobs", "list", "--limit", str(page_size), *words, *cursor)
             found += page["items"]
             if not page["next"]:
                 return found
