@@ -23,9 +23,10 @@ STORE ?=
 VERSIONS ?=
 # Versions of Spark and Delta: python/tests/spark/requirements-PAIR.txt.
 PAIR ?= 1
+PAIRS = $(if $(ALL),1 2,$(PAIR))
 EXAMPLES = example-tasks example-thumbnail example-webhook
 
-.PHONY: all demo $(EXAMPLES) check test test-web test-python test-spark bench-python bench-spark example-spark wheel sdist tests-built install bench comparison lint format coverage fuzz asan tsan simulate mutants power-cuts faults torture history soak crash versions clean help
+.PHONY: all demo $(EXAMPLES) check test test-web test-python test-spark spark-env bench-python bench-spark example-spark wheel sdist tests-built install bench comparison lint format coverage fuzz asan tsan simulate mutants power-cuts faults torture history soak crash versions clean help
 
 # What is installed, and nothing else: tests are built when they are to run.
 all: $(BUILD)/build.ninja
@@ -96,22 +97,22 @@ bench-python: all wheel
 # redrive.spark on real Spark and Delta. PAIR=1: Spark 3.5; PAIR=2: Spark 4.1; ALL=1: both; QUICK=1: the crash points and a pipeline.
 test-spark: $(BUILD)/build.ninja
 	@ninja --quiet -C $(BUILD) redrive
-	@$(MAKE) --no-print-directory wheel
+	@$(MAKE) --no-print-directory spark-env
+	@set -e; for pair in $(PAIRS); do tools/test-spark $(BUILD) $$pair $(if $(QUICK),-m "not long"); done
+
+# What these tests need: environments with the package, and jars.
+spark-env: wheel
 	@tools/bootstrap spark
-	@set -e; for pair in $(if $(ALL),1 2,$(PAIR)); do tools/spark-env $(BUILD) $$pair; tools/test-spark $(BUILD) $$pair $(if $(QUICK),-m "not long"); done
+	@set -e; for pair in $(PAIRS); do tools/spark-env $(BUILD) $$pair; done
 
 # Time and bytes of a batch beside a straightforward PySpark version; takes some minutes.
 # RECORDS: new ones in each batch; ALONE=1: without the other versions; PROFILE=1: where the time goes.
 RECORDS ?= 1000000
 BATCHES ?= 3
-bench-spark: wheel
-	@tools/bootstrap spark
-	@tools/spark-env $(BUILD) $(PAIR)
+bench-spark: spark-env
 	@tools/bench-spark $(BUILD) $(PAIR) --records $(RECORDS) --batches $(BATCHES) $(if $(ALONE),--rivals) $(if $(PROFILE),--profile)
 
-example-spark: wheel
-	@tools/bootstrap spark
-	@tools/spark-env $(BUILD) $(PAIR)
+example-spark: spark-env
 	@examples/spark/run.sh $(BUILD)/spark-env-$(PAIR) $(BUILD)/example-spark
 
 install: $(BUILD)/build.ninja
@@ -177,7 +178,7 @@ fuzz:
 SEED ?= 1
 RUNS ?= 1000
 simulate: tests-built
-	@$(BUILD)/tests/simulation/simulate --seed $(SEED) --runs $(RUNS) $(if $(MINUTES),--minutes $(MINUTES))
+	@tools/simulate $(BUILD) $(SEED) $(RUNS) $(MINUTES)
 
 # A real file system loses its power under a server, N times (100); STORE=sqlite, postgres or redis. Needs root.
 power-cuts: tests-built
