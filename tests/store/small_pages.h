@@ -1,4 +1,5 @@
-/* small_pages.h - what filters find of tenant "small" after kit_fill_tenants. */
+/* small_pages.h - filters that find few jobs among many: of tenant "small" after kit_fill_tenants,
+ * and one that is rare. */
 #ifndef STORE_SMALL_PAGES_H
 #define STORE_SMALL_PAGES_H
 
@@ -24,5 +25,36 @@ static const struct small_page {
 };
 
 #define SMALL_PAGE_COUNT (sizeof SMALL_PAGES / sizeof SMALL_PAGES[0])
+
+/* ---- Filters that find one job among many ---------------------------------------------------- */
+
+static const struct job_filter RARE_FILTERS[] = {
+    {.user = STR("ann")},
+    {.classes = 1u << REDRIVE_CLASS_NETWORK},
+    {.error_type = STR("ConnectError")},
+    {.text = STR("refused")},
+    {.fingerprint = 7},
+    {.states = 1u << REDRIVE_STATE_DEAD_LETTER, .is_few = true},
+    {.task = STR("rare"), .is_rare = true},
+    {.queue = STR("rare"), .is_rare = true},
+    {.task = STR("rare"), .states = 1u << REDRIVE_STATE_DEAD_LETTER, .is_rare = true},
+};
+#define RARE_FILTER_COUNT (sizeof RARE_FILTERS / sizeof RARE_FILTERS[0])
+
+/* The job that they find; its number. */
+static inline int64_t put_rare_job(struct kit *k)
+{
+    const int64_t seq = PUT(k, .user = STR("ann"), .task = STR("rare"), .queue = STR("rare"));
+    const struct decision dead = {.state = REDRIVE_STATE_DEAD_LETTER, .uses_attempt = true};
+    const struct settle_move move = {.seq = seq,
+                                     .token = kit_start(k, seq),
+                                     .decision = &dead,
+                                     .error = {.class_ = REDRIVE_CLASS_NETWORK,
+                                               .type = STR("ConnectError"),
+                                               .message = STR("connection refused")},
+                                     .fingerprint = 7};
+    check_move(kit_settle_with(k, &move), 0, REDRIVE_STATE_DEAD_LETTER);
+    return seq;
+}
 
 #endif

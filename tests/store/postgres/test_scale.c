@@ -86,27 +86,7 @@ static void a_filter_does_not_pay_for_the_jobs_that_it_is_not_about(void **state
 {
     struct kit *k = *state;
     static const int OTHERS = 4000;
-    const struct job_filter filters[] = {
-        {.user = STR("ann")},
-        {.classes = 1u << REDRIVE_CLASS_NETWORK},
-        {.error_type = STR("ConnectError")},
-        {.text = STR("refused")},
-        {.fingerprint = 7},
-        {.states = 1u << REDRIVE_STATE_DEAD_LETTER, .is_few = true},
-        {.task = STR("rare"), .is_rare = true},
-        {.queue = STR("rare"), .is_rare = true},
-        {.task = STR("rare"), .states = 1u << REDRIVE_STATE_DEAD_LETTER, .is_rare = true},
-    };
-    const int64_t seq = PUT(k, .user = STR("ann"), .task = STR("rare"), .queue = STR("rare"));
-    const struct decision dead = {.state = REDRIVE_STATE_DEAD_LETTER, .uses_attempt = true};
-    const struct settle_move move = {.seq = seq,
-                                     .token = kit_start(k, seq),
-                                     .decision = &dead,
-                                     .error = {.class_ = REDRIVE_CLASS_NETWORK,
-                                               .type = STR("ConnectError"),
-                                               .message = STR("connection refused")},
-                                     .fingerprint = 7};
-    check_move(kit_settle_with(k, &move), 0, REDRIVE_STATE_DEAD_LETTER);
+    put_rare_job(k);
     struct kit filler;
     kit_join(&filler, k);
     kit_begin(&filler);
@@ -116,9 +96,9 @@ static void a_filter_does_not_pay_for_the_jobs_that_it_is_not_about(void **state
     kit_close(&filler);
     for (int tries = 0; tries < 1000 && sum_of(k, "n_tup_ins") < OTHERS; tries++)
         nanosleep(&PAUSE, NULL);
-    for (size_t i = 0; i < sizeof filters / sizeof filters[0]; i++)
+    for (size_t i = 0; i < RARE_FILTER_COUNT; i++)
         for (enum job_order order = ORDER_OLDEST; order <= ORDER_NEWEST; order++) {
-            struct job_filter filter = filters[i];
+            struct job_filter filter = RARE_FILTERS[i];
             filter.tenant = STR("acme");
             filter.order = order;
             filter.limit = 50;
