@@ -2,6 +2,7 @@
 
 import json
 import os
+import sqlite3
 import subprocess
 
 import pytest
@@ -137,3 +138,16 @@ def full(store):
     """One with a job in every state."""
     store.seed(*EVERY_STATE)
     return store
+
+
+def path_of(store):
+    return store.url.removeprefix("sqlite:")
+
+
+def jobs_in(store):
+    """How many jobs a file has, 0 while there is no such table."""
+    try:
+        with sqlite3.connect(f"file:{path_of(store)}?mode=ro", uri=True, timeout=TIMEOUT_S) as db:
+            return db.execute("SELECT count(*) FROM job_states").fetchone()[0]
+    except sqlite3.OperationalError:
+        return 0

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import signal
-import sqlite3
 import stat
 import subprocess
 import threading
@@ -13,7 +12,7 @@ import time
 import pytest
 
 from conftest import BINARY, TIMEOUT_S, clean_environment
-from jobs_kit import EVERY_STATE, Store
+from jobs_kit import EVERY_STATE, Store, jobs_in, path_of
 
 MANY = 5000
 
@@ -27,18 +26,6 @@ def answer(*words, code=0, **options):
     result = run(*words, "--json", **options)
     assert result.returncode == code, result
     return json.loads(result.stdout) if code == 0 else json.loads(result.stderr.splitlines()[-1])["error"]
-
-
-def path_of(store):
-    return store.url.removeprefix("sqlite:")
-
-
-def jobs_in(store):
-    try:
-        with sqlite3.connect(f"file:{path_of(store)}?mode=ro", uri=True, timeout=TIMEOUT_S) as db:
-            return db.execute("SELECT count(*) FROM job_states").fetchone()[0]
-    except sqlite3.OperationalError:
-        return 0
 
 
 @pytest.fixture

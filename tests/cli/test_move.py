@@ -12,7 +12,7 @@ import time
 import pytest
 
 from conftest import BINARY, TIMEOUT_S, clean_environment, read_all
-from jobs_kit import EVERY_STATE, Store
+from jobs_kit import EVERY_STATE, Store, jobs_in, path_of
 
 MANY = 20000
 SOME = 2000
@@ -55,19 +55,6 @@ class Pair:
         subprocess.run([seed, self.old.url, str(n)], check=True, timeout=TIMEOUT_S,
                        stdin=subprocess.DEVNULL)
         self.script(self.old, "DELETE FROM shared WHERE kind = 5")
-
-
-def path_of(store):
-    return store.url.removeprefix("sqlite:")
-
-
-def jobs_in(store):
-    """How many jobs a file has, 0 while there is no such table."""
-    try:
-        with sqlite3.connect(f"file:{path_of(store)}?mode=ro", uri=True, timeout=TIMEOUT_S) as db:
-            return db.execute("SELECT count(*) FROM job_states").fetchone()[0]
-    except sqlite3.OperationalError:
-        return 0
 
 
 @pytest.fixture

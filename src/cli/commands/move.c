@@ -39,7 +39,7 @@ static const struct option OPTIONS[] = {
            INTO_STRING(struct move_options, tenant)),
     OPTION("wait", 0, "TIME", "with --tenant: how long to wait for its jobs that run",
            INTO_DURATION(struct move_options, wait_ms), .default_text = "1m"),
-    OPTION("back", 0, NULL, "with --tenant: take a move back that has not come to its end",
+    OPTION("back", 0, NULL, "with --tenant: undo a move that has not come to its end",
            INTO_FLAG(struct move_options, back)),
     OPTION("dry-run", 'n', NULL, "say what would be moved, and write nothing",
            INTO_FLAG(struct move_options, dry_run)),
@@ -399,8 +399,8 @@ const struct command cmd_move = {
         "of tasks, the cron entries, counters and the keys that are unique for ever. The source is "
         "only read: remove it when the new store is in use.\n"
         "\n"
-        "Stop every process that uses one of the two stores first: a worker that is alive is a "
-        "reason to refuse. The copy goes in whole transactions, so that it may be interrupted "
+        "Stop every process that uses one of the two stores first: while a worker is alive the "
+        "move is refused. The copy goes in whole transactions, so that it may be interrupted "
         "in any way; the same command then goes on with the rest. What the destination has is "
         "never overwritten. At the end both stores are read again and compared, by counts and by "
         "a hash over everything; the exit code is 1 when they differ, and what differs first is "
@@ -410,9 +410,9 @@ const struct command cmd_move = {
         "all processes run. The tenant is held meanwhile: requests for it are refused and may be "
         "tried again, and its queues rest; other tenants do not notice. Jobs of it that run are "
         "waited for; if they take longer than --wait, nothing is moved. An interrupted move leaves "
-        "the tenant held, and the same command goes on with the rest. --back takes such a move "
-        "back instead, or one that the new shard refuses a job of, as long as the new shard has "
-        "not taken over.",
+        "the tenant held, and the same command goes on with the rest. --back undoes such a "
+        "move, or one in which the new shard refuses a job, as long as the new shard has not taken "
+        "over.",
     OPTIONS_INTO(OPTIONS, struct move_options),
     .examples = EXAMPLES(
         {"redrive move --from sqlite:old.db --to sqlite:new.db --dry-run", "what is there?"},
