@@ -16,6 +16,7 @@ static sqlite3 *lock_file(const struct bed *bed)
 struct trouble {
     atomic_int arrived;
     atomic_int n_settle_failed;
+    atomic_int n_lost;
     atomic_bool is_locked;
     atomic_int runs;
 };
@@ -25,6 +26,19 @@ static void count_failures(const char *line, size_t len, void *ctx)
     struct trouble *trouble = ctx;
     if (memmem(line, len, "settlement_failed", 17))
         atomic_fetch_add(&trouble->n_settle_failed, 1);
+    if (memmem(line, len, "settlement_lost", 15))
+        atomic_fetch_add(&trouble->n_lost, 1);
+}
+
+static void open_with_log(struct bed *bed, struct trouble *trouble)
+{
+    const struct redrive_queue_options options = {
+        .store = bed->store,
+        .config = bed->config,
+        .log = count_failures,
+        .log_ctx = trouble,
+    };
+    assert_int_equal(redrive_queue_open(&options, &bed->queue, NULL), 0);
 }
 
 /* The first one returns when the file has been locked. */
@@ -45,13 +59,7 @@ static void a_settlement_that_cannot_be_taken_is_tried_again(void **state)
     struct trouble trouble = {0};
     struct worker worker;
     struct redrive_job_status job;
-    const struct redrive_queue_options options = {
-        .store = bed->store,
-        .config = bed->config,
-        .log = count_failures,
-        .log_ctx = &trouble,
-    };
-    assert_int_equal(redrive_queue_open(&options, &bed->queue, NULL), 0);
+    open_with_log(bed, &trouble);
     submit(bed->queue, "t", "a");
     submit(bed->queue, "t", "b");
     assert_int_equal(redrive_queue_handle(bed->queue, "t", end_in_trouble, &trouble, NULL, NULL),
@@ -73,8 +81,54 @@ static void a_settlement_that_cannot_be_taken_is_tried_again(void **state)
     bed_free(bed);
 }
 
+/* From now on the store does not take the success of the job with this number. */
+static void refuse_success(const struct bed *bed, int seq)
+{
+    sqlite3 *db;
+    char sql[200];
+    snprintf(sql, sizeof sql,
+             "CREATE TRIGGER no_end BEFORE UPDATE ON job_states WHEN NEW.state = %d AND "
+             "NEW.seq = %d BEGIN SELECT RAISE(ABORT, 'no'); END",
+             REDRIVE_STATE_COMPLETED, seq);
+    assert_int_equal(sqlite3_open(bed->store + strlen("sqlite:"), &db), SQLITE_OK);
+    sqlite3_busy_timeout(db, LONG_MS);
+    assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+}
+
+/* The others that ended with it are settled. */
+static void a_settlement_that_is_refused_for_good_fails_alone(void **state)
+{
+    (void)state;
+    struct bed *bed = bed_new("sqlite:");
+    struct trouble trouble = {0};
+    struct worker worker;
+    char id[16];
+    open_with_log(bed, &trouble);
+    for (int i = 1; i <= 8; i++) {
+        snprintf(id, sizeof id, "%d", i);
+        submit(bed->queue, "t", id);
+    }
+    refuse_success(bed, 5);
+    bed_handle(bed->queue, "t", end_in_trouble, &trouble, 8);
+    worker_start(&worker, bed->queue);
+    wait_for(&trouble.arrived, 8);
+    atomic_store(&trouble.is_locked, true);
+    wait_for(&trouble.n_lost, 1);
+    for (int i = 1; i <= 8; i++) {
+        snprintf(id, sizeof id, "%d", i);
+        wait_for_state(bed->queue, id, i == 5 ? REDRIVE_STATE_RUNNING : REDRIVE_STATE_COMPLETED);
+    }
+    worker_stop(&worker, LONG_MS);
+    assert_int_equal(atomic_load(&trouble.n_lost), 1);
+    bed_free(bed);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {T(a_settlement_that_cannot_be_taken_is_tried_again)};
+    const struct CMUnitTest tests[] = {
+        T(a_settlement_that_cannot_be_taken_is_tried_again),
+        T(a_settlement_that_is_refused_for_good_fails_alone),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
