@@ -16,7 +16,7 @@
 #include <sys/resource.h>
 
 #include "base/time/clock.h"
-#include "engine/router.h"
+#include "engine/shards/router.h"
 #include "engine/verbs/change.h"
 #include "engine/verbs/claim.h"
 #include "engine/verbs/settle.h"

@@ -8,7 +8,7 @@
 #include "base/err.h"
 #include "base/os/thread.h"
 #include "base/time/clock.h"
-#include "engine/router.h"
+#include "engine/shards/router.h"
 #include "engine/watcher.h"
 
 /* The longest sleep, so that a wall clock that was set is noticed. */

@@ -1,7 +1,7 @@
 /* committer.h - one thread that owns an engine, and many that hand it operations.
  *
  * Where a store is spread over shards there is one of each for every shard, behind one committer
- * (router.h).
+ * (shards/router.h).
  *
  * The committer takes whatever has gathered while it was busy, runs it as one transaction, and
  * answers all: the cost of a commit is shared by all callers that waited for it, and a single

@@ -49,8 +49,9 @@ struct engine_options {
     void *alert_ctx;
     const struct log *alert_log; /* where alerts are logged; borrowed; NULL: `log` */
     size_t payload_max_bytes;    /* 0: ENGINE_PAYLOAD_MAX_BYTES */
-    /* Which shard the store is, and of how many (router.h): periodic tasks of the configuration
-     * belong to the shard of their tenant, and alerts name theirs. 0 of 0: there are no shards. */
+    /* Which shard the store is, and of how many (shards/router.h): periodic tasks of the
+     * configuration belong to the shard of their tenant, and alerts name theirs. 0 of 0: there are
+     * no shards. */
     size_t shard;
     size_t n_shards;
     size_t n_hashed; /* by how many of them names of tenants are hashed */

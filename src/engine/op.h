@@ -36,8 +36,8 @@ struct op_kind {
 };
 #define OP_RANKS 4
 
-/* Where operations of a kind go if the store is spread over shards (router.h). An operation names
- * jobs by numbers that name their shard as well; engines know those of their own shard. */
+/* Where operations of a kind go if the store is spread over shards (shards/router.h). An operation
+ * names jobs by numbers that name their shard as well; engines know those of their own shard. */
 struct op_route {
     enum {
         ROUTE_TENANT, /* to the shard of the tenant at `tenant_at`, or of the default tenant */
@@ -51,7 +51,7 @@ struct op_route {
         ROUTE_BULK,
         ROUTE_RELOAD,
     } to;
-    bool settles;     /* it ends or keeps what runs: also while a tenant is moved (fence.h) */
+    bool settles; /* it ends or keeps what runs: also while a tenant is moved (shards/fence.h) */
     size_t tenant_at; /* of a struct str in the operation's struct; 0: there is none */
 
     /* ROUTE_ITEMS: places in the operation's struct, whose size it is, and in an item. */

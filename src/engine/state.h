@@ -12,7 +12,7 @@
 #include "core/breaker/health.h"
 #include "core/quantile.h"
 #include "engine/engine.h"
-#include "engine/fence.h"
+#include "engine/shards/fence.h"
 #include "engine/gates/gate.h"
 #include "engine/running.h"
 

@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-#include "engine/router.h"
+#include "engine/shards/router.h"
 #include "engine/verbs/submit.h"
 #include "store/shards/shards.h"
 

@@ -11,7 +11,7 @@
 
 #include "base/time/clock.h"
 #include "config/config.h"
-#include "engine/router.h"
+#include "engine/shards/router.h"
 #include "engine/tasks.h"
 #include "engine/verbs/claim.h"
 #include "engine/verbs/submit.h"

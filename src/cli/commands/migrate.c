@@ -5,7 +5,7 @@
 
 #include "base/err.h"
 #include "cli/shared/session.h"
-#include "engine/router.h"
+#include "engine/shards/router.h"
 #include "store/shards/record.h"
 
 struct migrate_options {

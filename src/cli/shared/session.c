@@ -13,7 +13,7 @@
 #include "base/time/clock.h"
 #include "cli/remote/remote.h"
 #include "config/config.h"
-#include "engine/router.h"
+#include "engine/shards/router.h"
 #include "store/shards/record.h"
 #include "engine/tasks.h"
 #include "run/otlp/exporter.h"

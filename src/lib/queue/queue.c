@@ -11,7 +11,7 @@
 #include "base/err.h"
 #include "base/os/thread.h"
 #include "base/rng.h"
-#include "engine/router.h"
+#include "engine/shards/router.h"
 #include "store/shards/record.h"
 
 #define TASK_MAX_LEN 255

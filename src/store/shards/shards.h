@@ -9,7 +9,7 @@
  * A handle of `shards:` reads. What is asked about one tenant is asked of its shard; the rest is
  * asked of each shard, and the answers are put together in their order. It makes no transaction:
  * each shard has an engine of its own, and operations find theirs through a router
- * (engine/router.h).
+ * (engine/shards/router.h).
  */
 #ifndef STORE_SHARDS_SHARDS_H
 #define STORE_SHARDS_SHARDS_H

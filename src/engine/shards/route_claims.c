@@ -5,7 +5,7 @@
 
 #include "base/err.h"
 #include "base/time/clock.h"
-#include "engine/router.h"
+#include "engine/shards/router.h"
 #include "engine/verbs/claim.h"
 #include "engine/verbs/settle.h"
 #include "store/shards/shards.h"

@@ -4,7 +4,7 @@
 
 #include "base/err.h"
 #include "base/time/clock.h"
-#include "engine/route.h"
+#include "engine/shards/route.h"
 
 /* 0: it is named by tenant and id. */
 static int64_t seq_of_item(const struct op_route *route, void *item)

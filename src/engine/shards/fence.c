@@ -1,5 +1,5 @@
 /* fence.c - which tenants are not on this shard, and the operations that are refused for it. */
-#include "engine/fence.h"
+#include "engine/shards/fence.h"
 
 #include "base/err.h"
 #include "engine/state.h"

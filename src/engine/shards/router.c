@@ -1,5 +1,5 @@
 /* router.c - opens, starts and stops the engines of all shards; who is told what they do. */
-#include "engine/router.h"
+#include "engine/shards/router.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

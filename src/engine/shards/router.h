@@ -20,8 +20,8 @@
  *
  * Callbacks of all shards, and answers, come from several threads, one at a time.
  */
-#ifndef ENGINE_ROUTER_H
-#define ENGINE_ROUTER_H
+#ifndef ENGINE_SHARDS_ROUTER_H
+#define ENGINE_SHARDS_ROUTER_H
 
 #include <pthread.h>
 

@@ -1,5 +1,5 @@
 /* route.c - the ways of operations over shards. */
-#include "engine/route.h"
+#include "engine/shards/route.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* route.h - an operation on its way over shards; for route.c and route_items.c alone. */
-#ifndef ENGINE_ROUTE_H
-#define ENGINE_ROUTE_H
+#ifndef ENGINE_SHARDS_ROUTE_H
+#define ENGINE_SHARDS_ROUTE_H
 
-#include "engine/router.h"
+#include "engine/shards/router.h"
 #include "store/shards/shards.h"
 
 /* A part of a list of items, on its way to one shard. */

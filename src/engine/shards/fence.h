@@ -9,8 +9,8 @@
  * Jobs that run while their tenant leaves are settled as always. What is asked of a job by its
  * number is not sent on, since the job has another number there: it is not found.
  */
-#ifndef ENGINE_FENCE_H
-#define ENGINE_FENCE_H
+#ifndef ENGINE_SHARDS_FENCE_H
+#define ENGINE_SHARDS_FENCE_H
 
 #include "base/mem/map.h"
 #include "base/text/buf.h"
