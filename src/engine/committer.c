@@ -42,7 +42,11 @@ struct committer {
 
     struct batch_wait wait; /* the thread's own */
     int64_t used_ms;        /* likewise, monotonic: when the store last had something to do */
+    int64_t ticked_ms;      /* likewise, by the engine's clock: the last tick */
 };
+
+/* By so much a clock moves by itself: that of a server is computed from its answers. */
+#define BACK_MS 1000
 
 /* ---- Waiting for more operations ------------------------------------------------------------- */
 
@@ -148,13 +152,15 @@ static void answer(struct op *const *ops, size_t n)
         ops[i]->done(ops[i], ops[i]->done_ctx);
 }
 
-/* A tick is due by the clock, or because other processes have notified of something. */
+/* A tick is due by the clock, or because other processes have notified of something, or because the
+ * clock was set back since the last one: what was to be done then must be found anew. */
 static bool wants_tick(const struct committer *c)
 {
     if (c->no_ticks)
         return false;
-    return c->notification & STORE_NOTIFY_TIME ||
-           engine_next_ms(c->engine) <= engine_now_ms(c->engine);
+    const int64_t now_ms = engine_now_ms(c->engine);
+    return c->notification & STORE_NOTIFY_TIME || engine_next_ms(c->engine) <= now_ms ||
+           c->ticked_ms - now_ms > BACK_MS;
 }
 
 static bool wants_flush(const struct committer *c)
@@ -175,6 +181,7 @@ static void tick(struct committer *c)
     /* A failure has been logged; this process or another tries again soon. */
     if (engine_tick(c->engine, &next_ms, NULL) < 0)
         watcher_give_up_lead(c->watcher);
+    c->ticked_ms = engine_now_ms(c->engine);
 }
 
 /* The mutex is held. True when there is something to do. */

@@ -6,17 +6,21 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/scope.h"
 #include "base/time/clock.h"
+#include "engine/clock/cron_entries.h"
 #include "engine/committer.h"
 
 #define N_THREADS 8
 #define ORIGIN    7
 #define N_JOBS    60 /* of each thread */
 
+static _Atomic int64_t ahead_ms;
+
 static int64_t wall(void *ctx)
 {
     (void)ctx;
-    return clock_wall_ms();
+    return clock_wall_ms() + ahead_ms;
 }
 
 static struct committer *start_with(const char *url, struct bed *bed, void (*on_ready)(void *),
@@ -237,6 +241,43 @@ static void claim_sees_what_has_just_become_due(void **state)
     assert_int_equal(committer_run(committer, &claim.op, NULL), 0);
     assert_int_equal(claim.n, 1);
     claim_op_release(&claim);
+    committer_stop(committer);
+    bed_release(&bed);
+}
+
+/* When the only cron entry was last marked; 0: not yet. */
+static int64_t cron_mark(struct bed *bed)
+{
+    struct store *store = engine_store(bed->engine);
+    RELEASED_BY(shared_page_release) struct shared_page page = {0};
+    struct cron_entry_row row = {0};
+    assert_int_equal(
+        store_ops(store)->shared_list(store, SHARED_CRON, (struct str){0}, &page, NULL), 0);
+    assert_true(page.n == 0 || cron_entry_row_read(page.rows[0].value, &row));
+    return row.last_ms;
+}
+
+/* The engine has nothing to do until the time from before comes again, and no other process that
+ * would wake it. */
+static void clock_that_was_set_back_makes_a_tick(void **state)
+{
+    (void)state;
+    struct bed bed;
+    struct claim_op claim;
+    const struct claim_filter filter = {.limit = 1};
+    const int64_t until_ms = clock_monotonic_ms() + 20000;
+    bed_init(&bed, NULL);
+    bed.config = bed_config(&bed, "cron: {yearly: {task: t, schedule: \"0 0 1 1 *\"}}\n");
+    ahead_ms = 7200000;
+    struct committer *committer = start(bed.url, &bed);
+    while (cron_mark(&bed) == 0)
+        assert_true(clock_monotonic_ms() < until_ms);
+    ahead_ms = 0;
+    claim_op_init(&claim, &filter, STR("w"), 0);
+    assert_int_equal(committer_run(committer, &claim.op, NULL), 0);
+    claim_op_release(&claim);
+    while (cron_mark(&bed) > clock_wall_ms() + 3600000)
+        assert_true(clock_monotonic_ms() < until_ms);
     committer_stop(committer);
     bed_release(&bed);
 }
@@ -501,6 +542,7 @@ int main(void)
         T(word_is_given_when_jobs_become_ready),
         T(word_that_was_lost_costs_a_moment),
         T(claim_sees_what_has_just_become_due),
+        T(clock_that_was_set_back_makes_a_tick),
         T(stop_answers_what_was_handed_in),
         T(what_is_handed_in_together_is_found_by_the_next_look),
         T(another_is_leader_while_one_hangs),
