@@ -4,7 +4,7 @@
  * which was interrupted, however hard, goes on with the same call:
  *
  *   1. The old shard says that the tenant is leaving, the new one that it is arriving. From here on
- *      what is asked of the tenant is refused, and may be tried again (engine/fence.h). Its queues
+ *      what is asked of the tenant is refused, and may be tried again (shards/fence.h). Its queues
  *      are paused on both.
  *   2. Jobs that run are waited for. If they take too long, all of this is taken back.
  *   3. All jobs are put into the new shard, and then taken from the old one if they are as they

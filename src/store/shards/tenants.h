@@ -11,7 +11,7 @@
  *
  * The rows of a tenant are found from the shard of its name on: `left` says where to go next. A put
  * raises the shared version, so that every engine of the shard sees the row with its next
- * transaction, and refuses what is asked of a tenant that is not here (engine/fence.h).
+ * transaction, and refuses what is asked of a tenant that is not here (engine/shards/fence.h).
  */
 #ifndef STORE_SHARDS_TENANTS_H
 #define STORE_SHARDS_TENANTS_H
