@@ -1,14 +1,17 @@
-/* shard_field.h - a store of four shards in memory, for tests of the router. */
+/* shard_field.h - a store of four shards of the kind that REDRIVE_TEST_STORE names, for tests of
+ * the router and of moves between shards. */
 #ifndef TESTS_ENGINE_SHARD_FIELD_H
 #define TESTS_ENGINE_SHARD_FIELD_H
 
 #include "check.h"
 
+#include <poll.h>
 #include <stdio.h>
 
 #include "engine/shards/router.h"
 #include "engine/verbs/submit.h"
 #include "store/shards/shards.h"
+#include "store/stores.h"
 
 #define N_SHARDS  4
 #define N_TENANTS 9
@@ -17,9 +20,10 @@
 
 static const struct store_options SET_UP = {.create = true};
 
-/* A store of shards in memory, which lasts as long as `reader`. */
+/* A store of shards; in memory it lasts as long as `reader`. */
 struct field {
-    char url[256];
+    char urls[N_SHARDS][STORES_URL_MAX];
+    char url[N_SHARDS * STORES_URL_MAX + 16];
     struct store *reader;
     struct router *router;
     struct committer *committer;
@@ -37,11 +41,13 @@ static inline void on_event(const struct engine_event *event, void *ctx)
 
 static inline void field_init(struct field *f)
 {
-    static unsigned number;
-    const unsigned k = number++;
     *f = (struct field){0};
-    (void)snprintf(f->url, sizeof f->url, "shards:memory:s%ua memory:s%ub memory:s%uc memory:s%ud",
-                   k, k, k, k);
+    size_t len = (size_t)snprintf(f->url, sizeof f->url, "shards:");
+    for (size_t i = 0; i < N_SHARDS; i++) {
+        stores_empty_url(stores_name(), f->urls[i]);
+        len += (size_t)snprintf(f->url + len, sizeof f->url - len, "%s%s", i > 0 ? " " : "",
+                                f->urls[i]);
+    }
     assert_int_equal(store_open(f->url, &SET_UP, &f->reader, NULL), 0);
     const struct router_options options = {
         .url = f->url, .create = true, .engine = {.seed = 5, .on_event = on_event, .event_ctx = f}};
@@ -54,6 +60,17 @@ static inline void field_release(struct field *f)
 {
     committer_stop(f->committer);
     store_close(f->reader);
+    for (size_t i = 0; i < N_SHARDS; i++)
+        stores_remove(f->urls[i]);
+}
+
+/* Until each engine has learned of what another process has put: one of a server believes its last
+ * answer for a second. */
+static inline void field_rest(const struct field *f)
+{
+    const struct store *store = sharded_of(f->reader)->stores[0];
+    if (store_ops(store)->capabilities & STORE_ELECTS)
+        (void)poll(NULL, 0, 1010);
 }
 
 static inline const char *tenant_name(size_t i, char out[16])

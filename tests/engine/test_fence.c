@@ -25,8 +25,8 @@ static int count_list(struct store *store, enum shared_kind kind, struct str ten
 
 static int leave_for_the_fifth(void *ctx, struct redrive_err *err)
 {
-    const struct tenant_place place = {TENANT_LEFT, 4};
-    char text[64];
+    const struct tenant_place place = {.phase = TENANT_LEFT, .shard = 4};
+    char text[TENANT_PLACE_MAX];
     tenant_place_write(&place, text);
     return tenant_row_put(ctx, SHARED_TENANT, STR("acme"), TENANT_PLACE, str_of(text), err);
 }

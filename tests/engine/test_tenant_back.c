@@ -59,7 +59,7 @@ static void a_move_that_was_stopped_before_any_step_is_taken_back(void **state)
     } STOPS[] = {{"arrive", 0}, {"wait", 0}, {"copy", 0}, {"copy", 1}, {"take", 0},
                  {"take", 1},   {"take", 2}, {"keys", 0}, {"left", 0}};
     (void)state;
-    for (size_t i = 0; i < sizeof STOPS / sizeof STOPS[0]; i++)
+    for (size_t i = 0; i < sizeof STOPS / sizeof STOPS[0]; i += fault_step())
         back_from(STOPS[i].step, STOPS[i].nth, NULL, 0);
 }
 
@@ -71,7 +71,7 @@ static void the_way_back_that_was_stopped_before_any_step_goes_on(void **state)
     } STOPS[] = {{"return", 0}, {"close", 0}, {"copy", 0},  {"copy", 2},
                  {"take", 0},   {"take", 2},  {"clean", 0}, {"release", 0}};
     (void)state;
-    for (size_t i = 0; i < sizeof STOPS / sizeof STOPS[0]; i++)
+    for (size_t i = 0; i < sizeof STOPS / sizeof STOPS[0]; i += fault_step())
         back_from("take", 2, STOPS[i].step, STOPS[i].nth);
 }
 
@@ -105,7 +105,7 @@ static void a_move_that_is_taken_back_meanwhile_ends(void **state)
 {
     static const char *const STEPS[] = {"arrive", "wait", "copy", "take", "keys", "left"};
     (void)state;
-    for (size_t i = 0; i < sizeof STEPS / sizeof STEPS[0]; i++) {
+    for (size_t i = 0; i < sizeof STEPS / sizeof STEPS[0]; i += fault_step()) {
         struct field f;
         struct stop stop = {.step = STEPS[i], .before = take_back, .field = &f};
         struct tenant_move move;
@@ -119,76 +119,13 @@ static void a_move_that_is_taken_back_meanwhile_ends(void **state)
     }
 }
 
-/* The new shard of a move that is taken back between what it has read and its transaction. */
-static struct {
-    struct field *field;
-    struct store_ops ops;
-    const struct store_ops *real;
-    bool is_armed;
-} late;
-
-static int begin_late(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
-                      int64_t *ret_version, struct redrive_err *err)
-{
-    if (late.is_armed) {
-        struct stop end = {.step = "release"};
-        struct tenant_move back;
-        late.is_armed = false;
-        assert_int_equal(move_tenant(late.field, BACK, &end, 0, &back, NULL), REDRIVE_E_CANCELLED);
-    }
-    return late.real->begin(store, now_ms, ret_now_ms, ret_version, err);
-}
-
-static void arm(struct stop *stop)
-{
-    (void)stop;
-    late.is_armed = true;
-}
-
-static int move_late(struct field *f, int nth, struct redrive_err *err)
-{
-    struct store *all;
-    struct stop stop = {.step = "copy", .nth = nth, .before = arm};
-    assert_int_equal(store_open(f->url, NULL, &all, NULL), 0);
-    struct tenant_move move = tenant_move_of(all, other(1), &stop);
-    struct store_base *to = (struct store_base *)(void *)move.stores[other(1)];
-    late.field = f;
-    late.real = to->ops;
-    late.ops = *to->ops;
-    late.ops.begin = begin_late;
-    to->ops = &late.ops;
-    const int rc = tenant_move_run(&move, err);
-    to->ops = late.real;
-    store_close(all);
-    return rc;
-}
-
-/* Jobs that came to the new shard when all of them have been brought back would be on both. */
-static void a_copy_that_comes_after_the_way_back_is_refused(void **state)
-{
-    (void)state;
-    for (int nth = 0; nth < 3; nth++) {
-        struct field f;
-        struct tenant_move move;
-        struct redrive_err err = {0};
-        field_init(&f);
-        submit_own(&f);
-        assert_int_equal(move_late(&f, nth, &err), REDRIVE_E_STATE);
-        assert_non_null(strstr(err.message, "another process"));
-        assert_int_equal(count_on(&f, other(1)), 0);
-        assert_int_equal(move_tenant(&f, BACK, NULL, 0, &move, &err), 0);
-        check_back(&f);
-        field_release(&f);
-    }
-}
-
 /* The shard of the name is asked first, and has to lead to the other one all the time. */
 static void a_move_to_the_shard_of_the_name_is_taken_back(void **state)
 {
     static const char *const STEPS[] = {"arrive", "wait", "copy", "take", "keys", "left"};
     static const char *const BACKS[] = {"close", "copy", "take", "clean", "release"};
     (void)state;
-    for (size_t i = 0; i < 6 * 5; i++) {
+    for (size_t i = 0; i < 6 * 5; i += fault_step()) {
         struct field f;
         struct stop stop = {.step = STEPS[i % 6]}, back = {.step = BACKS[i / 6]};
         struct tenant_move move;
@@ -339,7 +276,6 @@ int main(void)
         cmocka_unit_test(the_way_back_that_was_stopped_before_any_step_goes_on),
         cmocka_unit_test(a_tenant_that_the_new_shard_has_is_not_taken_back),
         cmocka_unit_test(a_move_that_is_taken_back_meanwhile_ends),
-        cmocka_unit_test(a_copy_that_comes_after_the_way_back_is_refused),
         cmocka_unit_test(a_move_to_the_shard_of_the_name_is_taken_back),
         cmocka_unit_test(a_move_that_slept_during_the_way_back_leaves_no_row),
         cmocka_unit_test(a_child_waits_for_its_parent_after_the_way_back),

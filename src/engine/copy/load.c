@@ -240,7 +240,8 @@ int load_in(const struct load *load, const struct record_batch *batch, struct lo
             struct redrive_err *err)
 {
     struct batch_moves moves = {.load = load, .batch = batch, .refusals = ret};
-    *ret = (struct load_refusals){0};
+    if (ret)
+        *ret = (struct load_refusals){0};
     return make_moves(&moves, err);
 }
 

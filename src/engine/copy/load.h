@@ -41,8 +41,9 @@ struct load_refusals {
     struct redrive_err orphan; /* the first of them */
 };
 
-/* The same for jobs within a transaction of the caller's. Those that were added are not counted. A
- * job that waits for one which is not there is no error, so that the caller can try without it. */
+/* The same within a transaction of the caller's. Jobs that were added are not counted. One that
+ * waits for a job which is not there is no error if `ret` is not NULL, so that the caller can try
+ * without it. */
 int load_in(const struct load *load, const struct record_batch *batch, struct load_refusals *ret,
             struct redrive_err *err);
 

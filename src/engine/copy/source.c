@@ -252,21 +252,29 @@ int key_walk_next(struct key_walk *walk, const struct remembered_key **ret, stru
     return 1;
 }
 
+int key_walk_batch(struct key_walk *walk, struct record_batch *ret, struct redrive_err *err)
+{
+    const struct remembered_key *key;
+    int rc = key_walk_next(walk, &key, err);
+    if (rc <= 0)
+        return rc;
+    const struct remembered_key_page *page = &walk->pages[walk->current];
+    *ret = (struct record_batch){RECORD_KEY, 1, {.keys = key}};
+    while (walk->i < page->n && key_walk_has(walk, &page->keys[walk->i])) {
+        walk->i++;
+        ret->n++;
+    }
+    return rc;
+}
+
 static int give_keys(const struct source *source, record_take_fn take, void *ctx,
                      struct redrive_err *err)
 {
     RELEASED_BY(key_walk_release) struct key_walk walk;
-    const struct remembered_key *key;
+    struct record_batch batch;
     int rc;
     key_walk_init(&walk, source->store, source->tenant);
-    while ((rc = key_walk_next(&walk, &key, err)) > 0) {
-        /* All that are left of the page, of which this one is the first. */
-        const struct remembered_key_page *page = &walk.pages[walk.current];
-        struct record_batch batch = {RECORD_KEY, 1, {.keys = key}};
-        while (walk.i < page->n && key_walk_has(&walk, &page->keys[walk.i])) {
-            walk.i++;
-            batch.n++;
-        }
+    while ((rc = key_walk_batch(&walk, &batch, err)) > 0) {
         rc = take(ctx, &batch, err);
         if (rc < 0)
             break;

@@ -71,6 +71,8 @@ void key_walk_init(struct key_walk *walk, struct store *store, struct str tenant
 /* The next key in *ret, valid until the next call: 1, 0 after the last, or a negative code. */
 int key_walk_next(struct key_walk *walk, const struct remembered_key **ret,
                   struct redrive_err *err);
+/* The same for all that are left of a page, as a batch. */
+int key_walk_batch(struct key_walk *walk, struct record_batch *ret, struct redrive_err *err);
 void key_walk_release(struct key_walk *walk);
 
 #endif

@@ -7,54 +7,30 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/rng.h"
 #include "base/time/clock.h"
 #include "engine/copy/load.h"
 #include "engine/copy/tenant_jobs.h"
 
 #define LOOK_MS 100
 
-/* ---- Rows of the tenant ---------------------------------------------------------------------- */
-
-struct place_put {
-    const struct tenant_move *move;
-    struct store *store;
-    struct place_row before; /* what the row says */
-    struct tenant_place place;
-    bool removed;
-};
-
-static int put_place_row(void *ctx, struct redrive_err *err)
-{
-    const struct place_put *put = ctx;
-    const struct str tenant = put->move->tenant;
-    char text[64];
-    struct str value = {0};
-    tenant_place_write(&put->place, text);
-    if (!put->removed)
-        value = str_of(text);
-    int rc = tenant_place_expect(put->store, tenant, &put->before, err);
-    return rc < 0 ? rc
-                  : tenant_row_put(put->store, SHARED_TENANT, tenant, TENANT_PLACE, value, err);
-}
-
-static int put_place(const struct tenant_move *m, size_t shard, struct place_row before,
-                     struct tenant_place place, struct redrive_err *err)
-{
-    struct place_put put = {.move = m, .store = m->stores[shard], .before = before, .place = place};
-    return load_transaction(put.store, m->now_ms, put_place_row, &put, err);
-}
-
 /* ---- Holding --------------------------------------------------------------------------------- */
 
-struct hold {
-    const struct tenant_move *move;
-    struct store *store;
-    struct store *held_by;     /* whose rows say what was held */
-    struct place_row before;   /* what the row of the tenant says */
-    struct tenant_place place; /* that the tenant gets in the same transaction */
-    bool takes_place_away;
-    uint64_t running;
+/* One call. */
+struct pass {
+    struct tenant_move *move;
+    struct tenant_shard shards[SHARDS_MAX];
 };
+
+static struct tenant_shard *old_shard(struct pass *p)
+{
+    return &p->shards[p->move->from];
+}
+
+static struct tenant_shard *new_shard(struct pass *p)
+{
+    return &p->shards[p->move->to];
+}
 
 static bool has_row(const struct shared_page *page, struct str key)
 {
@@ -64,73 +40,69 @@ static bool has_row(const struct shared_page *page, struct str key)
     return false;
 }
 
-static int hold_queue(const struct hold *h, struct str queue, struct redrive_err *err)
+static int hold_queue(const struct tenant_shard *shard, struct str queue, struct redrive_err *err)
 {
     char held[512], since[48];
     const int n = snprintf(held, sizeof held, TENANT_HELD "%.*s", (int)queue.len, queue.ptr);
     if (n < 0 || (size_t)n >= sizeof held)
         return err_set(err, REDRIVE_E_TOO_BIG, "the name of a queue is too long");
     (void)snprintf(since, sizeof since, "{\"since_ms\":%" PRId64 "}", clock_wall_ms());
-    int rc = tenant_row_put(h->store, SHARED_PAUSE, h->move->tenant, queue, str_of(since), err);
+    int rc = tenant_row_put(shard->store, SHARED_PAUSE, shard->tenant, queue, str_of(since), err);
     return rc < 0 ? rc
-                  : tenant_row_put(h->store, SHARED_TENANT, h->move->tenant, str_of(held),
+                  : tenant_row_put(shard->store, SHARED_TENANT, shard->tenant, str_of(held),
                                    STR("{}"), err);
 }
 
-/* Pauses all queues of the tenant that are not paused, and notes which. */
-static int hold_queues(struct hold *h, struct redrive_err *err)
+/* Pauses all queues of the tenant on the old shard that are not paused, and notes which. */
+static int hold_queues(void *ctx, struct redrive_err *err)
 {
+    struct pass *p = ctx;
+    const struct tenant_shard *shard = old_shard(p);
+    const struct store_ops *ops = store_ops(shard->store);
     struct count_page queues = {0};
     struct shared_page pauses = {0};
-    int rc = store_ops(h->store)->counts(h->store, COUNT_QUEUES, h->move->tenant, &queues, err);
+    int rc = ops->counts(shard->store, COUNT_QUEUES, shard->tenant, &queues, err);
     if (rc == 0)
-        rc =
-            store_ops(h->store)->shared_list(h->store, SHARED_PAUSE, h->move->tenant, &pauses, err);
-    h->running = 0;
+        rc = ops->shared_list(shard->store, SHARED_PAUSE, shard->tenant, &pauses, err);
+    p->move->running = 0;
     for (size_t i = 0; rc == 0 && i < queues.n; i++) {
-        h->running += queues.counts[i].by_state[REDRIVE_STATE_RUNNING];
+        p->move->running += queues.counts[i].by_state[REDRIVE_STATE_RUNNING];
         if (!has_row(&pauses, queues.counts[i].queue))
-            rc = hold_queue(h, queues.counts[i].queue, err);
+            rc = hold_queue(shard, queues.counts[i].queue, err);
     }
     shared_page_release(&pauses);
     count_page_release(&queues);
     return rc;
 }
 
-static int hold_moves(void *ctx, struct redrive_err *err)
+/* Lets go on one shard of what is held, as the rows of the old one say. */
+static int let_go(struct pass *p, const struct tenant_shard *shard, struct redrive_err *err)
 {
-    struct hold *h = ctx;
-    struct place_put put = {
-        .move = h->move, .store = h->store, .before = h->before, .place = h->place};
-    int rc = put_place_row(&put, err);
-    return rc < 0 ? rc : hold_queues(h, err);
-}
-
-/* Lets go of what is held here, as the rows of `held_by` say, and says where the tenant is. */
-static int let_go_moves(void *ctx, struct redrive_err *err)
-{
-    const struct hold *h = ctx;
-    const struct str prefix = STR(TENANT_HELD), tenant = h->move->tenant;
-    struct place_put put = {.move = h->move,
-                            .store = h->store,
-                            .before = h->before,
-                            .place = h->place,
-                            .removed = h->takes_place_away};
+    const struct str prefix = STR(TENANT_HELD), tenant = shard->tenant;
+    struct store *held_by = old_shard(p)->store;
     struct shared_page rows = {0};
-    int rc = put_place_row(&put, err);
-    if (rc == 0)
-        rc = store_ops(h->held_by)->shared_list(h->held_by, SHARED_TENANT, tenant, &rows, err);
+    int rc = store_ops(held_by)->shared_list(held_by, SHARED_TENANT, tenant, &rows, err);
     for (size_t i = 0; rc == 0 && i < rows.n; i++) {
         const struct str key = rows.rows[i].key;
         if (!str_starts_with(key, prefix))
             continue;
         const struct str queue = {key.ptr + prefix.len, key.len - prefix.len};
-        rc = tenant_row_put(h->store, SHARED_PAUSE, tenant, queue, (struct str){0}, err);
-        if (rc == 0 && h->store == h->held_by)
-            rc = tenant_row_put(h->store, SHARED_TENANT, tenant, key, (struct str){0}, err);
+        rc = tenant_row_put(shard->store, SHARED_PAUSE, tenant, queue, (struct str){0}, err);
+        if (rc == 0 && shard->store == held_by)
+            rc = tenant_row_put(held_by, SHARED_TENANT, tenant, key, (struct str){0}, err);
     }
     shared_page_release(&rows);
     return rc;
+}
+
+static int let_go_on_old(void *ctx, struct redrive_err *err)
+{
+    return let_go(ctx, old_shard(ctx), err);
+}
+
+static int let_go_on_new(void *ctx, struct redrive_err *err)
+{
+    return let_go(ctx, new_shard(ctx), err);
 }
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
@@ -155,25 +127,13 @@ static int64_t known_ms(const struct tenant_move *m)
     return m->known_ms > 0 ? m->known_ms : TENANT_KNOWN_MS;
 }
 
-struct pass {
-    struct tenant_move *move;
-    const struct place_row *rows; /* of all shards, as they were when the call began */
-    struct hold hold;             /* on the old shard */
-    bool is_held;                 /* by this pass, or by an earlier one that was interrupted */
-};
-
 /* The tenant goes on where it was: the new shard says so already. */
-static int release_on_old(const struct tenant_move *m, enum tenant_phase before,
-                          struct redrive_err *err)
+static int release_on_old(struct pass *p, struct redrive_err *err)
 {
-    const size_t home = shard_of_tenant(m->tenant, m->n_hashed);
-    struct hold h = {.move = m,
-                     .store = m->stores[m->from],
-                     .held_by = m->stores[m->from],
-                     .before = place_said(before, m->to),
-                     .place = {TENANT_HERE, m->from},
-                     .takes_place_away = m->from == home};
-    return load_transaction(h.store, m->now_ms, let_go_moves, &h, err);
+    const struct tenant_move *m = p->move;
+    const struct tenant_place here = {.phase = TENANT_HERE, .shard = m->from};
+    const bool is_home = m->from == shard_of_tenant(m->tenant, m->n_hashed);
+    return tenant_shard_put(old_shard(p), is_home ? NULL : &here, let_go_on_old, p, err);
 }
 
 /* One of the jobs that run, for people. */
@@ -194,16 +154,13 @@ static void name_running(const struct tenant_move *m, struct redrive_err *err)
 static int stop_waiting(struct pass *p, bool can_give_up, struct redrive_err *err)
 {
     const struct tenant_move *m = p->move;
-    const uint64_t running = p->hold.running;
-    int rc = 0;
-    if (can_give_up)
-        rc = put_place(m, m->to, place_said(TENANT_ARRIVING, m->from),
-                       (struct tenant_place){TENANT_LEFT, m->from}, err);
+    const struct tenant_place left = {.phase = TENANT_LEFT, .shard = m->from};
+    int rc = can_give_up ? tenant_shard_put(new_shard(p), &left, NULL, NULL, err) : 0;
     if (rc == 0 && can_give_up)
-        rc = release_on_old(m, TENANT_LEAVING, err);
+        rc = release_on_old(p, err);
     if (rc < 0)
         return rc;
-    err_set(err, REDRIVE_E_STATE, "jobs of the tenant still run: %" PRIu64, running);
+    err_set(err, REDRIVE_E_STATE, "jobs of the tenant still run: %" PRIu64, m->running);
     name_running(m, err);
     err_hint(err, can_give_up
                       ? "nothing was moved; wait longer (--wait), or move it when they have ended"
@@ -212,16 +169,10 @@ static int stop_waiting(struct pass *p, bool can_give_up, struct redrive_err *er
     return REDRIVE_E_STATE;
 }
 
-/* Unless another process has begun to move it meanwhile, or has taken the move back. */
-static int hold_again(struct pass *p, struct redrive_err *err)
+static int hold_on_old(struct pass *p, enum tenant_phase phase, struct redrive_err *err)
 {
-    p->hold.store = p->move->stores[p->move->from];
-    p->hold.before = p->is_held ? place_said(TENANT_LEAVING, p->move->to) : p->rows[p->move->from];
-    p->hold.place = (struct tenant_place){TENANT_LEAVING, p->move->to};
-    int rc = load_transaction(p->hold.store, p->move->now_ms, hold_moves, &p->hold, err);
-    p->is_held |= rc == 0;
-    p->move->running = p->hold.running;
-    return rc;
+    const struct tenant_place place = {.phase = phase, .shard = p->move->to};
+    return tenant_shard_put(old_shard(p), &place, hold_queues, p, err);
 }
 
 /* Engines that have not looked yet may still let jobs in, and start some. */
@@ -230,12 +181,12 @@ static int wait_for_running(struct pass *p, bool can_give_up, struct redrive_err
     const int64_t begun_ms = clock_monotonic_ms();
     int rc = 0;
     do {
-        rest_ms(LOOK_MS);
+        rest_ms(known_ms(p->move) < LOOK_MS ? known_ms(p->move) : LOOK_MS);
         rc = step(p->move, "wait", err);
         if (rc == 0)
-            rc = hold_again(p, err);
+            rc = hold_on_old(p, TENANT_LEAVING, err);
         const int64_t waited_ms = clock_monotonic_ms() - begun_ms;
-        if (rc == 0 && p->hold.running == 0 && waited_ms >= known_ms(p->move))
+        if (rc == 0 && p->move->running == 0 && waited_ms >= known_ms(p->move))
             return 0;
         if (rc == 0 && waited_ms > p->move->wait_ms + known_ms(p->move))
             return stop_waiting(p, can_give_up, err);
@@ -243,28 +194,15 @@ static int wait_for_running(struct pass *p, bool can_give_up, struct redrive_err
     return rc;
 }
 
-/* What a move from the new shard may have left there does not concern this one. */
-static int arrive_moves(void *ctx, struct redrive_err *err)
+/* What a move from the new shard may have left there does not concern this one. Copies that an
+ * interrupted call has made stay held. */
+static int arrive(struct pass *p, struct redrive_err *err)
 {
-    struct place_put *put = ctx;
-    const struct tenant_batch there = {.from = put->store, .tenant = put->move->tenant};
-    int rc = put_place_row(put, err);
-    return rc < 0 ? rc : tenant_drop_rows_in(&there, err);
-}
-
-/* The row of the new shard must be as it was when the call began: a process that has slept since
- * then, while the move was taken back, must not say again that the tenant arrives. */
-static int arrive(const struct pass *p, bool is_begun, struct redrive_err *err)
-{
-    const struct tenant_move *m = p->move;
-    struct place_put put = {.move = m,
-                            .store = m->stores[m->to],
-                            .before = p->rows[m->to],
-                            .place = {TENANT_ARRIVING, m->from}};
-    if (is_begun && put.before.is_there && put.before.place.phase == TENANT_ARRIVING &&
-        put.before.place.shard == m->from)
-        return 0;
-    return load_transaction(put.store, m->now_ms, arrive_moves, &put, err);
+    struct tenant_shard *shard = new_shard(p);
+    const struct tenant_place place = {.phase = TENANT_ARRIVING, .shard = p->move->from};
+    const bool goes_on =
+        tenant_shard_says(shard, TENANT_ARRIVING) && shard->place.shard == p->move->from;
+    return tenant_shard_put(shard, &place, goes_on ? NULL : tenant_drop_rows, shard, err);
 }
 
 static int begin_move(struct pass *p, bool is_begun, struct redrive_err *err)
@@ -272,11 +210,11 @@ static int begin_move(struct pass *p, bool is_begun, struct redrive_err *err)
     const struct tenant_move *m = p->move;
     int rc = step(m, "leave", err);
     if (rc == 0)
-        rc = hold_again(p, err);
+        rc = hold_on_old(p, TENANT_LEAVING, err);
     if (rc == 0)
         rc = step(m, "arrive", err);
     if (rc == 0)
-        rc = arrive(p, is_begun, err);
+        rc = arrive(p, err);
     return rc < 0 ? rc : wait_for_running(p, !is_begun, err);
 }
 
@@ -339,7 +277,7 @@ static int move_jobs(struct pass *p, struct tenant_batch *batch, struct redrive_
 {
     int rc = 0;
     for (uint64_t left = 1; rc == 0 && left > 0;) {
-        rc = hold_again(p, err);
+        rc = hold_on_old(p, TENANT_LEAVING, err);
         if (rc == 0)
             rc = tenant_copy_rows(batch, err);
         if (rc == 0)
@@ -352,8 +290,9 @@ static int move_jobs(struct pass *p, struct tenant_batch *batch, struct redrive_
 
 static int leave(struct pass *p, const struct tenant_batch *batch, struct redrive_err *err)
 {
-    struct tenant_move *m = p->move;
+    const struct tenant_move *m = p->move;
     const size_t home = shard_of_tenant(m->tenant, m->n_hashed);
+    const struct tenant_place gone = {.phase = TENANT_LEFT, .shard = m->to};
     int rc = step(m, "keys", err);
     if (rc == 0)
         rc = tenant_copy_rows(batch, err);
@@ -361,24 +300,16 @@ static int leave(struct pass *p, const struct tenant_batch *batch, struct redriv
         rc = tenant_copy_keys(batch, err);
     if (rc == 0)
         rc = step(m, "left", err);
-    const struct tenant_place gone = {TENANT_LEFT, m->to};
     if (rc == 0)
-        rc = put_place(m, m->from, place_said(TENANT_LEAVING, m->to), gone, err);
+        rc = tenant_shard_put(old_shard(p), &gone, NULL, NULL, err);
     if (rc == 0 && home != m->from && home != m->to)
-        rc = put_place(m, home, p->rows[home], gone, err);
+        rc = tenant_shard_put(&p->shards[home], &gone, NULL, NULL, err);
     return rc;
 }
 
 static int move_over(struct pass *p, bool is_begun, struct redrive_err *err)
 {
-    const struct tenant_move *m = p->move;
-    struct tenant_batch batch = {.from = m->stores[m->from],
-                                 .to = m->stores[m->to],
-                                 .from_shard = m->from,
-                                 .to_shard = m->to,
-                                 .tenant = m->tenant,
-                                 .now_ms = m->now_ms};
-    p->is_held = is_begun;
+    struct tenant_batch batch = {.from = old_shard(p), .to = new_shard(p)};
     int rc = begin_move(p, is_begun, err);
     if (rc == 0)
         rc = move_jobs(p, &batch, err);
@@ -387,32 +318,25 @@ static int move_over(struct pass *p, bool is_begun, struct redrive_err *err)
 
 static int settle_in(struct pass *p, struct redrive_err *err)
 {
-    const struct tenant_move *m = p->move;
-    struct hold h = {.move = m,
-                     .store = m->stores[m->to],
-                     .held_by = m->stores[m->from],
-                     .before = place_said(TENANT_ARRIVING, m->from),
-                     .place = {TENANT_HERE, m->to}};
-    rest_ms(known_ms(m));
-    int rc = step(m, "here", err);
-    return rc < 0 ? rc : load_transaction(h.store, m->now_ms, let_go_moves, &h, err);
+    const struct tenant_place here = {.phase = TENANT_HERE, .shard = p->move->to};
+    rest_ms(known_ms(p->move));
+    int rc = step(p->move, "here", err);
+    return rc < 0 ? rc : tenant_shard_put(new_shard(p), &here, let_go_on_new, p, err);
 }
 
-static int clean(const struct tenant_move *m, size_t shard, struct redrive_err *err)
+static int clean(struct pass *p, struct tenant_shard *shard, struct redrive_err *err)
 {
-    const struct tenant_batch batch = {
-        .from = m->stores[shard], .tenant = m->tenant, .now_ms = m->now_ms};
-    int rc = step(m, "clean", err);
-    return rc < 0 ? rc : tenant_drop_rows(&batch, err);
+    int rc = step(p->move, "clean", err);
+    return rc < 0 ? rc : tenant_shard_move(shard, tenant_drop_rows, shard, err);
 }
 
 /* ---- Where it is ----------------------------------------------------------------------------- */
 
 static size_t next_by_rows(void *ctx, size_t shard, struct str tenant)
 {
-    const struct place_row *row = &((const struct place_row *)ctx)[shard];
+    const struct tenant_shard *at = &((const struct tenant_shard *)ctx)[shard];
     (void)tenant;
-    return row->is_there && row->place.phase == TENANT_LEFT ? row->place.shard + 1 : 0;
+    return tenant_shard_says(at, TENANT_LEFT) ? at->place.shard + 1 : 0;
 }
 
 static int refuse_other(size_t to, struct redrive_err *err)
@@ -440,20 +364,22 @@ enum stage {
 
 /* Finds out where the tenant is, and how far a move of it has come. A shard where it arrives may be
  * that of its name: then the other one says how far. */
-static int find_stage(struct tenant_move *m, struct place_row rows[], enum stage *ret,
-                      struct redrive_err *err)
+static int find_stage(struct pass *p, enum stage *ret, struct redrive_err *err)
 {
-    size_t at = tenant_follow(m->tenant, m->n_hashed, m->n, next_by_rows, rows), begun = SIZE_MAX;
+    struct tenant_move *m = p->move;
+    const struct tenant_shard *shards = p->shards;
+    size_t at = tenant_follow(m->tenant, m->n_hashed, m->n, next_by_rows, p->shards);
+    size_t begun = SIZE_MAX;
     *ret = STAGE_NEW;
-    if (rows[at].is_there && rows[at].place.phase == TENANT_ARRIVING) {
+    if (tenant_shard_says(&shards[at], TENANT_ARRIVING)) {
         begun = at;
-        at = rows[at].place.shard < m->n ? rows[at].place.shard : at;
-        *ret = rows[at].is_there && rows[at].place.phase == TENANT_LEFT ? STAGE_LEFT : STAGE_NEW;
+        at = shards[at].place.shard < m->n ? shards[at].place.shard : at;
+        *ret = tenant_shard_says(&shards[at], TENANT_LEFT) ? STAGE_LEFT : STAGE_NEW;
     }
-    if (rows[at].is_there &&
-        (rows[at].place.phase == TENANT_LEAVING || rows[at].place.phase == TENANT_RETURNING)) {
-        begun = rows[at].place.shard;
-        *ret = rows[at].place.phase == TENANT_LEAVING ? STAGE_BEGUN : STAGE_RETURNING;
+    if (tenant_shard_says(&shards[at], TENANT_LEAVING) ||
+        tenant_shard_says(&shards[at], TENANT_RETURNING)) {
+        begun = shards[at].place.shard;
+        *ret = shards[at].place.phase == TENANT_LEAVING ? STAGE_BEGUN : STAGE_RETURNING;
     }
     m->from = at;
     if (*ret == STAGE_RETURNING && !m->is_back)
@@ -472,33 +398,36 @@ static int find_stage(struct tenant_move *m, struct place_row rows[], enum stage
 }
 
 /* What an interrupted move has left on shards that the tenant has left. */
-static int clean_all(const struct tenant_move *m, const struct place_row rows[],
-                     struct redrive_err *err)
+static int clean_all(struct pass *p, struct redrive_err *err)
 {
     int rc = 0;
-    for (size_t i = 0; rc == 0 && i < m->n; i++)
-        if (rows[i].is_there && rows[i].place.phase == TENANT_LEFT && i != m->to)
-            rc = clean(m, i, err);
+    for (size_t i = 0; rc == 0 && i < p->move->n; i++)
+        if (tenant_shard_says(&p->shards[i], TENANT_LEFT) && i != p->move->to)
+            rc = clean(p, &p->shards[i], err);
     return rc;
 }
 
-static int learn_stage(struct tenant_move *m, struct place_row rows[], enum stage *ret,
-                       struct redrive_err *err)
+static int begin_pass(struct pass *p, struct tenant_move *m, enum stage *ret,
+                      struct redrive_err *err)
 {
+    const int64_t by = (int64_t)(rng_system_seed() >> 1);
     int rc = 0;
+    p->move = m;
     m->moved = m->kept = 0;
-    for (size_t i = 0; i < m->n && rc == 0; i++)
-        rc = tenant_place_find(m->stores[i], m->tenant, &rows[i], err);
-    return rc < 0 ? rc : find_stage(m, rows, ret, err);
+    for (size_t i = 0; i < m->n && rc == 0; i++) {
+        p->shards[i] = (struct tenant_shard){
+            .store = m->stores[i], .tenant = m->tenant, .now_ms = m->now_ms, .by = by};
+        rc = tenant_shard_read(&p->shards[i], err);
+    }
+    return rc < 0 ? rc : find_stage(p, ret, err);
 }
 
 int tenant_move_run(struct tenant_move *m, struct redrive_err *err)
 {
-    struct place_row rows[SHARDS_MAX];
-    struct pass pass = {.move = m, .rows = rows, .hold = {.move = m}};
+    struct pass pass;
     enum stage stage = STAGE_NEW;
     m->is_back = false;
-    int rc = learn_stage(m, rows, &stage, err);
+    int rc = begin_pass(&pass, m, &stage, err);
     const int64_t begun_ms = clock_monotonic_ms();
     if (rc == 0 && (stage == STAGE_NEW || stage == STAGE_BEGUN))
         rc = move_over(&pass, stage == STAGE_BEGUN, err);
@@ -506,8 +435,8 @@ int tenant_move_run(struct tenant_move *m, struct redrive_err *err)
         rc = settle_in(&pass, err);
     m->held_ms = stage == STAGE_THERE ? 0 : clock_monotonic_ms() - begun_ms;
     if (rc == 0 && stage != STAGE_THERE)
-        rc = clean(m, m->from, err);
-    return rc == 0 && stage == STAGE_THERE ? clean_all(m, rows, err) : rc;
+        rc = clean(&pass, old_shard(&pass), err);
+    return rc == 0 && stage == STAGE_THERE ? clean_all(&pass, err) : rc;
 }
 
 /* ---- Back ------------------------------------------------------------------------------------ */
@@ -531,34 +460,29 @@ static int bring_back(struct pass *p, struct redrive_err *err)
 {
     struct tenant_move *m = p->move;
     struct tenant_refusals refusals;
-    struct tenant_batch batch = {.from = m->stores[m->to],
-                                 .to = m->stores[m->from],
-                                 .from_shard = m->to,
-                                 .to_shard = m->from,
-                                 .tenant = m->tenant,
-                                 .now_ms = m->now_ms,
-                                 .is_back = true};
+    struct tenant_batch batch = {.from = new_shard(p), .to = old_shard(p), .is_back = true};
     int rc = copy_jobs(p, &batch, &refusals, err);
     m->refusal = refusals.first;
     if (rc == 0)
         rc = move_all(p, &batch, true, &m->kept, err);
-    return rc < 0 ? rc : clean(m, m->to, err);
+    return rc < 0 ? rc : clean(p, new_shard(p), err);
 }
 
-/* No other process goes on with the move from here on, once its transaction has ended. */
-static int turn_back(struct pass *p, enum stage stage, struct redrive_err *err)
+/* No other call goes on with the move from here on. One that has just said that the tenant arrives
+ * could do so because it had not seen the first row: what the new shard says is read after it. */
+static int turn_back(struct pass *p, struct redrive_err *err)
 {
-    struct tenant_move *m = p->move;
-    p->hold.store = m->stores[m->from];
-    p->hold.before = place_said(stage == STAGE_BEGUN ? TENANT_LEAVING : TENANT_RETURNING, m->to);
-    p->hold.place = (struct tenant_place){TENANT_RETURNING, m->to};
+    const struct tenant_move *m = p->move;
+    const struct tenant_place left = {.phase = TENANT_LEFT, .shard = m->from};
     int rc = step(m, "return", err);
     if (rc == 0)
-        rc = load_transaction(p->hold.store, m->now_ms, hold_moves, &p->hold, err);
+        rc = hold_on_old(p, TENANT_RETURNING, err);
     if (rc == 0)
         rc = step(m, "close", err);
     if (rc == 0)
-        rc = tenant_place_close(m->stores[m->to], m->tenant, m->from, m->now_ms, err);
+        rc = tenant_shard_read(new_shard(p), err);
+    if (rc == 0)
+        rc = tenant_shard_put(new_shard(p), &left, NULL, NULL, err);
     if (rc == 0)
         rest_ms(known_ms(m));
     return rc;
@@ -566,24 +490,23 @@ static int turn_back(struct pass *p, enum stage stage, struct redrive_err *err)
 
 int tenant_move_back(struct tenant_move *m, struct redrive_err *err)
 {
-    struct place_row rows[SHARDS_MAX];
-    struct pass pass = {.move = m, .rows = rows, .hold = {.move = m}};
+    struct pass pass;
     enum stage stage = STAGE_NEW;
     const int64_t begun_ms = clock_monotonic_ms();
     m->is_back = true;
     m->to = SIZE_MAX;
     m->refusal = (struct redrive_err){0};
-    int rc = learn_stage(m, rows, &stage, err);
+    int rc = begin_pass(&pass, m, &stage, err);
     if (rc == 0 && stage != STAGE_BEGUN && stage != STAGE_RETURNING)
         return refuse_back(m, stage, err);
     if (rc == 0)
-        rc = turn_back(&pass, stage, err);
+        rc = turn_back(&pass, err);
     if (rc == 0)
         rc = bring_back(&pass, err);
     if (rc == 0)
         rc = step(m, "release", err);
     if (rc == 0)
-        rc = release_on_old(m, TENANT_RETURNING, err);
+        rc = release_on_old(&pass, err);
     m->held_ms = clock_monotonic_ms() - begun_ms;
     return rc;
 }

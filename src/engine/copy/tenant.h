@@ -17,10 +17,14 @@
  *
  * Until step 5 a move may be taken back (tenant_move_back), for instance because the new shard
  * refuses a job: what was taken from the old shard is put there again, and what was copied is taken
- * from the new one. The old shard says meanwhile that the tenant is returning, so that a process
- * which is still at the move goes no further; the call may be interrupted and repeated like the
- * move itself. The command calls it --back: --cancel would read as if the tenant's jobs were
- * cancelled.
+ * from the new one. The old shard says meanwhile that the tenant is returning; the call may be
+ * interrupted and repeated like the move itself. The command calls it --back: --cancel would read
+ * as if the tenant's jobs were cancelled.
+ *
+ * Of several calls at the same time the one that came last goes on, and the others end with
+ * REDRIVE_E_STATE. So does a process that was frozen at any moment, for as long as other calls took
+ * to do whatever they did: each transaction of a call is refused unless the row of its shard is as
+ * this call has left it (struct tenant_shard).
  *
  * A job is started by at most one shard: while it is on the old one the new one holds it, and a
  * claim that began on the old one before the move finds the job gone, or makes it stay.

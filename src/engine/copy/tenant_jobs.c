@@ -6,7 +6,6 @@
 
 #include "base/err.h"
 #include "core/state.h"
-#include "engine/copy/load.h"
 #include "engine/copy/source.h"
 
 /* Jobs that go over at a time: with payloads of the greatest size they still fit into memory. */
@@ -23,35 +22,54 @@ static const enum shared_kind KINDS[] = {SHARED_BREAKER, SHARED_LIMIT, SHARED_PA
 
 static struct load load_of(const struct tenant_batch *b)
 {
-    return (struct load){
-        .store = b->to, .name = b->tenant, .now_ms = b->now_ms, .has_own_jobs = true};
+    return (struct load){.store = b->to->store,
+                         .name = b->to->tenant,
+                         .now_ms = b->to->now_ms,
+                         .has_own_jobs = true};
 }
 
-int tenant_copy_rows(const struct tenant_batch *b, struct redrive_err *err)
+static int put_rows(void *ctx, struct redrive_err *err)
 {
-    struct load load = load_of(b);
+    const struct tenant_batch *b = ctx;
+    const struct load load = load_of(b);
+    struct store *from = b->from->store;
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < N_KINDS; i++) {
         struct shared_page page = {0};
-        rc = store_ops(b->from)->shared_list(b->from, KINDS[i], b->tenant, &page, err);
+        rc = store_ops(from)->shared_list(from, KINDS[i], b->from->tenant, &page, err);
         const struct record_batch batch = {(enum record_kind)KINDS[i], page.n, {.rows = page.rows}};
         if (rc == 0 && page.n > 0)
-            rc = load_take(&load, &batch, err);
+            rc = load_in(&load, &batch, NULL, err);
         shared_page_release(&page);
     }
     return rc;
 }
 
+int tenant_copy_rows(const struct tenant_batch *b, struct redrive_err *err)
+{
+    return tenant_shard_move(b->to, put_rows, (void *)b, err);
+}
+
+struct key_batch {
+    const struct tenant_batch *batch;
+    struct record_batch keys;
+};
+
+static int put_keys(void *ctx, struct redrive_err *err)
+{
+    const struct key_batch *k = ctx;
+    const struct load load = load_of(k->batch);
+    return load_in(&load, &k->keys, NULL, err);
+}
+
 int tenant_copy_keys(const struct tenant_batch *b, struct redrive_err *err)
 {
-    struct load load = load_of(b);
+    struct key_batch put = {.batch = b};
     struct key_walk walk;
-    const struct remembered_key *key;
     int rc;
-    key_walk_init(&walk, b->from, b->tenant);
-    while ((rc = key_walk_next(&walk, &key, err)) > 0) {
-        const struct record_batch batch = {RECORD_KEY, 1, {.keys = key}};
-        rc = load_take(&load, &batch, err);
+    key_walk_init(&walk, b->from->store, b->from->tenant);
+    while ((rc = key_walk_batch(&walk, &put.keys, err)) > 0) {
+        rc = tenant_shard_move(b->to, put_keys, &put, err);
         if (rc < 0)
             break;
     }
@@ -60,14 +78,16 @@ int tenant_copy_keys(const struct tenant_batch *b, struct redrive_err *err)
 }
 
 /* A limit whose slots seem to be in use stays: it does no harm. */
-int tenant_drop_rows_in(const struct tenant_batch *b, struct redrive_err *err)
+int tenant_drop_rows(void *ctx, struct redrive_err *err)
 {
+    const struct tenant_shard *shard = ctx;
+    const struct store_ops *ops = store_ops(shard->store);
     const struct str held = STR(TENANT_HELD);
     int rc = 0;
     for (size_t k = 0; rc == 0 && k <= N_KINDS; k++) {
         const enum shared_kind kind = k < N_KINDS ? KINDS[k] : SHARED_TENANT;
         struct shared_page page = {0};
-        rc = store_ops(b->from)->shared_list(b->from, kind, b->tenant, &page, err);
+        rc = ops->shared_list(shard->store, kind, shard->tenant, &page, err);
         for (size_t i = 0; rc == 0 && i < page.n; i++) {
             const struct shared_row *row = &page.rows[i];
             struct shared_row gone = {.kind = kind,
@@ -77,22 +97,11 @@ int tenant_drop_rows_in(const struct tenant_batch *b, struct redrive_err *err)
                                       .removed = true};
             struct move_result result;
             if (kind != SHARED_TENANT || str_starts_with(row->key, held))
-                rc = store_ops(b->from)->shared_put(b->from, &gone, 1, &result, err);
+                rc = ops->shared_put(shard->store, &gone, 1, &result, err);
         }
         shared_page_release(&page);
     }
     return rc;
-}
-
-static int drop_rows(void *ctx, struct redrive_err *err)
-{
-    return tenant_drop_rows_in(ctx, err);
-}
-
-int tenant_drop_rows(const struct tenant_batch *b, struct redrive_err *err)
-{
-    struct tenant_batch own = *b;
-    return load_transaction(b->from, b->now_ms, drop_rows, &own, err);
 }
 
 /* ---- Jobs ------------------------------------------------------------------------------------ */
@@ -154,8 +163,10 @@ static int is_orphan(struct store *store, const struct job_status *child, bool *
                      struct redrive_err *err)
 {
     struct edge_page edges = {0};
-    int rc = store_ops(store)->edges(store, EDGES_FROM_PARENTS, &child->seq, 1, &edges, err);
     *ret = false;
+    if (child->open_parents == 0)
+        return 0;
+    int rc = store_ops(store)->edges(store, EDGES_FROM_PARENTS, &child->seq, 1, &edges, err);
     for (size_t i = 0; rc == 0 && i < edges.n && !*ret; i++) {
         struct job_page parent = {0};
         if (edges.edges[i].outcome == AFTER_OPEN) {
@@ -177,8 +188,8 @@ static int judge_copies(const struct tenant_batch *b, struct going *g, struct re
         bool is_lone = false;
         if (!g->copied[i])
             continue;
-        if (b->is_back && g->copied[i]->status.open_parents > 0)
-            rc = is_orphan(b->to, &g->copied[i]->status, &is_lone, err);
+        if (b->is_back)
+            rc = is_orphan(b->to->store, &g->copied[i]->status, &is_lone, err);
         g->is_good[i] =
             b->is_back ? !is_lone : is_as_good(&g->jobs[i]->status, &g->copied[i]->status);
     }
@@ -188,18 +199,19 @@ static int judge_copies(const struct tenant_batch *b, struct going *g, struct re
 static int read_going(const struct tenant_batch *b, int64_t after_seq, struct going *g,
                       struct redrive_err *err)
 {
+    struct store *from = b->from->store, *to = b->to->store;
     const struct job_filter filter = {
-        .tenant = b->tenant, .after_seq = after_seq, .limit = AT_ONCE};
+        .tenant = b->from->tenant, .after_seq = after_seq, .limit = AT_ONCE};
     struct shared_page pauses = {0};
     size_t at = 0;
-    int rc = store_ops(b->from)->list(b->from, &filter, &g->page, err);
+    int rc = store_ops(from)->list(from, &filter, &g->page, err);
     if (rc == 0)
-        rc = store_ops(b->to)->shared_list(b->to, SHARED_PAUSE, b->tenant, &pauses, err);
+        rc = store_ops(to)->shared_list(to, SHARED_PAUSE, b->to->tenant, &pauses, err);
     if (rc == 0)
         choose_jobs(g, &pauses);
     shared_page_release(&pauses);
     if (rc == 0 && g->n > 0)
-        rc = store_ops(b->to)->lookup(b->to, g->names, g->n, &g->copies, err);
+        rc = store_ops(to)->lookup(to, g->names, g->n, &g->copies, err);
     for (size_t i = 0; rc == 0 && i < g->n && at < g->copies.n; i++)
         if (str_eq(g->copies.jobs[at].spec.id, g->names[i].id))
             g->copied[i] = &g->copies.jobs[at++];
@@ -284,7 +296,7 @@ static int read_set(struct putting *p, struct redrive_err *err)
     for (size_t i = 0; i < g->n; i++)
         if (!g->is_good[i])
             jobs[n++] = (struct imported_job){.job = g->jobs[i]};
-    int rc = n > 0 ? job_set_lookup(p->set, p->batch->from, jobs, n, err) : 0;
+    int rc = n > 0 ? job_set_lookup(p->set, p->batch->from->store, jobs, n, err) : 0;
     for (size_t i = 0; rc == 0 && i < g->n && p->n < p->set->n; i++)
         if (str_eq(p->set->jobs[p->n].job->spec.id, g->names[i].id)) {
             p->jobs[p->n] = p->set->jobs[p->n];
@@ -296,7 +308,7 @@ static int read_set(struct putting *p, struct redrive_err *err)
 /* The jobs of the new shard that wait for a copy keep waiting for the one that replaces it. */
 static int reattach(const struct putting *p, struct redrive_err *err)
 {
-    struct store *store = p->batch->to;
+    struct store *store = p->batch->to->store;
     const struct going *g = p->going;
     struct remade_job remade[AT_ONCE];
     struct job_page page = {0};
@@ -366,13 +378,9 @@ static int put_set(void *ctx, struct redrive_err *err)
     const struct load load = load_of(p->batch);
     const struct record_batch batch = {RECORD_JOB, p->n, {.jobs = p->jobs}};
     struct taking drop = {
-        .batch = p->batch, .store = p->batch->to, .going = p->going, .takes_copies = true};
-    const struct place_row place =
-        place_said(p->batch->is_back ? TENANT_RETURNING : TENANT_ARRIVING, p->batch->from_shard);
+        .batch = p->batch, .store = p->batch->to->store, .going = p->going, .takes_copies = true};
     p->refusals = (struct load_refusals){0};
-    int rc = tenant_place_expect(p->batch->to, p->batch->tenant, &place, err);
-    if (rc == 0)
-        rc = take_away(&drop, err);
+    int rc = take_away(&drop, err);
     if (rc == 0)
         rc = load_in(&load, &batch, &p->refusals, err);
     if (rc == 0 && must_leave_some(p))
@@ -403,7 +411,7 @@ static int put_all(struct putting *p, struct redrive_err *err)
 {
     int rc = read_set(p, err);
     for (bool is_done = false; rc == 0 && p->n > 0 && !is_done;) {
-        rc = load_transaction(p->batch->to, p->batch->now_ms, put_set, p, err);
+        rc = tenant_shard_move(p->batch->to, put_set, p, err);
         is_done = rc != MUST_LEAVE_SOME || !must_leave_some(p);
         rc = is_done ? rc : 0;
         if (rc == 0)
@@ -430,20 +438,11 @@ static int copy_going(const struct tenant_batch *b, struct going *g, struct redr
     return rc;
 }
 
-/* A job that the way back has found on the old shard must not be taken from there any more. */
-static int take_if_leaving(void *ctx, struct redrive_err *err)
-{
-    const struct tenant_batch *b = ((const struct taking *)ctx)->batch;
-    const struct place_row place = place_said(TENANT_LEAVING, b->to_shard);
-    int rc = b->is_back ? 0 : tenant_place_expect(b->from, b->tenant, &place, err);
-    return rc < 0 ? rc : take_away(ctx, err);
-}
-
 static int take_going(const struct tenant_batch *b, const struct going *g, uint64_t *ret_moved,
                       struct redrive_err *err)
 {
-    struct taking take = {.batch = b, .store = b->from, .going = g};
-    int rc = load_transaction(b->from, b->now_ms, take_if_leaving, &take, err);
+    struct taking take = {.batch = b, .store = b->from->store, .going = g};
+    int rc = tenant_shard_move(b->from, take_away, &take, err);
     *ret_moved = rc == 0 ? take.taken : 0;
     return rc;
 }

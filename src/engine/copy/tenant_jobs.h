@@ -2,6 +2,7 @@
 #ifndef ENGINE_COPY_TENANT_JOBS_H
 #define ENGINE_COPY_TENANT_JOBS_H
 
+#include "engine/copy/load.h"
 #include "store/shards/tenants.h"
 #include "store/store.h"
 
@@ -14,11 +15,38 @@ struct tenant_refusals {
     struct redrive_err first;
 };
 
-struct tenant_batch {
-    struct store *from, *to;
-    size_t from_shard, to_shard; /* which they are */
+/* In tenant_place.c: a shard as a call sees it, and the transactions that the call makes there.
+ *
+ * Between two transactions any other call may have ended the move, taken it back or begun another
+ * one, also if this process was only frozen for a while. So each transaction looks whether the row
+ * of the tenant is the one that this call has read or put last, and puts it again, with a number
+ * of its own (tenant_place.by): of two calls one is refused, by the store if not before. The put is
+ * the last move: a store that holds locks until the commit holds this one for no time. */
+struct tenant_shard {
+    struct store *store;
     struct str tenant;
     int64_t now_ms; /* for a store that has no clock */
+    int64_t by;
+    bool has_row;
+    struct tenant_place place; /* what the row says */
+};
+
+/* Reads the row. */
+int tenant_shard_read(struct tenant_shard *shard, struct redrive_err *err);
+static inline bool tenant_shard_says(const struct tenant_shard *shard, enum tenant_phase phase)
+{
+    return shard->has_row && shard->place.phase == phase;
+}
+/* Makes `moves`, which may be NULL, and has the row say `next`, or takes it away if that is NULL.
+ * REDRIVE_E_STATE: another call has put the row, and nothing was changed. */
+int tenant_shard_put(struct tenant_shard *shard, const struct tenant_place *next,
+                     load_moves_fn moves, void *ctx, struct redrive_err *err);
+/* The same, and the row says what it has said. */
+int tenant_shard_move(struct tenant_shard *shard, load_moves_fn moves, void *ctx,
+                      struct redrive_err *err);
+
+struct tenant_batch {
+    struct tenant_shard *from, *to;
 
     /* The move is taken back: `from` is the new shard, and a job that is on both stays on the old
      * one as it is there. */
@@ -26,32 +54,6 @@ struct tenant_batch {
 
     struct tenant_refusals *refusals; /* of copies */
 };
-
-/* In tenant_place.c: where a tenant is, as the row of a shard says. */
-struct place_row {
-    bool is_there;
-    struct tenant_place place;
-    int64_t version; /* of a row that was read; each put has another */
-};
-static inline struct place_row place_said(enum tenant_phase phase, size_t shard)
-{
-    return (struct place_row){.is_there = true, .place = {phase, shard}};
-}
-int tenant_place_find(struct store *store, struct str tenant, struct place_row *ret,
-                      struct redrive_err *err);
-/* REDRIVE_E_STATE unless the row is this one, or says this if it has no version: another process
- * has changed it. */
-int tenant_place_expect(struct store *store, struct str tenant, const struct place_row *row,
-                        struct redrive_err *err);
-/* That error. */
-int tenant_place_changed(struct redrive_err *err);
-/* Says of a shard to which the tenant was being moved that it is on the other
- * one. It takes no copy any more from a process that is still at the move, since each looks at the
- * row in the transaction that puts them. The row is put also if it says so already: a process that
- * has read it before, and is about to say that the tenant arrives, finds another version.
- * REDRIVE_E_STATE: the tenant is on the shard. */
-int tenant_place_close(struct store *store, struct str tenant, size_t shard, int64_t now_ms,
-                       struct redrive_err *err);
 
 /* In a transaction: puts a row of the tenant, or takes it away if the value is absent. Does nothing
  * if it is so already. REDRIVE_E_CANCELLED: another process has put it meanwhile. */
@@ -62,7 +64,7 @@ int tenant_row_put(struct store *store, enum shared_kind kind, struct str tenant
  * `takes` takes those that are there from the old one. All are put there before the first is taken:
  * a job that waits for others is copied together with what it waits for. `ret_kept` counts those
  * that are still on the old shard; those that the new shard refuses are added to batch->refusals.
- * REDRIVE_E_STATE: another process has taken the move back. */
+ * REDRIVE_E_STATE: another call has ended the move, or taken it back. */
 int tenant_move_batch(const struct tenant_batch *batch, bool takes, int64_t *after_seq,
                       uint64_t *ret_moved, uint64_t *ret_kept, struct redrive_err *err);
 
@@ -83,9 +85,7 @@ int tenant_reattach(struct store *store, const struct remade_job *remade, size_t
 int tenant_copy_rows(const struct tenant_batch *batch, struct redrive_err *err);
 /* Keys that are unique for ever, and whose jobs are gone. */
 int tenant_copy_keys(const struct tenant_batch *batch, struct redrive_err *err);
-/* Takes the rows, and what was held, away from `from`. */
-int tenant_drop_rows(const struct tenant_batch *batch, struct redrive_err *err);
-/* The same in a transaction. */
-int tenant_drop_rows_in(const struct tenant_batch *batch, struct redrive_err *err);
+/* In a transaction, with a struct tenant_shard: takes the rows, and what was held, away. */
+int tenant_drop_rows(void *shard, struct redrive_err *err);
 
 #endif

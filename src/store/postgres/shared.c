@@ -33,7 +33,9 @@ static void read_merged(const PGresult *result, const struct shared_row *row)
 
 /* ---- Breakers and limits --------------------------------------------------------------------- */
 
-/* Rows of breakers and limits, which several processes put often and at the same time.
+/* Rows of breakers and limits, which several processes put often and at the same time; and those of
+ * tenants that are moved: a mover that is frozen before its commit must not keep other processes
+ * from taking the move back.
  *
  * An addition to the sums of a limit waits for the commit, and is sent after everything else: the
  * row is locked only for as long as the commit takes. Its new sums come with the answer. If they
@@ -53,7 +55,7 @@ struct gate_put {
 
 static bool is_gate(enum shared_kind kind)
 {
-    return kind == SHARED_BREAKER || kind == SHARED_LIMIT;
+    return kind == SHARED_BREAKER || kind == SHARED_LIMIT || kind == SHARED_TENANT;
 }
 
 /* ---- Versions as this handle has seen them last ---------------------------------------------- */

@@ -36,6 +36,7 @@ bool tenant_place_read(const struct shared_row *row, struct tenant_place *ret)
     struct json_string key, text;
     int64_t shard = 0;
     bool is_known = false;
+    ret->by = 0;
     if (row->kind != SHARED_TENANT || !str_eq(row->key, TENANT_PLACE))
         return false;
     json_reader_init(&j, row->value, NULL);
@@ -45,6 +46,8 @@ bool tenant_place_read(const struct shared_row *row, struct tenant_place *ret)
             is_known = read_phase(text, &ret->phase);
         else if (json_string_is(key, "shard"))
             (void)json_read_int(&j, &shard);
+        else if (json_string_is(key, "by"))
+            (void)json_read_int(&j, &ret->by);
         else
             (void)json_skip(&j, NULL);
     }
@@ -54,10 +57,10 @@ bool tenant_place_read(const struct shared_row *row, struct tenant_place *ret)
     return is_known;
 }
 
-void tenant_place_write(const struct tenant_place *place, char ret[64])
+void tenant_place_write(const struct tenant_place *place, char ret[TENANT_PLACE_MAX])
 {
-    (void)snprintf(ret, 64, "{\"phase\":\"%s\",\"shard\":%zu}", PHASES[place->phase],
-                   place->shard % SHARDS_MAX + 1);
+    (void)snprintf(ret, TENANT_PLACE_MAX, "{\"phase\":\"%s\",\"shard\":%zu,\"by\":%" PRId64 "}",
+                   PHASES[place->phase], place->shard % SHARDS_MAX + 1, place->by);
 }
 
 int64_t tenant_place_number(const struct tenant_place *place)
@@ -69,8 +72,8 @@ bool tenant_place_numbered(int64_t number, struct tenant_place *ret)
 {
     if (number <= 0)
         return false;
-    *ret = (struct tenant_place){(enum tenant_phase)((number - 1) % TENANT_PHASE_COUNT),
-                                 (size_t)((number - 1) / TENANT_PHASE_COUNT)};
+    *ret = (struct tenant_place){.phase = (enum tenant_phase)((number - 1) % TENANT_PHASE_COUNT),
+                                 .shard = (size_t)((number - 1) / TENANT_PHASE_COUNT)};
     return true;
 }
 

@@ -35,12 +35,14 @@ enum tenant_phase {
 struct tenant_place {
     enum tenant_phase phase;
     size_t shard; /* the other one, from 0 */
+    int64_t by;   /* a number of the call that has put the row: see engine/copy/tenant.h */
 };
+#define TENANT_PLACE_MAX 96
 
 /* What a row says; false: it is another row, or damaged. */
 bool tenant_place_read(const struct shared_row *row, struct tenant_place *ret);
 /* The value of a row. */
-void tenant_place_write(const struct tenant_place *place, char ret[64]);
+void tenant_place_write(const struct tenant_place *place, char ret[TENANT_PLACE_MAX]);
 
 /* Which tenants have been moved, as a handle of shards knows it. A shard is asked again after a
  * second, and only about the tenants that lead to it: others need not wait for one that is away. */
@@ -51,7 +53,7 @@ struct moved_tenants {
 };
 void moved_tenants_release(struct moved_tenants *moved);
 
-/* A place as a number that is not 0, and back; false for 0. */
+/* Phase and shard as a number that is not 0, and back; false for 0. */
 int64_t tenant_place_number(const struct tenant_place *place);
 bool tenant_place_numbered(int64_t number, struct tenant_place *ret);
 

@@ -1,0 +1,206 @@
+/* A process that moves a tenant, or takes a move back, is frozen before any begin or commit, while
+ * other processes do all that they may do with the tenant; or its shard is away from there on. When
+ * it goes on, or the move is ended, no job is lost, none is on two shards, and the tenant is held
+ * nowhere. */
+#include "tenant_field.h"
+
+#include "engine/verbs/control.h"
+
+#define N_JOBS_HERE 120 /* two batches */
+#define BUSY_MS     5   /* for which others wait for what the frozen one has locked */
+
+/* A way to go: from one shard to another, of which one is that of the tenant's name. */
+struct way {
+    size_t from, to;
+};
+
+/* What other processes do meanwhile, one after the other: the same move up to its middle (m) or its
+ * end (M), the way back of it up to its middle (b) or its end (B), a move back to where the tenant
+ * was (H). What is not possible when its turn comes is refused. Or the call does not reach the
+ * shard (-), or the answer to a commit gets lost (?). */
+static const char *const SCRIPTS[] = {"B", "Bm", "BM", "bBmb", "M", "MHm", "-", "?"};
+
+static struct {
+    struct store *own, *others; /* handles of the frozen process, and of others */
+    struct store_ops ops;
+    const struct store_ops *real;
+    const struct way *way;
+    const char *script;
+    int left; /* begins and commits before it */
+} frozen;
+
+static int try_move(struct store *all, size_t to, const char *stop_at, struct redrive_err *err)
+{
+    struct stop stop = {.step = stop_at, .nth = 1};
+    struct tenant_move move = tenant_move_of(all, to, stop_at ? &stop : NULL);
+    return to == BACK ? tenant_move_back(&move, err) : tenant_move_run(&move, err);
+}
+
+static void play(const char *script)
+{
+    for (; *script; script++) {
+        const bool is_back = *script == 'B' || *script == 'b';
+        const bool is_half = *script == 'm' || *script == 'b';
+        const size_t to = *script == 'H' ? frozen.way->from : frozen.way->to;
+        struct redrive_err err = {0};
+        if (*script == '-' || *script == '?')
+            return;
+        const int rc = try_move(frozen.others, is_back ? BACK : to, is_half ? "take" : NULL, &err);
+        if (rc != 0 && rc != REDRIVE_E_STATE && rc != REDRIVE_E_CANCELLED && rc != REDRIVE_E_IO)
+            fail_msg("%c: %s: %s", *script, err.message, err.detail);
+    }
+}
+
+/* What goes wrong with this call: a letter of the script, or 0. */
+static char freeze_here(void)
+{
+    if (frozen.left-- != 0)
+        return 0;
+    play(frozen.script);
+    return frozen.script[0];
+}
+
+static int lose(struct redrive_err *err)
+{
+    return err_set(err, REDRIVE_E_IO, "the shard is away");
+}
+
+static int begin_frozen(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
+                        int64_t *ret_version, struct redrive_err *err)
+{
+    const bool is_lost = freeze_here() == '-';
+    return is_lost ? lose(err) : frozen.real->begin(store, now_ms, ret_now_ms, ret_version, err);
+}
+
+static int commit_frozen(struct store *store, struct redrive_err *err)
+{
+    const char what = freeze_here();
+    const int rc = what == '-' ? lose(err) : frozen.real->commit(store, err);
+    return what == '?' && rc == 0 ? lose(err) : rc;
+}
+
+/* A call that is frozen before its begin or commit of this number. False: it has not so many. */
+static bool run_frozen(size_t to, int number, const char *script)
+{
+    struct store *const *stores = sharded_of(frozen.own)->stores;
+    struct redrive_err err = {0};
+    frozen.left = number;
+    frozen.script = script;
+    frozen.real = store_ops(stores[0]);
+    frozen.ops = *frozen.real;
+    frozen.ops.begin = begin_frozen;
+    frozen.ops.commit = commit_frozen;
+    for (size_t i = 0; i < N_SHARDS; i++)
+        ((struct store_base *)(void *)stores[i])->ops = &frozen.ops;
+    const int rc = try_move(frozen.own, to, NULL, &err);
+    for (size_t i = 0; i < N_SHARDS; i++)
+        ((struct store_base *)(void *)stores[i])->ops = frozen.real;
+    if (rc != 0 && rc != REDRIVE_E_STATE && rc != REDRIVE_E_IO)
+        fail_msg("%s %d: %s: %s", script, number, err.message, err.detail);
+    return frozen.left < 0;
+}
+
+/* Ends what was begun, forward or back. Gives the tenant's shard. */
+static size_t end_moves(struct store *all, bool goes_on)
+{
+    struct redrive_err err = {0};
+    struct tenant_move move = tenant_move_of(all, SIZE_MAX, NULL);
+    if (goes_on)
+        (void)try_move(all, frozen.way->to, NULL, NULL);
+    const int rc = try_move(all, BACK, NULL, &err);
+    if (rc != 0 && !strstr(err.message, "no move") && !strstr(err.message, "has taken over"))
+        fail_msg("%s: %s", err.message, err.detail);
+    assert_int_equal(tenant_move_run(&move, &err), 0);
+    return move.to;
+}
+
+/* Each job is on the tenant's shard alone, and the queue that a person has paused is the only one
+ * that is. */
+static void check_whole(struct field *f, size_t at, const char *script, int number)
+{
+    struct shared_page pauses = {0};
+    struct store *store = sharded_of(f->reader)->stores[at];
+    for (size_t i = 0; i < N_SHARDS; i++)
+        if (count_on(f, i) != (i == at ? N_JOBS_HERE : 0))
+            fail_msg("%s %d: shard %zu has %zu jobs, the tenant is on %zu", script, number, i,
+                     count_on(f, i), at);
+    assert_int_equal(store_ops(store)->shared_list(store, SHARED_PAUSE, STR(TENANT), &pauses, NULL),
+                     0);
+    if (pauses.n != 1 || !str_is(pauses.rows[0].key, "by-hand"))
+        fail_msg("%s %d: %zu queues are paused", script, number, pauses.n);
+    shared_page_release(&pauses);
+}
+
+static void freeze_once(struct field *f, bool is_back, int number, const char *script, bool *is_met)
+{
+    struct redrive_err err = {0};
+    if (try_move(f->reader, frozen.way->from, NULL, &err) != 0)
+        fail_msg("%s: %s", err.message, err.detail);
+    if (is_back)
+        assert_int_equal(try_move(f->reader, frozen.way->to, "take", NULL), REDRIVE_E_CANCELLED);
+    *is_met = run_frozen(is_back ? BACK : frozen.way->to, number, script);
+    check_whole(f, end_moves(f->reader, number % 2), script, number);
+}
+
+/* Freezes calls at each begin and commit. There are about a thousand cases: a run has all of the
+ * first script, and of the others every third, or fewer on a store that takes its time. */
+static void freeze_everywhere(bool is_back, bool goes_home)
+{
+    const struct way way = {goes_home ? other(1) : home(), goes_home ? home() : other(1)};
+    const struct store_options impatient = {.busy_wait_ms = BUSY_MS};
+    const unsigned long step = strcmp(stores_name(), "memory") == 0 ? 3 : 7 * fault_step();
+    static unsigned long cases;
+    struct field f;
+    struct pause_op pause;
+    field_init(&f);
+    submit_some(&f, N_JOBS_HERE);
+    pause_op_init(&pause, STR(TENANT), STR("by-hand"), true);
+    assert_int_equal(committer_run(f.committer, &pause.op, NULL), 0);
+    assert_int_equal(store_open(f.url, NULL, &frozen.own, NULL), 0);
+    assert_int_equal(store_open(f.url, &impatient, &frozen.others, NULL), 0);
+    frozen.way = &way;
+    for (size_t i = 0; i < sizeof SCRIPTS / sizeof SCRIPTS[0]; i++) {
+        bool is_met = true;
+        for (int number = 0; is_met; number++)
+            if (i == 0 || cases++ % step == 0)
+                freeze_once(&f, is_back, number, SCRIPTS[i], &is_met);
+    }
+    store_close(frozen.others);
+    store_close(frozen.own);
+    field_release(&f);
+}
+
+static void a_move_that_was_frozen_changes_nothing_that_others_rely_on(void **state)
+{
+    (void)state;
+    freeze_everywhere(false, false);
+}
+
+static void a_move_to_the_shard_of_the_name_that_was_frozen_changes_nothing(void **state)
+{
+    (void)state;
+    freeze_everywhere(false, true);
+}
+
+static void a_way_back_that_was_frozen_changes_nothing_that_others_rely_on(void **state)
+{
+    (void)state;
+    freeze_everywhere(true, false);
+}
+
+static void a_way_back_from_the_shard_of_the_name_that_was_frozen_changes_nothing(void **state)
+{
+    (void)state;
+    freeze_everywhere(true, true);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_move_that_was_frozen_changes_nothing_that_others_rely_on),
+        cmocka_unit_test(a_move_to_the_shard_of_the_name_that_was_frozen_changes_nothing),
+        cmocka_unit_test(a_way_back_that_was_frozen_changes_nothing_that_others_rely_on),
+        cmocka_unit_test(a_way_back_from_the_shard_of_the_name_that_was_frozen_changes_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
