@@ -243,6 +243,33 @@ static void a_job_that_the_old_shard_refuses_stays_with_those_that_wait_for_it(v
     field_release(&f);
 }
 
+/* The parent has gone to the new shard, and its unique key is taken on the old one meanwhile. A
+ * child that was still on both would wait on the old one for ever. */
+static void a_child_stays_with_a_parent_that_the_old_shard_refuses(void **state)
+{
+    struct field f;
+    struct stop stop = {.step = "take", .nth = 1};
+    struct tenant_move move;
+    struct redrive_err err = {0};
+    (void)state;
+    field_init(&f);
+    submit_unique(&f, "j0", "K");
+    submit_own(&f); /* three batches: the parent is in the first one */
+    submit_after(&f, "j251", "j0", AFTER_END);
+    submit_after(&f, "j252", "j251", AFTER_END);
+    assert_int_equal(move_tenant(&f, other(1), &stop, 0, &move, &err), REDRIVE_E_CANCELLED);
+    put_there(&f, home(), "j300", "K", NULL);
+    assert_int_equal(move_tenant(&f, BACK, NULL, 0, &move, &err), 0);
+    assert_int_equal(move.kept, 3);
+    assert_non_null(strstr(move.refusal.message, "the old shard refuses job 'j0'"));
+    assert_int_equal(count_on(&f, home()), N_OWN + 1); /* with j300 */
+    assert_int_equal(count_on(&f, other(1)), 3);
+    assert_int_equal(state_on(&f, other(1), "j0"), REDRIVE_STATE_QUEUED);
+    assert_int_equal(state_on(&f, other(1), "j251"), REDRIVE_STATE_WAITING);
+    assert_int_equal(state_on(&f, other(1), "j252"), REDRIVE_STATE_WAITING);
+    field_release(&f);
+}
+
 /* The old shard keeps it, and it is settled there. */
 static void a_job_that_runs_is_no_obstacle_on_the_way_back(void **state)
 {
@@ -281,6 +308,7 @@ int main(void)
         cmocka_unit_test(a_child_waits_for_its_parent_after_the_way_back),
         cmocka_unit_test(a_dead_child_knows_its_parent_after_the_way_back),
         cmocka_unit_test(a_job_that_the_old_shard_refuses_stays_with_those_that_wait_for_it),
+        cmocka_unit_test(a_child_stays_with_a_parent_that_the_old_shard_refuses),
         cmocka_unit_test(a_job_that_runs_is_no_obstacle_on_the_way_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

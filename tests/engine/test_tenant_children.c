@@ -120,12 +120,43 @@ static void a_dead_child_of_a_copy_that_is_made_again_waits_no_more(void **state
     field_release(&f);
 }
 
+static void end_child(struct stop *stop)
+{
+    end_on_old(stop, "j251", true);
+}
+
+/* The child dies on the old shard when its parent has been taken from there: it must not forget
+ * what it waits for. */
+static void a_child_that_dies_after_its_parent_has_gone_knows_it(void **state)
+{
+    struct field f;
+    struct stop stop = {.step = "take", .nth = 1, .before = end_child, .field = &f};
+    struct tenant_move move;
+    struct redrive_err err = {0};
+    struct change_item child = {.tenant = STR(TENANT), .id = STR("j251")};
+    struct change_item parent = {.tenant = STR(TENANT), .id = STR("j1")};
+    (void)state;
+    field_init(&f);
+    submit_own(&f); /* three batches: the parent is in the first one */
+    submit_after(&f, "j251", "j1", AFTER_END);
+    assert_int_equal(move_tenant(&f, other(1), &stop, 0, &move, &err), 0);
+    assert_int_equal(count_on(&f, other(1)), N_OWN + 1);
+    assert_int_equal(count_on(&f, home()), 0);
+    if (state_on(&f, other(1), "j251") == REDRIVE_STATE_DEAD_LETTER)
+        change_all(&f, MOVE_REDRIVE, &child, 1);
+    assert_int_equal(state_on(&f, other(1), "j251"), REDRIVE_STATE_WAITING);
+    change_all(&f, MOVE_CANCEL, &parent, 1);
+    assert_int_equal(state_on(&f, other(1), "j251"), REDRIVE_STATE_QUEUED);
+    field_release(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_child_does_not_wait_for_a_copy_that_is_gone),
         cmocka_unit_test(a_child_of_a_copy_that_is_made_again_is_skipped_with_its_own),
         cmocka_unit_test(a_dead_child_of_a_copy_that_is_made_again_waits_no_more),
+        cmocka_unit_test(a_child_that_dies_after_its_parent_has_gone_knows_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -236,7 +236,7 @@ static int move_all(struct pass *p, const struct tenant_batch *batch, bool takes
 
 /* Puts all jobs into the new shard. A job may be refused because of a copy that is not as good any
  * more, and is made again after it, or of a job that it waits for, and that comes after it: so all
- * are tried twice, and as long as fewer are refused. */
+ * are tried twice, and until as many are refused as before. */
 static int copy_jobs(struct pass *p, struct tenant_batch *batch, struct tenant_refusals *ret,
                      struct redrive_err *err)
 {
@@ -248,7 +248,7 @@ static int copy_jobs(struct pass *p, struct tenant_batch *batch, struct tenant_r
         before = ret->n;
         *ret = (struct tenant_refusals){0};
         rc = move_all(p, batch, false, &left, err);
-    } while (rc == 0 && ret->n > 0 && (tries++ == 0 || ret->n < before));
+    } while (rc == 0 && ret->n > 0 && (tries++ == 0 || ret->n != before));
     batch->refusals = NULL;
     return rc;
 }
@@ -455,13 +455,17 @@ static int refuse_back(const struct tenant_move *m, enum stage stage, struct red
 }
 
 /* Of what the new shard has, the old one gets what it has not. What it refuses, and what runs on
- * the new shard, was not copied by this move: it stays there. */
+ * the new shard, was not copied by this move: it stays there, with all that wait for it. */
 static int bring_back(struct pass *p, struct redrive_err *err)
 {
     struct tenant_move *m = p->move;
     struct tenant_refusals refusals;
     struct tenant_batch batch = {.from = new_shard(p), .to = old_shard(p), .is_back = true};
     int rc = copy_jobs(p, &batch, &refusals, err);
+    if (rc == 0 && refusals.n > 0) {
+        batch.drops_orphans = true;
+        rc = copy_jobs(p, &batch, &refusals, err);
+    }
     m->refusal = refusals.first;
     if (rc == 0)
         rc = move_all(p, &batch, true, &m->kept, err);

@@ -113,6 +113,7 @@ struct going {
     struct job_name names[AT_ONCE];
     const struct job *jobs[AT_ONCE];
     const struct job *copied[AT_ONCE]; /* NULL: not there */
+    bool is_lone[AT_ONCE];             /* the one of the old shard waits for a job of the new one */
     bool is_good[AT_ONCE];             /* the copy need not be made again */
     bool is_left[AT_ONCE];             /* it cannot be made again: what is there stays */
     size_t n;
@@ -179,19 +180,23 @@ static int is_orphan(struct store *store, const struct job_status *child, bool *
     return rc;
 }
 
-/* On the way back each job of the old shard is as it must be, except one that waits for a job which
- * was taken from there: it would wait for ever, and its copy knows what it waits for. */
+/* A job of the old shard that waits for one which was taken from there would wait for ever: the one
+ * on the new shard is better, since it knows what it waits for. Else, on the way back, each job of
+ * the old shard is as it must be. */
 static int judge_copies(const struct tenant_batch *b, struct going *g, struct redrive_err *err)
 {
+    struct store *old = b->is_back ? b->to->store : b->from->store;
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < g->n; i++) {
-        bool is_lone = false;
-        if (!g->copied[i])
+        const struct job_status *job = &g->jobs[i]->status;
+        const struct job_status *copy = g->copied[i] ? &g->copied[i]->status : NULL;
+        if (!copy)
             continue;
-        if (b->is_back)
-            rc = is_orphan(b->to->store, &g->copied[i]->status, &is_lone, err);
-        g->is_good[i] =
-            b->is_back ? !is_lone : is_as_good(&g->jobs[i]->status, &g->copied[i]->status);
+        g->is_good[i] = b->is_back || is_as_good(job, copy);
+        if (!g->is_good[i] || b->is_back)
+            rc = is_orphan(old, b->is_back ? copy : job, &g->is_lone[i], err);
+        if (g->is_lone[i])
+            g->is_good[i] = !b->is_back;
     }
     return rc;
 }
@@ -235,7 +240,8 @@ static bool is_taken(const struct taking *t, size_t i, const struct job_status *
         return false;
     if (t->takes_copies)
         return !g->is_good[i] && !g->is_left[i];
-    return t->batch->is_back ? g->is_good[i] : is_as_good(status, &g->copied[i]->status);
+    return t->batch->is_back ? g->is_good[i]
+                             : g->is_lone[i] || is_as_good(status, &g->copied[i]->status);
 }
 
 /* What is read in the transaction is what the moves rely on. */
@@ -381,7 +387,7 @@ static int put_set(void *ctx, struct redrive_err *err)
         .batch = p->batch, .store = p->batch->to->store, .going = p->going, .takes_copies = true};
     p->refusals = (struct load_refusals){0};
     int rc = take_away(&drop, err);
-    if (rc == 0)
+    if (rc == 0 && p->n > 0)
         rc = load_in(&load, &batch, &p->refusals, err);
     if (rc == 0 && must_leave_some(p))
         return MUST_LEAVE_SOME;
@@ -394,10 +400,11 @@ static void leave_out(struct putting *p)
     size_t n = 0;
     const bool is_again = must_leave_some(p);
     for (size_t i = 0; i < p->n; i++) {
-        if (is_again ? is_left_out(p, i) : p->refusals.codes[i] != 0)
+        const int code = p->refusals.codes[i];
+        if (is_again ? is_left_out(p, i) : code != 0)
             note_refusal(p, i);
         if (is_left_out(p, i)) {
-            p->going->is_left[p->at[i]] = true;
+            p->going->is_left[p->at[i]] = code != REDRIVE_E_NOT_FOUND || !p->batch->drops_orphans;
             continue;
         }
         p->jobs[n] = p->jobs[i];
@@ -410,7 +417,7 @@ static void leave_out(struct putting *p)
 static int put_all(struct putting *p, struct redrive_err *err)
 {
     int rc = read_set(p, err);
-    for (bool is_done = false; rc == 0 && p->n > 0 && !is_done;) {
+    for (bool is_done = p->n == 0; rc == 0 && !is_done;) {
         rc = tenant_shard_move(p->batch->to, put_set, p, err);
         is_done = rc != MUST_LEAVE_SOME || !must_leave_some(p);
         rc = is_done ? rc : 0;

@@ -51,6 +51,9 @@ struct tenant_batch {
     /* The move is taken back: `from` is the new shard, and a job that is on both stays on the old
      * one as it is there. */
     bool is_back;
+    /* One that waits there for a job which the old shard has not got back is taken away: it stays
+     * on the new one, where that job is. */
+    bool drops_orphans;
 
     struct tenant_refusals *refusals; /* of copies */
 };
