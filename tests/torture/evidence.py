@@ -10,6 +10,7 @@ import shutil
 import testimony
 
 ENDED = ("completed", "dead_letter", "failed")
+LEASE_LOST = "LeaseExpired"  # the type of the error of such an attempt
 
 # Clocks are read a moment apart by two programs, and the store keeps milliseconds.
 SLACK_S = 0.002
@@ -105,8 +106,8 @@ def forgotten_failure(evidence, job, entry):
 
 
 def wrong_attempts(evidence, stops):
-    """A worker that was stopped between its claim and its handler wakes up and starts an attempt whose
-    lease is over: no queue can prevent that, it can only refuse the answer. The same holds for a client,
+    """A worker that was stopped between its claim and its handler, or that a busy machine did not let go on, starts an
+    attempt whose lease is over: no queue can prevent that, it can only refuse the answer. The same holds for a client,
     whose answer may be long under way. A handler that dies before its first answer is taken for one that
     cannot run: that start is taken back."""
     for job_id, starts in evidence.of("start"):
@@ -114,7 +115,9 @@ def wrong_attempts(evidence, stops):
         taken_back = collections.Counter(entry["attempt"] for entry in evidence.events["gone"].get(job_id, []))
         if any(n - taken_back[number] > 1 for number, n in collections.Counter(numbers).items()):
             yield f"{job_id}: an attempt was started twice: {numbers}"
-        if numbers != sorted(numbers) and stops == 0 and not any("interface" in entry for entry in starts):
+        lost = {row["number"] for row in evidence.attempts.get(job_id, []) if row["error"] == LEASE_LOST}
+        in_time = [number for number in numbers if number not in lost]
+        if in_time != sorted(in_time) and stops == 0 and not any("interface" in entry for entry in starts):
             yield f"{job_id}: attempts out of order: {numbers}"
         for row in evidence.rows.get(job_id, []):
             if row["attempts"] < max(numbers):
