@@ -313,11 +313,11 @@ static bool get_row(struct reader *r, struct row *row)
 int rd_row_unpack(struct store *store, int64_t seq, struct str bytes, struct row *ret,
                   struct redrive_err *err)
 {
-    struct reader r = {(const unsigned char *)bytes.ptr,
-                       (const unsigned char *)bytes.ptr + bytes.len, false};
+    const unsigned char *at = (const unsigned char *)bytes.ptr; /* NULL for an empty row */
     *ret = (struct row){0};
-    if (bytes.len <= HEAD_BYTES || r.at[0] >= REDRIVE_STATE_COUNT)
+    if (bytes.len <= HEAD_BYTES || at[0] >= REDRIVE_STATE_COUNT)
         return err_set(err, REDRIVE_E_CORRUPT, "job %lld is damaged", (long long)seq);
+    struct reader r = {at, at + bytes.len, false};
     const uint32_t partition =
         (uint32_t)r.at[2] << 24 | (uint32_t)r.at[3] << 16 | (uint32_t)r.at[4] << 8 | r.at[5];
     ret->version = (uint32_t)r.at[VERSION_AT] << 16 | (uint32_t)r.at[VERSION_AT + 1] << 8 |
