@@ -46,7 +46,7 @@ tasks:
   remote: {queue: remote, retry: {max_attempts: 1}}
 cron:
   digest: {task: report, schedule: "30 7 * * mon-fri", timezone: Europe/Berlin}
-  cleanup: {task: mail, schedule: "*/15 * * * *", timezone: UTC}
+  cleanup: {task: mail, schedule: "0 4 1 1 *", timezone: UTC}
 """
 
 
