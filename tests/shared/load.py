@@ -1,4 +1,6 @@
 """load.py - a rig whose clients keep it busy while something is done to its store."""
+import json
+import subprocess
 import time
 
 from evidence import counts
@@ -10,9 +12,16 @@ def settled(rig):
     return min(load[interface, "settled"] for interface in ("http", "faktory"))
 
 
+def have_begun(rig):
+    """Every process has told of itself. One that still opens its store is right to end when that is not there."""
+    said = subprocess.run(rig.command("stats", "--json"), capture_output=True, check=False, timeout=60)
+    return said.returncode == 0 and len(json.loads(said.stdout)["workers"]) >= len(rig.members)
+
+
 def endure(rig, *faults, judge=True):
     """Each of them under load, and work goes on after it."""
     rig.begin()
+    assert until(rig, lambda: have_begun(rig), 60), "a process does not begin"
     for fault in faults:
         goes_on(rig)
         fault()
