@@ -195,20 +195,27 @@ static inline int succeed(struct redrive_task_run *run, void *arg)
 struct worker {
     struct redrive_queue *queue;
     pthread_t thread;
+    unsigned flags;
     int rc;
 };
 
 static inline void *worker_main(void *arg)
 {
     struct worker *worker = arg;
-    worker->rc = redrive_queue_work(worker->queue, 0, NULL);
+    worker->rc = redrive_queue_work(worker->queue, worker->flags, NULL);
     return NULL;
+}
+
+static inline void worker_start_with(struct worker *worker, struct redrive_queue *queue,
+                                     unsigned flags)
+{
+    *worker = (struct worker){.queue = queue, .flags = flags};
+    assert_int_equal(pthread_create(&worker->thread, NULL, worker_main, worker), 0);
 }
 
 static inline void worker_start(struct worker *worker, struct redrive_queue *queue)
 {
-    *worker = (struct worker){.queue = queue};
-    assert_int_equal(pthread_create(&worker->thread, NULL, worker_main, worker), 0);
+    worker_start_with(worker, queue, 0);
 }
 
 static inline void worker_join(struct worker *worker)

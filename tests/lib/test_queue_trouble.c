@@ -81,6 +81,29 @@ static void a_settlement_that_cannot_be_taken_is_tried_again(void **state)
     bed_free(bed);
 }
 
+/* For longer than a lease: the busy wait of SQLite is five times as long. */
+static void a_store_that_takes_nothing_is_waited_for_until_idle(void **state)
+{
+    (void)state;
+    struct bed *bed = bed_new("sqlite:");
+    struct trouble trouble = {0};
+    struct worker worker;
+    write_file(bed->config, "tasks: {t: {lease: 1s}}\n");
+    open_with_log(bed, &trouble);
+    submit(bed->queue, "t", "a");
+    bed_handle(bed->queue, "t", end_in_trouble, &trouble, 1);
+    worker_start_with(&worker, bed->queue, REDRIVE_WORK_UNTIL_IDLE);
+    wait_for(&trouble.arrived, 1);
+    sqlite3 *lock = lock_file(bed);
+    atomic_store(&trouble.is_locked, true);
+    wait_for(&trouble.n_settle_failed, 2);
+    sqlite3_close(lock);
+    worker_join(&worker);
+    assert_int_equal(atomic_load(&trouble.n_lost), 0);
+    wait_for_state(bed->queue, "a", REDRIVE_STATE_COMPLETED);
+    bed_free(bed);
+}
+
 /* From now on the store does not take the success of the job with this number. */
 static void refuse_success(const struct bed *bed, int seq)
 {
@@ -128,6 +151,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(a_settlement_that_cannot_be_taken_is_tried_again),
+        T(a_store_that_takes_nothing_is_waited_for_until_idle),
         T(a_settlement_that_is_refused_for_good_fails_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -188,13 +188,14 @@ static void give_back_but(struct queue_handler *h, size_t n_left)
     queue_settle(h);
 }
 
-/* Until idle, an outcome that was not taken for a lease is not waited for: it belongs to the next
- * worker. */
-static bool gives_up(const struct redrive_task_run *run, int code)
+/* Until idle, an outcome that a shard has not taken for a lease is not waited for, when others have
+ * answered: it belongs to the next worker. A store that is away as a whole is waited for. */
+static bool gives_up(const struct batch *batch, const struct redrive_task_run *run, int code)
 {
     const struct queue_handler *h = run->handler;
     const int64_t now_ms = clock_monotonic_ms();
-    const bool is_late = run->late_ms > 0 && now_ms - run->late_ms >= h->config->lease_ms;
+    const bool is_late =
+        batch->op.op.code == 0 && run->late_ms > 0 && now_ms - run->late_ms >= h->config->lease_ms;
     return !redrive_err_retryable(code) || code == REDRIVE_E_STOPPING ||
            now_ms >= atomic_load(&h->queue->give_up_at_ms) || (h->queue->until_idle && is_late);
 }
@@ -239,7 +240,7 @@ static bool sort_out(struct batch *batch, struct list *ret_over)
         const int code = failed < 0 ? failed : item->ret.code;
         is_shut |= code == 0 && item->is_shut;
         item++;
-        if (code < 0 && !gives_up(run, code))
+        if (code < 0 && !gives_up(batch, run, code))
             continue;
         log_settled(run, code, failed == 0 && !redrive_err_retryable(code));
         list_remove(link);
@@ -411,7 +412,7 @@ static void take_claimed(struct queue_handler *h, const struct claim_op *claim, 
     pthread_mutex_lock(&q->mutex);
     hold(h, claim->n);
     h->may_claim_ahead &= may_all_wait;
-    if (!may_all_wait)
+    if (!may_all_wait && h->n_claimed > h->n_slots - h->n_running)
         give_back_but(h, h->n_slots - h->n_running);
     if (claim->n > 0 || claim->more)
         h->wants = true;

@@ -171,29 +171,33 @@ static void on_extended(struct op *op, void *ctx)
                   LOG_I("jobs", (int64_t)n_lost));
 }
 
-static void beat_handler(struct queue_handler *h)
+/* False: another one is still under way. */
+static bool beat_handler(struct queue_handler *h)
 {
     struct redrive_queue *q = h->queue;
     pthread_mutex_lock(&q->mutex);
-    const size_t n = h->is_beating ? 0 : gather(h);
+    const bool is_beating = h->is_beating;
+    const size_t n = is_beating ? 0 : gather(h);
     h->is_beating |= n > 0;
     pthread_mutex_unlock(&q->mutex);
     if (n == 0)
-        return;
+        return !is_beating;
     extend_op_init(&h->beat, h->extensions, n);
     h->beat.op.by_item = h->beat.op.goes_alone = true;
     queue_submit(q, &h->beat.op, on_extended, h);
+    return true;
 }
+
+/* A shard that hangs keeps a heartbeat waiting; the next one comes soon after its answer. */
+#define BEAT_AGAIN_MS 50
 
 /* Extends the leases of the handlers that are due, and says when the next one is. */
 static int64_t beat_all(struct redrive_queue *q, int64_t now_ms)
 {
     int64_t next_ms = QUEUE_NEVER;
     for (struct queue_handler *h = q->handlers; h; h = h->next) {
-        if (h->next_beat_ms <= now_ms) {
-            beat_handler(h);
-            h->next_beat_ms = now_ms + h->config->heartbeat_ms;
-        }
+        if (h->next_beat_ms <= now_ms)
+            h->next_beat_ms = now_ms + (beat_handler(h) ? h->config->heartbeat_ms : BEAT_AGAIN_MS);
         if (h->next_beat_ms < next_ms)
             next_ms = h->next_beat_ms;
     }
