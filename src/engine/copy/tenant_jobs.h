@@ -88,7 +88,8 @@ int tenant_reattach(struct store *store, const struct remade_job *remade, size_t
 int tenant_copy_rows(const struct tenant_batch *batch, struct redrive_err *err);
 /* Keys that are unique for ever, and whose jobs are gone. */
 int tenant_copy_keys(const struct tenant_batch *batch, struct redrive_err *err);
-/* In a transaction, with a struct tenant_shard: takes the rows, and what was held, away. */
-int tenant_drop_rows(void *shard, struct redrive_err *err);
+/* In a transaction, with a struct tenant_shard as `ctx`: takes the rows, and what was held, away.
+ */
+int tenant_drop_rows(void *ctx, struct redrive_err *err);
 
 #endif

@@ -129,5 +129,6 @@ int tenant_shard_put(struct tenant_shard *shard, const struct tenant_place *next
 int tenant_shard_move(struct tenant_shard *shard, load_moves_fn moves, void *ctx,
                       struct redrive_err *err)
 {
-    return tenant_shard_put(shard, &shard->place, moves, ctx, err);
+    const struct tenant_place same = shard->place;
+    return tenant_shard_put(shard, &same, moves, ctx, err);
 }

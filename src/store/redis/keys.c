@@ -154,12 +154,13 @@ int rd_key_forget(struct store *store, const struct job_spec *spec, struct redri
 static int is_held_for_ever(struct store *store, const struct remembered_key *key, bool *ret,
                             struct redrive_err *err)
 {
-    RELEASED_BY(rd_key_jobs_release) struct key_jobs jobs;
+    struct key_jobs jobs;
     const struct digest digest = rd_digest_of(key->tenant, key->key);
     int rc = rd_key_jobs_read(store, &digest, &jobs, err);
     *ret = false;
     for (size_t i = 0; i < jobs.n; i++)
         *ret |= jobs.entries[i]->now.job.spec.unique_forever;
+    rd_key_jobs_release(&jobs);
     return rc;
 }
 
