@@ -47,6 +47,19 @@ def lasting_port():
                 continue
 
 
+def wait_until_free(port, limit_s=10):
+    """A process that was killed while it forked leaves its port to the child, until that has begun its program."""
+    end = time.monotonic() + limit_s
+    while time.monotonic() < end:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+                return
+            except OSError:
+                time.sleep(0.005)
+
+
 def _end_with_parent(sig):
     # Runs in the child: PR_SET_PDEATHSIG is 1. A new session keeps the terminal's Ctrl-C away, so
     # that whoever has started the server also stops it.

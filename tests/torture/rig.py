@@ -35,7 +35,7 @@ import testimony  # noqa: E402
 from client import FaktoryClient  # noqa: E402
 from evidence import Remains  # noqa: E402
 from sabotage import OF_SERVERS, OF_SHARED, OF_WORKERS  # noqa: E402
-from servers import lasting_port  # noqa: E402
+from servers import lasting_port, wait_until_free  # noqa: E402
 from stores import LIVE, open_store  # noqa: E402
 from waiting import look_again  # noqa: E402
 
@@ -139,6 +139,8 @@ class Rig(Remains):
         return self.start_process(self.command(*words))
 
     def launch(self, member):
+        for port in next((pair for pair in self.ports if pair[0] == member.port), ()):
+            wait_until_free(port)
         member.process = self.start_process([*member.prefix, str(member.program), "--config", str(self.config), *member.words],
                                             member.env)
 
