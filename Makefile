@@ -33,10 +33,10 @@ all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) installed
 
 # Only when there is none: ninja notices changes by itself. What an interrupted setup has left
-# behind cannot be built upon.
+# behind cannot be built upon; figures of `make bench` stay.
 $(BUILD)/build.ninja:
 	@tools/bootstrap build
-	@rm -rf $(BUILD)
+	@rm -rf $(BUILD)/meson-*
 	@said=$$(meson setup $(BUILD) 2>&1) || { echo "$$said"; exit 1; }
 
 demo: $(BUILD)/build.ninja

@@ -15,8 +15,9 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE / "stores")]
+sys.path[:0] = [str(HERE / "stores"), str(HERE / "network")]
 import peers  # noqa: E402
+from tables import markdown, table  # noqa: E402
 
 DURABLE = {True: "survives power loss", False: "lost with the power", None: ""}
 
@@ -60,12 +61,6 @@ FIGURES = [
     ("Jobs a second on Redis, one process, loopback", "redis.lives", {"BullMQ": "bullmq.lives", "Asynq": "asynq.lives"}, "higher"),
     ("Jobs a second on Redis with `everysec`", "redis.everysec.lives",
      {"BullMQ": "bullmq.everysec.lives", "Asynq": "asynq.everysec.lives"}, "higher"),
-    *((f"Jobs a second on {store}, {us / 1000:g} ms away, {n} process{'es' if n > 1 else ''} of 20 slots", f"net.{ours}.{us}us.{n}p.jobs",
-       {shown: f"net.{name}.{us}us.{n}p.jobs" for shown, name in rivals.items()}, "higher")
-      for store, ours, rivals in (
-          ("PostgreSQL", "postgres", {"graphile-worker": "graphile", "graphile-worker, batched": "graphile.batched", "River": "river"}),
-          ("Redis", "redis", {"BullMQ": "bullmq", "Asynq": "asynq"}))
-      for us in (0, 500, 1000) for n in (1, 4, 8)),
     ("A guarded call of a closed breaker", "core.breaker_guarded", {"gobreaker": "gobreaker.closed"}, "lower"),
     ("JSON envelopes a second", "json.docs", {"cJSON": "cjson.docs", "jansson": "jansson.docs"}, "higher"),
 ]
@@ -113,13 +108,15 @@ job is submitted, claimed and settled, does nothing, and has a payload of 100 by
 figures are medians.
 """
 
+NETWORK = """Between worker processes of 20 slots and the store is a network that delays each byte by half of the round trip; graphile-worker,
+batched, locks 100 jobs ahead here. Server, workers and network share the processors of one machine. The loads are shares of what the
+contestant itself reached with one process at 1 ms.
+"""
 
-def number(value):
-    return f"{value:,.0f}" if value >= 100 else f"{value:,.1f}"
 
-
-def table(head, lines):
-    return ["| " + " | ".join(head) + " |", "|" + "---|" * len(head), *("| " + " | ".join(line) + " |" for line in lines), ""]
+def figure(row):
+    value, unit = row["value"], "" if row["unit"] in ("1/s", "docs/s") else f" {row['unit']}"
+    return (f"{value:,.0f}" if value >= 100 else f"{value:,.1f}") + unit
 
 
 def figure_lines(rows):
@@ -129,21 +126,23 @@ def figure_lines(rows):
         theirs = {shown: by_name[name] for shown, name in others.items() if name in by_name}
         if not mine or not theirs:
             continue
-        yield [title, "**Redrive**", f"{number(mine['value'])} {mine['unit']}", DURABLE[mine["durable"]], ""]
+        yield [title, "**Redrive**", figure(mine), DURABLE[mine["durable"]], ""]
         for shown, peer in theirs.items():
             ratio = mine["value"] / peer["value"] if better == "higher" else peer["value"] / mine["value"]
-            yield ["", shown, f"{number(peer['value'])} {peer['unit']}", DURABLE[peer["durable"]], f"{ratio:.2f} ×"]
+            yield ["", shown, figure(peer), DURABLE[peer["durable"]], f"{ratio:.2f} ×"]
 
 
 def page(measured):
     about = measured["about"]
     out = [HEAD, f"This run: {about['processors']} processors ({about['architecture']}), Linux {about['kernel']}, {about['file_system']}, load "
            f"{about['load']} when it began.", "", "## Figures", ""]
-    out += table(["What", "Who", "Figure", "What was answered", "Redrive is"], figure_lines(measured["rows"]))
+    out += table(["What", "Who", "Figure", "What was answered", "Redrive is"], figure_lines(measured["rows"]), numbers=False)
+    if network := markdown(measured["rows"]):
+        out += ["## Over a network", "", NETWORK, *network]
     out += ["## Who was measured, and how", ""]
     out += table(["Who", "Version", "Settings", "Durable", "Alone"],
                  ([name, about["versions"].get(version) or "–", settings, durable, command]
-                  for name, version, settings, durable, command in PEERS))
+                  for name, version, settings, durable, command in PEERS), numbers=False)
     out += ["What is left of a job that has ended well:", ""]
     out += [f"- {name}: {kept}." for name, kept in peers.KEEPS.items()]
     return "\n".join(out) + "\n"

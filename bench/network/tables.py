@@ -1,14 +1,5 @@
 #!/usr/bin/env python3
-"""tables - what was measured over a network, as a text or for a document.
-
-    bench/network/tables.py build/bench.json
-
-prints the tables of docs/performance.md, in Markdown, from the rows of a run.
-"""
-import json
-import pathlib
-import sys
-
+"""tables - what was measured over a network, as a text and for docs/comparison.md."""
 from promises import PEERS, SHOWN, STORES, is_held, promised
 
 ROUND_TRIPS_US = (0, 500, 1000)
@@ -65,63 +56,59 @@ def print_text(rows):
 # ---- Markdown ------------------------------------------------------------------------------------
 
 
+def table(head, lines, numbers=True):
+    """The lines of a table; with `numbers` all columns but the first one are."""
+    side = "---:" if numbers else "---"
+    return ["| " + " | ".join(head) + " |", "|---" + f"|{side}" * (len(head) - 1) + "|",
+            *("| " + " | ".join(line) + " |" for line in lines), ""]
+
+
 def _number(value, digits=0):
-    return "–" if value is None else f"{value:,.{digits}f}".replace(",", " ")
+    return "–" if value is None else f"{value:,.{digits}f}"
 
 
-def _print_table(head, lines):
-    print("| " + " | ".join(head) + " |")
-    print("|---" + "|---:" * (len(head) - 1) + "|")
-    for line in lines:
-        print("| " + " | ".join(line) + " |")
-    print()
-
-
-def _print_rates(values, store):
+def _rates(values, store):
     """Only of what was measured."""
     cells = [(us, n) for us in ROUND_TRIPS_US for n in PROCESSES
              if any(f"net.{name}.{us}us.{n}p.jobs" in values for name in contestants(store))]
     if not cells:
-        return
-    print(f"{STORES[store]}, {DURABLE[store]}, jobs a second by round trip and number of processes:\n")
-    _print_table(["", *(f"{us / 1000:g} ms, {n}" for us, n in cells)],
-                 ([SHOWN[name], *(_number(values.get(f"net.{name}.{us}us.{n}p.jobs")) for us, n in cells)]
-                  for name in contestants(store)))
+        return []
+    return [f"{STORES[store]}, {DURABLE[store]}, jobs a second by round trip and number of processes:", "",
+            *table(["", *(f"{us / 1000:g} ms, {n}" for us, n in cells)],
+                   ([SHOWN[name], *(_number(values.get(f"net.{name}.{us}us.{n}p.jobs")) for us, n in cells)]
+                    for name in contestants(store)))]
 
 
-def _print_costs(values, store):
+def _costs(values, store):
     parts = (("round_trips", 2), ("bytes", 0), ("server_cpu", 0))
-    head = ["1 ms, 1 and 8 processes", "round trips of a job", "bytes of a job", "server, % of a processor"]
-    _print_table(head, ([SHOWN[name], *(", ".join(_number(values.get(f"net.{name}.1000us.{n}p.{part}"), digits) for n in (1, 8))
+    head = [f"{STORES[store]}, 1 ms, 1 and 8 processes", "round trips of a job", "bytes of a job", "server, % of a processor"]
+    return table(head, ([SHOWN[name], *("; ".join(_number(values.get(f"net.{name}.1000us.{n}p.{part}"), digits) for n in (1, 8))
                                         for part, digits in parts)] for name in contestants(store)))
 
 
-def _print_waits(values, store):
+def _waits_table(values, store):
     if not any(f"net.{name}.1000us.load_{load}.p50_ms" in values for name in contestants(store) for load in LOADS):
-        return
-    head = ["submit to start, ms: p50, p99, p99.9", *(f"at {load} %" for load in LOADS)]
-    _print_table(head, ([SHOWN[name], *(", ".join(_number(values.get(f"net.{name}.1000us.load_{load}.{part}_ms"), 1)
+        return []
+    head = [f"{STORES[store]}, submit to start, ms: p50; p99; p99.9", *(f"at {load} %" for load in LOADS)]
+    return table(head, ([SHOWN[name], *("; ".join(_number(values.get(f"net.{name}.1000us.load_{load}.{part}_ms"), 1)
                                                   for part in PERCENTILES) for load in LOADS)]
                         for name in contestants(store)))
 
 
-def _print_idle(values):
-    head = ["idle workers on Redis", "submit to start, ms: p50, p99, p99.9", "calls of a job"]
-    _print_table(head, ([str(n), ", ".join(_number(values.get(f"net.redis.idle_{n}.{part}_ms"), 1) for part in PERCENTILES),
+def _idle(values):
+    head = ["idle workers on Redis", "submit to start, ms: p50; p99; p99.9", "calls of a job"]
+    return table(head, ([str(n), "; ".join(_number(values.get(f"net.redis.idle_{n}.{part}_ms"), 1) for part in PERCENTILES),
                          _number(values.get(f"net.redis.idle_{n}.calls"), 1)] for n in (1, 100)))
 
 
-def print_markdown(rows):
+def markdown(rows):
+    """Lines; none if nothing was measured over a network."""
     values = {row["name"]: row["value"] for row in rows}
-    _print_table(["", "promised", "aim", "this run", ""],
-                 ([promise.text, f"{promise.limit:g}", f"{promise.aim:g}", _number(promise.figure, 2),
-                   "held" if is_held(promise) else "missed"] for promise in promised(rows)))
+    if not any(name.startswith("net.") for name in values):
+        return []
+    lines = table(["", "promised", "aim", "this run", ""],
+                  ([promise.text, f"{promise.limit:g}", f"{promise.aim:g}", _number(promise.figure, 2),
+                    "held" if is_held(promise) else "missed"] for promise in promised(rows)))
     for store in STORES:
-        _print_rates(values, store)
-        _print_costs(values, store)
-        _print_waits(values, store)
-    _print_idle(values)
-
-
-if __name__ == "__main__":
-    print_markdown(json.loads(pathlib.Path(sys.argv[1]).read_text("utf-8"))["rows"])
+        lines += _rates(values, store) + _costs(values, store) + _waits_table(values, store)
+    return lines + _idle(values)

@@ -25,8 +25,8 @@ def test_ours_stands_beside_each_peer_of_the_run(tmp_path):
     rows = [row("engine.lives", 60000, True), row("beanstalkd.fsync.lives", 8000, True), row("beanstalkd.memory.lives", 50000, False),
             row("core.breaker_guarded", 90, None, "ns"), row("gobreaker.closed", 180, None, "ns"), row("redis.lives", 9000, True)]
     _, page = make(tmp_path, json.dumps({"about": ABOUT, "rows": rows}))
-    assert "| | beanstalkd with a binlog | 8,000 1/s | survives power loss | 7.50 × |" in page.replace("|  |", "| |")
-    assert "50,000 1/s | lost with the power | 1.20 ×" in page
+    assert "| | beanstalkd with a binlog | 8,000 | survives power loss | 7.50 × |" in page.replace("|  |", "| |")
+    assert "50,000 | lost with the power | 1.20 ×" in page
     assert "gobreaker | 180 ns |  | 2.00 ×" in page, "the smaller time is the better one"
     assert "on Redis" not in page.split("## Who")[0], "what has no peer in this run is left out"
     assert "| River | 0.50.0 |" in page
@@ -36,3 +36,12 @@ def test_without_a_run_it_says_what_to_do(tmp_path):
     done, page = make(tmp_path, '{"rows": []}')
     assert done.returncode == 1 and page is None
     assert "make bench" in done.stderr
+
+
+def test_what_was_measured_over_a_network_is_one_table_for_a_store(tmp_path):
+    rows = [row("net.redis.1000us.1p.jobs", 17168.2, True), row("net.bullmq.1000us.1p.jobs", 6469.4, True)]
+    _, page = make(tmp_path, json.dumps({"about": ABOUT, "rows": rows}))
+    network = page.split("## Over a network")[1].split("## Who")[0]
+    assert "|  | 1 ms, 1 |" in network, "only what was measured is a column"
+    assert "| Redrive | 17,168 |" in network and "| BullMQ | 6,469 |" in network and "| Asynq | – |" in network
+    assert "| Redis, 1 ms, 1 process: Redrive to BullMQ | 1.5 | 3 | 2.65 | held |" in network
