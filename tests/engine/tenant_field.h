@@ -11,7 +11,7 @@
 #include "base/err.h"
 #include "base/mem/arena.h"
 #include "base/time/clock.h"
-#include "engine/copy/tenant.h"
+#include "engine/copy/tenant/move.h"
 #include "engine/verbs/change.h"
 #include "engine/verbs/claim.h"
 #include "engine/verbs/settle.h"

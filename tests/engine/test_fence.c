@@ -6,7 +6,7 @@
 
 #include "base/time/clock.h"
 #include "engine/copy/load.h"
-#include "engine/copy/tenant_jobs.h"
+#include "engine/copy/tenant/jobs.h"
 #include "engine/engine.h"
 #include "engine/verbs/submit.h"
 

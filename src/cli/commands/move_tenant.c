@@ -16,7 +16,7 @@
 #include "cli/shared/session.h"
 #include "config/config.h"
 #include "engine/copy/source.h"
-#include "engine/copy/tenant.h"
+#include "engine/copy/tenant/move.h"
 #include "store/shards/record.h"
 #include "store/shards/tenants.h"
 

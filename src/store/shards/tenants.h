@@ -1,7 +1,8 @@
 /* tenants.h - tenants that are on another shard than the one which their name says.
  *
- * A tenant is on the shard of its name (shard_of_tenant) until it is moved (engine/copy/tenant.h).
- * Each shard that has to do with a move keeps a row of SHARED_TENANT for the tenant:
+ * A tenant is on the shard of its name (shard_of_tenant) until it is moved
+ * (engine/copy/tenant/move.h). Each shard that has to do with a move keeps a row of SHARED_TENANT
+ * for the tenant:
  *
  *     leaving   its jobs are being moved from here to another shard; they are held
  *     arriving  its jobs are being moved to here; they are held
@@ -35,7 +36,7 @@ enum tenant_phase {
 struct tenant_place {
     enum tenant_phase phase;
     size_t shard; /* the other one, from 0 */
-    int64_t by;   /* a number of the call that has put the row: see engine/copy/tenant.h */
+    int64_t by;   /* a number of the call that has put the row: see engine/copy/tenant/move.h */
 };
 #define TENANT_PLACE_MAX 96
 

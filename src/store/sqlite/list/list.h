@@ -1,9 +1,9 @@
-/* list.h - how lists, groups and causes are put together; for list.c, list_blocks.c and groups.c.
+/* list.h - how lists, groups and causes are put together; for the files of this folder.
  *
  * A statement is made of constant pieces, by what its filter has, and is not kept prepared.
  */
-#ifndef STORE_SQLITE_LIST_H
-#define STORE_SQLITE_LIST_H
+#ifndef STORE_SQLITE_LIST_LIST_H
+#define STORE_SQLITE_LIST_LIST_H
 
 #include "store/sqlite/private.h"
 

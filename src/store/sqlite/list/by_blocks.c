@@ -1,6 +1,6 @@
-/* list_blocks.c - the jobs of a task or a queue, by the blocks of numbers that have some. */
+/* by_blocks.c - the jobs of a task or a queue, by the blocks of numbers that have some. */
 #include "base/err.h"
-#include "store/sqlite/list.h"
+#include "store/sqlite/list/list.h"
 
 /* The newest blocks have the page, as a rule: so many are looked at first, then ever more. */
 #define FIRST_BLOCKS  2

@@ -1,4 +1,4 @@
-/* tenant.h - moves one tenant from one shard to another, while other tenants go on.
+/* move.h - moves one tenant from one shard to another, while other tenants go on.
  *
  * What has been done so far is in the rows of both shards (store/shards/tenants.h), so that a move
  * which was interrupted, however hard, goes on with the same call:
@@ -29,8 +29,8 @@
  * A job is started by at most one shard: while it is on the old one the new one holds it, and a
  * claim that began on the old one before the move finds the job gone, or makes it stay.
  */
-#ifndef ENGINE_COPY_TENANT_H
-#define ENGINE_COPY_TENANT_H
+#ifndef ENGINE_COPY_TENANT_MOVE_H
+#define ENGINE_COPY_TENANT_MOVE_H
 
 #include "store/shards/shards.h"
 

@@ -1,5 +1,5 @@
-/* tenant_jobs.c - the jobs and rows of a tenant, from one shard to another. */
-#include "engine/copy/tenant_jobs.h"
+/* jobs.c - the jobs and rows of a tenant, from one shard to another. */
+#include "engine/copy/tenant/jobs.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* tenant.c - moves one tenant from one shard to another. */
-#include "engine/copy/tenant.h"
+/* move.c - moves one tenant from one shard to another. */
+#include "engine/copy/tenant/move.h"
 
 #include <inttypes.h>
 #include <poll.h>
@@ -10,7 +10,7 @@
 #include "base/rng.h"
 #include "base/time/clock.h"
 #include "engine/copy/load.h"
-#include "engine/copy/tenant_jobs.h"
+#include "engine/copy/tenant/jobs.h"
 
 #define LOOK_MS 100
 

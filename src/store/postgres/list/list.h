@@ -1,10 +1,10 @@
-/* list.h - how lists, groups and causes are put together; for list.c and groups.c.
+/* list.h - how lists, groups and causes are put together; for the files of this folder.
  *
  * A statement is a text made for its filter, and is not kept prepared. Numbers are part of the
  * text, so that the server plans with them; strings are parameters.
  */
-#ifndef STORE_POSTGRES_LIST_H
-#define STORE_POSTGRES_LIST_H
+#ifndef STORE_POSTGRES_LIST_LIST_H
+#define STORE_POSTGRES_LIST_LIST_H
 
 #include "store/postgres/private.h"
 

@@ -1,6 +1,6 @@
 /* list.c - jobs by filter or name. */
 #include "base/err.h"
-#include "store/sqlite/list.h"
+#include "store/sqlite/list/list.h"
 
 #define ENDED_MASK   ((2u << REDRIVE_STATE_CANCELLED) - (1u << REDRIVE_STATE_COMPLETED))
 #define ENDED_STATES (REDRIVE_STATE_CANCELLED - REDRIVE_STATE_COMPLETED + 1)

@@ -1,7 +1,7 @@
-/* tenant_place.c - the rows that say where a tenant is. */
+/* place.c - the rows that say where a tenant is. */
 #include "base/err.h"
 #include "engine/copy/load.h"
-#include "engine/copy/tenant_jobs.h"
+#include "engine/copy/tenant/jobs.h"
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
 

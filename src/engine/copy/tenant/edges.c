@@ -1,8 +1,8 @@
-/* tenant_edges.c - jobs that wait for a copy which was made again. */
+/* edges.c - jobs that wait for a copy which was made again. */
 #include "base/err.h"
 #include "base/mem/arena.h"
 #include "core/state.h"
-#include "engine/copy/tenant_jobs.h"
+#include "engine/copy/tenant/jobs.h"
 #include "engine/verbs/after.h"
 
 static size_t find_remade(const struct remade_job *remade, size_t n, int64_t was)

@@ -1,5 +1,5 @@
 /* list.c - jobs by filter. */
-#include "store/postgres/list.h"
+#include "store/postgres/list/list.h"
 
 #include "base/err.h"
 

@@ -1,4 +1,4 @@
-/* tenant_jobs.h - what a tenant has, from one shard to another: for tenant*.c alone. */
+/* jobs.h - what a tenant has, from one shard to another: for the files of this folder alone. */
 #ifndef ENGINE_COPY_TENANT_JOBS_H
 #define ENGINE_COPY_TENANT_JOBS_H
 
@@ -15,7 +15,7 @@ struct tenant_refusals {
     struct redrive_err first;
 };
 
-/* In tenant_place.c: a shard as a call sees it, and the transactions that the call makes there.
+/* In place.c: a shard as a call sees it, and the transactions that the call makes there.
  *
  * Between two transactions any other call may have ended the move, taken it back or begun another
  * one, also if this process was only frozen for a while. So each transaction looks whether the row
@@ -78,7 +78,7 @@ struct remade_job {
 };
 #define REMADE_MAX 100
 
-/* In tenant_edges.c, in the transaction that has made them again, up to REMADE_MAX of them: the
+/* In edges.c, in the transaction that has made them again, up to REMADE_MAX of them: the
  * jobs that have waited for the former ones wait for these. If these have ended, the jobs are
  * released or skipped as the engine does it, and so are those that wait for the skipped ones. */
 int tenant_reattach(struct store *store, const struct remade_job *remade, size_t n,

@@ -1,6 +1,6 @@
 /* groups.c - dead letters that look alike, and causes, counted by filter. */
 #include "base/err.h"
-#include "store/postgres/list.h"
+#include "store/postgres/list/list.h"
 
 /* ---- Groups ---------------------------------------------------------------------------------- */
 

@@ -2,7 +2,7 @@
 #include "base/err.h"
 #include "base/mem/map.h"
 #include "base/time/clock.h"
-#include "store/sqlite/list.h"
+#include "store/sqlite/list/list.h"
 
 /* ---- Groups ---------------------------------------------------------------------------------- */
 
