@@ -5,8 +5,8 @@
 
 First rounds with and without retention take turns on new files, each long enough that as many jobs
 are removed as end. Then one run with retention lasts for MINUTES (10 unless said). Its throughput,
-the time of a single submit beside the load, the size of the file and the number of ended jobs,
-second by second, are drawn into SVG (steady.svg in the current folder unless said).
+the time of a single submit beside the load, the size of the file, the number of ended jobs and what the
+host gave to other machines, second by second, are drawn into SVG (steady.svg in the current folder unless said).
 """
 import json
 import pathlib
@@ -14,6 +14,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 
 KEPT_MS = 2000
 ROUNDS = 5
@@ -30,12 +31,29 @@ def be_quick():
     ROUNDS, ROUND_S, WARM_S, MINUTES = 1, 5, 3, 0
 
 
+def processors():
+    """Their time so far, all of it, and what the host gave to other machines; in ticks."""
+    ticks = [int(n) for n in pathlib.Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+    return sum(ticks), ticks[7]
+
+
 def run(bench, scratch, seconds, kept_ms):
-    """A sample for each second."""
+    """A sample for each second, as the program writes it, and what of the processors the host took meanwhile."""
     command = [str(pathlib.Path(bench) / "bench" / "bench_steady"), "run", "--dir", str(scratch),
                "--seconds", str(seconds), "--kept-ms", str(kept_ms)]
-    said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=seconds + 120)
-    return [json.loads(line) for line in said.stdout.splitlines()]
+    samples = []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        late = threading.Timer(seconds + 120, process.kill)
+        late.start()
+        before = processors()
+        for line in process.stdout:
+            now = processors()
+            samples.append(json.loads(line) | {"taken_percent": 100 * (now[1] - before[1]) / max(1, now[0] - before[0])})
+            before = now
+        late.cancel()
+    if process.returncode != 0:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    return samples
 
 
 def row(name, value, unit, durable=True):
@@ -71,6 +89,7 @@ CHARTS = [
                                             ("median", "#2ca02c", lambda s: s["p50_ms"])]),
     ("file and log, MiB", [("bytes", "#9467bd", lambda s: s["bytes"] / 1048576)]),
     ("ended jobs in the store, thousands", [("ended", "#8c564b", lambda s: s["ended"] / 1000)]),
+    ("what other machines of the host took of the processors, %", [("taken", "#7f7f7f", lambda s: s["taken_percent"])]),
 ]
 
 
