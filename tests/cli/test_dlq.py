@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from conftest import TIMEOUT_S
+from conftest import BINARY, TIMEOUT_S
 from jobs_kit import full, run_on_terminal, store  # noqa: F401
 
 DEAD = ["hand-1", "net-2", "net-1", "bad-1"]  # by the time of their end, the latest first
@@ -156,7 +156,7 @@ def test_dry_run_changes_nothing(full):
 def test_live_key_is_refused_counted_and_told(store):
     store.seed({"state": "dead_letter", "id": "old", "key": "k"},
                {"state": "dead_letter", "id": "other"}, {"id": "new", "key": "k"})
-    told = "1 refused: a live job has its unique key\n"
+    told = "1 refused: a live job has its unique key, or its deadline has passed\n"
     assert store.output("dlq", "retry", "--all", "--dry-run") == "1 of 2 would be redriven\n" + told
     assert store.output("dlq", "retry", "--all") == "1 of 2 redriven\n" + told
     assert dead(store) == ["old"]
@@ -291,6 +291,15 @@ def test_text_that_is_not_json_is_kept_for_another_try(full):
     assert code == 2 and "not JSON" in seen and f"--from {full.directory / name}" in seen
     assert (full.directory / name).read_text() == "{\n"
     assert full.job("bad-1")["payload"] == {"amount": None}
+
+
+def test_text_that_cannot_be_stored_is_kept(full):
+    """The job is redriven while it is being edited."""
+    redrive = f'"{BINARY}" --store {full.url} dlq retry bad-1 >/dev/null'
+    code, seen = run_on_terminal(full, "dlq", "edit", "bad-1", env=editor(full, f'sed -i s/null/7/ "$2"\n{redrive}\n'))
+    (name,) = leftovers(full)
+    assert code == 1 and f"--from {full.directory / name}" in seen.replace("\r\n", "")
+    assert json.loads((full.directory / name).read_text()) == {"amount": 7}
 
 
 @pytest.mark.parametrize("script, told", [("exit 1\n", "the editor failed"),

@@ -109,6 +109,13 @@ def own(tmp_path):
     it.stop()
 
 
+@pytest.fixture
+def empty(tmp_path):
+    it = Place(tmp_path)
+    yield it.ready()
+    it.stop()
+
+
 def outcome(result):
     return result.returncode, result.stdout, result.stderr
 
@@ -263,6 +270,30 @@ def test_changes_over_http_print_and_do_what_they_do_on_the_store(tmp_path):
     finally:
         for it in pair.values():
             it.stop()
+
+
+def state_of(place, job):
+    return json.loads(place.here("jobs", "show", job, "--json").stdout)["state"]
+
+
+def test_a_deadline_that_has_passed_does_not_stop_a_redrive_at_a_rate(empty):
+    assert empty.there("enqueue", "late", "{}", "--id", "late-1", "--deadline", "50ms").returncode == 0
+    wait_for(lambda: state_of(empty, "late-1") == "dead_letter", empty.log.read_text)
+    empty.store.seed({"state": "dead_letter", "id": "late-2", "task": "late"})
+    alone = empty.refusal("dlq", "retry", "late-1")
+    assert alone["code"] == "STATE" and "its deadline has passed" in alone["message"]
+    result = json.loads(empty.there("dlq", "retry", "--task", "late", "--rate", "1000/s", "--json").stdout)
+    assert (result["matched"], result["redriven"], result["refused"]) == (2, 1, 1)
+    assert (state_of(empty, "late-1"), state_of(empty, "late-2")) == ("dead_letter", "queued")
+
+
+def test_ages_count_from_the_beginning_of_a_redrive_at_a_rate(empty):
+    """The server is asked for a second page when the job on it is old enough, and was not before."""
+    empty.store.seed({"state": "dead_letter", "id": "old", "task": "mass", "count": 101, "age_s": 60})
+    empty.store.seed({"state": "dead_letter", "id": "young", "task": "mass"})
+    result = json.loads(empty.there("dlq", "retry", "--task", "mass", "--older-than", "3s", "--rate", "30/s", "--json").stdout)
+    assert (result["matched"], result["redriven"]) == (101, 101)
+    assert state_of(empty, "young") == "dead_letter"
 
 
 def test_lines_become_jobs_and_bad_ones_are_named(own):

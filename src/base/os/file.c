@@ -54,22 +54,27 @@ static int refuse(const char *path, int code, int error, struct redrive_err *err
     return code;
 }
 
+int file_read_open(int fd, const char *name, size_t max_bytes, struct buf *ret,
+                   struct redrive_err *err)
+{
+    buf_reset(ret);
+    int code = read_all(fd, max_bytes, ret);
+    if (code == 0)
+        return 0;
+    refuse(name, code, errno, err);
+    buf_reset(ret);
+    if (code == REDRIVE_E_TOO_BIG)
+        err_hint(err, "the limit is %zu bytes", max_bytes < ret->max ? max_bytes : ret->max);
+    return code;
+}
+
 int file_read(const char *path, size_t max_bytes, struct buf *ret, struct redrive_err *err)
 {
     buf_reset(ret);
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     if (fd < 0)
         return refuse(path, code_of(errno), errno, err);
-
-    int code = read_all(fd, max_bytes, ret);
-    int error = errno;
+    int code = file_read_open(fd, path, max_bytes, ret, err);
     close(fd);
-    if (code == 0)
-        return 0;
-
-    buf_reset(ret);
-    refuse(path, code, error, err);
-    if (code == REDRIVE_E_TOO_BIG)
-        err_hint(err, "the limit is %zu bytes", max_bytes < ret->max ? max_bytes : ret->max);
     return code;
 }

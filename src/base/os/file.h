@@ -15,4 +15,9 @@
  * broken disk); the error's detail has the path, and `ret` is empty. */
 int file_read(const char *path, size_t max_bytes, struct buf *ret, struct redrive_err *err);
 
+/* The same from a descriptor that is open, from where it stands; errors name it so. Standard input
+ * is read like this: /dev/stdin cannot be opened when it is a socket, or a pipe of another user. */
+int file_read_open(int fd, const char *name, size_t max_bytes, struct buf *ret,
+                   struct redrive_err *err);
+
 #endif

@@ -116,7 +116,8 @@ struct paced {
     struct bulk_run *run;
     struct bulk_pace pace;
     struct progress progress;
-    int64_t began_ms; /* what dies later was not meant */
+    int64_t began_ms;        /* what dies later was not meant */
+    struct job_filter ended; /* when, if ages were given: as of the beginning */
 };
 
 /* False: it was interrupted. */
@@ -130,6 +131,13 @@ static bool wait_for_turn(struct paced *p)
     return !interrupt_asked();
 }
 
+/* The server says of such a job, and of one that is no dead letter any more, that its state does
+ * not allow it. */
+static bool is_too_late(const struct job *job, int64_t now_ms)
+{
+    return job->spec.deadline_ms > 0 && job->spec.deadline_ms <= now_ms;
+}
+
 /* One that is no dead letter any more was redriven or removed by another client. */
 static int redrive_one(struct paced *p, const struct job *job, struct redrive_err *err)
 {
@@ -139,7 +147,8 @@ static int redrive_one(struct paced *p, const struct job *job, struct redrive_er
                                "/retry", (struct str){0}, &state, &why);
     if (rc == 0)
         p->run->changed++;
-    else if (rc == REDRIVE_E_EXISTS)
+    else if (rc == REDRIVE_E_EXISTS ||
+             (rc == REDRIVE_E_STATE && is_too_late(job, remote_now_ms(p->remote))))
         p->run->refused++;
     else if (rc != REDRIVE_E_STATE && rc != REDRIVE_E_NOT_FOUND) {
         if (err)
@@ -150,11 +159,17 @@ static int redrive_one(struct paced *p, const struct job *job, struct redrive_er
     return 0;
 }
 
+static bool is_meant(const struct paced *p, int64_t finished_ms)
+{
+    return finished_ms <= p->began_ms && finished_ms >= p->ended.finished_after_ms &&
+           (p->ended.finished_before_ms == 0 || finished_ms < p->ended.finished_before_ms);
+}
+
 static int redrive_page(struct paced *p, const struct job_page *page, struct redrive_err *err)
 {
     int rc = 0;
     for (size_t i = 0; i < page->n && rc == 0; i++)
-        if (page->jobs[i].status.finished_ms <= p->began_ms && wait_for_turn(p))
+        if (is_meant(p, page->jobs[i].status.finished_ms) && wait_for_turn(p))
             rc = redrive_one(p, &page->jobs[i], err);
     return rc;
 }
@@ -184,8 +199,12 @@ static int redrive_at_rate(struct cli *cli, struct session *session,
     struct paced p = {.remote = session->remote, .run = run, .began_ms = session_now_ms(session)};
     struct interrupt interrupt;
     RELEASED_BY(buf_release) struct buf query = BUF_MAX(REMOTE_PATH_MAX);
+    /* The server would count ages from the time of each page. */
+    struct job_select ageless = *select;
+    ageless.older_than = ageless.newer_than = NULL;
+    job_select_date(select, p.began_ms, &p.ended);
     buf_puts(&query, "/jobs");
-    job_select_query(select, 1u << REDRIVE_STATE_DEAD_LETTER, &query);
+    job_select_query(&ageless, 1u << REDRIVE_STATE_DEAD_LETTER, &query);
     remote_query(&query, "order", "oldest");
     run->changed = run->refused = 0;
     bulk_pace_init(&p.pace, &run->rate, clock_monotonic_ms());

@@ -83,6 +83,11 @@ void kit_refused(struct rest_call *call, const char *verb, const char *what, str
                       verb, len, id.ptr);
         err_hint(&err, "wait until that job has ended, or cancel it");
         break;
+    case REDRIVE_E_DEADLINE:
+        (void)err_set(&err, REDRIVE_E_STATE, "cannot %s job '%.*s': its deadline has passed", verb,
+                      len, id.ptr);
+        err_hint(&err, "submit its payload as a new job");
+        break;
     default:
         (void)err_set(&err, result->code, "cannot %s job '%.*s': %s", verb, len, id.ptr,
                       redrive_err_text(result->code));

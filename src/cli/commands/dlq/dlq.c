@@ -154,8 +154,9 @@ static void retry_as_text(struct buf *out, const struct term *term, const void *
     else
         buf_printf(out, "%" PRIu64 " of %" PRIu64 " redriven\n", run->changed, run->matched);
     if (run->refused > 0)
-        buf_printf(out, "%" PRIu64 " refused: a live job has %s unique key\n", run->refused,
-                   run->refused == 1 ? "its" : "their");
+        buf_printf(
+            out, "%" PRIu64 " refused: a live job has %s unique key, or %s deadline has passed\n",
+            run->refused, run->refused == 1 ? "its" : "their", run->refused == 1 ? "its" : "their");
 }
 
 static int check_retry(struct cli *cli, struct redrive_err *err)

@@ -152,14 +152,12 @@ static int take_edited(struct str text, const char *path, struct buf *ret, struc
     int rc = buf_failed(ret) ? too_big(err) : check_payload(buf_str(ret), err);
     if (rc < 0)
         err_hint(err, "your text is kept: mend it and use --from %s", path);
-    else
-        (void)unlink(path);
     return rc;
 }
 
-static int edit_old(const struct job *job, struct buf *ret, struct redrive_err *err)
+static int edit_old(const struct job *job, struct buf *ret, char path[EDIT_PATH_MAX],
+                    struct redrive_err *err)
 {
-    char path[EDIT_PATH_MAX];
     /* Indented, it is larger than a payload may be. */
     RELEASED_BY(buf_release) struct buf before = BUF_MAX(64u * ENGINE_PAYLOAD_MAX_BYTES);
     RELEASED_BY(buf_release) struct buf after = BUF_MAX(64u * ENGINE_PAYLOAD_MAX_BYTES);
@@ -175,27 +173,30 @@ static int edit_old(const struct job *job, struct buf *ret, struct redrive_err *
         rc = edit_text(buf_str(&before), ".json", &after, path, err);
     if (rc == 0 && str_eq(buf_str(&after), buf_str(&before))) {
         (void)unlink(path);
+        *path = '\0';
         rc = err_set(err, REDRIVE_E_CANCELLED, "the payload is as it was, nothing was changed");
     }
     return rc == 0 ? take_edited(buf_str(&after), path, ret, err) : rc;
 }
 
+/* Where it was edited, ret_path is the file that still has the text; else it is empty. */
 static int read_payload(struct cli *cli, const struct edit_options *options, const struct job *job,
-                        struct buf *ret, struct redrive_err *err)
+                        struct buf *ret, char ret_path[EDIT_PATH_MAX], struct redrive_err *err)
 {
+    *ret_path = '\0';
     const struct invocation *inv = &cli->invocation;
     const char *given = inv->n_args > 1 ? inv->args[1] : NULL;
     if (given && options->from)
         return err_set(err, REDRIVE_E_USAGE, "the payload is given twice");
     if (options->from || (given && strcmp(given, "-") == 0)) {
-        const char *path = options->from ? options->from : "/dev/stdin";
-        int rc = file_read(path, ret->max, ret, err);
+        int rc = options->from ? file_read(options->from, ret->max, ret, err)
+                               : file_read_open(STDIN_FILENO, "standard input", ret->max, ret, err);
         return rc == REDRIVE_E_TOO_BIG ? too_big(err) : rc;
     }
     if (given)
         return buf_puts(ret, given) < 0 ? too_big(err) : 0;
     if (isatty(STDIN_FILENO) && isatty(fileno(cli->err.file)))
-        return edit_old(job, ret, err);
+        return edit_old(job, ret, ret_path, err);
     err_set(err, REDRIVE_E_USAGE, "no payload is given");
     err_hint(err, "give it as an argument, as - for standard input, or with --from FILE");
     return REDRIVE_E_USAGE;
@@ -266,14 +267,20 @@ static int edit_job(struct cli *cli, struct session *session, const struct job *
     const struct edit_options *options = invocation_options(&cli->invocation);
     struct edited edited = {job, REDRIVE_STATE_DEAD_LETTER};
     RELEASED_BY(buf_release) struct buf payload = BUF_MAX(2u * ENGINE_PAYLOAD_MAX_BYTES);
-    int rc = read_payload(cli, options, job, &payload, err);
+    char path[EDIT_PATH_MAX];
+    int rc = read_payload(cli, options, job, &payload, path, err);
     /* A file ends with a line break that is not part of what it says. */
     struct str trimmed = str_trim(buf_str(&payload));
     if (rc == 0)
         rc = check_payload(trimmed, err);
-    if (rc == 0)
+    if (rc == 0) {
         rc = put_payload(session, job, trimmed, err);
+        if (rc < 0 && *path)
+            err_hint(err, "your text is kept: once this is mended, use --from %s", path);
+    }
     bool is_kept = rc == 0;
+    if (is_kept && *path)
+        (void)unlink(path);
     if (rc == 0 && options->retry)
         rc = job_change_one(session, JOB_RETRY, job, &edited.state, err);
     if (rc < 0 && is_kept)
