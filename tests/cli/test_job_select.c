@@ -84,14 +84,6 @@ static void unknown_word_gets_a_suggestion(void **state)
     assert_int_equal(read_select(&no_word), REDRIVE_E_USAGE);
 }
 
-static void empty_text_is_refused(void **state)
-{
-    (void)state;
-    const struct job_select select = {.task = ""};
-    assert_int_equal(read_select(&select), REDRIVE_E_USAGE);
-    assert_string_equal(err.message, "--task: the value is empty");
-}
-
 static void group_has_sixteen_digits(void **state)
 {
     (void)state;
@@ -162,7 +154,6 @@ int main(void)
         T(texts_are_taken_over),
         T(words_become_bits),
         T(unknown_word_gets_a_suggestion),
-        T(empty_text_is_refused),
         T(group_has_sixteen_digits),
         T(ages_become_bounds),
         T(ages_that_make_no_sense_are_refused),

@@ -36,12 +36,12 @@ static void string_takes_the_next_word_or_what_follows_the_equals_sign(void **st
     }
 }
 
-static void string_may_be_empty_and_may_look_like_an_option(void **state)
+static void string_may_look_like_an_option_and_is_not_empty(void **state)
 {
     (void)state;
-    ACCEPT(empty, "simulate", "--profile=");
-    assert_string_equal(options(empty)->profile, "");
-    done(empty);
+    static const char HINT[] = "leave the option away, or look at the variable it came from";
+    refuse(READ("simulate", "--profile="), "--profile: the value is empty", "", HINT);
+    refuse(READ("simulate", "-p", ""), "-p: the value is empty", "", HINT);
     ACCEPT(dashed, "simulate", "--profile", "--json");
     assert_string_equal(options(dashed)->profile, "--json");
     assert_false(globals(dashed)->json);
@@ -298,7 +298,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(options_not_given_have_their_defaults),
         T(string_takes_the_next_word_or_what_follows_the_equals_sign),
-        T(string_may_be_empty_and_may_look_like_an_option),
+        T(string_may_look_like_an_option_and_is_not_empty),
         T(int_is_taken_up_to_its_bounds),
         T(int_without_bounds_takes_the_whole_type),
         T(int_refuses_what_is_not_a_whole_number),

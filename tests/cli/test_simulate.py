@@ -59,7 +59,7 @@ def test_strategies_are_compared_in_the_order_given(redrive):
     "words, message",
     [
         (["--strategies", "sidekick"], "unknown strategy sidekick"),
-        (["--strategies", ""], "no strategy to compare"),
+        (["--strategies", ""], "--strategies: the value is empty"),
         (["--strategies", "none,,sidekiq"], "no strategy to compare"),
         (["--attempts", "0"], "--attempts"),
         (["--error-rate", "2"], "--error-rate"),

@@ -52,6 +52,15 @@ def test_tables_are_sound(redrive):
             assert option["type"] == "flag" or not option["negatable"]
 
 
+def test_a_tenant_without_a_name_is_not_every_tenant(redrive, tmp_path):
+    """`--tenant "$TENANT"`, and the variable is not set."""
+    of_a_tenant = [path for path, node in redrive.commands() if any(o["name"] == "tenant" for o in node["options"])]
+    assert len(of_a_tenant) > 10
+    for path in of_a_tenant:
+        result = redrive(*path, "--tenant", "", cwd=tmp_path)
+        assert result.returncode == 2 and "--tenant: the value is empty" in result.stderr, (path, result)
+
+
 def test_help_needs_no_complete_line(redrive):
     assert "Usage: redrive completion [OPTIONS]" in redrive.output("completion", "--help")
     assert "Usage: redrive __complete" in redrive.output("__complete", "-h")

@@ -133,6 +133,18 @@ static int store_choice(const struct option *o, int *ret, const char *label, con
     return REDRIVE_E_USAGE;
 }
 
+/* With a variable that is not set, `--tenant "$TENANT"` must not mean every tenant. */
+static int store_string(const char **into, const char *label, const char *text,
+                        struct redrive_err *err)
+{
+    *into = text;
+    if (*text)
+        return 0;
+    err_set(err, REDRIVE_E_USAGE, "%s: the value is empty", label);
+    err_hint(err, "leave the option away, or look at the variable it came from");
+    return REDRIVE_E_USAGE;
+}
+
 static int store_another(struct option_strings *list, const char *text, struct redrive_err *err)
 {
     const char **items = realloc(list->items, (list->n + 1) * sizeof *items);
@@ -149,7 +161,7 @@ int option_store(const struct option *o, void *values, const char *label, const 
     void *into = (char *)values + o->offset;
     switch (o->type) {
     case OPTION_FLAG: *(bool *)into = true; return 0;
-    case OPTION_STRING: *(const char **)into = text; return 0;
+    case OPTION_STRING: return store_string(into, label, text, err);
     case OPTION_INT: return store_int(o, into, label, text, err);
     case OPTION_DOUBLE: return store_double(o, into, label, text, err);
     case OPTION_DURATION: return store_duration(o, into, label, text, err);

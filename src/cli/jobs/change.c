@@ -41,14 +41,6 @@ static int ambiguous(const char *id, const struct job_page *page, struct redrive
     return REDRIVE_E_USAGE;
 }
 
-static int check_names(const char *tenant, const char *id, struct redrive_err *err)
-{
-    if (id[0] != '\0' && (!tenant || tenant[0] != '\0'))
-        return 0;
-    return err_set(err, REDRIVE_E_USAGE,
-                   id[0] == '\0' ? "the id of the job is empty" : "--tenant: the value is empty");
-}
-
 static int check_dead(const char *id, enum redrive_state state, struct redrive_err *err)
 {
     if (state == REDRIVE_STATE_DEAD_LETTER)
@@ -59,11 +51,16 @@ static int check_dead(const char *id, enum redrive_state state, struct redrive_e
     return REDRIVE_E_STATE;
 }
 
+static int check_id(const char *id, struct redrive_err *err)
+{
+    return *id ? 0 : err_set(err, REDRIVE_E_USAGE, "the id of the job is empty");
+}
+
 int job_find_at_server(struct remote *remote, const char *tenant, const char *id, bool must_be_dead,
                        struct remote_job *ret, struct redrive_err *err)
 {
     struct redrive_err why = {0};
-    int rc = check_names(tenant, id, err);
+    int rc = check_id(id, err);
     if (rc < 0)
         return rc;
     rc = remote_job_read(remote, str_of(id), ret, &why);
@@ -86,7 +83,7 @@ int job_find(struct session *session, const char *tenant, const char *id, bool m
         *ret = found.page;
         return rc;
     }
-    int rc = check_names(tenant, id, err);
+    int rc = check_id(id, err);
     if (rc == 0)
         rc = store_ops(session->store)->list(session->store, &filter, ret, err);
     if (rc < 0)

@@ -58,26 +58,6 @@ static int read_lists(const struct job_select *select, struct job_filter *ret,
 
 /* ---- Texts ----------------------------------------------------------------------------------- */
 
-static int read_texts(const struct job_select *select, struct job_filter *ret,
-                      struct redrive_err *err)
-{
-    const struct {
-        const char *option;
-        const char *given;
-        struct str *to;
-    } texts[] = {
-        {"tenant", select->tenant, &ret->tenant}, {"task", select->task, &ret->task},
-        {"queue", select->queue, &ret->queue},    {"user", select->user, &ret->user},
-        {"type", select->type, &ret->error_type}, {"text", select->text, &ret->text},
-    };
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        *texts[i].to = str_of(texts[i].given);
-        if (texts[i].given && texts[i].given[0] == '\0')
-            return err_set(err, REDRIVE_E_USAGE, "--%s: the value is empty", texts[i].option);
-    }
-    return 0;
-}
-
 static int read_group(const char *text, uint64_t *ret, struct redrive_err *err)
 {
     *ret = 0;
@@ -130,10 +110,15 @@ void job_select_date(const struct job_select *select, int64_t now_ms, struct job
 int job_select_read(const struct job_select *select, struct job_filter *ret,
                     struct redrive_err *err)
 {
-    *ret = (struct job_filter){0};
-    int rc = read_texts(select, ret, err);
-    if (rc == 0)
-        rc = read_lists(select, ret, err);
+    *ret = (struct job_filter){
+        .tenant = str_of(select->tenant),
+        .task = str_of(select->task),
+        .queue = str_of(select->queue),
+        .user = str_of(select->user),
+        .error_type = str_of(select->type),
+        .text = str_of(select->text),
+    };
+    int rc = read_lists(select, ret, err);
     if (rc == 0)
         rc = read_group(select->group, &ret->fingerprint, err);
     return rc == 0 ? check_ages(select, err) : rc;

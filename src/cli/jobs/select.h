@@ -73,8 +73,7 @@ extern const char *const JOB_SELECT_REASONS[];
         OPTION("newer-than", 0, "AGE", "that ended at most AGE ago", INTO_STRING(S, m.newer_than))
 
 /* Makes a filter: what was not given matches everything. Its strings are borrowed from the command
- * line. Fails with REDRIVE_E_USAGE, for an empty value too: `--task "$TASK"` with nothing in it
- * must not mean every task. Ages are checked, but count only after job_select_date. */
+ * line. Fails with REDRIVE_E_USAGE. Ages are checked, but count only after job_select_date. */
 int job_select_read(const struct job_select *select, struct job_filter *ret,
                     struct redrive_err *err);
 /* Once the store is open, and with it the time by which its jobs ended: the ages, as bounds of a

@@ -197,8 +197,6 @@ static int check_tenant(const struct cli *cli, const struct remote *remote, stru
     const char *tenant = invocation_text(&cli->invocation, "tenant");
     if (!tenant || str_is(remote->tenant, tenant))
         return 0;
-    if (!*tenant)
-        return err_set(err, REDRIVE_E_USAGE, "--tenant: the value is empty");
     (void)err_set(err, REDRIVE_E_DENIED, "the server shows nothing of the tenant '%.100s' here",
                   tenant);
     err_detail(err, "the token belongs to the tenant %.*s", (int)remote->tenant.len,

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "base/json/json.h"
@@ -100,9 +101,6 @@ static int conflict(struct redrive_err *err, const char *what, const char *hint)
 static int check_options(const struct cli *cli, const struct enqueue_options *o,
                          const char *argument, struct redrive_err *err)
 {
-    if ((o->id && !*o->id) || (o->unique && !*o->unique))
-        return conflict(err, o->id && !*o->id ? "--id is empty" : "--unique is empty",
-                        "leave it away for a new id, or look at the variable it came from");
     if (argument && !*argument)
         return conflict(err, "the PAYLOAD is empty", "leave it away for a job without one");
     if (argument && o->from)
@@ -223,7 +221,8 @@ static int read_payload(const char *path, struct buf *text, struct str *ret,
                         struct redrive_err *err)
 {
     bool is_stdin = strcmp(path, "-") == 0;
-    int rc = file_read(is_stdin ? "/dev/stdin" : path, INPUT_MAX_BYTES, text, err);
+    int rc = is_stdin ? file_read_open(STDIN_FILENO, "standard input", INPUT_MAX_BYTES, text, err)
+                      : file_read(path, INPUT_MAX_BYTES, text, err);
     if (rc == REDRIVE_E_TOO_BIG)
         err_hint(err, "a payload has at most %u bytes; --lines reads many of them",
                  ENGINE_PAYLOAD_MAX_BYTES);
