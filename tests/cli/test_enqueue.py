@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import socket
 import sqlite3
 import subprocess
 
@@ -108,6 +109,24 @@ def test_wait_gives_up_in_time(redrive, place):
     assert UUID.match(result.stdout.strip())
     assert "has not ended after 50ms" in result.stderr
     assert "it is queued" in result.stderr
+
+
+def test_wait_that_gives_up_tells_the_id_in_json_too(redrive, place):
+    result = enqueue(redrive, place, "t", "--wait", "50ms", "--json")
+    assert result.returncode == 1
+    answer = json.loads(result.stdout)
+    assert UUID.match(answer["id"]) and answer["state"] == "queued"
+
+
+def test_standard_input_may_be_a_socket(redrive, place):
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.sendall(b'{"from": "a socket"}')
+        ours.shutdown(socket.SHUT_WR)
+        result = subprocess.run([redrive.binary, "enqueue", "t", "-"], stdin=theirs, cwd=place.path, capture_output=True,
+                                text=True, timeout=60, check=False)
+    assert result.returncode == 0, result
+    assert place.rows() == [("t", '{"from": "a socket"}')]
 
 
 @pytest.mark.parametrize(

@@ -78,6 +78,7 @@ static int read_from_server(struct remote *remote, struct str id, struct job_pag
     int rc = remote_job_read(remote, id, &found, err);
     job_page_release(ret);
     attempt_page_release(&found.history);
+    edge_views_release(&found.edges);
     *ret = found.page;
     return rc;
 }
@@ -165,8 +166,8 @@ static int blame(const struct job_status *status, struct redrive_err *err)
     return REDRIVE_E_JOB_FAILED;
 }
 
-/* The id is printed before the wait, so that a user who ends the wait has it; JSON is one object,
- * with the state at the end. */
+/* The id is printed before the wait, so that a user who ends the wait has it. JSON is one object,
+ * with the state at the end, or that in which the job was seen last. */
 int enqueue_wait(struct cli *cli, struct session *session, const struct job_spec *spec,
                  struct submit_answer *a, int64_t timeout_ms, struct redrive_err *err)
 {
@@ -174,12 +175,16 @@ int enqueue_wait(struct cli *cli, struct session *session, const struct job_spec
         .tenant = spec->tenant.len ? spec->tenant : STR(ENGINE_TENANT_DEFAULT), .id = a->id};
     RELEASED_BY(job_page_release) struct job_page page = {0};
     int rc = cli->globals->json ? 0 : enqueue_print_answer(cli, a, err);
-    if (rc == 0)
+    if (rc == 0) {
         rc = wait_for_end(session, &job, timeout_ms, &page, err);
+        if (page.n > 0)
+            a->state = page.jobs[0].status.state;
+        if (rc < 0 && cli->globals->json)
+            (void)enqueue_print_answer(cli, a, NULL);
+    }
     if (rc == 0) {
         const struct job_status *status = &page.jobs[0].status;
         const bool is_done = status->state == REDRIVE_STATE_COMPLETED;
-        a->state = status->state;
         rc = print_end(cli, a, is_done ? status->result : (struct str){0}, err);
         if (rc == 0)
             rc = blame(status, err);
