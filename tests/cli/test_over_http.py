@@ -476,6 +476,41 @@ def test_a_server_without_the_route_is_of_another_version(place):
         thread.join()
 
 
+def test_a_change_whose_answer_is_lost_is_not_sent_again(place):
+    """libcurl sends a request twice if a connection that was kept breaks; the job may be there by then."""
+    session = json.dumps({"needs_token": False, "name": "anonymous", "tenant": "default", "version": "0.1.0",
+                          "scopes": [], "at": "2026-05-01T12:00:00.000Z"}).encode()
+    posts = []
+
+    class Dying(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self):  # noqa: N802
+            body = session if self.path == "/v1/session" else b'{"items":[]}'
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def do_POST(self):  # noqa: N802
+            posts.append(self.rfile.read(int(self.headers["Content-Length"])))
+            self.close_connection = True
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Dying)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        error = error_of(place.run("--server", f"http://127.0.0.1:{server.server_port}", "enqueue", "mail", "{}", "--json"))
+        assert len(posts) == 1, (posts, error)
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
 def test_a_certificate_of_its_own_is_trusted_when_it_is_named(tmp_path):
     subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
                     "-days", "2", "-subj", "/CN=own", "-addext", "subjectAltName=IP:127.0.0.1",

@@ -2,6 +2,7 @@
 #include "run/http/client.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include <curl/curl.h>
@@ -188,6 +189,9 @@ int http_client_call(struct http_client *client, const char *method, const char 
     bool is_set = curl_easy_setopt(easy, CURLOPT_URL, buf_cstr(&url)) == CURLE_OK;
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, &ret->body);
     curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)timeout_ms);
+    /* On a connection that was kept, and turns out to be closed, libcurl sends the request once
+     * more. The server may have done it the first time. */
+    curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, strcmp(method, "GET") == 0 ? 0L : 1L);
     if (body.ptr) {
         curl_easy_setopt(easy, CURLOPT_POST, 1L);
         curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body.len);

@@ -1,7 +1,8 @@
 /* client.h - HTTP requests for a program that waits for each answer.
  *
- * One client asks one server, one request after another, and keeps the connection between them.
- * Redirects are not followed, so that a token goes to no other server than the one that was named.
+ * One client asks one server, one request after another, and keeps the connection between those
+ * that only read. What changes something has a connection of its own, and is sent once. Redirects
+ * are not followed, so that a token goes to no other server than the one that was named.
  */
 #ifndef RUN_HTTP_CLIENT_H
 #define RUN_HTTP_CLIENT_H
