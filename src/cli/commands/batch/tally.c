@@ -7,6 +7,8 @@
 #include "base/time/clock.h"
 #include "store/job_json.h"
 
+#define LOOKED_AT_ONCE 50
+
 void batch_tally_event(const struct engine_event *event, void *ctx)
 {
     struct batch_tally *tally = ctx;
@@ -59,7 +61,7 @@ static int count_left(struct store *store, const struct job_filter *filter, stru
     return rc;
 }
 
-/* Page by page. */
+/* Page by page, in pages that fit into memory with payloads of the greatest size. */
 static int find_next(struct store *store, struct job_filter *filter, int64_t *ret_ms,
                      struct redrive_err *err)
 {
@@ -86,7 +88,7 @@ int batch_left(struct store *store, struct str task, struct batch_left *ret,
     struct job_filter filter = {.tenant = STR(ENGINE_TENANT_DEFAULT),
                                 .task = task,
                                 .states = LOCKED,
-                                .limit = STORE_PAGE_MAX};
+                                .limit = LOOKED_AT_ONCE};
     uint64_t locked;
     *ret = (struct batch_left){0};
     int rc = count_left(store, &filter, ret, &locked, err);
