@@ -29,9 +29,7 @@ static struct entry *find_entry(struct store *store, int64_t seq)
 struct entry *rd_entry_known(struct store *store, int64_t seq)
 {
     struct entry *e = find_entry(store, seq);
-    return e && (e->transaction == store->transaction || (e->is_mine && is_stored_running(e)))
-               ? e
-               : NULL;
+    return e && e->transaction == store->transaction ? e : NULL;
 }
 
 struct entry *rd_entry_moved(struct store *store, int64_t seq)
@@ -169,6 +167,16 @@ void rd_entry_rely(struct store *store, struct entry *entry)
     entry->relied = store->transaction;
     rd_digits(entry->seq >> 8, bucket);
     rd_ops_add(&store->checks, 'J', str_of(bucket), NULL, 0, words, 2);
+}
+
+void rd_entry_use_kept(struct store *store, int64_t seq, uint64_t token)
+{
+    struct entry *e = find_entry(store, seq);
+    if (!e || e->transaction == store->transaction || !e->is_mine || !is_stored_running(e) ||
+        e->now.job.status.token != token)
+        return;
+    e->transaction = store->transaction;
+    rd_entry_rely(store, e);
 }
 
 int rd_entries_get(struct store *store, const int64_t *seqs, size_t n, struct entry **ret,

@@ -216,6 +216,17 @@ static int move_one(struct store *store, struct entry *entry, const struct move 
     return write_down(store, entry, move, &t, &status, err);
 }
 
+/* Settling and extending are by the token, so that the row of this attempt is the right one, or the
+ * commit is refused. Any other move might be refused by a row of an earlier attempt, and then there
+ * is nothing that the commit would check. */
+static void use_kept(struct store *store, const struct move *move)
+{
+    if (move->kind == MOVE_SETTLE)
+        rd_entry_use_kept(store, move->seq, move->settle->token);
+    else if (move->kind == MOVE_EXTEND)
+        rd_entry_use_kept(store, move->seq, move->extend->token);
+}
+
 int redis_move(struct store *store, const struct move_list *list, struct move_result *ret,
                struct redrive_err *err)
 {
@@ -224,8 +235,11 @@ int redis_move(struct store *store, const struct move_list *list, struct move_re
         return rc;
     int64_t *seqs = calloc(list->n + 1, sizeof *seqs);
     struct entry **entries = calloc(list->n + 1, sizeof(struct entry *));
-    for (size_t i = 0; seqs && i < list->n; i++)
-        seqs[i] = move_at(list, i).seq;
+    for (size_t i = 0; seqs && i < list->n; i++) {
+        const struct move move = move_at(list, i);
+        seqs[i] = move.seq;
+        use_kept(store, &move);
+    }
     rc = seqs && entries ? rd_entries_get(store, seqs, list->n, entries, err) : err_nomem(err);
     if (rc == 0 && entries && list->kind == MOVE_CANCEL && list->n > 0)
         rc = read_remembered(store, list, entries, err);

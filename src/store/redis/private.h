@@ -219,8 +219,12 @@ int rd_entries_get(struct store *store, const int64_t *seqs, size_t n, struct en
                    struct redrive_err *err);
 /* Forgets all but the rows of running jobs that this handle has started. */
 void rd_entries_keep_running(struct store *store);
-/* A job that the transaction has read, or a running one that this handle has started; else NULL. */
+/* A job that the transaction has read or made; else NULL. */
 struct entry *rd_entry_known(struct store *store, int64_t seq);
+/* For a move by the holder of the token: if this handle has started the job with this token, the
+ * transaction uses the row as it was kept, without a read, and its commit checks that the row is
+ * still the same. A job that has another token by now is not such a row: it is read. */
+void rd_entry_use_kept(struct store *store, int64_t seq, uint64_t token);
 /* The same, if the transaction has made or changed it. */
 struct entry *rd_entry_moved(struct store *store, int64_t seq);
 /* The entry for a row that was read. One that the transaction has changed, or relies on, stays. */

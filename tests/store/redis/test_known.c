@@ -121,6 +121,89 @@ static void a_job_that_was_taken_over_is_the_others(void **state)
     server_stop(&s);
 }
 
+/* Ends a job as a dead letter, with the token of the handle that has started it. */
+static void make_dead(struct store *store, int64_t seq, uint64_t token)
+{
+    static const struct decision DEAD = {.state = REDRIVE_STATE_DEAD_LETTER, .uses_attempt = true};
+    const struct settle_move end = {.seq = seq, .token = token, .decision = &DEAD};
+    struct move_result result;
+    assert_int_equal(begin(store, NULL), 0);
+    assert_int_equal(store_ops(store)->move(store, SETTLES(&end, 1), &result, NULL), 0);
+    assert_int_equal(result.code, 0);
+    assert_int_equal(store_ops(store)->commit(store, NULL), 0);
+}
+
+/* The handle has the row of the attempt before, which would refuse all of them, and a refusal is
+ * nothing that a commit could check. */
+static void the_row_of_an_earlier_attempt_refuses_nothing(void **state)
+{
+    (void)state;
+    struct server s;
+    server_start(&s, NULL);
+    struct store *store = open_at(&s), *other = open_at(&s);
+    for (int i = 1; i <= 3; i++) {
+        put_committed(store, (char[]){(char)('a' + i), '\0'});
+        start_committed(store, i, 7);
+    }
+    take_over(other, 1, 7, 8);
+    assert_int_equal(store_ops(other)->commit(other, NULL), 0);
+    assert_int_equal(settle_committed(store, 1, 8), 0);
+
+    take_over(other, 2, 7, 8);
+    assert_int_equal(store_ops(other)->commit(other, NULL), 0);
+    const struct extend_move longer = {2, 8, INT64_MAX / 2};
+    struct move_result result;
+    assert_int_equal(begin(store, NULL), 0);
+    assert_int_equal(store_ops(store)->move(store, EXTENDS(&longer, 1), &result, NULL), 0);
+    assert_int_equal(result.code, 0);
+    assert_int_equal(store_ops(store)->commit(store, NULL), 0);
+
+    make_dead(other, 3, 7);
+    const struct change_move again = {.seq = 3, .kind = MOVE_REDRIVE};
+    assert_int_equal(begin(store, NULL), 0);
+    assert_int_equal(store_ops(store)->move(store, CHANGES(&again, 1), &result, NULL), 0);
+    assert_int_equal(result.code, 0);
+    assert_int_equal(store_ops(store)->commit(store, NULL), 0);
+    assert_int_equal(store_ops(other)->verify(other, NULL, NULL, NULL), 0);
+    store_close(store);
+    store_close(other);
+    server_stop(&s);
+}
+
+/* What it is told of the job that has the id or the key is as of now. */
+static void a_submit_meets_a_job_as_it_is_now(void **state)
+{
+    (void)state;
+    struct server s;
+    struct arena arena;
+    struct submit_result result;
+    server_start(&s, NULL);
+    struct store *store = open_at(&s), *other = open_at(&s);
+    const struct job_spec spec = {.tenant = STR("acme"),
+                                  .id = STR("a"),
+                                  .task = STR("mail"),
+                                  .queue = STR("main"),
+                                  .unique_key = STR("k"),
+                                  .payload = STR("{}")};
+    arena_init(&arena);
+    assert_int_equal(begin(store, NULL), 0);
+    assert_int_equal(store_ops(store)->submit(store, &spec, 1, &result, &arena, NULL), 0);
+    assert_int_equal(result.code, 0);
+    assert_int_equal(store_ops(store)->commit(store, NULL), 0);
+    start_committed(store, 1, 7);
+    make_dead(other, 1, 7);
+
+    assert_int_equal(begin(store, NULL), 0);
+    assert_int_equal(store_ops(store)->submit(store, &spec, 1, &result, &arena, NULL), 0);
+    assert_int_equal(result.code, REDRIVE_E_EXISTS);
+    assert_int_equal(result.state, REDRIVE_STATE_DEAD_LETTER);
+    rollback(store);
+    arena_release(&arena);
+    store_close(store);
+    store_close(other);
+    server_stop(&s);
+}
+
 /* A primary with commits that its replica never got follows it, and then takes over again. `store`
  * has its connection to the first one all the time. With `meanwhile` others write on the second
  * one, else on the first one when it is back. */
@@ -185,6 +268,8 @@ int main(void)
         T(what_a_handle_has_started_it_knows_until_a_commit_is_refused),
         T(what_others_change_after_a_fail_over_is_noticed),
         T(a_job_that_was_taken_over_is_the_others),
+        T(the_row_of_an_earlier_attempt_refuses_nothing),
+        T(a_submit_meets_a_job_as_it_is_now),
         T(a_commit_that_a_fail_over_has_lost_is_not_known_any_more),
     };
     return cmocka_run_group_tests_name("redis known", tests, NULL, NULL);
