@@ -102,8 +102,29 @@ void rd_entries_distrust(struct store *store)
         ((struct entry *)slot->value)->is_mine = false;
 }
 
+/* Whether the row may spare the next transaction a read. After its lease another process ends the
+ * attempt; if it was settled elsewhere, this is what ends its time here. One that the transaction
+ * was about to change is in use. */
+static bool is_worth_keeping(const struct store *store, const struct entry *e)
+{
+    return e->is_mine && is_stored_running(e) &&
+           (e->is_dirty || e->now.job.status.lease_until_ms > store->now_ms);
+}
+
+static size_t count_worth_keeping(const struct store *store)
+{
+    size_t n = 0;
+    MAP_FOREACH (&store->entries, slot)
+        n += is_worth_keeping(store, slot->value);
+    return n;
+}
+
 void rd_entries_keep_running(struct store *store)
 {
+    if (count_worth_keeping(store) > RD_RUNNING_MAX) {
+        rd_transaction_forget(store);
+        return;
+    }
     struct arena arena = store->arena;
     struct map entries = store->entries;
     bool failed = false;
@@ -112,7 +133,7 @@ void rd_entries_keep_running(struct store *store)
     rd_map_empty(&store->cells);
     MAP_FOREACH (&entries, slot) {
         const struct entry *e = slot->value;
-        if (!e->is_mine || !is_stored_running(e))
+        if (!is_worth_keeping(store, e))
             continue;
         struct entry *kept;
         failed |= rd_entry_learn(store, e->seq, e->stored, &kept, NULL) != 0;

@@ -217,7 +217,9 @@ extern struct entry RD_ENTRY_GONE;
 /* The jobs of these seqs in one request; NULL for one that is not there. */
 int rd_entries_get(struct store *store, const int64_t *seqs, size_t n, struct entry **ret,
                    struct redrive_err *err);
-/* Forgets all but the rows of running jobs that this handle has started. */
+/* Forgets all but the rows of running jobs that this handle has started and whose leases have not
+ * ended; those as well if they are more than RD_RUNNING_MAX. */
+#define RD_RUNNING_MAX 65536
 void rd_entries_keep_running(struct store *store);
 /* A job that the transaction has read or made; else NULL. */
 struct entry *rd_entry_known(struct store *store, int64_t seq);

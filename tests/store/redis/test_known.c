@@ -3,6 +3,7 @@
 #include "kit.h"
 #include "replica.h"
 #include "server.h"
+#include "store/redis/private.h"
 
 static void what_a_handle_has_started_it_knows_until_a_commit_is_refused(void **state)
 {
@@ -204,6 +205,68 @@ static void a_submit_meets_a_job_as_it_is_now(void **state)
     server_stop(&s);
 }
 
+/* Ends a transaction that has changed something, after which only what is kept is there. */
+static size_t count_kept(struct store *store)
+{
+    assert_int_equal(begin(store, NULL), 0);
+    assert_int_equal(put(store, "never committed", NULL), 0);
+    rollback(store);
+    return store->entries.count;
+}
+
+static void a_row_is_kept_until_its_lease_has_ended(void **state)
+{
+    (void)state;
+    struct server s;
+    struct move_result result;
+    int64_t now, version;
+    server_start(&s, NULL);
+    struct store *store = open_at(&s);
+    put_committed(store, "long");
+    put_committed(store, "short");
+    start_committed(store, 1, 7);
+    assert_int_equal(store_ops(store)->begin(store, 0, &now, &version, NULL), 0);
+    const struct start_move start = {.seq = 2, .token = 7, .lease_until_ms = now + 3000};
+    assert_int_equal(store_ops(store)->move(store, STARTS(&start, 1), &result, NULL), 0);
+    assert_int_equal(result.code, 0);
+    assert_int_equal(store_ops(store)->commit(store, NULL), 0);
+    assert_int_equal(count_kept(store), 2);
+    nap(3100);
+    assert_int_equal(count_kept(store), 1);
+
+    /* It is read then: no other process has taken the job back. */
+    assert_int_equal(settle_committed(store, 2, 7), 0);
+    assert_int_equal(settle_committed(store, 1, 7), 0);
+    store_close(store);
+    server_stop(&s);
+}
+
+static void the_rows_that_are_kept_are_bounded(void **state)
+{
+    (void)state;
+    struct server s;
+    struct entry *e;
+    server_start(&s, NULL);
+    struct store *store = open_at(&s);
+    put_committed(store, "a");
+    start_committed(store, 1, 7);
+    const struct entry *first = rd_entry_known(store, 1);
+    assert_non_null(first);
+    for (int64_t i = 1; i < RD_RUNNING_MAX; i++) {
+        assert_int_equal(rd_entry_learn(store, 1000 + i, first->stored, &e, NULL), 0);
+        e->is_mine = true;
+    }
+    assert_int_equal(count_kept(store), RD_RUNNING_MAX);
+    first = rd_entry_known(store, 1);
+    assert_non_null(first);
+    assert_int_equal(rd_entry_learn(store, 1000, first->stored, &e, NULL), 0);
+    e->is_mine = true;
+    assert_int_equal(count_kept(store), 0);
+    assert_int_equal(settle_committed(store, 1, 7), 0);
+    store_close(store);
+    server_stop(&s);
+}
+
 /* A primary with commits that its replica never got follows it, and then takes over again. `store`
  * has its connection to the first one all the time. With `meanwhile` others write on the second
  * one, else on the first one when it is back. */
@@ -270,6 +333,8 @@ int main(void)
         T(a_job_that_was_taken_over_is_the_others),
         T(the_row_of_an_earlier_attempt_refuses_nothing),
         T(a_submit_meets_a_job_as_it_is_now),
+        T(a_row_is_kept_until_its_lease_has_ended),
+        T(the_rows_that_are_kept_are_bounded),
         T(a_commit_that_a_fail_over_has_lost_is_not_known_any_more),
     };
     return cmocka_run_group_tests_name("redis known", tests, NULL, NULL);
