@@ -62,7 +62,7 @@ struct row {
     bool is_dirty;      /* changed, and not written yet */
     bool is_gone;       /* removed by this transaction */
     bool is_ours;       /* started by this handle */
-    bool is_optimistic; /* not locked: as it was when this handle started it, with token held_by */
+    bool is_optimistic; /* not compared: as when this handle has started it, with token held_by */
     bool is_longer;     /* only the end of the lease is to be written */
     uint64_t held_by;
     uint32_t held_children; /* as many as it had then */

@@ -247,7 +247,9 @@ static void mark_written(struct store *store)
         struct row *row = store->rows.all[i];
         if (!row->is_dirty)
             continue;
-        row->is_dirty = row->is_new = row->is_optimistic = row->is_longer = false;
+        /* LEASES_WRITE has compared the token, but not the children. */
+        row->is_optimistic &= row->is_longer;
+        row->is_dirty = row->is_new = row->is_longer = false;
         row->in_parked = row->s.state == REDRIVE_STATE_PARKED;
         row->holds_key = row->has_key && !state_has_ended(row->s.state);
         row->result = (struct str){NULL, 0};

@@ -450,6 +450,35 @@ static void a_lease_that_another_handle_moved_does_not_matter(void **state)
     kit_close(&b);
 }
 
+/* The lease is written by the token alone, which says nothing of the children: a later move of the
+ * same job is as conditional as the first one. */
+static void a_child_that_came_before_a_heartbeat_is_not_lost(void **state)
+{
+    struct kit *a = *state, b;
+    struct move_result result;
+    kit_join(&b, a);
+    const int64_t seq = PUT(a, .id = STR("x"));
+    const uint64_t token = kit_start(a, seq);
+    const struct edge_move adopt = {.seq = seq, .n = 1};
+    kit_begin(&b);
+    assert_int_equal(store_ops(b.store)->move(b.store, ADOPTS(&adopt, 1), &result, NULL), 0);
+    kit_commit(&b);
+
+    for (int i = 0; i < 2; i++) {
+        kit_begin(a);
+        check_move(kit_extend(a, seq, token, a->now_ms + 60000), 0, REDRIVE_STATE_RUNNING);
+        assert_int_equal(kit_state(a, seq), REDRIVE_STATE_RUNNING); /* a read writes it first */
+        const struct decision done = decision_completed();
+        const struct settle_move end = {.seq = seq, .token = token, .decision = &done};
+        assert_int_equal(store_ops(a->store)->move(a->store, SETTLES(&end, 1), &result, NULL), 0);
+        check_move(result, 0, REDRIVE_STATE_COMPLETED);
+        assert_int_equal(result.children, i);
+        assert_int_equal(try_commit(a), i == 0 ? REDRIVE_E_CANCELLED : 0);
+        assert_int_equal(kit_job(&b, seq)->status.children, 1);
+    }
+    kit_close(&b);
+}
+
 /* A claim leaves it out, but it is there once, and as the transaction has left it. */
 static void a_job_that_is_settled_unseen_is_seen_by_the_transaction(void **state)
 {
@@ -589,6 +618,7 @@ int main(void)
         F(a_settle_that_comes_too_late_takes_its_transaction_with_it_once),
         F(a_job_that_has_started_since_it_was_seen_is_not_cancelled_unseen),
         F(a_lease_that_another_handle_moved_does_not_matter),
+        F(a_child_that_came_before_a_heartbeat_is_not_lost),
         F(a_job_that_is_settled_unseen_is_seen_by_the_transaction),
         F(a_claim_that_counts_on_one_partition_notices_others),
         F(a_sweep_leaves_a_job_that_has_ended_again_meanwhile),
