@@ -106,6 +106,61 @@ static void a_cancel_beats_the_settle_that_comes_after_it(void **state)
     kit_close(&b);
 }
 
+/* Reads the job as a cancel by id does, in a transaction that stays open. */
+static struct job_status begin_and_see(struct kit *k, const char *id)
+{
+    const struct job_name name = {STR("acme"), str_of(id)};
+    struct job_page page = {0};
+    kit_begin(k);
+    assert_int_equal(store_ops(k->store)->lookup(k->store, &name, 1, &page, NULL), 0);
+    assert_int_equal(page.n, 1);
+    const struct job_status *status = &page.jobs[0].status;
+    const struct job_status seen = {
+        .seq = status->seq, .state = status->state, .token = status->token};
+    job_page_release(&page);
+    return seen;
+}
+
+/* Cancels what was seen, and ends the transaction. */
+static int cancel_as_seen(struct kit *k, const struct job_status *seen)
+{
+    const struct change_move move = {.seq = seen->seq, .kind = MOVE_CANCEL, .seen = seen};
+    struct move_result result;
+    int rc = store_ops(k->store)->move(k->store, CHANGES(&move, 1), &result, NULL);
+    if (rc == 0)
+        check_move(result, 0, REDRIVE_STATE_CANCELLED);
+    if (rc == 0)
+        rc = store_ops(k->store)->commit(k->store, NULL);
+    kit_rollback(k);
+    return rc;
+}
+
+/* The engine gives back a slot of a limit if the job that it cancels was running: what it has seen
+ * must be what is cancelled. */
+static void a_job_that_has_started_since_it_was_seen_is_not_cancelled_unseen(void **state)
+{
+    struct kit *a = *state, b;
+    kit_join(&b, a);
+    const int64_t seq = PUT(a, .id = STR("x"));
+    struct job_status seen = begin_and_see(&b, "x");
+    const int rc = kit_try_begin(a);
+    assert_true(rc == 0 || rc == REDRIVE_E_IO);
+    if (rc == 0) {
+        const uint64_t token = kit_start(a, seq);
+        kit_commit(a);
+        assert_int_equal(cancel_as_seen(&b, &seen), REDRIVE_E_CANCELLED);
+        assert_int_equal(kit_state(a, seq), REDRIVE_STATE_RUNNING);
+
+        seen = begin_and_see(&b, "x");
+        check_move(kit_settle(a, seq, token, decision_retrying(1000)), 0, REDRIVE_STATE_RETRYING);
+        assert_int_equal(cancel_as_seen(&b, &seen), REDRIVE_E_CANCELLED);
+        assert_int_equal(kit_state(a, seq), REDRIVE_STATE_RETRYING);
+        seen = begin_and_see(&b, "x");
+    }
+    assert_int_equal(cancel_as_seen(&b, &seen), 0);
+    kit_close(&b);
+}
+
 /* Rule 5: of two who saw the same version, one hands out the probe or makes the tick. */
 static void of_two_puts_at_the_same_version_one_wins(void **state)
 {
@@ -236,6 +291,7 @@ int main(void)
         F(a_worker_that_was_given_up_can_no_longer_settle),
         F(a_settle_in_time_makes_the_rescue_too_late),
         F(a_cancel_beats_the_settle_that_comes_after_it),
+        F(a_job_that_has_started_since_it_was_seen_is_not_cancelled_unseen),
         F(of_two_puts_at_the_same_version_one_wins),
         F(of_two_submits_of_a_key_one_wins),
         F(what_was_rolled_back_can_be_done_by_another),

@@ -118,7 +118,8 @@ int rd_transaction_needed(struct store *store, struct redrive_err *err)
         return 0;
     int rc =
         err_set(err, REDRIVE_E_CANCELLED, "the transaction is lost: none of its moves was made");
-    err_detail(err, "its connection has broken, or the server has lost what it knew");
+    err_detail(err, "its connection has broken, the server has lost what it knew, or another "
+                    "transaction was in the way");
     err_hint(err, "do it again");
     return rc;
 }

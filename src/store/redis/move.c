@@ -189,6 +189,13 @@ static int write_down(struct store *store, struct entry *e, const struct move *m
     return rc == 0 ? rd_entry_changed(store, e, err) : rc;
 }
 
+/* The job may have changed between the engine's read and that of the move. */
+static bool is_as_seen(const struct entry *entry, const struct move *move)
+{
+    const struct job_status *seen = move->kind >= MOVE_CANCEL ? move->change->seen : NULL;
+    return !seen || entry->now.job.status.token == seen->token;
+}
+
 /* Makes the move, or refuses it, as *ret says. `entry` may be NULL: there is no such job. */
 static int move_one(struct store *store, struct entry *entry, const struct move *move,
                     struct move_result *ret, struct redrive_err *err)
@@ -202,6 +209,10 @@ static int move_one(struct store *store, struct entry *entry, const struct move 
     *ret = (struct move_result){t.code, status.state, status.children};
     if (t.code != 0)
         return 0;
+    if (!is_as_seen(entry, move)) {
+        store->is_lost = true;
+        return err_set(err, REDRIVE_E_CANCELLED, "another transaction was in the way");
+    }
     if (t.removes_job)
         return remove_one(store, entry, err);
     if (t.key == KEY_IS_TAKEN) {

@@ -113,7 +113,8 @@ struct store {
     char loss[192];
 
     bool in_transaction;
-    bool is_lost; /* the transaction: its connection is gone, or the store is another one */
+    bool is_lost; /* the transaction: its connection is gone, the store is another one, or a job is
+                   * not as the engine has seen it */
     bool has_new_jobs;
     bool has_heard;      /* the transaction has got an answer */
     int64_t transaction; /* number, of this handle alone */

@@ -403,38 +403,6 @@ static void a_settle_that_comes_too_late_takes_its_transaction_with_it_once(void
     kit_close(&b);
 }
 
-static int cancel_as_seen(struct kit *k, const struct job_status *seen, struct move_result *ret)
-{
-    const struct change_move move = {.seq = seen->seq, .kind = MOVE_CANCEL, .seen = seen};
-    kit_begin(k);
-    const int rc = store_ops(k->store)->move(k->store, CHANGES(&move, 1), ret, NULL);
-    if (rc == 0)
-        kit_commit(k);
-    kit_rollback(k);
-    return rc;
-}
-
-/* Whoever cancels a run gives back what it holds of a limit: it must be known whether it runs. */
-static void a_job_that_has_started_since_it_was_seen_is_not_cancelled_unseen(void **state)
-{
-    struct kit *a = *state, b;
-    struct move_result result;
-    kit_join(&b, a);
-    const int64_t seq = PUT(a, .id = STR("x"));
-    const struct job_status waiting = kit_job(&b, seq)->status;
-    kit_start(a, seq);
-    assert_int_equal(cancel_as_seen(&b, &waiting, &result), REDRIVE_E_CANCELLED);
-    const struct job_status running = kit_job(&b, seq)->status;
-    assert_int_equal(running.state, REDRIVE_STATE_RUNNING);
-    check_move(kit_settle(a, seq, running.token, decision_retrying(1000)), 0,
-               REDRIVE_STATE_RETRYING);
-    assert_int_equal(cancel_as_seen(&b, &running, &result), REDRIVE_E_CANCELLED);
-    const struct job_status retrying = kit_job(&b, seq)->status;
-    assert_int_equal(cancel_as_seen(&b, &retrying, &result), 0);
-    check_move(result, 0, REDRIVE_STATE_CANCELLED);
-    kit_close(&b);
-}
-
 /* The lease may have been moved elsewhere: that is no reason to refuse. */
 static void a_lease_that_another_handle_moved_does_not_matter(void **state)
 {
@@ -616,7 +584,6 @@ int main(void)
         F(many_transactions_at_once_lose_nothing_and_do_nothing_twice),
         F(counts_are_put_together_now_and_then),
         F(a_settle_that_comes_too_late_takes_its_transaction_with_it_once),
-        F(a_job_that_has_started_since_it_was_seen_is_not_cancelled_unseen),
         F(a_lease_that_another_handle_moved_does_not_matter),
         F(a_child_that_came_before_a_heartbeat_is_not_lost),
         F(a_job_that_is_settled_unseen_is_seen_by_the_transaction),
