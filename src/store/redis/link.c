@@ -325,10 +325,14 @@ static void read_ahead(struct store *store)
         freeReplyObject(reply);
 }
 
-int rd_link_commit(struct store *store, redisReply **ret, struct redrive_err *err)
+int rd_link_commit(struct store *store, redisReply **ret, bool *ret_undone, struct redrive_err *err)
 {
     int rc = exchange_patiently(store, ret, err);
     const bool has_ahead = rc == 0 && store->n_unread > 0;
+    /* With a link, it was not sent, or the server has no such function and cannot be given it. */
+    *ret_undone = rc != 0 ? store->link != NULL
+                          : *ret && (*ret)->type == REDIS_REPLY_ERROR &&
+                                rd_says_undone((struct str){(*ret)->str, (*ret)->len});
     if (rc == 0)
         rc = finish(store, ret, err);
     if (rc == 0)

@@ -62,6 +62,9 @@ bool rd_says_later(struct str text);
 /* The same, and that the node knows no node which serves the store. A node that has left the
  * cluster says so for ever: other nodes may know one. */
 bool rd_says_nowhere(struct str text);
+/* Whether an error reply to a function says that none of it was carried out: the server looks at
+ * its own state before the function begins, and never after it has written. */
+bool rd_says_undone(struct str text);
 
 /* ---- handle.c: closing ----------------------------------------------------------------------- */
 
@@ -98,8 +101,10 @@ int rd_link_call(struct store *store, redisReply **ret, struct redrive_err *err)
  * REDRIVE_E_CANCELLED: it does not fit what was read before. */
 int rd_link_told(struct store *store, redisReply **ret, struct redrive_err *err);
 /* The same for a commit, which is sent only once. If the connection breaks, there is no link any
- * more, and the caller asks for the outcome (learn_outcome in transaction.c). */
-int rd_link_commit(struct store *store, redisReply **ret, struct redrive_err *err);
+ * more, and the caller asks for the outcome (learn_outcome in transaction.c). *ret_undone: it has
+ * failed, and is known not to have been carried out. */
+int rd_link_commit(struct store *store, redisReply **ret, bool *ret_undone,
+                   struct redrive_err *err);
 /* The same for a read that ask_read has started. A store that is gone is REDRIVE_E_NOT_FOUND, and
  * one in whose place another was set up REDRIVE_E_CANCELLED, once. */
 int rd_link_read(struct store *store, redisReply **ret, struct redrive_err *err);

@@ -160,11 +160,12 @@ static const struct refusal {
     int code;
     const char *fact;
     const char *hint;
+    bool is_undone; /* see rd_says_undone */
 } REFUSALS[] = {
     {"EMPTY", REDRIVE_E_NOT_FOUND, "the store is gone from the Redis server",
      "restore a backup, or start again with an empty one"},
     {"OOM", REDRIVE_E_NOMEM, "the memory of the Redis server is full",
-     "raise its maxmemory, or let jobs finish and be swept"},
+     "raise its maxmemory, or let jobs finish and be swept", true},
     {"NOAUTH", REDRIVE_E_DENIED, "the Redis server asks for a password",
      "write USER:PASSWORD@ or :PASSWORD@ before the host in the URL"},
     {"WRONGPASS", REDRIVE_E_DENIED, "the Redis server wants another password",
@@ -176,14 +177,15 @@ static const struct refusal {
     {"NOPERM", REDRIVE_E_DENIED, "the user of the Redis server lacks a right",
      "docs/redis.md lists the rights that are needed"},
     {"READONLY", REDRIVE_E_IO, "the Redis server is a replica, which cannot be written to",
-     "name its primary"},
+     "name its primary", true},
     {"NOREPLICAS", REDRIVE_E_IO, "the Redis server has too few replicas to be written to",
-     "look after them, or lower min-replicas-to-write"},
+     "look after them, or lower min-replicas-to-write", true},
     {"LOADING", REDRIVE_E_IO, "the Redis server is still loading its data",
-     "try again when it is ready"},
+     "try again when it is ready", true},
     {"BUSY ", REDRIVE_E_IO, "the Redis server is busy with a script of another program",
-     "try again; SCRIPT KILL and FUNCTION KILL end one that has written nothing"},
-    {"MISCONF", REDRIVE_E_IO, "the Redis server cannot write to its disk", "look into its log"},
+     "try again; SCRIPT KILL and FUNCTION KILL end one that has written nothing", true},
+    {"MISCONF", REDRIVE_E_IO, "the Redis server cannot write to its disk", "look into its log",
+     true},
     {"ERR SELECT is not allowed", REDRIVE_E_INVALID,
      "the Redis server has no database of that number",
      "leave it out of the URL (a cluster has only 0); stores differ by ?prefix=NAME"},
@@ -194,21 +196,29 @@ static const struct refusal {
      "the servers in the URL of the Redis store are no Sentinels",
      "name Sentinels, or leave sentinel=NAME out of the URL"},
     {"CLUSTERDOWN", REDRIVE_E_IO, "no node of the Redis cluster serves the store",
-     "try again; redis-cli --cluster check tells more"},
+     "try again; redis-cli --cluster check tells more", true},
 };
+
+static const struct refusal *refusal_of(struct str text)
+{
+    static const struct refusal MOVES = {
+        "", REDRIVE_E_IO, "the store is being moved within the Redis cluster", "try again", true};
+    static const struct refusal ANY = {"", REDRIVE_E_IO, "the Redis server has refused a request",
+                                       NULL, false};
+    for (size_t i = 0; i < sizeof REFUSALS / sizeof REFUSALS[0]; i++)
+        if (says(text, REFUSALS[i].word))
+            return &REFUSALS[i];
+    return rd_says_elsewhere(text) ? &MOVES : &ANY;
+}
+
+bool rd_says_undone(struct str text)
+{
+    return refusal_of(text)->is_undone;
+}
 
 int rd_link_error(struct str text, struct redrive_err *err)
 {
-    static const struct refusal MOVES = {
-        "", REDRIVE_E_IO, "the store is being moved within the Redis cluster", "try again"};
-    static const struct refusal ANY = {"", REDRIVE_E_IO, "the Redis server has refused a request",
-                                       NULL};
-    const struct refusal *meant = rd_says_elsewhere(text) ? &MOVES : &ANY;
-    for (size_t i = 0; i < sizeof REFUSALS / sizeof REFUSALS[0]; i++)
-        if (says(text, REFUSALS[i].word)) {
-            meant = &REFUSALS[i];
-            break;
-        }
+    const struct refusal *meant = refusal_of(text);
     err_set(err, meant->code, "%s", meant->fact);
     err_detail(err, "the server says: %.*s", (int)text.len, text.ptr);
     if (meant->hint)

@@ -311,8 +311,7 @@ static int send_commit(struct store *store, struct redrive_err *err)
     const int64_t sent_ms = clock_monotonic_ms();
     ask_commit(store);
     store->has_heard = true; /* what others commit from now on is new to it */
-    int rc = rd_link_commit(store, &reply, err);
-    store->base.is_rolled_back = false;
+    int rc = rd_link_commit(store, &reply, &store->base.is_rolled_back, err);
     if (rc == 0) {
         store->n_reserved = 0;
         if (str_is(rd_reply_str(reply, 0), "OK"))

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/time/clock.h"
+#include "store/redis/private.h"
 
 /* A child that opens a transaction, says so, and commits when it is told to. */
 struct child {
@@ -216,6 +217,55 @@ static void a_commit_whose_answer_is_lost_is_told_exactly(void **state)
     store_close(other);
     proxy_stop(&proxy);
     server_stop(&s);
+}
+
+/* The server says so before the commit begins: it may be repeated at once. */
+static void a_commit_that_the_server_refuses_is_known_not_to_have_happened(void **state)
+{
+    (void)state;
+    struct server s;
+    struct redrive_err err = {0};
+    server_start(&s, NULL);
+    struct store *store = open_at(&s);
+    put_committed(store, "before");
+    assert_int_equal(begin(store, &err), 0);
+    assert_int_equal(put(store, "refused", &err), 0);
+    server_call(&s, "CONFIG SET min-replicas-to-write 1");
+    assert_int_equal(store_ops(store)->commit(store, &err), REDRIVE_E_IO);
+    assert_non_null(strstr(err.message, "too few replicas"));
+    assert_true(store_base(store)->is_rolled_back);
+    rollback(store);
+    server_call(&s, "CONFIG SET min-replicas-to-write 0");
+    assert_int_equal(count_jobs(store), 1);
+    put_committed(store, "refused");
+    assert_int_equal(store_ops(store)->verify(store, NULL, NULL, NULL), 0);
+    store_close(store);
+    server_stop(&s);
+}
+
+static void what_is_said_of_a_function_that_did_not_begin_is_told_apart(void **state)
+{
+    (void)state;
+    static const char *const UNDONE[] = {
+        "MISCONF Redis is configured to save RDB snapshots, but it's unable to persist to disk.",
+        "NOREPLICAS Not enough good replicas to write.",
+        "LOADING Redis is loading the dataset in memory",
+        "BUSY Redis is busy running a script. You can only call FUNCTION KILL.",
+        "CLUSTERDOWN Hash slot not served",
+        "MOVED 3999 127.0.0.1:6381",
+        "READONLY You can't write against a read only replica.",
+        "OOM command not allowed when used memory > 'maxmemory'.",
+    };
+    /* These may come from a command in the middle of a function. */
+    static const char *const UNKNOWN[] = {
+        "ERR user_function:12: attempt to index a nil value",
+        "NOPERM User queue has no permissions to run the 'zadd' command",
+        "WRONGTYPE Operation against a key holding the wrong kind of value",
+    };
+    for (size_t i = 0; i < sizeof UNDONE / sizeof UNDONE[0]; i++)
+        assert_true(rd_says_undone(str_of(UNDONE[i])));
+    for (size_t i = 0; i < sizeof UNKNOWN / sizeof UNKNOWN[0]; i++)
+        assert_false(rd_says_undone(str_of(UNKNOWN[i])));
 }
 
 /* ---- Many ------------------------------------------------------------------------------------ */
@@ -425,6 +475,8 @@ int main(void)
         T(a_connection_that_breaks_before_the_commit_is_told_exactly),
         T(a_connection_that_breaks_within_a_transaction_is_not_missed),
         T(a_commit_whose_answer_is_lost_is_told_exactly),
+        T(a_commit_that_the_server_refuses_is_known_not_to_have_happened),
+        T(what_is_said_of_a_function_that_did_not_begin_is_told_apart),
         T(what_one_call_leaves_out_is_said_to_be_left),
         T(full_memory_refuses_new_jobs_and_loses_none),
         T(a_commit_wakes_those_who_wait),
