@@ -39,10 +39,89 @@ static void a_list_of_a_small_tenant_does_not_pay_for_the_others(void **state)
     server_stop(&s);
 }
 
+/* 5000 jobs, of which every 500th is of the user "rare" and has a payload that is kept beside its
+ * row; half of them have ended. */
+static void fill_users(struct kit *k)
+{
+    char payload[700];
+    memset(payload, '1', sizeof payload);
+    for (int i = 0; i < 5000; i++) {
+        const bool is_rare = i % 500 == 250;
+        if (i % 50 == 0)
+            kit_begin(k);
+        k->now_ms += i % 50 == 0;
+        kit_put_in(k, i < 2500 ? REDRIVE_STATE_DEAD_LETTER : REDRIVE_STATE_QUEUED,
+                   &(struct job_spec){.user = is_rare ? STR("rare") : STR("common"),
+                                      .payload = {payload, is_rare ? sizeof payload : 10}});
+        if (i % 50 == 49)
+            kit_commit(k);
+    }
+}
+
+/* The server does not know the users of jobs: all are read, many at a time. */
+static void a_list_by_what_the_server_cannot_check_reads_many_at_a_time(void **state)
+{
+    (void)state;
+    struct server s;
+    struct kit k = {.now_ms = KIT_START_MS};
+    arena_init(&k.arena);
+    server_start(&s, NULL);
+    k.store = open_at(&s);
+    fill_users(&k);
+    for (enum job_order order = ORDER_OLDEST; order <= ORDER_FINISHED; order++) {
+        long before = calls(&s);
+        assert_int_equal(LIST(&k, .user = STR("none"), .order = order, .limit = 1)->n, 0);
+        assert_in_range(calls(&s) - before, 1, 40);
+        before = calls(&s);
+        assert_int_equal(LIST(&k, .user = STR("common"), .order = order, .limit = 20)->n, 20);
+        assert_in_range(calls(&s) - before, 1, order == ORDER_FINISHED ? 4 : 1);
+    }
+    kit_close(&k);
+    server_stop(&s);
+}
+
+static void a_list_of_jobs_that_are_few_has_all_of_them(void **state)
+{
+    (void)state;
+    struct server s;
+    struct kit k = {.now_ms = KIT_START_MS};
+    arena_init(&k.arena);
+    server_start(&s, NULL);
+    k.store = open_at(&s);
+    fill_users(&k);
+    for (enum job_order order = ORDER_OLDEST; order <= ORDER_FINISHED; order++)
+        for (size_t limit = 1; limit <= 10; limit += 3) {
+            struct job_filter f = {.user = STR("rare"), .order = order, .limit = limit};
+            int64_t last = 0;
+            size_t n = 0;
+            for (bool more = true; more;) {
+                const struct job_page *page = kit_list(&k, &f);
+                more = page->more;
+                for (size_t i = 0; i < page->n; i++, n++) {
+                    const struct job *job = &page->jobs[i];
+                    assert_int_equal(job->spec.payload.len, 700);
+                    /* By the end: those that have ended first, the latest first. */
+                    if (order == ORDER_OLDEST)
+                        assert_true(job->status.seq > last);
+                    else if (n > 0 && !(order == ORDER_FINISHED && n == 5))
+                        assert_true(job->status.seq < last);
+                    last = f.after_seq = job->status.seq;
+                    f.after_ms = job->status.finished_ms;
+                }
+                assert_int_equal(more, n < 10);
+            }
+            assert_int_equal(n, 10);
+        }
+    kit_close(&k);
+    server_stop(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_list_of_a_small_tenant_does_not_pay_for_the_others),
+        cmocka_unit_test(a_list_by_what_the_server_cannot_check_reads_many_at_a_time),
+        cmocka_unit_test(a_list_of_jobs_that_are_few_has_all_of_them),
     };
     return cmocka_run_group_tests_name("redis scale", tests, NULL, NULL);
 }

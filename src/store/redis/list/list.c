@@ -9,6 +9,12 @@
 /* Higher than every seq. */
 #define SEQ_END (INT64_C(1) << 45)
 
+/* The server knows states and partitions, but not users, errors or reasons: jobs that do not match
+ * these are read in vain. A listing begins as if all would match, with one job more than its page
+ * takes. Once one has not, it asks for so many at a time, without their big parts, and reads those
+ * that match again. */
+#define SPARSE_AT_ONCE 256
+
 /* Whether a job follows the keyset in the order. */
 static bool follows(const struct job_filter *f, const struct job_status *s)
 {
@@ -45,13 +51,29 @@ static bool is_full(const struct listing *l)
     return l->maker.page->more;
 }
 
+static bool fits(const struct listing *l, const struct row *row)
+{
+    return job_filter_matches(l->filter, &row->job) && follows(l->filter, &row->job.status) &&
+           job_filter_reaches(l->filter, row->job.status.seq);
+}
+
+/* How many jobs are needed to fill the page, and to know that there are more. */
+static size_t room_of(const struct listing *l)
+{
+    return l->filter->limit + 1 - l->maker.page->n;
+}
+
+static size_t sparse_count(size_t room)
+{
+    return room > SPARSE_AT_ONCE ? room : SPARSE_AT_ONCE;
+}
+
 /* Adds a row if it matches; if the page is full, sets `more`. */
 static int offer(struct listing *l, const struct row *row, const struct str big[BIG_COUNT],
                  struct redrive_err *err)
 {
     struct job_page *page = l->maker.page;
-    if (!job_filter_matches(l->filter, &row->job) || !follows(l->filter, &row->job.status) ||
-        !job_filter_reaches(l->filter, row->job.status.seq))
+    if (!fits(l, row))
         return 0;
     if (page->n == l->filter->limit) {
         page->more = true;
@@ -59,143 +81,6 @@ static int offer(struct listing *l, const struct row *row, const struct str big[
     }
     return rd_page_add(&l->maker, row, big, err);
 }
-
-/* ---- By seq ---------------------------------------------------------------------------------- */
-
-static int list_walk(struct listing *l, struct walk *walk, struct redrive_err *err)
-{
-    int rc = 0;
-    while (rc == 0 && !walk->is_over && !is_full(l)) {
-        redisReply *reply = NULL;
-        const size_t wanted = l->filter->limit + 1 - l->maker.page->n;
-        rc = rd_walk_read(l->store, walk, wanted, true, &reply, err);
-        for (size_t at = 1; rc == 0 && at < reply->elements && !is_full(l);) {
-            struct str big[BIG_COUNT];
-            struct row row;
-            bool is_moved;
-            rc = rd_reply_row(l->store, reply, &at, &row, big, &is_moved, err);
-            if (rc == 0 && !is_moved)
-                rc = offer(l, &row, big, err);
-            if (rc == 0 && !job_filter_reaches(l->filter, row.job.status.seq))
-                walk->is_over = true;
-        }
-        freeReplyObject(reply);
-    }
-    return rc;
-}
-
-/* ---- By the time of the end ------------------------------------------------------------------ */
-
-/* The ended jobs of a state, the latest first. */
-struct source {
-    char key[8];
-    redisReply *reply;
-    size_t at;
-    bool is_over;
-    struct row row; /* the next, unless it is over */
-    struct str big[BIG_COUNT];
-    int64_t after_ms;
-    int64_t after_seq;
-    bool from_start;
-};
-
-static int source_fill(struct listing *l, struct source *s, struct redrive_err *err)
-{
-    const size_t n = l->filter->limit + 1;
-    if (s->reply) {
-        /* A reply that was not full was the last. */
-        s->is_over = s->reply->elements < 2 * n;
-        freeReplyObject(s->reply);
-        s->reply = NULL;
-    }
-    if (s->is_over)
-        return 0;
-    rd_ask_read(l->store, "ranked");
-    rd_ask_text(l->store, s->key);
-    rd_ask_text(l->store, "-");
-    if (s->from_start) {
-        rd_ask_text(l->store, "");
-        rd_ask_text(l->store, "");
-    } else {
-        rd_ask_int(l->store, rd_score_of(s->after_ms));
-        rd_ask_int(l->store, s->after_seq);
-    }
-    rd_ask_int(l->store, (int64_t)n);
-    rd_ask_text(l->store, "1");
-    s->at = 0;
-    s->from_start = false;
-    return rd_link_read(l->store, &s->reply, err);
-}
-
-/* Moves on to the next job that matches. */
-static int source_next(struct listing *l, struct source *s, struct redrive_err *err)
-{
-    while (!s->is_over) {
-        int rc = 0;
-        if (!s->reply || s->at >= s->reply->elements)
-            rc = source_fill(l, s, err);
-        if (rc != 0)
-            return rc;
-        if (!s->reply || s->reply->elements == 0) {
-            s->is_over = true;
-            return 0;
-        }
-        bool is_moved;
-        rc = rd_reply_row(l->store, s->reply, &s->at, &s->row, s->big, &is_moved, err);
-        if (rc != 0)
-            return rc;
-        s->after_ms = s->row.job.status.finished_ms;
-        s->after_seq = s->row.job.status.seq;
-        if (s->after_ms < l->filter->finished_after_ms)
-            s->is_over = true;
-        else if (!is_moved && job_filter_matches(l->filter, &s->row.job))
-            return 0;
-    }
-    return 0;
-}
-
-static void source_start(struct listing *l, struct source *s, int state)
-{
-    const struct job_filter *f = l->filter;
-    snprintf(s->key, sizeof s->key, "e:%d", state % 10);
-    s->from_start = f->after_seq == 0 && f->finished_before_ms == 0;
-    s->after_ms = f->after_ms;
-    s->after_seq = f->after_seq;
-    if (f->finished_before_ms != 0 && (f->after_seq == 0 || f->finished_before_ms <= f->after_ms)) {
-        s->after_ms = f->finished_before_ms;
-        s->after_seq = 0;
-    }
-}
-
-static int list_ended(struct listing *l, uint32_t states, struct redrive_err *err)
-{
-    struct source sources[REDRIVE_STATE_COUNT] = {0};
-    size_t n = 0;
-    int rc = 0;
-    for (int state = 0; rc == 0 && state < REDRIVE_STATE_COUNT; state++)
-        if (states & STATES_ENDED & 1u << state) {
-            source_start(l, &sources[n], state);
-            rc = source_next(l, &sources[n++], err);
-        }
-    while (rc == 0 && !is_full(l)) {
-        struct source *best = NULL;
-        for (size_t i = 0; i < n; i++)
-            if (!sources[i].is_over &&
-                (!best ||
-                 precedes(ORDER_FINISHED, &sources[i].row.job.status, &best->row.job.status)))
-                best = &sources[i];
-        if (!best)
-            break;
-        rc = offer(l, &best->row, best->big, err);
-        if (rc == 0)
-            rc = source_next(l, best, err);
-    }
-    for (size_t i = 0; i < n; i++)
-        freeReplyObject(sources[i].reply);
-    return rc;
-}
-
-/* ---- By id or key ---------------------------------------------------------------------------- */
 
 /* Reads the jobs of these seqs, and offers them in the order of the filter. */
 static int offer_seqs(struct listing *l, const int64_t *seqs, size_t n, struct redrive_err *err)
@@ -216,6 +101,200 @@ static int offer_seqs(struct listing *l, const int64_t *seqs, size_t n, struct r
     }
     return rc;
 }
+
+/* ---- By seq ---------------------------------------------------------------------------------- */
+
+/* *ret_sparse: a job did not match. */
+static int walk_whole(struct listing *l, struct walk *walk, bool *ret_sparse,
+                      struct redrive_err *err)
+{
+    redisReply *reply = NULL;
+    int rc = rd_walk_read(l->store, walk, room_of(l), true, &reply, err);
+    for (size_t at = 1; rc == 0 && at < reply->elements && !is_full(l);) {
+        struct str big[BIG_COUNT];
+        struct row row;
+        bool is_moved;
+        rc = rd_reply_row(l->store, reply, &at, &row, big, &is_moved, err);
+        if (rc == 0 && !is_moved) {
+            *ret_sparse |= !fits(l, &row);
+            rc = offer(l, &row, big, err);
+        }
+        if (rc == 0 && !job_filter_reaches(l->filter, row.job.status.seq))
+            walk->is_over = true;
+    }
+    freeReplyObject(reply);
+    return rc;
+}
+
+static int walk_sparse(struct listing *l, struct walk *walk, struct redrive_err *err)
+{
+    int64_t seqs[STORE_PAGE_MAX + 1];
+    const size_t room = room_of(l);
+    size_t n = 0;
+    redisReply *reply = NULL;
+    int rc = rd_walk_read(l->store, walk, sparse_count(room), false, &reply, err);
+    for (size_t at = 1; rc == 0 && at < reply->elements && n <= STORE_PAGE_MAX;) {
+        struct row row;
+        bool is_moved;
+        rc = rd_reply_row(l->store, reply, &at, &row, NULL, &is_moved, err);
+        if (rc == 0 && !is_moved && fits(l, &row))
+            seqs[n++] = row.job.status.seq;
+        if (rc == 0 && !job_filter_reaches(l->filter, row.job.status.seq))
+            walk->is_over = true;
+    }
+    freeReplyObject(reply);
+    /* If one of them has changed meanwhile, there is room for the next. */
+    for (size_t at = 0; rc == 0 && at < n && !is_full(l); at += room)
+        rc = offer_seqs(l, seqs + at, n - at < room ? n - at : room, err);
+    return rc;
+}
+
+static int list_walk(struct listing *l, struct walk *walk, struct redrive_err *err)
+{
+    bool is_sparse = false;
+    int rc = 0;
+    while (rc == 0 && !walk->is_over && !is_full(l))
+        rc = is_sparse ? walk_sparse(l, walk, err) : walk_whole(l, walk, &is_sparse, err);
+    return rc;
+}
+
+/* ---- By the time of the end ------------------------------------------------------------------ */
+
+/* The ended jobs of a state, the latest first. */
+struct source {
+    char key[8];
+    redisReply *reply;
+    size_t at;
+    size_t n_asked; /* of the reply */
+    bool is_over;
+    bool is_sparse; /* one of its jobs did not match */
+    bool has_big;   /* the reply has big parts */
+    struct row row; /* the next, unless it is over */
+    struct str big[BIG_COUNT];
+    int64_t after_ms;
+    int64_t after_seq;
+    bool from_start;
+};
+
+static int source_fill(struct listing *l, struct source *s, struct redrive_err *err)
+{
+    if (s->reply) {
+        /* A reply that was not full was the last. */
+        s->is_over = s->reply->elements < 2 * s->n_asked;
+        freeReplyObject(s->reply);
+        s->reply = NULL;
+    }
+    if (s->is_over)
+        return 0;
+    rd_ask_read(l->store, "ranked");
+    rd_ask_text(l->store, s->key);
+    rd_ask_text(l->store, "-");
+    if (s->from_start) {
+        rd_ask_text(l->store, "");
+        rd_ask_text(l->store, "");
+    } else {
+        rd_ask_int(l->store, rd_score_of(s->after_ms));
+        rd_ask_int(l->store, s->after_seq);
+    }
+    s->has_big = !s->is_sparse;
+    s->n_asked = s->has_big ? l->filter->limit + 1 : sparse_count(l->filter->limit + 1);
+    rd_ask_int(l->store, (int64_t)s->n_asked);
+    rd_ask_text(l->store, s->has_big ? "1" : "0");
+    s->at = 0;
+    s->from_start = false;
+    return rd_link_read(l->store, &s->reply, err);
+}
+
+/* Moves on to the next job that matches. */
+static int source_next(struct listing *l, struct source *s, struct redrive_err *err)
+{
+    while (!s->is_over) {
+        int rc = 0;
+        if (!s->reply || s->at >= s->reply->elements)
+            rc = source_fill(l, s, err);
+        if (rc != 0)
+            return rc;
+        if (!s->reply || s->reply->elements == 0) {
+            s->is_over = true;
+            return 0;
+        }
+        bool is_moved;
+        rc = rd_reply_row(l->store, s->reply, &s->at, &s->row, s->has_big ? s->big : NULL,
+                          &is_moved, err);
+        if (rc != 0)
+            return rc;
+        s->after_ms = s->row.job.status.finished_ms;
+        s->after_seq = s->row.job.status.seq;
+        if (s->after_ms < l->filter->finished_after_ms)
+            s->is_over = true;
+        else if (!is_moved && job_filter_matches(l->filter, &s->row.job))
+            return 0;
+        s->is_sparse |= !is_moved;
+    }
+    return 0;
+}
+
+static void source_start(struct listing *l, struct source *s, int state)
+{
+    const struct job_filter *f = l->filter;
+    snprintf(s->key, sizeof s->key, "e:%d", state % 10);
+    s->from_start = f->after_seq == 0 && f->finished_before_ms == 0;
+    s->after_ms = f->after_ms;
+    s->after_seq = f->after_seq;
+    if (f->finished_before_ms != 0 && (f->after_seq == 0 || f->finished_before_ms <= f->after_ms)) {
+        s->after_ms = f->finished_before_ms;
+        s->after_seq = 0;
+    }
+}
+
+/* The source whose next job has ended last; NULL: all are over. */
+static struct source *latest_source(struct source *sources, size_t n)
+{
+    struct source *best = NULL;
+    for (size_t i = 0; i < n; i++)
+        if (!sources[i].is_over &&
+            (!best || precedes(ORDER_FINISHED, &sources[i].row.job.status, &best->row.job.status)))
+            best = &sources[i];
+    return best;
+}
+
+/* Offers the next jobs, in order: at once, or, from the first without its big parts on, by their
+ * seqs, as many as fill the page. */
+static int offer_ended(struct listing *l, struct source *sources, size_t n, struct redrive_err *err)
+{
+    int64_t seqs[STORE_PAGE_MAX + 1];
+    size_t n_seqs = 0;
+    struct source *best;
+    int rc = 0;
+    while (rc == 0 && !is_full(l) && n_seqs < room_of(l) && (best = latest_source(sources, n))) {
+        if (n_seqs > 0 || !best->has_big)
+            seqs[n_seqs++] = best->row.job.status.seq;
+        else
+            rc = offer(l, &best->row, best->big, err);
+        if (rc == 0 && !is_full(l))
+            rc = source_next(l, best, err);
+    }
+    return rc == 0 && n_seqs > 0 ? offer_seqs(l, seqs, n_seqs, err) : rc;
+}
+
+static int list_ended(struct listing *l, uint32_t states, struct redrive_err *err)
+{
+    struct source sources[REDRIVE_STATE_COUNT] = {0};
+    size_t n = 0;
+    int rc = 0;
+    for (int state = 0; rc == 0 && state < REDRIVE_STATE_COUNT; state++)
+        if (states & STATES_ENDED & 1u << state) {
+            source_start(l, &sources[n], state);
+            rc = source_next(l, &sources[n++], err);
+        }
+    while (rc == 0 && !is_full(l) && latest_source(sources, n))
+        rc = offer_ended(l, sources, n, err);
+    for (size_t i = 0; i < n; i++)
+        freeReplyObject(sources[i].reply);
+    return rc;
+}
+
+/* ---- By id or key ---------------------------------------------------------------------------- */
 
 static void ask_id(struct store *store, struct str tenant, struct str id)
 {
