@@ -55,6 +55,31 @@ static void a_job_of_a_transaction_is_there_when_it_commits(void **state)
     assert_int_equal(store_ops(k->store)->verify(k->store, NULL, NULL, NULL), 0);
 }
 
+/* docs/postgres.md says what waits, and for how long. */
+static void a_new_task_is_waited_for_until_its_transaction_ends(void **state)
+{
+    struct kit *a = *state, b;
+    struct submit_result result;
+    const struct job_spec spec = {.tenant = STR("acme"),
+                                  .id = STR("x"),
+                                  .task = STR("new"),
+                                  .queue = STR("main"),
+                                  .payload = STR("{}")};
+    kit_join(&b, a);
+    PUT(a, .task = STR("known"));
+    kit_begin(a);
+    PUT(a, .task = STR("known"));
+    PUT(a, .task = STR("new"));
+    PUT(&b, .task = STR("known"));
+    kit_begin(&b);
+    assert_int_equal(store_ops(b.store)->submit(b.store, &spec, 1, &result, &b.arena, NULL),
+                     REDRIVE_E_CANCELLED);
+    kit_rollback(&b);
+    kit_commit(a);
+    PUT(&b, .task = STR("new"));
+    kit_close(&b);
+}
+
 static void what_was_published_of_a_task_fills_the_job_in(void **state)
 {
     struct kit *k = *state;
@@ -543,6 +568,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         F(a_limit_of_an_older_store_keeps_its_numbers),
         F(a_job_of_a_transaction_is_there_when_it_commits),
+        F(a_new_task_is_waited_for_until_its_transaction_ends),
         F(what_was_published_of_a_task_fills_the_job_in),
         F(keys_are_filled_in_through_objects_only),
         F(a_job_gets_the_arm_that_its_id_has),
