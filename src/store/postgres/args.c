@@ -297,12 +297,10 @@ void pg_field_option(struct args *args, struct str s)
 
 /* ---- Text ------------------------------------------------------------------------------------ */
 
-#define ESCAPED_BYTES 4
-
 static bool is_escaped(const char *p, const char *end)
 {
-    return end - p >= ESCAPED_BYTES && (unsigned char)p[0] == 0xf4 && (unsigned char)p[1] == 0x8f &&
-           (unsigned char)p[2] >= 0xbc;
+    return end - p >= PG_ESCAPED_BYTES && (unsigned char)p[0] == 0xf4 &&
+           (unsigned char)p[1] == 0x8f && (unsigned char)p[2] >= 0xbc;
 }
 
 /* How many bytes from `p` on stay as they are. */
@@ -332,7 +330,7 @@ void pg_text_encode(struct str s, struct buf *out)
         (void)buf_add(out, p, run);
         p += run;
         if (p < end) {
-            char escaped[ESCAPED_BYTES];
+            char escaped[PG_ESCAPED_BYTES];
             (void)utf8_encode(0x10ff00u + (unsigned char)*p, escaped);
             (void)buf_add(out, escaped, sizeof escaped);
             p++;
@@ -352,7 +350,7 @@ struct str pg_text_decode(struct str s, struct arena *arena)
     for (const char *p = out; p < end;) {
         if (is_escaped(p, end)) {
             *out++ = (char)(((unsigned char)p[2] & 3) << 6 | ((unsigned char)p[3] & 0x3f));
-            p += ESCAPED_BYTES;
+            p += PG_ESCAPED_BYTES;
         } else {
             *out++ = *p++;
         }

@@ -87,6 +87,8 @@ void pg_row_end(struct args *args);
  * bytes of these characters themselves are encoded in the same way. So nothing is lost, text stays
  * text that people can read and search, and nearly everything is copied as it is. */
 void pg_text_encode(struct str s, struct buf *out);
+/* What a byte that is no text takes in it. */
+#define PG_ESCAPED_BYTES 4
 
 /* A terminated copy in the arena of what was encoded; its length may be smaller. */
 struct str pg_text_decode(struct str s, struct arena *arena);

@@ -70,8 +70,8 @@ int postgres_edges(struct store *store, enum edge_side side, const int64_t *seqs
     return rc;
 }
 
-/* A result is kept as text, in which a byte that is no text takes up to three (args.c). */
-#define KEPT_MAX (3 * (int64_t)PARENTS_BYTES)
+/* The longest text of a result that may be given: each of its bytes may be escaped. */
+#define KEPT_MAX (PG_ESCAPED_BYTES * (int64_t)PARENTS_BYTES)
 
 static bool add_parent(struct parent_page *page, const PGresult *result, int i)
 {

@@ -42,6 +42,32 @@ static void every_byte_of_an_error_and_a_result_comes_back(void **state)
     }
 }
 
+/* It is given whole up to PARENTS_BYTES, however long its text is. */
+static void the_result_of_a_parent_is_as_long_as_its_bytes(void **state)
+{
+    struct kit *k = *state;
+    static char bytes[PARENTS_BYTES + 1];
+    memset(bytes, 0xff, sizeof bytes);
+    for (size_t more = 0; more < 2; more++) {
+        const struct str given = bytes_of(bytes, PARENTS_BYTES + more);
+        const int64_t parent = PUT(k, .task = STR("t")), child = PUT(k, .task = STR("t"));
+        const struct decision d = decision_completed();
+        const struct settle_move move = {
+            .seq = parent, .token = kit_start(k, parent), .decision = &d, .result = given};
+        check_move(kit_settle_with(k, &move), 0, REDRIVE_STATE_COMPLETED);
+        const struct job_edge edge = {.parent = parent, .child = child};
+        struct parent_page page = {0};
+        kit_begin(k);
+        assert_int_equal(store_ops(k->store)->edges_put(k->store, &edge, 1, NULL), 0);
+        assert_int_equal(store_ops(k->store)->parents(k->store, &child, 1, &page, NULL), 0);
+        assert_int_equal(page.n, 1);
+        assert_int_equal(page.parents[0].is_omitted, more);
+        assert_true(str_eq(page.parents[0].result, more ? (struct str){0} : given));
+        parent_page_release(&page);
+        kit_rollback(k);
+    }
+}
+
 static void what_is_text_stays_text_for_people(void **state)
 {
     struct kit *k = *state;
@@ -64,6 +90,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         F(every_byte_of_an_error_and_a_result_comes_back),
+        F(the_result_of_a_parent_is_as_long_as_its_bytes),
         F(what_is_text_stays_text_for_people),
         F(a_shared_row_holds_any_bytes),
     };
