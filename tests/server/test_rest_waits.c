@@ -153,6 +153,15 @@ static void hand_in_claim(struct rest_call *call)
     sem_post(&started);
 }
 
+static void hand_in_job(struct rest_call *call)
+{
+    const struct rest_route *route = REST_JOBS;
+    while (route->method != HTTP_POST || strcmp(route->path, "/jobs") != 0)
+        route++;
+    route->run(call);
+    sem_post(&started);
+}
+
 static void nothing_more(struct op *op, void *ctx)
 {
     (void)op, (void)ctx;
@@ -183,6 +192,7 @@ static void a_claim_that_a_stop_was_faster_than_keeps_nothing(void **state)
     http_server_stop(server.http);
     server.http = NULL;
     assert_int_equal(client_read(&client, false), 503);
+    assert_non_null(strstr(buf_cstr(&client.body), "it may or may not have happened"));
     assert_int_equal(pthread_create(&closing, NULL, close_house, &server), 0);
     /* Time enough for all threads to be on the way out. */
     (void)usleep(300 * 1000);
@@ -198,6 +208,31 @@ static void a_claim_that_a_stop_was_faster_than_keeps_nothing(void **state)
     client_close(&client);
 }
 
+/* A client that is told 503 sends its job again. */
+static void a_job_that_a_stop_finds_on_its_way_to_the_store_is_answered(void **state)
+{
+    static const struct rest_route SUBMIT[] = {
+        {HTTP_POST, "/jobs", CONFIG_SCOPE_ENQUEUE, false, hand_in_job}, {0}};
+    static const struct rest_route *const SUBMIT_TABLES[] = {SUBMIT, NULL};
+    struct op slow = {.apply = hold_up, .done = nothing_more};
+    struct rest_server server;
+    struct client client;
+    pthread_t closing;
+    (void)state;
+    rest_server_open(&server, "{}", SUBMIT_TABLES);
+    client_connect(&client, server.port);
+    committer_submit(server.committer, &slow);
+    client_say(&client, "POST /jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json"
+                        "\r\nContent-Length: 16\r\n\r\n{\"task\": \"mail\"}");
+    sem_wait(&started);
+    assert_int_equal(pthread_create(&closing, NULL, close_house, &server), 0);
+    (void)usleep(200 * 1000);
+    sem_post(&go_on);
+    assert_int_equal(client_read(&client, false), 201);
+    (void)pthread_join(closing, NULL);
+    client_close(&client);
+}
+
 #define F(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
 
 int main(void)
@@ -207,6 +242,7 @@ int main(void)
         F(slow_reads_hold_up_neither_others_nor_a_stop),
         F(a_late_operation_is_answered_before_the_committer_goes),
         F(a_claim_that_a_stop_was_faster_than_keeps_nothing),
+        F(a_job_that_a_stop_finds_on_its_way_to_the_store_is_answered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

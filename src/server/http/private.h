@@ -76,8 +76,9 @@ struct http_server {
     unsigned n_cut; /* of these, that libmicrohttpd is about to find closed */
     struct address_counts addresses;
     struct log_pace refusals;
-    size_t body_bytes; /* set aside for bodies by all requests */
-    unsigned n_busy;   /* connections whose request has been handed over and is not over */
+    size_t body_bytes;     /* set aside for bodies by all requests */
+    unsigned n_busy;       /* connections whose request has been handed over and is not over */
+    unsigned n_unanswered; /* of these, without an answer */
     bool quiesced;
     bool stopping;
     bool sweep_ended;
@@ -181,7 +182,9 @@ enum MHD_Result http_take(void *ctx, struct MHD_Connection *mhd, const char *url
 
 /* A problem document that ends the connection. */
 struct MHD_Response *http_response_refusal(int status, const char *why);
-struct MHD_Response *http_response_stopping(void);
+/* The server stops. Of a request that its handler has, and that may change something, it says that
+ * the outcome is unknown. */
+struct MHD_Response *http_response_stopping(const struct http_request *request);
 /* Gives the answer, which may be NULL for none, unless there is one; under the lock. Whether it is
  * this one that will be sent. */
 bool http_give(struct http_request *request, int status, struct MHD_Response *response,

@@ -142,15 +142,13 @@ static int code_of(int status)
     return status == 413 ? REDRIVE_E_TOO_BIG : status == 503 ? REDRIVE_E_NOMEM : REDRIVE_E_PARSE;
 }
 
-static struct MHD_Response *refusal(int status, int code, const char *why)
+static struct MHD_Response *refusal(int status, const struct redrive_err *err)
 {
     static const struct http_header HEADERS[] = {{"Connection", "close"},
                                                  {"Retry-After", RETRY_AFTER_S}};
-    struct redrive_err err;
     struct buf body;
-    err_set(&err, code, "%s", why);
     struct MHD_Response *response =
-        new_response(PROBLEM_CONTENT_TYPE, put_problem(&body, status, &err, NULL), HEADERS,
+        new_response(PROBLEM_CONTENT_TYPE, put_problem(&body, status, err, NULL), HEADERS,
                      status == 503 ? 2 : 1);
     buf_release(&body);
     return response;
@@ -158,12 +156,18 @@ static struct MHD_Response *refusal(int status, int code, const char *why)
 
 struct MHD_Response *http_response_refusal(int status, const char *why)
 {
-    return refusal(status, code_of(status), why);
+    struct redrive_err err;
+    err_set(&err, code_of(status), "%s", why);
+    return refusal(status, &err);
 }
 
-struct MHD_Response *http_response_stopping(void)
+struct MHD_Response *http_response_stopping(const struct http_request *request)
 {
-    return refusal(503, REDRIVE_E_STOPPING, "shutting down");
+    struct redrive_err err;
+    err_set(&err, REDRIVE_E_STOPPING, "shutting down");
+    if (request->handed && request->method != HTTP_GET && request->method != HTTP_HEAD)
+        err_hint(&err, "it may or may not have happened: look before you repeat it");
+    return refusal(503, &err);
 }
 
 bool http_give(struct http_request *request, int status, struct MHD_Response *response,
@@ -175,6 +179,11 @@ bool http_give(struct http_request *request, int status, struct MHD_Response *re
         return false;
     }
     request->given = true;
+    if (request->handed) {
+        request->server->n_unanswered--;
+        if (request->server->stopping)
+            pthread_cond_broadcast(&request->server->changed);
+    }
     request->response = response;
     request->status = (unsigned)status;
     request->connection->phase = phase;

@@ -173,13 +173,15 @@ static void hand_over(struct http_request *request)
 {
     struct http_server *server = request->server;
     pthread_mutex_lock(&server->lock);
+    bool stopping = server->stopping;
+    struct MHD_Response *refusal = stopping ? http_response_stopping(request) : NULL;
     request->handed = true;
     server->n_busy++;
+    server->n_unanswered++;
     request->connection->phase = HTTP_WORKING;
     request->connection->deadline_ms = 0;
-    bool stopping = server->stopping;
     if (stopping)
-        http_give(request, 503, http_response_stopping(), HTTP_ANSWERING, 0);
+        http_give(request, 503, refusal, HTTP_ANSWERING, 0);
     else
         request->refs++;
     pthread_mutex_unlock(&server->lock);

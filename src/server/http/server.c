@@ -23,7 +23,7 @@
 /* Of the open files, what is left for the store, for child processes and for the rest. */
 #define FILES_KEPT_BACK 200
 
-/* How long a stop waits for answers to be sent. */
+/* How long a stop waits for answers to be given, and then again for them to be sent. */
 #define STOP_WAIT_MS 1000
 
 /* ---- Holders --------------------------------------------------------------------------------- */
@@ -293,8 +293,10 @@ static void on_completed(void *ctx, struct MHD_Connection *mhd, void **request_c
     c->phase = HTTP_WAITING;
     c->deadline_ms = clock_monotonic_ms() + server->options.idle_timeout_ms;
     request->connection = NULL;
-    if (request->handed)
+    if (request->handed) {
         server->n_busy--;
+        server->n_unanswered -= !request->given;
+    }
     if (server->stopping)
         pthread_cond_broadcast(&server->changed);
     void (*end)(struct http_request *, void *) = request->end;
@@ -427,21 +429,36 @@ void http_server_quiesce(struct http_server *server)
         (void)shutdown(server->listen_fd, SHUT_RDWR);
 }
 
-static void answer_all(struct http_server *server)
+static void end_streams(struct http_server *server)
 {
-    int64_t deadline_ms = clock_monotonic_ms() + STOP_WAIT_MS;
     LIST_FOREACH (&server->connections, link) {
         struct http_request *request = LIST_ENTRY(link, struct http_connection, link)->request;
-        if (!request || !request->handed)
-            continue;
-        if (!request->given)
-            http_give(request, 503, http_response_stopping(), HTTP_ANSWERING, deadline_ms);
-        else
+        if (request && request->handed && request->given)
             http_resume(request);
     }
-    while (server->n_busy > 0 &&
-           thread_cond_wait_until(&server->changed, &server->lock, deadline_ms))
+}
+
+/* Waits until the counter is 0, or until the deadline; under the lock. */
+static void await_none(struct http_server *server, const unsigned *counter, int64_t deadline_ms)
+{
+    while (*counter > 0 && thread_cond_wait_until(&server->changed, &server->lock, deadline_ms))
         continue;
+}
+
+/* A request that was handed over is being carried out, and its handler knows best what has become
+ * of it: a 503 to a request that is then committed makes the client send it again. So the handlers
+ * have some time before the rest is answered here. */
+static void answer_all(struct http_server *server)
+{
+    end_streams(server);
+    await_none(server, &server->n_unanswered, clock_monotonic_ms() + STOP_WAIT_MS);
+    const int64_t deadline_ms = clock_monotonic_ms() + STOP_WAIT_MS;
+    LIST_FOREACH (&server->connections, link) {
+        struct http_request *request = LIST_ENTRY(link, struct http_connection, link)->request;
+        if (request && request->handed && !request->given)
+            http_give(request, 503, http_response_stopping(request), HTTP_ANSWERING, deadline_ms);
+    }
+    await_none(server, &server->n_busy, deadline_ms);
 }
 
 void http_server_stop(struct http_server *server)

@@ -88,9 +88,10 @@ void http_server_set_tls(struct http_server *server, struct tls_identity *identi
 /* Accepts no more connections; requests on those that it has are still answered, and each is closed
  * after its next answer. */
 void http_server_quiesce(struct http_server *server);
-/* Ends everything: requests that have no answer yet get 503, streams end. A handler that holds a
- * request still answers it, or closes its stream, before or after this has returned. NULL does
- * nothing. */
+/* Ends everything: streams end, and handlers have a second for the requests that they hold. Those
+ * that have no answer by then get a 503 that says that the outcome is unknown; requests that become
+ * whole meanwhile get 503 and reach no handler. A handler that holds a request still answers it, or
+ * closes its stream, before or after this has returned. NULL does nothing. */
 void http_server_stop(struct http_server *server);
 
 /* ---- The request: valid until it has been answered ------------------------------------------- */
