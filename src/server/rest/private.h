@@ -58,6 +58,11 @@ enum auth_verdict rest_identify(const struct rest_call *call, struct principal *
 /* What the audit log says of a call. */
 struct audit rest_audit_of(struct rest_call *call);
 
+/* Whether the store is known to be away; then `err` says why, and is one of 503. */
+bool rest_is_away(const struct rest_call *call, struct redrive_err *err);
+
+/* ---- Threads that read (readers.c) ----------------------------------------------------------- */
+
 /* Opens the readers' stores and starts their threads. */
 int rest_readers_start(struct rest *rest, const char *store_url, struct redrive_err *err);
 /* Ends them; calls that are still queued are answered with 503. Accepts those half started. */
