@@ -2,6 +2,7 @@
 #include "check.h"
 
 #include <string.h>
+#include <time.h>
 
 #include "server/rest/body/redact.h"
 
@@ -126,6 +127,68 @@ static void too_many_secrets_hide_the_whole_text(void **state)
     buf_release(&payload);
 }
 
+/* Secrets that differ in their last byte, and texts that are nearly one of them everywhere. */
+static void put_hostile_payload(struct buf *out)
+{
+    char secret[1000], text[7800];
+    memset(secret, 'a', sizeof secret);
+    memset(text, 'a', sizeof text);
+    buf_puts(out, "{\"password\":[0");
+    for (int i = 0; i < REDACT_SECRETS_MAX; i++)
+        buf_printf(out, ",\"%.*s%c%c\"", (int)sizeof secret - 2, secret, 'b' + i / 16,
+                   'b' + i % 16);
+    buf_puts(out, "],\"texts\":[0");
+    for (int i = 0; i < 115; i++)
+        buf_printf(out, ",\"%.*s\"", (int)sizeof text, text);
+    buf_puts(out, "]}");
+}
+
+static void a_payload_that_is_made_for_it_does_not_take_long(void **state)
+{
+    (void)state;
+    struct redactor r;
+    struct buf payload;
+    buf_init(&payload, 2000000);
+    put_hostile_payload(&payload);
+    const struct job job = {.spec = {.payload = buf_str(&payload)},
+                            .status = {.error = {.message = STR("password was wrong")}}};
+    redactor_init(&r, &RULES, &arena);
+    const clock_t began = clock();
+    const struct job shown = redact_job(&r, &job);
+    assert_true((double)(clock() - began) / CLOCKS_PER_SEC < 0.5);
+    /* The last text came too late. */
+    const char *all = arena_dup(&arena, shown.spec.payload);
+    assert_string_equal(strrchr(all, ','), ",\"" REDACTED "\"]}");
+    assert_string_equal(arena_dup(&arena, shown.status.error.message), REDACTED);
+    /* Another job has its own time. */
+    const struct job next = {.spec = {.payload = STR("{\"password\":\"hunter2\"}")},
+                             .status = {.error = {.message = STR("hunter2 is wrong")}}};
+    assert_string_equal(arena_dup(&arena, redact_job(&r, &next).status.error.message),
+                        "[redacted] is wrong");
+    buf_release(&payload);
+}
+
+/* As many steps as there is text are no reason to hide it. */
+static void a_large_text_with_some_secrets_is_shown(void **state)
+{
+    (void)state;
+    struct redactor r;
+    struct buf payload;
+    buf_init(&payload, 2000000);
+    buf_puts(&payload, "{\"password\":[0");
+    for (int i = 0; i < 20; i++)
+        buf_printf(&payload, ",\"%c-0123456789012345678901234567890123456789\"", 'a' + i);
+    buf_puts(&payload, "],\"text\":\"");
+    while (payload.len < 1000000)
+        buf_puts(&payload, "the quick brown fox ");
+    buf_puts(&payload, "\"}");
+    const struct job job = {.spec = {.payload = buf_str(&payload)}};
+    redactor_init(&r, &RULES, &arena);
+    const struct job shown = redact_job(&r, &job);
+    assert_non_null(strstr(arena_dup(&arena, shown.spec.payload), "quick brown fox"));
+    buf_release(&payload);
+}
+
 static const char *error_of(struct job_status status)
 {
     struct redactor r;
@@ -177,6 +240,8 @@ int main(void)
         EACH(what_is_no_json_is_a_text),
         EACH(texts_of_a_job_lose_what_was_hidden_in_it),
         EACH(too_many_secrets_hide_the_whole_text),
+        EACH(a_payload_that_is_made_for_it_does_not_take_long),
+        EACH(a_large_text_with_some_secrets_is_shown),
         EACH(errors_about_an_earlier_payload_are_hidden_whole),
         EACH(without_rules_nothing_is_hidden),
     };

@@ -148,3 +148,13 @@ def test_without_rules_nothing_is_hidden(start):  # noqa: F811
     job_id = reader.submit(payload={"password": SECRET}, delay="1h")
     assert reader.ok("GET", f"/jobs/{job_id}")["payload"] == {"password": SECRET}
     assert reader.ok("GET", "/jobs", text="x")["items"] == []
+
+
+def test_a_page_of_jobs_in_which_much_is_to_be_hidden_ends_early(server):
+    payload = {"password": ["a" * 998 + chr(98 + i // 16) + chr(98 + i % 16) for i in range(128)], "texts": ["a" * 7800] * 110}
+    ids = {server.of("worker").submit("slow", payload=payload) for _ in range(8)}
+    page = server.of("reader").ok("GET", "/jobs?limit=100")
+    found = {job["id"] for job in page["items"]}
+    assert 0 < len(found) < 8 and page["next"]
+    rest = server.of("reader").ok("GET", f"/jobs?limit=100&cursor={page['next']}")
+    assert found | {job["id"] for job in rest["items"]} == ids

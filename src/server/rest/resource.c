@@ -17,6 +17,9 @@
 #define READ_JOBS      50
 #define PAGE_MAX_BYTES (8u * 1024 * 1024)
 
+/* A page ends early as well when hiding what is in its jobs has taken about two seconds. */
+#define PAGE_WORK_MAX (5ull * REDACT_WORK_MAX)
+
 /* ---- Refusals -------------------------------------------------------------------------------- */
 
 void kit_fail(struct rest_call *call, const struct redrive_err *err, const char *field)
@@ -285,15 +288,21 @@ void kit_send_items(struct rest_call *call, int rc, const struct redrive_err *er
 }
 
 /* What redaction makes of a job is gone before the next one: it may be as large as the payload, and
- * leave only a word of it on the page, so that the page never ends early. */
-static void write_job(const struct rest_call *call, const struct job *job, kit_view_fn view,
-                      struct json_writer *w)
+ * leave only a word of it on the page, so that the page never ends early. The work that it was. */
+static uint64_t write_job(const struct rest_call *call, const struct job *job, kit_view_fn view,
+                          struct json_writer *w)
 {
     struct redactor redactor;
     RELEASED_BY(arena_release) struct arena arena = {0};
     redactor_init(&redactor, kit_redacts(call) ? &call->config->redact : NULL, &arena);
     const struct job shown = redact_job(&redactor, job);
     view(w, &shown, NULL);
+    return redactor.work;
+}
+
+static bool is_full(const struct json_writer *w, uint64_t work)
+{
+    return w->out->len >= PAGE_MAX_BYTES || work >= PAGE_WORK_MAX;
 }
 
 /* Writes jobs until the filter's limit, until the page is large, or until it has taken long. */
@@ -302,13 +311,13 @@ static int write_jobs(struct rest_call *call, struct search *search, kit_view_fn
 {
     RELEASED_BY(job_page_release) struct job_page page = {0};
     size_t left = search->filter.limit;
+    uint64_t work = 0;
     int rc = 0;
-    while (rc == 0 && !search->is_over && !search->is_late && left > 0 &&
-           w->out->len < PAGE_MAX_BYTES) {
+    while (rc == 0 && !search->is_over && !search->is_late && left > 0 && !is_full(w, work)) {
         size_t n = 0;
         rc = search_next(search, left < READ_JOBS ? left : READ_JOBS, &page, err);
-        while (n < page.n && w->out->len < PAGE_MAX_BYTES)
-            write_job(call, &page.jobs[n++], view, w);
+        while (n < page.n && !is_full(w, work))
+            work += write_job(call, &page.jobs[n++], view, w);
         left -= n;
         search_take(search, &page, n);
     }

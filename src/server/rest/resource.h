@@ -50,8 +50,8 @@ int kit_read_filter(struct body *b, struct str filter, bool all, const char *wha
 bool kit_find(struct rest_call *call, uint32_t states, struct job_page *ret);
 
 /* Answers with {"items":[…],"next":…}: the page of a filter, each job as `view` writes it. A page
- * of large jobs ends before the limit, and so does one of jobs that are rare (search.h); `next`
- * goes on from there. */
+ * of large jobs ends before the limit, and so does one of jobs that are rare (search.h) or in which
+ * much is to be hidden; `next` goes on from there. */
 typedef void (*kit_view_fn)(struct json_writer *w, const struct job *job,
                             const struct attempt_page *history);
 void kit_send_page(struct rest_call *call, const struct job_filter *filter, kit_view_fn view);

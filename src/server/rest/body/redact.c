@@ -44,6 +44,8 @@ static struct str last_name(struct str *rule)
 static void forget(struct redactor *r)
 {
     r->n_secrets = 0;
+    r->work = 0;
+    r->learns = false;
     memset(r->begins, 0, sizeof r->begins);
     for (size_t i = 0; r->rules && i < r->rules->n; i++) {
         struct str rule = str_of(r->rules->items[i]);
@@ -210,6 +212,7 @@ struct str redact_value(struct redactor *r, struct str value)
     struct path path = {.n = 0};
     if (!r->rules || value.len == 0)
         return value;
+    r->work += value.len;
     if (json_check(value, NULL, NULL) != 0)
         return redact_text(r, value);
     RELEASED_BY(buf_release) struct buf out = BUF_MAX(JSON_MAX);
@@ -268,21 +271,38 @@ static bool find_assigned(struct str text, size_t at, struct str name, size_t *r
     return to > from;
 }
 
+/* Whole words are compared where the first bytes are the same, so many bytes in about one step. */
+#define BYTES_A_STEP 16
+
+static bool begins_with(struct redactor *r, struct str text, struct str secret)
+{
+    if (text.len < secret.len || memcmp(text.ptr, secret.ptr, REDACT_TEXT_MIN) != 0)
+        return false;
+    r->work += secret.len / BYTES_A_STEP;
+    return memcmp(text.ptr, secret.ptr, secret.len) == 0;
+}
+
 /* The length of the longest known secret that the text begins with; 0: none. */
-static size_t known_secret(const struct redactor *r, struct str text)
+static size_t known_secret(struct redactor *r, struct str text)
 {
     size_t longest = 0;
+    r->work += r->n_secrets;
     for (size_t i = 0; i < r->n_secrets; i++)
-        if (r->secrets[i].len > longest && str_starts_with(text, r->secrets[i]))
+        if (r->secrets[i].len > longest && begins_with(r, text, r->secrets[i]))
             longest = r->secrets[i].len;
     return longest;
 }
 
+static bool is_too_much(const struct redactor *r)
+{
+    return r->n_secrets > REDACT_SECRETS_MAX || r->work > REDACT_WORK_MAX;
+}
+
 /* Moves the end of what is hidden behind every known secret that begins in it: a value may be
  * longer than it looks, with a space in it, say, and secrets may overlap. */
-static size_t with_known(const struct redactor *r, struct str text, size_t from, size_t to)
+static size_t with_known(struct redactor *r, struct str text, size_t from, size_t to)
 {
-    for (size_t at = from; at < to; at++) {
+    for (size_t at = from; at < to && !is_too_much(r); at++) {
         const size_t known = known_secret(r, (struct str){text.ptr + at, text.len - at});
         if (at + known > to)
             to = at + known;
@@ -291,7 +311,7 @@ static size_t with_known(const struct redactor *r, struct str text, size_t from,
 }
 
 /* What is hidden at `at`: the bytes up to *ret_from are shown, those up to *ret_to are not. */
-static bool find_secret(const struct redactor *r, struct str text, size_t at, size_t *ret_from,
+static bool find_secret(struct redactor *r, struct str text, size_t at, size_t *ret_from,
                         size_t *ret_to)
 {
     const size_t known = known_secret(r, (struct str){text.ptr + at, text.len - at});
@@ -311,26 +331,14 @@ static bool find_secret(const struct redactor *r, struct str text, size_t at, si
     return false;
 }
 
-/* Whether it would take seconds to look for every secret everywhere: payloads may be made for that.
- */
-static bool is_too_much(const struct redactor *r, struct str text)
-{
-    size_t secrets = 0;
-    for (size_t i = 0; i < r->n_secrets; i++)
-        secrets += r->secrets[i].len;
-    return (double)text.len * (double)secrets > REDACT_WORK_MAX;
-}
-
 struct str redact_text(struct redactor *r, struct str text)
 {
     struct buf out;
     size_t from, to, shown = 0;
-    if (!r->rules || text.len == 0)
+    if (!r->rules || r->learns || text.len == 0)
         return text;
-    if (r->n_secrets > REDACT_SECRETS_MAX || is_too_much(r, text))
-        return HIDDEN;
     buf_init(&out, JSON_MAX);
-    for (size_t at = 0; at < text.len; at++) {
+    for (size_t at = 0; at < text.len && !is_too_much(r); at++) {
         if (!r->begins[(unsigned char)text.ptr[at]] || !find_secret(r, text, at, &from, &to))
             continue;
         (void)buf_add(&out, text.ptr + shown, from - shown);
@@ -338,9 +346,9 @@ struct str redact_text(struct redactor *r, struct str text)
         shown = to;
         at = to - 1;
     }
-    if (shown == 0) {
+    if (shown == 0 || is_too_much(r)) {
         buf_release(&out);
-        return text;
+        return is_too_much(r) ? HIDDEN : text;
     }
     (void)buf_add(&out, text.ptr + shown, text.len - shown);
     return finish(r, &out);
@@ -392,8 +400,10 @@ struct job redact_job(struct redactor *r, const struct job *job)
         return shown;
     forget(r);
     /* Once to learn what is hidden, and once more to find it in the rest. */
+    r->learns = true;
     (void)redact_value(r, job->spec.payload);
     (void)redact_value(r, job->status.result);
+    r->learns = false;
     shown.spec.payload = redact_value(r, job->spec.payload);
     shown.status.result = redact_value(r, job->status.result);
     r->epoch = epoch_of_payload(&job->status);

@@ -8,8 +8,8 @@
  * In texts, which are the messages and stack traces of a job, other texts of its payload and
  * result, and a result that is no JSON, each text or number of at least REDACT_TEXT_MIN characters
  * that a rule has hidden is replaced as well, and so is what follows the last name of a rule and
- * `=` or
- * `:`. Where there are too many to look for, the text is hidden as a whole.
+ * `=` or `:`. Where there are too many to look for, or looking has taken too long for one job
+ * already, the text is hidden as a whole.
  *
  * An error may quote a payload that is not there any more: that of a dead letter before an edit.
  * Which values of it were hidden cannot be known then. So the errors of a dead letter that was
@@ -27,8 +27,9 @@
 #define REDACTED           "[redacted]"
 #define REDACT_TEXT_MIN    4
 #define REDACT_SECRETS_MAX 128
-/* Bytes of a text times bytes of secrets: a text beyond is hidden whole. */
-#define REDACT_WORK_MAX 1e9
+/* Steps that may be spent on one job, each some nanoseconds: payloads may be made to take long.
+ * Texts that come after them are hidden whole. */
+#define REDACT_WORK_MAX 100000000u
 
 /* What is hidden of one job. All results are in the arena; running out of memory shows there, and
  * hides the whole value. */
@@ -39,6 +40,8 @@ struct redactor {
     size_t n_secrets; /* one more than the most: there were too many */
     uint32_t epoch;   /* errors of epochs before this one may be about another payload */
     bool begins[256]; /* bytes with which a secret, or the name of a rule, begins */
+    bool learns;      /* secrets are noted, and texts are left alone */
+    uint64_t work;    /* steps that were spent on this job, about */
 };
 
 void redactor_init(struct redactor *r, const struct config_strings *rules, struct arena *arena);
