@@ -10,6 +10,11 @@
 #include "base/time/clock.h"
 #include "store/job_json.h"
 
+/* A chunk that failed because the store was away is tried again after so long, and for so long. If
+ * it was made all the same, its jobs do not match any more, and the next try takes others. */
+#define TRY_AGAIN_MS    1000
+#define KEEPS_TRYING_MS (5 * 60 * 1000)
+
 enum run_state {
     RUN_RUNNING,
     RUN_FINISHED,
@@ -35,8 +40,9 @@ struct bulk_run {
     bool is_at_least;
     struct str filter;
     int64_t ended_ms;
-    bool in_hand;   /* the committer has its chunk */
-    bool cancelled; /* it ends with that chunk */
+    int64_t failing_ms; /* since when its chunks have failed, monotonic; 0: the last one has not */
+    bool in_hand;       /* the committer has its chunk */
+    bool cancelled;     /* it ends with that chunk */
 };
 
 struct bulk_runs {
@@ -118,8 +124,9 @@ static void keep_ended(struct bulk_run *run)
 static void go_on(struct bulk_run *run)
 {
     struct bulk_runs *all = run->all;
-    int64_t now_ms = clock_monotonic_ms(), wait_ms;
-    (void)bulk_pace_due(&run->pace, now_ms, &wait_ms);
+    int64_t now_ms = clock_monotonic_ms(), wait_ms = TRY_AGAIN_MS;
+    if (run->failing_ms == 0)
+        (void)bulk_pace_due(&run->pace, now_ms, &wait_ms);
     timer_set(all->timers, &run->timer, now_ms + wait_ms);
 }
 
@@ -156,18 +163,36 @@ static bool is_through(struct bulk_run *run)
     return run->part == run->n_bulks;
 }
 
+static void take_chunk(struct bulk_run *run)
+{
+    bulk_add(&run->bulks[run->part], &run->op);
+    bulk_pace_took(&run->pace, run->op.changed, clock_monotonic_ms());
+    run->failing_ms = 0;
+}
+
+/* Whether the chunk that failed may succeed later. */
+static bool is_tried_again(struct bulk_run *run, int code)
+{
+    const int64_t now_ms = clock_monotonic_ms();
+    if (code == 0 || !redrive_err_retryable(code) || code == REDRIVE_E_STOPPING)
+        return false;
+    if (run->failing_ms == 0)
+        run->failing_ms = now_ms;
+    return now_ms - run->failing_ms < KEEPS_TRYING_MS;
+}
+
 static void on_chunk(struct op *op, void *ctx)
 {
     struct bulk_run *run = ctx;
     struct bulk_runs *all = run->all;
     pthread_mutex_lock(&all->mutex);
-    if (op->code == 0) {
-        bulk_add(&run->bulks[run->part], &run->op);
-        bulk_pace_took(&run->pace, run->op.changed, clock_monotonic_ms());
-    }
-    const bool has_ended = op->code < 0 || is_through(run);
+    if (op->code == 0)
+        take_chunk(run);
+    const bool is_again = is_tried_again(run, op->code);
+    const bool has_failed = op->code < 0 && !is_again;
+    const bool has_ended = has_failed || (!is_again && is_through(run));
     const bool is_over = has_ended || all->stopped || run->cancelled;
-    const enum run_state state = op->code < 0 ? RUN_FAILED : has_ended ? RUN_FINISHED : RUN_STOPPED;
+    const enum run_state state = has_failed ? RUN_FAILED : has_ended ? RUN_FINISHED : RUN_STOPPED;
     run->in_hand = false;
     if (is_over) {
         end_run(run, state);

@@ -2,8 +2,9 @@
  *
  * A run is a bulk (engine/verbs/change.h), or two of them one after the other, whose chunks a timer
  * paces. It holds no thread. When it is stopped between two chunks nothing is half done: a job that
- * it did not come to is as it was. Each has a number; numbers go on rising when the process is
- * restarted, so that none means two runs. The last runs that have ended are kept to be looked at.
+ * it did not come to is as it was. While the store is away it waits, for some minutes at most; then
+ * it has failed. Each has a number; numbers go on rising when the process is restarted, so that
+ * none means two runs. The last runs that have ended are kept to be looked at.
  */
 #ifndef SERVER_BULK_RUNS_H
 #define SERVER_BULK_RUNS_H

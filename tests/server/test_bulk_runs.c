@@ -1,8 +1,10 @@
-/* Runs over many jobs while their server stops. */
+/* Runs over many jobs while their server stops, or the store is away. */
 #include "rest_server.h"
 
 #include <semaphore.h>
 #include <unistd.h>
+
+#include "base/err.h"
 
 #define LIMIT_S    60
 #define CANCEL_ALL "{\"verb\": \"cancel\", \"all\": true}"
@@ -53,10 +55,40 @@ static void a_server_about_to_stop_does_not_wait_for_a_chunk(void **state)
     sem_destroy(&has_chunk);
 }
 
+static void a_run_outlives_a_store_that_was_away(void **state)
+{
+    struct rest_server server;
+    struct client client;
+    (void)state;
+    sem_init(&has_chunk, 0, 0);
+    alarm(LIMIT_S);
+    rest_server_open(&server, "{}", NULL);
+    client_connect(&client, server.port);
+    assert_int_equal(
+        rest_server_ask(&client, "POST", "/v1/jobs", NULL, "{\"task\": \"a\", \"delay\": \"1h\"}"),
+        201);
+    holds_chunks = true;
+    assert_int_equal(rest_server_ask(&client, "POST", "/v1/bulk", NULL, CANCEL_ALL), 202);
+    while (sem_wait(&has_chunk) != 0)
+        ;
+    holds_chunks = false;
+    chunk->code = err_set(&chunk->err, REDRIVE_E_IO, "the store is away");
+    chunk->done(chunk, chunk->done_ctx);
+    do
+        assert_int_equal(client_get(&client, "/v1/bulk"), 200);
+    while (strstr(buf_cstr(&client.body), "\"running\"") && usleep(20000) == 0);
+    assert_non_null(strstr(buf_cstr(&client.body), "\"state\":\"finished\",\"changed\":1"));
+    client_close(&client);
+    rest_server_close(&server);
+    alarm(0);
+    sem_destroy(&has_chunk);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(a_server_about_to_stop_does_not_wait_for_a_chunk),
+        T(a_run_outlives_a_store_that_was_away),
     };
     return cmocka_run_group_tests_name("bulk_runs", tests, NULL, NULL);
 }
