@@ -109,6 +109,36 @@ static void texts_of_a_job_lose_what_was_hidden_in_it(void **state)
     assert_string_equal(arena_dup(&arena, other.status.error.stacktrace), "12345");
 }
 
+static void message_becomes(const char *message, const char *expected)
+{
+    struct redactor r;
+    const struct job job = {.spec = {.payload = STR("{\"password\":\"hunter2longer\"}")},
+                            .status = {.error = {.message = str_of(message)}}};
+    redactor_init(&r, &RULES, &arena);
+    assert_string_equal(arena_dup(&arena, redact_job(&r, &job).status.error.message), expected);
+}
+
+/* Messages are cut at their end, and of what a program writes the last part is kept. */
+static void a_secret_that_was_cut_is_hidden(void **state)
+{
+    (void)state;
+    message_becomes("x hunter2lo", "x [redacted]");
+    message_becomes("x hunt", "x [redacted]");
+    message_becomes("x hun", "x hun");
+    message_becomes("x hunter2lo.", "x hunter2lo.");
+    message_becomes("r2longer is wrong", "[redacted] is wrong");
+    message_becomes("longer", "[redacted]");
+    message_becomes("nger", "[redacted]");
+    message_becomes("ger", "ger");
+    message_becomes("2long hunter2longer", "2long [redacted]");
+    message_becomes("longerhunter2longer, hunter2longe", "[redacted][redacted], [redacted]");
+    message_becomes("password=hunter2lon", "password=[redacted]");
+    message_becomes("", "");
+    /* Other texts of a job are whole. */
+    value_becomes("{\"password\":\"hunter2longer\",\"x\":\"longer hunt\"}",
+                  "{\"password\":\"[redacted]\",\"x\":\"longer hunt\"}");
+}
+
 static void too_many_secrets_hide_the_whole_text(void **state)
 {
     (void)state;
@@ -239,6 +269,7 @@ int main(void)
         EACH(what_no_rule_names_stays_byte_for_byte),
         EACH(what_is_no_json_is_a_text),
         EACH(texts_of_a_job_lose_what_was_hidden_in_it),
+        EACH(a_secret_that_was_cut_is_hidden),
         EACH(too_many_secrets_hide_the_whole_text),
         EACH(a_payload_that_is_made_for_it_does_not_take_long),
         EACH(a_large_text_with_some_secrets_is_shown),

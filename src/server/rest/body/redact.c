@@ -46,6 +46,7 @@ static void forget(struct redactor *r)
     r->n_secrets = 0;
     r->work = 0;
     r->learns = false;
+    r->is_cut = false;
     memset(r->begins, 0, sizeof r->begins);
     for (size_t i = 0; r->rules && i < r->rules->n; i++) {
         struct str rule = str_of(r->rules->items[i]);
@@ -144,6 +145,7 @@ static void note_secrets(struct redactor *r, struct json_reader *reader)
 
 static bool copy_value(struct redactor *r, struct json_reader *reader, struct path *path,
                        struct json_writer *w);
+static struct str redact_cut(struct redactor *r, struct str text);
 
 /* True when something of it was hidden. */
 static bool copy_object(struct redactor *r, struct json_reader *reader, struct path *path,
@@ -214,7 +216,7 @@ struct str redact_value(struct redactor *r, struct str value)
         return value;
     r->work += value.len;
     if (json_check(value, NULL, NULL) != 0)
-        return redact_text(r, value);
+        return redact_cut(r, value);
     RELEASED_BY(buf_release) struct buf out = BUF_MAX(JSON_MAX);
     json_writer_init(&w, &out);
     RELEASED_BY(json_reader_release) struct json_reader reader;
@@ -274,28 +276,48 @@ static bool find_assigned(struct str text, size_t at, struct str name, size_t *r
 /* Whole words are compared where the first bytes are the same, so many bytes in about one step. */
 #define BYTES_A_STEP 16
 
-static bool begins_with(struct redactor *r, struct str text, struct str secret)
+static bool is_same(struct redactor *r, const char *text, const char *secret, size_t len)
 {
-    if (text.len < secret.len || memcmp(text.ptr, secret.ptr, REDACT_TEXT_MIN) != 0)
+    if (len < REDACT_TEXT_MIN || memcmp(text, secret, REDACT_TEXT_MIN) != 0)
         return false;
-    r->work += secret.len / BYTES_A_STEP;
-    return memcmp(text.ptr, secret.ptr, secret.len) == 0;
+    r->work += len / BYTES_A_STEP;
+    return memcmp(text, secret, len) == 0;
 }
 
-/* The length of the longest known secret that the text begins with; 0: none. */
+/* The length of the longest known secret that the text begins with; 0: none. Of a text that may be
+ * cut, all of it where a secret goes on behind its end. */
 static size_t known_secret(struct redactor *r, struct str text)
 {
     size_t longest = 0;
     r->work += r->n_secrets;
-    for (size_t i = 0; i < r->n_secrets; i++)
-        if (r->secrets[i].len > longest && begins_with(r, text, r->secrets[i]))
-            longest = r->secrets[i].len;
+    for (size_t i = 0; i < r->n_secrets; i++) {
+        const struct str secret = r->secrets[i];
+        const size_t len = r->is_cut && secret.len > text.len ? text.len : secret.len;
+        if (len > longest && len <= text.len && is_same(r, text.ptr, secret.ptr, len))
+            longest = len;
+    }
     return longest;
 }
 
 static bool is_too_much(const struct redactor *r)
 {
     return r->n_secrets > REDACT_SECRETS_MAX || r->work > REDACT_WORK_MAX;
+}
+
+/* How much of a text that may be cut is the end of a secret. */
+static size_t known_end(struct redactor *r, struct str text)
+{
+    size_t longest = 0;
+    for (size_t i = 0; r->is_cut && i < r->n_secrets && !is_too_much(r); i++) {
+        const struct str secret = r->secrets[i];
+        size_t len = secret.len - 1 < text.len ? secret.len - 1 : text.len;
+        r->work += len;
+        while (len > longest && !is_same(r, text.ptr, secret.ptr + secret.len - len, len) &&
+               !is_too_much(r))
+            len--;
+        longest = len > longest ? len : longest;
+    }
+    return longest >= REDACT_TEXT_MIN ? longest : 0;
 }
 
 /* Moves the end of what is hidden behind every known secret that begins in it: a value may be
@@ -338,7 +360,11 @@ struct str redact_text(struct redactor *r, struct str text)
     if (!r->rules || r->learns || text.len == 0)
         return text;
     buf_init(&out, JSON_MAX);
-    for (size_t at = 0; at < text.len && !is_too_much(r); at++) {
+    if (!is_too_much(r))
+        shown = with_known(r, text, 0, known_end(r, text));
+    if (shown > 0)
+        (void)buf_add_str(&out, HIDDEN);
+    for (size_t at = shown; at < text.len && !is_too_much(r); at++) {
         if (!r->begins[(unsigned char)text.ptr[at]] || !find_secret(r, text, at, &from, &to))
             continue;
         (void)buf_add(&out, text.ptr + shown, from - shown);
@@ -352,6 +378,14 @@ struct str redact_text(struct redactor *r, struct str text)
     }
     (void)buf_add(&out, text.ptr + shown, text.len - shown);
     return finish(r, &out);
+}
+
+static struct str redact_cut(struct redactor *r, struct str text)
+{
+    r->is_cut = true;
+    const struct str shown = redact_text(r, text);
+    r->is_cut = false;
+    return shown;
 }
 
 /* ---- Jobs ------------------------------------------------------------------------------------ */
@@ -389,8 +423,8 @@ static void hide_error(struct job_error *error)
 static void redact_error(struct redactor *r, struct job_error *error)
 {
     error->type = redact_text(r, error->type);
-    error->message = redact_text(r, error->message);
-    error->stacktrace = redact_text(r, error->stacktrace);
+    error->message = redact_cut(r, error->message);
+    error->stacktrace = redact_cut(r, error->stacktrace);
 }
 
 struct job redact_job(struct redactor *r, const struct job *job)

@@ -9,7 +9,8 @@
  * result, and a result that is no JSON, each text or number of at least REDACT_TEXT_MIN characters
  * that a rule has hidden is replaced as well, and so is what follows the last name of a rule and
  * `=` or `:`. Where there are too many to look for, or looking has taken too long for one job
- * already, the text is hidden as a whole.
+ * already, the text is hidden as a whole. Errors, and results that are no JSON, may have been cut:
+ * at their ends a part of a secret is replaced too, of as many characters at least.
  *
  * An error may quote a payload that is not there any more: that of a dead letter before an edit.
  * Which values of it were hidden cannot be known then. So the errors of a dead letter that was
@@ -41,6 +42,7 @@ struct redactor {
     uint32_t epoch;   /* errors of epochs before this one may be about another payload */
     bool begins[256]; /* bytes with which a secret, or the name of a rule, begins */
     bool learns;      /* secrets are noted, and texts are left alone */
+    bool is_cut;      /* the text that is looked at may be a part of one, without its ends */
     uint64_t work;    /* steps that were spent on this job, about */
 };
 
