@@ -83,6 +83,15 @@ def test_dead_letters_are_counted_up_to_a_number(api):  # noqa: F811
     assert done["removed"] >= 10499
 
 
+@pytest.mark.parametrize("path, rest", [("/bulk", '"verb": "cancel"'), ("/retry/dead-letters/retry", '"dry_run": false')])
+def test_a_rate_may_have_an_escaped_slash(api, path, rest):  # noqa: F811
+    """As json_encode of PHP writes it."""
+    api.kill()
+    api.submit(delay="1h")
+    run_id = api.ok("POST", path, f'{{"rate": "1\\/h", "all": true, {rest}}}', status=202)["id"]
+    assert run_of(api, run_id)["rate"] == "1/h"
+
+
 def test_a_run_at_a_rate_is_shown_and_stopped(api):  # noqa: F811
     api.ok("POST", "/jobs", [{"task": "mail", "delay": "1h"}] * 5, status=201)
     run_id = api.ok("POST", "/bulk", {"verb": "cancel", "all": True, "rate": "1/h"}, status=202)["id"]

@@ -191,14 +191,21 @@ bool kit_number(struct rest_call *call, const char *name, int64_t max, int64_t o
 
 #define PER_SECOND_MAX 1000000
 
+/* "10/s", in which some programs escape the slash. */
+static bool is_rate_text(struct body *b, struct str json, struct rate *ret)
+{
+    RELEASED_BY(json_reader_release) struct json_reader reader;
+    struct str text;
+    json_reader_init(&reader, json, NULL);
+    return json_peek(&reader) == JSON_TYPE_STRING &&
+           json_read_text(&reader, b->arena, &text) == 0 && rate_parse(text, ret, NULL) == 0;
+}
+
 int kit_read_rate(struct body *b, struct str json, struct rate *ret)
 {
     int64_t number;
     *ret = (struct rate){0};
-    if (json.len == 0 || str_is(json, "null"))
-        return 0;
-    if (json.ptr[0] == '"' && json.len > 2 &&
-        rate_parse((struct str){json.ptr + 1, json.len - 2}, ret, NULL) == 0)
+    if (json.len == 0 || str_is(json, "null") || is_rate_text(b, json, ret))
         return 0;
     if (query_int("rate", json, 1, PER_SECOND_MAX, &number, NULL) == 0) {
         *ret = (struct rate){.count = (uint32_t)number, .period_s = 1};
