@@ -98,6 +98,26 @@ def start_again(server):
             time.sleep(0.2)
 
 
+def test_a_long_name_of_an_error_does_not_make_the_store_refuse_the_settlement(redrive, place):
+    """Random, so that it stays too long for an index when it is compressed."""
+    handler = place.dir / "handler.py"
+    handler.write_text(
+        "import json, os, sys\n"
+        "for line in sys.stdin:\n"
+        "    print('run', file=open('effects', 'a'), flush=True)\n"
+        "    print(json.dumps({'id': json.loads(line)['id'], 'status': 'PERMANENT_FAIL',\n"
+        "                      'error_type': os.urandom(4000).hex()}), flush=True)\n")
+    place.config.write_text(json.dumps({"tasks": {
+        "t": {"run": {"stream": ["sh", "-c", f"cd {place.dir} && exec python3 handler.py"]}}}}))
+    where = ["-c", str(place.config), "--store", place.url]
+    redrive.output("enqueue", "t", "{}", "--id", "a", *where)
+    done = redrive("work", "--until-idle", *where)
+    assert done.returncode == 3 and "settlement" not in done.stderr, done.stderr
+    job = json.loads(redrive.output("jobs", "show", "a", "--json", *where))
+    assert (job["state"], len(job["last_error"]["type"])) == ("dead_letter", 255)
+    assert place.effects() == ["run"]
+
+
 def test_a_worker_outlives_restarts_of_the_server(redrive, server, tmp_path):
     del server  # it skips where there is none
     with servers.Postgres(durable=True) as own:

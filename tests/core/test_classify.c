@@ -104,9 +104,9 @@ static void types_beyond_the_maximum_are_not_looked_at(void **state)
                                             .n_error_types = REDRIVE_ERROR_TYPES_MAX + 1};
     assert_true(classify(NULL, &failure, NULL).unclassified);
     struct redrive_failure copy;
-    void *block = failure_copy(&failure, NULL, &copy);
+    void *block = failure_copy(&failure, &(struct failure_limits){.name = 3}, &copy);
     assert_int_equal(copy.n_error_types, REDRIVE_ERROR_TYPES_MAX);
-    assert_string_equal(copy.error_types[REDRIVE_ERROR_TYPES_MAX - 1], "Unknown");
+    assert_string_equal(copy.error_types[REDRIVE_ERROR_TYPES_MAX - 1], "Unk");
     free(block);
 }
 

@@ -311,6 +311,40 @@ static void run_ends_at_its_time_out(void **state)
     rig_release(&rig);
 }
 
+/* So that there is no text of a handler that a store does not take. */
+static void words_of_a_failure_are_cut(void **state)
+{
+    (void)state;
+    enum {
+        N = 100000
+    };
+    struct rig rig;
+    struct job_page page = {0};
+    char yaml[4400];
+    char *payload = malloc(4 * N), *text = malloc(N + 1);
+    assert_true(payload && text);
+    memset(text, 'x', N);
+    text[N] = '\0';
+    (void)snprintf(payload, 4 * N,
+                   "{\"do\":\"answer\",\"answer\":{\"status\":\"PERMANENT_FAIL\","
+                   "\"error_type\":\"%s\",\"message\":\"%s\",\"stacktrace\":\"%s\"}}",
+                   text, text, text);
+    (void)snprintf(yaml, sizeof yaml, "tasks: {s: {run: {stream: [python3, %s/worker.py]}}}\n",
+                   here);
+    rig_init(&rig, yaml);
+    const int64_t seq = rig_submit(&rig, "s", payload);
+    rig_start(&rig);
+    rig_until_told(&rig, ENGINE_EVENT_DEAD, 1);
+    const struct job *job = rig_job(&rig, seq, &page);
+    assert_int_equal(job->status.error.type.len, 255);
+    assert_int_equal(job->status.error.message.len, 64 * 1024);
+    assert_int_equal(job->status.error.stacktrace.len, 64 * 1024);
+    job_page_release(&page);
+    rig_release(&rig);
+    free(payload);
+    free(text);
+}
+
 /* ---- Leases ---------------------------------------------------------------------------------- */
 
 static void set_lease(struct rig *rig, int64_t lease_ms, int64_t heartbeat_ms)
@@ -461,6 +495,7 @@ int main(int argc, char **argv)
         T(failure_is_retried_until_the_policy_has_enough),
         T(output_of_a_failed_run_is_no_result),
         T(run_ends_at_its_time_out),
+        T(words_of_a_failure_are_cut),
         T(heartbeats_keep_a_long_job),
         T(job_cancelled_by_hand_is_made_to_end),
         T(job_cancelled_by_this_process_ends_without_a_heartbeat),

@@ -369,8 +369,6 @@ struct verdict classify(const struct classifier *classifier, const struct redriv
     XX(stacktrace, stacktrace) \
     XX(sqlstate, name)
 
-static const struct failure_limits UNLIMITED = {SIZE_MAX - 1, SIZE_MAX - 1, SIZE_MAX - 1};
-
 /* Space for a copy of `s` and its terminator. */
 static size_t room_for(const char *s, size_t max)
 {
@@ -407,17 +405,16 @@ static size_t measure(const struct redrive_failure *f, const struct failure_limi
 void *failure_copy(const struct redrive_failure *failure, const struct failure_limits *limits,
                    struct redrive_failure *ret)
 {
-    const struct failure_limits *cut = limits ? limits : &UNLIMITED;
     struct redrive_failure copy = *failure;
-    const size_t size = measure(failure, cut);
+    const size_t size = measure(failure, limits);
     const char **block = size > 0 ? malloc(size) : NULL;
 
     copy.n_error_types = block ? count_types(failure) : 0;
     copy.error_types = copy.n_error_types > 0 ? block : NULL;
     char *at = block ? (char *)(block + copy.n_error_types) : NULL;
     for (size_t i = 0; i < copy.n_error_types; i++)
-        block[i] = copy_text(&at, failure->error_types[i], cut->name);
-#define XX(field, limit) copy.field = block ? copy_text(&at, failure->field, cut->limit) : NULL;
+        block[i] = copy_text(&at, failure->error_types[i], limits->name);
+#define XX(field, limit) copy.field = block ? copy_text(&at, failure->field, limits->limit) : NULL;
     FAILURE_TEXTS(XX)
 #undef XX
     *ret = copy;

@@ -96,7 +96,7 @@ struct failure_limits {
 
 /* Copies a failure with all that it points at. Returns the block that holds the copy; the caller
  * frees it. NULL when there is nothing to point at, or no memory: then the numbers are kept. `ret`
- * may be what `failure` points at. NULL limits: nothing is cut. */
+ * may be what `failure` points at. */
 void *failure_copy(const struct redrive_failure *failure, const struct failure_limits *limits,
                    struct redrive_failure *ret);
 

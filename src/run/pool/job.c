@@ -56,13 +56,21 @@ struct pool_job *pool_job_new(struct pool_task *task, const struct job *job)
     return NULL;
 }
 
+/* A handler may say anything, and stores have limits of their own: the type of an error is part of
+ * an index of PostgreSQL, which refuses entries of some KiB. */
+static const struct failure_limits LIMITS = {
+    .name = 255,
+    .message = (size_t)64 * 1024,
+    .stacktrace = REDRIVE_STACKTRACE_MAX,
+};
+
 /* Without memory it is still known whether it went well, and by which code it did not. */
 void pool_job_keep(struct pool_job *job, const struct run_outcome *ran)
 {
     const char *status = ran->outcome.failure.status;
     struct redrive_failure *own = &job->outcome.failure;
     job->outcome = ran->outcome;
-    job->failure_text = failure_copy(&ran->outcome.failure, NULL, own);
+    job->failure_text = failure_copy(&ran->outcome.failure, &LIMITS, own);
     if (!own->status && status && classify_status(str_of(status)) != REDRIVE_CLASS_SUCCESS)
         own->failed = true;
     job->result_text = ran->result.len > 0 ? str_dup(ran->result) : NULL;

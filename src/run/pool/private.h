@@ -205,7 +205,7 @@ struct pool {
 
 /* A job of a claim; NULL when there is no memory. */
 struct pool_job *pool_job_new(struct pool_task *task, const struct job *job);
-/* Copies what came of its run. */
+/* Copies what came of its run; what it says about a failure is cut to what every store takes. */
 void pool_job_keep(struct pool_job *job, const struct run_outcome *ran);
 /* The job has not begun: it goes back to the queue and loses no attempt. */
 void pool_job_give_back(struct pool_job *job);
