@@ -38,11 +38,33 @@ static struct record *run_one(struct bench *b, const char *payload, int64_t time
     return r;
 }
 
+static int number_in(const struct record *r, const char *member)
+{
+    const char *at = strstr(r->result, member);
+    assert_non_null(at);
+    return atoi(at + strlen(member));
+}
+
 static int pid_in(const struct record *r)
 {
-    const char *at = strstr(r->result, "\"pid\": ");
-    assert_non_null(at);
-    return atoi(at + 7);
+    return number_in(r, "\"pid\": ");
+}
+
+/* How many of the next lines cannot be handed to the loop. */
+static int n_broken_writes;
+
+int __real_uv_write(uv_write_t *request, uv_stream_t *stream, const uv_buf_t *bytes, unsigned n,
+                    uv_write_cb written);
+int __wrap_uv_write(uv_write_t *request, uv_stream_t *stream, const uv_buf_t *bytes, unsigned n,
+                    uv_write_cb written);
+
+int __wrap_uv_write(uv_write_t *request, uv_stream_t *stream, const uv_buf_t *bytes, unsigned n,
+                    uv_write_cb written)
+{
+    if (n_broken_writes == 0)
+        return __real_uv_write(request, stream, bytes, n, written);
+    n_broken_writes--;
+    return UV_EPIPE;
 }
 
 static void job_goes_in_and_answer_comes_back(void **state)
@@ -371,6 +393,34 @@ static void program_that_closes_its_input_is_replaced(void **state)
     bench_release(&b);
 }
 
+/* Its pipes stay open for a while: another process that it has left behind has them. */
+static void program_that_has_exited_gets_no_more_jobs(void **state)
+{
+    (void)state;
+    struct bench b;
+    open_pool(&b, 1, 2);
+    struct record *last = run_one(&b, "{\"do\":\"leave\"}", 0);
+    assert_true(process_gone_within(pid_in(last), SOON_MS));
+    bench_for(&b, 100); /* the loop knows that it has exited */
+    struct record *next = run_one(&b, NULL, 0);
+    assert_int_equal(next->class_, REDRIVE_CLASS_SUCCESS);
+    assert_int_not_equal(pid_in(next), pid_in(last));
+    (void)kill(number_in(last, "\"left\": "), SIGKILL);
+    bench_release(&b);
+}
+
+static void job_whose_line_cannot_be_written_fails_and_the_program_is_replaced(void **state)
+{
+    (void)state;
+    struct bench b;
+    open_pool(&b, 1, 1);
+    assert_int_equal(run_one(&b, NULL, 0)->class_, REDRIVE_CLASS_SUCCESS);
+    n_broken_writes = 1;
+    assert_int_not_equal(run_one(&b, NULL, 0)->class_, REDRIVE_CLASS_SUCCESS);
+    assert_int_equal(run_one(&b, NULL, 0)->class_, REDRIVE_CLASS_SUCCESS);
+    bench_release(&b);
+}
+
 static void stop_releases_what_runs_and_what_waits(void **state)
 {
     (void)state;
@@ -426,6 +476,8 @@ int main(int argc, char **argv)
         T(payload_that_is_not_json_is_refused),
         T(result_over_the_maximum_is_dropped_whole),
         T(program_that_closes_its_input_is_replaced),
+        T(program_that_has_exited_gets_no_more_jobs),
+        T(job_whose_line_cannot_be_written_fails_and_the_program_is_replaced),
         T(stop_releases_what_runs_and_what_waits),
         T(idle_program_that_ignores_the_end_of_its_input_is_killed),
     };

@@ -19,7 +19,8 @@
  *   - A program that dies fails its own jobs in flight with its exit code or signal and the end of
  *     its standard error. With several in flight it is not known which one caused it, because
  *     answers come in any order: each costs an attempt, and its message says so. The program is
- *     started again when there is work.
+ *     started again when there is work. One that has exited is given no more, although a process
+ *     that it has left behind may hold its pipes open for a while (exec/child.h).
  *   - A program that dies before its first answer cannot run, most likely: its jobs end with
  *     RUN_FAULT_LIKELY. Jobs that wait end with RUN_FAULT_CERTAIN if no program has answered yet.
  *   - A line that is not an answer, one for a job that it does not have, or one of over

@@ -427,7 +427,9 @@ static void write_lines_of(struct stream_worker *worker)
         return;
     }
     uv_buf_t bytes = {lines->text.data, lines->text.len};
-    uv_write(&lines->request, (uv_stream_t *)&worker->child.in, &bytes, 1, on_written);
+    int rc = uv_write(&lines->request, (uv_stream_t *)&worker->child.in, &bytes, 1, on_written);
+    if (rc < 0)
+        on_written(&lines->request, rc);
 }
 
 void stream_write_lines(struct stream_runner *runner)
@@ -461,9 +463,11 @@ void stream_worker_close(struct stream_worker *worker)
 
 /* ---- Which program gets which job ------------------------------------------------------------ */
 
+/* One that has exited is ready until its output has been read: it may have answered before. */
 static bool has_room(const struct stream_worker *worker, const struct stream_run *run)
 {
-    return worker->state == WORKER_READY && worker->n_jobs < worker->runner->options.in_flight &&
+    return worker->state == WORKER_READY && !worker->child.has_exited &&
+           worker->n_jobs < worker->runner->options.in_flight &&
            !find_job(worker, run->base.request.job_id, run->id_hash);
 }
 
