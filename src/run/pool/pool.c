@@ -10,15 +10,14 @@
 
 /* ---- Other threads --------------------------------------------------------------------------- */
 
-static void end_run_of(struct pool *pool, int64_t seq)
+/* All of them: one that has lost its lease may be here still when the job has begun again. */
+static void end_runs_of(struct pool *pool, int64_t seq)
 {
     for (size_t i = 0; i < pool->n_tasks; i++)
         LIST_FOREACH (&pool->tasks[i].jobs, link) {
             struct pool_job *job = LIST_ENTRY(link, struct pool_job, link);
-            if (job->seq == seq) {
+            if (job->seq == seq)
                 pool_job_cancel(job);
-                return;
-            }
         }
 }
 
@@ -32,7 +31,7 @@ static void end_cancelled(struct pool *pool)
     pool->n_cancelled = pool->cancelled_capacity = 0;
     pthread_mutex_unlock(&pool->mutex);
     for (size_t i = 0; i < n; i++)
-        end_run_of(pool, seqs[i]);
+        end_runs_of(pool, seqs[i]);
     free(seqs);
 }
 

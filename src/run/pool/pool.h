@@ -94,8 +94,9 @@ int pool_check(const struct pool_options *options, struct redrive_err *err);
 /* There may be ready jobs. Any thread, any time before pool_free; costs little. */
 void pool_wake(struct pool *pool);
 
-/* This process has cancelled the job: its run, if it is here, is made to end. Any thread, any time
- * before pool_free. Without memory it is noticed at its next heartbeat. */
+/* This process has cancelled the job: its run, if it is here, is made to end, and so is an earlier
+ * one whose lease is lost. Any thread, any time before pool_free. Without memory it is noticed at
+ * its next heartbeat. */
 void pool_cancelled(struct pool *pool, int64_t seq);
 
 /* From now on as if `until_idle` had been set: nothing more will come from outside. Jobs that were
