@@ -48,6 +48,15 @@ def gather(context):
 @app.task(name="naps")
 def naps():
     raise redrive.Snooze(3600)
+
+@app.task(name="dozes", retry=redrive.RetryPolicy(max_attempts=2, strategy="immediate"))
+def dozes():
+    with open("dozed", "a") as file:
+        file.write("x")
+        runs = file.tell()
+    if runs < 3:
+        raise redrive.Snooze(0)
+    return runs
 """
 
 
@@ -88,11 +97,21 @@ def test_jobs_run_without_a_server(redrive_program):
     error = jobs["broken"]["last_error"]
     assert (error["class"], error["type"], error["message"]) == ("validation", "ValueError", "no such thing")
     assert "Traceback" in error["stacktrace"]
-    assert jobs["naps"]["state"] == "retrying"
+    assert (jobs["naps"]["state"], jobs["naps"]["attempts"], jobs["naps"]["last_error"]) == ("scheduled", 0, None)
     assert "no task named unknown" in jobs["unknown"]["last_error"]["message"]
     assert jobs["exits"]["last_error"]["type"] == "SystemExit"
     assert jobs["cut_off"]["last_error"]["type"] == "asyncio.exceptions.CancelledError"
     assert len(jobs["large"]["result"]) == 500000
+
+
+def test_a_snooze_costs_no_attempt(redrive_program):
+    redrive_program("enqueue", "dozes", "--id", "dozes")
+    for _ in range(20):  # a run may end before the job is due again
+        redrive_program("work", "--until-idle")
+        job = json.loads(redrive_program("jobs", "show", "dozes", "--json"))
+        if job["state"] not in ("scheduled", "queued"):
+            break
+    assert (job["state"], job["result"], job["attempts"]) == ("completed", 3, 1)
 
 
 def test_a_job_is_given_the_results_of_its_parents(redrive_program):

@@ -52,7 +52,7 @@ enum run_fault {
 
 /* All pointers are valid until `done` returns. */
 struct run_outcome {
-    struct outcome outcome; /* ENDING_RAN, ENDING_CANCELLED or ENDING_RELEASED */
+    struct outcome outcome; /* ENDING_RAN, _SNOOZED, _CANCELLED or _RELEASED */
     struct str result;      /* any bytes; at most RUN_RESULT_MAX_BYTES */
     uint64_t dropped_bytes; /* of the result, beyond the maximum */
     enum run_fault fault;   /* of a failure; not caused by the job, or likely not */

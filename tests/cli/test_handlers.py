@@ -169,7 +169,7 @@ def test_stream(place):
     assert jobs["babbles"]["last_error"]["type"] == "ProtocolError"
     told = {row[0] for row in table("| in an answer | means |")}
     assert told == {"id", "status", "result", "message", "error_type", "error_types", "stacktrace",
-                    "http_status, sqlstate", "retry_after"}
+                    "http_status, sqlstate", "retry_after", "snooze"}
 
 
 BASES = """

@@ -87,6 +87,34 @@ static void mended_handler_runs_again_by_itself(void **state)
     rig_release(&rig);
 }
 
+static bool has_been_given_back_thrice(struct rig *rig)
+{
+    return rig->told[ENGINE_EVENT_RELEASED] >= 3;
+}
+
+/* A run that asks for another one later costs its job nothing, and its handler has worked. */
+static void mended_handler_that_snoozes_runs_again(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_init(&rig, "tasks: {s: {run: {stream: [sh, -c, 'test -e @/gate || exit 1; "
+                   "while read -r line; do id=${line#*:\\\"}; id=${id%%\\\"*}; "
+                   "printf \"{\\\"id\\\":\\\"%s\\\",\\\"snooze\\\":0.01}\\n\" \"$id\"; "
+                   "done']}, retry: {max_retries: 0}}}\n");
+    const int64_t seq = rig_submit(&rig, "s", "{}");
+    rig_start(&rig);
+    rig_until_told(&rig, ENGINE_EVENT_RELEASED, 1);
+    rig_open_gate(&rig);
+    rig_until(&rig, has_been_given_back_thrice);
+    assert_true(rig_logged(&rig, "handler_runs_again"));
+    pool_stop(rig.pool, 1000);
+    rig_until_stopped(&rig);
+    assert_true(waits(&rig, seq));
+    assert_int_equal(attempts_of(&rig, seq), 0);
+    assert_int_equal(pool_status(rig.pool).failed, 0);
+    rig_release(&rig);
+}
+
 /* The first job of the queue breaks the handler whenever it is the first of a program's life. */
 static void job_that_breaks_the_handler_does_not_hold_up_others_and_is_blamed(void **state)
 {
@@ -133,6 +161,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(records_of_a_broken_handler_all_wait_and_the_pool_ends),
         cmocka_unit_test(mended_handler_runs_again_by_itself),
+        cmocka_unit_test(mended_handler_that_snoozes_runs_again),
         cmocka_unit_test(job_that_breaks_the_handler_does_not_hold_up_others_and_is_blamed),
         cmocka_unit_test(broken_task_does_not_keep_others_from_running),
     };

@@ -138,6 +138,29 @@ static void answer_may_say_where_and_of_what_it_failed(void **state)
     stream_answer_release(&a);
 }
 
+static void answer_may_ask_for_a_run_later(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *line;
+        bool is_snoozed;
+        int64_t snooze_ms;
+    } rows[] = {
+        {"{\"id\":\"1\",\"snooze\":0}", true, 0},
+        {"{\"id\":\"1\",\"snooze\":2.5}", true, 2500},
+        {"{\"id\":\"1\",\"snooze\":1e9}", true, STREAM_SNOOZE_MAX_MS},
+        {"{\"id\":\"1\",\"snooze\":1,\"status\":\"FAIL\"}", true, 1000},
+        {"{\"id\":\"1\",\"snooze\":null,\"status\":\"FAIL\"}", false, 0},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct stream_answer a;
+        assert_int_equal(stream_answer_read(&a, str_of(rows[i].line), NULL), 0);
+        assert_int_equal(a.is_snoozed, rows[i].is_snoozed);
+        assert_int_equal(a.snooze_ms, rows[i].snooze_ms);
+        stream_answer_release(&a);
+    }
+}
+
 static void what_is_not_an_answer_is_refused(void **state)
 {
     (void)state;
@@ -154,6 +177,10 @@ static void what_is_not_an_answer_is_refused(void **state)
         "{\"id\":\"1\",\"status\":\"SUCCESS\",\"retry_after\":\"soon\"}",
         "{\"id\":\"1\",\"status\":\"SUCCESS\",\"retry_after\":1e300}",
         "{\"id\":\"1\",\"status\":\"SUCCESS\",\"result\":{]}",
+        "{\"snooze\":1}",
+        "{\"id\":\"1\",\"snooze\":null}",
+        "{\"id\":\"1\",\"snooze\":-1}",
+        "{\"id\":\"1\",\"snooze\":\"1h\"}",
         "{\"id\":\"1\",\"status\":\"FAIL\",\"error_types\":\"A\"}",
         "{\"id\":\"1\",\"status\":\"FAIL\",\"error_types\":[1]}",
         "{\"id\":\"1\",\"status\":\"FAIL\",\"http_status\":99}",
@@ -179,6 +206,7 @@ int main(void)
         T(answer_may_name_base_types),
         T(answer_keeps_the_most_derived_types),
         T(answer_may_say_where_and_of_what_it_failed),
+        T(answer_may_ask_for_a_run_later),
         T(what_is_not_an_answer_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

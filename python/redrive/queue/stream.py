@@ -62,8 +62,6 @@ class Stream:
         self._write(context.job_id, answer)
 
     def _write(self, id_: str, answer: dict[str, Any]) -> None:
-        if "snooze" in answer:  # the protocol has no word for it
-            answer = {"status": "TRANSIENT_FAIL", "message": "snoozed", "retry_after": answer["snooze"]}
         line = dump({"id": id_, **answer}).decode()
         with self._lock:
             self._target.write(line + "\n")

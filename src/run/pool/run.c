@@ -92,6 +92,14 @@ void pool_fault_init(struct pool_task *task)
     task->fault.pause.data = task->pool;
 }
 
+/* A start for which this machine had no process or memory (errnum) shows nothing. */
+static bool has_worked(const struct run_outcome *ran)
+{
+    const bool has_answered =
+        ran->outcome.ending == ENDING_RAN || ran->outcome.ending == ENDING_SNOOZED;
+    return has_answered && ran->fault == RUN_FAULT_NONE && ran->outcome.failure.errnum == 0;
+}
+
 /* To be called for each run that has ended. True: the handler is at fault and not the job; `ret` is
  * how the job ends instead, without losing an attempt, and the task pauses. */
 static bool fault_takes(struct pool_task *task, int64_t seq, const struct run_outcome *ran,
@@ -99,9 +107,7 @@ static bool fault_takes(struct pool_task *task, int64_t seq, const struct run_ou
 {
     struct pool_fault *fault = &task->fault;
     if (!is_fault(task, seq, ran->fault)) {
-        /* A start for which this machine had no process or memory (errnum) shows nothing. */
-        if (ran->outcome.ending == ENDING_RAN && ran->fault == RUN_FAULT_NONE &&
-            ran->outcome.failure.errnum == 0)
+        if (has_worked(ran))
             note_worked(task);
         return false;
     }

@@ -47,17 +47,26 @@ int stream_line_write(const struct run_request *request, struct buf *out, struct
     return rc < 0 ? err_full(err, rc, "the job does not fit in a line") : 0;
 }
 
-#define RETRY_AFTER_MAX_S (100.0 * 365 * 24 * 3600)
+#define SECONDS_MAX (100.0 * 365 * 24 * 3600)
 
-static int read_retry_after(struct json_reader *r, int64_t *ret_ms)
+static int read_seconds(struct json_reader *r, int64_t *ret_ms)
 {
     double seconds = 0;
     if (json_peek(r) == JSON_TYPE_NULL)
         return json_read_null(r);
     int rc = json_read_double(r, &seconds);
-    if (rc == 0 && !(seconds >= 0 && seconds <= RETRY_AFTER_MAX_S))
+    if (rc == 0 && !(seconds >= 0 && seconds <= SECONDS_MAX))
         return json_fail(r, REDRIVE_E_RANGE, "expected a number of seconds");
     *ret_ms = (int64_t)ceil(seconds * 1000);
+    return rc;
+}
+
+static int read_snooze(struct json_reader *r, struct stream_answer *answer)
+{
+    answer->is_snoozed = json_peek(r) != JSON_TYPE_NULL;
+    int rc = read_seconds(r, &answer->snooze_ms);
+    if (answer->snooze_ms > STREAM_SNOOZE_MAX_MS)
+        answer->snooze_ms = STREAM_SNOOZE_MAX_MS;
     return rc;
 }
 
@@ -138,7 +147,9 @@ static int read_members(struct json_reader *r, struct stream_answer *answer, str
         else if (json_string_is(key, "error_types"))
             rc = read_types(r, &answer->text, places);
         else if (json_string_is(key, "retry_after"))
-            rc = read_retry_after(r, &answer->retry_after_ms);
+            rc = read_seconds(r, &answer->retry_after_ms);
+        else if (json_string_is(key, "snooze"))
+            rc = read_snooze(r, answer);
         else if (json_string_is(key, "http_status"))
             rc = read_http_status(r, &answer->http_status);
         else if (json_string_is(key, "result"))
@@ -177,7 +188,7 @@ int stream_answer_read(struct stream_answer *answer, struct str line, struct red
     point_to_texts(answer, &places);
     if (str_is(answer->result, "null"))
         answer->result = (struct str){0};
-    if (!answer->id || !answer->status)
+    if (!answer->id || (!answer->status && !answer->is_snoozed))
         return err_set(err, REDRIVE_E_INVALID, "an answer needs '%s'",
                        answer->id ? "status" : "id");
     return 0;

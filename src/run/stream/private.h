@@ -14,7 +14,8 @@
  * unchanged. */
 int stream_line_write(const struct run_request *request, struct buf *out, struct redrive_err *err);
 
-/* An answer. Strings are terminated and NULL when absent; `text` holds them. */
+/* An answer. Strings are terminated and NULL when absent; `text` holds them. It has an id, and a
+ * status unless it is snoozed. */
 struct stream_answer {
     struct buf text;
     const char *id;
@@ -28,6 +29,8 @@ struct stream_answer {
     struct str result; /* JSON, a slice of the line; absent for null */
     int64_t retry_after_ms;
     int http_status;
+    bool is_snoozed; /* the job is to be run later: the other members do not count */
+    int64_t snooze_ms;
 };
 
 /* Reads a line without its end; 0, or a code and what is wrong. Released either way. */

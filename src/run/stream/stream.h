@@ -3,14 +3,16 @@
  *     in   {"id":"7","task":"mail","attempt":1,"max_attempts":5,"payload":{…}}
  *     out  {"id":"7","status":"SUCCESS","result":{…}}
  *          {"id":"7","status":"TRANSIENT_FAIL","message":"…","error_type":"…","retry_after":2.5}
+ *          {"id":"7","snooze":3600}
  *
  * A job that has waited for others has the member `parents` as well (store/job_json.h).
  *
  * `id` and `status` are required: SUCCESS, TRANSIENT_FAIL, PERMANENT_FAIL, FAIL or the name of a
  * class, in any case of letters. With another word the job has failed, and its message names it;
- * the type is ProtocolError if the answer gives none. Other members are ignored. The payload is
- * passed as it was submitted, but for its line ends; one that is not JSON fails as `validation`.
- * Standard error is kept for the case that the program dies.
+ * the type is ProtocolError if the answer gives none. `snooze` takes the place of a status: the job
+ * is run again after so many seconds, STREAM_SNOOZE_MAX_MS at most, and no attempt is used. Other
+ * members are ignored. The payload is passed as it was submitted, but for its line ends; one that
+ * is not JSON fails as `validation`. Standard error is kept for the case that the program dies.
  *
  *   - Programs are started when there is work, up to `processes`. Each has at most `in_flight` jobs
  *     at one time, 1 unless said otherwise, and answers them in any order. More than one is for
@@ -38,6 +40,7 @@
 
 #define STREAM_LINE_MAX_BYTES (2u * 1024 * 1024)
 #define STREAM_MAX_PROCESSES  1024
+#define STREAM_SNOOZE_MAX_MS  (INT64_C(30) * 24 * 3600 * 1000)
 
 struct stream_options {
     const char *const *argv; /* borrowed, ends with NULL */

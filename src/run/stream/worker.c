@@ -156,6 +156,13 @@ static void finish_as_answered(struct stream_worker *worker, struct stream_run *
     buf_release(&message);
 }
 
+static void finish_snoozed(struct stream_worker *worker, struct stream_run *run, int64_t snooze_ms)
+{
+    const struct run_outcome outcome = {
+        .outcome = {.ending = ENDING_SNOOZED, .snooze_ms = snooze_ms}};
+    finish(worker, run, &outcome);
+}
+
 static void read_answer(struct stream_worker *worker, struct str line)
 {
     struct stream_answer answer;
@@ -173,7 +180,10 @@ static void read_answer(struct stream_worker *worker, struct str line)
         distrust(worker, complaint);
     } else {
         worker->has_answered = worker->runner->has_answered = true;
-        finish_as_answered(worker, run, &answer);
+        if (answer.is_snoozed)
+            finish_snoozed(worker, run, answer.snooze_ms);
+        else
+            finish_as_answered(worker, run, &answer);
     }
     stream_answer_release(&answer);
 }
