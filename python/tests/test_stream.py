@@ -9,6 +9,7 @@ from conftest import BINARY
 
 MODULE = """
 import asyncio
+import subprocess
 import redrive
 
 app = redrive.App()
@@ -44,6 +45,10 @@ def large():
 @app.task(name="gather", pass_context=True)
 def gather(context):
     return [[parent.id, parent.state, parent.result, parent.result_omitted] for parent in context.parents]
+
+@app.task(name="reads", retry=1)
+def reads():
+    return subprocess.run(["cat"], stdout=subprocess.PIPE, text=True, timeout=10).stdout
 
 @app.task(name="naps")
 def naps():
@@ -121,3 +126,21 @@ def test_a_job_is_given_the_results_of_its_parents(redrive_program):
     redrive_program("work", "--until-idle")
     child = json.loads(redrive_program("jobs", "show", "child", "--json"))
     assert child["result"] == [["add", "completed", 3, False], ["large", "completed", None, True]]
+
+
+def test_a_program_that_a_task_starts_does_not_read_other_jobs(tmp_path):
+    (tmp_path / "shop.py").write_text(MODULE)
+    command = [sys.executable, "-m", "redrive", "stream", "shop:app"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=tmp_path, text=True, **pipes) as stream:
+        for id_ in ("first", "second", "third"):
+            stream.stdin.write(json.dumps({"id": id_, "task": "reads", "attempt": 1, "max_attempts": 1}) + "\n")
+            stream.stdin.flush()
+        # The input stays open, as under `redrive work`: what reads it does not come to its end.
+        answers = [json.loads(stream.stdout.readline()) for _ in range(3)]
+        stream.stdin.close()
+    assert {answer["id"]: (answer["status"], answer.get("result")) for answer in answers} == {
+        "first": ("SUCCESS", ""),
+        "second": ("SUCCESS", ""),
+        "third": ("SUCCESS", ""),
+    }

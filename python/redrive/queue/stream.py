@@ -69,8 +69,15 @@ class Stream:
 
 
 def serve(app: App, concurrency: int) -> None:
-    """Answers on the standard output that the process was started with; prints go to standard error."""
+    """Answers on the standard output that the process was started with; prints go to standard error.
+
+    The standard input of tasks is empty: a program that a task starts would read the lines of other jobs. Such programs
+    do not inherit the descriptors that os.dup() returns.
+    """
+    jobs = os.dup(sys.stdin.fileno())
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8", newline="\n")
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), sys.stdin.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    with answers, open(sys.stdin.fileno(), encoding="utf-8", closefd=False) as source:
+    with answers, open(jobs, encoding="utf-8") as source:
         Stream(app, source, answers, concurrency).run()
