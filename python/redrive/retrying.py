@@ -44,7 +44,7 @@ class RetryState:
     failure_class: str
     #: Seconds until the next attempt.
     delay: float
-    #: Seconds since the first attempt began.
+    #: Seconds since the first attempt began, less those in which a breaker held the call back.
     elapsed: float
 
 
@@ -159,7 +159,9 @@ class _Guarded:
         self._plan = plan
         self._function = function
         self._breaker = cast(Breaker, plan.breaker)
+        #: The first attempt's start, later by the time for which the call was held back: no total_timeout counts that.
         self._started = self._began = plan.clock()
+        self._held_since: Optional[float] = None
         self._failed: Optional[_Call] = None
         self._permit: Any = None
         self.delay = 0.0
@@ -167,10 +169,17 @@ class _Guarded:
     def wait_time(self) -> float:
         """Seconds until the breaker may be asked again; 0: the attempt may begin."""
         self._permit = self._breaker.allow()
-        return 0.0 if self._permit is not None else self._breaker.wait_time()
+        if self._permit is not None:
+            return 0.0
+        if self._held_since is None:
+            self._held_since = self._plan.clock()
+        return self._breaker.wait_time()
 
     def __enter__(self) -> None:
         self._began = self._plan.clock()
+        if self._held_since is not None:
+            self._started += self._began - self._held_since
+            self._held_since = None
 
     def __exit__(self, _kind: object, exc: Optional[BaseException], _traceback: object) -> bool:
         took = self._plan.clock() - self._began
@@ -181,6 +190,7 @@ class _Guarded:
         try:
             if isinstance(exc, Exception):
                 self._failed = self._failed or _Call(self._plan, self._function, self._started)
+                self._failed.started = self._started
                 delay = self._failed.next_delay(exc, self._permit, took)
             else:  # KeyboardInterrupt, a cancelled task: nothing is known of the service
                 self._breaker.record(self._permit, RETURNED)

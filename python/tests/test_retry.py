@@ -184,6 +184,20 @@ def test_a_breaker_parks_at_no_cost_of_an_attempt(clock):
     assert call("again") == "again"
 
 
+def test_the_time_for_which_a_breaker_holds_a_call_does_not_count(clock):
+    breaker = Breaker(failure_threshold=1, recovery_timeout=60, recovery_multiplier=1, recovery_jitter=0, clock=clock)
+    with pytest.raises(ConnectionError):
+        decorated(Flaky(9), clock, breaker=breaker, max_attempts=1)()
+    told = []
+    options = {"strategy": "fixed", "initial_delay": 10, "jitter": False, "total_timeout": 25, "max_attempts": 9}
+    flaky = Flaky(9)
+    with pytest.raises(ConnectionError):
+        decorated(flaky, clock, breaker=breaker, before_sleep=told.append, **options)()
+    # Held before the first attempt and between attempts, 60 s and twice 50 s.
+    assert (flaky.calls, sum(clock.slept)) == (3, 180)
+    assert [state.elapsed for state in told] == [0, 10]
+
+
 def test_a_breaker_around_coroutines(clock):
     breaker = Breaker(failure_threshold=1, recovery_timeout=5, recovery_jitter=0, clock=clock)
     call = retry(sleep=clock.sleep_async, clock=clock, breaker=breaker, strategy="immediate")(Flaky(1).coroutine)
