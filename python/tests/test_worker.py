@@ -358,6 +358,34 @@ def test_a_second_signal_gives_back(app, tmp_path, start_worker):
     assert (job["state"], job["attempts"]) == ("queued", 0)
 
 
+SIGNAL_IN_A_SIGNAL = """
+import os, signal, threading
+import redrive, shop
+
+class Interrupted(threading.Event):
+    def set(self):
+        with self._cond:
+            if not self.is_set():
+                signal.raise_signal(signal.SIGTERM)
+        super().set()
+
+worker = redrive.Worker(shop.app)
+worker._stopping = Interrupted()
+worker.run(signals=True)
+os._exit(0)
+"""
+
+
+def test_a_second_signal_while_the_first_one_is_acted_on_gives_back(app, tmp_path, start_worker):
+    submit(app, "slow")
+    process = start_worker(program=["-c", SIGNAL_IN_A_SIGNAL], SLOW="60")
+    wait_for(lambda: (tmp_path / "began").exists())
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == 0
+    job = app.job("slow")
+    assert (job["state"], job["attempts"]) == ("queued", 0)
+
+
 RUN_IN_A_PROGRAM = """
 import signal, shop, redrive
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored

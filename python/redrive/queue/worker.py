@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import queue
 import signal
 import socket
 import threading
@@ -119,18 +120,27 @@ class Worker:
 
     @contextlib.contextmanager
     def _signal_handlers(self) -> Any:
-        def on_signal(number: int, _frame: Any) -> None:
-            logger.info("stopping signal=%s running=%d", signal.Signals(number).name, self._held.running())
-            if self._stopping.is_set():
-                self.give_back()
-            self.stop()
-
-        before = {number: signal.signal(number, on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
+        """A thread acts on signals. Their handler may interrupt code that holds a lock, and must not wait for any."""
+        arrived: queue.SimpleQueue[Optional[int]] = queue.SimpleQueue()  # its put() is reentrant
+        thread = threading.Thread(target=self._act_on, args=(arrived,), name="redrive-signals", daemon=True)
+        thread.start()
+        numbers = (signal.SIGTERM, signal.SIGINT)
+        before = {number: signal.signal(number, lambda number, _frame: arrived.put(number)) for number in numbers}
         try:
             yield
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+            arrived.put(None)
+            thread.join()
+
+    def _act_on(self, arrived: queue.SimpleQueue[Optional[int]]) -> None:
+        """The first signal stops the worker; one after that gives back what is running."""
+        while (number := arrived.get()) is not None:
+            logger.info("stopping signal=%s running=%d", signal.Signals(number).name, self._held.running())
+            if self._stopping.is_set():
+                self.give_back()
+            self.stop()
 
     def _drain(self) -> None:
         """Waits for the jobs in hand, as long as that is allowed, and gives back the rest."""
