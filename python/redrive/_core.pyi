@@ -1,4 +1,4 @@
-"""The compiled extension module. What `lib` has is what include/redrive.h declares."""
+"""The compiled extension module. What `lib` has is what include/redrive.h declares, and what native.py adds."""
 
 from typing import Any
 

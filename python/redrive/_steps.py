@@ -47,31 +47,35 @@ class Step:
         self._options.is_nested = handler in inside.get()
         self._exception: Optional[BaseException] = None
         self._native_job: Optional[NativeJob] = None
+        #: The C step, from its begin to its end. Only C writes to it, so that no interrupt comes in between.
+        self._owned = ffi.new("struct redrive_step **")
         #: Held while another thread than the driving one may use the C step; that one frees it.
         self._lock = threading.RLock()
+        #: The C step while it may be used.
         self._c: Any = ffi.NULL
 
     def begin(self) -> None:
         self._native_job = NativeJob(self.job)
         err = ffi.new("struct redrive_err *")
-        self._enter(lib.redrive_step_begin(self.handler, self._native_job.struct, self._options, err), err)
+        lib.redrive_py_step_begin(self.handler, self._native_job.struct, self._options, self._owned, err)
+        self._enter(err)
 
     def begin_retry(self) -> None:
         """The job is a dead letter, which runs again."""
         err = ffi.new("struct redrive_err *")
-        self._enter(lib.redrive_step_retry(self.handler, self.job.id.encode(), self._options, err), err)
+        lib.redrive_py_step_retry(self.handler, self.job.id.encode(), self._options, self._owned, err)
+        self._enter(err)
 
-    def _enter(self, c: Any, err: Any) -> None:
-        self._c = c
-        if c == ffi.NULL:
-            raise_pending()
+    def _enter(self, err: Any) -> None:
+        raise_pending()
+        self._c = self._owned[0]
+        if self._c == ffi.NULL:
             raise_error(err)
-        self._raise_pending()
 
     def next(self) -> tuple[int, float]:
         """What to do, and with STEP_WAIT for how many seconds at the most before it is asked again."""
         kind = lib.redrive_step_next(self._c, self._wait_ms)
-        self._raise_pending()
+        raise_pending()
         return kind, min(seconds(self._wait_ms[0]), _WAIT_MAX_S)
 
     def context(self) -> JobContext:
@@ -94,12 +98,13 @@ class Step:
         self._exception = exc
         failure = None if exc is None else native_failure(exc, self._classify)
         lib.redrive_step_done(self._c, ffi.NULL if failure is None else failure.struct)
-        self._raise_pending()
+        raise_pending()
 
     def end(self, value: Optional[R] = None) -> JobResult[R]:
         """Frees the job; one that has not come to its end is cancelled."""
         c = ffi.new("struct redrive_result *")
-        lib.redrive_step_end(self._take(), c)
+        self._hide()
+        lib.redrive_py_step_end(self._owned, c)
         lib.redrive_result_release(c)
         result: JobResult[R] = JobResult(
             text(c.id) or self.job.id,
@@ -119,24 +124,16 @@ class Step:
 
     def abandon(self) -> None:
         """Something else has ended it: an interrupt, a cancelled task, a callback that raised."""
-        c = self._take()
-        if c != ffi.NULL:
-            lib.redrive_step_end(c, ffi.NULL)
+        self._hide()
+        if self._owned[0] != ffi.NULL:
+            lib.redrive_py_step_end(self._owned, ffi.NULL)
             # What the monitor raises at the cancellation would come out of an unrelated call later.
             drop_pending()
 
-    def _take(self) -> Any:
-        """The C step, which no context sees any more. It is ended without the lock: the monitor may look at one."""
+    def _hide(self) -> None:
+        """No context sees the C step any more. It is ended without the lock: the monitor may look at one."""
         with self._lock:
-            c, self._c = self._c, ffi.NULL
-        return c
-
-    def _raise_pending(self) -> None:
-        try:
-            raise_pending()
-        except BaseException:
-            self.abandon()
-            raise
+            self._c = ffi.NULL
 
 
 def _error_of(err: Any) -> RedriveError:
@@ -149,16 +146,18 @@ def _error_of(err: Any) -> RedriveError:
 @contextlib.contextmanager
 def _driving(step: Step, begin: Callable[[], None]) -> Iterator[None]:
     """Begins a job. What comes out of the block before the job has come to its end abandons it."""
-    begin()
-    token = inside.set((*inside.get(), step.handler))
+    before = inside.get()
+    within = (*before, step.handler)
     try:
+        begin()
+        inside.set(within)
         yield
     except BaseException:
         step.abandon()
         raise
     finally:
-        with contextlib.suppress(ValueError):  # a coroutine that is closed by another context than it was begun in
-            inside.reset(token)
+        if inside.get() is within:  # it is not if a coroutine is closed by another context than it was begun in
+            inside.set(before)
 
 
 def run_sync(step: Step, begin: Callable[[], None], work: Work[R], woken: threading.Event) -> JobResult[R]:

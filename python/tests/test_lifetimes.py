@@ -2,13 +2,14 @@
 
 import asyncio
 import gc
+import sys
 import threading
 import time
 import weakref
 
 import pytest
 
-from redrive import RetryHandler, RetryPolicy, State, failure
+from redrive import RetryHandler, RetryPolicy, State, _steps, failure
 from redrive._native import text
 from redrive._steps import Step
 
@@ -142,6 +143,54 @@ def test_names_of_types_outlive_their_cache():
     gc.collect()
     assert names() is not None
     assert text(native.struct.error_type).endswith("Made")
+
+
+# ---- Interrupts ----------------------------------------------------------------------------------
+
+
+def interrupted_at(n, call):
+    """Makes the call with a KeyboardInterrupt before the n-th instruction of _steps.py; False: it has fewer."""
+    left = n
+
+    def trace(frame, event, _argument):
+        nonlocal left
+        if frame.f_code.co_filename != _steps.__file__:
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            left -= 1
+            if left == 0:
+                raise KeyboardInterrupt  # which ends the tracing as well
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    return left <= 0
+
+
+def test_an_interrupt_at_any_moment_leaves_no_job_behind():
+    def fail_once(context, payload):
+        if context.attempt == 1:
+            raise ConnectionError
+        return payload
+
+    n, was_interrupted = 0, True
+    while was_interrupted:
+        n += 1
+        handler = RetryHandler(retry=QUICK)
+        job = handler.create_job("t", 7, id="a")
+        was_interrupted = interrupted_at(n, lambda h=handler, j=job: h.submit_job(j, fail_once))
+        _steps.inside.set(())  # which an interrupt in its last instructions does not do
+        # It would be refused if the id were still in use; stop() would wait.
+        assert handler.submit_job(job, echo).value == 7, f"interrupted at {n}"
+        handler.stop()
+    assert n > 100
 
 
 # ---- Dead letters --------------------------------------------------------------------------------
