@@ -54,6 +54,7 @@ static int build(struct engine *e, struct redrive_err *err)
     if (e->options.payload_max_bytes == 0)
         e->options.payload_max_bytes = ENGINE_PAYLOAD_MAX_BYTES;
     e->shared_seen = -1;
+    e->task_changes = 1;
     e->is_leader = true;
     e->wake_ms = 0;
     e->own_ms = INT64_MAX;
@@ -117,6 +118,7 @@ static void exchange(struct engine *e, struct reload_op *op)
     e->options.config = op->config;
     pthread_mutex_unlock(&e->config_mutex);
     e->classifier = op->classifier;
+    e->task_changes++;
     /* They point into the former configuration. */
     cron_entries_release(&e->cron_entries);
     op->config = config;

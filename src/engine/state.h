@@ -60,7 +60,8 @@ struct engine {
     struct gates gates;
     struct cron_entries cron_entries;
     struct fence fence;
-    struct map published; /* by task: struct published_task, see tasks.c */
+    struct map published;  /* by task: struct published_task, see tasks.c */
+    uint32_t task_changes; /* rises when a task may be defined otherwise than before; from 1 on */
 
     uint64_t conflicts; /* transactions that were made again because of other processes */
     struct running running;

@@ -40,9 +40,10 @@ void tasks_distrust(struct engine *e)
 }
 
 /* Which dead letters are removed when depends on the tasks: the sweep starts anew. */
-static void restart_sweep(struct engine *e)
+static void note_change(struct engine *e)
 {
     e->n_sweep_marks = 0;
+    e->task_changes++;
 }
 
 static bool is_declared(const struct engine *e, struct str name)
@@ -65,7 +66,7 @@ static int take_row(struct engine *e, const struct shared_row *row, struct redri
     if (task->version == row->version)
         return 0;
     struct redrive_err why = {0};
-    restart_sweep(e);
+    note_change(e);
     config_part_free(task->box);
     task->box = NULL;
     task->version = row->version;
@@ -83,7 +84,7 @@ static void forget_unseen(struct engine *e)
         struct published_task *task = slot->value;
         if (!task->seen) {
             if (task->box)
-                restart_sweep(e);
+                note_change(e);
             config_part_free(task->box);
             *task = (struct published_task){0};
         }

@@ -2,6 +2,7 @@
 #include "engine/bed.h"
 
 #include <pthread.h>
+#include <stdio.h>
 
 #include "engine/committer.h"
 #include "engine/engine.h"
@@ -138,6 +139,140 @@ static void a_submit_under_way_keeps_what_it_began_with(void **state)
     bed_release(&bed);
 }
 
+/* ---- Jobs that are parked under a limit ------------------------------------------------------ */
+
+#define LIMIT(limits) "tasks: {call: {limits: {" limits "}}}\n"
+
+static void submit_some(struct bed *bed, int n)
+{
+    for (int i = 0; i < n; i++)
+        bed_submit(bed, "call", "{}");
+}
+
+/* One of three runs. */
+static void fill_limit(struct bed *bed, const char *yaml)
+{
+    bed_init(bed, yaml);
+    submit_some(bed, 3);
+    assert_int_equal(bed_claim(bed, 9), 1);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_PARKED), 2);
+}
+
+static void parked_jobs_go_by_the_new_limit(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *before, *after;
+        size_t n;
+    } CASES[] = {
+        {LIMIT("concurrency: 1"), LIMIT("concurrency: 3"), 2},
+        {LIMIT("concurrency: 1"), LIMIT("concurrency: 2"), 1},
+        {LIMIT("concurrency: 1"), LIMIT("concurrency: adaptive, min_concurrency: 2"), 1},
+        {LIMIT("concurrency: 1"), QUICK, 2},
+        {LIMIT("rate: 1/d"), QUICK, 2},
+        {LIMIT("rate: 1/d"), LIMIT("concurrency: 2"), 1},
+        {LIMIT("concurrency: 1"), LIMIT("rate: 1/h"), 1},
+        {LIMIT("concurrency: 1"), LIMIT("concurrency: 1, rate: 9/s"), 0},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        struct bed bed;
+        fill_limit(&bed, CASES[i].before);
+        bed_reload(&bed, CASES[i].after);
+        assert_int_equal(bed_claim(&bed, 9), CASES[i].n);
+        bed_release(&bed);
+    }
+}
+
+/* What the bucket has is kept: it fills faster from now on. */
+static void parked_jobs_go_at_the_new_rate(void **state)
+{
+    (void)state;
+    struct bed bed;
+    int64_t next_ms;
+    fill_limit(&bed, LIMIT("rate: 1/d"));
+    bed_reload(&bed, LIMIT("rate: 10/s"));
+    assert_int_equal(engine_tick(bed.engine, &next_ms, NULL), 0);
+    assert_true(next_ms <= bed.now_ms + 100);
+    bed_pass(&bed, 100);
+    assert_int_equal(bed_claim(&bed, 9), 1);
+    bed_pass(&bed, 100);
+    assert_int_equal(bed_claim(&bed, 9), 1);
+    bed_release(&bed);
+}
+
+static void a_restart_reaches_parked_jobs(void **state)
+{
+    (void)state;
+    struct bed bed;
+    fill_limit(&bed, LIMIT("rate: 1/d"));
+    config_free(bed.config);
+    bed.config = bed_config(&bed, LIMIT("concurrency: 3"));
+    struct engine *former = bed.engine;
+    bed.engine = bed_second_engine(&bed);
+    bed_tick(&bed);
+    assert_int_equal(bed_claim(&bed, 9), 2);
+    engine_close(former);
+    bed_release(&bed);
+}
+
+/* The leader goes by what another process has published. */
+static void a_reload_of_another_process_reaches_parked_jobs(void **state)
+{
+    (void)state;
+    struct bed bed;
+    struct reload_op op;
+    int64_t next_ms;
+    fill_limit(&bed, LIMIT("rate: 1/d"));
+    struct engine *leader = bed_engine_without_config(&bed);
+    assert_int_equal(engine_tick(leader, &next_ms, NULL), 0);
+    struct config *config = bed_config(&bed, LIMIT("concurrency: 2"));
+    assert_int_equal(reload_op_init(&op, config, NULL), 0);
+    config_free(config);
+    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
+    reload_op_release(&op);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 0);
+    assert_int_equal(engine_tick(leader, &next_ms, NULL), 0);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 1);
+    engine_close(leader);
+    bed_release(&bed);
+}
+
+/* More limits than one transaction renews. */
+#define MANY 300
+static void all_limits_are_renewed(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, LIMIT("rate: 1/d, per: user"));
+    for (int i = 0; i < 2 * MANY; i++) {
+        char user[16];
+        (void)snprintf(user, sizeof user, "user-%d", i % MANY);
+        bed_submit_spec(&bed, &(struct job_spec){.task = STR("call"), .user = str_of(user)});
+    }
+    for (size_t n = 0; n < MANY;)
+        n += bed_claim(&bed, 2 * MANY);
+    while (bed_claim(&bed, 2 * MANY) > 0)
+        ;
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_PARKED), MANY);
+    bed_reload(&bed, LIMIT("concurrency: 2, per: user"));
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_PARKED), 0);
+    bed_release(&bed);
+}
+
+static void ticks_that_may_not_overlap_do_not_after_a_reload(void **state)
+{
+    (void)state;
+    struct bed bed;
+    const struct job_spec spec = {.task = STR("call"), .limit_key = STR("limit:cron:nightly")};
+    bed_init(&bed, QUICK);
+    bed_submit_spec(&bed, &spec);
+    bed_submit_spec(&bed, &spec);
+    assert_int_equal(bed_claim(&bed, 9), 1);
+    bed_reload(&bed, SLOW);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_PARKED), 1);
+    bed_release(&bed);
+}
+
 /* ---- While others are at it ------------------------------------------------------------------ */
 
 #define N_SUBMITS 300
@@ -200,6 +335,12 @@ int main(void)
         T(a_cron_entries_keeps_its_marks),
         T(new_tasks_are_published),
         T(a_submit_under_way_keeps_what_it_began_with),
+        T(parked_jobs_go_by_the_new_limit),
+        T(parked_jobs_go_at_the_new_rate),
+        T(a_restart_reaches_parked_jobs),
+        T(a_reload_of_another_process_reaches_parked_jobs),
+        T(all_limits_are_renewed),
+        T(ticks_that_may_not_overlap_do_not_after_a_reload),
         T(submits_go_on_while_configurations_change),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -157,6 +157,36 @@ static void transaction_is_not_given_up_because_others_were_faster_many_times(vo
     bed_release(&bed);
 }
 
+static void put_into_force(struct bed *bed, const char *yaml)
+{
+    struct reload_op op;
+    struct config *config = bed_config(bed, yaml);
+    assert_int_equal(reload_op_init(&op, config, NULL), 0);
+    config_free(config);
+    assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
+    reload_op_release(&op);
+}
+
+/* The first transaction that takes over the new limit is lost, and everything is read again. */
+static void a_limit_is_renewed_although_others_were_faster(void **state)
+{
+    (void)state;
+    struct bed bed;
+    int64_t next_ms;
+    make_fragile(&bed);
+    put_into_force(&bed, "tasks: {call: {limits: {rate: 1/d}}}\n");
+    bed_submit(&bed, "call", "{}");
+    bed_submit(&bed, "call", "{}");
+    assert_int_equal(bed_claim(&bed, 2), 1);
+    put_into_force(&bed, "tasks: {call: {limits: {concurrency: 2}}}\n");
+    fragile.fail_commit = REDRIVE_E_CANCELLED;
+    fragile.commit_came_first = false;
+    assert_int_equal(engine_tick(bed.engine, &next_ms, NULL), 0);
+    assert_int_equal(fragile.fail_commit, 0);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_PARKED), 0);
+    bed_release(&bed);
+}
+
 /* Each would wait in vain for the store, and everybody with it. */
 static void operations_are_not_tried_one_by_one_on_a_store_that_is_gone(void **state)
 {
@@ -371,6 +401,7 @@ int main(void)
         T(bad_operation_fails_alone),
         T(transaction_that_others_were_in_the_way_of_is_tried_again_though_it_is_alone),
         T(transaction_is_not_given_up_because_others_were_faster_many_times),
+        T(a_limit_is_renewed_although_others_were_faster),
         T(operations_are_not_tried_one_by_one_on_a_store_that_is_gone),
         T(failed_commit_that_did_nothing_is_tried_again),
         T(unclear_commit_is_told_to_all_and_not_repeated),

@@ -108,11 +108,12 @@ struct gate {
             struct budget_config budget_config;
             struct adaptive adaptive;               /* slots.max follows it … */
             struct adaptive_config adaptive_config; /* … if this is set */
-            int64_t looked_ms;         /* when this process last asked whether it is in force */
-            bool seems_empty;          /* has_parked, but none were found */
-            bool parks;                /* jobs of the open transaction */
-            bool starts;               /* likewise */
-            struct gate_sums add;      /* by the open transaction */
+            uint32_t renewed;     /* as of which change of the tasks (state.h) its row is … */
+            uint32_t renews;      /* … and it is here, which the open transaction writes */
+            bool seems_empty;     /* has_parked, but none were found */
+            bool parks;           /* jobs of the open transaction */
+            bool starts;          /* likewise */
+            struct gate_sums add; /* by the open transaction */
             struct merged_gate merged; /* after its commit */
             struct limit_row kept_row; /* as the store has it */
         };

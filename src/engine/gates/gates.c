@@ -9,6 +9,7 @@
 #include "base/text/buf.h"
 #include "core/elapsed.h"
 #include "engine/state.h"
+#include "engine/tasks.h"
 
 #define SUCCESS_LAG_MS 1000
 #define FAILURE_LAG_MS 100
@@ -37,17 +38,20 @@ int gate_breaker(struct engine *e, struct str tenant, struct str key,
     return 0;
 }
 
-int gate_limit(struct engine *e, struct str tenant, struct str key,
-               const struct config_limits *limits, struct gate **ret, struct redrive_err *err)
+/* A job that ticks of cron entries may not run twice at a time has a limit of its own. */
+static const struct config_limits *limits_of(const struct engine *e, const struct gate *gate,
+                                             struct str task)
 {
+    static const struct str CRON_GATE = {"limit:cron:", 11};
+    static const struct config_limits ONE_AT_A_TIME = {.concurrency = 1};
+    const bool is_cron = str_starts_with(str_of(gate->key), CRON_GATE);
+    return is_cron ? &ONE_AT_A_TIME : &task_in_force(e, task)->limits;
+}
+
+int limit_renew(struct engine *e, struct gate *gate, struct str task, struct redrive_err *err)
+{
+    const struct config_limits *limits = limits_of(e, gate, task);
     const struct rate *rate = &limits->rate;
-    *ret = gate_find(&e->gates.limits, tenant, key);
-    if (!*ret) {
-        int rc = gate_new(&e->gates, SHARED_LIMIT, tenant, key, ret, err);
-        if (rc != 0)
-            return rc;
-    }
-    struct gate *gate = *ret;
     if (rate->count > 0 && gate->rate.count == 0)
         bucket_init(&gate->bucket, rate, e->now_ms);
     else if (rate->count == 0 && elapsed_since(gate->bucket.updated_ms, e->now_ms) >= WANTED_LAG_MS)
@@ -56,6 +60,14 @@ int gate_limit(struct engine *e, struct str tenant, struct str key,
     gate_set_slots(gate, limits->concurrency, &limits->adaptive);
     gate_set_budget(gate, &limits->budget, e->now_ms);
     return limits->concurrency > 0 ? gates_need_slots(e, err) : 0;
+}
+
+int gate_limit(struct engine *e, const struct job *job, struct gate **ret, struct redrive_err *err)
+{
+    const struct str tenant = job->spec.tenant, key = job->spec.limit_key;
+    *ret = gate_find(&e->gates.limits, tenant, key);
+    int rc = *ret ? 0 : gate_new(&e->gates, SHARED_LIMIT, tenant, key, ret, err);
+    return rc < 0 ? rc : limit_renew(e, *ret, job->spec.task, err);
 }
 
 /* ---- Writing --------------------------------------------------------------------------------- */
@@ -219,6 +231,7 @@ static void start_clean(struct gate *gate)
     } else {
         gate->add = (struct gate_sums){0};
         gate->parks = gate->starts = false;
+        gate->renews = gate->renewed;
     }
 }
 
@@ -238,8 +251,10 @@ void gates_commit(struct engine *e)
                 is_saved(gate, e->now_ms);
             else if (gate->transaction.calls > 0)
                 keep_unsaved(e, gate);
-        } else if (gate->is_written) {
-            limit_is_saved(e, gate);
+        } else {
+            gate->renewed = gate->renews;
+            if (gate->is_written)
+                limit_is_saved(e, gate);
         }
         start_clean(gate);
     }

@@ -28,12 +28,14 @@ void gates_rollback(struct gates *gates);
  * many. */
 int gates_sweep(struct engine *e, size_t limit, size_t *ret_n, struct redrive_err *err);
 
-/* The gate of a key, new if need be; its configuration is the one given (NULL: as it is). */
+/* The gate of a key, new if need be; its configuration is the one given (NULL: as it is), or the
+ * one that the job's task has. */
 int gate_breaker(struct engine *e, struct str tenant, struct str key,
                  const struct redrive_breaker_config *config, struct gate **ret,
                  struct redrive_err *err);
-int gate_limit(struct engine *e, struct str tenant, struct str key,
-               const struct config_limits *limits, struct gate **ret, struct redrive_err *err);
+int gate_limit(struct engine *e, const struct job *job, struct gate **ret, struct redrive_err *err);
+/* What the task of one of its jobs has now holds for the limit from now on. */
+int limit_renew(struct engine *e, struct gate *gate, struct str task, struct redrive_err *err);
 
 /* ---- The sums of limits: limit.c ------------------------------------------------------------- */
 
@@ -67,7 +69,11 @@ void limit_is_loaded(struct gate *gate, struct gate_sums sums);
  * chosen as core/breaker/breaker.h says. One that has closed lets its jobs go at the pace that it
  * says, the oldest first; while the latest of them have failed, from both ends in
  * turn, so that a run of jobs that are bad themselves does not open it again before a good one was
- * tried. A limit that has room again gets as many as it has room for. */
+ * tried. A limit that has room again gets as many as it has room for.
+ *
+ * A parked job meets its limit only when that has room. So what a reload, a restart or another
+ * process has changed of its task reaches the limit here: after each change of the tasks, by the
+ * oldest job that is parked under it. */
 int parked_release(struct engine *e, struct redrive_err *err);
 
 /* ---- Which breaker and which limit a job falls under: keys.c --------------------------------- */

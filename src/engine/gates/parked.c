@@ -9,6 +9,9 @@
 /* At most so many of a gate in one transaction. */
 #define BATCH 256
 
+/* A change of the tasks reaches at most so many limits in one transaction. */
+#define RENEW_BATCH 256
+
 /* Which of the parked jobs go. */
 struct choice {
     enum scan_index order;
@@ -132,22 +135,34 @@ static int release_breaker(struct engine *e, struct gate *gate, struct redrive_e
     }
 }
 
-/* A budget that has been taken out of the configuration, or changed, would hold its retries until
- * one of them meets the new one. Whether it is still in force, the task of a parked job says, if
- * this process knows that task. */
-static int renew_budget(struct engine *e, struct gate *gate, struct redrive_err *err)
+/* Of a task that this process does not know, the limit stays as it is. */
+static int renew_by_oldest(struct engine *e, struct gate *gate, struct redrive_err *err)
 {
     struct scan scan = scan_of(gate, SCAN_PARKED_OLDEST, 1);
     RELEASED_BY(job_page_release) struct job_page page = {0};
-    const int64_t ago_ms = e->now_ms - gate->looked_ms;
-    if (ago_ms >= 0 && ago_ms < GATE_LOOK_MS)
-        return 0;
-    gate->looked_ms = e->now_ms;
-    int rc = e->ops->scan(e->store, &scan, &page, err);
-    const struct config_task *task =
-        rc == 0 && page.n > 0 ? task_in_force(e, page.jobs[0].spec.task) : NULL;
-    if (task && *task->name)
-        gate_set_budget(gate, &task->limits.budget, e->now_ms);
+    gate->renews = e->task_changes;
+    int rc = gate_mark(&e->gates, gate, err);
+    if (rc == 0)
+        rc = e->ops->scan(e->store, &scan, &page, err);
+    if (rc < 0 || page.n == 0)
+        return rc;
+    const struct str task = page.jobs[0].spec.task;
+    return *task_in_force(e, task)->name ? limit_renew(e, gate, task, err) : 0;
+}
+
+static int renew_all(struct engine *e, struct redrive_err *err)
+{
+    int rc = 0;
+    unsigned n = 0;
+    MAP_FOREACH (&e->gates.limits, slot) {
+        struct gate *gate = slot->value;
+        if (rc < 0 || !gate->has_parked || gate->renews == e->task_changes)
+            continue;
+        if (n++ < RENEW_BATCH)
+            rc = renew_by_oldest(e, gate, err);
+        else
+            engine_want(e, e->now_ms);
+    }
     return rc;
 }
 
@@ -181,9 +196,8 @@ static int release_limit(struct engine *e, struct gate *gate, struct redrive_err
     }
     if (room == 0)
         return 0;
-    int rc = budget_is_set(&gate->budget_config) ? renew_budget(e, gate, err) : 0;
-    if (rc < 0 || !budget_is_set(&gate->budget_config))
-        return rc < 0 ? rc : send(e, gate, ANY, room, err);
+    if (!budget_is_set(&gate->budget_config))
+        return send(e, gate, ANY, room, err);
     const uint32_t retries = budget_room(&gate->budget, &gate->budget_config, e->now_ms);
     return retries < room ? release_under_budget(e, gate, room, retries, err)
                           : send(e, gate, ANY, room, err);
@@ -197,6 +211,8 @@ int parked_release(struct engine *e, struct redrive_err *err)
         if (rc == 0 && gate->has_parked)
             rc = release_breaker(e, gate, err);
     }
+    if (rc == 0)
+        rc = renew_all(e, err);
     MAP_FOREACH (&e->gates.limits, slot) {
         struct gate *gate = slot->value;
         if (rc == 0 && gate->has_parked)

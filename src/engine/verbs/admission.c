@@ -9,22 +9,13 @@
 #include "store/job_json.h"
 #include "store/transition.h"
 
-/* A job that ticks of cron entries may not run twice at a time has a limit of its own. */
-static const struct str CRON_GATE = {"limit:cron:", 11};
-
 /* ---- May it run? ----------------------------------------------------------------------------- */
 
 static int limit_of(struct engine *e, const struct job *job, struct gate **ret,
                     struct redrive_err *err)
 {
-    static const struct config_limits ONE_AT_A_TIME = {.concurrency = 1};
     *ret = NULL;
-    if (job->spec.limit_key.len == 0)
-        return 0;
-    const bool is_cron = str_starts_with(job->spec.limit_key, CRON_GATE);
-    return gate_limit(e, job->spec.tenant, job->spec.limit_key,
-                      is_cron ? &ONE_AT_A_TIME : &task_in_force(e, job->spec.task)->limits, ret,
-                      err);
+    return job->spec.limit_key.len > 0 ? gate_limit(e, job, ret, err) : 0;
 }
 
 /* Whether the limit has room; if not, asks to be woken when it may. */
