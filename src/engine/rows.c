@@ -3,6 +3,8 @@
 
 #include "base/err.h"
 #include "base/json/json.h"
+#include "base/os/log.h"
+#include "base/rng.h"
 #include "engine/state.h"
 #include "store/transition.h"
 
@@ -29,6 +31,36 @@ int engine_find(struct engine *e, struct str tenant, struct str id, int64_t seq,
 }
 
 /* ---- Scans ----------------------------------------------------------------------------------- */
+
+/* When all places are taken, the first are used again: a log that grows by a line now and then is
+ * better than one that is silent. */
+static bool is_said_before(struct engine *e, const struct redrive_err *why)
+{
+    struct said *said = &e->said;
+    const struct str detail = str_of(*why->detail ? why->detail : why->message);
+    const uint64_t hash = rng_hash(detail.ptr, detail.len, 1);
+    for (size_t i = 0; i < SAID_MAX && i < said->n; i++)
+        if (said->hashes[i] == hash)
+            return true;
+    said->hashes[said->n++ % SAID_MAX] = hash;
+    return false;
+}
+
+void engine_note_page(struct engine *e, const struct job_page *page)
+{
+    const struct redrive_err *why = page->unreadable;
+    if (why && !is_said_before(e, why))
+        log_event(e->options.log, LOG_LEVEL_ERROR, engine_now_ms(e), "job_unreadable",
+                  LOG_S("error", why->message), LOG_S("detail", why->detail),
+                  LOG_I("jobs", (int64_t)page->n_unreadable));
+}
+
+int engine_scan(struct engine *e, struct scan *scan, struct job_page *ret, struct redrive_err *err)
+{
+    int rc = e->ops->scan(e->store, scan, ret, err);
+    engine_note_page(e, ret);
+    return rc;
+}
 
 /* Hands a list to the store, and counts what was made of it. */
 static int make_moves(struct engine *e, const struct move_list *list, size_t *ret_moved,
@@ -88,7 +120,7 @@ int scan_and_move_some(struct engine *e, struct scan *scan, struct move_list how
 {
     RELEASED_BY(job_page_release) struct job_page page = {0};
     *ret = (struct scan_outcome){0};
-    int rc = e->ops->scan(e->store, scan, &page, err);
+    int rc = engine_scan(e, scan, &page, err);
     const size_t found = page.n;
     if (rc == 0 && goes)
         keep_some(&page, most, goes);

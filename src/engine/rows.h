@@ -16,6 +16,13 @@ struct engine;
 int engine_find(struct engine *e, struct str tenant, struct str id, int64_t seq,
                 struct job_page *ret, struct redrive_err *err);
 
+/* Scans. Jobs whose rows cannot be read are left out; the log says so, as after engine_note_page.
+ */
+int engine_scan(struct engine *e, struct scan *scan, struct job_page *ret, struct redrive_err *err);
+/* Logs why the first job was left out of a page of ready jobs or of a scan, once for each cause
+ * and process. */
+void engine_note_page(struct engine *e, const struct job_page *page);
+
 /* What has become of a scan. */
 struct scan_outcome {
     size_t moved; /* or removed */

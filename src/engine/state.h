@@ -30,6 +30,13 @@ struct sweep_pace {
 };
 #define SWEEP_KINDS 3
 
+/* What the log has said about rows that cannot be read; see rows.h. */
+#define SAID_MAX 64
+struct said {
+    uint64_t hashes[SAID_MAX];
+    size_t n; /* of all, also those whose places others have taken */
+};
+
 struct engine {
     struct engine_options options;
     pthread_mutex_t config_mutex; /* guards options.config against the threads that ask for it */
@@ -84,6 +91,7 @@ struct engine {
     struct alert_event *fired; /* by this transaction, in its arena */
     size_t n_fired;
     int64_t started_ms;
+    struct said said;
     uint64_t runs; /* attempts that have ended and were told of */
     uint64_t failed_runs;
     struct health health;

@@ -29,6 +29,20 @@ PAGE_RELEASE(counter_page_release, struct counter_page)
 PAGE_RELEASE(edge_page_release, struct edge_page)
 PAGE_RELEASE(parent_page_release, struct parent_page)
 
+int job_page_leave_out(struct job_page *page, int rc, struct redrive_err *err)
+{
+    if (rc != REDRIVE_E_CORRUPT)
+        return rc;
+    if (page->n_unreadable++ == 0 && err) {
+        page->unreadable = arena_alloc(&page->arena, sizeof *err);
+        if (page->unreadable)
+            *page->unreadable = *err;
+    }
+    if (err)
+        *err = (struct redrive_err){0};
+    return 0;
+}
+
 void attempt_pages_release(struct attempt_page *pages, size_t n)
 {
     for (size_t i = 0; i < n; i++)

@@ -26,9 +26,16 @@ struct job_page {
     bool more;                 /* there are further ones after the last */
     struct limit_sums *limits; /* `ready`: those of its jobs, as they are now; perhaps repeated */
     size_t n_limits;
+    size_t n_unreadable; /* `ready`, `find` and scans: jobs that were left out because their rows
+                          * cannot be read */
+    struct redrive_err *unreadable; /* of the first of them; NULL: not known */
     struct arena arena;
 };
 void job_page_release(struct job_page *page);
+/* For stores: leaves a job out of such a page, so that it does not stop the others. `rc` and `err`
+ * are what reading its row has returned; gives 0, and clears the error, if that was
+ * REDRIVE_E_CORRUPT, and else `rc`. */
+int job_page_leave_out(struct job_page *page, int rc, struct redrive_err *err);
 /* For stores: adds a limit, unless it is the one that was added last. Its strings must live as long
  * as the page. Without memory the page's arena has failed. */
 void job_page_add_limit(struct job_page *page, const struct limit_sums *limit);

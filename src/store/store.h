@@ -292,7 +292,8 @@ struct store_ops {
      * however many they are. */
     int (*lookup)(struct store *store, const struct job_name *names, size_t n, struct job_page *ret,
                   struct redrive_err *err);
-    /* The same by seqs, which are distinct. */
+    /* The same by seqs, which are distinct. A job whose row cannot be read is REDRIVE_E_CORRUPT, or
+     * left out as by a scan, so that what is done to other jobs does not fail. */
     int (*find)(struct store *store, const int64_t *seqs, size_t n, struct job_page *ret,
                 struct redrive_err *err);
     /* The attempts of these jobs, up to STORE_PAGE_MAX of them (else REDRIVE_E_RANGE), a page each:

@@ -180,10 +180,11 @@ static int scan_and_remove(struct engine *e, struct scan *scan,
     struct job_page page = {0};
     *ret = (struct removal){0};
     scan->brief = !goes;
-    int rc = e->ops->scan(e->store, scan, &page, err);
+    int rc = engine_scan(e, scan, &page, err);
     keep_some(&page, goes, ctx);
     if (rc == 0)
         rc = remove_page(e, &page, ret, err);
+    ret->kept += page.n_unreadable;
     ret->more = page.more;
     job_page_release(&page);
     return rc;

@@ -67,7 +67,7 @@ static int rescue_lost(struct engine *e, struct redrive_err *err)
 {
     struct scan ended = ENDED;
     struct job_page page = {0};
-    int rc = e->ops->scan(e->store, &ended, &page, err);
+    int rc = engine_scan(e, &ended, &page, err);
     struct settlement *lost = arena_array(&e->arena, page.n, sizeof *lost);
     if (rc == 0 && page.n > 0)
         rc = lost ? rescue(e, &page, lost, err) : err_nomem(err);
@@ -81,7 +81,7 @@ static int end_overdue(struct engine *e, struct redrive_err *err)
 {
     struct scan overdue = OVERDUE;
     struct job_page page = {0};
-    int rc = e->ops->scan(e->store, &overdue, &page, err);
+    int rc = engine_scan(e, &overdue, &page, err);
     for (size_t i = 0; i < page.n && rc == 0; i++)
         rc = end_waiting(e, &page.jobs[i], ENDING_DEADLINE, NULL, err);
     e->touched |= page.n > 0 || (overdue.next_ms != 0 && overdue.next_ms <= e->now_ms);

@@ -143,7 +143,7 @@ static int renew_by_oldest(struct engine *e, struct gate *gate, struct redrive_e
     gate->renews = e->task_changes;
     int rc = gate_mark(&e->gates, gate, err);
     if (rc == 0)
-        rc = e->ops->scan(e->store, &scan, &page, err);
+        rc = engine_scan(e, &scan, &page, err);
     if (rc < 0 || page.n == 0)
         return rc;
     const struct str task = page.jobs[0].spec.task;

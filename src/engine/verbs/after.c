@@ -368,14 +368,16 @@ static int look_at_children(struct children *c, const struct edge_page *edges, i
     return IS_ASKED_FOR;
 }
 
-/* Reads those that were asked for. One that is not there any more has ended. */
+/* Reads those that were asked for. One that is not there any more has ended; one that cannot be
+ * read may be alive. */
 static int read_children(struct engine *e, struct children *c, struct redrive_err *err)
 {
     RELEASED_BY(job_page_release) struct job_page page = {0};
     int rc = e->ops->find(e->store, c->asked, c->n, &page, err);
     for (size_t i = 0, at = 0; rc == 0 && i < c->n; i++) {
         const bool is_there = at < page.n && page.jobs[at].status.seq == c->asked[i];
-        const bool lives = is_there && !state_has_ended(page.jobs[at].status.state);
+        const bool lives =
+            is_there ? !state_has_ended(page.jobs[at].status.state) : page.n_unreadable > 0;
         at += is_there;
         rc = know(c, c->asked[i], lives ? IS_ALIVE : HAS_ENDED, err);
     }

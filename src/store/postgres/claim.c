@@ -65,7 +65,8 @@ static void add_task_limits(struct args *args, const struct claim_filter *filter
 }
 
 /* Builds the arguments of a claim that looks at `look` jobs of up to `turns` tenants. With limits
- * of tasks the result may have jobs beyond them. */
+ * of tasks the result may have jobs beyond them. Jobs that cannot be read are among those that a
+ * task is given: as many more are asked for. */
 static enum statement ask_for(struct store *store, const struct claim_filter *filter, int64_t limit,
                               int64_t look, int64_t turns)
 {
@@ -75,7 +76,7 @@ static enum statement ask_for(struct store *store, const struct claim_filter *fi
     };
     struct args *args = &store->args;
     const bool of_tenant = filter->tenant.len > 0, is_limited = filter->task_limits != NULL;
-    const int64_t more = beyond(look, limit);
+    const int64_t more = beyond(look, limit) + store->n_unreadable;
     if (of_tenant)
         pg_args_name(args, filter->tenant);
     else
@@ -101,72 +102,60 @@ static int claim(struct store *store, const struct claim_filter *filter, int64_t
 
 /* ---- What is given of what was found --------------------------------------------------------- */
 
-/* The jobs of a page that the limits of the filter allow, and their rows in the result. */
-struct choice {
-    struct claim_totals totals;
-    int *rows;
-    bool is_cut; /* there are more jobs that the limits of their tasks would allow */
-    bool is_too_big;
-};
-
-/* False: no memory. */
-static bool choice_init(struct choice *choice, const struct claim_filter *filter, size_t n)
+/* After a claim that read big jobs in vain fewer are asked for, until they fit again. */
+static void note_size(struct store *store, size_t n, bool is_too_big)
 {
-    *choice = (struct choice){.rows = calloc(n + 1, sizeof *choice->rows)};
-    if (choice->rows && claim_totals_init(&choice->totals, filter))
-        return true;
-    free(choice->rows);
-    return false;
+    if (is_too_big)
+        store->fits = (int64_t)n;
+    else if (store->fits > 0)
+        store->fits = store->fits * 2 < LOOK_MAX ? store->fits * 2 : 0;
 }
 
-static void choice_release(struct choice *choice)
-{
-    claim_totals_release(&choice->totals);
-    free(choice->rows);
-}
-
-static void choose(const struct store *store, struct choice *choice, size_t limit,
+/* Leaves those jobs in the page that the limits of the filter allow. True: there are more jobs that
+ * the limits of their tasks would allow. */
+static bool choose(struct store *store, struct claim_totals *totals, size_t limit,
                    struct job_page *page)
 {
-    struct claim_totals *totals = &choice->totals;
     const struct claim_filter *filter = totals->filter;
+    bool is_too_big = false, is_cut = false;
     for (size_t i = 0; i < page->n; i++) {
         const struct job *job = &page->jobs[i];
         const size_t task = claim_find(filter->tasks, filter->n_tasks, job->spec.task);
         if (claim_totals_is_full(totals, task) || pg_row_is_moved(store, job->status.seq))
             continue;
-        choice->is_too_big = !claim_totals_fits(totals, job->spec.payload.len);
-        choice->is_cut = choice->is_too_big || totals->n == limit;
-        if (choice->is_cut)
+        is_too_big = !claim_totals_fits(totals, job->spec.payload.len);
+        is_cut = is_too_big || totals->n == limit;
+        if (is_cut)
             break;
-        choice->rows[totals->n] = (int)i;
         page->jobs[totals->n] = *job;
         claim_totals_add(totals, task, job->spec.payload.len);
     }
     page->n = totals->n;
+    note_size(store, totals->n, is_too_big);
+    return is_cut;
 }
 
-/* After a claim that read big jobs in vain fewer are asked for, until they fit again. */
-static void note_size(struct store *store, const struct choice *choice)
+/* The row of a job that the result has, from a row on: the jobs of a page are in its order. */
+static int row_of(const PGresult *result, int from, const struct job *job)
 {
-    const int64_t n = (int64_t)choice->totals.n;
-    if (choice->is_too_big)
-        store->fits = n;
-    else if (store->fits > 0)
-        store->fits = store->fits * 2 < LOOK_MAX ? store->fits * 2 : 0;
+    while (pg_get_int(result, from, COLUMN_SEQ) != job->status.seq)
+        from++;
+    return from;
 }
 
 /* The next claim starts after the last tenant whose first job was given, unless a tenant before it
  * was left out. */
-static void pass_turn(struct store *store, const PGresult *result, const struct choice *choice)
+static void pass_turn(struct store *store, const PGresult *result,
+                      const struct claim_filter *filter, const struct job_page *given)
 {
-    const bool is_limited = choice->totals.filter->task_limits != NULL;
-    if (choice->totals.n == 0)
+    const bool is_limited = filter->task_limits != NULL;
+    if (given->n == 0)
         return;
-    const int64_t first = pg_get_int(result, choice->rows[0], COLUMN_TENANT_ID);
-    int64_t last = first, turn = pg_get_int(result, choice->rows[0], COLUMN_TURN);
-    for (size_t i = 1; i < choice->totals.n; i++) {
-        const int row = choice->rows[i];
+    int row = row_of(result, 0, &given->jobs[0]);
+    const int64_t first = pg_get_int(result, row, COLUMN_TENANT_ID);
+    int64_t last = first, turn = pg_get_int(result, row, COLUMN_TURN);
+    for (size_t i = 1; i < given->n; i++) {
+        row = row_of(result, row, &given->jobs[i]);
         const int64_t tenant_id = pg_get_int(result, row, COLUMN_TENANT_ID);
         if (tenant_id == first || (is_limited && pg_get_int(result, row, COLUMN_TURN) != ++turn))
             break;
@@ -275,25 +264,6 @@ static int scan_best(struct store *store, const struct partition *partition, int
     }
 }
 
-/* Builds the arguments of a scan from the beginning of a partition; false: it would not begin
- * there. */
-static bool ask_partition_ahead(struct store *store, const struct partition *partition,
-                                int64_t limit)
-{
-    if (begins_there(store, partition))
-        return false;
-    add_partition(&store->args, partition, limit);
-    return true;
-}
-
-/* Notes what such a scan has found. */
-static void note_scan(struct store *store, const struct partition *partition,
-                      const PGresult *result)
-{
-    if (count_given(result) > 0)
-        note_head(store, result, partition, false);
-}
-
 /* ---- The only partition that has jobs ----------------------------------------------------------
  */
 
@@ -346,16 +316,18 @@ static void put_in_order(struct job_page *page)
     }
 }
 
-/* The sums of the limits of a page's jobs, which are the rows of the result. */
+/* The sums of the limits of a page's jobs, which are rows of the result. */
 static int add_limits(const PGresult *result, int column, struct job_page *page,
                       struct redrive_err *err)
 {
-    for (size_t i = 0; i < page->n; i++) {
+    int row = 0;
+    for (size_t i = 0; i < page->n; i++, row++) {
         const struct job_spec *spec = &page->jobs[i].spec;
-        const int64_t sums = pg_get_int(result, (int)i, column);
+        row = row_of(result, row, &page->jobs[i]);
+        const int64_t sums = pg_get_int(result, row, column);
         const struct limit_sums limit = {
             spec->tenant, spec->limit_key, {sums >> 32, (int64_t)(uint32_t)sums}};
-        if (!PQgetisnull(result, (int)i, column))
+        if (!PQgetisnull(result, row, column))
             job_page_add_limit(page, &limit);
     }
     return page->arena.failed ? err_nomem(err) : 0;
@@ -366,8 +338,8 @@ static int give(struct store *store, const struct claim_filter *filter, const PG
                 int64_t limit, bool takes_turns, struct job_page *ret, bool *ret_cut,
                 struct redrive_err *err)
 {
-    struct choice choice;
-    int rc = pg_page_fill(store, result, SIZE_MAX, ret, err);
+    struct claim_totals totals;
+    int rc = pg_page_fill_readable(store, result, SIZE_MAX, ret, err);
     if (rc == 0)
         rc = add_limits(result, takes_turns ? COLUMN_LIMIT_SUMS : PARTITION_COLUMN_LIMIT_SUMS, ret,
                         err);
@@ -375,28 +347,28 @@ static int give(struct store *store, const struct claim_filter *filter, const PG
         rc = pg_rows_keep(store, result, err);
     if (rc != 0)
         return rc;
-    if (!choice_init(&choice, filter, ret->n))
+    if (!claim_totals_init(&totals, filter))
         return err_nomem(err);
     if (!takes_turns)
         put_in_order(ret);
-    choose(store, &choice, filter->limit < (size_t)limit ? filter->limit : (size_t)limit, ret);
-    note_size(store, &choice);
+    *ret_cut =
+        choose(store, &totals, filter->limit < (size_t)limit ? filter->limit : (size_t)limit, ret);
     if (takes_turns && filter->tenant.len == 0)
-        pass_turn(store, result, &choice);
-    *ret_cut = choice.is_cut;
-    choice_release(&choice);
+        pass_turn(store, result, filter, ret);
+    claim_totals_release(&totals);
     return 0;
 }
 
-/* How many of the partition a claim may have. */
-static int64_t limit_of_partition(const struct claim_filter *filter,
+/* How many of the partition a claim may have, with those that cannot be read. */
+static int64_t limit_of_partition(const struct store *store, const struct claim_filter *filter,
                                   const struct partition *partition, int64_t limit)
 {
     if (!filter->task_limits)
         return limit;
     const size_t own =
         filter->task_limits[claim_find(filter->tasks, filter->n_tasks, partition->task)];
-    return own < (size_t)limit ? (int64_t)own : limit;
+    const int64_t most = own < (size_t)limit ? (int64_t)own + store->n_unreadable : limit;
+    return most < limit ? most : limit;
 }
 
 /* Fills the page from a scan of the partition. 1: it was the only one with jobs, the page is done.
@@ -416,8 +388,8 @@ static int give_partition(struct store *store, const struct partition *partition
     const bool more = given == all && pg_get_bool(result, 0, PARTITION_COLUMN_MORE);
     store->last_tenant = partition->tenant_id;
     if (given > 0)
-        rc = give(store, filter, result, limit_of_partition(filter, partition, all), false, ret,
-                  &is_cut, err);
+        rc = give(store, filter, result, limit_of_partition(store, filter, partition, all), false,
+                  ret, &is_cut, err);
     ret->more = rc == 0 && (more || is_cut);
     return rc == 0 ? 1 : rc;
 }
@@ -427,7 +399,8 @@ static int claim_alone(struct store *store, const struct partition *partition,
                        struct redrive_err *err)
 {
     const PGresult *result = NULL;
-    int rc = scan_best(store, partition, limit_of_partition(filter, partition, all), &result, err);
+    int rc = scan_best(store, partition, limit_of_partition(store, filter, partition, all), &result,
+                       err);
     return rc == 0 ? give_partition(store, partition, filter, all, result, ret, err) : rc;
 }
 
@@ -499,10 +472,13 @@ static int claim_any(struct store *store, const struct claim_filter *filter, int
 
 /* ---- Sent with the commit before --------------------------------------------------------- */
 
+/* How many are asked for, with those that cannot be read. */
 static int64_t limit_of(const struct store *store, const struct claim_filter *filter)
 {
-    const int64_t limit = filter->limit < (size_t)LOOK_MAX ? (int64_t)filter->limit : LOOK_MAX;
-    return filter->max_bytes > 0 && store->fits > 0 && store->fits < limit ? store->fits : limit;
+    int64_t limit = filter->limit < (size_t)LOOK_MAX ? (int64_t)filter->limit : LOOK_MAX;
+    if (filter->max_bytes > 0 && store->fits > 0 && store->fits < limit)
+        limit = store->fits;
+    return limit > 0 ? limit + store->n_unreadable : 0;
 }
 
 /* The filter as bytes, without its limits, to compare two claims. */
@@ -527,7 +503,10 @@ bool pg_claim_ahead(struct store *store, const struct claim_filter *filter)
     next->partition_id = partition ? partition->id : 0;
     next->statement = partition ? STATEMENT_READY_ALONE
                                 : ask_for(store, filter, next->limit, next->look, next->limit);
-    const bool is_whole = !partition || ask_partition_ahead(store, partition, next->limit);
+    /* Only a scan from the beginning of the partition is sent ahead. */
+    const bool is_whole = !partition || !begins_there(store, partition);
+    if (partition && is_whole)
+        add_partition(&store->args, partition, next->limit);
     return is_whole && !buf_failed(&store->args.bytes) && !buf_failed(&next->filter.bytes);
 }
 
@@ -577,18 +556,19 @@ static int claim_ahead(struct store *store, const struct claim_filter *filter, s
     const struct partition *partition = partitions_at(&store->partitions, next->partition_id);
     if (!partition)
         return 0;
-    note_scan(store, partition, result);
+    if (count_given(result) > 0)
+        note_head(store, result, partition, false);
     return give_partition(store, partition, filter, next->limit, result, ret, err);
 }
 
-int postgres_ready(struct store *store, const struct claim_filter *filter, struct job_page *ret,
-                   struct redrive_err *err)
+static int claim_once(struct store *store, const struct claim_filter *filter, struct job_page *ret,
+                      struct redrive_err *err)
 {
     const int64_t limit = limit_of(store, filter);
+    int rc = 0;
     job_page_release(ret);
-    int rc = pg_transaction_needed(store, err);
-    if (rc != 0 || limit == 0)
-        return rc;
+    if (limit == 0)
+        return 0;
     if (is_ahead(store, filter, limit))
         rc = claim_ahead(store, filter, ret, err);
     const struct partition *partition = rc == 0 ? partition_to_try(store, filter) : NULL;
@@ -597,4 +577,21 @@ int postgres_ready(struct store *store, const struct claim_filter *filter, struc
     if (rc == 0)
         rc = claim_any(store, filter, limit, first_look(store, limit) + 1, NULL, ret, err);
     return rc < 0 ? rc : 0;
+}
+
+/* Jobs that cannot be read take the places of others: as many more are asked for, from the start if
+ * the claim before has met them. */
+int postgres_ready(struct store *store, const struct claim_filter *filter, struct job_page *ret,
+                   struct redrive_err *err)
+{
+    int rc = pg_transaction_needed(store, err);
+    job_page_release(ret);
+    for (bool is_short = true; rc == 0 && is_short;) {
+        const int64_t expected = store->n_unreadable;
+        rc = claim_once(store, filter, ret, err);
+        const int64_t met = (int64_t)ret->n_unreadable;
+        is_short = met > expected && met < LOOK_MAX && ret->n < filter->limit;
+        store->n_unreadable = !is_short ? met : 2 * met < LOOK_MAX ? 2 * met : LOOK_MAX;
+    }
+    return rc;
 }

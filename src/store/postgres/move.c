@@ -136,6 +136,10 @@ static int move_one(struct store *store, const struct move *move, struct move_re
     *ret = (struct move_result){.code = REDRIVE_E_NOT_FOUND};
     if (!row)
         return 0;
+    if (row->is_damaged) {
+        ret->code = REDRIVE_E_CORRUPT;
+        return 0;
+    }
     struct job_status s = row->s;
     transition(&s, move, store->now_ms, &t);
     *ret = (struct move_result){t.code, s.state, s.children};

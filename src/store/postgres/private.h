@@ -64,6 +64,7 @@ struct row {
     bool is_ours;       /* started by this handle */
     bool is_optimistic; /* not compared: as when this handle has started it, with token held_by */
     bool is_longer;     /* only the end of the lease is to be written */
+    bool is_damaged;    /* it cannot be read, and makes no move */
     uint64_t held_by;
     uint32_t held_children; /* as many as it had then */
     struct str result;      /* to be written; absent: none */
@@ -210,9 +211,10 @@ struct store {
         unsigned long_ways; /* how often in a row it was far from the beginning */
         int64_t until_ns;   /* monotonic: until then claims may begin there */
     } head;
-    unsigned several;  /* this many claims do not try a single partition */
-    int64_t fits;      /* how many jobs the bytes of a claim were enough for; 0: for all */
-    size_t to_compact; /* rows of counts that were added since they were last summed up */
+    unsigned several;     /* this many claims do not try a single partition */
+    int64_t fits;         /* how many jobs the bytes of a claim were enough for; 0: for all */
+    int64_t n_unreadable; /* jobs that the last claim has left out: the next asks for more */
+    size_t to_compact;    /* rows of counts that were added since they were last summed up */
     bool is_listening;
     uint64_t origin;
     uint32_t untold;                /* bits of notifications that were not sent yet */
@@ -317,9 +319,12 @@ int pg_rows_lock(struct store *store, const struct move_list *list, bool skips_l
                  struct redrive_err *err);
 /* NULL: there is none, or it is not locked. */
 struct row *pg_row_find(const struct store *store, int64_t seq);
+/* What is wrong with a row of ROW_COLUMNS, whose partition was asked for; NULL: it can be read. */
+const char *pg_row_fault(const struct store *store, const PGresult *result, int i);
 /* The status in a row of ROW_COLUMNS, but for the worker. */
 struct job_status pg_row_status(const PGresult *result, int i);
-/* Keeps the row that a result of ROW_COLUMNS has; it must be locked, and its partition known. */
+/* Keeps the row that a result of ROW_COLUMNS has; it must be locked, and its partition asked for.
+ * One that cannot be read is kept as damaged. */
 struct row *pg_row_keep(struct store *store, const PGresult *result, int i);
 /* The same of all rows of a result. */
 int pg_rows_keep(struct store *store, const PGresult *result, struct redrive_err *err);
@@ -404,9 +409,13 @@ void pg_marker_remove(struct store *store);
 
 int pg_job_read(struct store *store, const PGresult *result, int i, struct arena *arena,
                 struct job *ret, struct redrive_err *err);
-/* The rows of a result of JOB_COLUMNS, up to `limit`. */
+/* The rows of a result of JOB_COLUMNS, up to `limit`. REDRIVE_E_CORRUPT names the first that cannot
+ * be read. */
 int pg_page_fill(struct store *store, const PGresult *result, size_t limit, struct job_page *page,
                  struct redrive_err *err);
+/* The same for claims and scans: leaves jobs out that cannot be read. */
+int pg_page_fill_readable(struct store *store, const PGresult *result, size_t limit,
+                          struct job_page *page, struct redrive_err *err);
 /* The same of ROW_COLUMNS, and perhaps the policy: the jobs have nothing else. */
 int pg_page_fill_rows(struct store *store, const PGresult *result, size_t limit,
                       struct job_page *page, struct redrive_err *err);

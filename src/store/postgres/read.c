@@ -44,7 +44,7 @@ int postgres_find(struct store *store, const int64_t *seqs, size_t n, struct job
         return rc;
     send_seqs(store, seqs, n);
     rc = pg_read(store, STATEMENT_JOBS_READ, NULL, &result, err);
-    return rc == 0 ? pg_page_fill(store, result, n, ret, err) : rc;
+    return rc == 0 ? pg_page_fill_readable(store, result, n, ret, err) : rc;
 }
 
 static void read_spec(const PGresult *r, int i, struct arena *arena, struct job_spec *ret)
@@ -81,13 +81,22 @@ static void read_status(const PGresult *r, int i, struct arena *arena, struct jo
     ret->result = pg_get_text(r, i, COLUMN_RESULT, arena);
 }
 
+/* The partition of a row that can be read. */
+static int find_partition(struct store *store, const PGresult *r, int i,
+                          const struct partition **ret, struct redrive_err *err)
+{
+    const char *fault = pg_row_fault(store, r, i);
+    *ret = partitions_at(&store->partitions, pg_get_int(r, i, COLUMN_PARTITION_ID));
+    return fault ? pg_damaged(store, pg_get_int(r, i, COLUMN_SEQ), fault, err) : 0;
+}
+
 int pg_job_read(struct store *store, const PGresult *r, int i, struct arena *arena, struct job *ret,
                 struct redrive_err *err)
 {
-    const struct partition *partition =
-        partitions_at(&store->partitions, pg_get_int(r, i, COLUMN_PARTITION_ID));
-    if (!partition)
-        return pg_damaged(store, pg_get_int(r, i, COLUMN_SEQ), "it is in no partition", err);
+    const struct partition *partition;
+    int rc = find_partition(store, r, i, &partition, err);
+    if (rc != 0)
+        return rc;
     if (PQgetisnull(r, i, COLUMN_ID))
         return pg_damaged(store, pg_get_int(r, i, COLUMN_SEQ), "what was submitted is gone", err);
     read_spec(r, i, arena, &ret->spec);
@@ -102,10 +111,10 @@ int pg_job_read(struct store *store, const PGresult *r, int i, struct arena *are
 static int read_row(struct store *store, const PGresult *r, int i, struct arena *arena,
                     struct job *ret, struct redrive_err *err)
 {
-    const struct partition *partition =
-        partitions_at(&store->partitions, pg_get_int(r, i, COLUMN_PARTITION_ID));
-    if (!partition)
-        return pg_damaged(store, pg_get_int(r, i, COLUMN_SEQ), "it is in no partition", err);
+    const struct partition *partition;
+    int rc = find_partition(store, r, i, &partition, err);
+    if (rc != 0)
+        return rc;
     *ret = (struct job){.spec = {.tenant = arena_str(arena, partition->tenant),
                                  .queue = arena_str(arena, partition->queue),
                                  .task = arena_str(arena, partition->task),
@@ -119,16 +128,22 @@ static int read_row(struct store *store, const PGresult *r, int i, struct arena 
 typedef int job_read_fn(struct store *store, const PGresult *r, int i, struct arena *arena,
                         struct job *ret, struct redrive_err *err);
 
+/* `passes`: jobs that cannot be read are left out. */
 static int fill(struct store *store, const PGresult *result, size_t limit, job_read_fn *read,
-                struct job_page *page, struct redrive_err *err)
+                bool passes, struct job_page *page, struct redrive_err *err)
 {
     size_t n = (size_t)PQntuples(result);
     page->more = n > limit;
     n = n < limit ? n : limit;
     int rc = pg_partitions_know(store, result, COLUMN_PARTITION_ID, err);
     page->jobs = arena_array(&page->arena, n, sizeof *page->jobs);
-    for (; rc == 0 && page->jobs && page->n < n; page->n++)
-        rc = read(store, result, (int)page->n, &page->arena, &page->jobs[page->n], err);
+    for (size_t i = 0; rc == 0 && page->jobs && i < n; i++) {
+        rc = read(store, result, (int)i, &page->arena, &page->jobs[page->n], err);
+        if (rc == 0)
+            page->n++;
+        else if (passes)
+            rc = job_page_leave_out(page, rc, err);
+    }
     if (rc == 0 && page->arena.failed)
         rc = err_nomem(err);
     if (rc != 0)
@@ -139,13 +154,19 @@ static int fill(struct store *store, const PGresult *result, size_t limit, job_r
 int pg_page_fill(struct store *store, const PGresult *result, size_t limit, struct job_page *page,
                  struct redrive_err *err)
 {
-    return fill(store, result, limit, pg_job_read, page, err);
+    return fill(store, result, limit, pg_job_read, false, page, err);
+}
+
+int pg_page_fill_readable(struct store *store, const PGresult *result, size_t limit,
+                          struct job_page *page, struct redrive_err *err)
+{
+    return fill(store, result, limit, pg_job_read, true, page, err);
 }
 
 int pg_page_fill_rows(struct store *store, const PGresult *result, size_t limit,
                       struct job_page *page, struct redrive_err *err)
 {
-    return fill(store, result, limit, read_row, page, err);
+    return fill(store, result, limit, read_row, true, page, err);
 }
 
 void pg_page_leave_out_moved(const struct store *store, struct job_page *page)

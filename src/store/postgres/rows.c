@@ -38,6 +38,16 @@ static struct row *row_add(struct store *store, const struct row *from)
     return row;
 }
 
+const char *pg_row_fault(const struct store *store, const PGresult *r, int i)
+{
+    const int64_t state = pg_get_int(r, i, COLUMN_STATE);
+    if (!partitions_at(&store->partitions, pg_get_int(r, i, COLUMN_PARTITION_ID)))
+        return "it is in no partition";
+    if (state < 0 || state >= REDRIVE_STATE_COUNT)
+        return "its state is none of those there are";
+    return NULL;
+}
+
 struct job_status pg_row_status(const PGresult *r, int i)
 {
     return (struct job_status){
@@ -84,6 +94,7 @@ struct row *pg_row_keep(struct store *store, const PGresult *r, int i)
         .fingerprint = (uint64_t)pg_get_int(r, i, COLUMN_FINGERPRINT),
         .has_key = pg_get_bool(r, i, COLUMN_HAS_KEY),
         .s = pg_row_status(r, i),
+        .is_damaged = pg_row_fault(store, r, i) != NULL,
     };
     row.s.worker = pg_get_text(r, i, COLUMN_WORKER, &store->arena);
     row.holds_key = row.has_key && !state_has_ended(row.s.state);
@@ -374,10 +385,6 @@ int pg_partitions_know(struct store *store, const PGresult *result, int column,
     store->results = aside;
     store->n_results = n;
     store->results_capacity = capacity;
-    for (int i = 0; i < PQntuples(result) && rc == 0; i++)
-        if (pg_get_int(result, i, column) != 0 &&
-            !partitions_at(&store->partitions, pg_get_int(result, i, column)))
-            rc = pg_damaged(store, 0, "jobs stand in a partition that is not there", err);
     return rc;
 }
 

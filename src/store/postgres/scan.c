@@ -91,16 +91,19 @@ static int look(struct store *store, enum scan_index index, size_t limit, struct
 
 /* When the next job's time comes. If the limit was not reached, the jobs that are due and were not
  * given are locked by other transactions, which move them or fail: it is time to look again soon.
+ * So it is if no job of those that were found can be read.
  */
-static int64_t next_of(const struct store *store, size_t given, size_t limit)
+static int64_t next_of(const struct store *store, const struct job_page *page, size_t limit)
 {
     const PGresult *times = store->results[1];
-    if (given == limit)
+    const size_t found = (size_t)PQntuples(store->results[0]);
+    const bool are_unreadable = found > 0 && page->n == 0;
+    if (found == limit && !are_unreadable)
         return pg_get_int(times, 0, COLUMN_NEXT);
     const int64_t next_ms = pg_get_int(times, 0, COLUMN_LATER);
     const int64_t again_ms = store->now_ms + LOCKED_AGAIN_MS;
-    const bool some_are_locked = pg_get_int(times, 0, COLUMN_HAS_COME) > (int64_t)given;
-    return some_are_locked && (next_ms == 0 || again_ms < next_ms) ? again_ms : next_ms;
+    const bool is_more = found == limit || pg_get_int(times, 0, COLUMN_HAS_COME) > (int64_t)found;
+    return is_more && (next_ms == 0 || again_ms < next_ms) ? again_ms : next_ms;
 }
 
 /* Leases are found by the time of their check. For those that were extended since, that time is
@@ -112,12 +115,12 @@ static int scan_times(struct store *store, struct scan *scan, size_t limit, stru
     if (rc == 0)
         rc = scan->index == SCAN_DUE
                  ? pg_page_fill_rows(store, store->results[0], SIZE_MAX, ret, err)
-                 : pg_page_fill(store, store->results[0], SIZE_MAX, ret, err);
+                 : pg_page_fill_readable(store, store->results[0], SIZE_MAX, ret, err);
     if (rc == 0)
         rc = pg_rows_keep(store, store->results[0], err);
     if (rc != 0)
         return rc;
-    scan->next_ms = next_of(store, ret->n, limit);
+    scan->next_ms = next_of(store, ret, limit);
     ret->more = scan->next_ms != 0 && scan->next_ms <= store->now_ms;
     if (scan->index == SCAN_LEASES && pg_get_bool(store->results[1], 0, COLUMN_LONGER))
         store->lease_checks_ms = store->now_ms;
@@ -204,7 +207,7 @@ static int scan_parked(struct store *store, struct scan *scan, size_t limit, str
         return rc;
     ask_parked(store, scan, limit);
     rc = pg_run(store, STATEMENT_PARKED_ANY, &result, err);
-    ret->more = rc == 0 && pg_get_int(result, 0, 0) > (int64_t)ret->n;
+    ret->more = rc == 0 && pg_get_int(result, 0, 0) > (int64_t)(ret->n + ret->n_unreadable);
     return rc;
 }
 
@@ -243,13 +246,14 @@ static int scan_from_place(struct store *store, struct scan *scan, size_t limit,
                      err);
     if (rc == 0)
         rc = pg_page_fill_rows(store, result, limit, ret, err);
-    if (rc != 0 || ret->n == 0)
+    const size_t n_looked_at = ret->n + ret->n_unreadable;
+    if (rc != 0 || n_looked_at == 0)
         return rc;
-    const int last = (int)ret->n - 1;
-    scan->after = (struct scan_place){.ms = ret->jobs[last].status.finished_ms,
+    const int last = (int)n_looked_at - 1;
+    scan->after = (struct scan_place){.ms = pg_get_int(result, last, COLUMN_FINISHED),
                                       .partition = pg_get_int(result, last, COLUMN_PARTITION_ID),
-                                      .priority = ret->jobs[last].spec.priority,
-                                      .seq = ret->jobs[last].status.seq};
+                                      .priority = pg_get_int(result, last, COLUMN_PRIORITY),
+                                      .seq = pg_get_int(result, last, COLUMN_SEQ)};
     return 0;
 }
 

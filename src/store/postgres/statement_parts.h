@@ -13,11 +13,11 @@
 #define THESE_SEQS "unnest($1::bigint[]) WITH ORDINALITY AS u(seq, at) "
 
 /* What a scan gives of the jobs that the CTE j has locked: JOB_COLUMNS without the big parts and
- * the texts of the last error. */
+ * the texts of the last error. A job whose row of specs is gone is given with NULLs. */
 #define SCANNED_JOBS(order)                                             \
     "SELECT " ROW_COLUMNS                                               \
     ", " SPEC_NAMES("s") ", NULL, NULL, NULL, NULL, NULL, NULL FROM j " \
-                         "JOIN redrive.specs s ON s.seq = j.seq ORDER BY " order
+                         "LEFT JOIN redrive.specs s ON s.seq = j.seq ORDER BY " order
 
 /* Shared version and time, which transactions begin with. */
 #define CLOCK_MS "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
@@ -158,7 +158,7 @@
 #define READY_JOBS                                                                                \
     "j AS (SELECT q.*, " SPEC_COLUMNS(                                                            \
         "s") ", cand.nth, cand.turn, cand.tenant_id FROM cand "                                   \
-             "JOIN redrive.specs s ON s.seq = cand.seq "                                          \
+             "LEFT JOIN redrive.specs s ON s.seq = cand.seq "                                     \
              "JOIN redrive.job_states q ON q.seq = cand.seq WHERE q.state = 2 "                   \
              "ORDER BY cand.nth, cand.turn LIMIT $5::bigint FOR UPDATE OF q SKIP LOCKED) "        \
              "SELECT " ROW_COLUMNS ", " SPEC_COLUMNS(                                             \

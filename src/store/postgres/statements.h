@@ -229,7 +229,7 @@
                    "AND x.tenant_id = t.tenant_id LIMIT 1) s "                                     \
                    "JOIN redrive.job_states j ON j.seq = s.seq" ERROR_JOINS " ORDER BY u.at")      \
     XX(JOBS_READ, "SELECT " JOB_COLUMNS " FROM " THESE_SEQS                                        \
-                  "JOIN redrive.job_states j ON j.seq = u.seq JOIN redrive.specs s "               \
+                  "JOIN redrive.job_states j ON j.seq = u.seq LEFT JOIN redrive.specs s "          \
                   "ON s.seq = u.seq" ERROR_JOINS " ORDER BY u.at")                                 \
     XX(HISTORY_READ,                                                                               \
        "SELECT u.at, h.epoch, h.number, h.started_ms, h.ended_ms, h.worker, h.outcome, "           \

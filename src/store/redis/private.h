@@ -282,9 +282,8 @@ struct page_maker {
     size_t n_damaged; /* jobs that were left out */
 };
 void rd_page_start(struct page_maker *maker, struct store *store, struct job_page *page);
-/* 0 in place of a code that means that a row is damaged: the job is left out of the page, so that
- * it does not stop the others. */
-int rd_page_pass_damaged(struct page_maker *maker, int rc, struct redrive_err *err);
+/* As job_page_leave_out. */
+int rd_page_leave_out(struct page_maker *maker, int rc, struct redrive_err *err);
 /* Reads seq, row and, if the reply has them, big parts from *at on, and adds the job, unless the
  * transaction has moved it, or its row is damaged. */
 int rd_page_add_reply(struct page_maker *maker, const redisReply *reply, size_t *at, bool has_big,

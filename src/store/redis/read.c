@@ -72,14 +72,11 @@ int rd_reply_row(struct store *store, const redisReply *reply, size_t *at, struc
     return rc;
 }
 
-int rd_page_pass_damaged(struct page_maker *maker, int rc, struct redrive_err *err)
+int rd_page_leave_out(struct page_maker *maker, int rc, struct redrive_err *err)
 {
-    if (rc != REDRIVE_E_CORRUPT)
-        return rc;
-    if (err)
-        *err = (struct redrive_err){0};
-    maker->n_damaged++;
-    return 0;
+    rc = job_page_leave_out(maker->page, rc, err);
+    maker->n_damaged += rc == 0;
+    return rc;
 }
 
 int rd_page_add_reply(struct page_maker *maker, const redisReply *reply, size_t *at, bool has_big,
@@ -90,7 +87,7 @@ int rd_page_add_reply(struct page_maker *maker, const redisReply *reply, size_t 
     bool is_moved;
     int rc = rd_reply_row(maker->store, reply, at, &row, big, &is_moved, err);
     if (rc != 0)
-        return rd_page_pass_damaged(maker, rc, err);
+        return rd_page_leave_out(maker, rc, err);
     return is_moved ? 0 : rd_page_add(maker, &row, big, err);
 }
 

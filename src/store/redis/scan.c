@@ -50,7 +50,7 @@ static int scan_times(struct page_maker *maker, struct scan *scan, size_t limit,
         bool is_moved;
         rc = rd_reply_row(store, reply, &at, &row, NULL, &is_moved, err);
         if (rc != 0) {
-            rc = rd_page_pass_damaged(maker, rc, err);
+            rc = rd_page_leave_out(maker, rc, err);
             continue;
         }
         at_ms = time_of(scan->index, &row.job);
@@ -206,7 +206,7 @@ static int add_ended(struct page_maker *maker, const struct scan *scan, int stat
         if (rc == 0)
             ret->n++;
         else
-            rc = rd_page_pass_damaged(maker, rc, err);
+            rc = rd_page_leave_out(maker, rc, err);
     }
     ret->are_all &= rc == 0 && reply->elements < 2 * limit;
     freeReplyObject(reply);

@@ -256,7 +256,7 @@ static int take(struct merge *merge, const struct cursor *cursor, struct redrive
     int rc = is_fresh ? page_add(merge->maker, cursor->cursor, err)
                       : page_add_numbered(merge->maker, cursor->seq, err);
     if (rc != 0)
-        return sql_pass_damaged_row(merge->store, rc, err);
+        return sql_leave_out(merge->store, page, rc, err);
     const struct job *job = &page->jobs[page->n - 1];
     merge->is_cut = !claim_totals_fits(merge->totals, job->spec.payload.len);
     if (merge->is_cut) {

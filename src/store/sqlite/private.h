@@ -119,9 +119,8 @@ int sql_error(struct store *store, int rc, struct redrive_err *err);
 
 /* REDRIVE_E_CORRUPT: rows contradict each other. */
 int sql_damaged(struct store *store, int64_t seq, const char *what, struct redrive_err *err);
-/* 0 in place of a code that means that only a row is damaged, and not the file: the job is left out
- * so that it does not stop the others. */
-int sql_pass_damaged_row(struct store *store, int rc, struct redrive_err *err);
+/* As job_page_leave_out, if only the row is damaged, and not the file. */
+int sql_leave_out(struct store *store, struct job_page *page, int rc, struct redrive_err *err);
 
 /* Strings are borrowed until the statement has run. An absent string is NULL; bind_key makes it
  * '' and bind_option makes '' NULL. */

@@ -57,7 +57,7 @@ static int add_job(struct page_maker *maker, const struct scan *scan, int64_t se
     int rc = is_whole ? page_add_numbered(maker, seq, err) : add_row(maker, seq, err);
     if (rc == 0 && scan->index == SCAN_FINISHED)
         rc = add_policy(maker, seq, err);
-    return rc == 0 ? 0 : sql_pass_damaged_row(maker->store, rc, err);
+    return rc == 0 ? 0 : sql_leave_out(maker->store, maker->page, rc, err);
 }
 
 /* Whether the page has as many as were asked for; the next job is then not read. */

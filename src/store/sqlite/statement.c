@@ -133,14 +133,12 @@ int sql_damaged(struct store *store, int64_t seq, const char *what, struct redri
     return REDRIVE_E_CORRUPT;
 }
 
-int sql_pass_damaged_row(struct store *store, int rc, struct redrive_err *err)
+int sql_leave_out(struct store *store, struct job_page *page, int rc, struct redrive_err *err)
 {
     const int code = sqlite3_errcode(store->db) & 0xff;
-    if (rc != REDRIVE_E_CORRUPT || code == SQLITE_CORRUPT || code == SQLITE_NOTADB)
+    if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB)
         return rc;
-    if (err)
-        *err = (struct redrive_err){0};
-    return 0;
+    return job_page_leave_out(page, rc, err);
 }
 
 void bind_int(sqlite3_stmt *st, int i, int64_t value)

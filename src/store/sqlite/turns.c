@@ -300,7 +300,7 @@ static int take(struct turns *t, const struct head *head, struct redrive_err *er
     struct job_page *page = t->maker->page;
     int rc = page_add_numbered(t->maker, head->seq, err);
     if (rc != 0)
-        return sql_pass_damaged_row(t->store, rc, err);
+        return sql_leave_out(t->store, page, rc, err);
     const struct job *job = &page->jobs[page->n - 1];
     if (job->status.state != REDRIVE_STATE_QUEUED) {
         page->n--;

@@ -104,9 +104,9 @@ static void what_is_wrong_is_named(void **state)
 }
 
 /* Jobs by the low byte of their numbers: a damaged row, and one that is gone. */
-static void spoil(struct server *s, char damaged, char gone)
+static void spoil(struct server *s, char damaged, const char *row, char gone)
 {
-    server_call(s, "HSET {redrive}:j:0 %c xxxxxxxxxxxxxxxxxxxx", damaged);
+    server_call(s, "HSET {redrive}:j:0 %c %s", damaged, row);
     server_call(s, "HDEL {redrive}:j:0 %c", gone);
 }
 
@@ -117,9 +117,8 @@ static void put_until(struct kit *k, char last, enum redrive_state state,
         ;
 }
 
-static void damaged_rows_do_not_stop_the_others(void **state)
+static void check_that_others_go_on(const char *row)
 {
-    (void)state;
     const struct job_spec urgent = {.priority = 10}, gated = {.breaker_key = STR("b")};
     struct server s;
     struct kit k;
@@ -132,10 +131,12 @@ static void damaged_rows_do_not_stop_the_others(void **state)
     put_until(&k, 'L', REDRIVE_STATE_PARKED, &gated);
     put_until(&k, 'O', REDRIVE_STATE_COMPLETED, NULL);
     for (char first = 'A'; first < 'O'; first += 3)
-        spoil(&s, first, (char)(first + 1));
+        spoil(&s, first, row, (char)(first + 1));
     for (size_t limit = 1; limit < 4; limit++) {
         assert_int_equal(READY(&k, .limit = limit)->n, limit);
         assert_int_equal(k.page.jobs[0].status.seq, 'C');
+        assert_int_equal(k.page.n_unreadable, 2);
+        assert_non_null(strstr(k.page.unreadable->message, "job 65 "));
     }
     assert_int_equal(READY(&k, .limit = 100)->n, 'A');
     assert_int_equal(kit_parked(&k, STR("b"), SCAN_PARKED_OLDEST, 10)->n, 1);
@@ -150,12 +151,25 @@ static void damaged_rows_do_not_stop_the_others(void **state)
     server_stop(&s);
 }
 
+static void damaged_rows_do_not_stop_the_others(void **state)
+{
+    (void)state;
+    check_that_others_go_on("xxxxxxxxxxxxxxxxxxxx");
+}
+
+static void rows_that_are_cut_off_do_not_stop_the_others(void **state)
+{
+    (void)state;
+    check_that_others_go_on("x");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(others_go_on_meanwhile),
         T(what_is_wrong_is_named),
         T(damaged_rows_do_not_stop_the_others),
+        T(rows_that_are_cut_off_do_not_stop_the_others),
     };
     return cmocka_run_group_tests_name("redis verify", tests, NULL, NULL);
 }

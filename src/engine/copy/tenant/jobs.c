@@ -172,7 +172,7 @@ static int is_orphan(struct store *store, const struct job_status *child, bool *
         struct job_page parent = {0};
         if (edges.edges[i].outcome == AFTER_OPEN) {
             rc = store_ops(store)->find(store, &edges.edges[i].parent, 1, &parent, err);
-            *ret = rc == 0 && parent.n == 0;
+            *ret = rc == 0 && parent.n == 0 && parent.n_unreadable == 0;
         }
         job_page_release(&parent);
     }

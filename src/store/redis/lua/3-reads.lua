@@ -25,10 +25,19 @@ local function bucket_of(seq)
     return math.floor(seq / BUCKET)
 end
 
+-- Whether a row is cut off before its strings, as rd_row_has_big sees it.
+local function is_cut_off(row)
+    return #row < 9
+end
+
+local function has_flag(row, flag)
+    return not is_cut_off(row) and has_bit(string.byte(row, 2), flag)
+end
+
 -- Adds a row and, if they are wanted, its big parts.
 local function add_row(P, out, seq, row, wants_big)
     out[#out + 1] = row or ''
-    if row and wants_big and has_bit(string.byte(row, 2), HAS_BIG) then
+    if row and wants_big and has_flag(row, HAS_BIG) then
         local low = string.char(seq % BUCKET)
         local parts = redis.call('HMGET', P .. 'o:' .. bucket_of(seq), low .. 'p', low .. 'r', low .. 's')
         for i = 1, 3 do
@@ -100,7 +109,7 @@ end
 -- Adds a parent: its seq, its row, the result that is beside the row, or 1 instead of 0 if that is too long.
 local function add_parent(P, out, seq, row, longest)
     local key, field, result, is_long = P .. 'o:' .. bucket_of(seq), string.char(seq % BUCKET) .. 'r', '', '0'
-    if has_bit(string.byte(row, 2), HAS_BIG) then
+    if has_flag(row, HAS_BIG) then
         is_long = redis.call('HSTRLEN', key, field) > longest and '1' or '0'
         result = is_long == '0' and redis.call('HGET', key, field) or ''
     end
@@ -325,8 +334,12 @@ local function seqs_of_bucket(P, own, bucket, after, is_back)
     return seqs
 end
 
--- Whether a row is in one of the states and partitions, and has the flags.
+-- Whether a row is in one of the states and partitions, and has the flags. One that is cut off is given, so that the
+-- reader names it.
 local function fits(row, states, flags, partitions)
+    if is_cut_off(row) then
+        return true
+    end
     local state, own = string.byte(row, 1, 2)
     return has_bit(states, 2 ^ state) and (flags == 0 or has_bit(own, flags)) and
         (not partitions or partitions[string.sub(row, 3, 6)] == true)
@@ -430,15 +443,15 @@ end
 -- ---- Limits -----------------------------------------------------------------------------------------------
 
 -- The name of the row of a job's limit: tenant and key, each ended by "\0\1". nil: it has none. `tenants` caches the
--- names of tenants by partition.
+-- names of tenants by partition. What is damaged has none.
 local function limit_of(P, row, tenants)
-    if not has_bit(string.byte(row, 2), HAS_GATES) then
+    if not has_flag(row, HAS_GATES) then
         return nil
     end
     local high, low = string.byte(row, 10, 11)
-    local at = 12 + high * 256 + low
+    local at = low and 12 + high * 256 + low or #row
     high, low = string.byte(row, at, at + 1)
-    local len = high * 256 + low
+    local len = low and high * 256 + low or 0
     if len == 0 then
         return nil
     end
@@ -446,6 +459,9 @@ local function limit_of(P, row, tenants)
     if not tenants[partition] then
         local a, b, c, d = string.byte(partition, 1, 4)
         local name = redis.call('HGET', P .. 'partitions', text(((a * 256 + b) * 256 + c) * 256 + d))
+        if not name then
+            return nil
+        end
         local first = string.find(name, ' ', 1, true) + 1
         tenants[partition] = string.sub(name, first, string.find(name, '\0\1', first, true) + 1)
     end
