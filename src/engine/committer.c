@@ -10,6 +10,7 @@
 #include "base/time/clock.h"
 #include "engine/shards/router.h"
 #include "engine/watcher.h"
+#include "store/shards/shards.h"
 
 /* The longest sleep, so that a wall clock that was set is noticed. */
 #define SLEEP_MAX_MS 60000
@@ -389,6 +390,16 @@ const struct engine *committer_engine(const struct committer *c)
 struct store_status *committer_store_status(const struct committer *c)
 {
     return c->router ? router_store_status(c->router) : engine_store_status(c->engine);
+}
+
+size_t committer_n_shards(const struct committer *c)
+{
+    return c->router ? router_count(c->router) : 1;
+}
+
+size_t committer_shard_of(const struct committer *c, int64_t seq)
+{
+    return c->router ? shard_of_seq(seq) : 0;
 }
 
 /* ---- Life ------------------------------------------------------------------------------------ */

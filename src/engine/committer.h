@@ -63,6 +63,10 @@ int committer_run(struct committer *committer, struct op *op, struct redrive_err
 const struct engine *committer_engine(const struct committer *committer);
 /* How the store is doing, or all of its shards together. Any thread. */
 struct store_status *committer_store_status(const struct committer *committer);
+/* How many shards the store is spread over; 1: it is not. */
+size_t committer_n_shards(const struct committer *committer);
+/* On which of them a job is, by its number: 0 if there is one. */
+size_t committer_shard_of(const struct committer *committer, int64_t seq);
 
 /* ---- Waiting for more operations ------------------------------------------------------------- */
 

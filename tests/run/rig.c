@@ -7,6 +7,8 @@
 #include "base/err.h"
 #include "base/text/buf.h"
 #include "base/time/clock.h"
+#include "engine/shards/router.h"
+#include "store/shards/shards.h"
 
 extern char **environ;
 
@@ -69,21 +71,35 @@ static void load(struct rig *rig, const char *yaml)
     (void)unlink(path);
 }
 
+static void start_router(struct rig *rig, const struct engine_options *engine)
+{
+    const struct router_options options = {.url = rig->url, .create = true, .engine = *engine};
+    const struct router_start start = {.on_ready = on_ready, .ready_ctx = rig};
+    struct router *router;
+    struct redrive_err err;
+    assert_int_equal(router_open(&options, &router, &err), 0);
+    assert_int_equal(router_start(router, &start, &rig->committer, &err), 0);
+}
+
 static void start_committer(struct rig *rig)
 {
     const struct store_options store_options = {.create = true};
     struct committer_options options = {.on_ready = on_ready, .ready_ctx = rig};
-    struct redrive_err err;
-    assert_int_equal(store_open(rig->url, &store_options, &rig->inner, &err), 0);
-    wrap_init(&rig->wrap, rig->inner);
-    rig->wrap.before = break_if_told;
-    const struct engine_options engine_options = {
-        .store = wrap_store(&rig->wrap),
+    struct engine_options engine_options = {
         .config = rig->config,
         .log = &rig->log,
         .on_event = hear,
         .event_ctx = rig,
     };
+    struct redrive_err err;
+    if (shards_is(rig->url)) {
+        start_router(rig, &engine_options);
+        return;
+    }
+    assert_int_equal(store_open(rig->url, &store_options, &rig->inner, &err), 0);
+    wrap_init(&rig->wrap, rig->inner);
+    rig->wrap.before = break_if_told;
+    engine_options.store = wrap_store(&rig->wrap);
     assert_int_equal(engine_open(&engine_options, &options.engine, &err), 0);
     assert_int_equal(committer_start(&options, &rig->committer, &err), 0);
 }
@@ -112,6 +128,9 @@ void rig_init(struct rig *rig, const char *yaml)
     (void)snprintf(rig->effects, sizeof rig->effects, "%s/effects", rig->dir);
     if (kind && strcmp(kind, "sqlite") == 0)
         (void)snprintf(rig->url, sizeof rig->url, "sqlite:%s/jobs.db", rig->dir);
+    else if (kind && strcmp(kind, "shards") == 0)
+        (void)snprintf(rig->url, sizeof rig->url, "shards:sqlite:%s/0.db sqlite:%s/1.db", rig->dir,
+                       rig->dir);
     else
         (void)snprintf(rig->url, sizeof rig->url, "memory:rig%u", ++number);
     load(rig, yaml);
@@ -133,7 +152,10 @@ void rig_init(struct rig *rig, const char *yaml)
 
 void rig_release(struct rig *rig)
 {
-    static const char *const FILES[] = {"jobs.db", "jobs.db-wal", "jobs.db-shm", "effects", "gate"};
+    static const char *const FILES[] = {
+        "jobs.db", "jobs.db-wal", "jobs.db-shm", "0.db",    "0.db-wal", "0.db-shm",
+        "1.db",    "1.db-wal",    "1.db-shm",    "effects", "gate",
+    };
     rig->is_broken = rig->is_held = false;
     if (rig->pool && !rig->is_stopped) {
         pool_stop(rig->pool, 0);

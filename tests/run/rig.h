@@ -1,6 +1,6 @@
-/* rig.h - a pool on a real committer and store (REDRIVE_TEST_STORE), with handlers that are small
- * shell scripts. Handlers write what they do to a file, so that what truly happened is known apart
- * from what the queue says.
+/* rig.h - a pool on a real committer and store (REDRIVE_TEST_STORE; `shards` are two files), with
+ * handlers that are small shell scripts. Handlers write what they do to a file, so that what truly
+ * happened is known apart from what the queue says.
  *
  * Nothing here waits without end: rig_until gives up after RIG_LIMIT_MS and fails the test.
  */
@@ -21,7 +21,7 @@
 struct rig {
     struct config *config;
     char dir[64];
-    char url[128];
+    char url[256];
     char effects[128]; /* the file that handlers write to */
     struct store *inner;
     struct wrap wrap;

@@ -29,6 +29,7 @@ struct pool_job *pool_job_new(struct pool_task *task, const struct job *job)
     own->task = task;
     own->seq = job->status.seq;
     own->token = job->status.token;
+    own->shard = committer_shard_of(task->pool->options.committer, own->seq);
     own->has_limit = spec->limit_key.len > 0;
     own->breaker = breaker_of(spec);
     list_init(&own->queue);
@@ -121,7 +122,7 @@ void pool_ahead_shut(struct pool *pool, uint64_t breaker)
 
 void pool_job_clear_doubt(struct pool_job *job)
 {
-    job->task->n_doubtful -= job->is_doubtful;
+    job->task->n_doubtful[job->shard] -= job->is_doubtful;
     job->is_doubtful = false;
 }
 

@@ -31,9 +31,11 @@
  *     their leases, and their time-outs begin with their runs. They are given back, and lose no
  *     attempt, when the pool stops, when the handler cannot run, when their breaker opens, or when
  *     they have waited for POOL_AHEAD_WAIT_MS (twice that at the most). While a run that has failed
- *     is not settled none of its task starts, so that a failure which opens the breaker is the
- *     last. No job is claimed ahead of a task that has a limit, a breaker with a rule for slow
- *     calls or a single attempt, nor where several tasks share `max_jobs` slots.
+ *     is not settled none of its task and shard starts, so that a failure which opens the breaker
+ *     is the last. No job is claimed ahead of a task that has a limit, a breaker with a rule for
+ * slow calls or a single attempt, nor where several tasks share `max_jobs` slots.
+ *   - Each shard has settlements of its own, and a job that waits to be settled has no slot: a
+ *     shard that hangs or is away keeps none of the others waiting.
  *
  * Everything here is called on the loop's thread but for pool_wake and pool_cancelled.
  */

@@ -1,8 +1,8 @@
 /* private.h - the inside of a pool, for the files of this module only.
  *
- * At the end of a turn of the loop, the runs that have ended in it become one settlement, and one
- * claim asks for jobs of all tasks with free slots. Both are handed to the committer at the same
- * time, so that they share a transaction. Answers come back through the mailbox.
+ * At the end of a turn of the loop, the runs that have ended in it become one settlement for each
+ * shard, and one claim asks for jobs of all tasks with free slots. All are handed to the committer
+ * at the same time, so that they share a transaction. Answers come back through the mailbox.
  *
  * A claimed job is in one list at a time: waiting for a slot, with its runner, among those to be
  * settled, or in a settlement that is under way.
@@ -23,6 +23,7 @@
 #include "engine/verbs/settle.h"
 #include "run/pool/pool.h"
 #include "run/runner.h"
+#include "store/shards/shards.h"
 
 /* ---- Suspects ----------------------------------------------------------------------------------
  *
@@ -76,12 +77,14 @@ struct pool_job {
     struct pool_task *task;
     int64_t seq;
     uint64_t token;
+    size_t shard;
     struct run *run; /* NULL: it has ended */
     bool is_lost;    /* the lease has another holder, or none: what the run says does not count */
     bool is_over;    /* settled, or given up; freed when no heartbeat is under way with it */
     bool is_extending;
     bool is_ahead;     /* it waits for a slot */
-    bool is_doubtful;  /* it has failed: none of its task starts until it is settled or put off */
+    bool is_doubtful;  /* it has failed: none of its task and shard starts until it is settled or
+                        * put off */
     bool has_limit;    /* it has a slot of a limit */
     uint64_t breaker;  /* a hash of its breaker's name; 0: it has none */
     uint64_t since_ns; /* when it began to wait for a slot, or to run */
@@ -120,7 +123,7 @@ struct pool_task {
     struct claim_pace pace;
     struct list ahead; /* struct pool_job, that wait for a slot */
     size_t n_ahead;
-    size_t n_doubtful; /* runs that have failed and are not settled */
+    size_t n_doubtful[SHARDS_MAX]; /* by shard: runs that have failed and are not settled */
 
     size_t asked; /* jobs of it that the claim under way may bring; 0: it asks for none */
     bool wants;   /* there may be ready jobs */
@@ -176,6 +179,7 @@ struct pool {
     uv_timer_t later;            /* until they are tried again */
     uv_timer_t gather;           /* while outcomes are gathered: it is over */
     bool has_gathered;           /* for long enough */
+    bool has_failed;             /* one of to_settle: it is settled at once */
     bool settle_singly;          /* one of them made the store refuse them all */
     int64_t pause_ms;            /* of the latest trouble; 0: none */
 

@@ -174,7 +174,8 @@ static void on_done(const struct run_outcome *ran, void *ctx)
     struct run_outcome given_back;
     pool_job_keep(job, fault_takes(job->task, job->seq, ran, &given_back) ? &given_back : ran);
     job->is_doubtful = job->outcome.ending == ENDING_RAN && job->outcome.failure.failed;
-    job->task->n_doubtful += job->is_doubtful;
+    job->task->n_doubtful[job->shard] += job->is_doubtful;
+    pool->has_failed |= job->is_doubtful;
     list_insert(&pool->to_settle, &job->queue);
 }
 
@@ -219,7 +220,8 @@ void pool_run_take(struct pool_job *job)
     struct pool_task *task = job->task;
     /* By a definition of another process, perhaps, a cron entry, or a policy of its own. */
     task->may_go_ahead &= !job->has_limit && job->request.max_attempts > 1;
-    const bool must_wait = task->n_ahead > 0 || (task->may_go_ahead && task->n_doubtful > 0);
+    const bool is_in_doubt = task->n_doubtful[job->shard] > 0;
+    const bool must_wait = task->n_ahead > 0 || (task->may_go_ahead && is_in_doubt);
     if (task->pool->is_stopping || (!must_wait && has_slot(task)))
         start_job(job);
     else if (!task->may_go_ahead || pool_fault_pauses(task))
@@ -228,14 +230,25 @@ void pool_run_take(struct pool_job *job)
         pool_ahead_wait(job);
 }
 
+/* The first job that waits and may start; NULL: none. */
+static struct pool_job *next_waiting(const struct pool_task *task)
+{
+    LIST_FOREACH (&task->ahead, link) {
+        struct pool_job *job = LIST_ENTRY(link, struct pool_job, queue);
+        if (task->n_doubtful[job->shard] == 0)
+            return job;
+    }
+    return NULL;
+}
+
 static void start_waiting(struct pool_task *task)
 {
     const uint64_t now_ns = uv_hrtime();
-    if (task->n_ahead == 0 || task->n_doubtful > 0 || !has_slot(task))
+    struct pool_job *job;
+    if (task->n_ahead == 0 || !has_slot(task))
         return;
     runner_cork(task->runner);
-    while (task->n_ahead > 0 && has_slot(task)) {
-        struct pool_job *job = LIST_ENTRY(task->ahead.next, struct pool_job, queue);
+    while (has_slot(task) && (job = next_waiting(task))) {
         pool_ahead_remove(job);
         job->waited_ms = (int64_t)((now_ns - job->since_ns) / 1000000);
         start_job(job);

@@ -187,8 +187,8 @@ static bool has_lost_lease(const struct pool_job *job)
     return uv_hrtime() - job->late_ns >= (uint64_t)job->task->config->lease_ms * 1000000;
 }
 
-/* The shard of this job does not answer. The jobs of other shards need not wait for it, nor for the
- * breaker that its failure may open: that is on the same shard. */
+/* The shard of this job does not answer. What its failure may do to its breaker is not waited for:
+ * that may take long. */
 static void settle_later(struct pool_job *job, const struct redrive_err *err)
 {
     struct pool *pool = job->task->pool;
@@ -289,17 +289,26 @@ static void on_settled(struct op *op, void *ctx)
     free(s);
 }
 
-static bool send_some(struct pool *pool, size_t n)
+/* Hands in the first that is to be settled, with those that are settled by the same operation. Not
+ * those of other shards, since one of the shards may hang. A job that its shard did not take is
+ * alone: it may be refused again, and would have the others refused with it. False: no memory. */
+static bool send_some(struct pool *pool)
 {
-    struct pool_settlement *s = calloc(1, sizeof *s + n * sizeof s->items[0]);
+    const struct pool_job *first = LIST_ENTRY(pool->to_settle.next, struct pool_job, queue);
+    const size_t most = pool->settle_singly || first->late_ns > 0 ? 1 : POOL_BATCH_MAX;
+    struct pool_settlement *s = calloc(1, sizeof *s + most * sizeof s->items[0]);
     if (!s)
         return false;
     s->pool = pool;
     list_init(&s->jobs);
-    while (s->n < n && !list_empty(&pool->to_settle)) {
-        struct pool_job *job = LIST_ENTRY(pool->to_settle.next, struct pool_job, queue);
-        list_remove(&job->queue);
-        list_insert(&s->jobs, &job->queue);
+    LIST_FOREACH (&pool->to_settle, link) {
+        struct pool_job *job = LIST_ENTRY(link, struct pool_job, queue);
+        if (s->n == most)
+            break;
+        if (job != first && (job->shard != first->shard || job->late_ns > 0))
+            continue;
+        list_remove(link);
+        list_insert(&s->jobs, link);
         s->items[s->n++] = (struct settlement){
             .seq = job->seq,
             .token = job->token,
@@ -317,8 +326,9 @@ static bool send_some(struct pool *pool, size_t n)
 
 void pool_settle(struct pool *pool)
 {
+    pool->has_failed = false;
     while (!list_empty(&pool->to_settle)) {
-        if (send_some(pool, pool->settle_singly ? 1 : POOL_BATCH_MAX))
+        if (send_some(pool))
             continue;
         struct redrive_err err;
         err_nomem(&err);
@@ -544,18 +554,10 @@ static void on_gathered(uv_timer_t *timer)
     pool->has_gathered = true; /* the turn that this begins ends with a settlement */
 }
 
-static bool has_doubts(const struct pool *pool)
-{
-    for (size_t i = 0; i < pool->n_tasks; i++)
-        if (pool->tasks[i].n_doubtful > 0)
-            return true;
-    return false;
-}
-
 bool pool_gathers(struct pool *pool)
 {
     const bool may_wait =
-        pool->n_ahead > 0 && !pool->has_gathered && !pool->is_stopping && !has_doubts(pool);
+        pool->n_ahead > 0 && !pool->has_gathered && !pool->is_stopping && !pool->has_failed;
     if (may_wait && !can_claim(pool)) {
         if (!uv_is_active((const uv_handle_t *)&pool->gather))
             uv_timer_start(&pool->gather, on_gathered, POOL_GATHER_MS, 0);
