@@ -7,10 +7,10 @@
  *
  * A handler is a task and its function; a slot is a thread of it. A slot that finds a claimed job
  * runs it. One that finds none takes a turn: it settles all runs that have ended and claims jobs
- * for the slots that are free, in one transaction. It waits for the claim only: what a shard that
- * is away does not settle is tried again later, and the jobs of the others go on. One turn of a
- * handler is under way at a time. While jobs are short, a turn claims more than there are free
- * slots (engine/claim_pace.h).
+ * for the slots that are free, in one transaction. It waits for the claim only. Each shard has a
+ * settlement of its own, so that one that hangs keeps its own runs waiting and no others; what one
+ * that is away does not settle is tried again later. One turn of a handler is under way at a time.
+ * While jobs are short, a turn claims more than there are free slots (engine/claim_pace.h).
  *
  * Invariants
  *   1. A run that is `held` has a lease, which the heartbeats extend; the thread that has taken the
@@ -21,8 +21,9 @@
  *      that there is nothing.
  *   4. A slot that takes a job or a turn while there is more to do wakes another, so that slots
  * wake one another and never all at once.
- *   5. While a failure is not settled no other job of the handler starts: it may open the breaker,
- *      and then the claimed jobs are given back. A failure whose shard is away is not waited for.
+ *   5. While a failure is not settled no other job of its shard starts in the handler: it may open
+ *      the breaker, and then the claimed jobs are given back. A failure whose shard is away, or
+ *      that the store has not taken twice, is not waited for.
  *   6. Nothing is idle while a slot is busy or a handler wants.
  *   7. The thread that called work never waits for the store: a shard that hangs must not keep the
  *      heartbeats of the others waiting.
@@ -44,6 +45,7 @@
 #include "engine/verbs/settle.h"
 #include "lib/copies.h"
 #include "redrive_queue.h"
+#include "store/shards/shards.h"
 
 /* How long after the end of the grace a settlement is still tried again. */
 #define QUEUE_SETTLE_MS 10000
@@ -66,6 +68,7 @@ struct redrive_task_run {
     bool is_settling; /* guarded; it is the settlement's to find out whether the lease is lost */
     int64_t seq;
     uint64_t token;
+    size_t shard;             /* of its job */
     atomic_bool is_lost;      /* the lease has another holder, or none */
     atomic_bool is_cancelled; /* the function is to return */
 
@@ -132,12 +135,13 @@ struct queue_handler {
     size_t n_claimed;
     int64_t claimed_at_ms; /* monotonic: when the latest of them came */
     struct list ended;     /* runs that are to be settled */
-    size_t n_doubtful;     /* runs that have failed and are not settled */
+    bool has_failed;       /* one of these has failed: it is settled at once */
     size_t n_running;      /* functions that are called */
     size_t n_held;         /* runs that have a job */
     struct list later;     /* runs that the store did not take when they were to be settled */
     int64_t later_at_ms;   /* monotonic: when they are tried again */
-    int64_t later_ms;      /* how long they wait for that; 0: none is known to have been refused */
+    /* By shard: runs that have failed and are not settled. */
+    size_t n_doubtful[SHARDS_MAX];
 
     bool in_turn;           /* guarded; what follows belongs to the thread that takes the turn */
     int64_t pause_ms;       /* of the latest trouble; 0: none */
@@ -203,6 +207,9 @@ void queue_answered(struct redrive_queue *q);
 void queue_want_all(struct redrive_queue *q);
 /* Wakes a slot that sleeps, unless one is waking up. The mutex is held. */
 void queue_wake_slot(struct queue_handler *h);
+/* The thread that called work is to see that claimed jobs do not wait for long. The mutex is held.
+ */
+void queue_watch(struct redrive_queue *q);
 
 /* Claimed jobs that have not started, but for the first `n_left`, are to be settled as released,
  * which costs no attempt. The mutex is held. */

@@ -58,6 +58,13 @@ void queue_wake_slot(struct queue_handler *h)
     pthread_cond_signal(&h->wake);
 }
 
+void queue_watch(struct redrive_queue *q)
+{
+    if (!q->is_watching)
+        queue_wake(q);
+    q->is_watching = true;
+}
+
 void queue_want_all(struct redrive_queue *q)
 {
     for (struct queue_handler *h = q->handlers; h; h = h->next) {

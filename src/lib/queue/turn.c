@@ -31,7 +31,7 @@ bool queue_turn_is_due(const struct queue_handler *h)
     if (h->in_turn)
         return false;
     if (!list_empty(&h->ended))
-        return h->n_doubtful > 0 || claim_pace_is_due(&h->pace, (uint32_t)h->n_claimed);
+        return h->has_failed || claim_pace_is_due(&h->pace, (uint32_t)h->n_claimed);
     return h->n_claimed == 0 && may_claim(h) && !list_empty(&h->unused);
 }
 
@@ -96,6 +96,11 @@ struct batch {
 
 static void on_settled(struct op *op, void *ctx);
 
+static struct redrive_task_run *run_of(struct list *link)
+{
+    return LIST_ENTRY(link, struct redrive_task_run, link);
+}
+
 static void batch_add(struct batch *batch, struct redrive_task_run *run)
 {
     const bool is_lost = atomic_load(&run->is_lost);
@@ -123,7 +128,7 @@ static struct batch *take_runs(struct queue_handler *h, struct list *from, size_
     list_init(&batch->runs);
     list_init(&batch->lost);
     for (; n > 0; n--) {
-        struct redrive_task_run *run = LIST_ENTRY(from->next, struct redrive_task_run, link);
+        struct redrive_task_run *run = run_of(from->next);
         list_remove(&run->link);
         run->is_settling = true;
         batch_add(batch, run);
@@ -138,46 +143,75 @@ static struct batch *take_runs(struct queue_handler *h, struct list *from, size_
 
 /* ---- Settling: what becomes of it ------------------------------------------------------------ */
 
-/* The runs of a list are tried again after a while, longer each time: for how long they wait. The
- * mutex is held. */
+/* The runs of a list are tried again after a while, longer each time. For how long they wait; 0:
+ * with others, for which that is known. The mutex is held. */
 static int64_t try_later(struct queue_handler *h, struct list *runs)
 {
     const int64_t now_ms = clock_monotonic_ms();
-    h->later_ms = store_wait_after_ms(h->later_ms);
-    if (h->later_ms > QUEUE_LATER_MS)
-        h->later_ms = QUEUE_LATER_MS;
-    h->later_at_ms = now_ms + h->later_ms;
+    int64_t wait_ms = STORE_WAIT_MIN_MS;
     LIST_FOREACH (runs, link) {
-        struct redrive_task_run *run = LIST_ENTRY(link, struct redrive_task_run, link);
+        struct redrive_task_run *run = run_of(link);
         run->is_settling = false;
         run->late_ms = run->late_ms > 0 ? run->late_ms : now_ms;
+        wait_ms = now_ms - run->late_ms > wait_ms ? now_ms - run->late_ms : wait_ms;
         list_remove(link);
         list_insert(&h->later, link);
     }
+    if (h->later_at_ms > now_ms)
+        return 0;
+    wait_ms = wait_ms < QUEUE_LATER_MS ? wait_ms : QUEUE_LATER_MS;
+    h->later_at_ms = now_ms + wait_ms;
     queue_wake(h->queue);
-    return h->later_ms;
+    return wait_ms;
 }
 
-/* All that has ended; NULL: nothing. The mutex is held. */
-static struct batch *take_ended(struct queue_handler *h)
+/* Moves the first of the runs that have ended, and those that are settled by the same operation, to
+ * a list: how many. Not those of other shards, since one of the shards may hang. A run that the
+ * store did not take is alone: it may be refused again, and would have the others refused with it.
+ * The mutex is held. */
+static size_t take_group(struct queue_handler *h, struct list *ret)
 {
+    const struct redrive_task_run *first = run_of(h->ended.next);
     size_t n = 0;
-    LIST_FOREACH (&h->ended, link)
+    list_init(ret);
+    LIST_FOREACH (&h->ended, link) {
+        const struct redrive_task_run *run = run_of(link);
+        if (run != first && (run->shard != first->shard || run->late_ms > 0))
+            continue;
+        list_remove(link);
+        list_insert(ret, link);
         n++;
-    struct batch *batch = n > 0 ? take_runs(h, &h->ended, n) : NULL;
-    if (!batch && n > 0)
-        (void)try_later(h, &h->ended);
-    return batch;
+        if (first->late_ms > 0)
+            break;
+    }
+    return n;
+}
+
+/* Operations for all that has ended. The mutex is held. */
+static void take_ended(struct queue_handler *h, struct list *ret_ops)
+{
+    list_init(ret_ops);
+    h->has_failed = false;
+    while (!list_empty(&h->ended)) {
+        struct list group;
+        const size_t n = take_group(h, &group);
+        struct batch *batch = take_runs(h, &group, n);
+        if (batch)
+            list_insert(ret_ops, &batch->op.op.link);
+        else
+            (void)try_later(h, &group);
+    }
 }
 
 void queue_settle(struct queue_handler *h)
 {
     struct redrive_queue *q = h->queue;
-    struct batch *batch = take_ended(h);
-    if (!batch)
+    struct list ops;
+    take_ended(h, &ops);
+    if (list_empty(&ops))
         return;
     pthread_mutex_unlock(&q->mutex);
-    committer_submit(q->committer, &batch->op.op);
+    committer_submit_all(q->committer, &ops);
     pthread_mutex_lock(&q->mutex);
 }
 
@@ -188,34 +222,18 @@ static void give_back_but(struct queue_handler *h, size_t n_left)
     queue_settle(h);
 }
 
-/* Until idle, an outcome that a shard has not taken for a lease is not waited for, when others have
+/* What the store refuses for good may be the fault of one of them: each is tried by itself. Until
+ * idle, an outcome that a shard has not taken for a lease is not waited for, when others have
  * answered: it belongs to the next worker. A store that is away as a whole is waited for. */
 static bool gives_up(const struct batch *batch, const struct redrive_task_run *run, int code)
 {
     const struct queue_handler *h = run->handler;
+    const bool is_its_own = batch->op.op.code == 0 || batch->n == 1;
     const int64_t now_ms = clock_monotonic_ms();
     const bool is_late =
         batch->op.op.code == 0 && run->late_ms > 0 && now_ms - run->late_ms >= h->config->lease_ms;
-    return !redrive_err_retryable(code) || code == REDRIVE_E_STOPPING ||
+    return (is_its_own && !redrive_err_retryable(code)) || code == REDRIVE_E_STOPPING ||
            now_ms >= atomic_load(&h->queue->give_up_at_ms) || (h->queue->until_idle && is_late);
-}
-
-/* What the store refuses for good may be the fault of one: each is tried by itself. */
-static void settle_each(struct batch *batch)
-{
-    struct queue_handler *h = batch->handler;
-    struct list ops;
-    list_init(&ops);
-    pthread_mutex_lock(&h->queue->mutex);
-    while (!list_empty(&batch->runs)) {
-        struct batch *one = take_runs(h, &batch->runs, 1);
-        if (one)
-            list_insert(&ops, &one->op.op.link);
-        else
-            (void)try_later(h, &batch->runs);
-    }
-    pthread_mutex_unlock(&h->queue->mutex);
-    committer_submit_all(h->queue->committer, &ops);
 }
 
 /* Refused: the lease has been lost, the job was cancelled, or an earlier try whose answer was lost
@@ -236,7 +254,7 @@ static bool sort_out(struct batch *batch, struct list *ret_over)
     const struct settlement *item = batch->items;
     bool is_shut = false;
     LIST_FOREACH (&batch->runs, link) {
-        struct redrive_task_run *run = LIST_ENTRY(link, struct redrive_task_run, link);
+        struct redrive_task_run *run = run_of(link);
         const int code = failed < 0 ? failed : item->ret.code;
         is_shut |= code == 0 && item->is_shut;
         item++;
@@ -247,8 +265,7 @@ static bool sort_out(struct batch *batch, struct list *ret_over)
         list_insert(ret_over, link);
     }
     LIST_FOREACH (&batch->lost, link) {
-        log_run(LIST_ENTRY(link, struct redrive_task_run, link), LOG_LEVEL_WARNING,
-                "outcome_dropped", REDRIVE_E_STATE);
+        log_run(run_of(link), LOG_LEVEL_WARNING, "outcome_dropped", REDRIVE_E_STATE);
         list_remove(link);
         list_insert(ret_over, link);
     }
@@ -258,7 +275,7 @@ static bool sort_out(struct batch *batch, struct list *ret_over)
 /* The mutex is held. */
 static void clear_doubt(struct redrive_task_run *run)
 {
-    run->handler->n_doubtful -= run->is_doubtful;
+    run->handler->n_doubtful[run->shard] -= run->is_doubtful;
     run->is_doubtful = false;
 }
 
@@ -270,7 +287,7 @@ static void let_go(struct queue_handler *h, struct list *runs)
     if (!list_empty(runs) && h->queue->until_idle)
         queue_want_all(h->queue);
     LIST_FOREACH (runs, link) {
-        struct redrive_task_run *run = LIST_ENTRY(link, struct redrive_task_run, link);
+        struct redrive_task_run *run = run_of(link);
         clear_doubt(run);
         run->is_held = run->is_settling = false;
         h->n_held--;
@@ -279,18 +296,15 @@ static void let_go(struct queue_handler *h, struct list *runs)
     }
 }
 
-/* Runs that have to wait for the shard of their jobs. The jobs of other shards need not wait for
- * them, nor for the breakers that their failures may open: those are on the same shard. The mutex
- * is held. */
+/* Runs that are tried again later. What they may do to their breakers is not waited for if their
+ * shard is away, or if they were late before: that may take long. The mutex is held. */
 static int64_t keep(struct queue_handler *h, struct batch *batch)
 {
-    if (list_empty(&batch->runs)) {
-        h->later_ms = list_empty(&h->later) ? 0 : h->later_ms;
+    if (list_empty(&batch->runs))
         return 0;
-    }
     LIST_FOREACH (&batch->runs, link)
-        if (batch->op.op.code == 0)
-            clear_doubt(LIST_ENTRY(link, struct redrive_task_run, link));
+        if (batch->op.op.code == 0 || run_of(link)->late_ms > 0)
+            clear_doubt(run_of(link));
     return try_later(h, &batch->runs);
 }
 
@@ -302,7 +316,7 @@ static void end_batch(struct batch *batch)
     list_init(&over);
     const bool is_shut = sort_out(batch, &over);
     LIST_FOREACH (&over, link)
-        queue_run_release(LIST_ENTRY(link, struct redrive_task_run, link));
+        queue_run_release(run_of(link));
     pthread_mutex_lock(&q->mutex);
     let_go(h, &over);
     const int64_t wait_ms = keep(h, batch);
@@ -322,9 +336,7 @@ static void on_settled(struct op *op, void *ctx)
 {
     struct batch *batch = ctx;
     struct redrive_queue *q = batch->handler->queue;
-    const bool is_for_good = !redrive_err_retryable(op->code) && op->code != REDRIVE_E_STOPPING;
-    if (op->code < 0 && batch->n > 1 && is_for_good)
-        settle_each(batch);
+    (void)op;
     end_batch(batch);
     free(batch);
     HOLD(&q->mutex);
@@ -354,6 +366,7 @@ static bool fill(struct redrive_task_run *run, const struct job *job)
     const bool fits = queue_run_init(run, job);
     run->seq = job->status.seq;
     run->token = job->status.token;
+    run->shard = committer_shard_of(run->handler->queue->committer, run->seq);
     run->outcome.ending = fits ? ENDING_RAN : ENDING_RELEASED;
     run->claimed_ms = clock_monotonic_ms();
     return fits;
@@ -364,7 +377,7 @@ static void hold(struct queue_handler *h, size_t n)
 {
     for (; n > 0; n--) {
         struct list *link = h->room.next;
-        struct redrive_task_run *run = LIST_ENTRY(link, struct redrive_task_run, link);
+        struct redrive_task_run *run = run_of(link);
         const bool runs = run->outcome.ending != ENDING_RELEASED;
         run->is_held = true;
         h->n_held++;
@@ -377,17 +390,6 @@ static void hold(struct queue_handler *h, size_t n)
         queue_give_back(h, 0);
     else if (h->n_claimed > 0)
         queue_wake_slot(h);
-}
-
-/* The thread that called work is to see that claimed jobs do not wait for long. The mutex is held.
- */
-static void watch_claimed(struct queue_handler *h)
-{
-    struct redrive_queue *q = h->queue;
-    if (h->n_claimed <= h->n_slots - h->n_running || q->is_watching)
-        return;
-    q->is_watching = true;
-    queue_wake(q);
 }
 
 /* Whether a job may wait here for a slot: it has no slot of a limit by a definition of another
@@ -406,7 +408,7 @@ static void take_claimed(struct queue_handler *h, const struct claim_op *claim, 
     bool may_all_wait = true;
     struct list *link = h->room.next;
     for (size_t i = 0; i < claim->n; i++, link = link->next) {
-        n_unfit += !fill(LIST_ENTRY(link, struct redrive_task_run, link), &claim->jobs[i]);
+        n_unfit += !fill(run_of(link), &claim->jobs[i]);
         may_all_wait &= may_wait(&claim->jobs[i]);
     }
     pthread_mutex_lock(&q->mutex);
@@ -417,7 +419,8 @@ static void take_claimed(struct queue_handler *h, const struct claim_op *claim, 
     if (claim->n > 0 || claim->more)
         h->wants = true;
     claim_pace_turn(&h->pace, turn_ns / 1000);
-    watch_claimed(h);
+    if (h->n_claimed > h->n_slots - h->n_running)
+        queue_watch(q);
     pthread_mutex_unlock(&q->mutex);
     /* Not to be taken again at once. */
     if (n_unfit > 0) {
@@ -456,34 +459,31 @@ static void end_claim(struct queue_handler *h, struct claim_op *claim, int64_t t
 /* ---- A turn ---------------------------------------------------------------------------------- */
 
 /* Hands in what has ended and a claim, and takes the jobs that this gives. */
-static void ask_store(struct queue_handler *h, struct batch *batch, size_t limit)
+static void ask_store(struct queue_handler *h, struct list *ops, size_t limit)
 {
     struct claim_op claim;
     struct str task;
-    struct list ops;
-    list_init(&ops);
-    if (batch)
-        list_insert(&ops, &batch->op.op.link);
     if (limit == 0) {
-        committer_submit_all(h->queue->committer, &ops);
+        committer_submit_all(h->queue->committer, ops);
         return;
     }
     prepare_claim(h, limit, &task, &claim);
     const int64_t start_ns = clock_monotonic_ns();
-    committer_run_with(h->queue->committer, &ops, &claim.op);
+    committer_run_with(h->queue->committer, ops, &claim.op);
     end_claim(h, &claim, clock_monotonic_ns() - start_ns);
 }
 
 void queue_take_turn(struct queue_handler *h)
 {
     struct redrive_queue *q = h->queue;
+    struct list ops;
     h->in_turn = true;
-    struct batch *batch = take_ended(h);
+    take_ended(h, &ops);
     const size_t limit = make_room(h);
     if (h->n_claimed > 0)
         queue_wake_slot(h);
     pthread_mutex_unlock(&q->mutex);
-    ask_store(h, batch, limit);
+    ask_store(h, &ops, limit);
     pthread_mutex_lock(&q->mutex);
     while (!list_empty(&h->room)) {
         struct list *link = h->room.next;

@@ -206,8 +206,9 @@ static int64_t beat_all(struct redrive_queue *q, int64_t now_ms)
 
 /* ---- Claimed jobs that wait ------------------------------------------------------------------ */
 
-/* All slots are busy with runs that take longer than was expected: gives back what waits for them,
- * and settles what has ended since the latest turn. The mutex is held before and after. */
+/* All slots are busy with runs that take longer than was expected, or a failure is not settled:
+ * gives back what waits for that, and settles what has ended since the latest turn. The mutex is
+ * held before and after. */
 static void take_turn_for(struct queue_handler *h, int64_t now_ms)
 {
     if ((h->n_claimed == 0 && list_empty(&h->ended)) ||
@@ -216,6 +217,8 @@ static void take_turn_for(struct queue_handler *h, int64_t now_ms)
     claim_pace_run(&h->pace, QUEUE_CLAIMED_MS * 1000);
     queue_give_back(h, 0);
     queue_settle(h);
+    if (queue_turn_is_due(h))
+        queue_wake_slot(h);
 }
 
 /* When it wants to look again. */
@@ -318,12 +321,23 @@ enum next {
     NEXT_LEAVE,
 };
 
+/* The first claimed run that may start; NULL: none. The mutex is held. */
+static struct redrive_task_run *next_claimed(const struct queue_handler *h)
+{
+    LIST_FOREACH (&h->claimed, link) {
+        struct redrive_task_run *run = LIST_ENTRY(link, struct redrive_task_run, link);
+        if (h->n_doubtful[run->shard] == 0)
+            return run;
+    }
+    return NULL;
+}
+
 /* The mutex is held. */
 static enum next next_of(const struct queue_handler *h)
 {
     if (queue_turn_is_due(h))
         return NEXT_TURN;
-    if (h->n_claimed > 0 && h->n_doubtful == 0)
+    if (next_claimed(h))
         return NEXT_RUN;
     return h->queue->is_stopping ? NEXT_LEAVE : NEXT_SLEEP;
 }
@@ -345,14 +359,16 @@ static void call(struct queue_handler *h, struct redrive_task_run *run)
     pthread_mutex_lock(&q->mutex);
     h->n_running--;
     claim_pace_run(&h->pace, took_us);
-    run->is_doubtful = !succeeded;
-    h->n_doubtful += !succeeded;
+    if (succeeded)
+        return;
+    run->is_doubtful = h->has_failed = true;
+    h->n_doubtful[run->shard]++;
 }
 
 /* A job whose lease was lost while it waited does not run. The mutex is held before and after. */
 static void run_next(struct queue_handler *h)
 {
-    struct redrive_task_run *run = LIST_ENTRY(h->claimed.next, struct redrive_task_run, link);
+    struct redrive_task_run *run = next_claimed(h);
     list_remove(&run->link);
     h->n_claimed--;
     if (!atomic_load(&run->is_lost))
@@ -376,6 +392,8 @@ static void sleep_slot(struct queue_handler *h)
 {
     struct redrive_queue *q = h->queue;
     q->n_busy--;
+    if (h->n_claimed > 0) /* they wait for a failure to be settled */
+        queue_watch(q);
     if (q->until_idle && is_idle(q))
         queue_begin_stop(q);
     if (!q->is_stopping) {

@@ -1,0 +1,227 @@
+/* test_queue_held.c - a store, or one of its shards, that keeps what it is given for long or does
+ * not take it: everything else goes on. */
+#include "queue_bed.h"
+
+#include "engine/committer.h"
+#include "store/held_files.h"
+#include "store/shards/shards.h"
+
+static struct held_file *const WHOLE = &held_files[3];
+
+/* ---- Turns ----------------------------------------------------------------------------------- */
+
+static atomic_bool turns_are_held; /* a turn waits before it hands in what it has taken */
+static atomic_int n_turns_held;
+
+void __real_committer_run_with(struct committer *committer, struct list *ops, struct op *op);
+void __wrap_committer_run_with(struct committer *committer, struct list *ops, struct op *op);
+
+void __wrap_committer_run_with(struct committer *committer, struct list *ops, struct op *op)
+{
+    n_turns_held += turns_are_held;
+    while (turns_are_held)
+        sleep_ms(1);
+    __real_committer_run_with(committer, ops, op);
+}
+
+/* What has ended meanwhile is in the next turn. */
+static void let_turns_go(void)
+{
+    sleep_ms(100);
+    turns_are_held = false;
+}
+
+static int reset(void **state)
+{
+    (void)state;
+    held_files_reset();
+    turns_are_held = false;
+    n_turns_held = 0;
+    return 0;
+}
+
+/* ---- Shards ---------------------------------------------------------------------------------- */
+
+#define N_SHARDS 3
+
+struct field {
+    struct bed *bed; /* its queue works for all tenants */
+    char store[1024];
+    struct redrive_queue *of[N_SHARDS]; /* each for a tenant of that shard */
+    atomic_int runs[N_SHARDS];
+    bool fails[N_SHARDS]; /* the first run of this shard does, when the gate is open */
+    atomic_bool is_open;
+};
+
+static struct redrive_queue *open_for(const struct field *f, const char *tenant)
+{
+    const struct redrive_queue_options options = {
+        .store = f->store, .config = f->bed->config, .tenant = tenant};
+    struct redrive_queue *queue;
+    struct redrive_err err = {0};
+    if (redrive_queue_open(&options, &queue, &err) < 0)
+        fail_msg("%s: %s", err.message, err.detail);
+    return queue;
+}
+
+static struct redrive_queue *open_on(const struct field *f, size_t shard)
+{
+    char tenant[32];
+    int i = 0;
+    do
+        snprintf(tenant, sizeof tenant, "tenant-%d", i++);
+    while (shard_of_tenant(str_of(tenant), N_SHARDS) != shard);
+    return open_for(f, tenant);
+}
+
+static int run_counted(struct redrive_task_run *run, void *arg)
+{
+    struct field *f = arg;
+    const size_t shard = shard_of_tenant(str_of(redrive_task_run_tenant(run)), N_SHARDS);
+    const bool fails = atomic_fetch_add(&f->runs[shard], 1) == 0 && f->fails[shard];
+    while (fails && !atomic_load(&f->is_open))
+        sleep_ms(1);
+    return fails ? -ECONNREFUSED : 0;
+}
+
+static void field_init(struct field *f, uint32_t concurrency)
+{
+    *f = (struct field){.bed = bed_new("sqlite:")};
+    const char *dir = f->bed->dir;
+    snprintf(f->store, sizeof f->store, "shards:sqlite:%s/0.db sqlite:%s/1.db sqlite:%s/2.db", dir,
+             dir, dir);
+    f->bed->queue = open_for(f, NULL);
+    for (size_t i = 0; i < N_SHARDS; i++)
+        f->of[i] = open_on(f, i);
+    bed_handle(f->bed->queue, "t", run_counted, f, concurrency);
+}
+
+static void field_release(struct field *f)
+{
+    for (size_t i = 0; i < N_SHARDS; i++)
+        redrive_queue_close(f->of[i]);
+    bed_free(f->bed);
+}
+
+/* In one transaction, since the next one may be held up. */
+static void submit_on(struct field *f, size_t shard, size_t n)
+{
+    struct redrive_job_spec jobs[100] = {0};
+    for (size_t i = 0; i < n; i++)
+        jobs[i].task = "t";
+    assert_int_equal(redrive_queue_submit(f->of[shard], jobs, n, 0, NULL, NULL), 0);
+}
+
+/* Those of its own shard wait: it may have opened their breaker. */
+static void a_failure_that_is_not_settled_stops_no_job_of_another_shard(void **state)
+{
+    struct field f;
+    struct worker worker;
+    (void)state;
+    field_init(&f, 3);
+    f.fails[0] = f.fails[1] = true;
+    held_files[1].is_held = true;
+    submit(f.of[0], "t", "here");
+    submit(f.of[1], "t", "there");
+    worker_start(&worker, f.bed->queue);
+    wait_for(&f.runs[0], 1);
+    wait_for(&f.runs[1], 1);
+    sleep_ms(100); /* until the third thread sleeps */
+    turns_are_held = true;
+    submit_on(&f, 1, 10);
+    wait_for(&n_turns_held, 1);
+    atomic_store(&f.is_open, true);
+    let_turns_go(); /* one claims a job there, the next one settles both failures */
+    wait_for(&held_files[1].n_held, 1);
+    wait_for_state(f.of[0], "here", REDRIVE_STATE_COMPLETED);
+    for (int i = 2; i < 20; i++) {
+        submit_on(&f, 0, 1);
+        wait_for(&f.runs[0], i + 1);
+    }
+    assert_int_equal(atomic_load(&held_files[1].n_held), 1);
+    assert_in_range(atomic_load(&f.runs[1]), 1, 2); /* one may have run beside it */
+    held_files_let_go();
+    wait_for_state(f.of[1], "there", REDRIVE_STATE_COMPLETED);
+    wait_for(&f.runs[1], 12);
+    worker_stop(&worker, LONG_MS);
+    field_release(&f);
+}
+
+/* ---- One store ------------------------------------------------------------------------------- */
+
+struct gate {
+    atomic_int n_started;
+    atomic_int n_returned;
+    atomic_bool is_open;
+};
+
+static void wait_at(const struct gate *gate)
+{
+    while (!atomic_load(&gate->is_open))
+        sleep_ms(1);
+}
+
+/* The first eight end together, but for number 1, whose end begins a turn. Number 0 fails. */
+static int end_together(struct redrive_task_run *run, void *arg)
+{
+    struct gate *gate = arg;
+    const int number = atoi(redrive_task_run_id(run));
+    const bool is_early = !atomic_load(&gate->is_open);
+    atomic_fetch_add(&gate->n_started, 1);
+    wait_at(gate);
+    if (is_early && number != 1)
+        wait_for(&n_turns_held, 1);
+    atomic_fetch_add(&gate->n_returned, 1);
+    return is_early && number == 0 ? -ECONNREFUSED : 0;
+}
+
+/* Such as a large result on a disk that is nearly full. The job has the number 1. */
+static void an_outcome_that_the_store_does_not_take_holds_up_no_other(void **state)
+{
+    const struct bed *bed = *state;
+    struct gate gate = {0};
+    struct worker worker;
+    char id[16];
+    WHOLE->refused_seq = 1;
+    for (int i = 0; i < 8; i++) {
+        snprintf(id, sizeof id, "%d", i);
+        submit(bed->queue, "t", id);
+    }
+    bed_handle(bed->queue, "t", end_together, &gate, 8);
+    worker_start(&worker, bed->queue);
+    wait_for(&gate.n_started, 8);
+    turns_are_held = true;
+    atomic_store(&gate.is_open, true);
+    wait_for(&gate.n_returned, 8);
+    let_turns_go();
+    for (int i = 1; i < 16; i++) {
+        snprintf(id, sizeof id, "%d", i);
+        if (i >= 8)
+            submit(bed->queue, "t", id);
+        wait_for_state(bed->queue, id, REDRIVE_STATE_COMPLETED);
+    }
+    assert_int_equal(state_of(bed->queue, "0"), REDRIVE_STATE_RUNNING);
+    WHOLE->refused_seq = 0;
+    wait_for_state(bed->queue, "0", REDRIVE_STATE_COMPLETED);
+    assert_int_equal(atomic_load(&gate.n_started), 17);
+    worker_stop(&worker, LONG_MS);
+}
+
+static int bed_reset(void **state)
+{
+    reset(NULL);
+    return bed_setup(state);
+}
+
+#define RESET(function) cmocka_unit_test_setup(function, reset)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        RESET(a_failure_that_is_not_settled_stops_no_job_of_another_shard),
+        cmocka_unit_test_prestate_setup_teardown(
+            an_outcome_that_the_store_does_not_take_holds_up_no_other, bed_reset, bed_teardown,
+            (void *)"sqlite:"),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
