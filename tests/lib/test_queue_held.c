@@ -147,6 +147,33 @@ static void a_failure_that_is_not_settled_stops_no_job_of_another_shard(void **s
     field_release(&f);
 }
 
+/* A function of one thread has claimed four jobs ahead of each shard when that stops to settle. */
+static void shards_that_settle_nothing_leave_runs_for_the_jobs_of_another(void **state)
+{
+    struct field f;
+    struct worker worker;
+    (void)state;
+    field_init(&f, 1);
+    for (size_t i = 0; i < N_SHARDS; i++)
+        held_files[i].delay_ms = 20; /* so that jobs are claimed ahead */
+    submit_on(&f, 0, 60);
+    worker_start(&worker, f.bed->queue);
+    wait_for(&f.runs[0], 60);
+    for (size_t i = 1; i < N_SHARDS; i++) {
+        held_files[i].is_held = true;
+        submit_on(&f, i, 20);
+        wait_for(&held_files[i].n_held, 1);
+        sleep_ms(500);
+    }
+    submit_on(&f, 0, 40);
+    wait_for(&f.runs[0], 100);
+    held_files_let_go();
+    for (size_t i = 1; i < N_SHARDS; i++)
+        wait_for(&f.runs[i], 20);
+    worker_stop(&worker, LONG_MS);
+    field_release(&f);
+}
+
 /* ---- One store ------------------------------------------------------------------------------- */
 
 struct gate {
@@ -219,6 +246,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         RESET(a_failure_that_is_not_settled_stops_no_job_of_another_shard),
+        RESET(shards_that_settle_nothing_leave_runs_for_the_jobs_of_another),
         cmocka_unit_test_prestate_setup_teardown(
             an_outcome_that_the_store_does_not_take_holds_up_no_other, bed_reset, bed_teardown,
             (void *)"sqlite:"),

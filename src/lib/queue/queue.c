@@ -303,11 +303,13 @@ static int check_handler(const struct redrive_queue *q, const char *task, redriv
     return 0;
 }
 
-/* Runs that are claimed, run or wait for their settlement, and as many that are claimed meanwhile.
- */
+/* As many as may be claimed and run at a time. They may all be of a shard that goes away and keeps
+ * them until it is back, and then of the next one: there are as many for each shard, and for the
+ * claims meanwhile. */
 static bool make_runs(struct queue_handler *h)
 {
-    h->n_runs = 2 * (h->n_slots + claim_ahead_max((uint32_t)h->n_slots));
+    const size_t n_at_a_time = h->n_slots + claim_ahead_max((uint32_t)h->n_slots);
+    h->n_runs = (committer_n_shards(h->queue->committer) + 1) * n_at_a_time;
     h->runs = calloc(h->n_runs, sizeof *h->runs);
     h->extensions = calloc(h->n_runs, sizeof *h->extensions);
     h->extended = calloc(h->n_runs, sizeof(struct redrive_task_run *));
