@@ -12,9 +12,12 @@ static struct held_file *const WHOLE = &held_files[3];
 
 static atomic_bool turns_are_held; /* a turn waits before it hands in what it has taken */
 static atomic_int n_turns_held;
+static atomic_int n_apart; /* how often settlements were handed in without a claim */
 
 void __real_committer_run_with(struct committer *committer, struct list *ops, struct op *op);
 void __wrap_committer_run_with(struct committer *committer, struct list *ops, struct op *op);
+void __real_committer_submit_all(struct committer *committer, struct list *ops);
+void __wrap_committer_submit_all(struct committer *committer, struct list *ops);
 
 void __wrap_committer_run_with(struct committer *committer, struct list *ops, struct op *op)
 {
@@ -22,6 +25,12 @@ void __wrap_committer_run_with(struct committer *committer, struct list *ops, st
     while (turns_are_held)
         sleep_ms(1);
     __real_committer_run_with(committer, ops, op);
+}
+
+void __wrap_committer_submit_all(struct committer *committer, struct list *ops)
+{
+    n_apart += !list_empty(ops);
+    __real_committer_submit_all(committer, ops);
 }
 
 /* What has ended meanwhile is in the next turn. */
@@ -36,7 +45,7 @@ static int reset(void **state)
     (void)state;
     held_files_reset();
     turns_are_held = false;
-    n_turns_held = 0;
+    n_turns_held = n_apart = 0;
     return 0;
 }
 
@@ -180,6 +189,7 @@ struct gate {
     atomic_int n_started;
     atomic_int n_returned;
     atomic_bool is_open;
+    int n_apart; /* as it was when the fourth job began */
 };
 
 static void wait_at(const struct gate *gate)
@@ -234,6 +244,84 @@ static void an_outcome_that_the_store_does_not_take_holds_up_no_other(void **sta
     worker_stop(&worker, LONG_MS);
 }
 
+static int run_until_open(struct redrive_task_run *run, void *arg)
+{
+    struct gate *gate = arg;
+    (void)run;
+    atomic_fetch_add(&gate->n_started, 1);
+    wait_at(gate);
+    return 0;
+}
+
+#define BEAT_MS 2000
+
+/* One that was due meanwhile is not left out until the next one is due. */
+static void a_heartbeat_that_was_kept_is_soon_followed_by_the_next(void **state)
+{
+    struct bed *bed = bed_new("sqlite:");
+    struct gate gate = {0};
+    struct worker worker;
+    (void)state;
+    write_file(bed->config, "tasks: {t: {lease: 60s, heartbeat: 2s}}\n");
+    bed->queue = bed_open(bed);
+    WHOLE->kind = MOVE_EXTEND;
+    WHOLE->is_held = true;
+    submit(bed->queue, "t", "a");
+    bed_handle(bed->queue, "t", run_until_open, &gate, 1);
+    worker_start(&worker, bed->queue);
+    wait_for(&WHOLE->n_held, 1);
+    sleep_ms(BEAT_MS + 200);
+    assert_int_equal(atomic_load(&WHOLE->n_moves), 1);
+    const int64_t since_ms = clock_monotonic_ms();
+    held_files_let_go();
+    wait_for(&WHOLE->n_moves, 2);
+    assert_in_range(clock_monotonic_ms() - since_ms, 0, BEAT_MS / 2);
+    atomic_store(&gate.is_open, true);
+    worker_stop(&worker, LONG_MS);
+    bed_free(bed);
+}
+
+/* The settlement of the first is held up; meanwhile the second returns. */
+static int take_turns(struct redrive_task_run *run, void *arg)
+{
+    struct gate *gate = arg;
+    const int number = atomic_fetch_add(&gate->n_started, 1);
+    (void)run;
+    if (number == 0)
+        wait_for(&gate->n_started, 2);
+    else if (number == 1)
+        wait_at(gate);
+    else if (number == 3)
+        gate->n_apart = n_apart;
+    atomic_fetch_add(&gate->n_returned, 1);
+    return 0;
+}
+
+/* Two transactions for a job and not one would halve what such a task can do. */
+static void jobs_under_a_limit_are_settled_together_with_the_next_claim(void **state)
+{
+    struct bed *bed = bed_new("sqlite:");
+    struct gate gate = {0};
+    struct worker worker;
+    (void)state;
+    write_file(bed->config, "tasks: {t: {limits: {concurrency: 10}}}\n");
+    bed->queue = bed_open(bed);
+    WHOLE->is_held = true;
+    for (int i = 0; i < 4; i++)
+        submit(bed->queue, "t", NULL);
+    bed_handle(bed->queue, "t", take_turns, &gate, 2);
+    worker_start(&worker, bed->queue);
+    wait_for(&WHOLE->n_held, 1);
+    atomic_store(&gate.is_open, true);
+    wait_for(&gate.n_returned, 2);
+    sleep_ms(100); /* until its thread sleeps */
+    held_files_let_go();
+    wait_for(&gate.n_returned, 4);
+    worker_stop(&worker, LONG_MS);
+    assert_int_equal(gate.n_apart, 0);
+    bed_free(bed);
+}
+
 static int bed_reset(void **state)
 {
     reset(NULL);
@@ -250,6 +338,8 @@ int main(void)
         cmocka_unit_test_prestate_setup_teardown(
             an_outcome_that_the_store_does_not_take_holds_up_no_other, bed_reset, bed_teardown,
             (void *)"sqlite:"),
+        RESET(a_heartbeat_that_was_kept_is_soon_followed_by_the_next),
+        RESET(jobs_under_a_limit_are_settled_together_with_the_next_claim),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
