@@ -271,7 +271,6 @@ struct held {
     struct entry entry; /* its name is the job's id */
     uint64_t token;
     int64_t until_ms;
-    int64_t lease_ms; /* as it was claimed */
 };
 
 static struct held *find_held(struct remote_workers *all, const struct job_name *job)
@@ -302,7 +301,7 @@ static void sweep(struct remote_workers *all, int64_t now_ms)
     all->sweep_at = 2 * all->jobs.n;
 }
 
-static void add_held(struct remote_workers *all, const struct lease *lease, int64_t now_ms)
+static void add_held(struct remote_workers *all, const struct lease *lease)
 {
     const struct job_name *job = &lease->job;
     drop_held(all, find_held(all, job)); /* an earlier lease of the same job */
@@ -310,7 +309,6 @@ static void add_held(struct remote_workers *all, const struct lease *lease, int6
     if (one) {
         one->token = lease->token;
         one->until_ms = lease->until_ms;
-        one->lease_ms = lease->until_ms - now_ms;
     }
 }
 
@@ -323,7 +321,7 @@ void remote_jobs_add(struct remote_workers *all, const struct lease *lease, int6
     HOLD(&all->mutex);
     if (all->jobs.n >= SWEEP_LEAST && all->jobs.n >= all->sweep_at)
         sweep(all, now_ms);
-    add_held(all, lease, now_ms);
+    add_held(all, lease);
 }
 
 void remote_jobs_drop(struct remote_workers *all, const struct job_name *job, uint64_t token)
@@ -342,7 +340,7 @@ void remote_jobs_extend(struct remote_workers *all, const struct job_name *job, 
     HOLD(&all->mutex);
     struct held *one = find_lease(all, job, token);
     if (one)
-        one->until_ms = now_ms + (lease_ms > 0 ? lease_ms : one->lease_ms);
+        one->until_ms = now_ms + lease_ms;
 }
 
 /* ---- Reading --------------------------------------------------------------------------------- */

@@ -63,7 +63,7 @@ size_t remote_workers_collect(struct remote_workers *all, int64_t now_ms, bool l
 void remote_jobs_add(struct remote_workers *all, const struct lease *lease, int64_t now_ms);
 /* It has been given back. */
 void remote_jobs_drop(struct remote_workers *all, const struct job_name *job, uint64_t token);
-/* The lease lasts for so long from now; 0: as long as when it was claimed. */
+/* The lease lasts for so long from now. */
 void remote_jobs_extend(struct remote_workers *all, const struct job_name *job, uint64_t token,
                         int64_t lease_ms, int64_t now_ms);
 

@@ -217,6 +217,8 @@ static int extend_by_id(struct bed *bed, const char *tenant, uint64_t token, int
     struct extend_op op;
     extend_op_init(&op, &x, 1);
     assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
+    if (x.ret.code == 0) /* what was used */
+        assert_int_equal(x.lease_ms, lease_ms > 0 ? lease_ms : 30000);
     return x.ret.code;
 }
 

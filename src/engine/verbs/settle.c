@@ -291,7 +291,7 @@ void settle_op_init(struct settle_op *op, struct settlement *items, size_t n)
 
 /* Fills in what an extension by id leaves open; a refusal stands in its result. */
 static int find_extended(struct engine *e, struct extension *x, int64_t *ret_seq,
-                         int64_t *ret_lease_ms, struct redrive_err *err)
+                         struct redrive_err *err)
 {
     RELEASED_BY(job_page_release) struct job_page page = {0};
     int rc = engine_find(e, x->tenant, x->id, 0, &page, err);
@@ -303,7 +303,7 @@ static int find_extended(struct engine *e, struct extension *x, int64_t *ret_seq
             (struct move_result){.code = holds ? 0 : REDRIVE_E_STATE, .state = job->status.state};
         *ret_seq = job->status.seq;
         if (x->lease_ms == 0)
-            *ret_lease_ms = task_in_force(e, job->spec.task)->lease_ms;
+            x->lease_ms = task_in_force(e, job->spec.task)->lease_ms;
     }
     return rc < 0 ? rc : 0;
 }
@@ -332,12 +332,13 @@ static int extend_flush(struct engine *e, struct extend_batch *batch, struct red
 static int extend_add(struct engine *e, struct extend_batch *batch, struct extension *x,
                       struct redrive_err *err)
 {
-    int64_t seq = x->seq, lease_ms = x->lease_ms;
+    int64_t seq = x->seq;
     x->ret = (struct move_result){.code = x->token == 0 ? REDRIVE_E_STATE : 0};
-    int rc = seq == 0 ? find_extended(e, x, &seq, &lease_ms, err) : 0;
+    int rc = seq == 0 ? find_extended(e, x, &seq, err) : 0;
     if (rc < 0 || x->ret.code < 0 || x->token == 0)
         return rc;
-    batch->moves[batch->n] = (struct extend_move){seq, x->token, engine_lease_until(e, lease_ms)};
+    batch->moves[batch->n] =
+        (struct extend_move){seq, x->token, engine_lease_until(e, x->lease_ms)};
     batch->items[batch->n++] = x;
     return batch->n == EXTEND_TOGETHER_MAX ? extend_flush(e, batch, err) : 0;
 }

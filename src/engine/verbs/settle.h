@@ -39,7 +39,8 @@ struct settle_op {
 void settle_op_init(struct settle_op *op, struct settlement *items, size_t n);
 
 /* A heartbeat: the lease lasts for so long from now, at most DURATION_MAX_MS. By number, or by
- * tenant and id: then the job's row is read, so that a lease of 0 can mean "as its task says". */
+ * tenant and id: then the job's row is read, so that a lease of 0 can mean "as its task says"; it
+ * is replaced by that. */
 struct extension {
     struct str tenant;
     struct str id; /* with seq 0 */
