@@ -1,11 +1,12 @@
 """SIGHUP while work is under way: what the former configuration has begun ends well."""
 
 import json
+import socket
 import time
 
 import pytest
 
-from serve_kit import Bench, wait_for
+from serve_kit import LIMIT_S, Bench, token_hash, wait_for
 
 GATED = """
 tasks:
@@ -78,3 +79,34 @@ def test_a_stop_does_not_wait_for_alerts_of_the_former_configuration(bench):
     assert server.stop() == 0
     assert time.monotonic() - began < 10  # all tries take 21 s
     assert server.logged("alert_not_sent")
+
+
+# ---- Tokens ------------------------------------------------------------------------------------
+
+
+def token(name, scopes):
+    return f"  - {{name: {name}, hash: '{token_hash(name)}', scopes: [{scopes}]}}\n"
+
+
+def test_a_token_that_is_removed_while_a_body_arrives_is_refused(bench):
+    others = "tokens:\n" + token("eye", "read") + token("kept", "enqueue")
+    body = b'{"task": "mail"}'
+    bench.configure(others + token("gone", "enqueue"))
+    server = bench.serve().ready()
+    sockets = {}
+    for name in ("gone", "kept"):
+        sockets[name] = socket.create_connection(("127.0.0.1", server.port()), timeout=LIMIT_S)
+        sockets[name].sendall(f"POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {name}\r\nExpect: 100-continue\r\n"
+                              f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode())
+        assert sockets[name].recv(1000).startswith(b"HTTP/1.1 100 ")  # its head has been read, and the token is right
+    bench.configure(others)
+    server.reload()
+    answers = {}
+    for name, connection in sockets.items():
+        connection.sendall(body)
+        answers[name] = connection.recv(1000).split()[1]
+        connection.close()
+    assert answers == {"gone": b"401", "kept": b"201"}
+    assert len(json.loads(server.get("/v1/jobs", "eye")[1])["items"]) == 1
+    assert server.logged("access_refused")
+    assert server.stop() == 0

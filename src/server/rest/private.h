@@ -55,6 +55,9 @@ struct rest {
 /* Who asks, and with which scopes. */
 enum auth_verdict rest_identify(const struct rest_call *call, struct principal *ret);
 
+/* Answers 401: a reload has ended what the client was allowed to when it came. Any thread. */
+void rest_refuse_former(struct rest_call *call);
+
 /* What the audit log says of a call. */
 struct audit rest_audit_of(struct rest_call *call);
 

@@ -155,6 +155,7 @@ static const char *foreign_detail(enum auth_verdict verdict)
 static void log_refusal(struct rest_call *call, const struct redrive_err *err)
 {
     const struct audit what = rest_audit_of(call);
+    call->is_refused = true;
     audit_refusal(call->rest->log, &call->rest->refusals, &what, err->message);
 }
 
@@ -162,7 +163,6 @@ static void refuse_stranger(struct rest_call *call, enum auth_verdict verdict)
 {
     struct redrive_err err;
     int status = 0;
-    call->is_refused = true;
     if (verdict == AUTH_NO_TOKEN) {
         status = 401;
         err_set(&err, REDRIVE_E_DENIED, "this needs a token");
@@ -196,9 +196,22 @@ static void refuse_scope(struct rest_call *call)
     if (call->rest->read_only)
         err_set(&err, REDRIVE_E_DENIED, "this server shows, and changes nothing");
     rest_header(call, "WWW-Authenticate", challenge ? challenge : "Bearer");
-    call->is_refused = true;
     log_refusal(call, &err);
     rest_fail_as(call, 403, &err, NULL);
+}
+
+static void set_former(struct redrive_err *err)
+{
+    err_set(err, REDRIVE_E_DENIED, "the token is not valid for this any more");
+    err_detail(err, "the server's configuration has changed meanwhile");
+}
+
+void rest_refuse_former(struct rest_call *call)
+{
+    struct redrive_err err;
+    set_former(&err);
+    rest_header(call, "WWW-Authenticate", "Bearer realm=\"redrive\", error=\"invalid_token\"");
+    rest_fail_as(call, 401, &err, NULL);
 }
 
 enum auth_verdict rest_identify(const struct rest_call *call, struct principal *ret)
@@ -305,10 +318,28 @@ enum http_admission rest_admit(struct http_request *request, void *ctx)
     return takes_body(call->route) ? HTTP_ADMIT : HTTP_ADMIT_NO_BODY;
 }
 
+/* Whether the client may still do what it was admitted for: its body may have taken as long as it
+ * likes, and the configuration may be another one. */
+static bool may_still_run(struct rest *rest, struct rest_call *call)
+{
+    pthread_mutex_lock(&rest->config_lock);
+    const bool is_same = rest->config == call->config;
+    pthread_mutex_unlock(&rest->config_lock);
+    struct redrive_err err;
+    if (is_same || rest_still_admits(rest, &call->principal, call->route->scope))
+        return true;
+    set_former(&err);
+    log_refusal(call, &err);
+    rest_refuse_former(call);
+    return false;
+}
+
 void rest_handle(struct http_request *request, void *ctx)
 {
     struct rest *rest = ctx;
     struct rest_call *call = http_user(request);
+    if (!may_still_run(rest, call))
+        return;
     if (call->route->reads)
         rest_readers_take(rest, call);
     else

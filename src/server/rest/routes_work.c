@@ -112,15 +112,6 @@ static void refuse_half_closed(struct rest_call *call)
 }
 
 /* The configuration has been reloaded while it waited. */
-static void refuse_former(struct rest_call *call)
-{
-    struct redrive_err err = {0};
-    err_set(&err, REDRIVE_E_DENIED, "the token is not valid for this any more");
-    err_detail(&err, "the server's configuration has changed meanwhile");
-    rest_header(call, "WWW-Authenticate", "Bearer realm=\"redrive\", error=\"invalid_token\"");
-    rest_fail_as(call, 401, &err, NULL);
-}
-
 static bool is_still_admitted(const struct claim_wait *wait)
 {
     const struct rest_call *call = ((const struct polling *)(const void *)wait)->call;
@@ -138,7 +129,7 @@ static void claimed(struct claim_wait *wait)
     if (claim.op.code < 0) {
         rest_fail(call, &claim.op.err, NULL);
     } else if (!is_still_admitted(wait)) {
-        refuse_former(call);
+        rest_refuse_former(call);
         is_taken = false;
     } else if (claim.n > 0 && http_gone(call->request)) {
         refuse_half_closed(call);
