@@ -270,15 +270,20 @@ static void a_client_that_asks_first_is_refused_at_once(void **state)
 
 #define LARGE_BYTES 90000
 
-static int post_large(struct client *client, const char *path, bool waits)
+static void send_body(struct client *client, const char *path, int n_bytes)
 {
     static char body[LARGE_BYTES];
     char head[128];
     memset(body, 'b', sizeof body);
     (void)snprintf(head, sizeof head, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n",
-                   path, LARGE_BYTES);
+                   path, n_bytes);
     client_say(client, head);
-    client_send(client, body, sizeof body);
+    client_send(client, body, (size_t)n_bytes);
+}
+
+static int post_large(struct client *client, const char *path, bool waits)
+{
+    send_body(client, path, LARGE_BYTES);
     return waits ? client_read(client, false) : 0;
 }
 
@@ -305,6 +310,47 @@ static void bodies_of_all_clients_are_bounded(void **state)
     assert_int_equal(post_large(&first, "/echo", true), 200);
     client_close(&first);
     client_close(&second);
+    bench_stop(&bench);
+}
+
+static void send_chunk(struct client *client, const char *path, int n_bytes)
+{
+    static char body[LARGE_BYTES];
+    char head[128];
+    memset(body, 'b', sizeof body);
+    (void)snprintf(head, sizeof head,
+                   "POST %s HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n", path,
+                   (unsigned)n_bytes);
+    client_say(client, head);
+    client_send(client, body, (size_t)n_bytes);
+    client_say(client, "\r\n0\r\n\r\n");
+}
+
+/* The first body takes most of the room, and another one of 16 KiB has twice that set aside. */
+static void a_body_of_16_kib_is_small(void **state)
+{
+    struct bench bench;
+    struct client first, second;
+    (void)state;
+    bench_start(&bench, (struct http_server_options){.max_bodies_bytes = 140000});
+    client_connect(&first, bench.port);
+    post_large(&first, "/later", false);
+    bench_wait_kept(&bench, 1);
+    client_connect(&second, bench.port);
+    send_body(&second, "/echo", 16384);
+    assert_int_equal(client_read(&second, false), 200);
+    send_chunk(&second, "/echo", 16384);
+    assert_int_equal(client_read(&second, false), 200);
+    send_body(&second, "/echo", 16385);
+    assert_int_equal(client_read(&second, false), 503);
+    client_close(&second);
+    client_connect(&second, bench.port);
+    send_chunk(&second, "/echo", 16385);
+    assert_int_equal(client_read(&second, false), 503);
+    client_close(&second);
+    assert_int_equal(bench_release(&bench), 1);
+    assert_int_equal(client_read(&first, false), 200);
+    client_close(&first);
     bench_stop(&bench);
 }
 
@@ -398,6 +444,7 @@ int main(void)
         T(a_request_is_refused_by_its_head),
         T(a_client_that_asks_first_is_refused_at_once),
         T(bodies_of_all_clients_are_bounded),
+        T(a_body_of_16_kib_is_small),
         T(answers_come_from_any_thread),
         T(an_answer_to_a_client_that_has_gone_goes_nowhere),
         T(who_waits_learns_that_the_client_has_gone),

@@ -108,16 +108,18 @@ static void drop_body(struct http_request *r)
     buf_release(&r->body);
 }
 
-/* Counts what the body now takes; drops it when that is too much with those of all others. */
+/* Counts what the body now takes; drops it when that is too much with those of all others. Whether
+ * it is small is a matter of its length: the memory for it is rounded up. */
 static void count_body(struct http_request *r)
 {
     struct http_server *server = r->server;
+    const bool is_small = (r->length > 0 ? r->length : r->seen_bytes) <= SMALL_BODY_BYTES;
     const size_t now = r->body.capacity;
     if (now == r->body_bytes)
         return;
     pthread_mutex_lock(&server->lock);
     const size_t others = server->body_bytes - r->body_bytes;
-    r->lacks_room = now > SMALL_BODY_BYTES && others + now > server->options.max_bodies_bytes;
+    r->lacks_room = !is_small && others + now > server->options.max_bodies_bytes;
     r->body_bytes = r->lacks_room ? 0 : now;
     server->body_bytes = others + r->body_bytes;
     pthread_mutex_unlock(&server->lock);
