@@ -824,9 +824,11 @@ enum redrive_step_type {
 
 struct redrive_step_options {
     /* There is reason to ask again before the time: a turn is free, the breaker lets it go, it was
-     * cancelled. Called by any thread, with the handler locked: it must not call the handler. May
-     * be NULL: then a job that waits for its turn or its breaker, or is cancelled, finds out when
-     * the program asks. */
+     * cancelled. Called by any thread; it may call the handler. Not called after the job has come
+     * to its end: the call that brings it there waits until other threads have returned from
+     * `wake`, which therefore must not wait for the thread that makes that call. May be NULL: then
+     * a job that waits for its turn or its breaker, or is cancelled, finds out when the program
+     * asks. */
     void (*wake)(void *ctx) REDRIVE_NOEXCEPT;
     void *wake_ctx;
     /* It is begun from inside another job of this handler that waits for it: it needs no turn of

@@ -98,10 +98,8 @@ def redrive_py_monitor(event: Any, ctx: Any) -> None:
 
 @ffi.def_extern(onerror=_keep_exception)  # type: ignore[untyped-decorator, unused-ignore]
 def redrive_py_wake(ctx: Any) -> None:
-    # C calls it with the handler's mutex held (caller_wake in src/lib/handler/wait.c), so that a thread waits for the
-    # interpreter while others wait for the mutex, and a signal handler or a finalizer may run in here. That is
-    # left as it is for now: callables given for it do no more than set an event, and an exception that is
-    # raised in between can only lose a wake, which is why waits are bounded (_WAIT_MAX_S in _steps.py).
+    # C calls it without the handler's mutex (src/lib/handler/wait.c): a finalizer in here may end another job.
+    # An exception of a signal handler can only lose a wake, which is why waits are bounded (_WAIT_MAX_S in _steps.py).
     ffi.from_handle(ctx)()
 
 

@@ -120,6 +120,25 @@ def test_a_lost_wake_delays_a_coroutine_but_does_not_hang_it(deaf_handler):
     assert [result.value for result in done] == [7]
 
 
+def test_a_wake_may_use_the_handler(monkeypatch):
+    """The garbage collector may run in it, and close a coroutine that waits in the same handler."""
+    handler = RetryHandler(retry=QUICK)
+
+    def make_step(native, job, classify, wake):
+        return Step(native, job, classify, lambda: (handler.metrics(), wake()))
+
+    monkeypatch.setattr("redrive.handler.Step", make_step)
+    job = handler.create_job("t", 7)
+    done = []
+    # In C a thread that waits for itself cannot be interrupted: the test must not be that thread.
+    thread = threading.Thread(
+        target=lambda: done.extend(park_and_reset(handler, lambda: handler.submit_job(job, echo))), daemon=True
+    )
+    thread.start()
+    thread.join(20)
+    assert [result.value for result in done] == [7]
+
+
 def test_what_a_monitor_raises_at_a_cancellation_does_not_come_out_elsewhere():
     def monitor(event):
         if event.type == "cancelled":

@@ -1,6 +1,8 @@
 /* Jobs in steps: the same life as redrive_submit gives, asked for piece by piece. */
 #include "fixture.h"
 
+#include <unistd.h>
+
 static const struct redrive_failure refused = {.errnum = ECONNREFUSED};
 static const struct redrive_failure malformed = {.http_status = 422, .message = "no customer"};
 
@@ -221,6 +223,86 @@ static void steps_take_turns_and_nested_ones_need_none(void **state)
     fixture_release(&f);
 }
 
+struct two_steps {
+    struct fixture *f;
+    struct redrive_step *woken;
+    struct redrive_step *other;
+    int wakes;
+};
+
+/* As the garbage collector of another language may do. */
+static void end_both_steps(void *ctx)
+{
+    struct two_steps *steps = ctx;
+    steps->wakes++;
+    assert_int_equal(metrics_of(steps->f->handler).waiting, 2);
+    assert_int_equal(redrive_step_end(steps->other, NULL), REDRIVE_E_CANCELLED);
+    assert_int_equal(redrive_step_end(steps->woken, NULL), REDRIVE_E_CANCELLED);
+}
+
+static void a_wake_may_call_the_handler_and_end_steps_that_are_to_be_woken(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_init(&f);
+    int other_wakes = 0;
+    struct two_steps steps = {.f = &f};
+    struct redrive_step_options options = {.wake = end_both_steps, .wake_ctx = &steps};
+    steps.woken = begin(&f, &(struct redrive_job){.task = "t"}, &options);
+    options = (struct redrive_step_options){.wake = count_wake, .wake_ctx = &other_wakes};
+    steps.other = begin(&f, &(struct redrive_job){.task = "t"}, &options);
+    attempt(steps.woken, &refused);
+    attempt(steps.other, &refused);
+    wait_of(steps.woken);
+    wait_of(steps.other);
+    redrive_handler_stop(f.handler);
+    assert_int_equal(steps.wakes, 1);
+    assert_int_equal(other_wakes, 0);
+    check_balance(f.handler);
+    fixture_release(&f);
+}
+
+struct slow_wake {
+    struct redrive_handler *handler;
+    atomic_bool began;
+    atomic_bool returned;
+};
+
+static void wake_slowly(void *ctx)
+{
+    struct slow_wake *slow = ctx;
+    atomic_store(&slow->began, true);
+    usleep(100 * 1000);
+    atomic_store(&slow->returned, true);
+}
+
+static void *cancel_a(void *ctx)
+{
+    redrive_cancel(((struct slow_wake *)ctx)->handler, "a");
+    return NULL;
+}
+
+static void the_end_of_a_step_waits_for_a_wake_in_another_thread(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_init(&f);
+    struct slow_wake slow = {.handler = f.handler};
+    struct redrive_step_options options = {.wake = wake_slowly, .wake_ctx = &slow};
+    struct redrive_step *step = begin(&f, &(struct redrive_job){.task = "t", .id = "a"}, &options);
+    attempt(step, &refused);
+    wait_of(step);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, cancel_a, &slow), 0);
+    while (!atomic_load(&slow.began))
+        usleep(1000);
+    assert_int_equal(metrics_of(f.handler).waiting, 1); /* the handler is free */
+    assert_int_equal(redrive_step_end(step, NULL), REDRIVE_E_CANCELLED);
+    assert_true(atomic_load(&slow.returned));
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    fixture_release(&f);
+}
+
 static void threads_and_steps_share_a_handler(void **state)
 {
     (void)state;
@@ -265,6 +347,8 @@ int main(void)
         T(an_open_breaker_parks_a_step_until_the_probe),
         T(a_reset_by_hand_wakes_a_parked_step),
         T(steps_take_turns_and_nested_ones_need_none),
+        T(a_wake_may_call_the_handler_and_end_steps_that_are_to_be_woken),
+        T(the_end_of_a_step_waits_for_a_wake_in_another_thread),
         T(threads_and_steps_share_a_handler),
         T(wrong_jobs_are_refused),
     };

@@ -40,6 +40,8 @@ static void init_threads(struct redrive_handler *h)
     pthread_mutex_init(&h->lock, NULL);
     pthread_cond_init(&h->left, NULL);
     list_init(&h->waiters);
+    list_init(&h->to_wake);
+    list_init(&h->wakes);
 }
 
 static void init_clock(struct redrive_handler *h, const struct redrive_clock *clock)
@@ -134,13 +136,15 @@ void redrive_handler_stop(struct redrive_handler *h)
     if (!h)
         return;
     bool may_wait = !caller_is_inside(h);
-    HOLD(&h->lock);
+    handler_lock(h);
     atomic_store(&h->stopping, true);
     LIST_FOREACH (&h->waiters, link) {
         caller_wake(LIST_ENTRY(link, struct caller, link));
     }
+    handler_make_wakes(h);
     while (may_wait && h->inside > 0)
         pthread_cond_wait(&h->left, &h->lock);
+    handler_unlock(h);
 }
 
 const char *redrive_handler_name(const struct redrive_handler *h)

@@ -51,6 +51,7 @@ struct caller {
     bool has_slot;           /* holds one of the handler's `concurrency` */
     void (*wake)(void *ctx); /* detached; may be NULL */
     void *wake_ctx;
+    struct list wake_link; /* detached: in handler.to_wake, until `wake` is called */
 };
 
 /* Nanoseconds since the handler was made, and the handler's time that they are. */
@@ -76,7 +77,14 @@ void caller_wait(struct caller *c, int64_t wake_ms);
 /* What caller_wait does before and after it sleeps; a detached caller sleeps elsewhere. */
 void caller_begin_wait(struct caller *c, int64_t wake_ms);
 void caller_end_wait(struct caller *c);
+/* `wake` of a detached caller is called when the lock is given up: by handler_unlock or
+ * caller_wait, so not by the end of a HOLD. */
 void caller_wake(struct caller *c);
+/* `wake` of this caller, which does not wait, will not be called any more, and no other thread is
+ * in it. Gives the lock up meanwhile. */
+void caller_end_wakes(struct caller *c);
+/* Makes the calls of `wake` that are due; the lock is free meanwhile. */
+void handler_make_wakes(struct redrive_handler *h);
 
 /* ---- Events and counters (handler/metrics.c) ------------------------------------------------- */
 
@@ -337,7 +345,7 @@ struct dead_letter *dlq_next(struct dlq *dlq, const struct redrive_dlq_filter *f
 
 struct redrive_handler {
     pthread_mutex_t lock;
-    pthread_cond_t left; /* the last caller has left */
+    pthread_cond_t left; /* the last caller has left, or an awaited call of `wake` has returned */
     char *name;
     struct redrive_policy *policy; /* a copy in one block */
     struct redrive_breaker_config breaker;
@@ -355,6 +363,8 @@ struct redrive_handler {
     uint32_t waiting;    /* of them in caller_wait and not woken */
     bool leads;          /* one of them is in clock.wait_ms */
     struct list waiters; /* callers in caller_wait */
+    struct list to_wake; /* detached callers whose `wake` is to be called */
+    struct list wakes;   /* calls of it under way: struct wake_call */
 
     struct id_gen ids;
     uint64_t seed; /* of breakers */
@@ -384,6 +394,8 @@ static inline void handler_lock(struct redrive_handler *h)
 
 static inline void handler_unlock(struct redrive_handler *h)
 {
+    if (!list_empty(&h->to_wake))
+        handler_make_wakes(h);
     pthread_mutex_unlock(&h->lock);
 }
 

@@ -2,7 +2,7 @@
  *
  * A step owns its run, which is on the heap, since no thread stays inside redrive_submit for it. It
  * waits in the handler's list of waiters without a thread; the thread that wakes it calls a
- * function of the program.
+ * function of the program, without the lock.
  */
 #include "lib/handler/private.h"
 
@@ -74,9 +74,10 @@ struct redrive_step *redrive_step_retry(struct redrive_handler *h, const char *i
     return enter_step(step, options, err);
 }
 
-/* Lock held. */
+/* Lock held, but not meanwhile. */
 static void end_job(struct redrive_step *step, struct decision d)
 {
+    caller_end_wakes(&step->run.caller);
     run_leave(&step->run, &d);
     step->decision = d;
     step->has_ended = true;
@@ -111,10 +112,11 @@ enum redrive_step_type redrive_step_next(struct redrive_step *step, int64_t *ret
     int64_t ignored;
     if (step->has_ended)
         return REDRIVE_STEP_END;
-    HOLD(&h->lock);
+    handler_lock(h);
     enum redrive_step_type type = REDRIVE_STEP_RUN;
     if (step->run.state != REDRIVE_STATE_RUNNING)
         type = next_step(step, ret_wait_ms ? ret_wait_ms : &ignored);
+    handler_unlock(h);
     return type;
 }
 
@@ -125,10 +127,11 @@ void redrive_step_done(struct redrive_step *step, const struct redrive_failure *
     if (step->has_ended || run->state != REDRIVE_STATE_RUNNING)
         return;
     run_end(run, failure ? redrive_run_fail(run, failure) : 0);
-    HOLD(&h->lock);
+    handler_lock(h);
     struct decision d = attempt_end(run, failure != NULL);
     if (d.state != REDRIVE_STATE_RETRYING)
         end_job(step, d);
+    handler_unlock(h);
 }
 
 struct redrive_run *redrive_step_run(struct redrive_step *step)

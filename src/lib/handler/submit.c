@@ -376,11 +376,12 @@ int redrive_cancel(struct redrive_handler *h, const char *job_id)
 {
     if (!h || !job_id)
         return REDRIVE_E_INVALID;
-    HOLD(&h->lock);
+    handler_lock(h);
     struct redrive_run *run = map_get(&h->runs, str_of(job_id));
     if (run) {
         atomic_store(&run->cancelled, true);
         caller_wake(&run->caller);
     }
+    handler_unlock(h);
     return run ? 0 : REDRIVE_E_NOT_FOUND;
 }

@@ -7,6 +7,10 @@
  * threads inside are waiting. Then one of them leads: it calls clock.wait_ms for the shortest of
  * all waits, wakes those whose time has come, and goes on waiting or leaves. A thread that is woken
  * counts as busy from the moment of the call, before it has run: so time cannot pass it by.
+ *
+ * A detached caller is woken by a function of the program. That is called once the lock is free: it
+ * may run code that calls the handler, as the garbage collector of Python does. While it runs, the
+ * caller does not leave, so that the caller's context and the handler stay valid.
  */
 #include "lib/handler/private.h"
 
@@ -18,6 +22,14 @@
 #include "base/time/clock.h"
 
 #define NS_PER_MS INT64_C(1000000)
+
+/* A call of `wake`, on the stack of the thread that makes it. */
+struct wake_call {
+    struct list link;            /* in handler.wakes */
+    const struct caller *caller; /* may be gone if this thread has ended it in the call */
+    pthread_t thread;
+    bool is_awaited; /* by caller_end_wakes */
+};
 
 /* The callers of this thread, the innermost first. */
 static _Thread_local struct caller *innermost;
@@ -93,6 +105,7 @@ void caller_enter_detached(struct caller *c, struct redrive_handler *h,
         .wake = options->wake,
         .wake_ctx = options->wake_ctx,
     };
+    list_init(&c->wake_link);
     h->inside++;
 }
 
@@ -133,8 +146,46 @@ void caller_wake(struct caller *c)
     c->handler->waiting--;
     if (!c->is_detached)
         pthread_cond_signal(&c->cond);
-    else if (c->wake)
-        c->wake(c->wake_ctx);
+    else if (c->wake && list_empty(&c->wake_link))
+        list_insert(&c->handler->to_wake, &c->wake_link);
+}
+
+void handler_make_wakes(struct redrive_handler *h)
+{
+    while (!list_empty(&h->to_wake)) {
+        struct caller *c = LIST_ENTRY(h->to_wake.next, struct caller, wake_link);
+        struct wake_call call = {.caller = c, .thread = pthread_self()};
+        void (*wake)(void *ctx) = c->wake;
+        void *ctx = c->wake_ctx;
+        list_remove(&c->wake_link);
+        list_insert(&h->wakes, &call.link);
+        pthread_mutex_unlock(&h->lock);
+        wake(ctx);
+        pthread_mutex_lock(&h->lock);
+        list_remove(&call.link);
+        if (call.is_awaited)
+            pthread_cond_broadcast(&h->left);
+    }
+}
+
+static struct wake_call *wake_of_other_thread(const struct caller *c)
+{
+    LIST_FOREACH (&c->handler->wakes, link) {
+        struct wake_call *call = LIST_ENTRY(link, struct wake_call, link);
+        if (call->caller == c && !pthread_equal(call->thread, pthread_self()))
+            return call;
+    }
+    return NULL;
+}
+
+void caller_end_wakes(struct caller *c)
+{
+    struct wake_call *call;
+    list_remove(&c->wake_link);
+    while ((call = wake_of_other_thread(c))) {
+        call->is_awaited = true;
+        pthread_cond_wait(&c->handler->left, &c->handler->lock);
+    }
 }
 
 static void wait_for_system(struct caller *c)
@@ -181,6 +232,7 @@ static void lead(struct caller *self, int64_t until_ms)
         if (c != self && c->wake_ms <= now_ms)
             caller_wake(c);
     }
+    handler_make_wakes(h);
 }
 
 static void wait_for_virtual(struct caller *c)
@@ -218,6 +270,7 @@ void caller_wait(struct caller *c, int64_t wake_ms)
 {
     thread_cond_init(&c->cond);
     caller_begin_wait(c, wake_ms);
+    handler_make_wakes(c->handler);
     if (c->handler->is_virtual)
         wait_for_virtual(c);
     else
