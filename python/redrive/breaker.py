@@ -127,7 +127,8 @@ class Breaker(ProcessBound):
         begin_anew_after_fork(self)
 
     def _begin_anew(self) -> None:
-        self._lock = threading.Lock()
+        # Reentrant: the garbage collector may run while it is held, and close a coroutine that gives its permit back.
+        self._lock = threading.RLock()
         err = ffi.new("struct redrive_err *")
         native = self.config.native()
         self._on_open = ON_OPEN[native.on_open]

@@ -5,6 +5,7 @@ import pytest
 
 import redrive
 from redrive import Breaker, BreakerOpenError, InvalidArgumentError, RetryPolicy, retry
+from redrive.breaker import RETURNED
 
 
 class Flaky:
@@ -196,6 +197,24 @@ def test_the_time_for_which_a_breaker_holds_a_call_does_not_count(clock):
     # Held before the first attempt and between attempts, 60 s and twice 50 s.
     assert (flaky.calls, sum(clock.slept)) == (3, 180)
     assert [state.elapsed for state in told] == [0, 10]
+
+
+def test_a_call_that_ends_within_another_use_of_its_breaker(clock):
+    """As the garbage collector does, if it closes a coroutine at that moment."""
+    ended = []
+
+    def ending_clock():
+        if permits:
+            breaker.record(permits.pop(), RETURNED)
+            ended.append(True)
+        return clock()
+
+    permits = []
+    breaker = Breaker(clock=ending_clock)
+    for use in (breaker.allow, breaker.wait_time, lambda: breaker.status, breaker.trip):
+        permits.append(breaker.allow())
+        use()
+    assert len(ended) == 4
 
 
 def test_a_breaker_around_coroutines(clock):
