@@ -1,5 +1,6 @@
 """The command line over HTTP prints what it prints on a store, byte for byte, and says what is in the way."""
 
+import contextlib
 import hashlib
 import http.server
 import json
@@ -418,6 +419,20 @@ def test_a_token_goes_over_plain_http_to_this_machine_only(place):
         assert error_of(place.run("--server", name, "--token-file", token, "stats", "--json"), 2)["code"] == "USAGE"
 
 
+@contextlib.contextmanager
+def server_of(handler):
+    """The address of a server that is not Redrive's."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
 def test_a_server_that_is_not_redrive_is_told_apart(place):
     class Other(http.server.BaseHTTPRequestHandler):
         def do_GET(self):  # noqa: N802
@@ -431,19 +446,11 @@ def test_a_server_that_is_not_redrive_is_told_apart(place):
         def log_message(self, *_):
             pass
 
-    server = http.server.HTTPServer(("127.0.0.1", 0), Other)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        url = f"http://127.0.0.1:{server.server_port}"
+    with server_of(Other) as url:
         error = error_of(place.run("--server", url, "stats", "--json"), 2)
         assert "not a server of Redrive" in error["message"]
         error = error_of(place.run("--server", url + "/lo", "stats", "--json"))
         assert "302" in error["message"] and "redirects are not followed" in error["hint"]
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def test_a_server_without_the_route_is_of_another_version(place):
@@ -464,16 +471,9 @@ def test_a_server_without_the_route_is_of_another_version(place):
         def log_message(self, *_):
             pass
 
-    server = http.server.HTTPServer(("127.0.0.1", 0), Old)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        error = error_of(place.run("--server", f"http://127.0.0.1:{server.server_port}", "stats", "--json"))
+    with server_of(Old) as url:
+        error = error_of(place.run("--server", url, "stats", "--json"))
         assert "does not have what this command needs" in error["message"] and "9.9.9" in error["detail"]
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def test_a_change_whose_answer_is_lost_is_not_sent_again(place):
@@ -499,16 +499,9 @@ def test_a_change_whose_answer_is_lost_is_not_sent_again(place):
         def log_message(self, *_):
             pass
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Dying)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        error = error_of(place.run("--server", f"http://127.0.0.1:{server.server_port}", "enqueue", "mail", "{}", "--json"))
+    with server_of(Dying) as url:
+        error = error_of(place.run("--server", url, "enqueue", "mail", "{}", "--json"))
         assert len(posts) == 1, (posts, error)
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def test_a_certificate_of_its_own_is_trusted_when_it_is_named(tmp_path):

@@ -27,23 +27,30 @@ void __wrap_committer_submit(struct committer *committer, struct op *op)
     sem_post(&has_chunk);
 }
 
+/* A server with one job and a run that cancels it, whose first chunk has not reached the committer.
+ */
+static void open_with_chunk(struct rest_server *server, struct client *client)
+{
+    sem_init(&has_chunk, 0, 0);
+    alarm(LIMIT_S);
+    rest_server_open(server, "{}", NULL);
+    client_connect(client, server->port);
+    assert_int_equal(
+        rest_server_ask(client, "POST", "/v1/jobs", NULL, "{\"task\": \"a\", \"delay\": \"1h\"}"),
+        201);
+    holds_chunks = true;
+    assert_int_equal(rest_server_ask(client, "POST", "/v1/bulk", NULL, CANCEL_ALL), 202);
+    while (sem_wait(&has_chunk) != 0)
+        ;
+    holds_chunks = false;
+}
+
 static void a_server_about_to_stop_does_not_wait_for_a_chunk(void **state)
 {
     struct rest_server server;
     struct client client;
     (void)state;
-    sem_init(&has_chunk, 0, 0);
-    alarm(LIMIT_S);
-    rest_server_open(&server, "{}", NULL);
-    client_connect(&client, server.port);
-    assert_int_equal(
-        rest_server_ask(&client, "POST", "/v1/jobs", NULL, "{\"task\": \"a\", \"delay\": \"1h\"}"),
-        201);
-    holds_chunks = true;
-    assert_int_equal(rest_server_ask(&client, "POST", "/v1/bulk", NULL, CANCEL_ALL), 202);
-    while (sem_wait(&has_chunk) != 0)
-        ;
-    holds_chunks = false;
+    open_with_chunk(&server, &client);
     rest_quiesce(server.rest);
     assert_int_equal(client_get(&client, "/v1/bulk"), 200);
     assert_int_equal(rest_server_ask(&client, "POST", "/v1/bulk", NULL, CANCEL_ALL), 503);
@@ -60,18 +67,7 @@ static void a_run_outlives_a_store_that_was_away(void **state)
     struct rest_server server;
     struct client client;
     (void)state;
-    sem_init(&has_chunk, 0, 0);
-    alarm(LIMIT_S);
-    rest_server_open(&server, "{}", NULL);
-    client_connect(&client, server.port);
-    assert_int_equal(
-        rest_server_ask(&client, "POST", "/v1/jobs", NULL, "{\"task\": \"a\", \"delay\": \"1h\"}"),
-        201);
-    holds_chunks = true;
-    assert_int_equal(rest_server_ask(&client, "POST", "/v1/bulk", NULL, CANCEL_ALL), 202);
-    while (sem_wait(&has_chunk) != 0)
-        ;
-    holds_chunks = false;
+    open_with_chunk(&server, &client);
     chunk->code = err_set(&chunk->err, REDRIVE_E_IO, "the store is away");
     chunk->done(chunk, chunk->done_ctx);
     do
