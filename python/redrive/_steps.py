@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import queue
 import threading
 from collections.abc import Awaitable, Iterator
 from contextvars import ContextVar
@@ -160,7 +161,29 @@ def _driving(step: Step, begin: Callable[[], None]) -> Iterator[None]:
             inside.set(before)
 
 
-def run_sync(step: Step, begin: Callable[[], None], work: Work[R], woken: threading.Event) -> JobResult[R]:
+class ThreadWaker:
+    """What threading.Event is, but set() never waits for the thread that calls it.
+
+    The garbage collector may run in any instruction of a thread that waits here, and end a job of the same handler,
+    which may wake this very thread.
+    """
+
+    def __init__(self) -> None:
+        self._calls: queue.SimpleQueue[None] = queue.SimpleQueue()  # its put() is reentrant
+
+    def set(self) -> None:
+        self._calls.put(None)
+
+    def clear(self) -> None:
+        for _ in range(self._calls.qsize()):  # which no other thread takes from
+            self._calls.get_nowait()
+
+    def wait(self, timeout: float) -> None:
+        with contextlib.suppress(queue.Empty):
+            self._calls.get(timeout=timeout)
+
+
+def run_sync(step: Step, begin: Callable[[], None], work: Work[R], woken: ThreadWaker) -> JobResult[R]:
     """Runs a job to its end in this thread."""
     value: Optional[R] = None
     with _driving(step, begin):

@@ -17,7 +17,7 @@ from typing import Any, Callable, Optional, TypeVar, Union
 from redrive._loop import in_thread
 from redrive._native import Seconds, encode, ffi, lib, new_handle, raise_error, raise_pending, text
 from redrive._process import ProcessBound, begin_anew_after_fork
-from redrive._steps import Step, Work, inside, loop_waker, run_async, run_sync
+from redrive._steps import Step, ThreadWaker, Work, inside, loop_waker, run_async, run_sync
 from redrive.breaker import BreakerConfig, BreakerStatus, status_of
 from redrive.dead_letters import DeadLetters, KeptWork
 from redrive.errors import BY_CODE, InvalidArgumentError, RedriveError
@@ -128,7 +128,7 @@ class RetryHandler(ProcessBound):
         BreakerOpenError (``on_open="reject"``), StoppingError, and what is not an ``Exception``.
         """
         _refuse_coroutine_function(work, "submit_job")
-        woken = threading.Event()
+        woken = ThreadWaker()
         step = Step(self.native, job, self._classifier.function, woken.set)
         kept = KeptWork(job, work, job.retry)
         return self._keep_dead(kept, run_sync(step, step.begin, work, woken))
@@ -143,7 +143,7 @@ class RetryHandler(ProcessBound):
     def retry_dead(self, id: str, work: Optional[Work[R]] = None) -> JobResult[R]:
         kept = self._to_retry(id, work)
         _refuse_coroutine_function(kept.work, "retry")
-        woken = threading.Event()
+        woken = ThreadWaker()
         step = Step(self.native, kept.job, self._classifier.function, woken.set)
         return self._keep_dead(kept, run_sync(step, step.begin_retry, kept.work, woken))
 

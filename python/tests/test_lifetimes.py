@@ -139,6 +139,30 @@ def test_a_wake_may_use_the_handler(monkeypatch):
     assert [result.value for result in done] == [7]
 
 
+def test_a_thread_may_wake_itself_while_it_waits():
+    """As the garbage collector does, if it ends a job for which this one waits."""
+    woken = _steps.ThreadWaker()
+    finished = []
+
+    def trace(frame, event, _argument):
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            woken.set()
+        return trace
+
+    def wait():
+        sys.settrace(trace)
+        woken.clear()
+        woken.wait(0.001)
+        sys.settrace(None)
+        finished.append(True)
+
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+    thread.join(10)
+    assert finished
+
+
 def test_what_a_monitor_raises_at_a_cancellation_does_not_come_out_elsewhere():
     def monitor(event):
         if event.type == "cancelled":
