@@ -1,6 +1,8 @@
 /* Jobs in steps: the same life as redrive_submit gives, asked for piece by piece. */
 #include "fixture.h"
 
+#include <semaphore.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 static const struct redrive_failure refused = {.errnum = ECONNREFUSED};
@@ -322,6 +324,51 @@ static void threads_and_steps_share_a_handler(void **state)
     fixture_release(&f);
 }
 
+static void post(void *ctx)
+{
+    sem_post(ctx);
+}
+
+/* The semaphore of each job is freed as soon as the job has ended: ASan sees a wake after that. */
+static void *take_turns(void *ctx)
+{
+    struct redrive_handler *h = ctx;
+    for (int i = 0; i < 500; i++) {
+        sem_t *woken = malloc(sizeof *woken);
+        assert_non_null(woken);
+        sem_init(woken, 0, 0);
+        struct redrive_step_options options = {.wake = post, .wake_ctx = woken};
+        struct redrive_job job = {.task = "t"};
+        struct redrive_step *step = redrive_step_begin(h, &job, &options, NULL);
+        assert_non_null(step);
+        while (redrive_step_next(step, NULL) == REDRIVE_STEP_WAIT)
+            sem_wait(woken);
+        if (i % 3 != 0)
+            redrive_step_done(step, NULL);
+        assert_int_equal(redrive_step_end(step, NULL), i % 3 != 0 ? 0 : REDRIVE_E_CANCELLED);
+        sem_destroy(woken);
+        free(woken);
+    }
+    return NULL;
+}
+
+static void steps_of_many_threads_wake_each_other(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_options(&f);
+    f.options.concurrency = 1;
+    fixture_new_handler(&f);
+    pthread_t threads[4];
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, take_turns, f.handler), 0);
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    assert_int_equal(metrics_of(f.handler).jobs_received, 2000);
+    check_balance(f.handler);
+    fixture_release(&f);
+}
+
 static void wrong_jobs_are_refused(void **state)
 {
     (void)state;
@@ -350,6 +397,7 @@ int main(void)
         T(a_wake_may_call_the_handler_and_end_steps_that_are_to_be_woken),
         T(the_end_of_a_step_waits_for_a_wake_in_another_thread),
         T(threads_and_steps_share_a_handler),
+        T(steps_of_many_threads_wake_each_other),
         T(wrong_jobs_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
