@@ -87,7 +87,13 @@ int engine_event_counted(struct str counter);
 /* Counters have a label of kind and name: "partition:main/mail" is what happened to jobs of the
  * task `mail` in the queue `main`, "class:network" are failures, "arm:patience/slow" are jobs of an
  * arm (report/experiments.h); without a label they are totals.
+ *
+ * Of the events that end an attempt some say nothing about how runs of a task go. They are counted
+ * once more, for partitions alone: the end of a job that was not run (its deadline passed, it was
+ * killed by hand), and runs that failed by the fault of the job itself.
  */
+#define COUNTER_WITHOUT_RUN "ended_without_run"
+#define COUNTER_OWN_FAULT   "failed_by_own_fault"
 
 /* Takes the label of a partition apart; false: it is another one. A queue's name has no slash. */
 bool counter_partition(struct str label, struct str *ret_queue, struct str *ret_task);

@@ -322,11 +322,11 @@ static void the_error_rate_of_a_task_is_that_of_the_last_minute(void **state)
     struct watch w;
     (void)state;
     watch_init(&w, YAML "  - {when: \"error_rate >= 0.5\", task: mail, min_runs: 4}\n");
-    kill_jobs(&w, 5);
+    fail_jobs(&w, 5);
     pass(&w, 0);
     pass(&w, ALERT_WINDOW_MS);
     assert_int_equal(w.told[true], 0);
-    kill_jobs(&w, 2);
+    fail_jobs(&w, 2);
     for (int i = 0; i < 2; i++) {
         bed_submit(&w.bed, "mail", "{}");
         bed_succeed(&w.bed, bed_claim_one(&w.bed));
@@ -334,6 +334,54 @@ static void the_error_rate_of_a_task_is_that_of_the_last_minute(void **state)
     pass(&w, ALERT_WINDOW_MS);
     assert_int_equal(w.told[true], 1);
     assert_true(w.value == 0.5);
+    watch_release(&w);
+}
+
+#define RATES_OF_TASK                                                \
+    YAML "  - {when: \"error_rate > 0\", task: mail, min_runs: 1}\n" \
+         "  - {when: \"health_score < 0.9\", task: mail, min_runs: 1}\n"
+
+/* Twenty, of which none was run: a deadline, or a person. */
+static void ends_without_a_run_are_no_failures_of_a_task(void **state)
+{
+    struct watch w;
+    (void)state;
+    watch_init(&w, RATES_OF_TASK);
+    pass(&w, 0);
+    for (int i = 0; i < 20; i++) {
+        const struct job_spec spec = {.task = STR("mail"),
+                                      .deadline_ms = i % 2 ? w.bed.now_ms + 1000 : 0};
+        const int64_t seq = bed_submit_spec(&w.bed, &spec);
+        if (i % 2 == 0)
+            assert_int_equal(bed_change(&w.bed, MOVE_END, seq), 0);
+    }
+    bed_pass(&w.bed, 1000);
+    assert_int_equal(bed_count(&w.bed, REDRIVE_STATE_DEAD_LETTER), 20);
+    assert_int_equal(bed_counter(&w.bed, COUNTER_WITHOUT_RUN, "partition:default/mail"), 20);
+    pass(&w, ALERT_WINDOW_MS);
+    assert_int_equal(w.told[true], 0);
+    watch_release(&w);
+}
+
+/* They count as runs all the same. */
+static void failures_by_the_fault_of_the_job_are_none_of_its_task(void **state)
+{
+    struct watch w;
+    (void)state;
+    watch_init(&w, RATES_OF_TASK);
+    pass(&w, 0);
+    kill_jobs(&w, 10);
+    for (int i = 0; i < 10; i++) {
+        bed_submit(&w.bed, "mail", "{}");
+        bed_fail(&w.bed, bed_claim_one(&w.bed), "validation");
+    }
+    pass(&w, ALERT_WINDOW_MS);
+    assert_int_equal(w.told[true], 0);
+    kill_jobs(&w, 15);
+    fail_jobs(&w, 5);
+    pass(&w, ALERT_WINDOW_MS);
+    assert_int_equal(w.told[true], 2);
+    assert_true(w.value == 0.75);
     watch_release(&w);
 }
 
@@ -416,6 +464,8 @@ int main(void)
         cmocka_unit_test(error_rate_and_health_come_from_the_workers),
         cmocka_unit_test(one_failure_is_no_rate_unless_the_rule_says_so),
         cmocka_unit_test(the_error_rate_of_a_task_is_that_of_the_last_minute),
+        cmocka_unit_test(ends_without_a_run_are_no_failures_of_a_task),
+        cmocka_unit_test(failures_by_the_fault_of_the_job_are_none_of_its_task),
         cmocka_unit_test(without_rules_the_shipped_ones_hold),
         cmocka_unit_test(the_last_look_is_taken_at_once),
         cmocka_unit_test(an_engine_that_nobody_listens_to_does_not_look),

@@ -219,24 +219,38 @@ static bool is_open(const struct engine *e, const char *task)
     return false;
 }
 
+/* Adds what a counter says about the runs of its task: the same runs as health_of_all has, and of
+ * these the same failures. */
+static void add_runs(const struct counter *c, int64_t *runs, int64_t *failures)
+{
+    const int64_t n = c->value > 0 ? c->value : 0;
+    switch (engine_event_counted(c->name)) {
+    case ENGINE_EVENT_COMPLETED: *runs += n; return;
+    case ENGINE_EVENT_RETRYING:
+    case ENGINE_EVENT_DEAD:
+    case ENGINE_EVENT_FAILED:
+        *runs += n;
+        *failures += n;
+        return;
+    default: break;
+    }
+    if (str_is(c->name, COUNTER_WITHOUT_RUN))
+        *runs -= n;
+    if (str_is(c->name, COUNTER_WITHOUT_RUN) || str_is(c->name, COUNTER_OWN_FAULT))
+        *failures -= n;
+}
+
 static double health_of_task(const struct look *l, const struct config_alert *alert,
                              struct alert_state *state)
 {
-    static const enum engine_event_kind ENDS[] = {ENGINE_EVENT_COMPLETED, ENGINE_EVENT_RETRYING,
-                                                  ENGINE_EVENT_DEAD, ENGINE_EVENT_FAILED};
-    uint64_t runs = 0, failures = 0;
+    int64_t all = 0, failed = 0;
     for (size_t i = 0; i < l->counters.n; i++) {
         const struct counter *c = &l->counters.counters[i];
         struct str queue, task;
-        if (!counter_partition(c->label, &queue, &task) || !str_is(task, alert->task))
-            continue;
-        for (size_t kind = 0; kind < sizeof ENDS / sizeof ENDS[0]; kind++) {
-            if (!str_is(c->name, engine_event_counter(ENDS[kind])) || c->value < 0)
-                continue;
-            runs += (uint64_t)c->value;
-            failures += kind > 0 ? (uint64_t)c->value : 0;
-        }
+        if (counter_partition(c->label, &queue, &task) && str_is(task, alert->task))
+            add_runs(c, &all, &failed);
     }
+    const uint64_t runs = all > 0 ? (uint64_t)all : 0, failures = failed > 0 ? (uint64_t)failed : 0;
     const double error_rate =
         l->is_last ? alert_window_end(state, runs, failures, alert->min_runs, l->e->now_ms)
                    : alert_window(state, runs, failures, alert->min_runs, l->e->now_ms);

@@ -11,8 +11,8 @@
  *   retry_backlog   jobs that wait for another attempt
  *   error_rate      share of runs that failed: of about the last minute, of all workers that are
  *                   alive (report/worker_row.h); of a task, of the last whole minute by its
- *                   counters
- *   health_score    report/stats.h; of a task, its share of successes, and 0 while its breaker is
+ *                   counters. Runs that failed by the fault of the job itself are no failures
+ *   health_score    report/stats.h; of a task, 1 minus its error rate, and 0 while its breaker is
  *                   open
  *
  * Runs count for a rate from the rule's min_runs on; fewer are taken for successes, as if nothing

@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "base/text/buf.h"
+#include "core/vocabulary.h"
 #include "engine/report/experiments.h"
 #include "engine/state.h"
 
@@ -138,8 +139,8 @@ struct group {
 
 static uint64_t group_hash(const struct engine_event *event, uint64_t seed)
 {
-    uint64_t hash =
-        (uint64_t)event->kind << 16 | (uint64_t)event->class_ << 8 | event->unclassified;
+    uint64_t hash = (uint64_t)event->kind << 16 | (uint64_t)event->class_ << 8 |
+                    (uint64_t)event->ran << 1 | event->unclassified;
     hash = rng_hash(event->tenant.ptr, event->tenant.len, seed ^ hash);
     hash = rng_hash(event->task.ptr, event->task.len, hash);
     return rng_hash(event->queue.ptr, event->queue.len, hash);
@@ -147,8 +148,9 @@ static uint64_t group_hash(const struct engine_event *event, uint64_t seed)
 
 static bool counts_alike(const struct engine_event *a, const struct engine_event *b)
 {
-    return a->kind == b->kind && a->class_ == b->class_ && a->unclassified == b->unclassified &&
-           str_eq(a->tenant, b->tenant) && str_eq(a->task, b->task) && str_eq(a->queue, b->queue);
+    return a->kind == b->kind && a->class_ == b->class_ && a->ran == b->ran &&
+           a->unclassified == b->unclassified && str_eq(a->tenant, b->tenant) &&
+           str_eq(a->task, b->task) && str_eq(a->queue, b->queue);
 }
 
 /* Open addressing, at most half full, in the transaction's arena; NULL without memory. */
@@ -203,17 +205,35 @@ static void count(struct totals *t, int64_t n, struct str tenant, const char *na
         t->failed = REDRIVE_E_NOMEM;
 }
 
-static void count_event(struct totals *t, const struct engine_event *event, int64_t n)
+static void count_in_partition(struct totals *t, int64_t n, const struct engine_event *event,
+                               const char *name)
 {
-    const char *name = KINDS[event->kind].counter;
-    buf_reset(&t->key);
-    count(t, n, event->tenant, name);
     buf_reset(&t->key);
     (void)buf_puts(&t->key, PARTITION);
     (void)buf_add_str(&t->key, event->queue);
     (void)buf_putc(&t->key, '/');
     (void)buf_add_str(&t->key, event->task);
     count(t, n, event->tenant, name);
+}
+
+/* Whether an attempt has ended with it, in success or in failure. */
+static bool is_run(const struct engine_event *event)
+{
+    return event->ran &&
+           (event->kind == ENGINE_EVENT_COMPLETED || event->class_ != REDRIVE_CLASS_SUCCESS);
+}
+
+static void count_event(struct totals *t, const struct engine_event *event, int64_t n)
+{
+    const char *name = KINDS[event->kind].counter;
+    const bool ends = event->kind == ENGINE_EVENT_DEAD || event->kind == ENGINE_EVENT_FAILED;
+    buf_reset(&t->key);
+    count(t, n, event->tenant, name);
+    count_in_partition(t, n, event, name);
+    if (ends && !is_run(event))
+        count_in_partition(t, n, event, COUNTER_WITHOUT_RUN);
+    else if (is_run(event) && class_blames_the_job(event->class_))
+        count_in_partition(t, n, event, COUNTER_OWN_FAULT);
     if (event->class_ != REDRIVE_CLASS_SUCCESS) {
         buf_reset(&t->key);
         (void)buf_printf(&t->key, "class:%s", redrive_class_name(event->class_));
@@ -356,7 +376,7 @@ void events_publish(struct engine *e)
     for (size_t i = 0; i < e->n_events; i++) {
         const struct engine_event *event = &e->events[i];
         bool success = event->kind == ENGINE_EVENT_COMPLETED;
-        if (event->ran && (success || event->class_ != REDRIVE_CLASS_SUCCESS)) {
+        if (is_run(event)) {
             e->runs++;
             e->failed_runs += !success;
             health_record(&e->health, event->class_, (double)event->run_ms, event->at_ms);
