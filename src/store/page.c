@@ -72,6 +72,24 @@ void job_page_add_limit(struct job_page *page, const struct limit_sums *limit)
     page->limits[page->n_limits++] = *limit;
 }
 
+struct job job_bare(const struct job *job, struct arena *arena)
+{
+    struct job bare = *job;
+    struct job_spec *spec = &bare.spec;
+    struct job_status *s = &bare.status;
+    struct str *const strings[] = {
+        &spec->tenant,  &spec->id,          &spec->task,          &spec->queue,
+        &spec->user,    &spec->project,     &spec->service,       &spec->unique_key,
+        &spec->policy,  &spec->breaker_key, &spec->limit_key,     &s->worker,
+        &s->error.type, &s->error.message,  &s->error.stacktrace,
+    };
+    for (size_t i = 0; i < sizeof strings / sizeof strings[0]; i++)
+        if (strings[i]->ptr)
+            *strings[i] = arena_str(arena, *strings[i]);
+    spec->payload = s->result = (struct str){0};
+    return bare;
+}
+
 /* ---- Order ----------------------------------------------------------------------------------- */
 
 int job_count_order(const void *left, const void *right)

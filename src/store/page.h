@@ -229,7 +229,7 @@ struct group_count {
     uint64_t count;
     int64_t first_ms; /* finished */
     int64_t last_ms;
-    struct job example; /* the latest; of several the highest seq */
+    struct job example; /* the latest, of several the highest seq; without payload and result */
 };
 struct group_page {
     struct group_count *groups;
@@ -237,6 +237,9 @@ struct group_page {
     struct arena arena;
 };
 void group_page_release(struct group_page *page);
+/* A copy of a job without its payload and its result, which may be large; its strings are in the
+ * arena. For stores. */
+struct job job_bare(const struct job *job, struct arena *arena);
 /* The order of the slot `groups`, for qsort; for stores. */
 int group_count_order(const void *left, const void *right);
 

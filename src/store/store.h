@@ -318,7 +318,8 @@ struct store_ops {
     int (*counts)(struct store *store, enum count_kind kind, struct str tenant,
                   struct count_page *ret, struct redrive_err *err);
     /* Of the jobs that match, up to filter->limit groups, the largest first, then the latest seen,
-     * then the highest seq of an example. Order and keyset of the filter have no say. */
+     * then the highest seq of an example. Order and keyset of the filter have no say. Payloads and
+     * results are not kept: there are as many examples as groups. */
     int (*groups)(struct store *store, const struct job_filter *filter, struct group_page *ret,
                   struct redrive_err *err);
     /* Of the jobs that match, how many there are of each cause: `add` is called for each, perhaps

@@ -158,3 +158,23 @@ def test_a_page_of_jobs_in_which_much_is_to_be_hidden_ends_early(server):
     assert 0 < len(found) < 8 and page["next"]
     rest = server.of("reader").ok("GET", f"/jobs?limit=100&cursor={page['next']}")
     assert found | {job["id"] for job in rest["items"]} == ids
+
+
+def test_groups_of_large_jobs_take_little_memory(start):  # noqa: F811
+    """As many examples are shown as there are groups, and each of them has a payload of nearly 1 MiB."""
+    server = start(CONFIG + token_line("ops", "enqueue, work, read, admin", "default") + token_line("reader", "read", "default"))
+    ops, reader = server.api.of("ops"), server.api.of("reader")
+    letters = "abcdefghij"
+    payload = json.dumps({"text": "x" * 1000000, "password": SECRET})
+    for i in range(80):
+        word = letters[i // 10] + letters[i % 10]
+        ops.ok("POST", "/jobs", f'{{"task": "once", "payload": {payload}}}', status=201)
+        ops.settle(ops.claim_one(tasks=["once"]), **{"class": "permanent", "error_type": "Error" + word.upper(), "message": f"{word} {SECRET} {word}"})
+    for api in (ops, reader):
+        server.forget_peak()
+        before = server.resident_mib()
+        groups = api.ok("GET", "/retry/dead-letters/groups?limit=1000")["items"]
+        assert len(groups) == 80
+        shown = SECRET if api is ops else "[redacted]"
+        assert all(re.fullmatch(rf"(\w\w) {re.escape(shown)} \1", group["example"]["message"]) for group in groups)
+        assert server.peak_mib() - before < 48

@@ -171,14 +171,20 @@ static void parked_jobs_are_counted_by_what_holds_them(void **state)
 
 static int64_t put_dead(struct kit *k, uint64_t fingerprint, int64_t ended_ms)
 {
+    static char payload[100000];
+    memset(payload, '1', sizeof payload);
     k->now_ms = ended_ms;
-    int64_t seq = PUT(k, .task = fingerprint == 9 ? STR("nine") : STR("mail"));
+    int64_t seq = PUT(k, .task = fingerprint == 9 ? STR("nine") : STR("mail"),
+                      .payload = {payload, fingerprint == 9 ? sizeof payload : 5});
     uint64_t token = kit_start(k, seq);
     struct decision d = decision_ended(REDRIVE_STATE_DEAD_LETTER, REDRIVE_REASON_EXHAUSTED);
     const struct settle_move move = {.seq = seq,
                                      .token = token,
                                      .decision = &d,
-                                     .error = {.class_ = REDRIVE_CLASS_NETWORK},
+                                     .error = {.class_ = REDRIVE_CLASS_NETWORK,
+                                               .type = STR("Refused"),
+                                               .message = STR("no route"),
+                                               .stacktrace = STR("at line 1")},
                                      .fingerprint = fingerprint};
     check_move(kit_settle_with(k, &move), 0, REDRIVE_STATE_DEAD_LETTER);
     return seq;
@@ -203,6 +209,11 @@ static void alike_errors_are_grouped_the_largest_group_first(void **state)
     assert_int_equal(g[0].last_ms, 300);
     assert_int_equal(g[0].example.status.seq, latest);
     check_str(g[0].example.spec.task, "mail");
+    check_str(g[0].example.status.error.message, "no route");
+    check_str(g[0].example.status.error.stacktrace, "at line 1");
+    /* Payloads may be large, and nothing needs them. */
+    for (size_t i = 0; i < k->groups.n; i++)
+        assert_int_equal(g[i].example.spec.payload.len, 0);
     assert_int_equal(g[1].fingerprint, 9);
     assert_int_equal(g[1].example.status.seq, nine);
     assert_true(g[2].fingerprint == UINT64_MAX);

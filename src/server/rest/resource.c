@@ -17,9 +17,6 @@
 #define READ_JOBS      50
 #define PAGE_MAX_BYTES (8u * 1024 * 1024)
 
-/* A page ends early as well when hiding what is in its jobs has taken about two seconds. */
-#define PAGE_WORK_MAX (5ull * REDACT_WORK_MAX)
-
 /* ---- Refusals -------------------------------------------------------------------------------- */
 
 void kit_fail(struct rest_call *call, const struct redrive_err *err, const char *field)
@@ -309,7 +306,7 @@ static uint64_t write_job(const struct rest_call *call, const struct job *job, k
 
 static bool is_full(const struct json_writer *w, uint64_t work)
 {
-    return w->out->len >= PAGE_MAX_BYTES || work >= PAGE_WORK_MAX;
+    return w->out->len >= PAGE_MAX_BYTES || work >= KIT_WORK_MAX;
 }
 
 /* Writes jobs until the filter's limit, until the page is large, or until it has taken long. */

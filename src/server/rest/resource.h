@@ -27,6 +27,8 @@ void *kit_alloc(struct rest_call *call, size_t size);
 void kit_redactor(struct rest_call *call, struct redactor *ret);
 /* Whether there is anything. */
 bool kit_redacts(const struct rest_call *call);
+/* What an answer may take of redactor.work: about two seconds. A page of jobs ends early then. */
+#define KIT_WORK_MAX (5ull * REDACT_WORK_MAX)
 
 /* The parameters of the query as a filter. False: it has been answered. A client that may not see
  * all of an error may not search in errors either: it could find out what is hidden. */

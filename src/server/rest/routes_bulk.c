@@ -14,7 +14,8 @@
 #include "server/rest/resource.h"
 #include "store/transition.h"
 
-#define COUNT_PAGE 200
+/* Jobs that are read at a time to be counted: whole ones, and they may be large. */
+#define COUNT_PAGE 50
 #define ALL_STATES ((1u << REDRIVE_STATE_COUNT) - 1)
 
 struct bulk_body {

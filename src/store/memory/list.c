@@ -311,7 +311,7 @@ static int list_groups(const struct mem_state *state, const struct job_filter *f
     ret->groups = arena_array(&ret->arena, ret->n, sizeof *ret->groups);
     for (size_t i = 0; ret->groups && i < ret->n; i++) {
         ret->groups[i] = groups[i];
-        mem_table_copy_out(&MEM_JOB, &ret->groups[i].example, &groups[i].example, &ret->arena);
+        ret->groups[i].example = job_bare(&groups[i].example, &ret->arena);
     }
     free(groups);
     if (!ret->arena.failed)

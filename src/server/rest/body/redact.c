@@ -448,6 +448,15 @@ struct job redact_job(struct redactor *r, const struct job *job)
     return shown;
 }
 
+struct job redact_unknown(const struct job *job)
+{
+    struct job shown = *job;
+    shown.spec.payload = hide(job->spec.payload);
+    shown.status.result = hide(job->status.result);
+    hide_error(&shown.status.error);
+    return shown;
+}
+
 void redact_history(struct redactor *r, struct attempt_page *history)
 {
     for (size_t i = 0; r->rules && history && i < history->n; i++) {

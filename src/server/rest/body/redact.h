@@ -58,6 +58,10 @@ struct str redact_text(struct redactor *r, struct str text);
  * is about this job from now on. */
 struct job redact_job(struct redactor *r, const struct job *job);
 
+/* The same where it is not known what is to be hidden, or takes too long to find: nothing of its
+ * payload, its result and its error is shown. */
+struct job redact_unknown(const struct job *job);
+
 /* The errors of its attempts, in place: the page's own strings are replaced by those of the arena.
  */
 void redact_history(struct redactor *r, struct attempt_page *history);

@@ -14,9 +14,14 @@ static void add_grouped(struct buf *sql, struct store *store, const struct job_f
     (void)buf_puts(sql, " AND j.fingerprint IS NOT NULL");
 }
 
+/* A job without its payload and its result: what it has beside its row j, and its columns. */
+#define BARE_JOB     " CROSS JOIN " SPEC_ROW " LEFT JOIN " ERROR_ROW " ON true"
+#define BARE_ERROR   "NULL, h.error_code, h.error_type, h.error_message, h.stacktrace, NULL"
+#define BARE_COLUMNS ROW_COLUMNS ", " SPEC_NAMES("s") ", " BARE_ERROR
+
 /* First the groups are counted, by an index that has all it takes of dead letters; then the latest
- * job of each is looked for, and read as a whole. The example is part of the order: groups that
- * tie with the last one stay until it is known. */
+ * job of each is looked for, and read without what may be large. The example is part of the order:
+ * groups that tie with the last one stay until it is known. */
 static void add_groups(struct buf *sql, struct store *store, const struct job_filter *f,
                        enum source source)
 {
@@ -29,13 +34,13 @@ static void add_groups(struct buf *sql, struct store *store, const struct job_fi
     add_grouped(sql, store, f, source);
     (void)buf_printf(sql,
                      " GROUP BY j.fingerprint ORDER BY n DESC, last_ms DESC FETCH FIRST %zu ROWS "
-                     "WITH TIES) SELECT " JOB_COLUMNS
+                     "WITH TIES) SELECT " BARE_COLUMNS
                      ", g.n, g.first_ms, g.last_ms FROM g CROSS JOIN LATERAL (SELECT j.seq",
                      f->limit);
     add_grouped(sql, store, f, source);
     (void)buf_printf(sql,
                      " AND j.fingerprint = g.fingerprint AND %s = g.last_ms ORDER BY j.seq DESC "
-                     "LIMIT 1) e CROSS JOIN " STATE_ROW("e") WHOLE_JOB
+                     "LIMIT 1) e CROSS JOIN " STATE_ROW("e") BARE_JOB
                      " ORDER BY g.n DESC, g.last_ms DESC, e.seq DESC LIMIT %zu",
                      end, f->limit);
 }

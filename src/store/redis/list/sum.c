@@ -372,6 +372,18 @@ static int largest_first(const void *left, const void *right)
                              *(struct group_count *const *)right);
 }
 
+/* Read at a time, with their payloads, of which nothing is kept. */
+#define EXAMPLES_STEP 16
+
+static int take_example(void *maker, const struct row *row, const struct str big[BIG_COUNT],
+                        struct redrive_err *err)
+{
+    struct row bare = *row;
+    bare.big &= ~(1u << BIG_PAYLOAD | 1u << BIG_RESULT);
+    bare.job.spec.payload = bare.job.status.result = (struct str){0};
+    return rd_page_add(maker, &bare, big, err);
+}
+
 /* Reads the examples; a group whose example has gone meanwhile is left out. */
 static int read_examples(struct store *store, const struct groups *g, size_t limit,
                          struct group_page *ret, struct redrive_err *err)
@@ -383,7 +395,10 @@ static int read_examples(struct store *store, const struct groups *g, size_t lim
     for (size_t i = 0; i < n; i++)
         seqs[i] = g->all[i]->example.status.seq;
     rd_page_start(&maker, store, &jobs);
-    int rc = rd_rows_each(store, seqs, n, rd_page_take, &maker, err);
+    int rc = 0;
+    for (size_t at = 0; rc == 0 && at < n; at += EXAMPLES_STEP)
+        rc = rd_rows_each(store, seqs + at, n - at < EXAMPLES_STEP ? n - at : EXAMPLES_STEP,
+                          take_example, &maker, err);
     if (rc != 0) {
         job_page_release(&jobs);
         return rc;

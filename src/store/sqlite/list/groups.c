@@ -87,15 +87,20 @@ static int count_groups(struct store *store, sqlite3_stmt *st, size_t limit,
 static int read_example(struct store *store, struct group_count *group, struct arena *arena,
                         struct redrive_err *err)
 {
+    RELEASED_BY(arena_release) struct arena whole = {0};
+    struct job job;
     sqlite3_stmt *st = sql_use(store, STATEMENT_JOB_READ, err);
     if (!st)
         return store->last_error;
     bind_int(st, 1, group->example.status.seq);
     int rc = sql_step(store, st, err);
-    if (rc > 0)
-        rc = job_read(store, st, arena, &group->example, err);
+    const bool is_there = rc > 0;
+    if (is_there)
+        rc = job_read(store, st, &whole, &job, err);
     sqlite3_reset(st);
-    return rc;
+    if (is_there && rc == 0)
+        group->example = job_bare(&job, arena);
+    return rc == 0 && arena->failed ? err_nomem(err) : rc;
 }
 
 static int list_groups(struct store *store, const struct job_filter *filter, struct group_page *ret,
