@@ -143,6 +143,7 @@ void rd_entries_keep_running(struct store *store)
     map_release(&entries);
     arena_release(&arena);
     store->n_kept = 0;
+    store->n_running = store->entries.count;
     if (failed)
         rd_transaction_forget(store);
 }

@@ -154,6 +154,7 @@ void rd_transaction_forget(struct store *store)
     rd_map_empty(&store->entries);
     rd_map_empty(&store->cells);
     store->n_kept = 0;
+    store->n_running = 0;
 }
 
 void rd_store_forget(struct store *store)

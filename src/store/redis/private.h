@@ -127,7 +127,8 @@ struct store {
     int64_t shared_puts;    /* that raise it */
     unsigned shared_listed; /* bit mask of kinds that were taken from `shared_reply` */
     int64_t commits_seen;
-    unsigned n_kept; /* transactions since the cache was last cleaned up */
+    unsigned n_kept;  /* transactions since the cache was last cleaned up, */
+    size_t n_running; /* and how many rows of running jobs it had then */
     struct arena arena;
     struct map entries;  /* by seq */
     struct map cells;    /* by key and field */

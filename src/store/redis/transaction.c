@@ -7,7 +7,8 @@
 #include "base/time/clock.h"
 #include "store/redis/private.h"
 
-/* How much is kept from one transaction to the next, and for how long. */
+/* How much is kept from one transaction to the next beside the rows of running jobs, and for how
+ * long. */
 #define KEPT_MAX              5000
 #define KEPT_TRANSACTIONS_MAX 100
 
@@ -16,6 +17,13 @@
 
 /* The server keeps the outcome of a commit for 600 s (OUTCOME_S in 2-commit.lua); less a margin. */
 #define OUTCOME_MS 500000
+
+/* The rows of running jobs do not count: each clean-up copies them, and would come with every
+ * commit. */
+static bool is_too_much(const struct store *store)
+{
+    return store->entries.count + store->cells.count > KEPT_MAX + store->n_running;
+}
 
 /* After a commit the server has the rows as the transaction has changed them. Only those of running
  * jobs that this handle has started are of use to the next transaction. */
@@ -35,8 +43,7 @@ static void keep_committed(struct store *store)
             rd_shared_learn(store, (struct str){slot->key, slot->key_len}, write->now);
     }
     rd_transaction_end(store);
-    if (++store->n_kept > KEPT_TRANSACTIONS_MAX ||
-        store->entries.count + store->cells.count > KEPT_MAX)
+    if (++store->n_kept > KEPT_TRANSACTIONS_MAX || is_too_much(store))
         rd_entries_keep_running(store);
 }
 
@@ -360,6 +367,6 @@ void redis_rollback(struct store *store)
     }
     const bool has_changed = store->n_dirty > 0;
     rd_transaction_end(store);
-    if (has_changed || store->entries.count + store->cells.count > KEPT_MAX)
+    if (has_changed || is_too_much(store))
         rd_entries_keep_running(store);
 }

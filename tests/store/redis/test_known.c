@@ -267,6 +267,30 @@ static void the_rows_that_are_kept_are_bounded(void **state)
     server_stop(&s);
 }
 
+static void rows_that_are_kept_are_not_copied_with_every_commit(void **state)
+{
+    (void)state;
+    struct server s;
+    struct entry *e;
+    server_start(&s, NULL);
+    struct store *store = open_at(&s);
+    put_committed(store, "a");
+    start_committed(store, 1, 7);
+    const struct entry *first = rd_entry_known(store, 1);
+    assert_non_null(first);
+    for (int64_t i = 0; i < 10000; i++) {
+        assert_int_equal(rd_entry_learn(store, 1000 + i, first->stored, &e, NULL), 0);
+        e->is_mine = true;
+    }
+    assert_int_equal(count_kept(store), 10001);
+    for (unsigned i = 1; i <= 3; i++) {
+        put_committed(store, (char[]){(char)('b' + i), '\0'});
+        assert_int_equal(store->n_kept, i);
+    }
+    store_close(store);
+    server_stop(&s);
+}
+
 /* A primary with commits that its replica never got follows it, and then takes over again. `store`
  * has its connection to the first one all the time. With `meanwhile` others write on the second
  * one, else on the first one when it is back. */
@@ -335,6 +359,7 @@ int main(void)
         T(a_submit_meets_a_job_as_it_is_now),
         T(a_row_is_kept_until_its_lease_has_ended),
         T(the_rows_that_are_kept_are_bounded),
+        T(rows_that_are_kept_are_not_copied_with_every_commit),
         T(a_commit_that_a_fail_over_has_lost_is_not_known_any_more),
     };
     return cmocka_run_group_tests_name("redis known", tests, NULL, NULL);
