@@ -43,6 +43,7 @@ from faults import Faults  # noqa: E402
 from network import Cable, OpenPostgres, OpenRedis, Unavailable  # noqa: E402
 from rig import BINARY, Member, Rig  # noqa: E402
 from skew import skewed_clock  # noqa: E402
+from wallclock import ClockWatch, clock_offset  # noqa: E402
 from testimony import fate  # noqa: E402
 
 STORES = ("sqlite", "postgres", "redis")
@@ -61,17 +62,6 @@ def contract_of(kind):
     is_shared = kind != "sqlite"
     return checker.Contract(backoff_s=BACKOFF_S, ordered=frozenset({"ordered", ALONE}), reserved_s=1.5 if is_shared else 0.05,
                             behind_s=1.0 if is_shared else 0)
-
-
-def clock_offset():
-    """By how much the wall clock is ahead of the monotonic one, in seconds: of many readings the one that took the shortest."""
-    readings = []
-    for _ in range(200):
-        before = time.monotonic()
-        wall = time.time()
-        after = time.monotonic()
-        readings.append((after - before, wall - (before + after) / 2))
-    return min(readings)[1]
 
 
 # ---- Processes and what may be done to them ------------------------------------------------------
@@ -101,7 +91,9 @@ class Trial:
         if "skew" in self.names and not skew:
             self.names.remove("skew")
         self.faults = Faults(self.rig, cuts, skew, other)
-        self.offset = clock_offset()
+        self.clock = ClockWatch()
+        self.clock.start()
+        stack.callback(self.clock.close)
 
     def _try(self, make):
         try:
@@ -203,7 +195,7 @@ class Trial:
     def contract(self):
         """With a wall clock that was set meanwhile the times of the store are known less well."""
         promised = contract_of(self.kind)
-        return dataclasses.replace(promised, slack_s=promised.slack_s + abs(clock_offset() - self.offset))
+        return dataclasses.replace(promised, slack_s=promised.slack_s + self.clock.offsets.moved(0, time.monotonic()))
 
     def judge(self):
         """The history with what the store says in the end, all complaints as text, and the jobs that have some."""

@@ -1,6 +1,7 @@
 """picture.py - series over time as an SVG picture: one panel below the other, one line for each series."""
 import dataclasses
 import html
+import math
 import statistics
 
 WIDTH, PANEL_HEIGHT, TOP = 1000, 150, 56
@@ -16,6 +17,7 @@ class Panel:
     title: str
     series: dict  # name -> pairs of seconds and value; a name begins with its store
     bands: list = dataclasses.field(default_factory=list)  # pairs of seconds that are shaded
+    by_powers: bool = False  # a step of the scale is ten times as much, and what is below 1 is drawn as 1
 
 
 def tick_step(most, wanted=4):
@@ -39,32 +41,48 @@ def text(x, y, words, anchor="start", size=12, weight="normal"):
 
 
 def style(name):
-    """The colour says the store; workers, and the upper of two percentiles, are dashed."""
+    """The colour says the store; workers, and the lower of two percentiles, are dashed."""
     colour = COLOURS.get(name.split()[0], OTHER)
     return colour, ' stroke-dasharray="5 3"' if name.endswith(("work", "p50")) else ""
+
+
+@dataclasses.dataclass
+class Scale:
+    ticks: list
+    by_powers: bool = False
+
+    def share(self, value):
+        """How far up it is: 0 to 1."""
+        if self.by_powers:
+            return math.log10(max(value, 1)) / math.log10(self.ticks[-1])
+        return value / self.ticks[-1]
+
+
+def scale_of(most, by_powers):
+    if by_powers:
+        return Scale([10 ** power for power in range(max(1, math.ceil(math.log10(max(most, 1)))) + 1)], True)
+    step = tick_step(most)
+    return Scale([step * i for i in range(int(-(-most // step)) + 1)])
 
 
 def draw_panel(panel, y, seconds):
     lines = {name: thin(points) for name, points in panel.series.items()}
     most = max((value for points in lines.values() for _, value in points), default=0) or 1
-    step = tick_step(most)
-    top = step * -(-most // step)
+    scale = scale_of(most, panel.by_powers)
     width, height = WIDTH - LEFT - RIGHT, PANEL_HEIGHT - HEAD - FOOT
 
     def x_of(at):
         return LEFT + width * at / seconds
 
     def y_of(value):
-        return y + HEAD + height * (1 - value / top)
+        return y + HEAD + height * (1 - scale.share(value))
 
     parts = [text(LEFT, y + HEAD - 8, panel.title, weight="bold")]
     parts += [f'<rect x="{x_of(a):.1f}" y="{y + HEAD}" width="{x_of(b) - x_of(a):.1f}" height="{height}" fill="#eeeeee"/>'
               for a, b in panel.bands]
-    value = 0.0
-    while value <= top * 1.0001:
+    for value in scale.ticks:
         parts.append(f'<line x1="{LEFT}" x2="{LEFT + width}" y1="{y_of(value):.1f}" y2="{y_of(value):.1f}" stroke="#dddddd"/>')
         parts.append(text(LEFT - 6, y_of(value) + 4, f"{value:g}", "end", 11))
-        value += step
     for i, (name, points) in enumerate(sorted(lines.items())):
         colour, dash = style(name)
         path = " ".join(f"{x_of(at):.1f},{y_of(v):.1f}" for at, v in points)

@@ -5,11 +5,14 @@
 On each store a server with both interfaces, a worker (but for `memory`, which one process has for itself), clients over HTTP
 and Faktory that submit and work, handlers of the program, a cron entry, breakers that open and close, retention, dead letters
 that are purged, reloads with another configuration, and dashboards that read the event stream. First the clients go as fast
-as they can, for a tenth of the time and 30 s at the most; from then on they submit 70 % of what was done in that time.
+as they can, for a tenth of the time and 30 s at the most, and what has piled up is worked off; from then on they submit 70 % of
+what was done in that time.
 
 Memory, descriptors and threads of each process, the size of each store, the rate and the latencies are sampled, written to
 FOLDER/samples.json and drawn as FOLDER/soak.svg. It fails if one of those of BOUNDS grows (growth.py), if a cron tick is
-missing or doubled, or if the history of the jobs has a complaint (tests/history/checker.py).
+missing or doubled, if jobs are left over, or if the history of the jobs has a complaint (tests/history/checker.py). All of those
+are written to FOLDER/complaints.txt. A wait during which the wall clock of the machine was set is judged less strictly; how often
+that was is printed.
 """
 import argparse
 import contextlib
@@ -36,6 +39,7 @@ from checker import LIVE, Contract  # noqa: E402
 from growth import Bound  # noqa: E402
 from rig import BINARY, Rig  # noqa: E402
 from running import Follower, RunningJudge  # noqa: E402
+from wallclock import ClockWatch  # noqa: E402
 
 STORES = ("sqlite", "postgres", "redis", "memory")
 # A handler has four descriptors in the process that runs it, and a few of them come and go.
@@ -46,7 +50,7 @@ store: "{store}"
 log: {{level: "off"}}
 retention: {{completed: 20s}}
 defaults:
-  retry: {{strategy: fixed, initial_delay: 200ms, min_delay: 200ms, jitter: none, max_attempts: 5, total_timeout: 0}}
+  retry: {{strategy: fixed, initial_delay: 200ms, min_delay: 200ms, jitter: none, max_attempts: ATTEMPTS, total_timeout: 0}}
   breaker: {{failure_threshold: {threshold}, recovery_timeout: RECOVERY, release_rate: 1000}}
 tasks:
   work:
@@ -60,15 +64,16 @@ cron:
   minutely: {{task: tick, schedule: '* * * * *', overlap: allow}}
 """
 BACKOFF_S = 0.2
+ATTEMPTS = 5
 SAMPLE_S = 2
-FORGET_S = 60  # after its last event a job that succeeded is judged
+FORGET_S = 60  # after its last event a job that has ended is judged
 TOO_MANY = 1000  # jobs that wait: no more are submitted until there are fewer
 JOBS_A_SUBMIT = {"http": 1.9, "faktory": 1.0}  # on average, client.py
 EVERY_S = {"reload": 15, "purge": 20, "fail": 25, "look": 3}
 
 
 class SoakRig(Rig):
-    config_text = CONFIG.replace("RECOVERY", "300ms")
+    config_text = CONFIG.replace("RECOVERY", "300ms").replace("ATTEMPTS", str(ATTEMPTS))
 
 
 class Dashboard(threading.Thread):
@@ -105,7 +110,7 @@ class Dashboard(threading.Thread):
 class Site:
     """All of it on one store."""
 
-    def __init__(self, stack, kind, place):
+    def __init__(self, stack, kind, place, offsets):
         self.kind = kind
         self.server = stack.enter_context(servers.KINDS[kind](durable=True)) if kind in servers.KINDS else None
         store = self.server.url if self.server else "memory:" if kind == "memory" else None
@@ -113,10 +118,11 @@ class Site:
                                                                   workers=0 if kind == "memory" else 1)))
         # The time of a store with a server may be a second behind, as in tests/history/run.py.
         self.judge = RunningJudge(Contract(backoff_s=BACKOFF_S, removed=frozenset({"completed", "dead_letter"}),
-                                           behind_s=1.0 if self.server else 0))
+                                           behind_s=1.0 if self.server else 0), offsets.moved, ATTEMPTS)
         self.follower = Follower(self.rig.logs)
         self.port = self.rig.ports[0][0]
         self.pace = pathlib.Path(f"{self.rig.hold}.pace")
+        self.limit = TOO_MANY  # jobs that may wait, before no more are submitted
         self.reloads = self.held = self.purged = self.refusals = 0
         self.began_minute = None
 
@@ -168,18 +174,21 @@ class Site:
     def look(self):
         for path in ("/v1/summary", "/v1/rates?minutes=10", "/v1/tasks", "/v1/jobs?limit=20", "/v1/workers", "/ui/", "/metrics"):
             self.ask("GET", path)
-        if self.waiting() > TOO_MANY:
+        if self.waiting() > self.limit:
             self.rig.hold.touch()
-            self.held += 1
+            self.held += self.limit > 0
         else:
             self.rig.hold.unlink(missing_ok=True)
+            self.limit = TOO_MANY
 
     # ---- Load ------------------------------------------------------------------------------------
 
     def set_pace(self, done_a_second, load):
-        """So that both clients together submit a share of that."""
+        """So that both clients together submit a share of that, when what waits has been worked off."""
         each = load * done_a_second / len(JOBS_A_SUBMIT)
         self.pace.write_text(json.dumps({kind: jobs / each for kind, jobs in JOBS_A_SUBMIT.items()}))
+        self.rig.hold.touch()
+        self.limit = 0
 
     # ---- Samples ---------------------------------------------------------------------------------
 
@@ -215,6 +224,7 @@ class Soak:
         self.seconds = seconds
         self.load = load
         self.calibrated_s = min(30.0, seconds / 10)
+        self.steady_s = None  # since then the load is the one that is meant to last
         self.series = {}  # quantity -> name -> pairs
         self.began = 0.0
         self.errors = []
@@ -244,7 +254,7 @@ class Soak:
         self.began = sampled = time.monotonic()
         due = {(site, act): self.began + every * (i + 1) / len(self.sites)
                for i, site in enumerate(self.sites) for act, every in EVERY_S.items()}
-        is_calibrated = False
+        is_calibrated = False  # the pace is known
         swept = self.began
         while (now := time.monotonic()) < self.began + self.seconds:
             for (site, act), at in due.items():
@@ -258,6 +268,8 @@ class Soak:
                 is_calibrated = True
                 for site in self.sites:
                     site.set_pace(site.judge.counts["end:SUCCESS"] / (now - self.began), self.load)
+            if is_calibrated and self.steady_s is None and all(site.limit > 0 for site in self.sites):
+                self.steady_s = now - self.began
             if now >= swept + FORGET_S:
                 swept = now
                 for site in self.sites:
@@ -280,7 +292,10 @@ class Soak:
             site.judge.feed(site.follower.read())
             self.check_ticks(site)
             site.judge.finish(lambda job_id, site=site: state_of(site, job_id))
-            self.errors += [f"{site.kind}: {found}" for found in site.judge.complaints]
+            if left := site.waiting():
+                self.errors.append(f"{site.kind}: {left} jobs have not ended")
+            self.errors += [f"{site.kind}: {found} (its last event at {at - self.began:.1f} s)"
+                            for found, at in zip(site.judge.complaints, site.judge.times, strict=True)]
             for member in site.rig.members:
                 site.rig.end(member.process)
 
@@ -297,7 +312,7 @@ class Soak:
         """Of what was sampled at the load that is meant to last."""
         for quantity, bound in BOUNDS.items():
             for name, points in sorted(self.series.get(quantity, {}).items()):
-                verdict = growth.judge([point for point in points if point[0] > self.calibrated_s], bound)
+                verdict = growth.judge([point for point in points if point[0] > (self.steady_s or 0)], bound)
                 print(f"  {quantity:12} {name:16} {statistics.median(v for _, v in points):9.1f}"
                       f"  rises by {verdict.rise:7.2f} of {verdict.limit:.2f} allowed")
                 if verdict.grows:
@@ -310,12 +325,14 @@ def state_of(site, job_id):
 
 
 def picture_of(soak):
-    calibration = [(0, soak.calibrated_s)]
+    calibration = [(0, soak.steady_s or soak.seconds)]
     wanted = (("rss_mib", "Memory of each process (MiB, resident)"), ("descriptors", "Open descriptors"), ("threads", "Threads"),
               ("size_mib", "Size of the store (MiB; of Redis its memory)"), ("rate", "Jobs started for the first time (1/s)"),
               ("submit_ms", "Submit to its answer (ms)"), ("start_ms", "Ready to first start (ms)"))
-    panels = [picture.Panel(title, soak.series.get(quantity, {}), calibration) for quantity, title in wanted]
-    subtitle = f"{soak.seconds / 60:.1f} minutes; grey: clients at full speed, then {soak.load:.0%} of what was done in that time"
+    panels = [picture.Panel(title, soak.series.get(quantity, {}), calibration, by_powers=quantity.endswith("_ms"))
+              for quantity, title in wanted]
+    subtitle = (f"{soak.seconds / 60:.1f} minutes; grey: clients at full speed, and what piled up is worked off; "
+                f"then {soak.load:.0%} of what was done at full speed")
     return picture.draw("Soak: all stores, both interfaces, at once", subtitle, panels, soak.seconds)
 
 
@@ -332,10 +349,13 @@ def main():
     shutil.rmtree(args.into, ignore_errors=True)
     args.into.mkdir(parents=True)
     with contextlib.ExitStack() as stack:
+        clock = ClockWatch()
+        clock.start()
+        stack.callback(clock.close)
         sites = []
         for kind in args.stores.split(","):
             try:
-                sites.append(Site(stack, kind, args.into))
+                sites.append(Site(stack, kind, args.into, clock.offsets))
             except servers.Missing as missing:
                 print(f"soak: {kind} is left out: {missing}")
         soak = Soak(sites, seconds, args.load)
@@ -349,8 +369,12 @@ def main():
             print(f"  {site.kind}: {counts['acknowledged']} jobs, {counts['start']} starts, {site.reloads} reloads, "
                   f"{site.purged} purges, {sum(dashboard.events for dashboard in site.dashboards)} events on dashboards, "
                   f"held back {site.held} times, refused {site.refusals} requests")
+        steps = clock.offsets.steps
+        print(f"  the wall clock was set {len(steps)} times" + "".join(f", {by:+.4f} s at {at - soak.began:.1f} s" for at, by in steps[:20])
+              + f"; {sum(site.judge.excused for site in sites)} jobs were excused by that")
         soak.judge_growth()
         print(f"  {args.into / 'soak.svg'}")
+    (args.into / "complaints.txt").write_text("".join(error + "\n" for error in soak.errors), "utf-8")
     for error in soak.errors[:30]:
         print("  " + error)
     print(f"soak: {len(soak.errors)} complaints")

@@ -1,8 +1,10 @@
 """running.py - the history checker for runs of hours: jobs are judged and forgotten as they end.
 
-A life of which nothing was heard for a while, and whose success was said, is judged and dropped. If such a job ran again
+A life of which nothing was heard for a while, and whose end was said, is judged and dropped. If such a job ran again
 later, it would be a life without a submit, which is a complaint too. What has not ended is kept, and is held against the
 store when all is over. `Latencies` are those of the events since they were last taken.
+
+Waits are as long as the wall clock says: one during which it was set may be shorter by that much (wallclock.py).
 """
 import collections
 import dataclasses
@@ -44,12 +46,24 @@ class Follower:
                            check=False, capture_output=True)
 
 
+def span_of(life):
+    """The times of its first and of its last event."""
+    kinds = [events for events in life.events.values() if events]
+    return min(events[0]["mono"] for events in kinds), max(events[-1]["mono"] for events in kinds)
+
+
 class RunningJudge:
-    def __init__(self, contract):
+    """`moved` says by how much the wall clock was set from one time to another; `attempts` is how many a job has."""
+
+    def __init__(self, contract, moved=lambda begin, end: 0.0, attempts=None):
         self.contract = contract
+        self.moved = moved
+        self.attempts = attempts
         self.lives = {}
         self.counts = collections.Counter()
         self.complaints = []
+        self.times = []  # of each complaint: the last event of its job
+        self.excused = 0  # lives during which the clock was set, and which would have had a complaint
         self.latencies = Latencies()
 
     def feed(self, events):
@@ -79,14 +93,31 @@ class RunningJudge:
     def judge(self, life):
         for events in life.events.values():
             events.sort(key=lambda event: event["mono"])
-        self.complaints += [checker.Complaint(kind, life.id, text)
-                            for check in checker.CHECKS for kind, text in check(life, self.contract)]
+        first, last = span_of(life)
+        moved = self.moved(first, last)
+        contract = dataclasses.replace(self.contract, slack_s=self.contract.slack_s + moved)
+        found = self.complaints_of(life, contract)
+        self.excused += moved > 0 and not found and bool(self.complaints_of(life, self.contract))
+        self.complaints += found
+        self.times += [last] * len(found)
+
+    @staticmethod
+    def complaints_of(life, contract):
+        return [checker.Complaint(kind, life.id, text) for check in checker.CHECKS for kind, text in check(life, contract)]
+
+    def has_ended(self, life):
+        """By what its handlers said. One that failed may be a dead letter by now, which a purge has removed."""
+        if life.successes() or (life.of("end:SUCCESS") and not life.of("settled")):
+            return True
+        if "dead_letter" not in self.contract.removed or not life.of("acknowledged"):
+            return False
+        taken = life.of("settled") if life.of("settled") + life.of("refused") else life.ends
+        return any(event["attempt"] == self.attempts or "PERMANENT_FAIL" in (event["event"][4:], event.get("status")) for event in taken)
 
     def drop_before(self, mono):
-        """Judges and forgets what has succeeded and was silent since."""
+        """Judges and forgets what has ended and was silent since."""
         for job_id, life in list(self.lives.items()):
-            last = max(events[-1]["mono"] for events in life.events.values() if events)
-            if last < mono and (life.successes() or (life.of("end:SUCCESS") and not life.of("settled"))):
+            if span_of(life)[1] < mono and self.has_ended(life):
                 self.judge(self.lives.pop(job_id))
 
     def finish(self, state_of):
@@ -94,7 +125,6 @@ class RunningJudge:
         for life in self.lives.values():
             state = state_of(life.id)
             if state:
-                last = max(events[-1]["mono"] for events in life.events.values() if events)
-                life.of("final").append({"event": "final", "id": life.id, "mono": last, "state": state})
+                life.of("final").append({"event": "final", "id": life.id, "mono": span_of(life)[1], "state": state})
             self.judge(life)
         self.lives = {}

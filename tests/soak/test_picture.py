@@ -1,13 +1,25 @@
 """The picture of a soak is a well-formed SVG with a line and a name for each series."""
 import xml.etree.ElementTree as ET
 
-from picture import POINTS_MAX, Panel, draw, thin, tick_step
+from picture import POINTS_MAX, Panel, draw, scale_of, thin, tick_step
 
 SVG = "{http://www.w3.org/2000/svg}"
 
 
 def test_ticks_are_round_and_about_four():
     assert [tick_step(most) for most in (1, 7, 30, 100, 950, 0.02)] == [0.25, 2, 10, 25, 250, 0.005]
+
+
+def test_scale_ends_at_a_round_number():
+    assert scale_of(7, False).ticks == [0, 2, 4, 6, 8]
+    assert [round(scale_of(7, False).share(value), 2) for value in (0, 4, 8)] == [0, 0.5, 1]
+
+
+def test_scale_by_powers_has_room_for_little_and_much():
+    scale = scale_of(5000, True)
+    assert scale.ticks == [1, 10, 100, 1000, 10000]
+    assert [round(scale.share(value), 2) for value in (0, 1, 100, 10000)] == [0, 0, 0.5, 1]
+    assert scale_of(0, True).ticks == [1, 10]
 
 
 def test_long_lines_are_thinned():

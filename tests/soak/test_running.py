@@ -3,6 +3,7 @@ import json
 
 from checker import Contract
 from running import Follower, RunningJudge
+from wallclock import Offsets
 
 KEPT = Contract(removed=frozenset({"completed"}))
 
@@ -56,3 +57,33 @@ def test_logs_are_followed_and_given_back(tmp_path):
     with open(log, "a", encoding="utf-8") as more:
         more.write(lines[1][5:] + lines[2])
     assert [event["event"] for event in follower.read()] == ["acknowledged", "start"]
+
+
+def test_dead_letter_that_may_be_purged_is_forgotten():
+    judge = RunningJudge(Contract(removed=frozenset({"completed", "dead_letter"})), attempts=2)
+    again = [{"event": "start", "id": "b", "mono": 1.0, "attempt": 2}, {"event": "end:TRANSIENT_FAIL", "id": "b", "mono": 1.1, "attempt": 2}]
+    judge.feed(job("a", 0.0, "PERMANENT_FAIL") + job("b", 0.0, "TRANSIENT_FAIL") + again + job("c", 0.0, "TRANSIENT_FAIL"))
+    refused = {"event": "refused", "id": "d", "mono": 0.6, "attempt": 1, "status": "PERMANENT_FAIL"}
+    judge.feed([*job("d", 0.0, "PERMANENT_FAIL"), refused])
+    judge.drop_before(5.0)
+    assert list(judge.lives) == ["c", "d"], "one has an attempt left, the other waits for its next one"
+    assert judge.complaints == []
+
+
+def locked(job_id, at, lock, waited):
+    events = job(job_id, at)
+    events[0]["not_before"] = at + lock
+    for event in events[2:]:
+        event["mono"] += waited - 0.4
+    return events
+
+
+def test_start_is_early_but_for_what_the_clock_was_set_by():
+    offsets = Offsets()
+    offsets.note(0.0, 100.0)
+    offsets.note(10.1, 100.25)
+    judge = RunningJudge(KEPT, offsets.moved)
+    judge.feed(locked("still", 5.0, 0.4, 0.3) + locked("set", 10.0, 0.4, 0.16) + locked("more", 10.0, 0.4, 0.1))
+    judge.drop_before(20.0)
+    assert [(found.kind, found.id) for found in judge.complaints] == [("early", "still"), ("early", "more")]
+    assert judge.excused == 1 and len(judge.times) == 2
