@@ -161,6 +161,9 @@ class RetryQueue:
     ) -> BatchResult:
         """Puts dead letters back into the retry queue: due at once, with all their retries.
 
+        Of several dead letters with the same id (see ``known_ids_days``) that are chosen, the latest is put back, and
+        older ones are dropped. If the id waits in the retry queue already, they stay where they are.
+
         :param where: a condition on the columns of the dead letters (``"error_class = 'network'"``); None: all.
         :param payload: an expression for a new payload. Dead letters whose payload is null stay where they are.
         """
@@ -168,8 +171,9 @@ class RetryQueue:
         now_us = _microseconds(now)
         last, recovered = self._catch_up()
         dead = read(self.spark, self.config.dlq_table_path)
+        waiting = read(self.spark, self.config.retry_table_path)
         try:
-            rows = records.redriven(dead if where is None else dead.where(where), now_us, payload)
+            rows = records.redriven(dead if where is None else dead.where(where), waiting, now_us, payload)
         except AnalysisException as exc:
             raise InvalidArgumentError(
                 "dead letters cannot be chosen by this",
@@ -452,13 +456,17 @@ class RetryQueue:
         self._after_write("waiting")
 
     def _remove_redriven(self, session: SparkSession, batch: Batch) -> None:
-        """Takes dead letters that wait again out of their table."""
+        """Takes dead letters that wait again out of their table, and older ones with their ids.
+
+        Later ones were not meant, or have no payload: they stay.
+        """
         outcomes = read(session, self.config.outcomes_table).where(F.col("batch_id") == batch.number)
-        rows = outcomes.where(F.col("outcome") == records.REDRIVEN).select("sample_id")
+        rows = outcomes.where(F.col("outcome") == records.REDRIVEN).select("sample_id", "created_us")
+        same = "t.sample_id = s.sample_id AND t.created_at <= timestamp_micros(s.created_us)"
         (
             tables.delta_table(session, self.config.dlq_table_path)
             .alias("t")
-            .merge(rows.alias("s"), "t.sample_id = s.sample_id")
+            .merge(rows.alias("s"), same)
             .whenMatchedDelete()
             .execute()
         )

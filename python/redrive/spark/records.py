@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Optional, Union
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -153,10 +153,19 @@ def head_row(spark: SparkSession, now_us: int, new_ids: Optional[ids.Fingerprint
     )
 
 
-def redriven(dead: DataFrame, now_us: int, payload: Union[str, Column, None]) -> DataFrame:
-    """Outcomes for dead letters that are to wait again. Without a payload they would only die again: they stay."""
+def redriven(dead: DataFrame, waiting: DataFrame, now_us: int, payload: Union[str, Column, None]) -> DataFrame:
+    """Outcomes for dead letters that are to wait again. Without a payload they would only die again: they stay.
+
+    An id that was given again after ``known_ids_days`` may have died twice, or wait already. It must not be twice in
+    the retry queue, where a MERGE would fail. So the dead letter that was given last is taken, and none if it waits.
+
+    :param waiting: has the column sample_id.
+    """
     edited = F.col("payload") if payload is None else F.expr(payload) if isinstance(payload, str) else payload
     rows = dead.withColumn("payload", edited.cast("string")).where(F.col("payload").isNotNull())
+    of_id = Window.partitionBy("sample_id").orderBy(F.col("created_at").desc(), F.col("failed_at").desc())
+    rows = rows.withColumn("place", F.row_number().over(of_id)).where(F.col("place") == 1)
+    rows = rows.join(waiting.select("sample_id"), "sample_id", "left_anti")
     values = {
         "outcome": F.lit(REDRIVEN),
         "message": F.col("error_msg"),

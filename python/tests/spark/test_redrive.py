@@ -1,9 +1,11 @@
 """Dead letters that are put back into the queue."""
 
+import dataclasses
+
 import pytest
 from conftest import START, at
 from handlers import flaky, parity
-from test_pipeline import everything
+from test_pipeline import everything, rows_of
 
 import redrive
 from redrive.spark import RetryQueue
@@ -42,6 +44,38 @@ def test_payloads_are_mended_on_the_way(spark, with_dead, config):
     assert places(spark, config) == [["even", "null"], [], ["odd", "word"]]
     with pytest.raises(redrive.InvalidArgumentError, match="SQL over the columns sample_id"):
         with_dead.redrive("colour = 'red'")
+
+
+@pytest.mark.long
+def test_an_id_that_has_died_twice_or_waits_already_is_redriven_once(spark, config, frame):
+    queue = RetryQueue(spark, dataclasses.replace(config, known_ids_days=1))
+    later = 2 * 24 * 60
+    assert queue.process_batch(frame([("twice", "bad"), ("waits", "bad")]), flaky, now=START).dead == 2
+    again = queue.process_batch(frame([("twice", "bad"), ("waits", "down")]), flaky, now=at(later))
+    assert (again.dead, again.retried) == (1, 1)
+
+    assert queue.redrive(payload="'ok'", now=at(later)).redriven == 1
+    assert list(rows_of(spark, config.dlq_table_path)) == ["waits"]
+    waiting = rows_of(spark, config.retry_table_path)
+    assert {name: row["payload"] for name, row in waiting.items()} == {"twice": "ok", "waits": "down"}
+    assert waiting["twice"]["created_at"] == later, "the latest of two"
+
+    for minutes, succeeded in ((2, 1), (6, 0)):
+        result = queue.process_batch(None, flaky, now=at(later + minutes))
+        assert (result.succeeded, result.retried, result.waiting) == (succeeded, 1, 1)
+    assert list(rows_of(spark, config.final_table_path)) == ["twice"]
+
+
+@pytest.mark.long
+def test_a_later_dead_letter_that_is_not_chosen_stays(spark, config, frame):
+    queue = RetryQueue(spark, dataclasses.replace(config, known_ids_days=1))
+    later = 2 * 24 * 60
+    for minutes in (0, later):
+        assert queue.process_batch(frame([("a", "bad")]), flaky, now=at(minutes)).dead == 1
+    assert queue.redrive("batch_id = 1", payload="'ok'", now=at(later)).redriven == 1
+    assert rows_of(spark, config.dlq_table_path)["a"]["created_at"] == later
+    assert rows_of(spark, config.retry_table_path)["a"]["created_at"] == 0
+    assert queue.process_batch(None, flaky, now=at(later)).succeeded == 1
 
 
 class Killed(BaseException):
