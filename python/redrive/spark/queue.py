@@ -184,7 +184,7 @@ class RetryQueue:
         return self._carry_out(batch, started, recovered)
 
     def trip_breaker(self) -> None:
-        """Holds all records back, until ``reset_breaker``."""
+        """Holds all records back, until ``reset_breaker``. A batch that is running goes on."""
         self._set_breaker(breaker.SavedBreaker("forced_open"))
 
     def reset_breaker(self) -> None:
@@ -229,10 +229,7 @@ class RetryQueue:
 
     def _catch_up(self) -> tuple[int, Optional[int]]:
         """The number of the last batch that is done; a batch that was left half done is carried out first."""
-        if not self._app_id:
-            self.initialize_tables()
-        outcomes = read(self.spark, self.config.outcomes_table).where(F.col("outcome") == records.BATCH)
-        heads = [tuple(row) for row in outcomes.select("batch_id", "token").collect()]
+        heads = self._heads()
         if heads and heads[0] == self._last_done:
             return self._last_done[0], None
         done = read(self.spark, self.config.runs_table).agg(F.max("batch_id")).collect()[0][0] or 0
@@ -245,6 +242,13 @@ class RetryQueue:
         log.warning("batch_recovered", extra={"batch_id": batch.number})
         self._carry_out(batch, time.monotonic(), None)
         return batch.number, batch.number
+
+    def _heads(self) -> list[tuple[Any, ...]]:
+        """Number and token of the batch whose outcomes are in the table of outcomes, if there was one."""
+        if not self._app_id:
+            self.initialize_tables()
+        outcomes = read(self.spark, self.config.outcomes_table).where(F.col("outcome") == records.BATCH)
+        return [tuple(row) for row in outcomes.select("batch_id", "token").collect()]
 
     def _read_batch(self) -> Batch:
         """The batch whose outcomes are in the table of outcomes."""
@@ -498,12 +502,22 @@ class RetryQueue:
     # ---- The breaker ------------------------------------------------------------------------------
 
     def _saved_breaker(self) -> breaker.SavedBreaker:
-        columns = ("state", "failure_count", "reopened", F.unix_micros("next_probe_at"))
+        return self._read_breaker()[0]
+
+    def _read_breaker(self) -> tuple[breaker.SavedBreaker, Optional[int]]:
+        """Its state, and the last batch of which nothing more is to be counted."""
+        columns = ("state", "failure_count", "reopened", F.unix_micros("next_probe_at"), "batch_id")
         rows = read(self.spark, self.config.breaker_table).select(*columns).collect()
-        return breaker.SavedBreaker(*rows[0]) if rows else breaker.SavedBreaker()
+        if not rows:
+            return breaker.SavedBreaker(), None
+        *state, number = rows[0]
+        return breaker.SavedBreaker(*state), number
 
     def _write_breaker(self, batch: Batch) -> None:
-        before, saved = self._saved_breaker(), breaker.join(batch.breakers)
+        """A move by hand while the batch ran, or since its driver died, comes before what its calls have shown."""
+        (before, number), saved = self._read_breaker(), breaker.join(batch.breakers)
+        if before.state == "forced_open" or number == batch.number:
+            return
         if saved != before:
             row = records.breaker_row(self.spark, saved, batch.now_us, batch.number)
             tables.write(row, self.config.breaker_table, "overwrite", self._app_id, batch.number)
@@ -514,8 +528,9 @@ class RetryQueue:
     def _set_breaker(self, saved: breaker.SavedBreaker) -> None:
         if self.config.breaker is None:
             raise InvalidArgumentError("this queue has no breaker", hint="RetryQueueConfig(…, breaker=BreakerConfig())")
-        self._catch_up()
-        row = records.breaker_row(self.spark, saved, _microseconds(None), None)
+        # A batch that is not done is left alone: it may be running. It writes no row in place of one with its number.
+        heads = self._heads()
+        row = records.breaker_row(self.spark, saved, _microseconds(None), heads[0][0] if heads else None)
         tables.overwrite(row, self.config.breaker_table)
 
 

@@ -136,3 +136,53 @@ def test_a_breaker_moved_by_hand(spark, queue, config, frame, tmp_path, service)
     assert calls(tmp_path) == 0
     guarded.reset_breaker()
     assert guarded.process_batch(None, service, now=START).succeeded == 1
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("has_outcomes", [False, True])
+def test_a_breaker_tripped_during_a_batch_stays_so(spark, config, frame, service, monkeypatch, has_outcomes):
+    own = dataclasses.replace(config, breaker=CONFIG)
+    queue, other = RetryQueue(spark, own), RetryQueue(spark, own)
+    decide = queue._decide_batch
+
+    def trip_and_decide(*arguments):
+        other.trip_breaker()
+        return decide(*arguments)
+
+    if has_outcomes:
+        monkeypatch.setattr(queue, "_after_write", lambda name: other.trip_breaker() if name == "outcomes" else None)
+    else:
+        monkeypatch.setattr(queue, "_decide_batch", trip_and_decide)
+    assert queue.process_batch(frame([("a", "x")]), service, now=START).succeeded == 1
+    monkeypatch.undo()
+    assert queue.status().breaker == "forced_open"
+    assert queue.process_batch(frame([("b", "x")]), service, now=START).held == 1
+    other.reset_breaker()
+    assert queue.process_batch(None, service, now=START).succeeded == 1
+    final, waiting, dead = everything(spark, own)
+    assert (sorted(final), waiting, dead) == (["a", "b"], {}, {})
+
+
+class Killed(BaseException):
+    pass
+
+
+@pytest.mark.long
+def test_a_reset_is_not_undone_by_a_batch_that_is_completed_after_it(spark, config, frame, tmp_path, service):
+    own = dataclasses.replace(config, breaker=CONFIG, partitions=1)
+    (tmp_path / "down").touch()
+
+    def killed_after_outcomes(name):
+        if name == "outcomes":
+            raise Killed
+
+    cut = RetryQueue(spark, own)
+    cut._after_write = killed_after_outcomes
+    with pytest.raises(Killed):
+        cut.process_batch(frame([(f"a{n}", "x") for n in range(20)]), service, now=START)
+    (tmp_path / "down").unlink()
+    queue = RetryQueue(spark, own)
+    queue.reset_breaker()
+    result = queue.process_batch(None, service, now=at(3))
+    assert (result.recovered, result.due_records, result.succeeded, result.waiting) == (1, 5, 5, 15)
+    assert queue.status().breaker == "closed"
