@@ -2,6 +2,7 @@
 witness that no job is lost, and that none runs twice."""
 import json
 import random
+import signal
 import sqlite3
 import subprocess
 import threading
@@ -118,11 +119,15 @@ def test_a_move_that_is_killed_again_and_again_loses_and_doubles_nothing(place):
     assert server.stop() == 0
 
 
+def begin(place, *words):
+    return subprocess.Popen([str(BINARY), "move", "--tenant", "acme", *words, "-c", str(place.config)],
+                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                            env=environment())
+
+
 def run_and_kill(place, after_s, *words):
     """The command's exit code and what it said; None: it was killed before its end."""
-    command = subprocess.Popen([str(BINARY), "move", "--tenant", "acme", *words, "-c", str(place.config)],
-                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                               env=environment())
+    command = begin(place, *words)
     try:
         _, said = command.communicate(timeout=after_s)
     except subprocess.TimeoutExpired:
@@ -161,6 +166,53 @@ def test_moves_that_are_killed_and_taken_back_lose_and_double_nothing(place):
     wait_for(lambda: len(runs(place)) >= 300, lambda: len(runs(place)))
     assert runs(place) == sorted(sent)
     all_are_completed(place, 300)
+    assert server.stop() == 0
+
+
+def stop_while_it_holds(place, api, *words):
+    """A move that was stopped when it had begun to hold the tenant."""
+    command = begin(place, *words)
+    try:
+        wait_for(lambda: command.poll() is not None or api("GET", "/jobs/w0").status == 503, "the tenant to be held")
+        command.send_signal(signal.SIGSTOP)
+        assert command.poll() is None, command.communicate()
+    except BaseException:
+        command.kill()
+        command.communicate()
+        raise
+    return command
+
+
+@pytest.mark.parametrize("then", ["again", "back"])
+def test_a_move_that_was_stopped_changes_nothing_when_it_goes_on(place, then):
+    server = place.serve().ready()
+    acme = place.api(server, "acme")
+    here, sent = shard_of(place, "acme"), []
+    to = here % N_SHARDS + 1
+    thread = threading.Thread(target=submit, args=(place, acme, 200, sent))
+    thread.start()
+    wait_for(lambda: len(sent) > 50, "the first jobs")
+    stopped = stop_while_it_holds(place, acme, "--to", str(to))
+
+    def other_is_done():
+        """If the first one was stopped within a transaction, what it has locked makes the other one fail."""
+        code, _ = run_and_kill(place, LIMIT_S, *(["--to", str(to)] if then == "again" else ["--back"]))
+        if code != 0:
+            stopped.send_signal(signal.SIGCONT)
+            time.sleep(0.02)
+            stopped.send_signal(signal.SIGSTOP)
+        return code == 0
+
+    wait_for(other_is_done, "the other command")
+    stopped.send_signal(signal.SIGCONT)
+    _, said = stopped.communicate(timeout=LIMIT_S)
+    assert stopped.returncode == 1 and "another process moves the tenant" in said, said
+    thread.join(LIMIT_S)
+    assert not thread.is_alive() and len(sent) == 200
+    wait_for(lambda: len(runs(place)) >= 200, lambda: len(runs(place)))
+    assert runs(place) == sorted(sent)
+    assert shard_of(place, "acme") == (to if then == "again" else here)
+    all_are_completed(place, 200)
     assert server.stop() == 0
 
 

@@ -37,8 +37,9 @@ static inline bool tenant_shard_says(const struct tenant_shard *shard, enum tena
 {
     return shard->has_row && shard->place.phase == phase;
 }
-/* Makes `moves`, which may be NULL, and has the row say `next`, or takes it away if that is NULL.
- * REDRIVE_E_STATE: another call has put the row, and nothing was changed. */
+/* Makes `moves`, which may be NULL, and has the row say `next`. A row is never taken away: a call
+ * that has found none would not notice. REDRIVE_E_STATE: another call has put the row, and nothing
+ * was changed. */
 int tenant_shard_put(struct tenant_shard *shard, const struct tenant_place *next,
                      load_moves_fn moves, void *ctx, struct redrive_err *err);
 /* The same, and the row says what it has said. */

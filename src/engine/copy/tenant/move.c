@@ -19,6 +19,7 @@
 /* One call. */
 struct pass {
     struct tenant_move *move;
+    bool is_begun; /* by a call before this one, which may have copied jobs */
     struct tenant_shard shards[SHARDS_MAX];
 };
 
@@ -127,13 +128,19 @@ static int64_t known_ms(const struct tenant_move *m)
     return m->known_ms > 0 ? m->known_ms : TENANT_KNOWN_MS;
 }
 
-/* The tenant goes on where it was: the new shard says so already. */
+/* The new shard lets go of the tenant. */
+static int close_new(struct pass *p, struct redrive_err *err)
+{
+    const struct tenant_place left = {.phase = TENANT_LEFT, .shard = p->move->from};
+    return tenant_shard_put(new_shard(p), &left, NULL, NULL, err);
+}
+
+/* The tenant goes on where it was: the new shard says so already. The row stays, also on the shard
+ * of the name: a call that has found none there before, and was frozen since, is refused. */
 static int release_on_old(struct pass *p, struct redrive_err *err)
 {
-    const struct tenant_move *m = p->move;
-    const struct tenant_place here = {.phase = TENANT_HERE, .shard = m->from};
-    const bool is_home = m->from == shard_of_tenant(m->tenant, m->n_hashed);
-    return tenant_shard_put(old_shard(p), is_home ? NULL : &here, let_go_on_old, p, err);
+    const struct tenant_place here = {.phase = TENANT_HERE, .shard = p->move->from};
+    return tenant_shard_put(old_shard(p), &here, let_go_on_old, p, err);
 }
 
 /* One of the jobs that run, for people. */
@@ -154,8 +161,7 @@ static void name_running(const struct tenant_move *m, struct redrive_err *err)
 static int stop_waiting(struct pass *p, bool can_give_up, struct redrive_err *err)
 {
     const struct tenant_move *m = p->move;
-    const struct tenant_place left = {.phase = TENANT_LEFT, .shard = m->from};
-    int rc = can_give_up ? tenant_shard_put(new_shard(p), &left, NULL, NULL, err) : 0;
+    int rc = can_give_up ? close_new(p, err) : 0;
     if (rc == 0 && can_give_up)
         rc = release_on_old(p, err);
     if (rc < 0)
@@ -202,20 +208,40 @@ static int arrive(struct pass *p, struct redrive_err *err)
     const struct tenant_place place = {.phase = TENANT_ARRIVING, .shard = p->move->from};
     const bool goes_on =
         tenant_shard_says(shard, TENANT_ARRIVING) && shard->place.shard == p->move->from;
+    p->is_begun |= goes_on;
     return tenant_shard_put(shard, &place, goes_on ? NULL : tenant_drop_rows, shard, err);
 }
 
-static int begin_move(struct pass *p, bool is_begun, struct redrive_err *err)
+/* Holds the tenant on the old shard and puts the row of the new one. That row was read before: if
+ * another call has put it since, it is read again, and counts if this call holds the tenant still.
+ * For a call that takes over puts both rows, so that none has gone on with the tenant or has ended
+ * the move before the row was read. */
+static int hold_on_both(struct pass *p, enum tenant_phase phase, const char *name,
+                        int (*put_new)(struct pass *p, struct redrive_err *err),
+                        struct redrive_err *err)
 {
-    const struct tenant_move *m = p->move;
-    int rc = step(m, "leave", err);
+    int rc = hold_on_old(p, phase, err);
+    while (rc == 0) {
+        rc = step(p->move, name, err);
+        if (rc == 0)
+            rc = put_new(p, err);
+        if (rc != REDRIVE_E_STATE)
+            return rc;
+        if (err)
+            *err = (struct redrive_err){0};
+        rc = tenant_shard_read(new_shard(p), err);
+        if (rc == 0)
+            rc = hold_on_old(p, phase, err);
+    }
+    return rc;
+}
+
+static int begin_move(struct pass *p, struct redrive_err *err)
+{
+    int rc = step(p->move, "leave", err);
     if (rc == 0)
-        rc = hold_on_old(p, TENANT_LEAVING, err);
-    if (rc == 0)
-        rc = step(m, "arrive", err);
-    if (rc == 0)
-        rc = arrive(p, err);
-    return rc < 0 ? rc : wait_for_running(p, !is_begun, err);
+        rc = hold_on_both(p, TENANT_LEAVING, "arrive", arrive, err);
+    return rc < 0 ? rc : wait_for_running(p, !p->is_begun, err);
 }
 
 static int move_all(struct pass *p, const struct tenant_batch *batch, bool takes,
@@ -307,10 +333,10 @@ static int leave(struct pass *p, const struct tenant_batch *batch, struct redriv
     return rc;
 }
 
-static int move_over(struct pass *p, bool is_begun, struct redrive_err *err)
+static int move_over(struct pass *p, struct redrive_err *err)
 {
     struct tenant_batch batch = {.from = old_shard(p), .to = new_shard(p)};
-    int rc = begin_move(p, is_begun, err);
+    int rc = begin_move(p, err);
     if (rc == 0)
         rc = move_jobs(p, &batch, err);
     return rc < 0 ? rc : leave(p, &batch, err);
@@ -429,8 +455,9 @@ int tenant_move_run(struct tenant_move *m, struct redrive_err *err)
     m->is_back = false;
     int rc = begin_pass(&pass, m, &stage, err);
     const int64_t begun_ms = clock_monotonic_ms();
+    pass.is_begun = stage == STAGE_BEGUN;
     if (rc == 0 && (stage == STAGE_NEW || stage == STAGE_BEGUN))
-        rc = move_over(&pass, stage == STAGE_BEGUN, err);
+        rc = move_over(&pass, err);
     if (rc == 0 && stage != STAGE_THERE)
         rc = settle_in(&pass, err);
     m->held_ms = stage == STAGE_THERE ? 0 : clock_monotonic_ms() - begun_ms;
@@ -472,23 +499,15 @@ static int bring_back(struct pass *p, struct redrive_err *err)
     return rc < 0 ? rc : clean(p, new_shard(p), err);
 }
 
-/* No other call goes on with the move from here on. One that has just said that the tenant arrives
- * could do so because it had not seen the first row: what the new shard says is read after it. */
+/* No other call goes on with the move from here on. One that held the tenant before may still say
+ * that it arrives, until it is refused. */
 static int turn_back(struct pass *p, struct redrive_err *err)
 {
-    const struct tenant_move *m = p->move;
-    const struct tenant_place left = {.phase = TENANT_LEFT, .shard = m->from};
-    int rc = step(m, "return", err);
+    int rc = step(p->move, "return", err);
     if (rc == 0)
-        rc = hold_on_old(p, TENANT_RETURNING, err);
+        rc = hold_on_both(p, TENANT_RETURNING, "close", close_new, err);
     if (rc == 0)
-        rc = step(m, "close", err);
-    if (rc == 0)
-        rc = tenant_shard_read(new_shard(p), err);
-    if (rc == 0)
-        rc = tenant_shard_put(new_shard(p), &left, NULL, NULL, err);
-    if (rc == 0)
-        rest_ms(known_ms(m));
+        rest_ms(known_ms(p->move));
     return rc;
 }
 

@@ -69,7 +69,7 @@ static int refuse_changed(struct redrive_err *err)
 
 struct place_moves {
     const struct tenant_shard *shard;
-    const struct tenant_place *next; /* NULL: the row is taken away */
+    struct tenant_place next;
     load_moves_fn moves;
     void *ctx;
 };
@@ -78,19 +78,15 @@ struct place_moves {
 static int put_place(const struct place_moves *m, int64_t version, struct redrive_err *err)
 {
     const struct tenant_shard *shard = m->shard;
-    struct shared_row row = {.kind = SHARED_TENANT,
-                             .tenant = shard->tenant,
-                             .key = TENANT_PLACE,
-                             .version = version,
-                             .removed = !m->next};
     char text[TENANT_PLACE_MAX];
-    if (row.removed && version == 0)
-        return 0;
-    if (m->next) {
-        tenant_place_write(m->next, text);
-        row.value = str_of(text);
-        row.is_quiet = shard->has_row && is_same_place(m->next, &shard->place);
-    }
+    tenant_place_write(&m->next, text);
+    const struct shared_row row = {.kind = SHARED_TENANT,
+                                   .tenant = shard->tenant,
+                                   .key = TENANT_PLACE,
+                                   .version = version,
+                                   .value = str_of(text),
+                                   .is_quiet =
+                                       shard->has_row && is_same_place(&m->next, &shard->place)};
     return put_row(shard->store, &row, err);
 }
 
@@ -115,13 +111,12 @@ static int make_place_moves(void *ctx, struct redrive_err *err)
 int tenant_shard_put(struct tenant_shard *shard, const struct tenant_place *next,
                      load_moves_fn moves, void *ctx, struct redrive_err *err)
 {
-    struct tenant_place own = next ? *next : (struct tenant_place){0};
-    const struct place_moves m = {shard, next ? &own : NULL, moves, ctx};
-    own.by = shard->by;
-    int rc = load_transaction(shard->store, shard->now_ms, make_place_moves, (void *)&m, err);
+    struct place_moves m = {shard, *next, moves, ctx};
+    m.next.by = shard->by;
+    int rc = load_transaction(shard->store, shard->now_ms, make_place_moves, &m, err);
     if (rc == 0) {
-        shard->has_row = next != NULL;
-        shard->place = own;
+        shard->has_row = true;
+        shard->place = m.next;
     }
     return rc;
 }
