@@ -55,6 +55,8 @@ struct engine_options {
     size_t shard;
     size_t n_shards;
     size_t n_hashed; /* by how many of them names of tenants are hashed */
+    /* Instead of the limits of verbs/after.h, for tests; 0: those. */
+    size_t after_max;
 };
 
 struct engine;

@@ -61,6 +61,8 @@ struct engine {
     struct engine_event *events;
     size_t n_events;
     size_t events_capacity;
+    size_t n_decided; /* children of skipped jobs, in so many rounds: see verbs/after.h */
+    size_t n_rounds;
 
     /* What is cached of the store, as of this shared version; -1: nothing. */
     int64_t shared_seen;

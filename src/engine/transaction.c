@@ -38,6 +38,7 @@ static void start_clean(struct engine *e)
     e->puts = 0;
     e->ahead = NULL;
     e->n_ahead = 0;
+    e->n_decided = e->n_rounds = 0;
 }
 
 /* Lets the store look for the jobs that callers served by this transaction will ask for next. */

@@ -31,7 +31,8 @@ enum shared_kind {
     SHARED_CRON,  /* a cron entry, as JSON, and its last tick */
     SHARED_WORKER, /* a worker that is alive, as JSON */
     SHARED_ALERT,  /* the state of an alert, as JSON */
-    SHARED_CANCEL, /* a job that is to be cancelled, as JSON; see engine/verbs/change.h */
+    SHARED_CANCEL, /* a job that is to be cancelled, or jobs whose children are to be decided, as
+                    * JSON; see engine/verbs/change.h */
 };
 /* How many kinds there are that go with the jobs into a copy. */
 #define SHARED_KIND_COUNT (SHARED_CANCEL + 1)

@@ -88,7 +88,8 @@ struct judge {
     enum belief paused[2];
     enum belief tripped; /* the breaker of the task `call`, by hand */
     struct heard breaker;
-    char complaint[256]; /* empty: none */
+    struct shared_page notes; /* while edges are judged: rows about jobs that are skipped later */
+    char complaint[256];      /* empty: none */
     int invariant;
 };
 

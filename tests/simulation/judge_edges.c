@@ -80,6 +80,22 @@ static void check_decision(struct judge *judge, const struct known *child,
                        child->id, now == ALLOWED ? "met" : "missed");
 }
 
+static bool has_words(struct str text, const char *words)
+{
+    return text.len > 0 && memmem(text.ptr, text.len, words, strlen(words)) != NULL;
+}
+
+/* Whether a skipped parent is noted in the store, because its children are decided later. */
+static bool is_noted(const struct judge *judge, const struct known *parent)
+{
+    char name[JUDGE_ID_MAX + 2];
+    (void)snprintf(name, sizeof name, "\"%s\"", parent->id);
+    for (size_t i = 0; parent->state == REDRIVE_STATE_CANCELLED && i < judge->notes.n; i++)
+        if (has_words(judge->notes.rows[i].value, name))
+            return true;
+    return false;
+}
+
 /* An edge that is open: the parent may still end, or may be redriven. */
 static void check_open(struct judge *judge, const struct known *child,
                        const struct known_edge *edge, const struct known *parent, bool is_there)
@@ -89,17 +105,12 @@ static void check_open(struct judge *judge, const struct known *child,
     if (!is_there)
         judge_complain(judge, 15, "%s waits for %s, which is gone", child->id, edge->parent);
     else if (parent && !is_live(parent->state) &&
-             meaning(edge->rule, 1u << parent->state) != AWAITED)
+             meaning(edge->rule, 1u << parent->state) != AWAITED && !is_noted(judge, parent))
         judge_complain(judge, 15, "%s waits for %s, which is %s", child->id, edge->parent,
                        redrive_state_name(parent->state));
 }
 
 /* ---- The child ------------------------------------------------------------------------------- */
-
-static bool has_words(struct str text, const char *words)
-{
-    return text.len > 0 && memmem(text.ptr, text.len, words, strlen(words)) != NULL;
-}
 
 /* A job that says that it was skipped: because of a parent that did end so. */
 static void check_skipped(struct judge *judge, const struct known *child, const struct job *job)
@@ -265,8 +276,11 @@ void judge_edges(struct judge *judge, struct store *eye, const struct job *jobs,
     struct edge_page edges = {0};
     for (size_t i = 0; i < n && i < STORE_PAGE_MAX; i++)
         seqs[i] = jobs[i].status.seq;
-    if (store_ops(eye)->edges(eye, EDGES_FROM_PARENTS, seqs, n, &edges, NULL) != 0) {
+    if (store_ops(eye)->edges(eye, EDGES_FROM_PARENTS, seqs, n, &edges, NULL) != 0 ||
+        store_ops(eye)->shared_list(eye, SHARED_CANCEL, (struct str){0}, &judge->notes, NULL) !=
+            0) {
         judge_complain(judge, 15, "the edges cannot be read");
+        edge_page_release(&edges);
         return;
     }
     for (size_t i = 0; i < n; i++) {
@@ -275,6 +289,7 @@ void judge_edges(struct judge *judge, struct store *eye, const struct job *jobs,
             look_at_child(judge, child, &jobs[i], &edges, jobs, n);
     }
     check_parents(judge, &edges, jobs, n);
+    shared_page_release(&judge->notes);
     edge_page_release(&edges);
 }
 

@@ -150,6 +150,7 @@ static void start_process(struct world *world, int number)
         .clock = clock_of,
         .clock_ctx = world,
         .seed = rng_mix(world->seed ^ rng_mix((uint64_t)number + PROCESSES * world->killed)) | 1,
+        .after_max = world->seed % 3, /* skipped jobs are many at once */
     };
     if (engine_open(&options, &p->engine, &err) < 0)
         give_up("an engine cannot be opened", &err);

@@ -141,8 +141,12 @@ static int take_skipped(const struct after_walk *walk, const struct skipped *ski
         if (walk->moved)
             walk->moved(walk->ctx, REDRIVE_STATE_CANCELLED, job, moves[i].error.message);
         if (results[i].children > 0)
-            next->jobs[next->n++] = (struct ended_job){moves[i].seq, REDRIVE_STATE_CANCELLED, false,
-                                                       arena_str(walk->arena, job->spec.id)};
+            next->jobs[next->n++] =
+                (struct ended_job){.seq = moves[i].seq,
+                                   .state = REDRIVE_STATE_CANCELLED,
+                                   .id = arena_str(walk->arena, job->spec.id),
+                                   .tenant = arena_str(walk->arena, job->spec.tenant),
+                                   .children = results[i].children};
     }
     return n_releases == 0 ? 0
                            : store_ops(walk->store)
@@ -227,6 +231,20 @@ static int end_parents(const struct after_walk *walk, const struct work *work, s
     return rc < 0 ? rc : settle_edges(walk, &page, work, next, err);
 }
 
+/* Adds jobs to the work, which is a new array then. */
+static int add_work(const struct after_walk *walk, struct work *work, const struct work *more,
+                    struct redrive_err *err)
+{
+    struct ended_job *all = arena_array(walk->arena, work->n + more->n, sizeof *all);
+    if (!all)
+        return err_nomem(err);
+    if (work->n > 0)
+        memcpy(all, work->jobs, work->n * sizeof *all);
+    memcpy(all + work->n, more->jobs, more->n * sizeof *all);
+    *work = (struct work){all, work->n + more->n};
+    return 0;
+}
+
 /* The jobs of one round, some at a time. */
 static int end_round(const struct after_walk *walk, const struct work *work, struct work *next,
                      struct redrive_err *err)
@@ -237,17 +255,28 @@ static int end_round(const struct after_walk *walk, const struct work *work, str
         const struct work some = {work->jobs + i, n};
         struct work skipped = {0};
         rc = end_parents(walk, &some, &skipped, err);
-        if (rc < 0 || skipped.n == 0)
-            continue;
-        struct ended_job *all = arena_array(walk->arena, next->n + skipped.n, sizeof *all);
-        if (!all)
-            return err_nomem(err);
-        if (next->n > 0)
-            memcpy(all, next->jobs, next->n * sizeof *all);
-        memcpy(all + next->n, skipped.jobs, skipped.n * sizeof *all);
-        *next = (struct work){all, next->n + skipped.n};
+        if (rc == 0 && skipped.n > 0)
+            rc = add_work(walk, next, &skipped, err);
     }
     return rc;
+}
+
+/* How many of the jobs have no more children than there is room for. Those that the caller has
+ * ended need none; the first one of the walk is decided in any case. */
+static size_t count_fitting(const struct work *work, struct after_rest *rest, bool is_first_round)
+{
+    size_t n = 0;
+    if (!rest)
+        return work->n;
+    for (; n < work->n; n++) {
+        const size_t children = work->jobs[n].children;
+        const bool fits = children == 0 || (children <= rest->room && rest->rounds > 0);
+        if (!fits && !(is_first_round && n == 0))
+            break;
+        rest->room -= children < rest->room ? children : rest->room;
+    }
+    rest->rounds -= n > 0 && rest->rounds > 0;
+    return n;
 }
 
 int after_walk(const struct after_walk *walk, struct ended_job *jobs, size_t n,
@@ -255,9 +284,18 @@ int after_walk(const struct after_walk *walk, struct ended_job *jobs, size_t n,
 {
     struct work work = {jobs, n};
     int rc = 0;
-    while (rc == 0 && work.n > 0) {
+    for (bool is_first = true; rc == 0 && work.n > 0; is_first = false) {
         struct work next = {0};
-        rc = end_round(walk, &work, &next, err);
+        const struct work now = {work.jobs, count_fitting(&work, walk->rest, is_first)};
+        const struct work left = {work.jobs + now.n, work.n - now.n};
+        if (now.n == 0) {
+            walk->rest->jobs = work.jobs;
+            walk->rest->n = work.n;
+            break;
+        }
+        rc = end_round(walk, &now, &next, err);
+        if (rc == 0 && left.n > 0)
+            rc = add_work(walk, &next, &left, err);
         work = next;
     }
     return rc == 0 && walk->arena->failed ? err_nomem(err) : rc;
@@ -288,21 +326,45 @@ static void child_moved(void *ctx, enum redrive_state state, const struct job *s
         engine_waits_until(e, e->now_ms);
 }
 
+/* What the transaction may still do. */
+static struct after_rest rest_of(const struct engine *e)
+{
+    const size_t own = e->options.after_max;
+    const size_t room = own > 0 ? own : AFTER_DECIDED_MAX;
+    const size_t rounds = own > 0 ? own : AFTER_ROUNDS_MAX;
+    return (struct after_rest){.room = room - e->n_decided, .rounds = rounds - e->n_rounds};
+}
+
+bool after_is_enough(const struct engine *e)
+{
+    const struct after_rest rest = rest_of(e);
+    return rest.room == 0 || rest.rounds == 0;
+}
+
 int after_ended(struct engine *e, struct ended_job *jobs, size_t n, struct redrive_err *err)
 {
-    const struct after_walk walk = {e->store, &e->arena, child_moved, e};
+    const struct after_rest before = rest_of(e);
+    struct after_rest rest = before;
+    const struct after_walk walk = {
+        .store = e->store, .arena = &e->arena, .moved = child_moved, .ctx = e, .rest = &rest};
     e->touched |= n > 0;
-    return after_walk(&walk, jobs, n, err);
+    int rc = after_walk(&walk, jobs, n, err);
+    e->n_decided += before.room - rest.room;
+    e->n_rounds += before.rounds - rest.rounds;
+    return rc == 0 && rest.n > 0 ? after_put_off(e, rest.jobs, rest.n, err) : rc;
 }
 
 /* ---- Removal --------------------------------------------------------------------------------- */
 
 int after_removed(struct engine *e, const struct job *job, struct redrive_err *err)
 {
-    struct ended_job gone = {job->status.seq, job->status.state, true, job->spec.id};
+    struct ended_job gone = {
+        .seq = job->status.seq, .state = job->status.state, .is_gone = true, .id = job->spec.id};
     if (job->status.children == 0 || !state_has_ended(job->status.state))
         return 0;
-    return after_ended(e, &gone, 1, err);
+    /* Its children may be left to a tick, perhaps of another process. */
+    int rc = job->status.reason == REDRIVE_REASON_SKIPPED ? after_hold(e, &gone, 1, NULL, err) : 0;
+    return rc < 0 ? rc : after_ended(e, &gone, 1, err);
 }
 
 int after_was_removed(const struct job *job, const struct move_result *result,

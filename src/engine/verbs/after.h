@@ -6,11 +6,16 @@
  * open edges goes to the queue; one that is missed cancels the child, with reason `skipped` and an
  * error that names the parent. A child that is skipped is itself a parent that has ended.
  *
+ * A transaction decides the edges of the jobs that it ends, and of some thousand that are skipped.
+ * If there are more, those whose edges are left are noted in the store in the same transaction, and
+ * ticks go on with them (after_later.c).
+ *
  * Invariants, which tests cite
  *  13. No job starts while one of its edges is open, and none whose edge was missed, unless it died
  *      before that and a person has redriven it.
  *  14. An edge is decided once: a child is released once, however often a parent ends.
- *  15. No job waits whose edges are all decided.
+ *  15. No job waits whose edges are all decided. One whose parent has been skipped, and whose edge
+ *      is open, is noted in the store.
  *  16. A job that is skipped says so: state cancelled, reason skipped, and which parent.
  */
 #ifndef ENGINE_VERBS_AFTER_H
@@ -27,10 +32,13 @@ struct ended_job {
     enum redrive_state state;
     bool is_gone; /* it is about to be removed */
     struct str id;
+    struct str tenant; /* of one that was skipped */
+    uint32_t children; /* how many that one has, at the most; 0: not known */
 };
 
 /* Decides the edges to the children of these jobs, which are put in order, and to theirs if they
- * are skipped. To be called for jobs whose row counts children (struct move_result). */
+ * are skipped; of these perhaps later. To be called for jobs whose row counts children (struct
+ * move_result). */
 int after_ended(struct engine *e, struct ended_job *jobs, size_t n, struct redrive_err *err);
 
 /* Cancels a waiting child, whose edge to this parent is missed, and tells of it. */
@@ -47,7 +55,41 @@ int after_was_removed(const struct job *job, const struct move_result *result,
  * or will be given their results. */
 int after_leave_needed(struct engine *e, struct job_page *page, struct redrive_err *err);
 
+/* ---- Later, in after_later.c ----------------------------------------------------------------- */
+
+/* How many children of skipped jobs one transaction decides, and how many rounds it makes: those of
+ * a round are read and written some at a time, and a chain has a round for each job. The children
+ * of the jobs that a transaction ends itself are always decided in it. */
+#define AFTER_DECIDED_MAX 4000
+#define AFTER_ROUNDS_MAX  250
+
+/* Notes skipped jobs whose children are not decided yet: in rows of SHARED_CANCEL, which ticks
+ * carry out (change.h). */
+int after_put_off(struct engine *e, const struct ended_job *jobs, size_t n,
+                  struct redrive_err *err);
+/* Whether a row of SHARED_CANCEL is such a one. */
+bool after_is_put_off(const struct shared_row *row);
+/* Removes the row, and decides what it says, or some of that and puts off the rest.
+ * REDRIVE_E_CANCELLED: another transaction has removed it, and decides the same. */
+int after_go_on(struct engine *e, const struct shared_row *row, struct redrive_err *err);
+/* Whether the transaction has decided as much as it should. */
+bool after_is_enough(const struct engine *e);
+/* Moves the rows of jobs before their edges are read, without a change: no two transactions decide
+ * the edges of a job that has ended, whether a tick goes on with it or it is removed. `ret`: what
+ * became of each; NULL: not asked for. */
+int after_hold(struct engine *e, const struct ended_job *jobs, size_t n, struct move_result *ret,
+               struct redrive_err *err);
+
 /* ---- In a transaction of a store, by a caller that has no engine ----------------------------- */
+
+/* How many children of skipped jobs may be decided, and in how many rounds; both are counted down.
+ * Then the skipped jobs whose children are not decided. */
+struct after_rest {
+    size_t room;
+    size_t rounds;
+    struct ended_job *jobs;
+    size_t n;
+};
 
 struct after_walk {
     struct store *store;
@@ -57,6 +99,9 @@ struct after_walk {
     void (*moved)(void *ctx, enum redrive_state state, const struct job *skipped,
                   struct str message);
     void *ctx;
+
+    /* NULL: all children are decided. */
+    struct after_rest *rest;
 };
 
 /* As after_ended. REDRIVE_E_NOMEM also if the arena has failed: a child may lack its message. */

@@ -70,7 +70,8 @@ static int change_job(struct engine *e, enum move_kind kind, const struct job *j
         return rc;
     tell(e, job, kind);
     if (item->ret.children > 0 && (kind == MOVE_CANCEL || kind == MOVE_END)) {
-        struct ended_job parent = {job->status.seq, item->ret.state, false, job->spec.id};
+        struct ended_job parent = {
+            .seq = job->status.seq, .state = item->ret.state, .id = job->spec.id};
         rc = after_ended(e, &parent, 1, err);
         if (rc < 0)
             return rc;
@@ -177,15 +178,24 @@ int cancels_carry_out(struct engine *e, struct redrive_err *err)
     if (!cancels_are_due(e))
         return 0;
     int rc = e->ops->shared_list(e->store, SHARED_CANCEL, (struct str){0}, &page, err);
-    const size_t n = page.n < CANCEL_BATCH ? page.n : CANCEL_BATCH;
-    for (size_t i = 0; i < n && rc == 0; i++)
-        rc = cancel(e, &page.rows[i], err);
-    if (rc == 0 && n > 0)
-        rc = remove_rows(e, page.rows, n, err);
+    size_t n = page.n < CANCEL_BATCH ? page.n : CANCEL_BATCH, n_cancels = 0;
+    e->cancels_ms = e->now_ms;
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        const struct shared_row row = page.rows[i];
+        const bool is_walk = after_is_put_off(&row);
+        rc = is_walk ? after_go_on(e, &row, err) : cancel(e, &row, err);
+        if (!is_walk)
+            page.rows[n_cancels++] = row;
+        if (after_is_enough(e))
+            n = i + 1;
+    }
+    if (rc == 0 && n_cancels > 0)
+        rc = remove_rows(e, page.rows, n_cancels, err);
     /* The next tick goes on with what is left. */
-    e->cancels_ms = n < page.n ? 0 : e->now_ms;
-    if (n < page.n)
+    if (n < page.n) {
+        e->cancels_ms = 0;
         engine_want(e, e->now_ms);
+    }
     return rc;
 }
 

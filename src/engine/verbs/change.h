@@ -140,7 +140,9 @@ void bulk_pace_took(struct bulk_pace *pace, size_t n, int64_t now_ms);
  *
  * so that a job that was redriven since, or another one of the same id, is left alone. A tick
  * carries it out as any other cancel and removes the row in the same transaction. The row is also
- * removed when the job has ended before, or is gone. */
+ * removed when the job has ended before, or is gone.
+ *
+ * Engines leave rows of another form there, for jobs that wait for skipped ones: after_later.c. */
 int cancels_carry_out(struct engine *e, struct redrive_err *err);
 /* Whether it would look for them now: not more often than ten times a second. */
 bool cancels_are_due(const struct engine *e);

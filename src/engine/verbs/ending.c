@@ -157,6 +157,6 @@ int end_waiting(struct engine *e, const struct job *job, enum ending ending,
     event.severity = d.severity;
     event.message = error.message;
     event_add(e, &event);
-    struct ended_job parent = {job->status.seq, d.state, false, job->spec.id};
+    struct ended_job parent = {.seq = job->status.seq, .state = d.state, .id = job->spec.id};
     return result.children > 0 ? after_ended(e, &parent, 1, err) : 0;
 }

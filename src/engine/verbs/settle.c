@@ -172,8 +172,9 @@ int settle_batch_flush(struct engine *e, struct settle_batch *batch, struct redr
         if (rc == 0 && s->ret.code == 0)
             rc = settled(e, batch->items[i].job, s, &batch->moves[i].error, err);
         if (rc == 0 && s->ret.children > 0 && s->ret.code == 0 && state_has_ended(s->ret.state))
-            parents[n_parents++] = (struct ended_job){batch->moves[i].seq, s->ret.state, false,
-                                                      batch->items[i].job->spec.id};
+            parents[n_parents++] = (struct ended_job){.seq = batch->moves[i].seq,
+                                                      .state = s->ret.state,
+                                                      .id = batch->items[i].job->spec.id};
     }
     batch->n = 0;
     return rc == 0 && n_parents > 0 ? after_ended(e, parents, n_parents, err) : rc;
