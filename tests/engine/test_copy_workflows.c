@@ -100,6 +100,27 @@ static void a_parent_that_was_cancelled_here_skips(void **state)
     pair_close(&p);
 }
 
+/* The parent was skipped, and its children are left to a tick (after_later.c): the copy does not
+ * wait for that. */
+static void children_that_are_left_to_a_tick_are_skipped_by_the_copy(void **state)
+{
+    (void)state;
+    struct pair p;
+    pair_open(&p, "memory");
+    const int64_t parent = PUT(&p.from, .id = STR("parent"));
+    const int64_t child = put_child(&p.from, "child", RULE_OF(SUCCESS, WAIT), 1, &parent);
+    (void)put_child(&p.from, "grandchild", RULE_OF(SUCCESS, WAIT), 1, &child);
+    assert_int_equal(CHANGE(&p.from, .seq = parent, .kind = MOVE_CANCEL).code, 0);
+    put_row(&p.from, SHARED_CANCEL, "after\tparent", "{\"ended\":[\"parent\"]}");
+    assert_int_equal(pair_try(&p), 0);
+    assert_false(findings_are_same(&p.report.findings));
+    check_skipped(&p.to, "child",
+                  "job 'parent', which it waited for (on: success), ended as cancelled");
+    assert_int_equal(state_of(&p.to, "grandchild"), REDRIVE_STATE_CANCELLED);
+    assert_int_equal(kit_shared(&p.to, SHARED_CANCEL, (struct str){0})->n, 1);
+    pair_close(&p);
+}
+
 static void a_dead_parent_decides_by_its_rule(void **state)
 {
     (void)state;
@@ -224,6 +245,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(a_parent_that_has_completed_here_releases),
         T(a_parent_that_was_cancelled_here_skips),
+        T(children_that_are_left_to_a_tick_are_skipped_by_the_copy),
         T(a_dead_parent_decides_by_its_rule),
         T(a_live_parent_that_was_there_learns_of_its_child),
         T(a_child_that_is_dead_loses_its_open_edge),
