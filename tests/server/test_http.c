@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "server/http/private.h"
+
 static void one_connection_serves_many_requests(void **state)
 {
     struct bench bench;
@@ -411,6 +413,26 @@ static void who_waits_learns_that_the_client_has_gone(void **state)
     bench_stop(&bench);
 }
 
+/* A stop would wait a second for its answer, however long ago that was. */
+static void a_client_that_has_gone_is_owed_no_answer(void **state)
+{
+    struct bench bench;
+    struct client client;
+    (void)state;
+    bench_start(&bench, (struct http_server_options){0});
+    client_connect(&client, bench.port);
+    client_say(&client, "GET /watched HTTP/1.1\r\nHost: x\r\n\r\n");
+    bench_wait_kept(&bench, 1);
+    client_close(&client);
+    bench_wait_ended(&bench, 1);
+    pthread_mutex_lock(&bench.server->lock);
+    const unsigned n_unanswered = bench.server->n_unanswered;
+    pthread_mutex_unlock(&bench.server->lock);
+    assert_int_equal(n_unanswered, 0);
+    bench_release(&bench);
+    bench_stop(&bench);
+}
+
 static void the_end_of_an_answered_request_is_told_once(void **state)
 {
     struct bench bench;
@@ -448,6 +470,7 @@ int main(void)
         T(answers_come_from_any_thread),
         T(an_answer_to_a_client_that_has_gone_goes_nowhere),
         T(who_waits_learns_that_the_client_has_gone),
+        T(a_client_that_has_gone_is_owed_no_answer),
         T(the_end_of_an_answered_request_is_told_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -186,17 +186,6 @@ bool http_has_gone(const struct http_connection *connection)
     return connection->cut || (poll(&look, 1, 0) > 0 && look.revents != 0);
 }
 
-/* As http_give does, without an answer: the client has gone. */
-static void give_nothing(struct http_request *request)
-{
-    if (request->given)
-        return;
-    request->given = true;
-    request->status = 503;
-    request->connection->phase = HTTP_ANSWERING;
-    request->connection->deadline_ms = 0;
-}
-
 /* Of a connection that is suspended. */
 static void look_for_client(struct http_connection *c, bool has_gone)
 {
@@ -206,7 +195,7 @@ static void look_for_client(struct http_connection *c, bool has_gone)
     if (c->phase == HTTP_STREAMING)
         request->stream.failed = true;
     else if (request->end)
-        give_nothing(request);
+        (void)http_give(request, 503, NULL, HTTP_ANSWERING, 0);
     else
         return;
     http_cut(c);
