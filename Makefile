@@ -249,7 +249,7 @@ help:
 	@echo 'make format     apply the house format'
 	@echo 'make coverage   line and branch coverage of base and core; ALL=1: of all; writes build-coverage/'
 	@echo 'make asan tsan  the unit suite under sanitizers'
-	@echo 'make fuzz       every parser, FUZZ_TIME seconds each (20)'
+	@echo 'make fuzz       every parser and whole sessions, FUZZ_TIME seconds each (20)'
 	@echo 'make simulate   several processes with faults from a seed: SEED=1 RUNS=1000, or MINUTES=n'
 	@echo 'make mutants    plant bugs in a copy of the source: each must be found by a suite'
 	@echo 'make power-cuts a file system loses its power under a server, N times (100); STORE=sqlite, postgres, redis'
