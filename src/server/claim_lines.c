@@ -93,8 +93,8 @@ void claim_turn_answered(const struct claim_lines *lines, struct claim_turn *tur
     line->n_asking--;
     if (found)
         line->width = line->width * 2 < lines->max_width ? line->width * 2 : lines->max_width;
-    else if (line->n_asking == 0)
-        line->width = line->is_woken ? 1 : 0;
+    else /* no other one asks in its place, as long as some still do */
+        line->width = line->n_asking > 0 ? line->n_asking : line->is_woken;
 }
 
 void claim_line_ask(const struct claim_lines *lines, struct claim_line *line, void *ctx)

@@ -2,8 +2,9 @@
  *
  * Claims that ask for the same are in a line, in the order in which they came. When jobs become
  * ready, the first of each line asks again. Others of the line ask only when it was given
- * something: twice as many each time, up to a maximum. So a thousand idle workers cost one claim
- * for each line, not a thousand, and a thousand jobs still find them.
+ * something: twice as many each time, up to a maximum. One that was given nothing does not ask
+ * again before jobs become ready, and no other one asks in its place. So a thousand idle workers
+ * cost one claim for each line, not a thousand, and a thousand jobs still find them.
  *
  * Plain data: the owner guards it, hands claims in and answers them. A claim stays in its line
  * while it asks, and leaves when it is answered for good.

@@ -101,6 +101,37 @@ static void jobs_that_come_while_one_asks_are_asked_for(void **state)
     assert_int_equal(n_asked, 2);
 }
 
+/* They would ask for ever, each in the place that another one has just left. */
+static void those_that_find_nothing_do_not_take_turns(void **state)
+{
+    (void)state;
+    join(3, "a");
+    claim_lines_ready(&lines, &lines);
+    leave_with_jobs(&turns[0]);
+    assert_int_equal(n_asked, 3);
+    for (size_t i = 1; i < 3; i++) {
+        claim_turn_answered(&lines, &turns[i], false);
+        claim_line_ask(&lines, turns[i].line, &lines);
+    }
+    assert_int_equal(n_asked, 3);
+    claim_lines_ready(&lines, &lines);
+    assert_int_equal(n_asked, 4);
+}
+
+static void jobs_that_come_while_several_ask_are_asked_for_once(void **state)
+{
+    (void)state;
+    join(3, "a");
+    claim_lines_ready(&lines, &lines);
+    leave_with_jobs(&turns[0]);
+    claim_lines_ready(&lines, &lines);
+    for (size_t i = 1; i < 3; i++) {
+        claim_turn_answered(&lines, &turns[i], false);
+        claim_line_ask(&lines, turns[i].line, &lines);
+    }
+    assert_int_equal(n_asked, 4);
+}
+
 static void one_that_cannot_ask_is_passed_over(void **state)
 {
     (void)state;
@@ -149,6 +180,8 @@ int main(void)
         TL(twice_as_many_ask_when_there_was_something),
         TL(a_line_that_found_nothing_sleeps_in_its_order),
         TL(jobs_that_come_while_one_asks_are_asked_for),
+        TL(those_that_find_nothing_do_not_take_turns),
+        TL(jobs_that_come_while_several_ask_are_asked_for_once),
         TL(one_that_cannot_ask_is_passed_over),
         TL(one_that_leaves_while_it_asks_leaves_room),
         TL(the_order_of_queues_does_not_matter),
