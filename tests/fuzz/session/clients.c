@@ -9,6 +9,7 @@
 #include "server/listen/endpoint.h"
 
 #define GOT_MAX   ((size_t)64 * 1024 * 1024)
+#define N_SLOTS   4
 #define SEND_ASKS 16 /* how often a server that takes nothing is given another turn */
 
 /* ---- In the place of a port ------------------------------------------------------------------ */
@@ -157,7 +158,7 @@ static bool is_sign(uint8_t byte)
     return (byte >= 1 && byte <= 7) || byte == 14 || byte == 15;
 }
 
-/* Which of the two connections is meant, as it is now; NULL: there is none, and `opens` is false or
+/* The connection that is meant, as it is now; NULL: there is none, and `opens` is false or
  * there have been enough. */
 static struct client *client_of(struct session *s, struct client **slot, bool opens)
 {
@@ -200,7 +201,7 @@ static void carry_out(struct session *s, uint8_t sign, struct client **slot)
 void session_play(struct session *s, const struct session_server *server, const uint8_t *data,
                   size_t size)
 {
-    struct client *slots[2] = {NULL, NULL};
+    struct client *slots[N_SLOTS] = {NULL};
     unsigned which = 0;
     *s = (struct session){.server = server};
     for (size_t i = 0; i < size;) {
@@ -209,7 +210,7 @@ void session_play(struct session *s, const struct session_server *server, const 
         if (is_sign(sign) && sign != 7) {
             i++;
             if (sign == 1)
-                which ^= 1;
+                which = (which + 1) % N_SLOTS;
             else if (sign == 6 && i < size)
                 pass(s, data[i++]);
             else

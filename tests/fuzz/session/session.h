@@ -6,9 +6,9 @@
  * the same, the committer does its work when session_commit is called, and servers listen on a Unix
  * socket without a name, to which bytes come at once.
  *
- * An input is the bytes of two connections, with these between them:
+ * An input is the bytes of four connections, with these between them:
  *
- *     01  the other connection
+ *     01  the next connection
  *     02  the server takes what has come; operations that it hands in wait
  *     03  the server takes what has come, and all is done that it leads to
  *     04  the client sends no more
