@@ -57,7 +57,7 @@ static bool add_edges(struct edge_page *page, enum edge_side side, int64_t seq,
                       const redisReply *reply, size_t *at)
 {
     const int64_t n = rd_reply_int(reply, (*at)++);
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n && *at < reply->elements; i++) {
         const int64_t other = rd_member_seq(rd_reply_str(reply, *at));
         const struct str value = rd_reply_str(reply, *at + 1);
         *at += 2;
@@ -145,7 +145,7 @@ static int add_parents(struct store *store, struct parent_page *page, int64_t ch
 {
     const int64_t n = rd_reply_int(reply, (*at)++);
     int rc = 0;
-    for (int64_t i = 0; rc == 0 && i < n; i++, *at += 4) {
+    for (int64_t i = 0; rc == 0 && i < n && *at < reply->elements; i++, *at += 4) {
         struct row row;
         rc =
             rd_row_unpack(store, rd_reply_int(reply, *at), rd_reply_str(reply, *at + 1), &row, err);

@@ -99,14 +99,15 @@ int rd_key_jobs_rely(struct store *store, const struct digest *digest, const str
 bool rd_remembered_unpack(struct str bytes, struct arena *arena, struct remembered_key *ret,
                           int64_t *ret_seq)
 {
-    char *end = NULL;
+    const char *end = NULL;
     *ret = (struct remembered_key){0};
     if (!rd_take_part(&bytes, arena, &ret->tenant) || !rd_take_part(&bytes, arena, &ret->key) ||
         !rd_take_part(&bytes, arena, &ret->id) || bytes.len == 0)
         return false;
-    ret->state = (enum redrive_state)strtol(bytes.ptr, &end, 10);
-    *ret_seq = strtoll(end, NULL, 10);
-    return ret->state < REDRIVE_STATE_COUNT;
+    const int64_t state = rd_number(bytes.ptr, &end);
+    ret->state = (enum redrive_state)state;
+    *ret_seq = rd_number(end, NULL);
+    return state >= 0 && state < REDRIVE_STATE_COUNT;
 }
 
 /* The cell of a key, with its place in the list of these; `bytes` has the place. */

@@ -256,8 +256,8 @@ int rd_link_call(struct store *store, redisReply **ret, struct redrive_err *err)
 
 static bool take_number(const char **at, int64_t *ret)
 {
-    char *end;
-    *ret = strtoll(*at, &end, 10);
+    const char *end;
+    *ret = rd_number(*at, &end);
     const bool ok = end != *at && *end == ' ';
     *at = end + 1;
     return ok;

@@ -46,6 +46,9 @@ void rd_add_word(struct buf *b, struct str word);
 /* Starts a read, which rd_link_read sends. */
 void rd_ask_read(struct store *store, const char *what);
 
+/* A number that text begins with, 0 if there is none, cut at 2^53: the server's scripts know no
+ * larger ones, and sums of some of these do not overflow. `ret_end` may be NULL. */
+int64_t rd_number(const char *text, const char **ret_end);
 /* An element of a reply as text or as a number; absent, or 0, if there is none. */
 struct str rd_reply_str(const redisReply *reply, size_t i);
 int64_t rd_reply_int(const redisReply *reply, size_t i);

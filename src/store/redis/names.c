@@ -42,7 +42,9 @@ struct member rd_member_of(int64_t seq)
 int64_t rd_member_seq(struct str bytes)
 {
     int64_t seq = 0;
-    for (size_t i = 0; i < bytes.len; i++)
+    if (bytes.len != MEMBER_BYTES) /* none, or a damaged one */
+        return 0;
+    for (size_t i = 0; i < MEMBER_BYTES; i++)
         seq = seq << 8 | (unsigned char)bytes.ptr[i];
     return seq;
 }

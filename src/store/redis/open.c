@@ -49,7 +49,7 @@ static int read_version(struct store *store, struct redrive_err *err)
     int rc = rd_link_call(store, &reply, err);
     if (rc != 0)
         return rc;
-    store->version_found = reply->type == REDIS_REPLY_STRING ? strtoll(reply->str, NULL, 10) : 0;
+    store->version_found = reply->type == REDIS_REPLY_STRING ? rd_number(reply->str, NULL) : 0;
     freeReplyObject(reply);
     return 0;
 }

@@ -116,13 +116,22 @@ struct str rd_reply_str(const redisReply *reply, size_t i)
     return (struct str){reply->element[i]->str, reply->element[i]->len};
 }
 
+int64_t rd_number(const char *text, const char **ret_end)
+{
+    char *end;
+    const int64_t number = rd_score_of(strtoll(text, &end, 10));
+    if (ret_end)
+        *ret_end = end;
+    return number;
+}
+
 int64_t rd_reply_int(const redisReply *reply, size_t i)
 {
     if (reply->type == REDIS_REPLY_ARRAY && i < reply->elements &&
         reply->element[i]->type == REDIS_REPLY_INTEGER)
-        return reply->element[i]->integer;
+        return rd_score_of(reply->element[i]->integer);
     struct str text = rd_reply_str(reply, i);
-    return text.len > 0 ? strtoll(text.ptr, NULL, 10) : 0;
+    return text.len > 0 ? rd_number(text.ptr, NULL) : 0;
 }
 
 struct str rd_info_line(const redisReply *info, const char *name)

@@ -124,11 +124,11 @@ static int read_sums(void *ctx, struct str field, struct str value, struct redri
 {
     struct shared_page *page = ctx;
     struct shared_row *row = find_row(page, field);
-    char *end = NULL;
+    const char *end = NULL;
     if (row && value.len > 0)
-        row->sums.used = strtoll(value.ptr, &end, 10);
+        row->sums.used = rd_number(value.ptr, &end);
     if (end && *end == ' ')
-        row->sums.sent = strtoll(end + 1, NULL, 10);
+        row->sums.sent = rd_number(end + 1, NULL);
     return page->arena.failed ? err_nomem(err) : 0;
 }
 
@@ -189,7 +189,7 @@ void rd_shared_forget(struct store *store, struct str key, struct str field)
 /* The version of a row that a value begins with; 0: there is none. */
 static int64_t version_of(struct str value)
 {
-    return value.len > 0 ? strtoll(value.ptr, NULL, 10) : 0;
+    return value.len > 0 ? rd_number(value.ptr, NULL) : 0;
 }
 
 /* The version of a row in the server. It need not be read if the last known one is that of the put:
@@ -341,13 +341,13 @@ static int add_row(struct shared_reader *r, struct str field, struct str value,
 {
     struct arena *arena = &r->page->arena;
     struct shared_row row = {.kind = r->kind};
-    char *end = NULL;
+    const char *end = NULL;
     if (!rd_take_part(&field, arena, &row.tenant) || !rd_take_part(&field, arena, &row.key))
         return arena->failed ? err_nomem(err)
                              : err_set(err, REDRIVE_E_CORRUPT, "a shared row is damaged");
     if (r->tenant.len > 0 && !str_eq(r->tenant, row.tenant))
         return 0;
-    row.version = value.len > 0 ? strtoll(value.ptr, &end, 10) : 0;
+    row.version = value.len > 0 ? rd_number(value.ptr, &end) : 0;
     if (!end || *end != ' ')
         return err_set(err, REDRIVE_E_CORRUPT, "a shared row is damaged");
     row.value =
@@ -496,7 +496,7 @@ static int read_counter(void *ctx, struct str field, struct str value, struct re
 {
     struct counter_reader *r = ctx;
     struct arena *arena = &r->page->arena;
-    struct counter c = {.value = value.len > 0 ? strtoll(value.ptr, NULL, 10) : 0};
+    struct counter c = {.value = value.len > 0 ? rd_number(value.ptr, NULL) : 0};
     if (!rd_take_part(&field, arena, &c.tenant) || !rd_take_part(&field, arena, &c.name) ||
         !rd_take_part(&field, arena, &c.label))
         return arena->failed ? err_nomem(err)

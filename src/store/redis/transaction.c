@@ -258,7 +258,8 @@ static int commit_refused(struct store *store, const redisReply *reply, struct r
         const struct str letter = rd_reply_str(reply, i), key = rd_reply_str(reply, i + 1);
         const struct str field = rd_reply_str(reply, i + 2);
         if (str_is(letter, "J") && field.len == 1) {
-            rd_entry_forget(store, rd_reply_int(reply, i + 1) << 8 | (unsigned char)field.ptr[0]);
+            const int64_t bucket = rd_reply_int(reply, i + 1);
+            rd_entry_forget(store, bucket * 256 + (unsigned char)field.ptr[0]);
         } else if (str_is(letter, "L")) {
             what = "a limit";
         } else if (str_is(letter, "S")) {

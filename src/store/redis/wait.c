@@ -23,7 +23,7 @@ static int look(struct store *store, uint32_t *notification, struct redrive_err 
     int rc = rd_link_call(store, &reply, err);
     if (rc != 0)
         return rc;
-    const int64_t commits = reply->type == REDIS_REPLY_STRING ? strtoll(reply->str, NULL, 10) : 0;
+    const int64_t commits = reply->type == REDIS_REPLY_STRING ? rd_number(reply->str, NULL) : 0;
     freeReplyObject(reply);
     if (commits != store->commits_seen)
         *notification |= STORE_NOTIFY_ALL;

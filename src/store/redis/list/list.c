@@ -354,7 +354,7 @@ static int list_by_key(struct listing *l, struct redrive_err *err)
     if (rc != 0)
         return rc;
     const struct entry *own = map_get(&l->store->new_keys, digest_str(&digest));
-    const size_t n_found = reply->elements - 2;
+    const size_t n_found = reply->elements > 2 ? reply->elements - 2 : 0;
     size_t n = 0, n_own = 0;
     for (const struct entry *e = own; e; e = e->next_key)
         n_own++;
@@ -456,7 +456,7 @@ static int list_by_end(struct listing *l, const struct walk *walk, struct redriv
         return rc;
     const int64_t mine = walk->n_own_in_states > 0 ? walk->n_own_in_states : 1;
     const bool by_tenant =
-        walk->own[0] && walk->n_own < (int64_t)(l->filter->limit + 1) * (total / mine);
+        walk->own[0] && walk->n_own / (int64_t)(l->filter->limit + 1) < total / mine;
     return by_tenant ? list_ended_of_tenant(l, ended, err) : list_ended(l, ended.states, err);
 }
 

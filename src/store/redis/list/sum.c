@@ -26,11 +26,10 @@ static int read_sum(struct store *store, const redisReply *reply, size_t at,
     int rc = rd_partition_numbered(store, (uint32_t)rd_reply_int(reply, at), &ret->partition, err);
     const struct str counts = rd_reply_str(reply, at + 1);
     for (const char *p = counts.ptr; rc == 0 && p < counts.ptr + counts.len;) {
-        char *end;
-        const unsigned long state = strtoul(p, &end, 10);
-        const unsigned long long n = strtoull(end, &end, 10);
-        if (state < REDRIVE_STATE_COUNT)
-            ret->by_state[state] = n;
+        const char *end;
+        const int64_t state = rd_number(p, &end), n = rd_number(end, &end);
+        if (state >= 0 && state < REDRIVE_STATE_COUNT)
+            ret->by_state[state] = (uint64_t)n;
         p = end + 1;
     }
     const struct str oldest = rd_reply_str(reply, at + 3), first = rd_reply_str(reply, at + 4);
@@ -55,14 +54,15 @@ static int read_sums(struct store *store, struct str tenant, struct partition_su
     int rc = rd_partitions_refresh(store, err);
     if (rc != 0)
         return rc;
-    *ret = calloc((size_t)store->n_partitions + 1, sizeof **ret);
+    const uint32_t n = store->n_partitions;
+    *ret = calloc((size_t)n + 1, sizeof **ret);
     if (!*ret)
         return err_nomem(err);
-    for (uint32_t i = 1; rc == 0 && i <= store->n_partitions;) {
+    for (uint32_t i = 1; rc == 0 && i <= n;) {
         redisReply *reply = NULL;
         uint32_t asked = 0;
         rd_ask_read(store, "sums");
-        for (; i <= store->n_partitions && asked < PARTITIONS_AT_ONCE; i++)
+        for (; i <= n && asked < PARTITIONS_AT_ONCE; i++)
             if (store->partitions[i] &&
                 (tenant.len == 0 || str_eq(store->partitions[i]->tenant, tenant))) {
                 rd_ask_int(store, i);
@@ -71,7 +71,8 @@ static int read_sums(struct store *store, struct str tenant, struct partition_su
         if (asked == 0)
             break;
         rc = rd_link_read(store, &reply, err);
-        for (size_t at = 0; rc == 0 && at < reply->elements; at += 5) {
+        const size_t n_told = rc == 0 ? reply->elements : 0;
+        for (size_t at = 0; rc == 0 && at < n_told && at < 5 * (size_t)asked; at += 5) {
             rc = read_sum(store, reply, at, &(*ret)[*ret_n], err);
             *ret_n += rc == 0;
         }
@@ -200,7 +201,8 @@ static int add_gate(struct gate_reader *r, struct str name, struct job_count gat
 
 static int read_parked(void *ctx, struct str field, struct str value, struct redrive_err *err)
 {
-    const struct job_count count = {.jobs = value.len > 0 ? strtoull(value.ptr, NULL, 10) : 0};
+    const struct job_count count = {.jobs =
+                                        value.len > 0 ? (uint64_t)rd_number(value.ptr, NULL) : 0};
     return add_gate(ctx, field, count, err);
 }
 

@@ -164,7 +164,7 @@ int rd_walk_plan(struct store *store, struct walk *walk, struct redrive_err *err
         rd_ask_text(store, sets[i]);
     int rc = rd_link_read(store, &reply, err);
     const int64_t total = rc == 0 ? rd_reply_int(reply, 0) : 0;
-    if (rc == 0 && total <= most)
+    if (rc == 0 && total >= 0 && total <= most)
         rc = take_seqs(walk, reply, (size_t)total, err);
     freeReplyObject(reply);
     return rc;
