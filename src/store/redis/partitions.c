@@ -44,14 +44,17 @@ static int partition_keep(struct store *store, uint32_t id, struct str record,
                           struct redrive_err *err)
 {
     char *end = NULL;
+    if (id <= store->n_partitions && store->partitions[id])
+        return 0; /* rows point to it */
     const unsigned long tenant_id = record.len > 0 ? strtoul(record.ptr, &end, 10) : 0;
     if (!end || *end != ' ')
         return err_set(err, REDRIVE_E_CORRUPT, "partition %u of the store has no name", id);
     struct str name = {end + 1, record.len - (size_t)(end + 1 - record.ptr)};
     struct partition *partition = calloc(1, sizeof *partition);
     struct partition **grown =
-        id > store->n_partitions ? realloc(store->partitions, (id + 1) * sizeof(struct partition *))
-                                 : store->partitions;
+        id > store->n_partitions
+            ? realloc(store->partitions, ((size_t)id + 1) * sizeof(struct partition *))
+            : store->partitions;
     if (grown)
         store->partitions = grown;
     if (!partition || !grown || !split_name(partition, name)) {
@@ -62,7 +65,6 @@ static int partition_keep(struct store *store, uint32_t id, struct str record,
         store->partitions[store->n_partitions + 1] = NULL;
     partition->id = id;
     partition->tenant_id = (uint32_t)tenant_id;
-    rd_partition_free(store->partitions[id]);
     store->partitions[id] = partition;
     return map_put(&store->partitions_by_name, name, partition) == 0 &&
                    map_put(&store->partitions_by_tenant, partition->tenant, partition) == 0
@@ -129,7 +131,7 @@ int rd_tenant_find(struct store *store, struct str tenant, const struct partitio
 int rd_partition_numbered(struct store *store, uint32_t id, const struct partition **ret,
                           struct redrive_err *err)
 {
-    if (id > store->n_partitions || !store->partitions[id]) {
+    if (id > 0 && (id > store->n_partitions || !store->partitions[id])) {
         int rc = rd_partitions_refresh(store, err);
         if (rc != 0)
             return rc;
