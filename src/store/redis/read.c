@@ -202,11 +202,14 @@ int redis_find(struct store *store, const int64_t *seqs, size_t n, struct job_pa
 
 /* ---- Histories ------------------------------------------------------------------------------- */
 
+/* Without memory the page's arena has failed. */
 static void add_attempt(struct attempt_page *page, struct job_attempt attempt)
 {
     struct arena *arena = &page->arena;
-    if (!page->attempts) /* there is no such job */
+    struct job_attempt *grown = page_grow(arena, page->attempts, page->n, sizeof *grown);
+    if (!grown)
         return;
+    page->attempts = grown;
     attempt.worker = rd_page_dup(arena, attempt.worker);
     attempt.why = rd_page_dup(arena, attempt.why);
     attempt.error.type = rd_page_dup(arena, attempt.error.type);
@@ -219,7 +222,13 @@ static void add_attempt(struct attempt_page *page, struct job_attempt attempt)
 struct question {
     struct row row; /* without a partition: there is no such job */
     struct attempt_page *page;
+    uint32_t n_read;  /* of its history */
+    uint32_t n_asked; /* of its history, in the request that is being made */
 };
+
+/* How many attempts one request asks for. A row may be damaged and count more than there are: the
+ * first that is missing is the last that is asked for. */
+#define ATTEMPTS_AT_ONCE 65536
 
 /* Reads the rows of the jobs; the reply, which they point into, is the caller's. */
 static int read_questions(struct store *store, const int64_t *seqs, size_t n, struct question *ret,
@@ -241,29 +250,35 @@ static int read_questions(struct store *store, const int64_t *seqs, size_t n, st
     return rc;
 }
 
-static void ask_attempts(struct store *store, const struct row *row)
+/* Asks for the next attempts of a job, up to `most` of them. */
+static uint32_t ask_attempts(struct store *store, struct question *q, uint32_t most)
 {
-    for (uint32_t i = 0; i < row->n_history; i++) {
-        const struct beside b = rd_beside_history(row->job.status.seq, i);
+    const uint32_t left = q->row.n_history - q->n_read;
+    q->n_asked = left < most ? left : most;
+    for (uint32_t i = 0; i < q->n_asked; i++) {
+        const struct beside b = rd_beside_history(q->row.job.status.seq, q->n_read + i);
         rd_ask_text(store, b.key);
         rd_ask_str(store, rd_beside_field(&b));
     }
+    return q->n_asked;
 }
 
 /* Takes the attempts of one job from the reply. */
-static int take_attempts(struct store *store, const struct question *q, const redisReply *reply,
+static int take_attempts(struct store *store, struct question *q, const redisReply *reply,
                          size_t *at, struct redrive_err *err)
 {
-    const size_t first = *at, end = *at + q->row.n_history;
+    const size_t end = *at + q->n_asked;
     int rc = 0;
     for (; rc == 0 && *at < end; ++*at) {
         struct job_attempt attempt;
-        const struct beside b = rd_beside_history(q->row.job.status.seq, (uint32_t)(*at - first));
+        const struct beside b = rd_beside_history(q->row.job.status.seq, q->n_read++);
         const struct cell *own =
             store->in_transaction ? rd_cell_known(store, str_of(b.key), rd_beside_field(&b)) : NULL;
         const struct str bytes = own ? own->now : rd_reply_str(reply, *at);
-        if (bytes.len == 0)
-            break; /* the job has gone meanwhile */
+        if (bytes.len == 0) { /* the job has gone meanwhile */
+            q->n_read = q->row.n_history;
+            break;
+        }
         if (rd_attempt_unpack(bytes, &attempt))
             add_attempt(q->page, attempt);
         else
@@ -274,20 +289,18 @@ static int take_attempts(struct store *store, const struct question *q, const re
     return rc;
 }
 
-static int read_attempts(struct store *store, const struct question *questions, size_t n,
-                         struct redrive_err *err)
+/* *ret_none: there are no further ones. */
+static int read_some_attempts(struct store *store, struct question *questions, size_t n,
+                              bool *ret_none, struct redrive_err *err)
 {
     redisReply *reply = NULL;
-    bool has_any = false;
+    uint32_t asked = 0;
     size_t at = 0;
-    int rc = 0;
     rd_ask_read(store, "cells");
-    for (size_t i = 0; i < n; i++) {
-        ask_attempts(store, &questions[i].row);
-        has_any |= questions[i].row.n_history > 0;
-    }
-    if (has_any)
-        rc = rd_link_read(store, &reply, err);
+    for (size_t i = 0; i < n; i++)
+        asked += ask_attempts(store, &questions[i], ATTEMPTS_AT_ONCE - asked);
+    *ret_none = asked == 0;
+    int rc = asked > 0 ? rd_link_read(store, &reply, err) : 0;
     for (size_t i = 0; rc == 0 && i < n; i++)
         rc = take_attempts(store, &questions[i], reply, &at, err);
     freeReplyObject(reply);
@@ -297,17 +310,10 @@ static int read_attempts(struct store *store, const struct question *questions, 
 static int fill_histories(struct store *store, struct question *questions, size_t n,
                           struct redrive_err *err)
 {
+    bool is_over = false;
     int rc = 0;
-    for (size_t i = 0; rc == 0 && i < n; i++) {
-        struct attempt_page *page = questions[i].page;
-        const size_t most = (size_t)questions[i].row.n_history + 1;
-        if (!questions[i].row.partition)
-            continue;
-        page->attempts = arena_array(&page->arena, most, sizeof *page->attempts);
-        rc = page->attempts ? 0 : err_nomem(err);
-    }
-    if (rc == 0)
-        rc = read_attempts(store, questions, n, err);
+    while (rc == 0 && !is_over)
+        rc = read_some_attempts(store, questions, n, &is_over, err);
     for (size_t i = 0; rc == 0 && i < n; i++) {
         struct job_attempt latest;
         if (questions[i].row.partition &&
