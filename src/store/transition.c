@@ -99,11 +99,12 @@ static bool is_time_locked(enum redrive_state state)
     return TIME_LOCKED >> state & 1;
 }
 
-/* A time that would overflow is the latest there is, not one in the past. */
-static int64_t time_after(int64_t now_ms, int64_t delay_ms)
+/* A sum that would overflow is the largest number: a time is then the latest there is, not one in
+ * the past. Numbers of a damaged row may be any. */
+static int64_t sum_of(int64_t a, int64_t b)
 {
-    int64_t at_ms;
-    return __builtin_add_overflow(now_ms, delay_ms, &at_ms) ? INT64_MAX : at_ms;
+    int64_t sum;
+    return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
 }
 
 static void leave_running(struct job_status *s)
@@ -116,7 +117,7 @@ static void leave_running(struct job_status *s)
 static void leave_parked(struct job_status *s, int64_t now_ms)
 {
     if (s->first_started_ms != 0)
-        s->paused_ms += elapsed_since(s->paused_since_ms, now_ms);
+        s->paused_ms = sum_of(s->paused_ms, elapsed_since(s->paused_since_ms, now_ms));
     s->paused_since_ms = 0;
     s->parked_by_limit = false;
 }
@@ -186,7 +187,7 @@ static void settle(struct job_status *s, const struct settle_move *move, int64_t
 {
     const struct decision *d = move->decision;
     if (is_time_locked(d->state))
-        s->process_after_ms = time_after(now_ms, d->delay_ms);
+        s->process_after_ms = sum_of(now_ms, d->delay_ms);
     t->adds_attempt = d->state != REDRIVE_STATE_COMPLETED || s->attempts != 1;
     if (t->adds_attempt) {
         t->attempt = (struct job_attempt){
@@ -216,8 +217,8 @@ static void settle(struct job_status *s, const struct settle_move *move, int64_t
 
 static void credit_pause(struct job_status *s, const struct pause_time *pause)
 {
-    s->paused_ms +=
-        pause->until_ms - (pause->since_ms > s->updated_ms ? pause->since_ms : s->updated_ms);
+    const int64_t from_ms = pause->since_ms > s->updated_ms ? pause->since_ms : s->updated_ms;
+    s->paused_ms = sum_of(s->paused_ms, elapsed_since(from_ms, pause->until_ms));
 }
 
 /* The attempt that is running ends with its job. */
@@ -345,7 +346,7 @@ void transition(struct job_status *status, const struct move *move, int64_t now_
     case MOVE_EDIT:
         /* Later than its end, whatever the clock says: what shows errors tells an edit by that. */
         ret->replaces_payload = true;
-        s->updated_ms = now_ms > s->finished_ms ? now_ms : s->finished_ms + 1;
+        s->updated_ms = now_ms > s->finished_ms ? now_ms : sum_of(s->finished_ms, 1);
         return;
     }
     s->updated_ms = now_ms;
@@ -362,11 +363,11 @@ bool shared_put_fits(const struct shared_row *row, int64_t version, struct gate_
 {
     const bool is_any = row->is_delta && row->version == 0;
     const bool needs_row = row->is_delta || row->removed;
-    const int64_t used = sums->used + row->add.used;
+    const int64_t used = sum_of(sums->used, row->add.used);
     if ((!is_any && version != row->version) || (needs_row && version == 0))
         return false;
     if (row->removed ? used > 0 : row->add.used > 0 && row->max_used > 0 && used > row->max_used)
         return false;
-    *sums = (struct gate_sums){at_least_0(used), at_least_0(sums->sent + row->add.sent)};
+    *sums = (struct gate_sums){at_least_0(used), at_least_0(sum_of(sums->sent, row->add.sent))};
     return true;
 }
