@@ -30,6 +30,10 @@ struct partition {
     int64_t left_block; /* SQLite: the block that the sweep under way looked for last */
 };
 
+/* A larger number is damaged: they are given one after the other, and a handle has an array of
+ * them. */
+#define PARTITION_ID_MAX ((int64_t)1 << 24)
+
 struct partitions {
     struct map by_name;
     struct partition **by_id; /* index: id; NULL: not read yet */

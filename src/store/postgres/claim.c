@@ -121,7 +121,9 @@ static bool choose(struct store *store, struct claim_totals *totals, size_t limi
     for (size_t i = 0; i < page->n; i++) {
         const struct job *job = &page->jobs[i];
         const size_t task = claim_find(filter->tasks, filter->n_tasks, job->spec.task);
-        if (claim_totals_is_full(totals, task) || pg_row_is_moved(store, job->status.seq))
+        const bool is_asked_for = task < filter->n_tasks || !filter->task_limits;
+        if (!is_asked_for || claim_totals_is_full(totals, task) ||
+            pg_row_is_moved(store, job->status.seq))
             continue;
         is_too_big = !claim_totals_fits(totals, job->spec.payload.len);
         is_cut = is_too_big || totals->n == limit;

@@ -106,7 +106,7 @@ int postgres_parents(struct store *store, const int64_t *seqs, size_t n, struct 
     pg_args_int8(args, PARENTS_MAX);
     rc = pg_run(store, STATEMENT_PARENTS, &result, err);
     for (int i = 0; rc == 0 && i < PQntuples(result); i++)
-        if (!add_parent(ret, result, i))
+        if (pg_is_below(result, i, 2, REDRIVE_STATE_COUNT) && !add_parent(ret, result, i))
             rc = err_nomem(err);
     if (rc != 0)
         parent_page_release(ret);

@@ -451,6 +451,12 @@ bool pg_get_bool(const PGresult *result, int row, int column)
     return PQgetlength(result, row, column) == 1 && *PQgetvalue(result, row, column) != 0;
 }
 
+bool pg_is_below(const PGresult *result, int row, int column, int n)
+{
+    const int64_t number = pg_get_int(result, row, column);
+    return number >= 0 && number < n;
+}
+
 struct str pg_get_raw(const PGresult *result, int row, int column)
 {
     if (PQgetisnull(result, row, column))

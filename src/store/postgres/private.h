@@ -298,6 +298,8 @@ int pg_read(struct store *store, enum statement which, const char *sql, const PG
 
 int64_t pg_get_int(const PGresult *result, int row, int column); /* NULL: 0 */
 bool pg_get_bool(const PGresult *result, int row, int column);
+/* Whether it is a number from 0 to n - 1: one of an enumeration that has n. */
+bool pg_is_below(const PGresult *result, int row, int column, int n);
 /* The bytes of the result itself, valid as long as it is. */
 struct str pg_get_raw(const PGresult *result, int row, int column);
 /* A copy of the text; NULL gives the absent string. */

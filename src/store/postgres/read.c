@@ -200,11 +200,14 @@ static struct job_attempt attempt_of(const PGresult *r, int i, struct arena *are
     };
 }
 
-/* Takes the rows from *i on that are of one job, the one with number `at` in the request. */
+/* Takes the rows from *i on that are of one job, the one with number `at` in the request, up to one
+ * that cannot be read. */
 static bool fill_history(const PGresult *r, int *i, int64_t at, struct attempt_page *ret)
 {
     int end = *i;
-    while (end < PQntuples(r) && pg_get_int(r, end, 0) == at)
+    while (end < PQntuples(r) && pg_get_int(r, end, 0) == at &&
+           pg_is_below(r, end, 6, REDRIVE_STATE_COUNT) &&
+           pg_is_below(r, end, 7, REDRIVE_CLASS_COUNT))
         end++;
     ret->attempts = arena_array(&ret->arena, (size_t)(end - *i), sizeof *ret->attempts);
     for (; ret->attempts && *i < end; ++*i)
@@ -222,9 +225,14 @@ int postgres_history(struct store *store, const int64_t *seqs, size_t n, struct 
         return rc;
     send_seqs(store, seqs, n);
     rc = pg_read(store, STATEMENT_HISTORY_READ, NULL, &r, err);
-    for (int i = 0; rc == 0 && i < PQntuples(r);) {
+    for (int i = 0, from = 0; rc == 0 && i < PQntuples(r); from = i) {
         const int64_t at = pg_get_int(r, i, 0);
-        rc = fill_history(r, &i, at, &ret[at - 1]) ? 0 : err_nomem(err);
+        if (at < 1 || (size_t)at > n || ret[at - 1].attempts)
+            rc = pg_damaged(store, 0, "a history is none of those that were asked for", err);
+        else if (!fill_history(r, &i, at, &ret[at - 1]))
+            rc = err_nomem(err);
+        else if (i == from)
+            rc = pg_damaged(store, seqs[at - 1], "its history cannot be read", err);
     }
     if (rc != 0)
         attempt_pages_release(ret, n);

@@ -40,11 +40,13 @@ static struct row *row_add(struct store *store, const struct row *from)
 
 const char *pg_row_fault(const struct store *store, const PGresult *r, int i)
 {
-    const int64_t state = pg_get_int(r, i, COLUMN_STATE);
     if (!partitions_at(&store->partitions, pg_get_int(r, i, COLUMN_PARTITION_ID)))
         return "it is in no partition";
-    if (state < 0 || state >= REDRIVE_STATE_COUNT)
+    if (!pg_is_below(r, i, COLUMN_STATE, REDRIVE_STATE_COUNT))
         return "its state is none of those there are";
+    if (!pg_is_below(r, i, COLUMN_REASON, REDRIVE_REASON_COUNT) ||
+        !pg_is_below(r, i, COLUMN_ERROR_CLASS, REDRIVE_CLASS_COUNT))
+        return "its end or its error is none of those there are";
     return NULL;
 }
 
@@ -309,7 +311,7 @@ void pg_kept_forget(struct store *store)
 static int keep_partition(struct store *store, const struct partition *read, struct partition **ret,
                           struct redrive_err *err)
 {
-    if (read->id <= 0 || read->id > INT32_MAX)
+    if (read->id <= 0 || read->id > PARTITION_ID_MAX)
         return pg_damaged(store, 0, "a partition has an impossible number", err);
     return partitions_keep(&store->partitions, read, ret) ? 0 : err_nomem(err);
 }

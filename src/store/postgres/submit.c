@@ -127,7 +127,10 @@ static int find_ids(struct store *store, const struct job_spec *specs,
     if ((size_t)PQntuples(result) != missing)
         return err_set(err, REDRIVE_E_CANCELLED, "another transaction was in the way");
     for (int i = 0; i < PQntuples(result); i++) {
-        struct submit_result *r = &ret[pg_get_int(result, i, 0)];
+        const int64_t at = pg_get_int(result, i, 0);
+        if (at < 0 || (size_t)at >= n || !pg_is_below(result, i, 2, REDRIVE_STATE_COUNT))
+            return pg_damaged(store, pg_get_int(result, i, 1), "it cannot stand for another", err);
+        struct submit_result *r = &ret[at];
         r->seq = pg_get_int(result, i, 1);
         r->state = (enum redrive_state)pg_get_int(result, i, 2);
         r->id = pg_get_text(result, i, 3, arena);
@@ -205,6 +208,8 @@ static int submit_keyed(struct store *store, const struct job_spec *specs,
         const struct row *own = pg_row_find(store, ret[i].seq);
         if (own)
             ret[i].state = own->s.state;
+        else if (!pg_is_below(result, (int)i, 2, REDRIVE_STATE_COUNT))
+            rc = pg_damaged(store, ret[i].seq, "its state is none of those there are", err);
     }
     return rc == 0 && arena->failed ? err_nomem(err) : rc;
 }
@@ -398,13 +403,16 @@ int postgres_remembered_keys(struct store *store, struct str after_tenant, struc
     ret->more = n > limit;
     n = n < limit ? n : limit;
     ret->keys = arena_array(&ret->arena, n, sizeof *ret->keys);
-    for (int i = 0; ret->keys && (size_t)i < n; i++)
+    for (int i = 0; ret->keys && (size_t)i < n; i++) {
+        if (!pg_is_below(r, i, 3, REDRIVE_STATE_COUNT))
+            rc = pg_damaged(store, 0, "the state of a remembered key is damaged", err);
         ret->keys[ret->n++] = (struct remembered_key){
             .tenant = pg_get_text(r, i, 0, &ret->arena),
             .key = pg_get_text(r, i, 1, &ret->arena),
             .id = pg_get_text(r, i, 2, &ret->arena),
             .state = (enum redrive_state)pg_get_int(r, i, 3),
         };
+    }
     if (rc == 0 && ret->arena.failed)
         rc = err_nomem(err);
     if (rc != 0)

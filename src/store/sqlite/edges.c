@@ -88,7 +88,7 @@ static int add_parents(struct store *store, int64_t child, struct parent_page *p
             .state = (enum redrive_state)sqlite3_column_int(st, 1),
             .result = column_str(st, 2),
         };
-        if (!parent_page_add(page, &parent)) {
+        if (column_is_below(st, 1, REDRIVE_STATE_COUNT) && !parent_page_add(page, &parent)) {
             rc = err_nomem(err);
             break;
         }

@@ -129,6 +129,8 @@ void bind_str(sqlite3_stmt *st, int i, struct str s);
 void bind_key(sqlite3_stmt *st, int i, struct str s);
 void bind_option(sqlite3_stmt *st, int i, struct str s);
 
+/* Whether it is a number from 0 to n - 1: one of an enumeration that has n. */
+bool column_is_below(sqlite3_stmt *st, int i, int n);
 /* A slice of SQLite's memory, valid until the next step. */
 struct str column_str(sqlite3_stmt *st, int i);
 /* A copy in the arena; NULL gives the absent string. */
@@ -154,7 +156,7 @@ static inline int64_t block_of(int64_t seq)
 /* The first seq of a block. */
 static inline int64_t block_begin(int64_t block)
 {
-    return block << BLOCK_BITS;
+    return (int64_t)((uint64_t)block << BLOCK_BITS);
 }
 
 /* A job with this seq, not less than that of any job, was added to the partition. */
@@ -206,7 +208,7 @@ struct row {
 /* The column sort_key, by which jobs of a state are ordered: see the schema. */
 int64_t sort_key_ready(const struct partition *partition, int32_t priority);
 /* Sets the time that the sort_key stands for, and the numbers of the column packed_status. False
- * when that is damaged. */
+ * when that is damaged, or the state, the reason or the class is none of those there are. */
 bool status_set(struct job_status *s, int64_t sort_key, sqlite3_stmt *st, int packed_status_column);
 
 /* 1, 0 when there is none, or a negative code. */

@@ -184,6 +184,11 @@ static int add_attempts(struct store *store, enum statement which, int64_t seq,
         page->attempts = page_grow(arena, page->attempts, page->n, sizeof *page->attempts);
         if (!page->attempts)
             break;
+        if (!column_is_below(st, 5, REDRIVE_STATE_COUNT) ||
+            !column_is_below(st, 6, REDRIVE_CLASS_COUNT)) {
+            rc = sql_damaged(store, seq, "its history cannot be read", err);
+            break;
+        }
         page->attempts[page->n++] = (struct job_attempt){
             .epoch = (uint32_t)sqlite3_column_int64(st, 0),
             .number = (uint32_t)sqlite3_column_int64(st, 1),

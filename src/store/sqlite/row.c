@@ -28,6 +28,9 @@ static int64_t sort_key_of(const struct row *row)
 bool status_set(struct job_status *s, int64_t sort_key, sqlite3_stmt *st, int packed_status_column)
 {
     const unsigned char *packed = sqlite3_column_blob(st, packed_status_column);
+    if ((unsigned)s->state >= REDRIVE_STATE_COUNT || (unsigned)s->reason >= REDRIVE_REASON_COUNT ||
+        (unsigned)s->error.class_ >= REDRIVE_CLASS_COUNT)
+        return false;
     s->lease_until_ms = s->state == REDRIVE_STATE_RUNNING ? sort_key : 0;
     s->finished_ms = state_has_ended(s->state) ? sort_key : 0;
     return !packed ||
@@ -403,7 +406,7 @@ static int keep_partition(struct store *store, sqlite3_stmt *st, struct partitio
         .queue = column_str(st, 3),
         .task = column_str(st, 4),
     };
-    if (read.id <= 0 || read.id > INT32_MAX)
+    if (read.id <= 0 || read.id > PARTITION_ID_MAX)
         return sql_damaged(store, 0, "a partition has an impossible number", err);
     return partitions_keep(&store->partitions, &read, ret) ? 0 : err_nomem(err);
 }

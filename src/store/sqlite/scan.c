@@ -127,7 +127,8 @@ static int walk_deadlines(struct page_maker *maker, struct scan *scan, sqlite3_s
     while ((rc = sql_step(store, st, err)) > 0) {
         const int64_t seq = sqlite3_column_int64(st, 0), at_ms = sqlite3_column_int64(st, 1);
         const int state = sqlite3_column_int(st, 2);
-        const bool has_ended = state_has_ended((enum redrive_state)state);
+        const bool has_ended = column_is_below(st, 2, REDRIVE_STATE_COUNT) &&
+                               state_has_ended((enum redrive_state)state);
         if (at_ms > store->now_ms || (has_ended && stale->n == STALE_MAX)) {
             scan->next_ms = at_ms;
             return 0;

@@ -164,6 +164,12 @@ void bind_option(sqlite3_stmt *st, int i, struct str s)
     bind_str(st, i, s.len ? s : (struct str){NULL, 0});
 }
 
+bool column_is_below(sqlite3_stmt *st, int i, int n)
+{
+    const int64_t number = sqlite3_column_int64(st, i);
+    return number >= 0 && number < n;
+}
+
 struct str column_str(sqlite3_stmt *st, int i)
 {
     /* The text first: asking for its length afterwards does not move it. */

@@ -15,7 +15,10 @@ static int take_found(struct store *store, sqlite3_stmt *st, struct submit_resul
     ret->seq = sqlite3_column_int64(st, 0);
     ret->state = (enum redrive_state)sqlite3_column_int(st, 1);
     ret->id = column_dup(st, 2, arena);
+    const bool is_state = column_is_below(st, 1, REDRIVE_STATE_COUNT);
     sqlite3_reset(st);
+    if (!is_state)
+        return sql_damaged(store, ret->seq, "its state is none of those there are", err);
     return arena->failed ? err_nomem(err) : 1;
 }
 
@@ -345,6 +348,9 @@ static int find_state(struct store *store, enum statement which, int64_t tenant_
     bind_int(st, 1, tenant_id);
     bind_key(st, 2, name);
     int rc = sql_step(store, st, err);
+    if (rc > 0 && !column_is_below(st, 1, REDRIVE_STATE_COUNT))
+        rc = sql_damaged(store, sqlite3_column_int64(st, 0), "its state is none of those there are",
+                         err);
     if (rc > 0)
         *ret = (enum redrive_state)sqlite3_column_int(st, 1);
     sqlite3_reset(st);
@@ -560,6 +566,8 @@ static int fill_keys(struct store *store, sqlite3_stmt *st, size_t limit,
             ret->more = true;
             return 0;
         }
+        if (!column_is_below(st, 3, REDRIVE_STATE_COUNT))
+            return sql_damaged(store, 0, "the state of a remembered key is damaged", err);
         ret->keys[ret->n++] = (struct remembered_key){
             .tenant = column_dup(st, 0, &ret->arena),
             .key = column_dup(st, 1, &ret->arena),

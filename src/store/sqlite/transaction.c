@@ -65,15 +65,21 @@ static int read_meta(struct store *store, struct redrive_err *err)
     return 0;
 }
 
+/* More jobs than this there never are: the file is damaged. */
+#define SEQ_MAX (INT64_MAX / 2)
+
 int seq_needed(struct store *store, struct redrive_err *err)
 {
     int64_t last = 0;
     if (store->next_seq > 0)
         return 0;
     int rc = read_one(store, STATEMENT_LAST_SEQ, &last, err);
-    if (rc == 0)
-        store->next_seq = last < store->seq_floor ? store->seq_floor : last + 1;
-    return rc;
+    if (rc != 0)
+        return rc;
+    if (last > SEQ_MAX || store->seq_floor > SEQ_MAX)
+        return sql_damaged(store, last, "the number of the next job cannot be found", err);
+    store->next_seq = last < store->seq_floor ? store->seq_floor : last + 1;
+    return 0;
 }
 
 /* A file that was removed, or replaced by another, can still be written to, but no other process

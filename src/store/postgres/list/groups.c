@@ -123,6 +123,9 @@ int postgres_causes(struct store *store, const struct job_filter *filter,
         };
         if (arena.failed)
             rc = err_nomem(err);
+        else if (!pg_is_below(result, i, 1, REDRIVE_REASON_COUNT) ||
+                 !pg_is_below(result, i, 2, REDRIVE_CLASS_COUNT))
+            rc = pg_damaged(store, 0, "the cause of its end is none of those there are", err);
         else
             add(ctx, &cause);
     }

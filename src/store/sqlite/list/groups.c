@@ -189,8 +189,12 @@ static int count_causes(struct store *store, const struct job_filter *filter,
             .type = column_str(st, 3),
             .count = (uint64_t)sqlite3_column_int64(st, 4),
         };
-        add(ctx, &cause);
-        rc = 0;
+        rc = column_is_below(st, 1, REDRIVE_REASON_COUNT) &&
+                     column_is_below(st, 2, REDRIVE_CLASS_COUNT)
+                 ? 0
+                 : sql_damaged(store, 0, "the cause of its end is none of those there are", err);
+        if (rc == 0)
+            add(ctx, &cause);
     }
     sqlite3_finalize(st);
     return rc;
