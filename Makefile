@@ -161,7 +161,7 @@ coverage:
 	@tools/bootstrap build test coverage
 	@tools/coverage $(if $(ALL),--all)
 
-# The unit suite under sanitizers: memory and undefined behaviour, then data races.
+# Unit tests and a part of the black-box tests under sanitizers: memory and undefined behaviour, then data races.
 asan:
 	@tools/bootstrap build test fuzz
 	@tools/sanitize address,undefined
@@ -248,7 +248,7 @@ help:
 	@echo '                build the Debian packages, install, start and purge them in a throw-away root'
 	@echo 'make format     apply the house format'
 	@echo 'make coverage   line and branch coverage of base and core; ALL=1: of all; writes build-coverage/'
-	@echo 'make asan tsan  the unit suite under sanitizers'
+	@echo 'make asan tsan  unit tests and a part of the black-box tests under sanitizers'
 	@echo 'make fuzz       every parser and whole sessions, FUZZ_TIME seconds each (20)'
 	@echo 'make simulate   several processes with faults from a seed: SEED=1 RUNS=1000, or MINUTES=n'
 	@echo 'make mutants    plant bugs in a copy of the source: each must be found by a suite'
