@@ -14,6 +14,11 @@
 #define ROWS_WANTED  40 /* no more are submitted while there are so many */
 #define LEASE_MS     30000
 
+/* How far the clock of a machine is wrong, at the most, and by how much it is set when it is set a
+ * little. */
+#define CLOCK_OFF_MS  INT64_C(3600000)
+#define CLOCK_STEP_MS INT64_C(2000)
+
 static uint64_t below(struct world *w, uint64_t limit)
 {
     return rng_below(&w->rng, limit);
@@ -461,12 +466,26 @@ static void tick(struct world *w, struct process *p)
     world_say(w, "  tick: %s", redrive_err_name(rc));
 }
 
+/* By a person, or by a service that keeps the time: by some milliseconds, or far. */
+static void set_clock(struct world *w)
+{
+    const int64_t most_ms = chance(w, 50) ? CLOCK_STEP_MS : CLOCK_OFF_MS;
+    const int64_t from_ms = most_ms == CLOCK_STEP_MS ? w->ahead_ms : 0;
+    const int64_t ahead_ms = from_ms - most_ms + (int64_t)below(w, 2 * (uint64_t)most_ms + 1);
+    if (-CLOCK_OFF_MS <= ahead_ms && ahead_ms <= CLOCK_OFF_MS)
+        world_set_clock(w, ahead_ms);
+}
+
 static void pass(struct world *w)
 {
     static const int64_t MS[] = {1, 10, 100, 1000, 1000, 5000, 5000, 10000, 31000, 60000};
     const int64_t ms =
         chance(w, 1) ? INT64_C(26) * 3600 * 1000 : MS[below(w, sizeof MS / sizeof MS[0])];
-    w->now_ms += ms;
+    if (chance(w, 6)) {
+        set_clock(w);
+        return;
+    }
+    world_pass(w, ms);
     world_say(w, "  %lld ms pass", (long long)ms);
 }
 

@@ -175,9 +175,8 @@ static void hear_end(struct judge *judge, const struct known *known, enum belief
     struct heard *b = &judge->breaker;
     if (!b->counts || known->permit.generation != b->generation || known->permit.probe != 0)
         return;
-    if (at_ms - b->called_ms >= DAY_MS)
-        b->in_a_row = 0;
-    b->called_ms = at_ms;
+    if (at_ms > b->called_ms)
+        b->called_ms = at_ms;
     if (done == MAYBE)
         b->counts = false;
     else if (result == BREAKER_SUCCESS)
@@ -186,6 +185,22 @@ static void hear_end(struct judge *judge, const struct known *known, enum belief
         b->open_until_ms = at_ms + RECOVERY_MS;
         b->counts = false;
     }
+}
+
+void judge_time(struct judge *judge, int64_t now_ms)
+{
+    struct heard *b = &judge->breaker;
+    for (size_t i = 0; i < judge->n; i++) {
+        struct known *known = &judge->jobs[i];
+        known->was_due |= known->due_ms <= now_ms;
+        if (known->not_before_ms <= now_ms)
+            known->not_before_ms = 0;
+    }
+    if (b->open_until_ms <= now_ms)
+        b->open_until_ms = 0;
+    /* It may be forgotten; the last call is known to the second. */
+    if (now_ms - b->called_ms >= DAY_MS - 1000)
+        b->in_a_row = 0;
 }
 
 /* ---- Workers --------------------------------------------------------------------------------- */
@@ -355,7 +370,8 @@ static void check_row(struct judge *judge, const struct known *known, const stru
         judge_complain(judge, 2, "%s has another payload", known->id);
     if (s->attempts > MAX_ATTEMPTS)
         judge_complain(judge, 5, "%s has %u attempts", known->id, s->attempts);
-    if (runs && s->started_ms < s->process_after_ms)
+    const bool was_due = known->was_due && known->due_ms == s->process_after_ms;
+    if (runs && s->started_ms < s->process_after_ms && !was_due)
         judge_complain(judge, 6, "%s was started early", known->id);
     if (runs != (s->token != 0) || runs != (s->lease_until_ms != 0))
         judge_complain(judge, 7, "%s is %s, its token %llu", known->id,
@@ -370,9 +386,12 @@ static void check_row(struct judge *judge, const struct known *known, const stru
                        redrive_state_name(s->state), (long long)s->finished_ms);
 }
 
-static void remember_row(struct known *known, const struct job *job)
+static void remember_row(struct known *known, const struct job *job, int64_t now_ms)
 {
     const struct job_status *s = &job->status;
+    known->was_due =
+        s->process_after_ms <= now_ms || (known->was_due && known->due_ms == s->process_after_ms);
+    known->due_ms = s->process_after_ms;
     known->was = known->was_there ? known->state : REDRIVE_STATE_COUNT;
     known->was_in = known->epoch;
     known->is_redriven_now = known->redriven != IS_NOT;
@@ -529,7 +548,7 @@ void judge_look(struct judge *judge, struct store *eye, int64_t now_ms, bool tho
         }
         seen[known - judge->jobs] = true;
         check_row(judge, known, &page.jobs[i]);
-        remember_row(known, &page.jobs[i]);
+        remember_row(known, &page.jobs[i], now_ms);
         count_row(&tally, known, &page.jobs[i], now_ms);
     }
     judge_edges(judge, eye, page.jobs, page.n);

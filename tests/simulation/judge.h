@@ -44,7 +44,7 @@ struct known {
     uint64_t payload_hash;
     enum belief submitted;
     enum belief removed;
-    int64_t not_before_ms; /* no start before this time */
+    int64_t not_before_ms; /* no start before the clock has shown this time */
 
     /* The latest run that was handed out. */
     uint64_t token; /* 0: none */
@@ -59,6 +59,8 @@ struct known {
     enum redrive_state state;
     uint32_t epoch, attempts;
     int64_t finished_ms;
+    int64_t due_ms; /* its process_after_ms */
+    bool was_due;   /* the clock has shown that time, though it may have been set back since */
     enum belief redriven; /* in this step */
 
     /* Jobs that it waits for. */
@@ -76,9 +78,9 @@ struct known {
 struct heard {
     bool counts;           /* it was closed, and nothing is in doubt since */
     uint64_t generation;   /* of the permits that count */
-    int64_t called_ms;     /* the end of the latest call that counts */
+    int64_t called_ms;     /* the latest end of a call that counts */
     unsigned in_a_row;     /* failures */
-    int64_t open_until_ms; /* no call before, unless it is reset by hand */
+    int64_t open_until_ms; /* no call before the clock has shown it, unless it is reset by hand */
 };
 
 struct judge {
@@ -126,6 +128,10 @@ void judge_release(struct judge *judge);
 /* Keeps the first complaint. */
 void judge_complain(struct judge *judge, int invariant, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* The machine's clock shows this time, after it has moved on or was set. A time that it has shown
+ * has come, and what waited for it may go: also after the clock was set back. */
+void judge_time(struct judge *judge, int64_t now_ms);
 
 struct known *judge_find(struct judge *judge, struct str id);
 struct known *judge_find_seq(struct judge *judge, int64_t seq);

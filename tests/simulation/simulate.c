@@ -42,7 +42,7 @@ struct finding {
     unsigned long steps; /* made until the complaint, or in all */
     int invariant;       /* 0: no complaint */
     char text[256];
-    unsigned long submitted, waiting, started, settled, killed, met[FAULT_COUNT];
+    unsigned long submitted, waiting, started, settled, killed, clock_sets, met[FAULT_COUNT];
 };
 
 /* `left_out` (may be NULL): which steps are not made. */
@@ -68,6 +68,7 @@ static struct finding run(const struct settings *s, uint64_t seed, unsigned long
     found.started = world.started;
     found.settled = world.settled;
     found.killed = world.killed;
+    found.clock_sets = world.clock_sets;
     memcpy(found.met, world.met, sizeof found.met);
     world_close(&world);
     return found;
@@ -120,6 +121,7 @@ static void add(struct finding *sum, const struct finding *one)
     sum->started += one->started;
     sum->settled += one->settled;
     sum->killed += one->killed;
+    sum->clock_sets += one->clock_sets;
     for (int i = 0; i < FAULT_COUNT; i++)
         sum->met[i] += one->met[i];
 }
@@ -130,11 +132,11 @@ static void report(const struct finding *sum, unsigned long runs, int64_t ms)
         "%lu runs, %lu steps in %.1f s (%.0f a minute): %lu jobs taken in, %lu of them with "
         "parents, %lu runs started, %lu settled; %lu calls failed, %lu conflicts, %lu answers "
         "lost, %lu "
-        "processes killed, %lu steps of others in between\n",
+        "processes killed, %lu steps of others in between, the clock set %lu times\n",
         runs, sum->steps, (double)ms / 1000, (double)sum->steps * 60000 / (double)(ms > 0 ? ms : 1),
         sum->submitted, sum->waiting, sum->started, sum->settled, sum->met[FAULT_CALL_FAILS],
         sum->met[FAULT_CONFLICT], sum->met[FAULT_ANSWER_LOST], sum->killed,
-        sum->met[FAULT_OTHER_FIRST]);
+        sum->met[FAULT_OTHER_FIRST], sum->clock_sets);
 }
 
 static int run_all(const struct settings *s)

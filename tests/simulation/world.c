@@ -10,6 +10,9 @@
 #include "config/config.h"
 #include "engine/engine.h"
 
+/* Without faults every job ends in this time, or has to wait for a person. */
+#define DRAIN_MS (10 * 60 * 1000)
+
 static void give_up(const char *what, const struct redrive_err *err)
 {
     (void)fprintf(stderr, "simulation: %s: %s; %s\n", what, err->message, err->detail);
@@ -179,7 +182,8 @@ static void load_config(struct world *world)
 
 void world_open(struct world *world, uint64_t seed, const char *store_name, enum bug bug)
 {
-    *world = (struct world){.seed = seed, .now_ms = WORLD_START_MS, .bug = bug};
+    *world = (struct world){
+        .seed = seed, .now_ms = WORLD_START_MS, .latest_ms = WORLD_START_MS, .bug = bug};
     stores_empty_url(store_name, world->url);
     load_config(world);
     judge_init(&world->judge);
@@ -196,6 +200,26 @@ void world_close(struct world *world)
     judge_release(&world->judge);
     config_free(world->config);
     stores_remove(world->url);
+}
+
+/* ---- Time ------------------------------------------------------------------------------------ */
+
+void world_pass(struct world *world, int64_t ms)
+{
+    world->now_ms += ms;
+    if (world->now_ms > world->latest_ms)
+        world->latest_ms = world->now_ms;
+    judge_time(&world->judge, world->now_ms);
+}
+
+void world_set_clock(struct world *world, int64_t ahead_ms)
+{
+    const int64_t by_ms = ahead_ms - world->ahead_ms;
+    world->ahead_ms = ahead_ms;
+    world->clock_sets++;
+    world_pass(world, by_ms);
+    world_say(world, "  the clock is set %s by %lld ms", by_ms < 0 ? "back" : "forward",
+              (long long)(by_ms < 0 ? -by_ms : by_ms));
 }
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
@@ -255,16 +279,17 @@ static size_t live_jobs(struct judge *judge)
     return n;
 }
 
-/* False: the judge has a complaint, or some job has not come to an end in a day. */
+/* False: the judge has a complaint, or some job has not come to an end in time. A clock that was
+ * set back may delay what was to happen by as much, and by no more. */
 static bool work_all_off(struct world *world)
 {
-    const int64_t end_ms = world->now_ms + 24 * 3600 * 1000;
+    const int64_t end_ms = world->latest_ms + DRAIN_MS;
     for (size_t round = 0; live_jobs(&world->judge) > 0 && world->now_ms < end_ms; round++) {
         world_work_off(world, &world->processes[round % PROCESSES]);
         judge_look(&world->judge, world->eye, world->now_ms, true);
         if (world->judge.complaint[0] != '\0')
             return false;
-        world->now_ms += 1000;
+        world_pass(world, 1000);
     }
     return live_jobs(&world->judge) == 0;
 }
@@ -296,7 +321,7 @@ bool world_drain(struct world *world)
         if (world->judge.jobs[i].finished_ms == 0)
             judge_complain(&world->judge,
                            world->judge.jobs[i].state == REDRIVE_STATE_WAITING ? 15 : 12,
-                           "%s is still %s a day after the last fault", world->judge.jobs[i].id,
+                           "%s is still %s when it must have ended", world->judge.jobs[i].id,
                            redrive_state_name(world->judge.jobs[i].state));
     if (store_ops(world->eye)->verify(world->eye, NULL, NULL, &err) < 0)
         judge_complain(&world->judge, 12, "the store is not whole: %s", err.message);

@@ -64,9 +64,11 @@ struct run {
 struct world {
     uint64_t seed;
     unsigned long step;
-    struct rng rng; /* of the step */
-    int64_t now_ms;
-    bool is_calm; /* no more faults */
+    struct rng rng;    /* of the step */
+    int64_t now_ms;    /* that the machine's clock shows */
+    int64_t ahead_ms;  /* by which it has been set forward, or back, in all */
+    int64_t latest_ms; /* the latest time that it has shown */
+    bool is_calm;      /* no more faults */
     bool trace;
     unsigned depth; /* of steps within steps */
     enum bug bug;   /* BUG_COUNT: none */
@@ -79,7 +81,7 @@ struct world {
     struct run stale[RUNS_MAX]; /* that were settled: nothing may be done with them any more */
     size_t n_stale;
     struct judge judge;
-    unsigned long submitted, waiting, started, settled, killed, met[FAULT_COUNT];
+    unsigned long submitted, waiting, started, settled, killed, clock_sets, met[FAULT_COUNT];
 };
 
 /* Opens the store and the processes. Ends the program when that fails. */
@@ -95,6 +97,11 @@ bool world_drain(struct world *world);
 /* For steps: a line of the trace. */
 void world_say(const struct world *world, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* For steps: the clock moves on. */
+void world_pass(struct world *world, int64_t ms);
+/* For steps: the clock is set, so that it is so much ahead of the time that has passed. */
+void world_set_clock(struct world *world, int64_t ahead_ms);
+
 /* For steps: what one process does next (actions.c). */
 void world_act(struct world *world, struct process *process);
 /* For draining: everything that is ready is run, and succeeds. */
