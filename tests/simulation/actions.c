@@ -1,18 +1,11 @@
 /* actions.c - what clients, workers, operators and time do in a step. */
 #include <stdio.h>
-#include <string.h>
 
 #include "engine/engine.h"
-#include "engine/verbs/change.h"
-#include "engine/verbs/claim.h"
-#include "engine/verbs/control.h"
-#include "engine/verbs/settle.h"
-#include "engine/verbs/submit.h"
+#include "requests.h"
 #include "world.h"
 
-#define TOGETHER_MAX 3  /* jobs of one request */
-#define ROWS_WANTED  40 /* no more are submitted while there are so many */
-#define LEASE_MS     30000
+#define GATHERED_MAX 7 /* requests of one transaction */
 
 /* How far the clock of a machine is wrong, at the most, and by how much it is set when it is set a
  * little. */
@@ -29,435 +22,103 @@ static bool chance(struct world *w, unsigned percent)
     return below(w, 100) < percent;
 }
 
-/* ---- Submit ---------------------------------------------------------------------------------- */
-
-struct submission {
-    struct submit_op op;
-    struct job_spec specs[TOGETHER_MAX];
-    char ids[TOGETHER_MAX][JUDGE_ID_MAX], keys[TOGETHER_MAX][JUDGE_ID_MAX],
-        payloads[TOGETHER_MAX][48];
-    struct job_after after[TOGETHER_MAX][JUDGE_AFTER];
-    char parents[TOGETHER_MAX][JUDGE_AFTER][JUDGE_ID_MAX];
-    bool is_wrong[TOGETHER_MAX]; /* it waits for what it must not wait for */
-    size_t n;
-};
-
-/* A new one or, where no other process can have removed the job meanwhile, one that is there. */
-static void choose_id(struct world *w, const struct process *p, char ret[JUDGE_ID_MAX])
+static void ask_for(struct world *w, struct process *p, struct request *r)
 {
-    const bool is_alone = w->depth == 0 && p->plan.kind != FAULT_OTHER_FIRST;
-    const struct known *known = w->judge.n > 0 ? &w->judge.jobs[below(w, w->judge.n)] : NULL;
-    if (chance(w, 6) && is_alone && known && known->was_there)
-        (void)snprintf(ret, JUDGE_ID_MAX, "%s", known->id);
-    else
-        (void)snprintf(ret, JUDGE_ID_MAX, "j%lu", ++w->judge.ids);
+    (void)engine_apply_one(p->engine, request_op(r), NULL);
+    request_end(r, w, p, true);
 }
 
-/* A job that is there, one of the same request or, now and then, what must be refused: an earlier
- * choice once more, itself, a job that comes later, one that was never there. */
-static void choose_parent(struct world *w, struct submission *s, size_t i, size_t k)
+static void ask(struct world *w, struct process *p, enum request_kind kind)
 {
-    char *id = s->parents[i][k];
-    const struct known *known = w->judge.n > 0 ? &w->judge.jobs[below(w, w->judge.n)] : NULL;
-    if (chance(w, 3)) {
-        const uint64_t luck = below(w, k > 0 ? 3 : 2);
-        (void)snprintf(id, JUDGE_ID_MAX, "never");
-        if (luck > 0)
-            memcpy(id, luck == 1 ? s->ids[i] : s->parents[i][0], JUDGE_ID_MAX);
-        s->is_wrong[i] = true;
-    } else if (i > 0 && chance(w, 40)) {
-        memcpy(id, s->ids[below(w, i)], JUDGE_ID_MAX);
-    } else if (known && known->was_there) {
-        memcpy(id, known->id, JUDGE_ID_MAX);
-    } else {
-        id[0] = '\0';
+    struct request r;
+    if (request_init(&r, kind, w, p, NULL))
+        ask_for(w, p, &r);
+}
+
+/* ---- Many requests, one transaction ---------------------------------------------------------- */
+
+/* Requests that reach a process at about the same time, in the order in which they come. As a
+ * committer does, it makes a transaction of those that have come, lets in others that come before
+ * the transaction is open, and makes the next one of what is left. */
+struct gathered {
+    struct world *world;
+    struct process *process;
+    enum request_kind kinds[GATHERED_MAX];
+    size_t n_kinds, n_come;                /* how many come, and have come */
+    size_t n_in;                           /* that are in the transaction: each must be answered */
+    struct request requests[GATHERED_MAX]; /* of the transaction; in its operations' order */
+    struct op *ops[GATHERED_MAX];
+};
+
+static void let_in(struct gathered *g, struct op_batch *batch, size_t n)
+{
+    for (; n > 0 && g->n_come < g->n_kinds; n--) {
+        struct request *r = &g->requests[g->n_in];
+        const struct request *earlier = g->n_in > 0 ? &g->requests[below(g->world, g->n_in)] : NULL;
+        if (request_init(r, g->kinds[g->n_come++], g->world, g->process, earlier))
+            g->ops[g->n_in++] = batch->ops[batch->n++] = request_op(r);
     }
 }
 
-static void choose_after(struct world *w, struct submission *s, size_t i)
+/* Called each time that a transaction begins: also when it is made again. */
+static void gather(struct op_batch *batch)
 {
-    struct job_spec *spec = &s->specs[i];
-    s->is_wrong[i] = false;
-    if (!chance(w, 45))
-        return;
-    for (size_t k = 0, want = 1 + below(w, JUDGE_AFTER); k < want; k++) {
-        choose_parent(w, s, i, spec->n_after);
-        const char *id = s->parents[i][spec->n_after];
-        bool is_there = id[0] == '\0';
-        for (size_t m = 0; m < spec->n_after; m++)
-            is_there |= strcmp(s->parents[i][m], id) == 0;
-        if (is_there && !s->is_wrong[i])
+    struct gathered *g = batch->ctx;
+    const size_t before = batch->n;
+    let_in(g, batch, below(g->world, GATHERED_MAX + 1));
+    world_say(g->world, "  %zu requests in the transaction, %zu came while it began", batch->n,
+              batch->n - before);
+}
+
+/* In the order in which the engine has made them: those with a kind by their rank, as far as none
+ * without one stands between them. One by one after a call has failed, as they came. */
+static void end_gathered(struct gathered *g, bool one_by_one)
+{
+    int ranks[GATHERED_MAX];
+    for (size_t i = 0; i < g->n_in; i++) /* an end releases its operation */
+        ranks[i] = g->ops[i]->kind && !one_by_one ? g->ops[i]->kind->rank : -1;
+    for (size_t from = 0, end; from < g->n_in; from = end) {
+        for (end = from + 1; end < g->n_in && ranks[from] >= 0 && ranks[end] >= 0; end++)
+            ;
+        for (int rank = -1; rank < OP_RANKS; rank++)
+            for (size_t i = from; i < end; i++)
+                if (ranks[i] == rank)
+                    request_end(&g->requests[i], g->world, g->process, g->n_in == 1);
+    }
+    g->world->gathered += g->n_in > 1 ? g->n_in : 0;
+}
+
+static void draw_kinds(struct world *w, struct gathered *g)
+{
+    static const enum request_kind USUAL[] = {REQUEST_SUBMIT, REQUEST_CLAIM, REQUEST_SETTLE};
+    g->n_kinds = 2 + below(w, GATHERED_MAX - 1);
+    for (size_t i = 0; i < g->n_kinds; i++)
+        g->kinds[i] =
+            chance(w, 75) ? USUAL[below(w, 3)] : (enum request_kind)below(w, REQUEST_KINDS);
+}
+
+static void ask_together(struct world *w, struct process *p)
+{
+    struct gathered g = {.world = w, .process = p};
+    const bool before = w->may_remove;
+    draw_kinds(w, &g);
+    for (size_t i = 0; i < g.n_kinds; i++)
+        w->may_remove |= g.kinds[i] == REQUEST_CHANGE;
+    while (g.n_come < g.n_kinds && !p->is_dead) {
+        struct op *ops[GATHERED_MAX];
+        struct op_batch batch = {.ops = ops, .gather = gather, .ctx = &g};
+        const unsigned long failed = w->met[FAULT_CALL_FAILS];
+        g.n_in = 0;
+        let_in(&g, &batch, 1 + below(w, GATHERED_MAX));
+        if (g.n_in == 0)
             continue;
-        s->is_wrong[i] |= strcmp(id, s->ids[i]) == 0;
-        s->after[i][spec->n_after++] = (struct job_after){
-            str_of(id), {(enum after_on)below(w, AFTER_FAILURE + 1), (enum after_dead)below(w, 3)}};
-        /* The usual rule as often as all others. */
-        if (chance(w, 50))
-            s->after[i][spec->n_after - 1].rule =
-                (struct after_rule){AFTER_SUCCESS, AFTER_DEAD_WAIT};
+        engine_apply_batch(p->engine, &batch);
+        end_gathered(&g, w->met[FAULT_CALL_FAILS] != failed);
     }
-    spec->after = s->after[i];
-}
-
-static void choose_spec(struct world *w, const struct process *p, struct submission *s, size_t i)
-{
-    const int task = (int)below(w, TASK_COUNT), queue = (int)below(w, 2);
-    choose_id(w, p, s->ids[i]);
-    (void)snprintf(s->payloads[i], sizeof s->payloads[i], "{\"id\": \"%s\", \"n\": %llu}",
-                   s->ids[i], (unsigned long long)below(w, 1000));
-    s->keys[i][0] = '\0';
-    if (chance(w, 20))
-        (void)snprintf(s->keys[i], JUDGE_ID_MAX, "k%llu", (unsigned long long)below(w, 4));
-    s->specs[i] = (struct job_spec){
-        .id = str_of(s->ids[i]),
-        .task = str_of(TASK_NAMES[task]),
-        .queue = str_of(QUEUE_NAMES[queue]),
-        .payload = str_of(s->payloads[i]),
-        .unique_key = str_of(s->keys[i]),
-        .priority = (int32_t)below(w, 3) - 1,
-        .process_after_ms = chance(w, 20) ? w->now_ms + (int64_t)below(w, 60000) : 0,
-        .deadline_ms = chance(w, 5) ? w->now_ms + 1 + (int64_t)below(w, 100000) : 0,
-    };
-    choose_after(w, s, i);
-    (void)judge_submits(&w->judge, &s->specs[i], task, queue);
-}
-
-/* The judge hears of a job only when it is new: a second job of the same request may be the same.
- */
-static bool submit_init(struct world *w, struct process *p, struct submission *s)
-{
-    s->n = 1 + below(w, TOGETHER_MAX);
-    for (size_t i = 0; i < s->n; i++)
-        choose_spec(w, p, s, i);
-    return submit_op_init(&s->op, p->engine, s->specs, s->n, NULL) == 0;
-}
-
-/* Whether the answer to a job that waits for others is the right one. */
-static void check_after(struct world *w, const struct process *p, struct submission *s, size_t i)
-{
-    const struct submit_answer *answer = &s->op.answers[i];
-    struct known *known = judge_find(&w->judge, s->specs[i].id);
-    const bool is_alone = w->depth == 0 && p->plan.kind != FAULT_OTHER_FIRST;
-    bool can_be_refused = s->is_wrong[i] || !is_alone;
-    if (s->op.op.code != 0 || s->specs[i].n_after == 0 || answer->existed)
-        return;
-    for (size_t m = 0; m < s->n; m++)
-        for (size_t k = 0; k < s->specs[i].n_after; k++) {
-            const struct submit_answer *parent = &s->op.answers[m];
-            if (strcmp(s->parents[i][k], s->ids[m]) != 0)
-                continue;
-            can_be_refused |= m > i || parent->code != 0 || parent->existed;
-            if (answer->code == 0 && parent->code == 0 && parent->existed)
-                judge_stands_for(&w->judge, known, s->ids[m], parent->id);
-        }
-    if (answer->code == 0 && s->is_wrong[i])
-        judge_complain(&w->judge, 13, "%s was taken in with parents that must be refused",
-                       known->id);
-    if (answer->code != 0 && !can_be_refused)
-        judge_complain(&w->judge, 15, "%s was refused (%s), its parents are there", known->id,
-                       redrive_err_name(answer->code));
-}
-
-static void say_after(const struct world *w, const struct submission *s, size_t i)
-{
-    for (size_t k = 0; k < s->specs[i].n_after; k++)
-        world_say(w, "    after %s, on %s, %s on dead", s->parents[i][k],
-                  after_on_name(s->after[i][k].rule.on),
-                  after_dead_name(s->after[i][k].rule.on_dead));
-}
-
-static void submit_end(struct world *w, const struct process *p, struct submission *s)
-{
-    for (size_t i = 0; i < s->n; i++) {
-        const struct submit_answer *answer = &s->op.answers[i];
-        struct known *known = judge_find(&w->judge, s->specs[i].id);
-        judge_submitted(&w->judge, known, s->op.op.code, answer->code, answer->existed);
-        check_after(w, p, s, i);
-        world_say(w, "  submit %s (%.*s, %.*s, priority %d, key '%s'): %s", s->ids[i],
-                  (int)s->specs[i].task.len, s->specs[i].task.ptr, (int)s->specs[i].queue.len,
-                  s->specs[i].queue.ptr, s->specs[i].priority, s->keys[i],
-                  s->op.op.code     ? redrive_err_name(s->op.op.code)
-                  : answer->code    ? redrive_err_name(answer->code)
-                  : answer->existed ? "was there"
-                                    : "taken");
-        say_after(w, s, i);
-        w->submitted += s->op.op.code == 0 && answer->code == 0 && !answer->existed;
-        w->waiting +=
-            s->op.op.code == 0 && answer->code == 0 && !answer->existed && s->specs[i].n_after > 0;
-    }
-    submit_op_release(&s->op);
-}
-
-/* ---- Claim ----------------------------------------------------------------------------------- */
-
-static void hold(struct world *w, const struct job *job)
-{
-    /* A worker with too many runs forgets one: its lease ends. */
-    const size_t at = w->n_runs < RUNS_MAX ? w->n_runs++ : below(w, RUNS_MAX);
-    w->runs[at] = (struct run){job->status.seq, job->status.token};
-}
-
-static void claim_init(struct claim_op *op, size_t n)
-{
-    const struct claim_filter filter = {.limit = n};
-    claim_op_init(op, &filter, STR("worker"), LEASE_MS);
-}
-
-/* `alone`: nothing else was in the transaction, whose own jobs a claim need not see. */
-static void claim_end(struct world *w, const struct process *p, struct claim_op *op, bool alone)
-{
-    if (op->op.code != 0)
-        world_say(w, "  claim: %s", redrive_err_name(op->op.code));
-    for (size_t i = 0; op->op.code == 0 && i < op->n; i++) {
-        world_say(w, "  claim: %.*s, attempt %u", (int)op->jobs[i].spec.id.len,
-                  op->jobs[i].spec.id.ptr, op->jobs[i].status.attempts);
-        judge_started(&w->judge, &op->jobs[i], p->transaction_ms, w->now_ms);
-        hold(w, &op->jobs[i]);
-        w->started++;
-    }
-    if (op->op.code == 0 && alone)
-        judge_order(&w->judge, w->eye, op->jobs, op->n);
-    claim_op_release(op);
-}
-
-/* ---- Settle ---------------------------------------------------------------------------------- */
-
-struct settling {
-    struct settle_op op;
-    struct settlement items[TOGETHER_MAX];
-    struct run runs[TOGETHER_MAX];
-    size_t n;
-};
-
-static struct outcome choose_outcome(struct world *w)
-{
-    const uint64_t luck = below(w, 100);
-    if (luck < 50)
-        return (struct outcome){.ending = ENDING_RAN};
-    if (luck < 80)
-        return (struct outcome){.ending = ENDING_RAN, .failure = {.status = "TRANSIENT_FAIL"}};
-    if (luck < 86)
-        return (struct outcome){.ending = ENDING_RAN, .failure = {.status = "PERMANENT_FAIL"}};
-    if (luck < 92)
-        return (struct outcome){.ending = ENDING_RELEASED};
-    return (struct outcome){.ending = ENDING_SNOOZED, .snooze_ms = 10000};
-}
-
-static void settle_init(struct world *w, struct settling *s, bool succeed)
-{
-    s->n = 0;
-    for (size_t want = 1 + below(w, TOGETHER_MAX); s->n < want && w->n_runs > 0; s->n++) {
-        const size_t at = below(w, w->n_runs);
-        s->runs[s->n] = w->runs[at];
-        w->runs[at] = w->runs[--w->n_runs];
-        s->items[s->n] = (struct settlement){
-            .seq = s->runs[s->n].seq,
-            .token = s->runs[s->n].token,
-            .outcome = succeed ? (struct outcome){.ending = ENDING_RAN} : choose_outcome(w)};
-    }
-    settle_op_init(&s->op, s->items, s->n);
-}
-
-static void settle_end(struct world *w, const struct process *p, struct settling *s)
-{
-    for (size_t i = 0; i < s->n; i++) {
-        const struct settlement *item = &s->items[i];
-        world_say(w, "  settle job %lld: %s", (long long)item->seq,
-                  s->op.op.code    ? redrive_err_name(s->op.op.code)
-                  : item->ret.code ? redrive_err_name(item->ret.code)
-                                   : redrive_state_name(item->decision.state));
-        judge_settled(&w->judge, item->seq, item->token, s->op.op.code, item->ret.code,
-                      &item->decision, p->transaction_ms);
-        /* A worker that has no answer tries again. */
-        if (s->op.op.code != 0 && w->n_runs < RUNS_MAX)
-            w->runs[w->n_runs++] = s->runs[i];
-        else if (s->op.op.code == 0)
-            w->stale[w->n_stale < RUNS_MAX ? w->n_stale++ : below(w, RUNS_MAX)] = s->runs[i];
-        w->settled += s->op.op.code == 0 && item->ret.code == 0;
-    }
-}
-
-/* ---- Changes by hand ------------------------------------------------------------------------- */
-
-struct changing {
-    struct change_op op;
-    struct change_item item;
-    size_t kind; /* index in CHANGES_BY_HAND */
-    unsigned long faults;
-};
-
-static const enum move_kind CHANGES_BY_HAND[] = {
-    MOVE_CANCEL, MOVE_END, MOVE_RUN_NOW, MOVE_REDRIVE, MOVE_REDRIVE, MOVE_REMOVE, MOVE_REMOVE};
-static const char *const CHANGE_NAMES[] = {"cancel",  "end",    "run now", "redrive",
-                                           "redrive", "remove", "remove"};
-
-/* Any job or, half of the time, one that another job waits for. */
-static int64_t choose_job(struct world *w)
-{
-    const struct known *known = w->judge.n > 0 ? &w->judge.jobs[below(w, w->judge.n)] : NULL;
-    if (known && known->n_after > 0 && chance(w, 50))
-        known = judge_find(&w->judge, str_of(known->after[below(w, known->n_after)].parent));
-    return known ? known->seq : 0;
-}
-
-static unsigned long faults_met(const struct world *w)
-{
-    unsigned long n = 0;
-    for (int i = 0; i < FAULT_COUNT; i++)
-        n += i != FAULT_OTHER_FIRST ? w->met[i] : 0;
-    return n;
-}
-
-/* `submission` (may be NULL) is of the same transaction: one of its jobs may be cancelled or ended.
- * False: there is no job to be changed. */
-static bool change_init(struct world *w, struct changing *c, const struct submission *submission)
-{
-    const bool is_new = submission && chance(w, 50);
-    *c = (struct changing){.faults = faults_met(w)};
-    c->kind = below(w, is_new ? 2 : sizeof CHANGES_BY_HAND / sizeof CHANGES_BY_HAND[0]);
-    if (is_new)
-        c->item = (struct change_item){.tenant = STR(ENGINE_TENANT_DEFAULT),
-                                       .id = submission->specs[below(w, submission->n)].id};
-    else
-        c->item.seq = choose_job(w);
-    change_op_init(&c->op, CHANGES_BY_HAND[c->kind], &c->item, 1);
-    return is_new || c->item.seq != 0;
-}
-
-/* Without a name of its own a job is known by the row that it leaves. */
-static void change_end(struct world *w, const struct process *p, struct changing *c)
-{
-    const int rc = c->op.op.code;
-    world_say(w, "  %s job %lld %.*s: %s", CHANGE_NAMES[c->kind], (long long)c->item.seq,
-              (int)c->item.id.len, c->item.id.len > 0 ? c->item.id.ptr : "",
-              redrive_err_name(rc ? rc : c->item.ret.code));
-    if (rc != 0 && c->faults == faults_met(w) && !p->is_dead)
-        judge_complain(&w->judge, 12, "%s of job %lld fails though nothing else does: %s",
-                       CHANGE_NAMES[c->kind], (long long)c->item.seq, redrive_err_name(rc));
-    const struct known *named = judge_find(&w->judge, c->item.id);
-    judge_changed(&w->judge, named ? named->seq : c->item.seq, CHANGES_BY_HAND[c->kind], rc,
-                  c->item.ret.code);
-}
-
-static void change(struct world *w, struct process *p)
-{
-    struct changing changing;
-    if (!change_init(w, &changing, NULL))
-        return;
-    (void)engine_apply_one(p->engine, &changing.op.op, NULL);
-    change_end(w, p, &changing);
-}
-
-/* ---- Many operations, one transaction -------------------------------------------------------- */
-
-/* As a committer does: whatever has gathered. The order of the answers is the order in which the
- * engine makes them: settle, submit, claim, and then what is changed by hand. */
-static void act_together(struct world *w, struct process *p, bool submits, bool claims,
-                         bool settles)
-{
-    struct submission submission;
-    struct settling settling;
-    struct changing changing;
-    struct claim_op claim;
-    struct op *ops[4];
-    size_t n = 0;
-    submits = submits && w->judge.n < ROWS_WANTED && submit_init(w, p, &submission);
-    settles = settles && w->n_runs > 0;
-    const bool changes = (submits || settles) && chance(w, 15) &&
-                         change_init(w, &changing, submits ? &submission : NULL);
-    if (submits)
-        ops[n++] = &submission.op.op;
-    if (settles) {
-        settle_init(w, &settling, false);
-        ops[n++] = &settling.op.op;
-    }
-    if (claims) {
-        claim_init(&claim, 1 + below(w, 4));
-        ops[n++] = &claim.op;
-    }
-    if (changes)
-        ops[n++] = &changing.op.op;
-    engine_apply(p->engine, ops, n);
-    if (settles)
-        settle_end(w, p, &settling);
-    if (submits)
-        submit_end(w, p, &submission);
-    if (claims)
-        claim_end(w, p, &claim, n == 1);
-    if (changes)
-        change_end(w, p, &changing);
+    w->may_remove = before;
 }
 
 /* ---- The rest -------------------------------------------------------------------------------- */
-
-/* Whether the job of a run that is over runs under another token. */
-static bool runs_again(struct world *w, struct run run)
-{
-    const struct known *known = judge_find_seq(&w->judge, run.seq);
-    return known && known->state == REDRIVE_STATE_RUNNING && known->token != run.token;
-}
-
-static void settle_stale(struct world *w, struct process *p)
-{
-    if (w->n_stale == 0)
-        return;
-    struct run run = w->stale[below(w, w->n_stale)];
-    for (int i = 0; i < 8 && !runs_again(w, run); i++)
-        run = w->stale[below(w, w->n_stale)];
-    struct settlement s = {.seq = run.seq, .token = run.token, .outcome = choose_outcome(w)};
-    struct settle_op op;
-    settle_op_init(&op, &s, 1);
-    const int rc = engine_apply_one(p->engine, &op.op, NULL);
-    world_say(w, "  settle job %lld again: %s", (long long)run.seq,
-              redrive_err_name(rc ? rc : s.ret.code));
-    judge_settled(&w->judge, run.seq, run.token, rc, s.ret.code, &s.decision, p->transaction_ms);
-}
-
-static void extend(struct world *w, struct process *p)
-{
-    if (w->n_runs == 0)
-        return;
-    const struct run run = w->runs[below(w, w->n_runs)];
-    struct extension item = {.seq = run.seq, .token = run.token, .lease_ms = LEASE_MS};
-    struct extend_op op;
-    extend_op_init(&op, &item, 1);
-    const int rc = engine_apply_one(p->engine, &op.op, NULL);
-    world_say(w, "  extend job %lld: %s", (long long)run.seq,
-              redrive_err_name(rc ? rc : item.ret.code));
-    judge_extended(&w->judge, run.seq, run.token, rc, item.ret.code, p->transaction_ms + LEASE_MS,
-                   p->transaction_ms);
-}
-
-/* What was believed, or `wanted`, after a request that wanted it to become so. */
-static enum belief after_request(enum belief before, bool wanted, int rc)
-{
-    if (rc == 0)
-        return wanted ? IS_SURELY : IS_NOT;
-    return rc == REDRIVE_E_IO ? MAYBE : before;
-}
-
-static void set_breaker(struct world *w, struct process *p, bool trip)
-{
-    struct breaker_op op;
-    breaker_op_init(&op, (struct str){0}, str_of(TASK_NAMES[TASK_CALL]),
-                    trip ? BREAKER_TRIP : BREAKER_RESET);
-    const int rc = engine_apply_one(p->engine, &op.op, NULL);
-    world_say(w, "  %s the breaker: %s", trip ? "trip" : "reset", redrive_err_name(rc));
-    judge_controlled(&w->judge, trip, rc);
-}
-
-static void set_pause(struct world *w, struct process *p, int queue, bool pause)
-{
-    struct pause_op op;
-    int rc;
-    pause_op_init(&op, STR(ENGINE_TENANT_DEFAULT), str_of(QUEUE_NAMES[queue]), pause);
-    do
-        rc = engine_apply_one(p->engine, &op.op, NULL);
-    while (rc == 0 && pause_op_goes_on(&op));
-    world_say(w, "  %s %s: %s", pause ? "pause" : "resume", QUEUE_NAMES[queue],
-              redrive_err_name(rc));
-    w->judge.paused[queue] = after_request(w->judge.paused[queue], pause, rc);
-}
 
 static void tick(struct world *w, struct process *p)
 {
@@ -481,7 +142,9 @@ static void pass(struct world *w)
     static const int64_t MS[] = {1, 10, 100, 1000, 1000, 5000, 5000, 10000, 31000, 60000};
     const int64_t ms =
         chance(w, 1) ? INT64_C(26) * 3600 * 1000 : MS[below(w, sizeof MS / sizeof MS[0])];
-    if (chance(w, 6)) {
+    /* While a breaker is open more often: that is seldom, and short. */
+    const bool is_open = w->judge.breaker.open_until_ms > w->now_ms;
+    if (chance(w, is_open ? 40 : 6)) {
         set_clock(w);
         return;
     }
@@ -489,30 +152,30 @@ static void pass(struct world *w)
     world_say(w, "  %lld ms pass", (long long)ms);
 }
 
+/* What a step asks for when it asks for one thing, in a hundred. */
+static const struct {
+    enum request_kind kind;
+    unsigned percent;
+} SINGLE[] = {
+    {REQUEST_SUBMIT, 12},      {REQUEST_CLAIM, 16}, {REQUEST_SETTLE, 14}, {REQUEST_EXTEND, 4},
+    {REQUEST_SETTLE_AGAIN, 4}, {REQUEST_CHANGE, 8}, {REQUEST_BREAKER, 2}, {REQUEST_PAUSE, 2},
+};
+
 void world_act(struct world *w, struct process *p)
 {
-    const uint64_t luck = below(w, 100);
-    if (luck < 12)
-        act_together(w, p, true, false, false);
+    uint64_t luck = below(w, 100);
+    for (size_t i = 0; i < sizeof SINGLE / sizeof SINGLE[0]; i++) {
+        if (luck < SINGLE[i].percent) {
+            ask(w, p, SINGLE[i].kind);
+            return;
+        }
+        luck -= SINGLE[i].percent;
+    }
+    if (luck < 16)
+        ask_together(w, p);
+    else if (luck < 18)
+        w->n_runs -= w->n_runs > 0; /* a worker dies: the lease of its run ends */
     else if (luck < 28)
-        act_together(w, p, false, true, false);
-    else if (luck < 42)
-        act_together(w, p, false, false, true);
-    else if (luck < 58)
-        act_together(w, p, chance(w, 40), true, true);
-    else if (luck < 60 && w->n_runs > 0)
-        w->n_runs--; /* a worker dies: the lease of its run ends */
-    else if (luck < 64)
-        extend(w, p);
-    else if (luck < 68)
-        settle_stale(w, p);
-    else if (luck < 76)
-        change(w, p);
-    else if (luck < 78)
-        set_breaker(w, p, chance(w, 50));
-    else if (luck < 80)
-        set_pause(w, p, (int)below(w, 2), chance(w, 50));
-    else if (luck < 90)
         tick(w, p);
     else
         pass(w);
@@ -548,22 +211,23 @@ void world_clear_up(struct world *w, struct process *p)
 
 void world_work_off(struct world *w, struct process *p)
 {
-    struct settling settling;
-    struct claim_op claim;
-    if (w->judge.tripped != IS_NOT)
-        set_breaker(w, p, false);
+    struct request r;
+    if (w->judge.tripped != IS_NOT) {
+        request_breaker(&r, false);
+        ask_for(w, p, &r);
+    }
     for (int queue = 0; queue < 2; queue++)
-        if (w->judge.paused[queue] != IS_NOT)
-            set_pause(w, p, queue, false);
+        if (w->judge.paused[queue] != IS_NOT) {
+            request_pause(&r, queue, false);
+            ask_for(w, p, &r);
+        }
     for (int i = 0; i < 10 && engine_next_ms(p->engine) <= w->now_ms; i++)
         tick(w, p);
     tick(w, p);
-    claim_init(&claim, 8);
-    (void)engine_apply_one(p->engine, &claim.op, NULL);
-    claim_end(w, p, &claim, true);
+    request_claim(&r, 8);
+    ask_for(w, p, &r);
     while (w->n_runs > 0) {
-        settle_init(w, &settling, true);
-        (void)engine_apply_one(p->engine, &settling.op.op, NULL);
-        settle_end(w, p, &settling);
+        request_success(&r, w);
+        ask_for(w, p, &r);
     }
 }

@@ -55,7 +55,7 @@ struct known *judge_find(struct judge *judge, struct str id)
 struct known *judge_find_seq(struct judge *judge, int64_t seq)
 {
     for (size_t i = 0; i < judge->n; i++)
-        if (judge->jobs[i].was_there && judge->jobs[i].seq == seq)
+        if (seq != 0 && judge->jobs[i].seq == seq)
             return &judge->jobs[i];
     return NULL;
 }
@@ -247,6 +247,7 @@ void judge_started(struct judge *judge, const struct job *job, int64_t start_ms,
     check_start(judge, known, job, start_ms, now_ms);
     if (known->task == TASK_CALL)
         hear_start(judge, job, start_ms);
+    known->seq = job->status.seq;
     known->permit = job->status.permit;
     known->token = job->status.token;
     known->lease_until_ms = job->status.lease_until_ms;

@@ -55,7 +55,7 @@ struct known {
 
     /* The row as it was after the last step. */
     bool was_there;
-    int64_t seq;
+    int64_t seq; /* also of a job that was started in this step; 0: not known */
     enum redrive_state state;
     uint32_t epoch, attempts;
     int64_t finished_ms;

@@ -42,7 +42,8 @@ struct finding {
     unsigned long steps; /* made until the complaint, or in all */
     int invariant;       /* 0: no complaint */
     char text[256];
-    unsigned long submitted, waiting, started, settled, killed, clock_sets, met[FAULT_COUNT];
+    unsigned long submitted, waiting, started, settled, killed, clock_sets, gathered,
+        met[FAULT_COUNT];
 };
 
 /* `left_out` (may be NULL): which steps are not made. */
@@ -69,6 +70,7 @@ static struct finding run(const struct settings *s, uint64_t seed, unsigned long
     found.settled = world.settled;
     found.killed = world.killed;
     found.clock_sets = world.clock_sets;
+    found.gathered = world.gathered;
     memcpy(found.met, world.met, sizeof found.met);
     world_close(&world);
     return found;
@@ -122,6 +124,7 @@ static void add(struct finding *sum, const struct finding *one)
     sum->settled += one->settled;
     sum->killed += one->killed;
     sum->clock_sets += one->clock_sets;
+    sum->gathered += one->gathered;
     for (int i = 0; i < FAULT_COUNT; i++)
         sum->met[i] += one->met[i];
 }
@@ -132,11 +135,12 @@ static void report(const struct finding *sum, unsigned long runs, int64_t ms)
         "%lu runs, %lu steps in %.1f s (%.0f a minute): %lu jobs taken in, %lu of them with "
         "parents, %lu runs started, %lu settled; %lu calls failed, %lu conflicts, %lu answers "
         "lost, %lu "
-        "processes killed, %lu steps of others in between, the clock set %lu times\n",
+        "processes killed, %lu steps of others in between, the clock set %lu times; %lu requests "
+        "shared a transaction\n",
         runs, sum->steps, (double)ms / 1000, (double)sum->steps * 60000 / (double)(ms > 0 ? ms : 1),
         sum->submitted, sum->waiting, sum->started, sum->settled, sum->met[FAULT_CALL_FAILS],
         sum->met[FAULT_CONFLICT], sum->met[FAULT_ANSWER_LOST], sum->killed,
-        sum->met[FAULT_OTHER_FIRST], sum->clock_sets);
+        sum->met[FAULT_OTHER_FIRST], sum->clock_sets, sum->gathered);
 }
 
 static int run_all(const struct settings *s)

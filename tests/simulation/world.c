@@ -237,9 +237,11 @@ static void replace_dead(struct world *world)
 static struct plan draw_plan(struct world *world)
 {
     const uint64_t kind = rng_below(&world->rng, FAULT_COUNT * 4);
+    /* A request makes few calls; several in one transaction, or a tick, make more. */
+    const uint64_t calls = rng_below(&world->rng, 3) == 0 ? 30 : 9;
     return kind == FAULT_NONE || kind >= FAULT_COUNT
                ? (struct plan){0}
-               : (struct plan){(enum fault_kind)kind, 1 + (unsigned)rng_below(&world->rng, 9)};
+               : (struct plan){(enum fault_kind)kind, 1 + (unsigned)rng_below(&world->rng, calls)};
 }
 
 static void begin_step(struct process *p, struct plan plan)
@@ -289,7 +291,7 @@ static bool work_all_off(struct world *world)
         judge_look(&world->judge, world->eye, world->now_ms, true);
         if (world->judge.complaint[0] != '\0')
             return false;
-        world_pass(world, 1000);
+        world_pass(world, world->now_ms < world->latest_ms ? 20000 : 1000);
     }
     return live_jobs(&world->judge) == 0;
 }

@@ -70,8 +70,9 @@ struct world {
     int64_t latest_ms; /* the latest time that it has shown */
     bool is_calm;      /* no more faults */
     bool trace;
-    unsigned depth; /* of steps within steps */
-    enum bug bug;   /* BUG_COUNT: none */
+    unsigned depth;  /* of steps within steps */
+    bool may_remove; /* a request of the same transaction may remove jobs */
+    enum bug bug;    /* BUG_COUNT: none */
     struct config *config;
     char url[STORES_URL_MAX];
     struct store *eye; /* the judge's own handle */
@@ -81,7 +82,8 @@ struct world {
     struct run stale[RUNS_MAX]; /* that were settled: nothing may be done with them any more */
     size_t n_stale;
     struct judge judge;
-    unsigned long submitted, waiting, started, settled, killed, clock_sets, met[FAULT_COUNT];
+    unsigned long submitted, waiting, started, settled, killed, clock_sets, gathered,
+        met[FAULT_COUNT];
 };
 
 /* Opens the store and the processes. Ends the program when that fails. */
