@@ -125,6 +125,7 @@ static void tick(struct world *w, struct process *p)
     int64_t next_ms = 0;
     const int rc = engine_tick(p->engine, &next_ms, NULL);
     world_say(w, "  tick: %s", redrive_err_name(rc));
+    judge_ticked(&w->judge, rc, p->transaction_ms);
 }
 
 /* By a person, or by a service that keeps the time: by some milliseconds, or far. */

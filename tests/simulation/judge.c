@@ -8,7 +8,8 @@
 
 #include "base/rng.h"
 
-const char *const TASK_NAMES[TASK_COUNT] = {"plain", "call", "slow"};
+const char *const TASK_NAMES[TASK_COUNT + CRON_COUNT] = {"plain", "call",  "slow",
+                                                         "every", "skips", "queues"};
 const char *const QUEUE_NAMES[2] = {"default", "bulk"};
 
 #define DAY_MS INT64_C(86400000)
@@ -239,6 +240,8 @@ static void check_start(struct judge *judge, const struct known *known, const st
 void judge_started(struct judge *judge, const struct job *job, int64_t start_ms, int64_t now_ms)
 {
     struct known *known = judge_find(judge, job->spec.id);
+    if (!known)
+        known = judge_adopt(judge, job);
     if (!known) {
         judge_complain(judge, 2, "%.*s runs, but was never submitted", (int)job->spec.id.len,
                        job->spec.id.ptr);
@@ -528,6 +531,13 @@ static void check_history(struct judge *judge, struct store *eye, const struct k
     attempt_page_release(&page);
 }
 
+/* By its number first: names are long. */
+static struct known *known_of(struct judge *judge, const struct job *job)
+{
+    struct known *known = judge_find_seq(judge, job->status.seq);
+    return known && str_is(job->spec.id, known->id) ? known : judge_find(judge, job->spec.id);
+}
+
 void judge_look(struct judge *judge, struct store *eye, int64_t now_ms, bool thorough)
 {
     static bool seen[JUDGE_JOBS_MAX];
@@ -541,7 +551,9 @@ void judge_look(struct judge *judge, struct store *eye, int64_t now_ms, bool tho
         return;
     }
     for (size_t i = 0; i < page.n; i++) {
-        struct known *known = judge_find(judge, page.jobs[i].spec.id);
+        struct known *known = known_of(judge, &page.jobs[i]);
+        if (!known)
+            known = judge_adopt(judge, &page.jobs[i]);
         if (!known) {
             judge_complain(judge, 2, "%.*s is there, but was never submitted",
                            (int)page.jobs[i].spec.id.len, page.jobs[i].spec.id.ptr);
@@ -558,6 +570,7 @@ void judge_look(struct judge *judge, struct store *eye, int64_t now_ms, bool tho
     for (size_t i = 0; i < judge->n; i++)
         judge->jobs[i].ends = 0;
     check_keys(judge);
+    judge_crons(judge, eye, now_ms);
     if (tally.slow_running > SLOW_LIMIT)
         judge_complain(judge, 10, "%zu jobs run under a limit of %d", tally.slow_running,
                        SLOW_LIMIT);

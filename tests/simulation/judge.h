@@ -12,7 +12,7 @@
 #include "store/store.h"
 
 #define JUDGE_JOBS_MAX 4096 /* of one run; ended jobs that are gone make room */
-#define JUDGE_ID_MAX   24
+#define JUDGE_ID_MAX   40
 #define JUDGE_AFTER    3 /* parents of a job, at the most */
 
 enum belief {
@@ -83,16 +83,12 @@ struct heard {
     int64_t open_until_ms; /* no call before the clock has shown it, unless it is reset by hand */
 };
 
-struct judge {
-    struct known *jobs; /* JUDGE_JOBS_MAX */
-    size_t n;
-    unsigned long ids; /* given out so far */
-    enum belief paused[2];
-    enum belief tripped; /* the breaker of the task `call`, by hand */
-    struct heard breaker;
-    struct shared_page notes; /* while edges are judged: rows about jobs that are skipped later */
-    char complaint[256];      /* empty: none */
-    int invariant;
+/* A periodic task. */
+struct known_cron {
+    int64_t mark_ms; /* its last tick, after the last step; 0: none */
+    size_t live;     /* its jobs that had not ended then */
+    unsigned made;   /* jobs in this step, and when */
+    int64_t made_ms;
 };
 
 /* The tasks, queues and settings that the judge knows; world.c gives the engines the same. */
@@ -100,10 +96,27 @@ enum {
     TASK_PLAIN,
     TASK_CALL,
     TASK_SLOW,
-    TASK_COUNT
+    TASK_COUNT /* those that clients submit; then those of cron entries, in judge_cron.c */
 };
-extern const char *const TASK_NAMES[TASK_COUNT];
+#define CRON_COUNT 3
+extern const char *const TASK_NAMES[TASK_COUNT + CRON_COUNT];
 extern const char *const QUEUE_NAMES[2];
+
+struct judge {
+    struct known *jobs; /* JUDGE_JOBS_MAX */
+    size_t n;
+    unsigned long ids; /* given out so far */
+    enum belief paused[2];
+    enum belief tripped; /* the breaker of the task `call`, by hand */
+    struct heard breaker;
+    struct known_cron crons[CRON_COUNT];
+    bool has_ticked;          /* a process has ticked in this step, or tried */
+    int64_t ticked_ms;        /* the time of the last one that succeeded; 0: none */
+    struct shared_page notes; /* while edges are judged: rows about jobs that are skipped later */
+    char complaint[256];      /* empty: none */
+    int invariant;
+};
+
 #define MAX_ATTEMPTS  4
 #define SLOW_LIMIT    2
 #define CALL_FAILURES 3
@@ -111,16 +124,26 @@ extern const char *const QUEUE_NAMES[2];
 #define CALL_PROBES   1
 #define COMPLETED_MS  (60 * 60 * 1000) /* how long a completed or cancelled job is kept */
 #define DEAD_DAYS     1
-#define JUDGE_CONFIG                                                                    \
-    "retention: {completed: 1h, cancelled: 1h}\n"                                       \
-    "defaults:\n"                                                                       \
-    "  retry: {strategy: fixed, initial_delay: 5s, max_attempts: 4, jitter: false, "    \
-    "total_timeout: 0s, dlq_retention_days: 1}\n"                                       \
-    "tasks:\n"                                                                          \
-    "  plain: {breaker: {failure_threshold: 0, failure_rate: 0}}\n"                     \
-    "  call: {breaker: {failure_threshold: 3, failure_rate: 0, recovery_timeout: 30s, " \
-    "recovery_jitter: 0, half_open_max: 1}}\n"                                          \
-    "  slow: {breaker: {failure_threshold: 0, failure_rate: 0}, limits: {concurrency: 2}}\n"
+#define CRON_PAYLOAD  "{}"
+#define JUDGE_CONFIG                                                                               \
+    "retention: {completed: 1h, cancelled: 1h}\n"                                                  \
+    "defaults:\n"                                                                                  \
+    "  retry: {strategy: fixed, initial_delay: 5s, max_attempts: 4, jitter: false, "               \
+    "total_timeout: 0s, dlq_retention_days: 1}\n"                                                  \
+    "tasks:\n"                                                                                     \
+    "  plain: {breaker: {failure_threshold: 0, failure_rate: 0}}\n"                                \
+    "  call: {breaker: {failure_threshold: 3, failure_rate: 0, recovery_timeout: 30s, "            \
+    "recovery_jitter: 0, half_open_max: 1}}\n"                                                     \
+    "  slow: {breaker: {failure_threshold: 0, failure_rate: 0}, limits: {concurrency: 2}}\n"       \
+    "  every: {breaker: {failure_threshold: 0, failure_rate: 0}}\n"                                \
+    "  skips: {breaker: {failure_threshold: 0, failure_rate: 0}}\n"                                \
+    "  queues: {breaker: {failure_threshold: 0, failure_rate: 0}}\n"                               \
+    "cron:\n"                                                                                      \
+    "  every: {task: every, schedule: \"* * * * *\", payload: " CRON_PAYLOAD ", overlap: allow}\n" \
+    "  skips: {task: skips, schedule: \"*/2 * * * *\", payload: " CRON_PAYLOAD                     \
+    ", overlap: skip}\n"                                                                           \
+    "  queues: {task: queues, schedule: \"*/5 * * * *\", payload: " CRON_PAYLOAD                   \
+    ", overlap: queue_one}\n"
 
 void judge_init(struct judge *judge);
 void judge_release(struct judge *judge);
@@ -166,6 +189,14 @@ void judge_stands_for(struct judge *judge, struct known *child, const char *name
 bool judge_is_held_up(struct judge *judge, const struct known *known);
 /* Whether a live job waits, or has waited, for this one. */
 bool judge_is_needed(const struct judge *judge, const struct known *known);
+
+/* Periodic tasks, in judge_cron.c: makes a job known that a tick has made. NULL: it is no such job.
+ */
+struct known *judge_adopt(struct judge *judge, const struct job *job);
+/* A process has ticked, with this answer and in a transaction of this time. */
+void judge_ticked(struct judge *judge, int code, int64_t at_ms);
+/* Compares the jobs and the marks of all entries with their schedules. */
+void judge_crons(struct judge *judge, struct store *eye, int64_t now_ms);
 
 /* Compares all rows of the store with what is known. `thorough`: counts and histories too. */
 void judge_look(struct judge *judge, struct store *eye, int64_t now_ms, bool thorough);

@@ -284,7 +284,7 @@ void judge_edges(struct judge *judge, struct store *eye, const struct job *jobs,
         return;
     }
     for (size_t i = 0; i < n; i++) {
-        struct known *child = judge_find(judge, jobs[i].spec.id);
+        struct known *child = judge_find_seq(judge, jobs[i].status.seq);
         if (child)
             look_at_child(judge, child, &jobs[i], &edges, jobs, n);
     }

@@ -24,7 +24,7 @@
 struct submission {
     struct submit_op op;
     struct job_spec specs[ITEMS_MAX];
-    char ids[ITEMS_MAX][JUDGE_ID_MAX], keys[ITEMS_MAX][JUDGE_ID_MAX], payloads[ITEMS_MAX][48];
+    char ids[ITEMS_MAX][JUDGE_ID_MAX], keys[ITEMS_MAX][JUDGE_ID_MAX], payloads[ITEMS_MAX][80];
     struct job_after after[ITEMS_MAX][JUDGE_AFTER];
     char parents[ITEMS_MAX][JUDGE_AFTER][JUDGE_ID_MAX];
     bool is_wrong[ITEMS_MAX]; /* it waits for what it must not wait for */
