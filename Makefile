@@ -170,9 +170,10 @@ tsan:
 	@tools/bootstrap build test fuzz
 	@tools/sanitize thread
 
+# MINIMISE=1: chooses the inputs to keep, instead of new ones.
 fuzz:
 	@tools/bootstrap build fuzz
-	@tools/fuzz $(FUZZ_TIME) $(FUZZ_SEED)
+	@tools/fuzz $(if $(MINIMISE),--minimise,$(FUZZ_TIME) $(FUZZ_SEED))
 
 # The whole queue with faults, from seeds; SEED=random MINUTES=60 for a night.
 SEED ?= 1

@@ -1,4 +1,5 @@
-/* replay_main.c - runs a fuzz target on files: those named, and all in the directories named. */
+/* replay_main.c - runs a fuzz target on files: those named, and all in the directories named. A
+ * file *.inputs has one input on a line (inputs.py). */
 #include "fuzz.h"
 
 #include <dirent.h>
@@ -15,18 +16,64 @@ static void die(const char *what, const char *path)
 }
 
 /* The bytes are given in memory of exactly their size, so that reading past them is noticed. */
-static void replay_file(const char *path, size_t size)
+static void replay_bytes(const char *bytes, size_t size)
 {
-    FILE *file = fopen(path, "rb");
-    if (!file)
-        die("cannot open", path);
     uint8_t *data = malloc(size ? size : 1);
-    if (!data || fread(data, 1, size, file) != size)
-        die("cannot read", path);
-    fclose(file);
+    if (!data)
+        die("no memory", "an input");
+    memcpy(data, bytes, size);
     LLVMFuzzerTestOneInput(data, size);
     free(data);
     n_replayed++;
+}
+
+static char *read_file(const char *path, size_t size)
+{
+    FILE *file = fopen(path, "rb");
+    char *text = malloc(size + 1);
+    if (!file)
+        die("cannot open", path);
+    if (!text || fread(text, 1, size, file) != size)
+        die("cannot read", path);
+    fclose(file);
+    text[size] = '\0';
+    return text;
+}
+
+/* In place: \\ is a backslash, \x and two digits a byte. */
+static size_t unescape(char *line)
+{
+    char *to = line;
+    unsigned byte;
+    for (const char *from = line; *from; to++) {
+        if (from[0] == '\\' && sscanf(from, "\\x%2x", &byte) == 1) {
+            *to = (char)byte;
+            from += 4;
+        } else {
+            from += *from == '\\';
+            *to = *from++;
+        }
+    }
+    return (size_t)(to - line);
+}
+
+static void replay_lines(char *text)
+{
+    for (char *end; (end = strchr(text, '\n')); text = end + 1) {
+        *end = '\0';
+        replay_bytes(text, unescape(text));
+    }
+}
+
+static void replay_file(const char *path, size_t size)
+{
+    char *text = read_file(path, size);
+    const char *suffix = strrchr(path, '.');
+    if (suffix && strcmp(suffix, ".inputs") == 0)
+        replay_lines(text);
+    else
+        replay_bytes(text, size);
+    free(text);
 }
 
 static void replay(const char *path)
