@@ -12,13 +12,18 @@
 #define SHRINK_MS     20000
 
 static const char HELP[] =
-    "usage: simulate [--seed N] [--runs N] [--minutes N] [--steps N] [--store NAME] [--trace]\n"
+    "usage: simulate [--seeds FILE] [--seed N] [--runs N] [--minutes N] [--steps N] [--store "
+    "NAME]\n"
+    "                [--trace]\n"
     "\n"
     "Several processes of Redrive on one store, with faults, from a seed. A run that breaks an\n"
     "invariant of docs/architecture.md is repeated with fewer and fewer steps, and what is left "
     "is\n"
     "printed. The same seed gives the same run.\n"
     "\n"
+    "  --seeds FILE  first those of this file that are for the store: a seed, the store and what "
+    "it\n"
+    "                has found, one in a line\n"
     "  --seed N      of the first run; further runs have the numbers that follow (1)\n"
     "  --runs N      how many (100)\n"
     "  --minutes N   as many as can be made in this time\n"
@@ -32,7 +37,8 @@ struct settings {
     unsigned long runs, steps;
     int64_t minutes;
     const char *store;
-    enum bug bug; /* BUG_COUNT: none */
+    const char *seeds; /* file; NULL: none */
+    enum bug bug;      /* BUG_COUNT: none */
     bool trace;
     bool planted;
 };
@@ -143,21 +149,52 @@ static void report(const struct finding *sum, unsigned long runs, int64_t ms)
         sum->met[FAULT_OTHER_FIRST], sum->clock_sets, sum->gathered);
 }
 
+/* One more run, whose counts are added. False: it has failed, and what it needs for that has been
+ * told. */
+static bool run_one(const struct settings *s, uint64_t seed, struct finding *sum)
+{
+    struct finding found = run(s, seed, s->steps, NULL, s->trace);
+    add(sum, &found);
+    if (found.invariant != 0)
+        tell(s, seed, &found);
+    return found.invariant == 0;
+}
+
+/* The runs of a file of seeds. False: one has failed, or the file cannot be read. */
+static bool run_listed(const struct settings *s, struct finding *sum, unsigned long *done)
+{
+    FILE *file = fopen(s->seeds, "r");
+    char line[256], store[16];
+    unsigned long long seed;
+    bool is_well = true;
+    if (!file) {
+        perror(s->seeds);
+        return false;
+    }
+    while (is_well && fgets(line, sizeof line, file)) {
+        if (sscanf(line, "%llu %15s", &seed, store) != 2 || strcmp(store, s->store) != 0)
+            continue;
+        is_well = run_one(s, seed, sum);
+        if (!is_well)
+            (void)printf("it has failed before: %s", line);
+        ++*done;
+    }
+    (void)fclose(file);
+    return is_well;
+}
+
 static int run_all(const struct settings *s)
 {
     const int64_t start_ms = clock_monotonic_ms();
     struct finding sum = {0};
-    unsigned long done = 0;
-    while (s->minutes > 0 ? clock_monotonic_ms() - start_ms < s->minutes * 60000 : done < s->runs) {
-        struct finding found = run(s, s->seed + done, s->steps, NULL, s->trace);
-        done++;
-        add(&sum, &found);
-        if (found.invariant != 0) {
-            tell(s, s->seed + done - 1, &found);
+    unsigned long done = 0, listed = 0;
+    if (s->seeds && !run_listed(s, &sum, &listed))
+        return 1;
+    while (s->minutes > 0 ? clock_monotonic_ms() - start_ms < s->minutes * 60000 : done < s->runs)
+        if (!run_one(s, s->seed + done++, &sum))
             return 1;
-        }
-    }
-    report(&sum, done, clock_monotonic_ms() - start_ms);
+    if (listed + done > 0)
+        report(&sum, listed + done, clock_monotonic_ms() - start_ms);
     return 0;
 }
 
@@ -192,15 +229,11 @@ static int run_planted(const struct settings *settings)
 int main(int argc, char **argv)
 {
     static const struct option OPTIONS[] = {
-        {"seed", required_argument, NULL, 's'},
-        {"runs", required_argument, NULL, 'r'},
-        {"minutes", required_argument, NULL, 'm'},
-        {"steps", required_argument, NULL, 'n'},
-        {"store", required_argument, NULL, 'o'},
-        {"planted", no_argument, NULL, 'p'},
-        {"trace", no_argument, NULL, 't'},
-        {"help", no_argument, NULL, 'h'},
-        {0},
+        {"seeds", required_argument, NULL, 'f'}, {"seed", required_argument, NULL, 's'},
+        {"runs", required_argument, NULL, 'r'},  {"minutes", required_argument, NULL, 'm'},
+        {"steps", required_argument, NULL, 'n'}, {"store", required_argument, NULL, 'o'},
+        {"planted", no_argument, NULL, 'p'},     {"trace", no_argument, NULL, 't'},
+        {"help", no_argument, NULL, 'h'},        {0},
     };
     struct settings s = {
         .seed = 1, .runs = 100, .steps = STEPS_DEFAULT, .store = "memory", .bug = BUG_COUNT};
@@ -210,6 +243,7 @@ int main(int argc, char **argv)
             s.seed = strcmp(optarg, "random") == 0 ? rng_system_seed() >> 20
                                                    : strtoull(optarg, NULL, 10);
             break;
+        case 'f': s.seeds = optarg; break;
         case 'r': s.runs = strtoul(optarg, NULL, 10); break;
         case 'm': s.minutes = strtol(optarg, NULL, 10); break;
         case 'n': s.steps = strtoul(optarg, NULL, 10); break;
