@@ -191,6 +191,8 @@ static void hear_end(struct judge *judge, const struct known *known, enum belief
 void judge_time(struct judge *judge, int64_t now_ms)
 {
     struct heard *b = &judge->breaker;
+    if (now_ms > judge->latest_ms)
+        judge->latest_ms = now_ms;
     for (size_t i = 0; i < judge->n; i++) {
         struct known *known = &judge->jobs[i];
         known->was_due |= known->due_ms <= now_ms;
@@ -374,7 +376,8 @@ static void check_row(struct judge *judge, const struct known *known, const stru
         judge_complain(judge, 2, "%s has another payload", known->id);
     if (s->attempts > MAX_ATTEMPTS)
         judge_complain(judge, 5, "%s has %u attempts", known->id, s->attempts);
-    const bool was_due = known->was_due && known->due_ms == s->process_after_ms;
+    const bool was_due = (known->was_due && known->due_ms == s->process_after_ms) ||
+                         s->process_after_ms <= judge->latest_ms;
     if (runs && s->started_ms < s->process_after_ms && !was_due)
         judge_complain(judge, 6, "%s was started early", known->id);
     if (runs != (s->token != 0) || runs != (s->lease_until_ms != 0))
@@ -390,11 +393,11 @@ static void check_row(struct judge *judge, const struct known *known, const stru
                        redrive_state_name(s->state), (long long)s->finished_ms);
 }
 
-static void remember_row(struct known *known, const struct job *job, int64_t now_ms)
+static void remember_row(struct known *known, const struct job *job, int64_t latest_ms)
 {
     const struct job_status *s = &job->status;
-    known->was_due =
-        s->process_after_ms <= now_ms || (known->was_due && known->due_ms == s->process_after_ms);
+    known->was_due = s->process_after_ms <= latest_ms ||
+                     (known->was_due && known->due_ms == s->process_after_ms);
     known->due_ms = s->process_after_ms;
     known->was = known->was_there ? known->state : REDRIVE_STATE_COUNT;
     known->was_in = known->epoch;
@@ -561,10 +564,11 @@ void judge_look(struct judge *judge, struct store *eye, int64_t now_ms, bool tho
         }
         seen[known - judge->jobs] = true;
         check_row(judge, known, &page.jobs[i]);
-        remember_row(known, &page.jobs[i], now_ms);
+        remember_row(known, &page.jobs[i], judge->latest_ms);
         count_row(&tally, known, &page.jobs[i], now_ms);
     }
     judge_edges(judge, eye, page.jobs, page.n);
+    judge->latest_ms = now_ms;
     job_page_release(&page);
     check_gone(judge, seen, n, now_ms);
     for (size_t i = 0; i < judge->n; i++)

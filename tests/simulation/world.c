@@ -187,6 +187,7 @@ void world_open(struct world *world, uint64_t seed, const char *store_name, enum
     stores_empty_url(store_name, world->url);
     load_config(world);
     judge_init(&world->judge);
+    judge_time(&world->judge, world->now_ms);
     world->eye = open_handle(world);
     for (int i = 0; i < PROCESSES; i++)
         start_process(world, i);
