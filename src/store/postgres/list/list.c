@@ -409,8 +409,8 @@ static int find_small_tenant(struct store *store, const struct job_filter *f, si
     const int64_t own = pg_get_int(result, 0, 0), in_states = pg_get_int(result, 0, 1);
     const int64_t all = pg_get_int(result, 0, 2);
     const int64_t others = all / (in_states > 0 ? in_states : 1);
-    const int64_t met = limit == 0 || others * (int64_t)limit > all ? all : others * (int64_t)limit;
-    *ret = own < met ? SOURCE_TENANT : SOURCE_ALL;
+    const bool is_small = own < all && (limit == 0 || own / (int64_t)limit < others);
+    *ret = is_small ? SOURCE_TENANT : SOURCE_ALL;
     return 0;
 }
 

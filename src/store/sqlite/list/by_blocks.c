@@ -182,8 +182,9 @@ int blocks_are_fewer(struct store *store, const struct job_filter *f, bool *ret,
         rc = sql_step(store, st, err);
     if (rc > 0) {
         const int64_t all = sqlite3_column_int64(st, 0), own = sqlite3_column_int64(st, 1);
-        const int64_t met = all / (own > 0 ? own : 1) * (int64_t)(f->limit + 1);
-        *ret = block_begin(sqlite3_column_int64(st, 2)) < (met < all ? met : all);
+        const int64_t others = all / (own > 0 ? own : 1);
+        const int64_t looked = block_begin(sqlite3_column_int64(st, 2));
+        *ret = looked < all && looked / (int64_t)(f->limit + 1) < others;
     }
     sqlite3_finalize(st);
     return rc < 0 ? rc : 0;

@@ -230,7 +230,7 @@ int list_is_small_tenant(struct store *store, const struct job_filter *f, size_t
         return 0;
     const int rc = read_tenant_size(store, f, &size, err);
     const int64_t others = size.all / (size.own > 0 ? size.own : 1);
-    *ret = rc == 0 && size.own < (limit == 0 ? size.all : others * (int64_t)limit);
+    *ret = rc == 0 && (limit == 0 ? size.own < size.all : size.own / (int64_t)limit < others);
     return rc;
 }
 
