@@ -11,7 +11,7 @@ what was done in that time.
 Memory, descriptors and threads of each process, the size of each store, the rate and the latencies are sampled, written to
 FOLDER/samples.json and drawn as FOLDER/soak.svg. It fails if one of those of BOUNDS grows (growth.py), if a cron tick is
 missing or doubled, if jobs are left over, or if the history of the jobs has a complaint (tests/history/checker.py). All of those
-are written to FOLDER/complaints.txt. A wait during which the wall clock of the machine was set is judged less strictly; how often
+are written to FOLDER/complaints.txt, with the history of each job that has one. A wait during which the wall clock of the machine was set is judged less strictly; how often
 that was is printed.
 """
 import argparse
@@ -228,6 +228,7 @@ class Soak:
         self.series = {}  # quantity -> name -> pairs
         self.began = 0.0
         self.errors = []
+        self.witnesses = []  # lines on each job with a complaint
 
     def add(self, quantity, name, value):
         if value is not None:
@@ -294,6 +295,7 @@ class Soak:
             site.judge.finish(lambda job_id, site=site: state_of(site, job_id))
             if left := site.waiting():
                 self.errors.append(f"{site.kind}: {left} jobs have not ended")
+            self.witnesses += witnesses_of(site)
             self.errors += [f"{site.kind}: {found} (its last event at {at - self.began:.1f} s)"
                             for found, at in zip(site.judge.complaints, site.judge.times, strict=True)]
             for member in site.rig.members:
@@ -317,6 +319,14 @@ class Soak:
                       f"  rises by {verdict.rise:7.2f} of {verdict.limit:.2f} allowed")
                 if verdict.grows:
                     self.errors.append(f"{name}: {quantity} grows by {verdict.rise:.2f} in the second half, {verdict.limit:.2f} allowed")
+
+
+def witnesses_of(site):
+    """What clients and handlers wrote down about each job with a complaint, and what the store has of it now."""
+    for job_id, lines in site.judge.histories.items():
+        yield f"{site.kind}: {job_id}"
+        yield from lines
+        yield f"  in the store: {json.dumps(site.ask('GET', '/v1/jobs/' + urllib.parse.quote(job_id, safe='')))}"
 
 
 def state_of(site, job_id):
@@ -374,7 +384,7 @@ def main():
               + f"; {sum(site.judge.excused for site in sites)} jobs were excused by that")
         soak.judge_growth()
         print(f"  {args.into / 'soak.svg'}")
-    (args.into / "complaints.txt").write_text("".join(error + "\n" for error in soak.errors), "utf-8")
+    (args.into / "complaints.txt").write_text("".join(line + "\n" for line in soak.errors + soak.witnesses), "utf-8")
     for error in soak.errors[:30]:
         print("  " + error)
     print(f"soak: {len(soak.errors)} complaints")

@@ -63,6 +63,7 @@ class RunningJudge:
         self.counts = collections.Counter()
         self.complaints = []
         self.times = []  # of each complaint: the last event of its job
+        self.histories = {}  # of each job with a complaint, by its id: lines of text
         self.excused = 0  # lives during which the clock was set, and which would have had a complaint
         self.latencies = Latencies()
 
@@ -100,6 +101,8 @@ class RunningJudge:
         self.excused += moved > 0 and not found and bool(self.complaints_of(life, self.contract))
         self.complaints += found
         self.times += [last] * len(found)
+        if found:
+            self.histories[life.id] = checker.witness([event for events in life.events.values() for event in events], life.id)
 
     @staticmethod
     def complaints_of(life, contract):

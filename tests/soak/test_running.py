@@ -30,6 +30,7 @@ def test_job_that_was_forgotten_and_runs_again_is_a_complaint():
     judge.feed([{"event": "start", "id": "a", "mono": 20.0, "attempt": 2}])
     judge.finish(lambda job_id: None)
     assert [found.kind for found in judge.complaints] == ["phantom"]
+    assert [line.split()[1:] for line in judge.histories["a"]] == [["start", "attempt=2"]]
 
 
 def test_acknowledged_job_that_is_nowhere_in_the_end_is_lost():
