@@ -1,6 +1,7 @@
 """INFO, FLUSH, QUEUE and MUTATE of the Faktory server."""
 
 import json
+import time
 
 import pytest
 
@@ -28,6 +29,26 @@ def test_info_has_workers_and_memory(start_server):
     assert 1 <= state["server"]["used_memory_mb"] < 1000
     assert silent.is_closed()
     wait_until(lambda: client.info()["tasks"]["Workers"] == {"size": 0, "reaped": 1})
+
+
+def test_fetch_of_a_silent_worker_is_answered_before_the_end(start_server):
+    """A connection that is cut off takes with it what was about to be sent, which may be a job."""
+    silent = start_server("--beat", "700").worker()
+    silent.send("FETCH default")
+    assert silent.reply() is None
+    assert silent.is_closed()
+
+
+def test_silent_worker_that_comes_back_has_its_time_again(start_server):
+    """Also while one of its former connections does not take what it is sent."""
+    server = start_server("--beat", "2500")
+    observer, stuck = server.connect(), server.worker()
+    stuck.send(*["INFO"] * 20000)
+    wait_until(lambda: observer.info()["tasks"]["Workers"]["reaped"] == 1)
+    back = server.worker()
+    time.sleep(1.5)  # there is a look every half second
+    assert back.ask('BEAT {"wid":"w1"}') == "OK"
+    assert observer.info()["tasks"]["Workers"] == {"size": 1, "reaped": 1}
 
 
 def test_connections_of_one_address_are_limited(start_server):

@@ -111,8 +111,13 @@ struct faktory_worker *faktory_worker_enter(struct faktory_server *server, struc
     struct faktory_worker *worker = faktory_worker_find(server, tenant, wid);
     if (!worker)
         worker = add(server, tenant, wid);
-    if (worker)
-        worker->n_conns++;
+    if (!worker)
+        return NULL;
+    if (worker->is_reaped) { /* it is back before all of its former connections have gone */
+        worker->is_reaped = false;
+        worker->beat_ms = clock_monotonic_ms();
+    }
+    worker->n_conns++;
     return worker;
 }
 
@@ -143,19 +148,22 @@ void faktory_worker_beat(struct faktory_server *server, struct faktory_worker *w
         worker->state = seen;
 }
 
+/* Commands that wait are answered, and what has an answer is sent before the end: it may be a job.
+ */
 void faktory_workers_reap(struct faktory_server *server, int64_t now_ms)
 {
     LIST_FOREACH (&server->conns, link) {
         struct faktory_conn *conn = LIST_ENTRY(link, struct faktory_conn, link);
         struct faktory_worker *worker = conn->worker;
-        if (!worker || conn->is_closing ||
+        if (!worker || conn->is_ending ||
             now_ms - worker->beat_ms < server->options.beat_timeout_ms)
             continue;
         server->n_reaped += !worker->is_reaped;
         worker->is_reaped = true;
         log_event(server->options.log, LOG_LEVEL_WARNING, clock_wall_ms(), "faktory_worker_silent",
                   LOG_S("worker", worker->name), LOG_STR("tenant", worker->tenant));
-        faktory_conn_close(conn);
+        conn->has_left = true; /* a job that is on its way to it is given back */
+        faktory_conn_end(conn);
     }
 }
 
