@@ -14,7 +14,7 @@ test sets.
     start         a handler has the job: attempt, payload; from a client that claims by itself also `claimed`, the time
                   at which it asked, and `lease` in seconds
     extended      a heartbeat was answered: attempt; asked, the time at which it was sent; lease
-    gone          the handler ends without an answer, and the start does not count
+    gone          the handler ends without an answer; the start does not count, unless the job is blamed for it
     end:STATUS    the handler has done its work, and is about to say so: attempt
     settled       the answer to that: it was taken; attempt, status
     refused       the answer to that: it was not taken
@@ -34,6 +34,7 @@ import sys
 LIVE = ("scheduled", "retrying", "queued", "running", "parked")
 LEASE_LOST = "LeaseExpired"  # the error type of an attempt whose lease has ended
 POISON = 3  # a job that has lost so many leases in a row becomes a dead letter
+BLAMED = 2  # a job with which so many handlers died before their first answer may be blamed for it
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,7 +110,8 @@ def may_be_removed(life, contract):
     if "completed" in contract.removed and life.of("end:SUCCESS"):
         return True
     silent = {event["attempt"] for event in life.of("start")} - {event["attempt"] for event in life.ends}
-    has_failed = any(event["event"] != "end:SUCCESS" for event in life.ends) or len(silent) >= POISON
+    has_failed = (any(event["event"] != "end:SUCCESS" for event in life.ends) or len(silent) >= POISON
+                  or len(life.of("gone")) >= BLAMED)
     return bool(contract.removed - {"completed"}) and has_failed
 
 

@@ -72,6 +72,14 @@ def test_job_whose_leases_were_all_lost_may_have_become_a_dead_letter():
     assert kinds(silent[:-1], removed=frozenset({"dead_letter"})) == ["lost"]
 
 
+def test_job_with_which_handlers_died_before_their_first_answer_may_have_become_a_dead_letter():
+    """The first time it is given back; the second time it is blamed, as the attempt of the same number."""
+    gone = sum((run(at=2.0 * n)[:1] + [event("gone", 2.0 * n + 0.1, attempt=1)] for n in (1, 2)), [])
+    assert kinds(submitted(), gone, removed=frozenset({"dead_letter"})) == []
+    assert kinds(submitted(), gone, removed=frozenset({"completed"})) == ["lost"]
+    assert kinds(submitted(), gone[:2], removed=frozenset({"dead_letter"})) == ["lost"]
+
+
 def test_job_that_never_ends_is_unfinished():
     for state in checker.LIVE:
         assert kinds(submitted(), final(state=state)) == ["unfinished"]

@@ -29,6 +29,7 @@ LIMIT_S = 60
 LEASE_S = 1
 RESERVE_S = 60  # of a Faktory job
 LOCK_S = 0.4
+BEAT_S = 15  # so often a Faktory worker says that it is there; one that has not for a minute is cut off
 
 
 class Gone(Exception):
@@ -295,6 +296,7 @@ class FaktoryClient(Client):
         super().__init__(name, log)
         self.producer = FaktoryLink(ports)
         self.worker = FaktoryLink(ports, wid=name)
+        self.beat_due = time.monotonic() + BEAT_S
 
     def submit_some(self):
         job_id, payload = self.new_job()
@@ -315,13 +317,16 @@ class FaktoryClient(Client):
 
     def work_some(self):
         asked = time.monotonic()
+        if asked >= self.beat_due:
+            self.beat()
+            return
         try:
             text = self.worker.ask("FETCH", "faktory")
         except Gone:
             time.sleep(0.01)
             return
         if text is None:
-            self.leave_if_told()
+            self.beat()
             return
         assert text.startswith("{"), text
         job = json.loads(text)
@@ -329,9 +334,10 @@ class FaktoryClient(Client):
         self.note("start", job["jid"], attempt=attempt, payload=digest(job["args"][0]), claimed=asked, lease=RESERVE_S)
         self.end(job["jid"], attempt, status(fate(job["jid"], attempt)))
 
-    def leave_if_told(self):
+    def beat(self):
         """A server that stops waits for its workers to go, and tells them so in answer to a BEAT. The next
         connection may be to another server."""
+        self.beat_due = time.monotonic() + BEAT_S
         try:
             if self.worker.ask("BEAT", json.dumps({"wid": self.name})) != "+OK":
                 self.worker.close()
