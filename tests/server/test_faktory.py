@@ -71,6 +71,15 @@ def test_bulk_push_tells_what_was_refused(server):
     assert client.info()["total_enqueued"] == 1502
 
 
+def test_bulk_push_names_jobs_that_were_refused_once(server):
+    """Also those without a jid: a name that is twice in an object is refused by some readers."""
+    client = server.worker()
+    jobs = ['{"jobtype":"x","args":[]}'] * 3 + ['{"jid":"job-00001","args":[]}'] * 2 + [job("job-00002")]
+    pairs = json.loads(client.ask("PUSHB [" + ",".join(jobs) + "]"), object_pairs_hook=list)
+    assert [jid for jid, _ in pairs] == ["", "job-00001"]
+    assert client.info()["total_enqueued"] == 1
+
+
 @pytest.mark.parametrize("text", ["[1]", '["x"]', "[[]]", "[true]", "1", "{}"])
 def test_bulk_push_of_what_is_no_job_is_an_error(server, text):
     client = server.connect()

@@ -83,11 +83,24 @@ static void push_answer_each(struct push_call *p)
             faktory_put_ok(out);
 }
 
+/* Of several jobs with the same jid, or with none, the first: a name is in an object once. */
+static void put_refusal(struct json_writer *w, struct map *told, struct str jid, const char *why)
+{
+    if (map_get(told, jid))
+        return;
+    (void)map_put(told, jid, told); /* without memory it may be there twice */
+    json_key_str(w, jid);
+    json_put_cstr(w, why);
+}
+
 /* The jobs that were refused, and why; {} when all is well. */
 static void push_answer_bulk(struct push_call *p)
 {
-    struct buf *text = &p->call.conn->server->text;
+    struct faktory_server *server = p->call.conn->server;
+    struct buf *text = &server->text;
     struct json_writer w;
+    RELEASED_BY(map_release) struct map told;
+    map_init(&told, server->held.seed);
     if (p->has_op && p->op.op.code < 0) {
         faktory_put_failure(&p->call.reply, &p->op.op.err);
         return;
@@ -95,15 +108,11 @@ static void push_answer_bulk(struct push_call *p)
     buf_reset(text);
     json_writer_init(&w, text);
     json_begin_object(&w);
-    for (size_t i = 0; i < p->n_refusals; i++) {
-        json_key_str(&w, p->refusals[i].jid);
-        json_put_cstr(&w, p->refusals[i].text);
-    }
+    for (size_t i = 0; i < p->n_refusals; i++)
+        put_refusal(&w, &told, p->refusals[i].jid, p->refusals[i].text);
     for (size_t i = 0; i < p->n; i++)
-        if (p->op.answers[i].code < 0) {
-            json_key_str(&w, p->specs[i].id);
-            json_put_cstr(&w, p->op.answers[i].err->message);
-        }
+        if (p->op.answers[i].code < 0)
+            put_refusal(&w, &told, p->specs[i].id, p->op.answers[i].err->message);
     json_end_object(&w);
     faktory_put_bulk(&p->call.reply, buf_str(text));
 }
