@@ -110,7 +110,8 @@ struct judge {
     enum belief tripped; /* the breaker of the task `call`, by hand */
     struct heard breaker;
     struct known_cron crons[CRON_COUNT];
-    int64_t latest_ms;        /* the latest time that the clock has shown in this step */
+    int64_t latest_ms;        /* the latest time that the clock has shown in this step, */
+    int64_t looked_ms;        /* and what it showed at the last look, after the step before */
     bool has_ticked;          /* a process has ticked in this step, or tried */
     int64_t ticked_ms;        /* the time of the last one that succeeded; 0: none */
     struct shared_page notes; /* while edges are judged: rows about jobs that are skipped later */

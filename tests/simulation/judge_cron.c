@@ -76,12 +76,13 @@ static int64_t mark_of(const struct shared_page *page, const char *name)
     return 0;
 }
 
-/* A tick has been made: the last one that is not later than now, and with it a job. */
+/* A tick has been made: the last one at some time of this step, and with it a job. */
 static void check_tick(struct judge *judge, int i, int64_t mark_ms, bool was_free, int64_t now_ms)
 {
     const struct known_cron *cron = &judge->crons[i];
     const int64_t every_ms = CRONS[i].every_ms;
-    if (mark_ms != now_ms - now_ms % every_ms)
+    const int64_t from_ms = judge->looked_ms < now_ms ? judge->looked_ms : now_ms;
+    if (mark_ms % every_ms != 0 || mark_ms > now_ms || mark_ms < from_ms - from_ms % every_ms)
         judge_complain(judge, 6, "%s has made a tick for %lld at %lld", CRONS[i].name,
                        (long long)mark_ms, (long long)now_ms);
     if (cron->made > 1)
@@ -161,4 +162,5 @@ void judge_crons(struct judge *judge, struct store *eye, int64_t now_ms)
     }
     judge->has_ticked = false;
     judge->ticked_ms = 0;
+    judge->looked_ms = now_ms;
 }

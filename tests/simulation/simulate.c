@@ -141,12 +141,13 @@ static void report(const struct finding *sum, unsigned long runs, int64_t ms)
         "%lu runs, %lu steps in %.1f s (%.0f a minute): %lu jobs taken in, %lu of them with "
         "parents, %lu runs started, %lu settled; %lu calls failed, %lu conflicts, %lu answers "
         "lost, %lu "
-        "processes killed, %lu steps of others in between, the clock set %lu times; %lu requests "
-        "shared a transaction\n",
+        "processes killed, %lu steps of others in between, %lu calls slow, %lu begins stale, the "
+        "clock set %lu times; %lu requests shared a transaction\n",
         runs, sum->steps, (double)ms / 1000, (double)sum->steps * 60000 / (double)(ms > 0 ? ms : 1),
         sum->submitted, sum->waiting, sum->started, sum->settled, sum->met[FAULT_CALL_FAILS],
         sum->met[FAULT_CONFLICT], sum->met[FAULT_ANSWER_LOST], sum->killed,
-        sum->met[FAULT_OTHER_FIRST], sum->clock_sets, sum->gathered);
+        sum->met[FAULT_OTHER_FIRST], sum->met[FAULT_SLOW], sum->met[FAULT_STALE], sum->clock_sets,
+        sum->gathered);
 }
 
 /* One more run, whose counts are added. False: it has failed, and what it needs for that has been
@@ -204,25 +205,28 @@ static const char *const BUG_TEXTS[] = {
 #undef XX
 };
 
-/* Whether each planted bug is found, and how soon. */
-static int run_planted(const struct settings *settings)
+static bool find_planted(const struct settings *settings, enum bug bug, const char *text)
 {
     struct settings s = *settings;
-    int missed = 0;
-    for (int bug = 0; bug < BUG_COUNT; bug++) {
-        struct finding found = {0};
-        unsigned long done = 0, steps = 0;
-        s.bug = (enum bug)bug;
-        while (done < s.runs && found.invariant == 0) {
-            found = run(&s, s.seed + done, s.steps, NULL, false);
-            steps += found.steps;
-            done++;
-        }
-        missed += found.invariant == 0;
-        (void)printf("%s, after %lu steps: a store that %s%s%s\n",
-                     found.invariant ? "found" : "MISSED", steps, BUG_TEXTS[bug],
-                     found.invariant ? ": " : "", found.text);
+    struct finding found = {0};
+    unsigned long done = 0, steps = 0;
+    s.bug = bug;
+    while (done < s.runs && found.invariant == 0) {
+        found = run(&s, s.seed + done, s.steps, NULL, false);
+        steps += found.steps;
+        done++;
     }
+    (void)printf("%s, after %lu steps: a store that %s%s%s\n", found.invariant ? "found" : "MISSED",
+                 steps, text, found.invariant ? ": " : "", found.text);
+    return found.invariant != 0;
+}
+
+/* Whether each planted bug is found, and how soon. */
+static int run_planted(const struct settings *s)
+{
+    int missed = !find_planted(s, BUG_UNNOTICED, "does not notice that a transaction began stale");
+    for (int bug = 0; bug < BUG_COUNT; bug++)
+        missed += !find_planted(s, (enum bug)bug, BUG_TEXTS[bug]);
     return missed > 0;
 }
 

@@ -55,6 +55,16 @@ static int die(struct process *p, enum fault_kind kind, struct redrive_err *err)
     return fail(p, kind, err);
 }
 
+/* Mostly some milliseconds, now and then longer than a lease. */
+static void take_long(struct process *p)
+{
+    struct world *w = p->world;
+    const int64_t ms = 1 + (int64_t)rng_below(&w->rng, UINT64_C(1) << rng_below(&w->rng, 17));
+    w->met[FAULT_SLOW]++;
+    world_say(w, "  process %d: a call takes %lld ms", p->number, (long long)ms);
+    world_pass(w, ms);
+}
+
 static int before(struct wrap *wrap, struct redrive_err *err)
 {
     struct process *p = (struct process *)(void *)wrap;
@@ -67,6 +77,7 @@ static int before(struct wrap *wrap, struct redrive_err *err)
     case FAULT_CALL_FAILS:
     case FAULT_CONFLICT: return fail(p, p->plan.kind, err);
     case FAULT_KILLED: return die(p, FAULT_KILLED, err);
+    case FAULT_SLOW: take_long(p); return 0;
     default: return 0;
     }
 }
@@ -84,6 +95,80 @@ static void let_other_go_first(struct process *p)
     w->depth--;
 }
 
+/* ---- A store that does not ask its server at each begin (store.h) ---------------------------- */
+
+static int64_t passed_ms(const struct world *w)
+{
+    return w->now_ms - w->ahead_ms;
+}
+
+static void told(struct process *p, int64_t version)
+{
+    p->told_version = version;
+    p->told_ms = passed_ms(p->world);
+}
+
+/* The shared version for a transaction that has begun at `version`. */
+static int64_t begin_unasked(struct process *p, int64_t version)
+{
+    const int64_t age_ms = passed_ms(p->world) - p->told_ms;
+    const bool asks = store_must_ask(&p->wrap.base, age_ms) || p->told_ms == 0;
+    const bool is_to_be = p->plan.kind == FAULT_STALE && p->begins == p->plan.nth;
+    p->version = version;
+    p->is_stale = is_to_be && !asks && p->told_version != version;
+    if (!p->is_stale) {
+        told(p, version);
+        return version;
+    }
+    p->world->met[FAULT_STALE]++;
+    world_say(p->world, "  process %d begins with shared version %lld, which is %lld by now",
+              p->number, (long long)p->told_version, (long long)version);
+    return p->told_version;
+}
+
+/* What asks the server for jobs notices it. */
+static int notice(struct process *p, struct redrive_err *err)
+{
+    told(p, p->version);
+    if (!p->is_stale || p->world->bug == BUG_UNNOTICED)
+        return 0;
+    p->is_stale = false;
+    return err_set(err, REDRIVE_E_CANCELLED, "something that processes share has changed");
+}
+
+static int ready(struct store *store, const struct claim_filter *filter, struct job_page *ret,
+                 struct redrive_err *err)
+{
+    struct process *p = process_of(store);
+    int rc = before(&p->wrap, err);
+    if (rc == 0)
+        rc = notice(p, err);
+    return rc == 0 ? store_ops(p->wrap.inner)->ready(p->wrap.inner, filter, ret, err) : rc;
+}
+
+static int scan(struct store *store, struct scan *scan, struct job_page *ret,
+                struct redrive_err *err)
+{
+    struct process *p = process_of(store);
+    int rc = before(&p->wrap, err);
+    if (rc == 0 && scan->index <= SCAN_DEADLINES)
+        rc = notice(p, err);
+    return rc == 0 ? store_ops(p->wrap.inner)->scan(p->wrap.inner, scan, ret, err) : rc;
+}
+
+/* The answer to a commit has the shared version after it. */
+static void learn_from_commit(struct process *p)
+{
+    struct store *inner = p->wrap.inner;
+    int64_t now_ms, version;
+    if (store_ops(inner)->begin(inner, p->transaction_ms, &now_ms, &version, NULL) != 0)
+        return;
+    store_ops(inner)->rollback(inner);
+    told(p, version);
+}
+
+/* ---- Transactions ---------------------------------------------------------------------------- */
+
 static int begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
                  int64_t *ret_shared_version, struct redrive_err *err)
 {
@@ -95,6 +180,8 @@ static int begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
     if (rc == 0)
         rc = store_ops(p->wrap.inner)
                  ->begin(p->wrap.inner, now_ms, ret_now_ms, ret_shared_version, err);
+    if (rc == 0)
+        *ret_shared_version = begin_unasked(p, *ret_shared_version);
     return rc;
 }
 
@@ -111,6 +198,8 @@ static int commit(struct store *store, struct redrive_err *err)
     int rc = before(&p->wrap, err);
     if (rc == 0)
         rc = store_ops(p->wrap.inner)->commit(p->wrap.inner, err);
+    if (rc == 0)
+        learn_from_commit(p);
     if (rc != 0 || ++p->commits != p->plan.nth)
         return rc;
     if (p->plan.kind == FAULT_ANSWER_LOST)
@@ -147,6 +236,8 @@ static void start_process(struct world *world, int number)
     p->wrap.ops.begin = begin;
     p->wrap.ops.set_time = set_time;
     p->wrap.ops.commit = commit;
+    p->wrap.ops.ready = ready;
+    p->wrap.ops.scan = scan;
     const struct engine_options options = {
         .store = wrap_store(&p->wrap),
         .config = world->config,
@@ -259,7 +350,7 @@ bool world_step(struct world *world, unsigned long n)
     struct plan plan = draw_plan(world);
     /* Commits and begins are few in a step. */
     if (plan.kind == FAULT_ANSWER_LOST || plan.kind == FAULT_KILLED_COMMITTED ||
-        plan.kind == FAULT_OTHER_FIRST)
+        plan.kind == FAULT_OTHER_FIRST || plan.kind == FAULT_STALE)
         plan.nth = plan.nth > 6 ? 2 : 1;
     begin_step(p, world->is_calm ? (struct plan){0} : plan);
     world_say(world, "step %lu, process %d", n, p->number);

@@ -2,8 +2,9 @@
  * seed.
  *
  * A process is an engine with a store handle of its own. Between the two stands a store that fails
- * as the plan of the step says: a call fails, another transaction was in the way, the answer to a
- * commit gets lost, another process acts first, the process is killed between two calls.
+ * as the plan of the step says: a call fails or takes long, another transaction was in the way, the
+ * answer to a commit gets lost, another process acts first, a transaction begins with what an
+ * earlier answer has told, the process is killed between two calls.
  *
  * What a step does follows from the seed, the number of the step and what the steps before have
  * left behind, and from nothing else: no clock is read, no thread is started. So a run can be
@@ -22,6 +23,9 @@
 #define PROCESSES      3
 #define WORLD_START_MS INT64_C(1767225600000) /* 2026-01-01T00:00:00Z */
 
+/* A bug beside those of bugs.h: what asks for jobs does not notice a stale begin. */
+#define BUG_UNNOTICED ((enum bug)(BUG_COUNT + 1))
+
 enum fault_kind {
     FAULT_NONE,
     FAULT_CALL_FAILS,       /* the nth call is not carried out: REDRIVE_E_IO */
@@ -30,6 +34,8 @@ enum fault_kind {
     FAULT_KILLED,           /* the process ends before the nth call */
     FAULT_KILLED_COMMITTED, /* the process ends after the nth commit, before its answer */
     FAULT_OTHER_FIRST,      /* another process makes a step before the nth transaction begins */
+    FAULT_SLOW,             /* time passes before the nth call is carried out */
+    FAULT_STALE, /* the nth transaction begins with the shared version of the last answer */
     FAULT_COUNT
 };
 
@@ -51,6 +57,10 @@ struct process {
     struct plan plan;
     unsigned calls, commits, begins; /* since the step began */
     int64_t transaction_ms;          /* the time of its latest transaction */
+    int64_t told_version;            /* the shared version of the store's last answer, */
+    int64_t told_ms;                 /* and when that came, by a clock that nobody sets; 0: never */
+    int64_t version;                 /* the shared version that the open transaction was to see, */
+    bool is_stale;                   /* and did not */
     bool is_dead;
 };
 
