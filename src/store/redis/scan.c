@@ -229,6 +229,8 @@ static int scan_finished(struct page_maker *maker, struct scan *scan, size_t lim
         qsort(ended.entries, ended.n, sizeof(struct entry *), by_end);
     page->more = !ended.are_all;
     for (size_t i = 0; rc == 0 && i < ended.n; i++) {
+        if (!ended.entries[i]->is_there) /* it was in two indexes, and read as damaged then */
+            continue;
         const struct row *row = &ended.entries[i]->now;
         const struct job_status *s = &row->job.status;
         page->more = s->finished_ms < scan->before_ms && (i == limit || !ended.are_all);
