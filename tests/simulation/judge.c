@@ -201,9 +201,9 @@ void judge_time(struct judge *judge, int64_t now_ms)
     }
     if (b->open_until_ms <= now_ms)
         b->open_until_ms = 0;
-    /* It may be forgotten; the last call is known to the second. */
-    if (now_ms - b->called_ms >= DAY_MS - 1000)
-        b->in_a_row = 0;
+    /* It may be forgotten, or not, with its failures; the last call is known to the second. */
+    if (now_ms - b->called_ms >= DAY_MS - 1000 && b->in_a_row > 0)
+        b->counts = false;
 }
 
 /* ---- Workers --------------------------------------------------------------------------------- */
