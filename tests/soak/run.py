@@ -282,6 +282,7 @@ class Soak:
         """All jobs come to their end; then each is held against the store."""
         for site in self.sites:
             site.rig.hold.touch()
+        time.sleep(2)  # for what clients are submitting
         for site in self.sites:
             end = time.monotonic() + 120
             while site.waiting() and time.monotonic() < end:

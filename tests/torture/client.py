@@ -29,6 +29,7 @@ LIMIT_S = 60
 LEASE_S = 1
 RESERVE_S = 60  # of a Faktory job
 LOCK_S = 0.4
+HELD_S = 0.2  # so often a client that is held back says so
 BEAT_S = 15  # so often a Faktory worker says that it is there; one that has not for a minute is cut off
 
 
@@ -377,9 +378,14 @@ def pace_of(kind, path):
 def main():
     kind, name, log, hold, *ports = sys.argv[1:]
     client = {"http": HttpClient, "slow": SlowClient, "faktory": FaktoryClient}[kind](name, log, [int(port) for port in ports])
+    held_due = 0.0
 
     def submit():
+        nonlocal held_due
         if os.path.exists(hold):
+            if time.monotonic() >= held_due:
+                client.note("held", None)
+                held_due = time.monotonic() + HELD_S
             time.sleep(0.02)
         else:
             pace, began = pace_of(kind, hold + ".pace"), time.monotonic()

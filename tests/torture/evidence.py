@@ -191,6 +191,13 @@ class Remains:
     def testimony(self):
         return testimony.read(self.logs)
 
+    def story_of(self, job_id):
+        """What was written down about a job, as lines: seconds since the first event of all."""
+        log = self.testimony()
+        return [f"{entry['mono'] - log[0]['mono']:9.3f}  {entry['event']}  " + " ".join(
+            f"{key}={value}" for key, value in entry.items() if key not in ("event", "id", "mono", "at", "payload"))
+                for entry in log if entry["id"] == job_id]
+
     def judge(self):
         return complaints(Evidence(self.store, self.testimony()), self.stops)
 

@@ -296,10 +296,19 @@ class Rig(Remains):
             self.all_are_alive()
             look_again(began, 0.005)
 
+    def hold_back(self, limit_s):
+        """No client submits any more, and each has the answers to what it has submitted, or has given them up."""
+        since = time.monotonic()
+        self.hold.touch()
+        while time.monotonic() < since + limit_s and self.living_clients().keys() - {
+                entry["by"] for entry in self.testimony() if entry["event"] == "held" and entry["mono"] > since}:
+            self.all_are_alive()
+            time.sleep(0.1)
+
     def drain(self, limit_s=60):
         """Nobody is harmed any more, and nothing new comes in. What is not done by the end of the
         time is left, for the evidence to complain of."""
-        self.hold.touch()
+        self.hold_back(limit_s)
         end = time.monotonic() + limit_s
         before = None
         while time.monotonic() < end:
@@ -425,10 +434,11 @@ def main():
             rig.torture(args.kills, sabotage)
         found = rig.judge()
         jobs = len({entry["id"] for entry in rig.testimony() if entry["event"] == "acknowledged"})
+        stories = [rig.story_of(complaint.split(":", maxsplit=1)[0]) for complaint in found[:20]]
     print(f"{args.mode} on {rig.store.kind}: {rig.kills} kills, {rig.stops} stops, {jobs} jobs, "
           f"{time.monotonic() - started:.0f} s, seed {args.seed}: {len(found)} complaints")
-    for complaint in found[:20]:
-        print("  " + complaint)
+    for complaint, story in zip(found[:20], stories, strict=True):
+        print("  " + complaint, *story, sep="\n    ")
     sys.exit(1 if found else 0)
 
 

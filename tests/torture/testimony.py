@@ -13,7 +13,8 @@ A line is written by one call, and says what is known at that moment:
     end:STATUS    id, attempt             the work was done, and no program has been told yet; DIED: the handler dies
     settled       id, attempt, status     the end was taken; over HTTP with token and new state
     refused       id, attempt, status     the end was not taken: the job is another worker's by now
-    fault         fault, of               what the rig does to a process, of no job
+    held                                  a client submits nothing now, and waits for no answer to a submit; of no job
+    fault         fault, of               what the rig does to a process, likewise
 
 `at` is the wall clock, with which the times of a store are compared. `mono` is CLOCK_MONOTONIC, one clock for
 all processes of the machine; the times above are of this clock too. tests/history/checker.py judges by it.
