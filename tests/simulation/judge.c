@@ -548,6 +548,7 @@ void judge_look(struct judge *judge, struct store *eye, int64_t now_ms, bool tho
     const size_t n = judge->n;
     struct job_page page = {0};
     struct tally tally = {0};
+    judge_time(judge, judge->latest_ms); /* it may have passed before the answers of this step */
     memset(seen, 0, n * sizeof *seen);
     if (store_ops(eye)->list(eye, &all, &page, NULL) != 0 || page.more) {
         judge_complain(judge, 1, "the rows cannot be read, or are too many");
