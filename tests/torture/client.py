@@ -345,10 +345,13 @@ class FaktoryClient(Client):
         except Gone:
             time.sleep(0.01)
 
+    def ack(self, job_id):
+        return self.insist(lambda: self.worker.ask("ACK", json.dumps({"jid": job_id})))
+
     def end(self, job_id, attempt, how):
         self.note("end:" + how, job_id, attempt=attempt)
         if how == "SUCCESS":
-            said = self.insist(lambda: self.worker.ask("ACK", json.dumps({"jid": job_id})))
+            said = self.ack(job_id)
         else:
             fail = json.dumps({"jid": job_id, "errtype": "Failed", "message": how, "backtrace": ["here"]})
             said = self.insist(lambda: self.worker.ask("FAIL", fail))

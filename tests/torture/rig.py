@@ -318,12 +318,11 @@ class Rig(Remains):
                 break
             lost = self.lost_fetches(live)
             if lost and lost == before:
-                break
+                self.take_back_lost_fetches()
             before = lost
             time.sleep(0.2 if lost else 0.05)
         for client in self.living_clients().values():
             self.end(client)
-        self.take_back_lost_fetches()
         for member in self.members:
             if member.process:
                 self.end(member.process)
@@ -349,14 +348,19 @@ class Rig(Remains):
         return sorted(job["id"] for job in live)
 
     def take_back_lost_fetches(self):
-        """In the client's name: whoever has its wid may still settle them."""
+        """In the client's name: whoever has its wid may still settle them. An ACK that comes after the end of the lease is
+        answered like any other, so that the store is asked whether it was taken; if not, others work the job off."""
         for job in self.store.live():
             name = self.faktory_client(job)
-            if job["state"] == "running" and name:
-                client = FaktoryClient(name, self.logs / f"{name}.log", [pair[1] for pair in self.ports])
-                client.end(job["id"], job["attempts"], "SUCCESS")
-                client.worker.close()
-                client.log.close()
+            if job["state"] != "running" or not name:
+                continue
+            client = FaktoryClient(name, self.logs / f"{name}.log", [pair[1] for pair in self.ports])
+            client.note("end:SUCCESS", job["id"], attempt=job["attempts"])
+            client.ack(job["id"])
+            is_taken = any(one["id"] == job["id"] and one["state"] == "completed" for one in self.store.jobs())
+            client.note("settled" if is_taken else "refused", job["id"], attempt=job["attempts"], status="SUCCESS")
+            client.worker.close()
+            client.log.close()
 
     # ---- Batches -----------------------------------------------------------------------------
 
