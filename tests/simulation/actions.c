@@ -206,7 +206,7 @@ void world_clear_up(struct world *w, struct process *p)
         }
         world_say(w, "  %s %s: %s", kind == MOVE_REDRIVE ? "redrive" : "remove", known->id,
                   redrive_err_name(rc ? rc : item.ret.code));
-        judge_changed(&w->judge, item.seq, kind, rc, item.ret.code);
+        judge_changed(judge_find_seq(&w->judge, item.seq), kind, rc, item.ret.code);
     }
 }
 

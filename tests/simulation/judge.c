@@ -118,9 +118,8 @@ void judge_submitted(struct judge *judge, struct known *known, int op_code, int 
         known->submitted = is_new;
 }
 
-void judge_changed(struct judge *judge, int64_t seq, enum move_kind kind, int op_code, int code)
+void judge_changed(struct known *known, enum move_kind kind, int op_code, int code)
 {
-    struct known *known = judge_find_seq(judge, seq);
     const enum belief done = happened(op_code, code);
     if (!known || done == IS_NOT)
         return;

@@ -178,7 +178,7 @@ void judge_extended(struct judge *judge, int64_t seq, uint64_t token, int op_cod
 /* The breaker was tripped or reset by hand, or may have been. */
 void judge_controlled(struct judge *judge, bool trip, int op_code);
 /* An operator has changed a job. */
-void judge_changed(struct judge *judge, int64_t seq, enum move_kind kind, int op_code, int code);
+void judge_changed(struct known *known, enum move_kind kind, int op_code, int code);
 
 /* Jobs that wait, in judge_edges.c: compares the edges of the store with what was asked for, the
  * rows of the children and those of the parents. `jobs` are all rows; jobs that are gone are still

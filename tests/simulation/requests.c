@@ -345,7 +345,6 @@ static bool change_init(struct world *w, struct changing *c, const struct submis
     return is_new || c->item.seq != 0;
 }
 
-/* Without a name of its own a job is known by the row that it leaves. */
 static void change_end(struct world *w, const struct process *p, struct changing *c)
 {
     const int rc = c->op.op.code;
@@ -355,9 +354,9 @@ static void change_end(struct world *w, const struct process *p, struct changing
     if (rc != 0 && c->faults == faults_met(w) && !p->is_dead)
         judge_complain(&w->judge, 12, "%s of job %lld fails though nothing else does: %s",
                        CHANGE_NAMES[c->kind], (long long)c->item.seq, redrive_err_name(rc));
-    const struct known *named = judge_find(&w->judge, c->item.id);
-    judge_changed(&w->judge, named ? named->seq : c->item.seq, CHANGES_BY_HAND[c->kind], rc,
-                  c->item.ret.code);
+    struct known *known = c->item.seq != 0 ? judge_find_seq(&w->judge, c->item.seq)
+                                           : judge_find(&w->judge, c->item.id);
+    judge_changed(known, CHANGES_BY_HAND[c->kind], rc, c->item.ret.code);
 }
 
 /* ---- Breakers and queues --------------------------------------------------------------------- */
