@@ -25,7 +25,7 @@ static int read_sum(struct store *store, const redisReply *reply, size_t at,
     *ret = (struct partition_sum){0};
     int rc = rd_partition_numbered(store, (uint32_t)rd_reply_int(reply, at), &ret->partition, err);
     const struct str counts = rd_reply_str(reply, at + 1);
-    for (const char *p = counts.ptr; rc == 0 && p < counts.ptr + counts.len;) {
+    for (const char *p = counts.ptr; p && rc == 0 && p < counts.ptr + counts.len;) {
         const char *end;
         const int64_t state = rd_number(p, &end), n = rd_number(end, &end);
         if (state >= 0 && state < REDRIVE_STATE_COUNT)
