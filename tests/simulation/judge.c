@@ -12,8 +12,6 @@ const char *const TASK_NAMES[TASK_COUNT + CRON_COUNT] = {"plain", "call",  "slow
                                                          "every", "skips", "queues"};
 const char *const QUEUE_NAMES[2] = {"default", "bulk"};
 
-#define DAY_MS INT64_C(86400000)
-
 void judge_init(struct judge *judge)
 {
     *judge = (struct judge){.jobs = calloc(JUDGE_JOBS_MAX, sizeof *judge->jobs),
@@ -66,8 +64,7 @@ static void forget(struct judge *judge, struct known *known)
     *known = judge->jobs[--judge->n];
 }
 
-/* Whether a request with this answer was carried out. */
-static enum belief happened(int op_code, int code)
+enum belief judge_happened(int op_code, int code)
 {
     if (op_code == 0)
         return code == 0 ? IS_SURELY : IS_NOT;
@@ -111,7 +108,7 @@ struct known *judge_submits(struct judge *judge, const struct job_spec *spec, in
 
 void judge_submitted(struct judge *judge, struct known *known, int op_code, int code, bool existed)
 {
-    const enum belief is_new = existed ? IS_NOT : happened(op_code, code);
+    const enum belief is_new = existed ? IS_NOT : judge_happened(op_code, code);
     if (op_code == 0 && code == 0 && !existed && known->was_there)
         judge_complain(judge, 2, "%s was taken in twice", known->id);
     if (is_new > known->submitted)
@@ -120,7 +117,7 @@ void judge_submitted(struct judge *judge, struct known *known, int op_code, int 
 
 void judge_changed(struct known *known, enum move_kind kind, int op_code, int code)
 {
-    const enum belief done = happened(op_code, code);
+    const enum belief done = judge_happened(op_code, code);
     if (!known || done == IS_NOT)
         return;
     known->expected = REDRIVE_STATE_COUNT;
@@ -143,53 +140,8 @@ void judge_changed(struct known *known, enum move_kind kind, int op_code, int co
     }
 }
 
-void judge_controlled(struct judge *judge, bool trip, int op_code)
-{
-    const enum belief done = happened(op_code, 0);
-    if (done == IS_NOT)
-        return;
-    judge->tripped = done == MAYBE ? MAYBE : trip ? IS_SURELY : IS_NOT;
-    judge->breaker.counts = false;
-    judge->breaker.open_until_ms = 0;
-}
-
-/* ---- The breaker ----------------------------------------------------------------------------- */
-
-/* A call that is no probe was let through: the breaker is closed. A lower generation is that of a
- * new breaker: one without a call for a day is removed, with its failures in a row. */
-static void hear_start(struct judge *judge, const struct job *job, int64_t start_ms)
-{
-    struct heard *b = &judge->breaker;
-    const struct breaker_permit permit = job->status.permit;
-    if (start_ms < b->open_until_ms)
-        judge_complain(judge, 10, "%.*s runs %lld ms after %d failures in a row",
-                       (int)job->spec.id.len, job->spec.id.ptr,
-                       (long long)(start_ms - (b->open_until_ms - RECOVERY_MS)), CALL_FAILURES);
-    if (permit.probe == 0 && permit.generation != b->generation)
-        *b = (struct heard){.counts = true, .generation = permit.generation};
-}
-
-static void hear_end(struct judge *judge, const struct known *known, enum belief done,
-                     enum breaker_result result, int64_t at_ms)
-{
-    struct heard *b = &judge->breaker;
-    if (!b->counts || known->permit.generation != b->generation || known->permit.probe != 0)
-        return;
-    if (at_ms > b->called_ms)
-        b->called_ms = at_ms;
-    if (done == MAYBE)
-        b->counts = false;
-    else if (result == BREAKER_SUCCESS)
-        b->in_a_row = 0;
-    else if (result == BREAKER_FAILURE && ++b->in_a_row == CALL_FAILURES) {
-        b->open_until_ms = at_ms + RECOVERY_MS;
-        b->counts = false;
-    }
-}
-
 void judge_time(struct judge *judge, int64_t now_ms)
 {
-    struct heard *b = &judge->breaker;
     if (now_ms > judge->latest_ms)
         judge->latest_ms = now_ms;
     for (size_t i = 0; i < judge->n; i++) {
@@ -198,11 +150,7 @@ void judge_time(struct judge *judge, int64_t now_ms)
         if (known->not_before_ms <= now_ms)
             known->not_before_ms = 0;
     }
-    if (b->open_until_ms <= now_ms)
-        b->open_until_ms = 0;
-    /* It may be forgotten, or not, with its failures; the last call is known to the second. */
-    if (now_ms - b->called_ms >= DAY_MS - 1000 && b->in_a_row > 0)
-        b->counts = false;
+    judge_breaker_time(judge, now_ms);
 }
 
 /* ---- Workers --------------------------------------------------------------------------------- */
@@ -250,7 +198,7 @@ void judge_started(struct judge *judge, const struct job *job, int64_t start_ms,
     }
     check_start(judge, known, job, start_ms, now_ms);
     if (known->task == TASK_CALL)
-        hear_start(judge, job, start_ms);
+        judge_breaker_started(judge, job, start_ms);
     known->seq = job->status.seq;
     known->permit = job->status.permit;
     known->token = job->status.token;
@@ -287,7 +235,7 @@ void judge_settled(struct judge *judge, int64_t seq, uint64_t token, int op_code
                    const struct decision *decision, int64_t at_ms)
 {
     struct known *known = judge_find_seq(judge, seq);
-    const enum belief done = happened(op_code, code);
+    const enum belief done = judge_happened(op_code, code);
     const bool is_current = known && known->token == token && known->run_ended == IS_NOT;
     if (done == IS_SURELY && (!known || known->token != token || known->run_ended == IS_SURELY))
         judge_complain(judge, 8, "a stale token has settled job %lld", (long long)seq);
@@ -297,7 +245,7 @@ void judge_settled(struct judge *judge, int64_t seq, uint64_t token, int op_code
     if (!known || done == IS_NOT || known->token != token)
         return;
     if (known->task == TASK_CALL)
-        hear_end(judge, known, done, decision->breaker, at_ms);
+        judge_breaker_ended(judge, known, done, decision->breaker, at_ms);
     if (done > known->run_ended)
         known->run_ended = done;
     if (has_ended(decision->state))
@@ -315,7 +263,7 @@ void judge_extended(struct judge *judge, int64_t seq, uint64_t token, int op_cod
                     int64_t until_ms, int64_t at_ms)
 {
     struct known *known = judge_find_seq(judge, seq);
-    const enum belief done = happened(op_code, code);
+    const enum belief done = judge_happened(op_code, code);
     if (done == IS_SURELY && (!known || known->token != token || known->run_ended == IS_SURELY))
         judge_complain(judge, 8, "a stale token has extended job %lld", (long long)seq);
     if (op_code == 0 && code != 0 && known && known->token == token && known->run_ended == IS_NOT &&
@@ -351,12 +299,24 @@ static void check_moves(struct judge *judge, const struct known *known, const st
                        known->attempts);
 }
 
-/* What a worker was told has become of its job. A queued one may have been started or parked since.
- */
-static void check_expected(struct judge *judge, const struct known *known, enum redrive_state state)
+/* Whether a job may have gone on since a worker was told what has become of it: one that is queued
+ * may have been started or parked, one whose delay has passed too, and a deadline ends those that
+ * wait. */
+static bool may_have_gone_on(const struct known *known, const struct job *job)
 {
-    if (known->expected == REDRIVE_STATE_COUNT || known->expected == REDRIVE_STATE_QUEUED ||
-        known->expected == state)
+    const int64_t deadline_ms = job->spec.deadline_ms;
+    const bool waited =
+        known->expected == REDRIVE_STATE_SCHEDULED || known->expected == REDRIVE_STATE_RETRYING;
+    const bool is_overdue = deadline_ms != 0 && job->status.updated_ms >= deadline_ms;
+    return known->expected == REDRIVE_STATE_QUEUED ||
+           (waited && (known->not_before_ms == 0 || is_overdue));
+}
+
+static void check_expected(struct judge *judge, const struct known *known, const struct job *job)
+{
+    const enum redrive_state state = job->status.state;
+    if (known->expected == REDRIVE_STATE_COUNT || known->expected == state ||
+        may_have_gone_on(known, job))
         return;
     judge_complain(judge, known->expected == REDRIVE_STATE_DEAD_LETTER ? 9 : 1,
                    "%s is %s, but was acknowledged as %s", known->id, redrive_state_name(state),
@@ -368,7 +328,7 @@ static void check_row(struct judge *judge, const struct known *known, const stru
     const struct job_status *s = &job->status;
     const bool runs = s->state == REDRIVE_STATE_RUNNING;
     check_moves(judge, known, job);
-    check_expected(judge, known, s->state);
+    check_expected(judge, known, job);
     if (known->submitted == IS_NOT && !known->was_there)
         judge_complain(judge, 2, "%s is there, but was refused", known->id);
     if (hash(job->spec.payload) != known->payload_hash)

@@ -123,6 +123,7 @@ struct judge {
 #define SLOW_LIMIT    2
 #define CALL_FAILURES 3
 #define RECOVERY_MS   30000
+#define DAY_MS        INT64_C(86400000)
 #define CALL_PROBES   1
 #define COMPLETED_MS  (60 * 60 * 1000) /* how long a completed or cancelled job is kept */
 #define DEAD_DAYS     1
@@ -158,6 +159,8 @@ void judge_complain(struct judge *judge, int invariant, const char *format, ...)
  * has come, and what waited for it may go: also after the clock was set back. */
 void judge_time(struct judge *judge, int64_t now_ms);
 
+/* Whether a request with this answer was carried out. */
+enum belief judge_happened(int op_code, int code);
 struct known *judge_find(struct judge *judge, struct str id);
 struct known *judge_find_seq(struct judge *judge, int64_t seq);
 
@@ -175,10 +178,16 @@ void judge_settled(struct judge *judge, int64_t seq, uint64_t token, int op_code
                    const struct decision *decision, int64_t at_ms);
 void judge_extended(struct judge *judge, int64_t seq, uint64_t token, int op_code, int code,
                     int64_t until_ms, int64_t at_ms);
-/* The breaker was tripped or reset by hand, or may have been. */
-void judge_controlled(struct judge *judge, bool trip, int op_code);
 /* An operator has changed a job. */
 void judge_changed(struct known *known, enum move_kind kind, int op_code, int code);
+
+/* The breaker, in judge_breaker.c: it was tripped or reset by hand, or may have been. */
+void judge_controlled(struct judge *judge, bool trip, int op_code);
+/* A call has begun; has ended, or may have; the clock shows this time. */
+void judge_breaker_started(struct judge *judge, const struct job *job, int64_t start_ms);
+void judge_breaker_ended(struct judge *judge, const struct known *known, enum belief done,
+                         enum breaker_result result, int64_t at_ms);
+void judge_breaker_time(struct judge *judge, int64_t now_ms);
 
 /* Jobs that wait, in judge_edges.c: compares the edges of the store with what was asked for, the
  * rows of the children and those of the parents. `jobs` are all rows; jobs that are gone are still
