@@ -219,6 +219,8 @@ static void put_value(struct shower *s, const char *name, struct str value)
         json_indent(value, 0, &pretty);
     else
         buf_add_str(&pretty, value);
+    if (buf_failed(&pretty) == REDRIVE_E_NOMEM)
+        s->out->failed = REDRIVE_E_NOMEM;
     text_add_clean_lines(s->out, buf_failed(&pretty) ? value : buf_str(&pretty), INDENT);
 }
 

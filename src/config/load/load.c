@@ -2,6 +2,7 @@
 #include "config/config.h"
 
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include "base/err.h"
 #include "base/os/file.h"
@@ -70,7 +71,7 @@ static int read_document(struct loading *l)
     return rc;
 }
 
-/* A `.env` that cannot be read as a file is most often a directory of another tool. */
+/* A `.env` that is no file is most often a directory of another tool. */
 static void read_dotenv(struct loading *l)
 {
     struct redrive_err why;
@@ -86,10 +87,15 @@ static void read_dotenv(struct loading *l)
         l->binder.config->owned->dotenv_path = arena_dup(l->binder.arena, str_of(path));
         env_gather_dotenv(&l->layers, buf_str(&text), path, &l->variables);
         l->references.dotenv = arena_str(&l->document, buf_str(&text));
-    } else if (rc == REDRIVE_E_IO)
-        err_detail(bind_warning(&l->binder, &where, "is not a file"), "%s", why.message);
-    else if (rc != REDRIVE_E_NOT_FOUND)
+        return;
+    }
+    struct stat what;
+    if (stat(path, &what) < 0)
+        return; /* there is none */
+    if (S_ISREG(what.st_mode))
         cannot_read(l, path, &why);
+    else
+        err_detail(bind_warning(&l->binder, &where, "is not a file"), "%s", why.message);
 }
 
 /* ---- Settings -------------------------------------------------------------------------------- */

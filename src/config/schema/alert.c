@@ -96,12 +96,12 @@ const char *config_condition_text(const struct config_condition *when,
             sign = SIGNS[i].sign;
 
     struct json_writer number;
-    RELEASED_BY(buf_release) struct buf text = BUF_MAX(CONFIG_CONDITION_MAX);
+    struct buf text;
+    buf_init_fixed(&text, out, CONFIG_CONDITION_MAX);
     buf_printf(&text, "%s %s ", METRICS[when->metric], sign);
     json_writer_init(&number, &text);
     json_put_double(&number, when->number);
-    (void)str_copy(out, CONFIG_CONDITION_MAX, buf_str(&text));
-    return out;
+    return buf_cstr(&text);
 }
 
 static void write_condition(const struct field *field, const void *member, struct json_writer *w)

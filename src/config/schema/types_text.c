@@ -95,6 +95,8 @@ static void write_masked(struct json_writer *w, const char *name, struct str url
 {
     RELEASED_BY(buf_release) struct buf out = BUF_MAX(NODE_TEXT_MAX + 16);
     mask(&out, url);
+    if (buf_failed(&out))
+        w->out->failed = buf_failed(&out);
     json_field_string(w, name, buf_str(&out));
 }
 

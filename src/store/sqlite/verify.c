@@ -1,5 +1,6 @@
 /* verify.c - whether the file is whole, and whether its rows agree with each other. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -89,6 +90,15 @@ static int ask(struct store *store, const char *sql, sqlite3_stmt **ret, struct 
     return rc == SQLITE_OK ? sql_step(store, *ret, err) : sql_error(store, rc, err);
 }
 
+/* A page for which SQLite had no memory is one of its findings. */
+static bool is_want_of_memory(const char *finding)
+{
+    static const char CODE[] = "error code=";
+    const char *code = strstr(finding, CODE);
+    const long number = code ? strtol(code + sizeof CODE - 1, NULL, 10) : SQLITE_OK;
+    return number == SQLITE_NOMEM || number == SQLITE_IOERR_NOMEM;
+}
+
 /* The first row of the check is 'ok', or the first of its findings. */
 static int check_pages(struct store *store, struct redrive_err *err)
 {
@@ -96,7 +106,7 @@ static int check_pages(struct store *store, struct redrive_err *err)
     int rc = ask(store, "PRAGMA quick_check(1)", &st, err);
     const char *verdict = rc > 0 ? (const char *)sqlite3_column_text(st, 0) : NULL;
     if (verdict && strcmp(verdict, "ok") != 0)
-        rc = damaged(err, verdict);
+        rc = is_want_of_memory(verdict) ? err_nomem(err) : damaged(err, verdict);
     sqlite3_finalize(st);
     return rc < 0 ? rc : 0;
 }

@@ -13,8 +13,9 @@
 
 #define NOW_MS INT64_C(1767225600000)
 
-/* SQLite's n-th allocation from now fails, and all after it; 0: none does. */
+/* SQLite's n-th allocation from now fails, and all after it, or it alone; 0: none does. */
 static long fails_at;
+static bool fails_once;
 static bool has_failed;
 static sqlite3_mem_methods original;
 
@@ -27,6 +28,8 @@ static bool is_out(void)
         return false;
     }
     has_failed = true;
+    if (fails_once)
+        fails_at = 0;
     return true;
 }
 
@@ -189,6 +192,24 @@ static void file_that_cannot_be_opened_for_writing_is_an_error(void **state)
     assert_int_equal(vfs->xSetSystemCall(vfs, "open", NULL), SQLITE_OK);
 }
 
+static void store_is_not_called_damaged_for_want_of_memory(void **state)
+{
+    (void)state;
+    struct redrive_err err;
+    struct store *store = open_store();
+    has_failed = fails_once = true;
+    for (long n = 1; has_failed; n++) {
+        fails_at = n;
+        has_failed = false;
+        const int rc = store_ops(store)->verify(store, NULL, NULL, &err);
+        if (rc != 0 && rc != REDRIVE_E_NOMEM)
+            fail_msg("allocation %ld: %s; %s", n, err.message, err.detail);
+    }
+    fails_at = 0;
+    fails_once = false;
+    store_close(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -196,6 +217,7 @@ int main(void)
         T(transaction_that_fails_for_want_of_memory_is_over),
         T(view_that_fails_for_want_of_memory_is_over),
         T(file_that_cannot_be_opened_for_writing_is_an_error),
+        T(store_is_not_called_damaged_for_want_of_memory),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -129,6 +129,12 @@ static int too_big(struct redrive_err *err)
     return REDRIVE_E_TOO_BIG;
 }
 
+/* `code` is that of a buffer which did not take the payload. */
+static int not_taken(int code, struct redrive_err *err)
+{
+    return code == REDRIVE_E_NOMEM ? err_nomem(err) : too_big(err);
+}
+
 static int check_payload(struct str payload, struct redrive_err *err)
 {
     struct redrive_err wrong = {0};
@@ -149,7 +155,7 @@ static int take_edited(struct str text, const char *path, struct buf *ret, struc
         json_compact(text, ret);
     else
         buf_add_str(ret, text);
-    int rc = buf_failed(ret) ? too_big(err) : check_payload(buf_str(ret), err);
+    int rc = buf_failed(ret) ? not_taken(buf_failed(ret), err) : check_payload(buf_str(ret), err);
     if (rc < 0)
         err_hint(err, "your text is kept: mend it and use --from %s", path);
     return rc;
@@ -194,7 +200,7 @@ static int read_payload(struct cli *cli, const struct edit_options *options, con
         return rc == REDRIVE_E_TOO_BIG ? too_big(err) : rc;
     }
     if (given)
-        return buf_puts(ret, given) < 0 ? too_big(err) : 0;
+        return buf_puts(ret, given) < 0 ? not_taken(buf_failed(ret), err) : 0;
     if (isatty(STDIN_FILENO) && isatty(fileno(cli->err.file)))
         return edit_old(job, ret, ret_path, err);
     err_set(err, REDRIVE_E_USAGE, "no payload is given");

@@ -170,9 +170,15 @@ void doctor_check_disk(struct doctor *d)
 void doctor_check_zones(struct doctor *d)
 {
     RELEASED_BY(tz_release) struct tz tz = {0};
-    int rc = zone_read(NULL, STR("Europe/Berlin"), &tz, NULL);
+    struct redrive_err err = {0};
+    int rc = zone_read(NULL, STR("Europe/Berlin"), &tz, &err);
     if (rc == 0) {
         doctor_say(d, DOCTOR_OK, "time zones", "found in %s", ZONE_DIR);
+        return;
+    }
+    if (!err.hint[0]) { /* the file may be there */
+        doctor_say(d, DOCTOR_FAIL, "time zones", "cannot be read: %s",
+                   err.detail[0] ? err.detail : err.message);
         return;
     }
     doctor_say(d, DOCTOR_WARN, "time zones", "no data in %s: schedules can only be in UTC",
