@@ -65,7 +65,7 @@ def judge_message(outcome, said, program="redrive"):
     if not re.search(rf"{program}: \S|level=error|ERROR|error", said):
         outcome.complaints.append(f"failed without a message: {said[-500:]!r}")
     elif case.kind in MEMORY:
-        if not any(words in said for words in ("out of memory", "left running", "cannot start")):
+        if not any(words in said for words in ("out of memory", "Cannot allocate memory", "left running", "cannot start")):
             outcome.complaints.append(f"memory ran out, and it says: {said[-500:]}")
         elif any(cause in said for cause in OTHER_CAUSES):
             outcome.complaints.append(f"memory ran out, and it speaks of another cause: {said[-500:]}")
