@@ -168,7 +168,7 @@ asan:
 
 tsan:
 	@tools/bootstrap build test fuzz
-	@SERVERS=$(SERVERS) tools/sanitize thread
+	@tools/sanitize thread
 
 # MINIMISE=1: chooses the inputs to keep, instead of new ones.
 fuzz:
