@@ -153,7 +153,7 @@ static int judge_copy(sqlite3 *copy, const char *path, struct redrive_err *err)
     const char *verdict = rc == SQLITE_ROW ? (const char *)sqlite3_column_text(st, 0) : NULL;
     if (rc != SQLITE_ROW) {
         rc = cannot_copy(copy, path, rc, err);
-    } else if (!verdict) {
+    } else if (!verdict || sql_finding_is_want_of_memory(verdict)) {
         rc = err_nomem(err);
     } else if (strcmp(verdict, "ok") != 0) {
         rc = err_set(err, REDRIVE_E_CORRUPT, "the backup is damaged, and was not kept");

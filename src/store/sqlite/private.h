@@ -116,6 +116,8 @@ int sql_number(struct store *store, const char *sql, int64_t *ret, struct redriv
 
 /* Turns the last error of the connection into a code of Redrive, with a hint. */
 int sql_error(struct store *store, int rc, struct redrive_err *err);
+/* Of a check of the file: a page for which SQLite had no memory is one of its findings. */
+bool sql_finding_is_want_of_memory(const char *finding);
 
 /* REDRIVE_E_CORRUPT: rows contradict each other. */
 int sql_damaged(struct store *store, int64_t seq, const char *what, struct redrive_err *err);

@@ -90,8 +90,7 @@ static int ask(struct store *store, const char *sql, sqlite3_stmt **ret, struct 
     return rc == SQLITE_OK ? sql_step(store, *ret, err) : sql_error(store, rc, err);
 }
 
-/* A page for which SQLite had no memory is one of its findings. */
-static bool is_want_of_memory(const char *finding)
+bool sql_finding_is_want_of_memory(const char *finding)
 {
     static const char CODE[] = "error code=";
     const char *code = strstr(finding, CODE);
@@ -106,7 +105,7 @@ static int check_pages(struct store *store, struct redrive_err *err)
     int rc = ask(store, "PRAGMA quick_check(1)", &st, err);
     const char *verdict = rc > 0 ? (const char *)sqlite3_column_text(st, 0) : NULL;
     if (verdict && strcmp(verdict, "ok") != 0)
-        rc = is_want_of_memory(verdict) ? err_nomem(err) : damaged(err, verdict);
+        rc = sql_finding_is_want_of_memory(verdict) ? err_nomem(err) : damaged(err, verdict);
     sqlite3_finalize(st);
     return rc < 0 ? rc : 0;
 }
