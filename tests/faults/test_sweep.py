@@ -53,6 +53,11 @@ def test_no_failed_call_of_a_sample_does_harm():
     assert int(re.search(r"(\d+) with a failed call", said)[1]) > 100, said
 
 
+def test_commands_that_show_or_edit_say_when_memory_runs_out():
+    """Each allocation of their own: they once left a part out, or called a payload too big."""
+    assert "0 complaints" in sweep("--path", "config-show", "--path", "jobs-show", "--path", "edit", "--kind", "memory", "--once")
+
+
 @pytest.mark.parametrize("flag", ["--no-color", "--json"])
 def test_program_without_any_memory_says_so(flag, tmp_path):
     folder = places.Places(tmp_path / "stores").copy(places.make_empty)
