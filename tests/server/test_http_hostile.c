@@ -1,16 +1,19 @@
 /* What strangers can do wrong with HTTP, and that it reaches nobody. */
 #include "bench.h"
 
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
 #include "base/time/clock.h"
 
-/* Where a request hides that must never be seen. */
 /* Connections beyond the limit, when all are at work. */
 #define EXTRA 8
 
+/* Where a request hides that must never be seen. */
 #define SMUGGLED "GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n"
 #define POST     "POST /seen HTTP/1.1\r\nHost: x\r\n"
 
@@ -454,6 +457,70 @@ static int ask_until_served(uint16_t port)
     return status;
 }
 
+/* Connections that cannot be accepted for want of descriptors; called in the C library's place, and
+ * calls it. */
+static atomic_int n_without_descriptor;
+static atomic_int n_failed_accepts;
+
+int accept4(int fd, struct sockaddr *address, socklen_t *size, int flags)
+{
+    int (*real)(int, struct sockaddr *, socklen_t *, int);
+    if (n_without_descriptor > 0) {
+        n_without_descriptor--;
+        n_failed_accepts++;
+        errno = EMFILE;
+        return -1;
+    }
+    *(void **)&real = dlsym(RTLD_NEXT, "accept4");
+    return real(fd, address, size, flags);
+}
+
+static void who_comes_when_descriptors_have_run_out_is_served_later(void **state)
+{
+    struct bench bench;
+    struct client busy, more;
+    (void)state;
+    bench_start(&bench, (struct http_server_options){0});
+    hold(&busy, &bench, 1);
+    n_failed_accepts = 0;
+    n_without_descriptor = 5;
+    const int64_t began_ms = clock_monotonic_ms();
+    client_connect(&more, bench.port);
+    assert_int_equal(client_get(&more, "/echo"), 200);
+    assert_int_equal(n_failed_accepts, 5);
+    assert_true(clock_monotonic_ms() - began_ms >= 200); /* not tried on and on */
+    bench_release(&bench);
+    assert_int_equal(client_read(&busy, false), 200);
+    client_close(&busy);
+    client_close(&more);
+    bench_stop(&bench);
+}
+
+static void an_idle_connection_makes_room_when_descriptors_have_run_out(void **state)
+{
+    struct bench bench;
+    struct client busy, idle[2], more;
+    (void)state;
+    bench_start(&bench, (struct http_server_options){0});
+    hold(&busy, &bench, 1);
+    for (int i = 0; i < 2; i++) {
+        client_connect(&idle[i], bench.port);
+        assert_int_equal(client_get(&idle[i], "/echo"), 200);
+    }
+    n_without_descriptor = 1;
+    client_connect(&more, bench.port);
+    client_wait_close(&idle[0]); /* it had been idle for longer */
+    assert_int_equal(client_get(&more, "/echo"), 200);
+    assert_int_equal(client_get(&idle[1], "/echo"), 200);
+    bench_release(&bench);
+    assert_int_equal(client_read(&busy, false), 200);
+    client_close(&busy);
+    client_close(&idle[0]);
+    client_close(&idle[1]);
+    client_close(&more);
+    bench_stop(&bench);
+}
+
 static void one_address_cannot_have_all(void **state)
 {
     struct bench bench;
@@ -496,6 +563,8 @@ int main(void)
         T(waiting_for_an_answer_has_no_deadline),
         T(an_idle_connection_makes_room_for_a_new_one),
         T(some_more_are_let_in_when_all_are_at_work_and_then_none),
+        T(who_comes_when_descriptors_have_run_out_is_served_later),
+        T(an_idle_connection_makes_room_when_descriptors_have_run_out),
         T(one_address_cannot_have_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,34 +1,10 @@
 /* Answers that go on, and how a server stops. */
 #include "bench.h"
 
-#include <dlfcn.h>
-#include <microhttpd.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "base/time/clock.h"
-
-/* Which threads run libmicrohttpd and make it quiet; called in its place, and calls it. */
-static _Atomic(pthread_t) run_by, quieted_by;
-static atomic_uint n_quieted;
-
-enum MHD_Result MHD_run(struct MHD_Daemon *daemon)
-{
-    enum MHD_Result (*real)(struct MHD_Daemon *);
-    *(void **)&real = dlsym(RTLD_NEXT, "MHD_run");
-    run_by = pthread_self();
-    return real(daemon);
-}
-
-MHD_socket MHD_quiesce_daemon(struct MHD_Daemon *daemon)
-{
-    MHD_socket (*real)(struct MHD_Daemon *);
-    *(void **)&real = dlsym(RTLD_NEXT, "MHD_quiesce_daemon");
-    quieted_by = pthread_self();
-    n_quieted++;
-    return real(daemon);
-}
 
 static struct http_stream *open_stream(struct bench *bench, struct client *client,
                                        const char *version)
@@ -201,23 +177,6 @@ static void a_quiet_server_finishes_and_takes_no_more(void **state)
     bench_stop(&bench);
 }
 
-/* Neither of libmicrohttpd's two looks at what the other one is doing: when both take the socket
- * out of the epoll set, it aborts. */
-static void the_thread_that_runs_the_server_also_makes_it_quiet(void **state)
-{
-    (void)state;
-    for (int ask_first = 0; ask_first < 2; ask_first++) {
-        struct bench bench;
-        n_quieted = 0;
-        bench_start(&bench, (struct http_server_options){0});
-        if (ask_first)
-            http_server_quiesce(bench.server);
-        bench_stop(&bench);
-        assert_int_equal(n_quieted, 1);
-        assert_true(pthread_equal(quieted_by, run_by));
-    }
-}
-
 static void *connect_on_and_on(void *ctx)
 {
     const struct bench *bench = ctx;
@@ -304,7 +263,6 @@ int main(void)
         T(head_of_a_stream_is_only_its_head),
         T(a_stop_answers_what_is_in_hand),
         T(a_quiet_server_finishes_and_takes_no_more),
-        T(the_thread_that_runs_the_server_also_makes_it_quiet),
         T(clients_may_race_with_a_quiesce),
         T(answers_may_race_with_a_stop),
         T(a_stop_does_not_wait_for_who_does_not_read),

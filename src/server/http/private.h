@@ -1,10 +1,10 @@
 /* private.h - what the files of the HTTP server share.
  *
- * Threads. One runs libmicrohttpd (http/workarounds.c), which reads, calls the handler and writes;
- * it alone calls MHD_suspend_connection, MHD_queue_response and MHD_quiesce_daemon. Any thread
- * answers: it leaves the response in the request and, when the connection is suspended, resumes it;
- * libmicrohttpd's thread then asks again and finds the response. A third thread watches the time
- * (the same file).
+ * Threads. One accepts and runs libmicrohttpd (http/workarounds.c), which reads, calls the handler
+ * and writes; it alone calls MHD_add_connection, MHD_suspend_connection and MHD_queue_response. Any
+ * thread answers: it leaves the response in the request and, when the connection is suspended,
+ * resumes it; libmicrohttpd's thread then asks again and finds the response. A third thread watches
+ * the time (the same file).
  *
  * One lock guards everything below that says so. It is taken before libmicrohttpd's own, and is
  * never held while the handler or an `end` is called.
@@ -76,6 +76,7 @@ struct http_server {
     unsigned n_cut; /* of these, that libmicrohttpd is about to find closed */
     struct address_counts addresses;
     struct log_pace refusals;
+    struct log_pace failed_accepts;
     size_t body_bytes;     /* set aside for bodies by all requests */
     unsigned n_busy;       /* connections whose request has been handed over and is not over */
     unsigned n_unanswered; /* of these, without an answer */
@@ -138,6 +139,17 @@ struct http_request {
     void (*release)(void *ctx); /* NULL: not wanted */
     void *release_ctx;
 };
+
+/* ---- http/accept.c --------------------------------------------------------------------------- */
+
+/* Accepts those who wait, on libmicrohttpd's thread. False: there was no descriptor or no memory
+ * for one; try again in HTTP_ACCEPT_AGAIN_MS. */
+#define HTTP_ACCEPT_AGAIN_MS 50
+bool http_accept(struct http_server *server);
+
+/* Count a connection that was accepted, or is over; under the lock. */
+void http_count_in(struct http_server *server, struct http_connection *c);
+void http_count_out(struct http_server *server, struct http_connection *c);
 
 /* ---- http/head.c ----------------------------------------------------------------------------- */
 
@@ -211,7 +223,7 @@ bool http_lines_sound(const struct http_lines *lines, const struct http_request 
 /* For a stream that answers HEAD. */
 void http_response_without_chunks(struct MHD_Response *response);
 
-/* Runs the daemon on a thread of its own, until http_loop_stop. */
+/* Accepts, and runs the daemon, on a thread of its own, until http_loop_stop. */
 int http_loop_start(struct http_server *server, struct redrive_err *err);
 void http_loop_stop(struct http_server *server);
 /* Has it look at connections that were resumed, and whether it is to be quiet; under the lock. Many

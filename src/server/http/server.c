@@ -1,4 +1,4 @@
-/* server.c - starts and stops the server, and says which connections there may be. */
+/* server.c - starts and stops the server, and says which certificate a connection is shown. */
 #include "server/http/private.h"
 
 #include <errno.h>
@@ -65,100 +65,6 @@ static struct http_server *server_new(const struct http_server_options *given)
     pthread_mutex_init(&server->lock, NULL);
     thread_cond_init(&server->changed);
     return server;
-}
-
-/* ---- Which connections there may be ---------------------------------------------------------- */
-
-/* When a server has all the connections it may have, a new one replaces that of a client that does
- * nothing: the one that has been idle for longest, or else the one whose request has been arriving
- * for longest. An address that has all it may have loses one of its own. Connections at work are
- * never closed. When all are at work, a few more are accepted, on which only /health and the like
- * are served.
- */
-
-/* So long a request may take to arrive before its connection can be closed for another. */
-#define READING_GRACE_MS 5000
-
-#define REFUSAL_EVERY_MS 10000
-
-/* The one that has been in this phase for longest, among those whose deadline is before `until`;
- * in one phase all have the same time, so that the first deadline is that of the longest. With an
- * address only one of that. */
-static struct http_connection *longest_in(struct http_server *server, enum http_phase phase,
-                                          int64_t until_ms, const struct sockaddr *address)
-{
-    struct http_connection *longest = NULL;
-    LIST_FOREACH (&server->connections, link) {
-        struct http_connection *c = LIST_ENTRY(link, struct http_connection, link);
-        if (c->phase != phase || c->cut || c->deadline_ms >= until_ms ||
-            (address && !address_same(address, (const struct sockaddr *)&c->address)))
-            continue;
-        longest = c;
-        until_ms = c->deadline_ms;
-    }
-    return longest;
-}
-
-static bool make_room(struct http_server *server, const struct sockaddr *address)
-{
-    const int64_t now_ms = clock_monotonic_ms();
-    struct http_connection *c = longest_in(server, HTTP_WAITING, INT64_MAX, address);
-    if (!c)
-        c = longest_in(server, HTTP_READING,
-                       now_ms + server->options.request_timeout_ms - READING_GRACE_MS, address);
-    if (c)
-        http_cut(c);
-    return c != NULL;
-}
-
-static unsigned n_live(const struct http_server *server)
-{
-    return server->n_connections - server->n_cut;
-}
-
-/* NULL, or why it is refused. */
-static const char *refusal_of(struct http_server *server, const struct sockaddr *address)
-{
-    if (address_counts_full(&server->addresses, address) && !make_room(server, address))
-        return "the address has as many connections as it may (listen.max_per_address)";
-    if (n_live(server) < server->options.max_connections || make_room(server, NULL) ||
-        n_live(server) < server->options.max_connections + HTTP_EXTRA_CONNECTIONS)
-        return NULL;
-    return "there are as many connections as there may be (listen.max_connections)";
-}
-
-/* For libmicrohttpd: whether a client may connect, for which an idle one may have to go. */
-static enum MHD_Result may_connect(void *ctx, const struct sockaddr *address, socklen_t size)
-{
-    struct http_server *server = ctx;
-    char text[ADDRESS_TEXT_MAX];
-    int64_t held_back = 0;
-    (void)size;
-    pthread_mutex_lock(&server->lock);
-    const char *why = refusal_of(server, address);
-    const bool is_told = why && log_pace_allows(&server->refusals, clock_monotonic_ms(),
-                                                REFUSAL_EVERY_MS, &held_back);
-    pthread_mutex_unlock(&server->lock);
-    if (is_told)
-        log_event(server->options.log, LOG_LEVEL_WARNING, clock_wall_ms(), "connection_refused",
-                  LOG_S("interface", "http"), LOG_S("client", address_text(address, text)),
-                  LOG_S("error", why), LOG_I("more", held_back));
-    return why ? MHD_NO : MHD_YES;
-}
-
-/* Counts a connection that was accepted, or (count_out) is over; under the lock. */
-static void count_in(struct http_server *server, struct http_connection *c)
-{
-    server->n_connections++;
-    c->is_extra = n_live(server) > server->options.max_connections;
-    address_counts_enter(&server->addresses, (const struct sockaddr *)&c->address);
-}
-
-static void count_out(struct http_server *server, struct http_connection *c)
-{
-    server->n_connections--;
-    server->n_cut -= c->cut;
-    address_counts_leave(&server->addresses, (const struct sockaddr *)&c->address);
 }
 
 /* ---- Which certificate a connection is shown ------------------------------------------------- */
@@ -237,7 +143,7 @@ static void connected(struct http_server *server, struct MHD_Connection *mhd, vo
     c->deadline_ms = clock_monotonic_ms() + server->options.idle_timeout_ms;
     HOLD(&server->lock);
     list_insert(&server->connections, &c->link);
-    count_in(server, c);
+    http_count_in(server, c);
 }
 
 static void disconnected(struct http_server *server, struct http_connection *c)
@@ -246,7 +152,7 @@ static void disconnected(struct http_server *server, struct http_connection *c)
         return;
     pthread_mutex_lock(&server->lock);
     list_remove(&c->link);
-    count_out(server, c);
+    http_count_out(server, c);
     pthread_mutex_unlock(&server->lock);
     tls_identity_free(c->tls);
     free(c);
@@ -324,7 +230,8 @@ static void on_message(void *ctx, const char *format, va_list args)
 static int start_daemon(struct http_server *server, const struct http_server_options *given,
                         struct redrive_err *err)
 {
-    unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
+    unsigned flags =
+        MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
     struct MHD_OptionItem tls[3] = {{MHD_OPTION_END, 0, NULL}};
     if (given->tls) {
         flags |= MHD_USE_TLS;
@@ -332,16 +239,14 @@ static int start_daemon(struct http_server *server, const struct http_server_opt
     }
     errno = 0;
     server->daemon = MHD_start_daemon(
-        flags, 0, may_connect, server, http_take, server, MHD_OPTION_EXTERNAL_LOGGER, on_message,
-        server, MHD_OPTION_LISTEN_SOCKET, server->listen_fd, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        (size_t)POOL_BYTES, MHD_OPTION_CONNECTION_LIMIT,
+        flags, 0, NULL, NULL, http_take, server, MHD_OPTION_EXTERNAL_LOGGER, on_message, server,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES, MHD_OPTION_CONNECTION_LIMIT,
         server->options.max_connections + HTTP_SPARE_CONNECTIONS, MHD_OPTION_STRICT_FOR_CLIENT, 1,
         MHD_OPTION_URI_LOG_CALLBACK, on_line, server, MHD_OPTION_NOTIFY_CONNECTION, on_connection,
         server, MHD_OPTION_NOTIFY_COMPLETED, on_completed, server, MHD_OPTION_ARRAY, tls,
         MHD_OPTION_END);
     if (server->daemon)
         return 0;
-    server->listen_fd = -1; /* libmicrohttpd has closed it */
     err_set(err, REDRIVE_E_IO, "cannot serve HTTP on %s", given->address);
     if (given->tls && MHD_is_feature_supported(MHD_FEATURE_HTTPS_CERT_CALLBACK) != MHD_YES)
         err_detail(err, "the HTTP library was built without TLS");
@@ -384,10 +289,8 @@ static int start(struct http_server *server, const struct http_server_options *g
         http_loop_stop(server);
         rc = err_set(err, REDRIVE_E_IO, "cannot start a thread");
     }
-    if (rc < 0) {
+    if (rc < 0)
         MHD_stop_daemon(server->daemon);
-        server->listen_fd = -1;
-    }
     return rc;
 }
 
@@ -416,8 +319,8 @@ uint16_t http_server_port(const struct http_server *server)
     return server->port;
 }
 
-/* The loop tells libmicrohttpd, which may still be about to accept, so that the socket is closed
- * later; but the kernel refuses new connections from now on. */
+/* The loop may still be about to accept, so that the socket is closed later; but the kernel refuses
+ * new connections from now on. */
 void http_server_quiesce(struct http_server *server)
 {
     pthread_mutex_lock(&server->lock);

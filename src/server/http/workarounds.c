@@ -70,23 +70,20 @@ void http_response_without_chunks(struct MHD_Response *response)
  * events 128 at a time and asks for more as long as it got all 128. Then it waits for more without
  * having looked at any of them. MHD_run never waits; waiting is done here. Run in this way
  * libmicrohttpd does not wake its thread when a connection is resumed, so http_resume calls the
- * loop.
- *
- * MHD_quiesce_daemon is called here as well: it takes the listening socket out of the epoll set, as
- * MHD_run does at its limit of connections, without a lock between the two.
+ * loop. It accepts as well (http/accept.c).
  */
 
-static int wait_ms(struct http_server *server)
+static int wait_ms(struct http_server *server, int most_ms)
 {
     MHD_UNSIGNED_LONG_LONG ms;
     if (MHD_get_timeout(server->daemon, &ms) != MHD_YES)
-        return -1;
-    return ms < 60000 ? (int)ms : 60000;
+        return most_ms;
+    return most_ms < 0 || ms < (unsigned)most_ms ? (int)(ms < 60000 ? ms : 60000) : most_ms;
 }
 
-/* Takes the calls that have come; whether to go on. A thread that resumes a connection from now on
- * calls again. */
-static bool take_calls(struct http_server *server, bool *is_quiet)
+/* Takes the calls that have come; whether to go on, and to accept. A thread that resumes a
+ * connection from now on calls again. */
+static bool take_calls(struct http_server *server, bool *ret_accepts)
 {
     eventfd_t calls;
     pthread_mutex_lock(&server->lock);
@@ -94,11 +91,8 @@ static bool take_calls(struct http_server *server, bool *is_quiet)
         (void)eventfd_read(server->loop_fd, &calls);
     server->loop_called = false;
     const bool goes_on = !server->loop_ended;
-    const bool be_quiet = server->quiesced && !*is_quiet;
+    *ret_accepts = !server->quiesced;
     pthread_mutex_unlock(&server->lock);
-    if (be_quiet)
-        (void)MHD_quiesce_daemon(server->daemon);
-    *is_quiet |= be_quiet;
     return goes_on;
 }
 
@@ -110,12 +104,18 @@ static void *run(void *ctx)
     struct pollfd events[] = {
         {.fd = info->epoll_fd, .events = POLLIN},
         {.fd = server->loop_fd, .events = POLLIN},
+        {.events = POLLIN},
     };
-    bool goes_on = true, is_quiet = false;
+    bool goes_on = true, accepts = true;
+    int64_t again_ms = 0; /* when to accept again */
     while (goes_on) {
-        (void)poll(events, 2, wait_ms(server));
+        const int64_t left_ms = again_ms ? again_ms - clock_monotonic_ms() : 0;
+        events[2].fd = accepts && left_ms <= 0 ? server->listen_fd : -1;
+        (void)poll(events, 3, wait_ms(server, left_ms > 0 ? (int)left_ms : -1));
         if (events[1].revents != 0)
-            goes_on = take_calls(server, &is_quiet);
+            goes_on = take_calls(server, &accepts);
+        if (accepts && events[2].revents != 0 && !http_accept(server))
+            again_ms = clock_monotonic_ms() + HTTP_ACCEPT_AGAIN_MS;
         (void)MHD_run(server->daemon);
     }
     return NULL;
