@@ -95,6 +95,14 @@ def test_flags_beat_environment_beats_dotenv_beats_file(redrive, tmp_path):
     assert max_delay("--retry-max-delay", "40s", REDRIVE_RETRY_MAX_DELAY="30s") == "40s"
 
 
+def test_a_dotenv_that_cannot_be_read_is_an_error(redrive, tmp_path):
+    """What it says may matter: to go on without it would be to run with other settings."""
+    (tmp_path / ".env").write_text("REDRIVE_RETRY_MAX_DELAY=20s\n" + "# much too long\n" * 100_000)
+    result = check(redrive, tmp_path, "retry: {max_delay: 10s}\n")
+    assert result.returncode == 2
+    assert ".env" in result.stderr and "bytes" in result.stderr, result.stderr
+
+
 def test_a_wrong_flag_is_named_as_it_was_written(redrive, tmp_path):
     result = redrive("config", "check", "--retry-max-delay=5", cwd=tmp_path)
     assert result.returncode == 2
