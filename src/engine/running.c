@@ -12,8 +12,9 @@ struct running_job {
 
 void running_init(struct running *r, uint64_t seed)
 {
-    map_init(&r->map, seed);
-    r->taken = r->added = NULL;
+    *r = (struct running){0};
+    map_init(&r->young, seed);
+    map_init(&r->old, seed);
 }
 
 static void free_list(struct running_job **list)
@@ -25,18 +26,35 @@ static void free_list(struct running_job **list)
     *list = NULL;
 }
 
-static void forget_all(struct running *r)
+static void forget(struct map *jobs)
 {
-    MAP_FOREACH (&r->map, slot)
+    MAP_FOREACH (jobs, slot)
         free(slot->value);
-    map_release(&r->map);
+    map_release(jobs);
 }
 
 void running_release(struct running *r)
 {
     free_list(&r->taken);
     free_list(&r->added);
-    forget_all(r);
+    forget(&r->young);
+    forget(&r->old);
+}
+
+static void turn(struct running *r)
+{
+    const uint64_t seed = r->young.seed;
+    forget(&r->old);
+    r->old = r->young;
+    map_init(&r->young, seed);
+}
+
+void running_turn(struct running *r, int64_t now_ms)
+{
+    if (now_ms >= r->turned_ms && now_ms < r->turned_ms + RUNNING_KEPT_MS)
+        return;
+    turn(r);
+    r->turned_ms = now_ms;
 }
 
 static struct str key_of(const uint64_t *token)
@@ -84,13 +102,10 @@ static struct running_job *copy_of(const struct job *job)
 
 static void put(struct running *r, struct running_job *job)
 {
-    if (r->map.count >= RUNNING_MAX) {
-        uint64_t seed = r->map.seed;
-        forget_all(r);
-        map_init(&r->map, seed);
-    }
     running_drop(r, job->job.status.token);
-    if (map_put(&r->map, key_of(&job->job.status.token), job) != 0)
+    if (r->young.count >= RUNNING_MAX / 2)
+        turn(r);
+    if (map_put(&r->young, key_of(&job->job.status.token), job) != 0)
         free(job);
 }
 
@@ -114,18 +129,26 @@ void running_add(struct running *r, const struct job *job)
 
 const struct job *running_get(const struct running *r, uint64_t token)
 {
-    const struct running_job *found = map_get(&r->map, key_of(&token));
+    const struct running_job *found = map_get(&r->young, key_of(&token));
+    if (!found)
+        found = map_get(&r->old, key_of(&token));
     return found ? &found->job : NULL;
+}
+
+static struct running_job *cut_out(struct running *r, uint64_t token)
+{
+    struct running_job *found = map_remove(&r->young, key_of(&token));
+    return found ? found : map_remove(&r->old, key_of(&token));
 }
 
 void running_drop(struct running *r, uint64_t token)
 {
-    free(map_remove(&r->map, key_of(&token)));
+    free(cut_out(r, token));
 }
 
 const struct job *running_take(struct running *r, uint64_t token)
 {
-    struct running_job *found = map_remove(&r->map, key_of(&token));
+    struct running_job *found = cut_out(r, token);
     if (!found)
         return NULL;
     found->next = r->taken;

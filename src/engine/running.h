@@ -10,13 +10,18 @@
 #include "base/mem/map.h"
 #include "store/job.h"
 
-/* When there are more, all are forgotten: most of them have been settled by other processes. */
-#define RUNNING_MAX 65536
+/* What is not settled here for so long, up to twice as long, is forgotten, and earlier if there are
+ * more than RUNNING_MAX: most of it has been ended by other processes, of which this one hears
+ * nothing. */
+#define RUNNING_KEPT_MS (5 * 60 * 1000)
+#define RUNNING_MAX     65536
 
 struct running_job;
 
 struct running {
-    struct map map;            /* token → struct running_job */
+    struct map young; /* token → struct running_job */
+    struct map old;   /* the same; forgotten at the next turn */
+    int64_t turned_ms;
     struct running_job *taken; /* by the open transaction */
     struct running_job *added; /* by the open transaction: known from its commit on */
 };
@@ -32,6 +37,9 @@ void running_drop(struct running *running, uint64_t token);
 /* Takes it away for the open transaction: it is gone with running_commit, and back after
  * running_rollback. */
 const struct job *running_take(struct running *running, uint64_t token);
+
+/* Now and then, between transactions: forgets what is old, and young becomes old. */
+void running_turn(struct running *running, int64_t now_ms);
 
 /* The transaction has ended: it was committed, or rolled back and is perhaps tried again. */
 void running_commit(struct running *running);

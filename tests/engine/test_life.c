@@ -2,6 +2,7 @@
 #include "engine/bed.h"
 
 #include "base/time/duration.h"
+#include "engine/state.h"
 
 #define FIXED                                                                                     \
     "tasks:\n  flaky:\n    retry: {strategy: fixed, initial_delay: 5s, max_attempts: 3, jitter: " \
@@ -151,6 +152,23 @@ static void third_lost_lease_in_a_row_is_poison(void **state)
     assert_int_equal(job.status.state, REDRIVE_STATE_DEAD_LETTER);
     assert_int_equal(job.status.reason, REDRIVE_REASON_POISON);
     assert_int_equal(job.status.error.class_, REDRIVE_CLASS_SYSTEM);
+    bed_release(&bed);
+}
+
+/* It may have been ended by another process; a long one is read when it ends. */
+static void what_runs_for_long_is_not_kept_in_memory(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, "tasks: {film: {lease: 1h}}\n");
+    const int64_t seq = bed_submit(&bed, "film", NULL);
+    const struct job *job = bed_claim_one(&bed);
+    assert_non_null(running_get(&bed.engine->running, job->status.token));
+    bed_pass(&bed, RUNNING_KEPT_MS);
+    bed_pass(&bed, RUNNING_KEPT_MS);
+    assert_null(running_get(&bed.engine->running, job->status.token));
+    assert_int_equal(bed_succeed(&bed, job), 0);
+    assert_int_equal(bed_state(&bed, seq), REDRIVE_STATE_COMPLETED);
     bed_release(&bed);
 }
 
@@ -369,6 +387,7 @@ int main(void)
         T(permanent_failure_ends_the_job_at_once),
         T(stale_token_changes_nothing),
         T(third_lost_lease_in_a_row_is_poison),
+        T(what_runs_for_long_is_not_kept_in_memory),
         T(heartbeat_keeps_the_lease),
         T(lease_without_end_is_one_of_a_hundred_years),
         T(claim_without_end_is_one_of_a_hundred_years),

@@ -38,7 +38,7 @@ static void a_start_that_was_rolled_back_leaves_nothing(void **state)
         add(&running, token);
         running_rollback(&running);
     }
-    assert_int_equal(running.map.count, 0);
+    assert_int_equal(running.young.count + running.old.count, 0);
     add(&running, 101); /* a transaction that is open when the engine is closed */
     running_release(&running);
 }
@@ -59,18 +59,45 @@ static void what_was_taken_comes_back_with_a_rollback(void **state)
     running_release(&running);
 }
 
-static void when_there_are_too_many_all_are_forgotten(void **state)
+static void when_there_are_too_many_the_oldest_are_forgotten(void **state)
 {
     (void)state;
     struct running running;
     running_init(&running, 1);
-    for (uint64_t token = 1; token <= RUNNING_MAX; token++)
+    for (uint64_t token = 1; token <= RUNNING_MAX; token++) {
         add(&running, token);
-    running_commit(&running);
-    assert_int_equal(running.map.count, RUNNING_MAX);
+        running_commit(&running);
+    }
+    assert_int_equal(running.young.count + running.old.count, RUNNING_MAX);
     add(&running, RUNNING_MAX + 1);
     running_commit(&running);
-    assert_int_equal(running.map.count, 1);
+    assert_int_equal(running.young.count + running.old.count, RUNNING_MAX / 2 + 1);
+    assert_null(running_get(&running, 1));
+    assert_non_null(running_get(&running, RUNNING_MAX));
+    assert_non_null(running_get(&running, RUNNING_MAX + 1));
+    running_release(&running);
+}
+
+static void what_nobody_settles_here_is_forgotten_in_time(void **state)
+{
+    (void)state;
+    struct running running;
+    const int64_t start_ms = 1000000000;
+    running_init(&running, 1);
+    running_turn(&running, start_ms);
+    add(&running, 5);
+    add(&running, 6);
+    running_commit(&running);
+    running_turn(&running, start_ms + RUNNING_KEPT_MS - 1);
+    running_turn(&running, start_ms + RUNNING_KEPT_MS);
+    assert_non_null(running_get(&running, 5));
+    assert_non_null(running_take(&running, 6)); /* settled, and the transaction is made again */
+    running_rollback(&running);
+    running_turn(&running, start_ms + 2 * RUNNING_KEPT_MS);
+    assert_null(running_get(&running, 5));
+    assert_non_null(running_get(&running, 6));
+    running_turn(&running, start_ms); /* the clock was set back */
+    assert_int_equal(running.young.count + running.old.count, 0);
     running_release(&running);
 }
 
@@ -80,7 +107,8 @@ int main(void)
         cmocka_unit_test(a_job_is_known_from_the_commit_on),
         cmocka_unit_test(a_start_that_was_rolled_back_leaves_nothing),
         cmocka_unit_test(what_was_taken_comes_back_with_a_rollback),
-        cmocka_unit_test(when_there_are_too_many_all_are_forgotten),
+        cmocka_unit_test(when_there_are_too_many_the_oldest_are_forgotten),
+        cmocka_unit_test(what_nobody_settles_here_is_forgotten_in_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

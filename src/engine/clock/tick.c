@@ -128,6 +128,7 @@ int engine_tick(struct engine *e, int64_t *ret_next_ms, struct redrive_err *err)
     }
     if (rc < 0)
         e->wake_ms = engine_now_ms(e) + AGAIN_MS; /* store_status has logged it */
+    running_turn(&e->running, engine_now_ms(e));
     *ret_next_ms = engine_next_ms(e);
     return rc;
 }
