@@ -198,7 +198,7 @@ class CommandSession:
 
 def plain(text):
     """Without what differs between two runs: numbers, and columns that are as wide as these."""
-    return re.sub(r" +", " ", re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}|\d+(\.\d+)?(ms|s|m|h)?", "N", text))
+    return re.sub(r" +", " ", re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}|(\d+(\.\d+)?(ms|s|m|h)?)+", "N", text))
 
 
 WAITING = ("queued", "scheduled", "running", "retrying")

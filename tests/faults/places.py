@@ -32,7 +32,7 @@ tasks:
   bad: {{lease: {LEASE_S}s, run: {{exec: [sh, -c, "exit 65"]}}}}
   web: {{lease: {LEASE_S}s, run: {{http: "http://127.0.0.1:WEB/"}}}}
   lines: {{lease: {LEASE_S}s, run: {{stream: [sh, lines.sh]}}}}
-  remote: {{lease: {LEASE_S}s, queue: remote}}
+  remote: {{lease: {LEASE_S}s, queue: remote, breaker: {{failure_threshold: 0, failure_rate: 0}}}}
 cron: {{nightly: {{task: good, schedule: "0 3 * * *"}}}}
 """
 

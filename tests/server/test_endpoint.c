@@ -1,6 +1,8 @@
 /* Addresses to listen on. */
 #include "check.h"
 
+#include <dlfcn.h>
+#include <netdb.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -8,6 +10,17 @@
 #include <unistd.h>
 
 #include "server/listen/endpoint.h"
+
+/* Called in the C library's place, and calls it. */
+static bool is_without_memory;
+
+int getaddrinfo(const char *host, const char *port, const struct addrinfo *hints,
+                struct addrinfo **ret)
+{
+    int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **);
+    *(void **)&real = dlsym(RTLD_NEXT, "getaddrinfo");
+    return is_without_memory ? EAI_MEMORY : real(host, port, hints, ret);
+}
 
 static void loopback_is_told_from_the_rest(void **state)
 {
@@ -155,13 +168,25 @@ static void what_is_no_socket_is_left_alone(void **state)
     assert_int_equal(unix_socket_listen(address, 0600, &socket, &err), REDRIVE_E_INVALID);
 }
 
+static void a_want_of_memory_is_told_as_such(void **state)
+{
+    struct redrive_err err = {0};
+    int fd = -1;
+    (void)state;
+    is_without_memory = true;
+    assert_int_equal(endpoint_listen("127.0.0.1:0", true, &fd, &err), REDRIVE_E_NOMEM);
+    is_without_memory = false;
+    assert_string_equal(err.message, "out of memory");
+    assert_int_equal(fd, -1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(loopback_is_told_from_the_rest),  T(loopback_only_refuses_the_world),
         T(a_port_that_is_taken_is_told),    T(a_port_that_is_about_to_be_free_is_waited_for),
         T(what_is_no_address_is_told),      T(a_socket_file_has_its_mode_and_goes_with_its_server),
-        T(what_is_no_socket_is_left_alone),
+        T(what_is_no_socket_is_left_alone), T(a_want_of_memory_is_told_as_such),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -53,6 +53,8 @@ static int resolve(const char *address, struct addrinfo **ret, struct redrive_er
         .ai_flags = AI_PASSIVE | AI_NUMERICSERV,
     };
     int rc = getaddrinfo(host, port, &hints, ret);
+    if (rc == EAI_MEMORY)
+        return err_nomem(err);
     if (rc != 0) {
         err_set(err, REDRIVE_E_IO, "cannot listen on %s", address);
         err_detail(err, "%s", rc == EAI_SYSTEM ? strerror(errno) : gai_strerror(rc));
