@@ -88,8 +88,11 @@ static bool may_connect(struct http_server *server, const struct sockaddr *addre
 
 /* ---- Accepting ------------------------------------------------------------------------------- */
 
-/* In one turn of the loop, so that those that are there are served as well. */
-#define ACCEPTED_TOGETHER 64
+/* In one turn of the loop. Those that are there are served as well; and each may have had another
+ * one closed, which libmicrohttpd still has until the end of the turn. */
+#define ACCEPTED_TOGETHER 32
+_Static_assert(ACCEPTED_TOGETHER + HTTP_EXTRA_CONNECTIONS < HTTP_SPARE_CONNECTIONS,
+               "libmicrohttpd has room for all that may be accepted");
 
 /* Of accept4: that this client has gone, or another process was faster, and not that there is no
  * room. */
