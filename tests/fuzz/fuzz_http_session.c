@@ -51,6 +51,7 @@ static void turn(bool commits)
         FUZZ_CHECK(i < MAX_TURNS);
         const bool fired = threadless_http_fire();
         server->loop_called = false;
+        (void)http_accept(server);
         (void)MHD_run(server->daemon);
         const bool has_read = session_read(&session);
         const bool committed = commits && session_commit();
