@@ -185,7 +185,8 @@ static void a_payload_that_is_made_for_it_does_not_take_long(void **state)
     redactor_init(&r, &RULES, &arena);
     const clock_t began = clock();
     const struct job shown = redact_job(&r, &job);
-    assert_true((double)(clock() - began) / CLOCKS_PER_SEC < 0.5);
+    /* Some milliseconds. Every text at every place with every secret would take minutes. */
+    assert_true((double)(clock() - began) / CLOCKS_PER_SEC < 5);
     /* The last text came too late. */
     const char *all = arena_dup(&arena, shown.spec.payload);
     assert_string_equal(strrchr(all, ','), ",\"" REDACTED "\"]}");
