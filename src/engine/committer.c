@@ -43,7 +43,7 @@ struct committer {
 
     struct batch_wait wait; /* the thread's own */
     int64_t used_ms;        /* likewise, monotonic: when the store last had something to do */
-    int64_t ticked_ms;      /* likewise, by the engine's clock: the last tick */
+    int64_t ticked_ms;      /* likewise, by the engine's clock: before the last tick */
 };
 
 /* By so much a clock moves by itself: that of a server is computed from its answers. */
@@ -179,10 +179,10 @@ static int64_t next_ms(const struct committer *c)
 static void tick(struct committer *c)
 {
     int64_t next_ms;
+    c->ticked_ms = engine_now_ms(c->engine); /* it may be set back during the tick */
     /* A failure has been logged; this process or another tries again soon. */
     if (engine_tick(c->engine, &next_ms, NULL) < 0)
         watcher_give_up_lead(c->watcher);
-    c->ticked_ms = engine_now_ms(c->engine);
 }
 
 /* The mutex is held. True when there is something to do. */
