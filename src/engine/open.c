@@ -50,6 +50,7 @@ static int build(struct engine *e, struct redrive_err *err)
     running_init(&e->running, rng_mix(seed + 2));
     map_init(&e->published, rng_mix(seed + 3));
     fence_init(&e->fence, rng_mix(seed + 4));
+    e->map_seed = rng_mix(seed + 5);
     init_builtin(&e->builtin);
     if (e->options.payload_max_bytes == 0)
         e->options.payload_max_bytes = ENGINE_PAYLOAD_MAX_BYTES;

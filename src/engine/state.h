@@ -63,6 +63,7 @@ struct engine {
     size_t events_capacity;
     size_t n_decided; /* children of skipped jobs, in so many rounds: see verbs/after.h */
     size_t n_rounds;
+    uint64_t map_seed; /* for tables that last no longer than an operation */
 
     /* What is cached of the store, as of this shared version; -1: nothing. */
     int64_t shared_seen;

@@ -15,7 +15,7 @@
 #define ORIGIN    7
 #define N_JOBS    60 /* of each thread */
 
-#define HOUR_MS   3600000
+#define HOUR_MS 3600000
 
 /* How often the clock is read before it is set back by two hours. */
 static atomic_int n_ahead;

@@ -396,20 +396,39 @@ static void hold(struct client *client, struct bench *bench, unsigned n)
     bench_wait_kept(bench, n);
 }
 
-static void an_idle_connection_makes_room_for_a_new_one(void **state)
+/* Connections that cannot be accepted for want of descriptors; called in the C library's place, and
+ * calls it. */
+static atomic_int n_without_descriptor;
+static atomic_int n_failed_accepts;
+
+int accept4(int fd, struct sockaddr *address, socklen_t *size, int flags)
+{
+    int (*real)(int, struct sockaddr *, socklen_t *, int);
+    if (n_without_descriptor > 0) {
+        n_without_descriptor--;
+        n_failed_accepts++;
+        errno = EMFILE;
+        return -1;
+    }
+    *(void **)&real = dlsym(RTLD_NEXT, "accept4");
+    return real(fd, address, size, flags);
+}
+
+/* One more comes while one works and two are idle: the one that has been idle longer goes. */
+static void expect_room(struct http_server_options options, int without_descriptor)
 {
     struct bench bench;
     struct client busy, idle[2], more;
-    (void)state;
-    bench_start(&bench, (struct http_server_options){.max_connections = 3, .max_per_address = 100});
+    bench_start(&bench, options);
     hold(&busy, &bench, 1);
     for (int i = 0; i < 2; i++) {
         client_connect(&idle[i], bench.port);
         assert_int_equal(client_get(&idle[i], "/echo"), 200);
     }
+    n_without_descriptor = without_descriptor;
     client_connect(&more, bench.port);
+    client_wait_close(&idle[0]);
     assert_int_equal(client_get(&more, "/echo"), 200);
-    client_wait_close(&idle[0]); /* it had been idle for longer */
     assert_int_equal(client_get(&idle[1], "/echo"), 200);
     bench_release(&bench);
     assert_int_equal(client_read(&busy, false), 200);
@@ -418,6 +437,18 @@ static void an_idle_connection_makes_room_for_a_new_one(void **state)
     client_close(&idle[1]);
     client_close(&more);
     bench_stop(&bench);
+}
+
+static void an_idle_connection_makes_room_for_a_new_one(void **state)
+{
+    (void)state;
+    expect_room((struct http_server_options){.max_connections = 3, .max_per_address = 100}, 0);
+}
+
+static void an_idle_connection_makes_room_when_descriptors_have_run_out(void **state)
+{
+    (void)state;
+    expect_room((struct http_server_options){0}, 1);
 }
 
 static void some_more_are_let_in_when_all_are_at_work_and_then_none(void **state)
@@ -457,24 +488,6 @@ static int ask_until_served(uint16_t port)
     return status;
 }
 
-/* Connections that cannot be accepted for want of descriptors; called in the C library's place, and
- * calls it. */
-static atomic_int n_without_descriptor;
-static atomic_int n_failed_accepts;
-
-int accept4(int fd, struct sockaddr *address, socklen_t *size, int flags)
-{
-    int (*real)(int, struct sockaddr *, socklen_t *, int);
-    if (n_without_descriptor > 0) {
-        n_without_descriptor--;
-        n_failed_accepts++;
-        errno = EMFILE;
-        return -1;
-    }
-    *(void **)&real = dlsym(RTLD_NEXT, "accept4");
-    return real(fd, address, size, flags);
-}
-
 static void who_comes_when_descriptors_have_run_out_is_served_later(void **state)
 {
     struct bench bench;
@@ -492,31 +505,6 @@ static void who_comes_when_descriptors_have_run_out_is_served_later(void **state
     bench_release(&bench);
     assert_int_equal(client_read(&busy, false), 200);
     client_close(&busy);
-    client_close(&more);
-    bench_stop(&bench);
-}
-
-static void an_idle_connection_makes_room_when_descriptors_have_run_out(void **state)
-{
-    struct bench bench;
-    struct client busy, idle[2], more;
-    (void)state;
-    bench_start(&bench, (struct http_server_options){0});
-    hold(&busy, &bench, 1);
-    for (int i = 0; i < 2; i++) {
-        client_connect(&idle[i], bench.port);
-        assert_int_equal(client_get(&idle[i], "/echo"), 200);
-    }
-    n_without_descriptor = 1;
-    client_connect(&more, bench.port);
-    client_wait_close(&idle[0]); /* it had been idle for longer */
-    assert_int_equal(client_get(&more, "/echo"), 200);
-    assert_int_equal(client_get(&idle[1], "/echo"), 200);
-    bench_release(&bench);
-    assert_int_equal(client_read(&busy, false), 200);
-    client_close(&busy);
-    client_close(&idle[0]);
-    client_close(&idle[1]);
     client_close(&more);
     bench_stop(&bench);
 }

@@ -162,7 +162,7 @@ static struct group *gather(struct engine *e, size_t *ret_slots)
     struct group *groups = arena_array(&e->arena, slots, sizeof *groups);
     for (size_t i = 0; groups && i < e->n_events; i++) {
         const struct engine_event *event = &e->events[i];
-        uint64_t hash = group_hash(event, e->gates.breakers.seed);
+        uint64_t hash = group_hash(event, e->map_seed);
         size_t at = hash & (slots - 1);
         while (groups[at].event &&
                (groups[at].hash != hash || !counts_alike(groups[at].event, event)))
@@ -271,7 +271,7 @@ int events_count(struct engine *e, struct redrive_err *err)
     const struct group *groups = e->arena.failed ? NULL : gather(e, &slots);
     if (!groups)
         return err_nomem(err);
-    map_init(&t.map, e->gates.breakers.seed);
+    map_init(&t.map, e->map_seed);
     buf_init(&t.key, 4u * 1024 * 1024);
     for (size_t i = 0; i < slots; i++)
         if (groups[i].event && *KINDS[groups[i].event->kind].counter)

@@ -459,7 +459,7 @@ static int mark_needed(struct engine *e, const struct job_page *page, const stru
         return err_nomem(err);
     for (size_t i = 0; i < page->n; i++)
         at[i] = edge_page_first(edges, EDGES_TO_CHILDREN, page->jobs[i].status.seq);
-    map_init(&children.known, e->running.young.seed);
+    map_init(&children.known, e->map_seed);
     while (rc >= 0 && !is_known) {
         is_known = true;
         for (size_t i = 0; rc >= 0 && i < page->n; i++) {

@@ -164,7 +164,7 @@ static int plan_job(struct engine *e, struct submit_op *op, const struct map *id
     struct named_parent *parents = arena_array(&e->arena, n, sizeof *parents);
     if (!parents)
         return err_nomem(err);
-    int rc = find_earlier(op, ids, i, parents, e->running.young.seed, err);
+    int rc = find_earlier(op, ids, i, parents, e->map_seed, err);
     if (rc == 0 && op->answers[i].code == 0)
         rc = find_others(e, op, i, parents, err);
     for (size_t k = 0; rc == 0 && k < n && op->answers[i].code == 0; k++)
@@ -195,7 +195,7 @@ int after_plan(struct engine *e, struct submit_op *op, struct after_plan **ret,
     if (!plan || !parents)
         return err_nomem(err);
     plan->parents = parents;
-    map_init(&ids, e->running.young.seed);
+    map_init(&ids, e->map_seed);
     for (size_t i = 0; i < op->n; i++)
         op->specs[i].parents = op->specs[i].open_parents = op->specs[i].children = 0;
     int rc = list_ids(op, &ids, err);
@@ -269,7 +269,7 @@ static int refuse_same(struct engine *e, struct submit_op *op, const struct name
 {
     RELEASED_BY(map_release) struct map seen;
     int rc = 0;
-    map_init(&seen, e->running.young.seed);
+    map_init(&seen, e->map_seed);
     for (size_t k = 0; rc == 0 && k < op->specs[i].n_after && op->answers[i].code == 0; k++) {
         const struct str seq = {(const char *)&parents[k].seq, sizeof parents[k].seq};
         if (map_get_number(&seen, seq) != 0)
