@@ -101,6 +101,11 @@ def test_a_dotenv_that_cannot_be_read_is_an_error(redrive, tmp_path):
     result = check(redrive, tmp_path, "retry: {max_delay: 10s}\n")
     assert result.returncode == 2
     assert ".env" in result.stderr and "bytes" in result.stderr, result.stderr
+    (tmp_path / ".env").unlink()
+    (tmp_path / ".env").symlink_to(".env")
+    result = check(redrive, tmp_path, "retry: {max_delay: 10s}\n")
+    assert result.returncode == 1
+    assert ".env" in result.stderr and "symbolic links" in result.stderr, result.stderr
 
 
 def test_a_wrong_flag_is_named_as_it_was_written(redrive, tmp_path):

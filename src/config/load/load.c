@@ -71,7 +71,7 @@ static int read_document(struct loading *l)
     return rc;
 }
 
-/* A `.env` that is no file is most often a directory of another tool. */
+/* There need not be one; one that is no file is most often a directory of another tool. */
 static void read_dotenv(struct loading *l)
 {
     struct redrive_err why;
@@ -90,12 +90,12 @@ static void read_dotenv(struct loading *l)
         return;
     }
     struct stat what;
-    if (stat(path, &what) < 0)
-        return; /* there is none */
-    if (S_ISREG(what.st_mode))
-        cannot_read(l, path, &why);
-    else
+    if (rc == REDRIVE_E_NOT_FOUND)
+        return;
+    if (rc == REDRIVE_E_IO && stat(path, &what) == 0 && !S_ISREG(what.st_mode))
         err_detail(bind_warning(&l->binder, &where, "is not a file"), "%s", why.message);
+    else
+        cannot_read(l, path, &why);
 }
 
 /* ---- Settings -------------------------------------------------------------------------------- */

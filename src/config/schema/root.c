@@ -203,7 +203,7 @@ void config_init(struct binder *b)
 
 static const char *shown(struct binder *b, const char *url)
 {
-    RELEASED_BY(buf_release) struct buf out = BUF_MAX(NODE_TEXT_MAX + 16);
+    RELEASED_BY(buf_release) struct buf out = BUF_MAX(4 * NODE_TEXT_MAX); /* stars may be longer */
     url_mask(&out, str_of(url));
     const char *copy = arena_dup(b->arena, buf_str(&out));
     b->arena->failed |= buf_failed(&out) == REDRIVE_E_NOMEM;

@@ -93,7 +93,7 @@ static struct str after(struct str text, size_t len)
 static void write_masked(struct json_writer *w, const char *name, struct str url,
                          void (*mask)(struct buf *out, struct str url))
 {
-    RELEASED_BY(buf_release) struct buf out = BUF_MAX(NODE_TEXT_MAX + 16);
+    RELEASED_BY(buf_release) struct buf out = BUF_MAX(4 * NODE_TEXT_MAX); /* stars may be longer */
     mask(&out, url);
     if (buf_failed(&out))
         w->out->failed = buf_failed(&out);
