@@ -43,7 +43,7 @@ struct committer {
 
     struct batch_wait wait; /* the thread's own */
     int64_t used_ms;        /* likewise, monotonic: when the store last had something to do */
-    int64_t ticked_ms;      /* likewise, by the engine's clock: before the last tick */
+    int64_t ticked_ms;      /* likewise, by the engine's clock: the last tick, at the latest */
 };
 
 /* By so much a clock moves by itself: that of a server is computed from its answers. */
@@ -153,15 +153,21 @@ static void answer(struct op *const *ops, size_t n)
         ops[i]->done(ops[i], ops[i]->done_ctx);
 }
 
-/* A tick is due by the clock, or because other processes have notified of something, or because the
- * clock was set back since the last one: what was to be done then must be found anew. */
-static bool wants_tick(const struct committer *c)
+/* When a tick is due: at once if the clock was set back since the last one, as what was to be done
+ * then must be found anew. */
+static int64_t next_tick_ms(const struct committer *c, int64_t now_ms)
 {
     if (c->no_ticks)
-        return false;
+        return INT64_MAX;
+    return c->ticked_ms - now_ms > BACK_MS ? now_ms : engine_next_ms(c->engine);
+}
+
+/* By the clock, or because other processes have notified of something. */
+static bool wants_tick(const struct committer *c)
+{
     const int64_t now_ms = engine_now_ms(c->engine);
-    return c->notification & STORE_NOTIFY_TIME || engine_next_ms(c->engine) <= now_ms ||
-           c->ticked_ms - now_ms > BACK_MS;
+    return next_tick_ms(c, now_ms) <= now_ms ||
+           (c->notification & STORE_NOTIFY_TIME && !c->no_ticks);
 }
 
 static bool wants_flush(const struct committer *c)
@@ -169,20 +175,24 @@ static bool wants_flush(const struct committer *c)
     return engine_flush_ms(c->engine) <= engine_now_ms(c->engine);
 }
 
-static int64_t next_ms(const struct committer *c)
+/* Until a tick or a flush. */
+static int64_t wait_ms(const struct committer *c)
 {
+    const int64_t now_ms = engine_now_ms(c->engine);
     const int64_t flush_ms = engine_flush_ms(c->engine);
-    const int64_t tick_ms = c->no_ticks ? INT64_MAX : engine_next_ms(c->engine);
-    return tick_ms < flush_ms ? tick_ms : flush_ms;
+    const int64_t tick_ms = next_tick_ms(c, now_ms);
+    return (tick_ms < flush_ms ? tick_ms : flush_ms) - now_ms;
 }
 
 static void tick(struct committer *c)
 {
     int64_t next_ms;
-    c->ticked_ms = engine_now_ms(c->engine); /* it may be set back during the tick */
+    const int64_t before_ms = engine_now_ms(c->engine);
     /* A failure has been logged; this process or another tries again soon. */
     if (engine_tick(c->engine, &next_ms, NULL) < 0)
         watcher_give_up_lead(c->watcher);
+    const int64_t after_ms = engine_now_ms(c->engine);
+    c->ticked_ms = before_ms > after_ms ? before_ms : after_ms; /* it may be set meanwhile */
 }
 
 /* The mutex is held. True when there is something to do. */
@@ -269,10 +279,10 @@ static void *run(void *arg)
         answer(batch.ops, batch.n);
         if (c->on_ready && (made_ready || outside))
             c->on_ready(c->ready_ctx);
-        const int64_t wait_ms = next_ms(c) - engine_now_ms(c->engine);
+        const int64_t until_due_ms = wait_ms(c);
         pthread_mutex_lock(&c->mutex);
         c->busy_since_ms = 0;
-        rest(c, wait_ms);
+        rest(c, until_due_ms);
     }
     pthread_mutex_unlock(&c->mutex);
     engine_flush(c->engine);

@@ -51,7 +51,8 @@ static void turn(struct running *r)
 
 void running_turn(struct running *r, int64_t now_ms)
 {
-    if (now_ms >= r->turned_ms && now_ms < r->turned_ms + RUNNING_KEPT_MS)
+    const int64_t since_ms = now_ms - r->turned_ms; /* below 0: the clock was set back */
+    if (since_ms < RUNNING_KEPT_MS && since_ms > -RUNNING_KEPT_MS)
         return;
     turn(r);
     r->turned_ms = now_ms;

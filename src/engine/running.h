@@ -10,9 +10,9 @@
 #include "base/mem/map.h"
 #include "store/job.h"
 
-/* What is not settled here for so long, up to twice as long, is forgotten, and earlier if there are
- * more than RUNNING_MAX: most of it has been ended by other processes, of which this one hears
- * nothing. */
+/* What is not settled here for so long, up to twice as long, is forgotten, and earlier if there
+ * would be more than RUNNING_MAX: most of it has been ended by other processes, of which this one
+ * hears nothing. */
 #define RUNNING_KEPT_MS (5 * 60 * 1000)
 #define RUNNING_MAX     65536
 
@@ -31,7 +31,8 @@ void running_release(struct running *running);
 
 /* Keeps a copy, once the open transaction is committed. */
 void running_add(struct running *running, const struct job *job);
-/* The job if it was started here under this token, else NULL. It stays until it is dropped. */
+/* The job if it was started here under this token, else NULL. It stays until it is
+ * dropped, or the transaction ends. */
 const struct job *running_get(const struct running *running, uint64_t token);
 void running_drop(struct running *running, uint64_t token);
 /* Takes it away for the open transaction: it is gone with running_commit, and back after

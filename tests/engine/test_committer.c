@@ -17,13 +17,15 @@
 
 #define HOUR_MS 3600000
 
-/* How often the clock is read before it is set back by two hours. */
-static atomic_int n_ahead;
+/* How often the clock is read before it is set back by two hours, and how often since. */
+static atomic_int n_ahead, n_since;
 
 static int64_t wall(void *ctx)
 {
     (void)ctx;
-    return clock_wall_ms() + (n_ahead > 0 && n_ahead-- > 0 ? 2 * HOUR_MS : 0);
+    const bool is_ahead = n_ahead > 0 && n_ahead-- > 0;
+    n_since += !is_ahead;
+    return clock_wall_ms() + (is_ahead ? 2 * HOUR_MS : 0);
 }
 
 static struct committer *start_with(const char *url, struct bed *bed, void (*on_ready)(void *),
@@ -270,7 +272,8 @@ static void ask_for_work(struct committer *committer)
 }
 
 /* The engine has nothing to do until the time from before comes again, and no other process that
- * would wake it. The clock may be set at any moment, also in the midst of a tick. */
+ * would wake it. The clock may be set at any moment, also in the midst of a tick; whoever reads it
+ * then must know. */
 static void clock_that_was_set_back_makes_a_tick(void **state)
 {
     (void)state;
@@ -281,10 +284,12 @@ static void clock_that_was_set_back_makes_a_tick(void **state)
         bed_init(&bed, NULL);
         bed.config = bed_config(&bed, "cron: {yearly: {task: t, schedule: \"0 0 1 1 *\"}}\n");
         n_ahead = n;
+        n_since = 0;
         struct committer *committer = start(bed.url, &bed);
         do {
             assert_true(clock_monotonic_ms() < until_ms);
-            ask_for_work(committer);
+            if (n_since == 0)
+                ask_for_work(committer);
             mark_ms = cron_mark(&bed);
         } while (mark_ms == 0 || mark_ms > clock_wall_ms() + HOUR_MS);
         committer_stop(committer);
