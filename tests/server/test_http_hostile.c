@@ -3,10 +3,12 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <microhttpd.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/time/clock.h"
 
@@ -396,16 +398,18 @@ static void hold(struct client *client, struct bench *bench, unsigned n)
     bench_wait_kept(bench, n);
 }
 
-/* Connections that cannot be accepted for want of descriptors; called in the C library's place, and
- * calls it. */
-static atomic_int n_without_descriptor;
+/* What becomes of the next connections, in this order: accepted, or 'x', there is no descriptor.
+ * Called in the C library's place, and calls it. */
+static _Atomic(const char *) accepts = "";
 static atomic_int n_failed_accepts;
 
 int accept4(int fd, struct sockaddr *address, socklen_t *size, int flags)
 {
     int (*real)(int, struct sockaddr *, socklen_t *, int);
-    if (n_without_descriptor > 0) {
-        n_without_descriptor--;
+    const char *now = accepts;
+    if (*now != '\0')
+        accepts = now + 1;
+    if (*now == 'x') {
         n_failed_accepts++;
         errno = EMFILE;
         return -1;
@@ -414,8 +418,24 @@ int accept4(int fd, struct sockaddr *address, socklen_t *size, int flags)
     return real(fd, address, size, flags);
 }
 
+static atomic_int n_not_added;
+
+enum MHD_Result MHD_add_connection(struct MHD_Daemon *daemon, MHD_socket fd,
+                                   const struct sockaddr *address, socklen_t size)
+{
+    enum MHD_Result (*real)(struct MHD_Daemon *, MHD_socket, const struct sockaddr *, socklen_t);
+    if (n_not_added > 0) {
+        n_not_added--;
+        close(fd);
+        errno = ENOMEM;
+        return MHD_NO;
+    }
+    *(void **)&real = dlsym(RTLD_NEXT, "MHD_add_connection");
+    return real(daemon, fd, address, size);
+}
+
 /* One more comes while one works and two are idle: the one that has been idle longer goes. */
-static void expect_room(struct http_server_options options, int without_descriptor)
+static void expect_room(struct http_server_options options, const char *accepted)
 {
     struct bench bench;
     struct client busy, idle[2], more;
@@ -425,7 +445,7 @@ static void expect_room(struct http_server_options options, int without_descript
         client_connect(&idle[i], bench.port);
         assert_int_equal(client_get(&idle[i], "/echo"), 200);
     }
-    n_without_descriptor = without_descriptor;
+    accepts = accepted;
     client_connect(&more, bench.port);
     client_wait_close(&idle[0]);
     assert_int_equal(client_get(&more, "/echo"), 200);
@@ -442,13 +462,13 @@ static void expect_room(struct http_server_options options, int without_descript
 static void an_idle_connection_makes_room_for_a_new_one(void **state)
 {
     (void)state;
-    expect_room((struct http_server_options){.max_connections = 3, .max_per_address = 100}, 0);
+    expect_room((struct http_server_options){.max_connections = 3, .max_per_address = 100}, "");
 }
 
 static void an_idle_connection_makes_room_when_descriptors_have_run_out(void **state)
 {
     (void)state;
-    expect_room((struct http_server_options){0}, 1);
+    expect_room((struct http_server_options){0}, "x");
 }
 
 static void some_more_are_let_in_when_all_are_at_work_and_then_none(void **state)
@@ -496,7 +516,7 @@ static void who_comes_when_descriptors_have_run_out_is_served_later(void **state
     bench_start(&bench, (struct http_server_options){0});
     hold(&busy, &bench, 1);
     n_failed_accepts = 0;
-    n_without_descriptor = 5;
+    accepts = "xxxxx";
     const int64_t began_ms = clock_monotonic_ms();
     client_connect(&more, bench.port);
     assert_int_equal(client_get(&more, "/echo"), 200);
@@ -506,6 +526,45 @@ static void who_comes_when_descriptors_have_run_out_is_served_later(void **state
     assert_int_equal(client_read(&busy, false), 200);
     client_close(&busy);
     client_close(&more);
+    bench_stop(&bench);
+}
+
+static void an_idle_connection_makes_room_when_memory_has_run_out(void **state)
+{
+    struct bench bench;
+    struct client idle, lost, more;
+    (void)state;
+    bench_start(&bench, (struct http_server_options){0});
+    client_connect(&idle, bench.port);
+    assert_int_equal(client_get(&idle, "/echo"), 200);
+    n_not_added = 1;
+    client_connect(&lost, bench.port);
+    client_wait_close(&lost);
+    client_wait_close(&idle);
+    client_connect(&more, bench.port);
+    assert_int_equal(client_get(&more, "/echo"), 200);
+    client_close(&idle);
+    client_close(&lost);
+    client_close(&more);
+    bench_stop(&bench);
+}
+
+/* It has come in the same moment, and its request is not read yet: it is not idle. */
+static void who_has_just_come_makes_no_room(void **state)
+{
+    struct bench bench;
+    struct client first, second;
+    (void)state;
+    bench_start(&bench, (struct http_server_options){0});
+    accepts = "xxxxx.x";
+    client_connect(&first, bench.port);
+    client_say(&first, "GET /echo HTTP/1.1\r\nHost: x\r\n\r\n");
+    client_connect(&second, bench.port);
+    client_say(&second, "GET /echo HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert_int_equal(client_read(&first, false), 200);
+    assert_int_equal(client_read(&second, false), 200);
+    client_close(&first);
+    client_close(&second);
     bench_stop(&bench);
 }
 
@@ -553,6 +612,8 @@ int main(void)
         T(some_more_are_let_in_when_all_are_at_work_and_then_none),
         T(who_comes_when_descriptors_have_run_out_is_served_later),
         T(an_idle_connection_makes_room_when_descriptors_have_run_out),
+        T(an_idle_connection_makes_room_when_memory_has_run_out),
+        T(who_has_just_come_makes_no_room),
         T(one_address_cannot_have_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

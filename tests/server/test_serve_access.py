@@ -35,9 +35,10 @@ def test_unix_socket_is_served_with_its_permissions_and_removed(bench, mode):
     assert ask_socket(path, "/jobs", Host="redrive", **{"X-Forwarded-For": "10.0.0.1"}) == 403
     server.kill()
     assert path.exists()
-    server = bench.serve().ready()
+    server = bench.serve("--log-level", "debug").ready()
     assert ask_socket(path, "/ready", Host="localhost") == 200
     assert server.stop() == 0
+    assert not server.logged("TCP|some delay"), server.log()
     assert not path.exists()
 
 

@@ -8,7 +8,8 @@
  *
  * A connection that cannot be accepted because descriptors or memory have run out waits in the
  * kernel, also for a client that does nothing to go. libmicrohttpd, left to accept by itself, then
- * takes none until one that it has ends, which may be never.
+ * takes none until one that it has ends, which may be never. One that is accepted and that
+ * libmicrohttpd has no room for is lost, but those behind it wait.
  */
 #include "server/http/private.h"
 
@@ -26,14 +27,15 @@
 
 /* The one that has been in this phase for longest, among those whose deadline is before `until`;
  * in one phase all have the same time, so that the first deadline is that of the longest. With an
- * address only one of that. */
+ * address only one of that. Of those that came in this turn it is not known yet what they do: their
+ * requests may be there, unread. */
 static struct http_connection *longest_in(struct http_server *server, enum http_phase phase,
                                           int64_t until_ms, const struct sockaddr *address)
 {
     struct http_connection *longest = NULL;
     LIST_FOREACH (&server->connections, link) {
         struct http_connection *c = LIST_ENTRY(link, struct http_connection, link);
-        if (c->phase != phase || c->cut || c->deadline_ms >= until_ms ||
+        if (c->phase != phase || c->cut || c->turn == server->turn || c->deadline_ms >= until_ms ||
             (address && !address_same(address, (const struct sockaddr *)&c->address)))
             continue;
         longest = c;
@@ -89,26 +91,35 @@ static bool may_connect(struct http_server *server, const struct sockaddr *addre
 /* ---- Accepting ------------------------------------------------------------------------------- */
 
 /* In one turn of the loop. Those that are there are served as well; and each may have had another
- * one closed, which libmicrohttpd still has until the end of the turn. */
+ * one closed, which libmicrohttpd still has until the end of the turn. From 1.0 on those that are
+ * added are not counted before. */
+#if MHD_VERSION < 0x01000000
 #define ACCEPTED_TOGETHER 32
+#else
+#define ACCEPTED_TOGETHER 1
+#endif
 _Static_assert(ACCEPTED_TOGETHER + HTTP_EXTRA_CONNECTIONS < HTTP_SPARE_CONNECTIONS,
                "libmicrohttpd has room for all that may be accepted");
 
-/* Of accept4: that this client has gone, or another process was faster, and not that there is no
- * room. */
+/* Of accept4: this client has gone, and the next one may be there. */
 static bool is_passing(int why)
 {
-    return why == EINTR || why == ECONNABORTED || why == EPROTO || why == EPERM;
+    return why == EINTR || why == ECONNABORTED || why == EPROTO;
 }
 
-static void make_room_for_all(struct http_server *server, int why)
+static bool is_want_of_room(int why)
+{
+    return why == EMFILE || why == ENFILE || why == ENOMEM || why == ENOBUFS || why == ENOSPC;
+}
+
+static void cannot_accept(struct http_server *server, int why)
 {
     int64_t held_back = 0;
     pthread_mutex_lock(&server->lock);
     const bool is_told =
         !server->quiesced &&
         log_pace_allows(&server->failed_accepts, clock_monotonic_ms(), TELL_EVERY_MS, &held_back);
-    if (!server->quiesced)
+    if (!server->quiesced && is_want_of_room(why))
         (void)make_room(server, NULL);
     pthread_mutex_unlock(&server->lock);
     if (is_told)
@@ -117,25 +128,43 @@ static void make_room_for_all(struct http_server *server, int why)
                   LOG_I("more", held_back));
 }
 
+/* 0, EAGAIN when there is none, or why it could not be accepted. One that is refused was. */
+static int accept_one(struct http_server *server)
+{
+    struct sockaddr_storage address = {0};
+    struct sockaddr *const client = (struct sockaddr *)&address;
+    socklen_t size = sizeof address;
+    const int fd = accept4(server->listen_fd, client, &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0)
+        return is_passing(errno) ? 0 : errno;
+    if (!may_connect(server, client)) {
+        close(fd);
+        return 0;
+    }
+    errno = 0;
+    if (MHD_add_connection(server->daemon, fd, client, size) == MHD_YES)
+        return 0;
+    return errno ? errno : ENOMEM; /* it has closed it */
+}
+
+static bool has_room(struct http_server *server)
+{
+    HOLD(&server->lock);
+    return n_live(server) < server->options.max_connections;
+}
+
 bool http_accept(struct http_server *server)
 {
-    for (int i = 0; i < ACCEPTED_TOGETHER; i++) {
-        struct sockaddr_storage address = {0};
-        struct sockaddr *const client = (struct sockaddr *)&address;
-        socklen_t size = sizeof address;
-        const int fd = accept4(server->listen_fd, client, &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (fd < 0 && errno == EAGAIN)
-            return true;
-        if (fd < 0 && !is_passing(errno)) {
-            make_room_for_all(server, errno);
-            return false;
-        }
-        if (fd >= 0 && !may_connect(server, client))
-            close(fd);
-        else if (fd >= 0)
-            (void)MHD_add_connection(server->daemon, fd, client, size); /* closes it if it fails */
-    }
-    return true;
+    int why;
+    int n = 0;
+    server->turn++;
+    do {
+        why = accept_one(server);
+    } while (why == 0 && ++n < ACCEPTED_TOGETHER && has_room(server));
+    if (why == 0 || why == EAGAIN)
+        return true;
+    cannot_accept(server, why);
+    return false;
 }
 
 /* ---- Counting -------------------------------------------------------------------------------- */
@@ -143,6 +172,7 @@ bool http_accept(struct http_server *server)
 void http_count_in(struct http_server *server, struct http_connection *c)
 {
     server->n_connections++;
+    c->turn = server->turn;
     c->is_extra = n_live(server) > server->options.max_connections;
     address_counts_enter(&server->addresses, (const struct sockaddr *)&c->address);
 }

@@ -50,6 +50,7 @@ struct http_connection {
     enum http_phase phase;
     int64_t deadline_ms;             /* monotonic; 0: none */
     struct sockaddr_storage address; /* of the client */
+    unsigned turn;                   /* of the loop, in which it came */
     bool is_extra;                   /* it came when all connections were taken */
     bool cut;                        /* both directions have been shut down */
     bool ending;                     /* nothing more would come when it was last looked at */
@@ -64,7 +65,8 @@ struct http_server {
     uint16_t port;
     bool is_tls;
     pthread_t loop;
-    int loop_fd; /* readable while the loop is called */
+    int loop_fd;   /* readable while the loop is called */
+    unsigned turn; /* in which it accepts; the loop's own */
     pthread_t sweeper;
 
     pthread_mutex_t lock;     /* guards what follows, connections, and what requests say it does */
@@ -142,8 +144,8 @@ struct http_request {
 
 /* ---- http/accept.c --------------------------------------------------------------------------- */
 
-/* Accepts those who wait, on libmicrohttpd's thread. False: there was no descriptor or no memory
- * for one; try again in HTTP_ACCEPT_AGAIN_MS. */
+/* Accepts those who wait, on libmicrohttpd's thread. False: one could not be accepted; try again in
+ * HTTP_ACCEPT_AGAIN_MS. */
 #define HTTP_ACCEPT_AGAIN_MS 50
 bool http_accept(struct http_server *server);
 
@@ -219,6 +221,9 @@ void http_lines_add(struct http_lines *lines, const char *name, struct str value
 /* After the last; false: the head is malformed. */
 bool http_lines_sound(const struct http_lines *lines, const struct http_request *request,
                       const char *method, const char *version);
+
+/* Whether a message of libmicrohttpd means nothing here. */
+bool http_message_is_idle(const struct http_server *server, const char *text);
 
 /* For a stream that answers HEAD. */
 void http_response_without_chunks(struct MHD_Response *response);

@@ -221,8 +221,9 @@ static void on_message(void *ctx, const char *format, va_list args)
     if (!log_wants(server->options.log, LOG_LEVEL_DEBUG))
         return;
     vsnprintf(text, sizeof text, format, args);
-    log_event(server->options.log, LOG_LEVEL_DEBUG, clock_wall_ms(), "http",
-              LOG_STR("error", str_trim(str_of(text))));
+    if (!http_message_is_idle(server, text))
+        log_event(server->options.log, LOG_LEVEL_DEBUG, clock_wall_ms(), "http",
+                  LOG_STR("error", str_trim(str_of(text))));
 }
 
 /* ---- Start and stop -------------------------------------------------------------------------- */

@@ -7,6 +7,8 @@
  *   4. Connections that it does not look at; the sweeper looks at all of them. Those that are
  *      suspended it ignores on purpose, in every version. That it misses the end of some others was
  *      found in 0.9.75.
+ *   5. Complaints that a Unix socket is not one of TCP. Only of a socket on which it accepts by
+ *      itself does it know that. In every version.
  */
 #include "server/http/private.h"
 
@@ -265,4 +267,12 @@ void *http_sweep(void *ctx)
         look_at_some(server);
     }
     return NULL;
+}
+
+/* ---- 5. What it says ------------------------------------------------------------------------- */
+
+bool http_message_is_idle(const struct http_server *server, const char *text)
+{
+    return server->unix_socket.path[0] != '\0' &&
+           (strstr(text, "TCP_") || strstr(text, "push the data"));
 }
