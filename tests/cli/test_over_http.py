@@ -278,7 +278,7 @@ def state_of(place, job):
 
 
 def test_a_deadline_that_has_passed_does_not_stop_a_redrive_at_a_rate(empty):
-    assert empty.there("enqueue", "late", "{}", "--id", "late-1", "--deadline", "50ms").returncode == 0
+    assert empty.there("enqueue", "late", "{}", "--id", "late-1", "--deadline", "1s").returncode == 0
     wait_for(lambda: state_of(empty, "late-1") == "dead_letter", empty.log.read_text)
     empty.store.seed({"state": "dead_letter", "id": "late-2", "task": "late"})
     alone = empty.refusal("dlq", "retry", "late-1")

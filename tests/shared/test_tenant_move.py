@@ -2,6 +2,7 @@
 witness that no job is lost, and that none runs twice."""
 import json
 import random
+import re
 import signal
 import sqlite3
 import subprocess
@@ -206,7 +207,8 @@ def test_a_move_that_was_stopped_changes_nothing_when_it_goes_on(place, then):
     wait_for(other_is_done, "the other command")
     stopped.send_signal(signal.SIGCONT)
     _, said = stopped.communicate(timeout=LIMIT_S)
-    assert stopped.returncode == 1 and "another process moves the tenant" in said, said
+    # Or it has used up its tries in the moments in which both went on.
+    assert stopped.returncode == 1 and re.search("another process moves the tenant|other processes are in the way", said), said
     thread.join(LIMIT_S)
     assert not thread.is_alive() and len(sent) == 200
     wait_for(lambda: len(runs(place)) >= 200, lambda: len(runs(place)))

@@ -192,22 +192,46 @@ static void file_that_cannot_be_opened_for_writing_is_an_error(void **state)
     assert_int_equal(vfs->xSetSystemCall(vfs, "open", NULL), SQLITE_OK);
 }
 
-static void store_is_not_called_damaged_for_want_of_memory(void **state)
+/* Rows of several pages, and pages that are free. */
+static void use_all_kinds_of_pages(void)
 {
-    (void)state;
+    sqlite3 *db;
+    assert_int_equal(sqlite3_open(url + strlen("sqlite:"), &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db,
+                                  "CREATE TABLE filler (n, bytes);"
+                                  "INSERT INTO filler VALUES (1, zeroblob(30000));"
+                                  "INSERT INTO filler VALUES (2, zeroblob(30000));"
+                                  "DELETE FROM filler WHERE n = 1",
+                                  NULL, NULL, NULL),
+                     SQLITE_OK);
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+}
+
+static void verify_at_each_allocation(void)
+{
     struct redrive_err err;
-    struct store *store = open_store();
-    has_failed = fails_once = true;
+    has_failed = true;
     for (long n = 1; has_failed; n++) {
+        struct store *store = open_store(); /* with no page in memory */
         fails_at = n;
         has_failed = false;
         const int rc = store_ops(store)->verify(store, NULL, NULL, &err);
+        fails_at = 0;
         if (rc != 0 && rc != REDRIVE_E_NOMEM)
             fail_msg("allocation %ld: %s; %s", n, err.message, err.detail);
+        store_close(store);
     }
-    fails_at = 0;
+}
+
+static void store_is_not_called_damaged_for_want_of_memory(void **state)
+{
+    (void)state;
+    store_close(open_store());
+    use_all_kinds_of_pages();
+    verify_at_each_allocation();
+    fails_once = true;
+    verify_at_each_allocation();
     fails_once = false;
-    store_close(store);
 }
 
 int main(void)
