@@ -6,7 +6,7 @@
 #include "base/text/buf.h"
 #include "base/time/clock.h"
 
-static void note(struct bench *bench, unsigned *counter)
+static void note(struct bench *bench, atomic_uint *counter)
 {
     pthread_mutex_lock(&bench->lock);
     ++*counter;
@@ -87,7 +87,7 @@ void bench_stop(struct bench *bench)
     pthread_mutex_destroy(&bench->lock);
 }
 
-static void wait_for(struct bench *bench, const unsigned *counter, unsigned n)
+static void wait_for(struct bench *bench, const atomic_uint *counter, unsigned n)
 {
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);

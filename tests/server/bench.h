@@ -2,12 +2,14 @@
  *
  * Paths: /echo answers with what arrived; /later is kept until bench_release, or the time of its
  * `ms` parameter, and answered by another thread; /stream opens a stream, which the test writes;
- * /none does nothing but note. Everything that a test looks at is guarded by the lock.
+ * /none does nothing but note. Everything that a test looks at is guarded by the lock, but for the
+ * counters.
  */
 #ifndef TESTS_SERVER_BENCH_H
 #define TESTS_SERVER_BENCH_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "client.h"
 #include "server/http/server.h"
@@ -17,10 +19,10 @@ struct bench {
     uint16_t port;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    unsigned n_requests; /* handed over */
-    unsigned n_ended;    /* whose end was told */
+    atomic_uint n_requests; /* handed over */
+    atomic_uint n_ended;    /* whose end was told */
     struct http_request *kept[64];
-    unsigned n_kept;
+    atomic_uint n_kept;
     struct http_stream *stream;
 };
 
