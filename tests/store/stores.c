@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/time/clock.h"
 #include "stores_postgres.h"
 
 struct kind {
@@ -17,17 +18,17 @@ struct kind {
     void (*remove)(const char *url);
 };
 
-/* A name of its own for all keys; they go with the server. */
+/* A name of its own for all keys. They go with the server, so that the process number does not do:
+ * there may have been an earlier process with it. */
 static void redis_new(char *ret, size_t size)
 {
-    static unsigned counter;
     const char *server = getenv("REDRIVE_TEST_REDIS");
     if (!server) {
         fprintf(stderr, "REDRIVE_TEST_REDIS is not set: use tools/with-servers\n");
         exit(2);
     }
-    snprintf(ret, size, "%s%cprefix=test-%d-%u", server, strchr(server, '?') ? '&' : '?',
-             (int)getpid(), counter++);
+    snprintf(ret, size, "%s%cprefix=test-%d-%llx", server, strchr(server, '?') ? '&' : '?',
+             (int)getpid(), (unsigned long long)clock_monotonic_ns());
 }
 
 static void redis_remove(const char *url)
