@@ -31,8 +31,8 @@ void running_release(struct running *running);
 
 /* Keeps a copy, once the open transaction is committed. */
 void running_add(struct running *running, const struct job *job);
-/* The job if it was started here under this token, else NULL. It stays until it is
- * dropped, or the transaction ends. */
+/* The job if it was started here under this token, else NULL. It stays until it is dropped, or the
+ * transaction ends. */
 const struct job *running_get(const struct running *running, uint64_t token);
 void running_drop(struct running *running, uint64_t token);
 /* Takes it away for the open transaction: it is gone with running_commit, and back after

@@ -147,6 +147,7 @@ static int accept_one(struct http_server *server)
     return errno ? errno : ENOMEM; /* it has closed it */
 }
 
+/* Without room it is one in each turn: what those that are there do is known then. */
 static bool has_room(struct http_server *server)
 {
     HOLD(&server->lock);
