@@ -304,6 +304,9 @@ struct config_sources {
     char *const *environ;               /* NAME=VALUE, ends with NULL; NULL: empty */
     const struct config_setting *flags; /* the last of a name counts */
     size_t n_flags;
+    /* Faktory clients need passwords that are in no source: `faktory_passwords` may be empty, and
+     * `listen.faktory` be open to other machines nevertheless. */
+    bool has_faktory_passwords;
 };
 
 /* Reads and checks. On failure returns the code of the first error, fills the report (which need

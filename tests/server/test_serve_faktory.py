@@ -1,12 +1,13 @@
 """Workers of `redrive serve` elsewhere: over the Faktory protocol, and over HTTP."""
 
 import json
+import socket
 import sqlite3
 
 import pytest
 
 from faktory_kit import Client as FaktoryClient, ServerError as FaktoryError
-from serve_kit import LIMIT_S, token_hash, wait_for
+from serve_kit import LIMIT_S, make_certificate, token_hash, wait_for
 
 # ---- Faktory -----------------------------------------------------------------------------------
 
@@ -73,6 +74,85 @@ def test_reload_closes_the_faktory_port_to_clients_without_a_password(bench):
     assert shop.is_closed()
     with pytest.raises(OSError):
         FaktoryClient(port)
+    assert server.stop() == 0
+
+
+def test_reload_opens_a_faktory_port_that_was_closed(bench):
+    listen = "{http: '127.0.0.1:0', faktory: '127.0.0.1:0'}"
+    tokens = f"tokens: [{{name: eye, hash: '{token_hash('secret')}', scopes: [read]}}]\n"
+    secret = bench.dir / "secret"
+    secret.write_text("sesame\n")
+    passwords = f"faktory_passwords: [{{name: shop, password_file: '{secret}', scopes: [enqueue, read]}}]\n"
+    bench.configure(tokens, listen)
+    server = bench.serve().ready()
+    server.wait_log("faktory_closed")
+
+    # The log asked for passwords: a reload without them says so again, one with them opens the port.
+    server.reload()
+    server.wait_log("faktory_closed", times=2)
+    bench.configure(tokens + passwords, listen)
+    server.reload()
+    shop = FaktoryClient(server.port("faktory"), password="sesame")
+    shop.push("job-00001")
+
+    # Off and on again, while the former server still waits for a client that does not read.
+    shop.socket.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        while True:
+            shop.socket.send(b"INFO\r\n" * 1000)
+    bench.configure(tokens + passwords, "{http: '127.0.0.1:0', faktory: off}")
+    server.reload()
+    bench.configure(tokens + passwords, listen)
+    server.reload()
+    port = int(server.wait_log(r"listening interface=faktory address=\S+:(\d+)", times=2)[-1])
+    assert FaktoryClient(port, password="sesame").info()["total_enqueued"] == 1
+    assert not server.logged("needs_a_restart")
+
+    # The address of an open port stays.
+    bench.configure(tokens + passwords, "{http: '127.0.0.1:0', faktory: '127.0.0.2:0'}")
+    server.reload()
+    assert server.logged("needs_a_restart key=listen.faktory")
+    assert FaktoryClient(port, password="sesame").info()
+    assert server.stop() == 0
+
+
+def test_a_faktory_port_that_is_taken_does_not_stop_a_reload(bench):
+    bench.configure("", "{http: '127.0.0.1:0', faktory: off}")
+    server = bench.serve().ready()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        bench.configure("", f"{{http: '127.0.0.1:0', faktory: '127.0.0.1:{taken.getsockname()[1]}'}}")
+        server.reload()
+        assert server.logged("faktory_closed error=.*cannot listen")
+    server.reload()
+    assert FaktoryClient(server.port("faktory")).info()
+    assert server.stop() == 0
+
+
+def test_reload_opens_no_faktory_port_without_the_tls_that_it_asks_for(bench):
+    make_certificate(bench.dir, "one")
+    bench.configure("", "{http: '127.0.0.1:0', faktory: off}")
+    server = bench.serve().ready()
+    tls = f"{{cert: {bench.dir}/one.pem, key: {bench.dir}/one.key}}"
+    bench.configure("", f"{{http: '127.0.0.1:0', faktory: '127.0.0.1:0', tls: {tls}}}")
+    server.reload()
+    assert server.logged("faktory_closed .*restart") and not server.logged("interface=faktory")
+    assert server.stop() == 0
+
+
+def test_a_file_of_passwords_protects_faktory_beyond_loopback(bench):
+    bench.configure("", "{http: '127.0.0.1:0', insecure: true}")
+    server = bench.serve("--faktory", "0.0.0.0:0")
+    assert server.wait() == 2 and server.logged("there are no faktory_passwords")
+    passwords = bench.dir / "passwords"
+    passwords.write_text("sesame\n")
+    server = bench.serve("--faktory", "0.0.0.0:0", "--faktory-passwords", str(passwords)).ready()
+    assert FaktoryClient(server.port("faktory"), password="sesame").info()
+    with pytest.raises(FaktoryError):
+        FaktoryClient(server.port("faktory"))
+    server.reload()
+    assert server.logged(r"\breloaded\b")
     assert server.stop() == 0
 
 

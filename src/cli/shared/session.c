@@ -27,6 +27,7 @@
 static struct {
     struct config_setting items[FLAGS_MAX];
     size_t n;
+    bool has_faktory_passwords;
 } flags;
 
 static bool known(void *ctx, struct str name)
@@ -72,6 +73,11 @@ static int remember(const char *name, const char *value, struct redrive_err *err
 int load_config_flag(const char *name, const char *value, struct redrive_err *err)
 {
     return remember(name, value, err);
+}
+
+void load_config_faktory_passwords(void)
+{
+    flags.has_faktory_passwords = true;
 }
 
 /* The name on the command line may end in `=value`; that of the table is static. */
@@ -132,6 +138,7 @@ int load_config_again(struct cli *cli, struct config **ret, struct config_report
         .environ = environ,
         .flags = flags.items,
         .n_flags = flags.n,
+        .has_faktory_passwords = flags.has_faktory_passwords,
     };
     return config_load(&sources, ret, report);
 }

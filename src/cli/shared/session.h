@@ -132,6 +132,8 @@ extern const struct option_source CONFIG_FLAGS;
 /* Adds a flag as if it were at the end of the command line. Both strings are borrowed until the
  * configuration has been loaded. */
 int load_config_flag(const char *name, const char *value, struct redrive_err *err);
+/* The command has Faktory passwords from elsewhere (config_sources.has_faktory_passwords). */
+void load_config_faktory_passwords(void);
 
 /* Loads it and prints its warnings. Of several errors all but the last are printed here. The
  * caller frees `ret`. */

@@ -170,19 +170,19 @@ static const char *name_of_faktory_password(const struct config *config, size_t 
 }
 
 /* Without tokens every client that reaches the port may do everything; without TLS every machine on
- * the way can read the tokens. */
+ * the way can read the tokens. `missing`: what clients would have to know; NULL: there is some. */
 static void check_address(struct binder *b, const struct node *root, const char *name,
-                          const char *address, bool has_secrets)
+                          const char *address, const char *missing)
 {
     const struct node *listen = node_find(root, STR("listen"));
     const struct node *node = listen ? node_find(listen, str_of(name)) : NULL;
     if (!node || !address || type_address_is_loopback(str_of(address)))
         return;
-    if (!has_secrets) {
+    if (missing) {
         struct redrive_err *err =
-            bind_error(b, node, "is open to other machines, but there are no tokens");
-        err_detail(err, "without tokens only loopback addresses are served");
-        err_hint(err, "add tokens, or listen on 127.0.0.1");
+            bind_error(b, node, "is open to other machines, but there are no %s", missing);
+        err_detail(err, "without %s only loopback addresses are served", missing);
+        err_hint(err, "add %s, or listen on 127.0.0.1", missing);
     }
     if (!b->config->listen.tls.cert && !b->config->listen.insecure) {
         struct redrive_err *err =
@@ -192,7 +192,7 @@ static void check_address(struct binder *b, const struct node *root, const char 
     }
 }
 
-void check_whole(struct binder *b, const struct node *root)
+void check_whole(struct binder *b, const struct node *root, bool has_faktory_passwords)
 {
     struct config *config = b->config;
 
@@ -212,10 +212,13 @@ void check_whole(struct binder *b, const struct node *root)
     check_names_of(b, node_find(root, STR("tokens")), config->n_tokens, name_of_token, "token");
     check_names_of(b, node_find(root, STR("faktory_passwords")), config->n_faktory_passwords,
                    name_of_faktory_password, "password");
-    check_address(b, root, "http", config->listen.http, config->n_tokens > 0);
-    check_address(b, root, "faktory", config->listen.faktory,
-                  config->n_tokens > 0 || config->n_faktory_passwords > 0);
-    check_address(b, root, "metrics", config->listen.metrics, config->n_tokens > 0);
+    const char *tokens = config->n_tokens > 0 ? NULL : "tokens";
+    check_address(b, root, "http", config->listen.http, tokens);
+    check_address(b, root, "metrics", config->listen.metrics, tokens);
+    if (tokens && config->n_faktory_passwords == 0 && !has_faktory_passwords)
+        check_address(b, root, "faktory", config->listen.faktory, "faktory_passwords");
+    else
+        check_address(b, root, "faktory", config->listen.faktory, NULL);
 }
 
 /* ---- Files with secrets that other users can read -------------------------------------------- */

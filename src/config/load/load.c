@@ -190,7 +190,7 @@ static int load(struct loading *l)
     apply_settings(l);
     config_init(&l->binder);
     bind_table(&l->binder, &TABLE_ROOT, l->layers.root, l->binder.config);
-    check_whole(&l->binder, l->layers.root);
+    check_whole(&l->binder, l->layers.root, l->sources->has_faktory_passwords);
     if (l->binder.arena->failed || l->document.failed)
         return REDRIVE_E_NOMEM;
     if (l->binder.n_errors)

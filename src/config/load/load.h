@@ -22,8 +22,9 @@ struct config_owned {
 };
 
 /* Completes b->config, all keys of which are bound from `root`: the task that is used for
- * undeclared ones, and the index by name. Then checks the references between sections. */
-void check_whole(struct binder *b, const struct node *root);
+ * undeclared ones, and the index by name. Then checks the references between sections. The last
+ * argument is that of struct config_sources. */
+void check_whole(struct binder *b, const struct node *root, bool has_faktory_passwords);
 
 /* Checks a cron entry as a part of `whole`: whether its task is declared, where strict_tasks asks
  * for it, and whether it has the payload that the task requires. */

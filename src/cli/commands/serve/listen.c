@@ -175,30 +175,49 @@ static int check_passwords(const struct config *config, const char *address,
     return REDRIVE_E_CONFIG;
 }
 
-static int start_faktory(struct serve *serve, struct faktory_passwords *passwords,
-                         struct redrive_err *err)
+/* Checks what the configuration promises to clients of a server that is about to be opened. A
+ * process that was started without TLS cannot serve with it before a restart. */
+static int check_faktory(const struct serve *serve, const struct config *config,
+                         const struct faktory_passwords *passwords, struct redrive_err *err)
+{
+    if (!config->listen.tls.cert || serve->tls)
+        return check_passwords(config, config->listen.faktory, passwords, err);
+    err_set(err, REDRIVE_E_CONFIG,
+            "the Faktory server cannot be opened with TLS by a process that was started without");
+    err_hint(err, "restart the server");
+    return REDRIVE_E_CONFIG;
+}
+
+static int start_faktory(struct serve *serve, const struct config *config,
+                         struct faktory_passwords *passwords, struct redrive_err *err)
 {
     const struct faktory_options options = {
         .loop = &serve->loop,
         .committer = serve->committer,
-        .config = serve->session.config,
-        .address = serve->config->listen.faktory,
+        .address = config->listen.faktory,
         .passwords = passwords,
         .tls = serve->tls,
         .log = &serve->session.log,
         .remote = serve->remote,
-        .max_per_address = serve->config->listen.max_per_address,
-        .max_connections = clients_allowed(serve->config),
+        .max_per_address = config->listen.max_per_address,
+        .max_connections = clients_allowed(config),
     };
     struct faktory_server *server;
     int rc = faktory_server_start(&options, &server, err);
     if (rc < 0)
         return rc;
+    serve->faktory_config = config_hold(config);
     pthread_mutex_lock(&serve->mutex);
     serve->faktory = server;
     pthread_mutex_unlock(&serve->mutex);
     session_log_listening(&serve->session, "faktory", options.address, faktory_server_port(server));
     return 0;
+}
+
+static void log_faktory_closed(const struct serve *serve, const struct redrive_err *why)
+{
+    log_event(&serve->session.log, LOG_LEVEL_WARNING, clock_wall_ms(), "faktory_closed",
+              LOG_S("error", why->message), LOG_S("detail", why->detail), LOG_S("hint", why->hint));
 }
 
 static int open_faktory(struct serve *serve, struct redrive_err *err)
@@ -209,18 +228,41 @@ static int open_faktory(struct serve *serve, struct redrive_err *err)
     if (!config->listen.faktory)
         return 0;
     int rc = load_passwords(serve, config, &passwords, err);
-    bool is_open = rc == 0 && check_passwords(config, config->listen.faktory, passwords, &why) == 0;
+    bool is_open = rc == 0 && check_faktory(serve, config, passwords, &why) == 0;
     if (is_open) {
-        rc = start_faktory(serve, passwords, err);
+        rc = start_faktory(serve, config, passwords, err);
     } else if (rc == 0 && serve->options->faktory) {
         *err = why; /* it was asked for */
         rc = why.code;
     } else if (rc == 0) {
-        log_event(&serve->session.log, LOG_LEVEL_WARNING, clock_wall_ms(), "faktory_closed",
-                  LOG_S("error", why.message), LOG_S("hint", why.hint));
+        log_faktory_closed(serve, &why);
     }
     faktory_passwords_free(passwords);
     return rc;
+}
+
+/* For a process that goes on, also without a Faktory server. */
+static void open_faktory_again(struct serve *serve, const struct config *config,
+                               struct faktory_passwords *passwords)
+{
+    struct redrive_err why = {0};
+    if (check_faktory(serve, config, passwords, &why) < 0 ||
+        start_faktory(serve, config, passwords, &why) < 0)
+        log_faktory_closed(serve, &why);
+}
+
+/* A reload may have asked for a Faktory server while the former one answered its last commands. */
+static void open_faktory_after_another(struct serve *serve)
+{
+    struct faktory_passwords *passwords = NULL;
+    struct redrive_err why = {0};
+    if (serve->is_stopping || !serve->config->listen.faktory)
+        return;
+    if (load_passwords(serve, serve->config, &passwords, &why) < 0)
+        log_faktory_closed(serve, &why);
+    else
+        open_faktory_again(serve, serve->config, passwords);
+    faktory_passwords_free(passwords);
 }
 
 static void on_faktory_stopped(void *ctx)
@@ -231,6 +273,10 @@ static void on_faktory_stopped(void *ctx)
     serve->faktory = NULL;
     pthread_mutex_unlock(&serve->mutex);
     faktory_server_free(server);
+    config_free(serve->faktory_config);
+    serve->faktory_config = NULL;
+    serve->is_faktory_closing = false;
+    open_faktory_after_another(serve);
     serve_part_ended(serve);
 }
 
@@ -261,24 +307,37 @@ bool serve_close_faktory(struct serve *serve)
     return !serve->faktory;
 }
 
+const char *serve_faktory_address(const struct serve *serve)
+{
+    return serve->faktory && !serve->is_faktory_closing ? serve->faktory_config->listen.faktory
+                                                        : NULL;
+}
+
+/* A server that is open must not lose its protection, and one that the command line asks for must
+ * be there; any other one stays closed, and the log says why. */
 int serve_prepare_faktory(struct serve *serve, struct redrive_err *err)
 {
     const struct config *config = serve->reload.config;
-    if (!serve->faktory || serve->is_faktory_closing || !config->listen.faktory)
+    const char *address = serve_faktory_address(serve);
+    if (!config->listen.faktory)
         return 0;
     int rc = load_passwords(serve, config, &serve->reload.passwords, err);
-    return rc < 0 ? rc
-                  : check_passwords(config, serve->session.config->listen.faktory,
-                                    serve->reload.passwords, err);
+    if (rc == 0 && address)
+        rc = check_passwords(config, address, serve->reload.passwords, err);
+    else if (rc == 0 && serve->options->faktory)
+        rc = check_faktory(serve, config, serve->reload.passwords, err);
+    return rc;
 }
 
 void serve_reload_faktory(struct serve *serve, const struct config *config)
 {
     struct faktory_passwords *passwords = serve->reload.passwords;
     serve->reload.passwords = NULL;
-    if (serve->faktory && !config->listen.faktory)
+    if (!config->listen.faktory)
         (void)serve_close_faktory(serve);
-    else if (serve->faktory && passwords)
+    else if (!serve->faktory)
+        open_faktory_again(serve, config, passwords);
+    else if (!serve->is_faktory_closing)
         faktory_server_set_passwords(serve->faktory, passwords);
     faktory_passwords_free(passwords);
 }

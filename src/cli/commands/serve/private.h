@@ -94,6 +94,7 @@ struct serve {
     bool is_stopping;
     bool is_faktory_draining;
     bool is_faktory_closing;
+    struct config *faktory_config; /* with which the Faktory server was opened */
     bool is_closing;
 
     struct serve_pool *pool; /* at work; NULL: none */
@@ -130,7 +131,7 @@ struct serve {
         struct reload_op op;
         struct config *config;               /* that is being put into force */
         struct tls_identity *tls;            /* of that configuration; NULL: without TLS */
-        struct faktory_passwords *passwords; /* of that configuration; NULL: no Faktory server */
+        struct faktory_passwords *passwords; /* of that configuration; NULL: Faktory is off */
         bool is_under_way;
         bool again; /* asked for meanwhile */
     } reload;
@@ -203,10 +204,13 @@ void serve_drain_faktory(struct serve *serve, int64_t grace_ms);
 /* Once it has drained, ends what Faktory clients have under way; true when it is over. To be called
  * until then. */
 bool serve_close_faktory(struct serve *serve);
+/* The address of a Faktory server that is open and stays so; otherwise NULL. */
+const char *serve_faktory_address(const struct serve *serve);
 /* Reads the passwords of the configuration that is about to come into force; fails if they would
  * leave the open port without the protection that the configuration has elsewhere. */
 int serve_prepare_faktory(struct serve *serve, struct redrive_err *err);
-/* It is in force: so are the passwords. Closes the server if its address is `off` now. */
+/* The configuration is in force: so are its passwords. Closes the Faktory server if its address is
+ * `off` now; opens one that was closed, or logs why it stays closed. */
 void serve_reload_faktory(struct serve *serve, const struct config *config);
 
 /* ---- Another configuration (commands/serve/reload.c) ----------------------------------------- */

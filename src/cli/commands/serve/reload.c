@@ -47,14 +47,15 @@ static int check_servers(const struct serve *serve, const struct config *config,
 static void log_restart_needed(const struct serve *serve, const struct config *config)
 {
     const struct config *first = serve->session.config;
+    const char *faktory = serve_faktory_address(serve);
     const struct {
         const char *key;
         bool changed;
     } keys[] = {
         {"store", !str_eq(str_of(first->store), str_of(config->store))},
         {"listen.http", !str_eq(str_of(first->listen.http), str_of(config->listen.http))},
-        {"listen.faktory", config->listen.faktory && !str_eq(str_of(first->listen.faktory),
-                                                             str_of(config->listen.faktory))},
+        {"listen.faktory", config->listen.faktory && faktory &&
+                               !str_eq(str_of(faktory), str_of(config->listen.faktory))},
         {"listen.max_per_address", first->listen.max_per_address != config->listen.max_per_address},
         {"listen.socket_mode", first->listen.socket_mode != config->listen.socket_mode},
         {"listen.tls", !first->listen.tls.cert != !config->listen.tls.cert},

@@ -266,6 +266,8 @@ static int load(struct cli *cli, struct serve *serve, struct redrive_err *err)
         rc = load_config_flag("listen-http", serve->options->listen, err);
     if (rc == 0 && serve->options->faktory)
         rc = load_config_flag("listen-faktory", serve->options->faktory, err);
+    if (serve->options->faktory_passwords)
+        load_config_faktory_passwords();
     if (rc == 0)
         rc = session_load(cli, &serve->session, err);
     if (rc == 0)
@@ -291,6 +293,7 @@ static void release(struct serve *serve)
     remote_workers_free(serve->remote);
     tls_identity_free(serve->tls);
     tls_identity_free(serve->reload.tls);
+    config_free(serve->faktory_config);
     config_free(serve->config);
     serve_release_kept(serve);
     serve_lock_release(serve->lock);
