@@ -118,3 +118,11 @@ def test_the_package_in_a_fresh_environment_alone_and_with_the_extra_http(tmp_pa
     assert "httpx" in fresh.distributions
     source.will_say("/flaky", 503, 503, "there")
     fresh.run("-c", HTTP, source.url)
+
+
+def test_the_wheel_is_named_after_the_oldest_interpreter_that_it_serves():
+    found = importlib.metadata.distribution("redrive")
+    tags = [line for line in (found.read_text("WHEEL") or "").splitlines() if line.startswith("Tag: ")]
+    assert [tag.split("-")[:2] for tag in tags] == [["Tag: cp39", "abi3"]]
+    assert any(str(file).endswith("_core.abi3.so") for file in found.files)
+    assert found.metadata["Requires-Python"] == ">=3.9"
