@@ -25,6 +25,7 @@ from redrive.errors import (
     Snooze,
     StoppingError,
     TransientFailure,
+    UnknownArgumentError,
     UnreachableError,
 )
 from redrive.failure import Classifier, Facts, Row, Verdict, classify, describe
@@ -84,6 +85,7 @@ __all__ = [
     "Strategy",
     "Task",
     "TransientFailure",
+    "UnknownArgumentError",
     "UnreachableError",
     "Verdict",
     "Worker",

@@ -64,6 +64,16 @@ def _work(app: App, options: argparse.Namespace) -> int:
     return 0
 
 
+def _print_configuration(app: App) -> None:
+    """JSON, which is YAML as well; a comment for each task that is left out."""
+    sections = app.configuration()
+    for name in app.tasks:
+        if name not in sections["tasks"]:
+            print(f"# {name} is left out: its strategy is a function, which only this program can call.")
+            print("# With a list in its place, RetryPolicy(delays=[...]), the task can stand here.")
+    print(json.dumps(sections, indent=2))
+
+
 def main(arguments: Optional[list[str]] = None) -> int:
     options = _parser().parse_args(arguments)
     level = getattr(options, "log_level", "warning").upper()
@@ -77,7 +87,7 @@ def main(arguments: Optional[list[str]] = None) -> int:
 
             serve(app, options.concurrency)
         else:
-            print(json.dumps(app.configuration(), indent=2))
+            _print_configuration(app)
     except RedriveError as exc:
         sys.exit(f"redrive: {exc}")
     return 0

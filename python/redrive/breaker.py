@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass, fields
 from typing import Any, Callable, Optional
 
+from redrive._names import NamesChecked
 from redrive._native import Seconds, ffi, lib, milliseconds, raise_error, seconds
 from redrive._process import ProcessBound, begin_anew_after_fork
 from redrive.errors import BreakerOpenError
@@ -24,7 +25,7 @@ SUCCESS, FAILURE, NEUTRAL, RETURNED = (
 
 
 @dataclass(frozen=True)
-class BreakerConfig:
+class BreakerConfig(NamesChecked):
     """When a breaker opens and how it closes again; durations are seconds or timedeltas.
 
     Without arguments: 5 failures in a row, or half of at least 20 calls in 10 s, open it for 30 s.

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
+from redrive._names import NamesChecked
 from redrive._native import Seconds, encode, ffi, lib, milliseconds, new_handle, raise_pending, seconds, text
 from redrive._steps import Work
 from redrive.errors import BY_CODE, InvalidArgumentError, NotFoundError, RedriveError
@@ -113,7 +114,7 @@ def _bits(words: list[str], values: Words, what: str) -> int:
     return sum({1 << number(words, value, what) for value in ([values] if isinstance(values, str) else values)})
 
 
-class _Filter:
+class _Filter(NamesChecked):
     """A struct redrive_dlq_filter and all that it points at."""
 
     def __init__(

@@ -49,6 +49,12 @@ class InvalidArgumentError(RedriveError, ValueError):
     code = "INVALID"
 
 
+class UnknownArgumentError(InvalidArgumentError, TypeError):
+    """An argument that the function does not have; the hint names the nearest that it has."""
+
+    code = "UNKNOWN"
+
+
 class SerializationError(RedriveError, TypeError):
     """Arguments that JSON cannot express, or an object that cannot be pickled."""
 

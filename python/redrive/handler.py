@@ -12,9 +12,10 @@ import inspect
 import threading
 from collections.abc import Awaitable, Iterable
 from dataclasses import replace
-from typing import Any, Callable, Optional, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Callable, Optional, TypeVar, Union
 
 from redrive._loop import in_thread
+from redrive._names import NamesChecked, names_checked, no_attribute
 from redrive._native import Seconds, encode, ffi, lib, new_handle, raise_error, raise_pending, text
 from redrive._process import ProcessBound, begin_anew_after_fork
 from redrive._steps import Step, ThreadWaker, Work, inside, loop_waker, run_async, run_sync
@@ -31,7 +32,7 @@ R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class RetryHandler(ProcessBound):
+class RetryHandler(NamesChecked, ProcessBound):
     """Runs jobs with retries, breakers, dead letters and figures; threads and event loops may share it.
 
     ::
@@ -71,6 +72,11 @@ class RetryHandler(ProcessBound):
         self.breakers = Breakers(self)
         begin_anew_after_fork(self)
 
+    if not TYPE_CHECKING:  # which knows the attributes
+
+        def __getattr__(self, name):
+            raise no_attribute(self, name)
+
     def _make(self) -> Any:
         options = ffi.new("struct redrive_handler_options *")
         name = ffi.new("char[]", encode(self.name, "name"))
@@ -98,6 +104,7 @@ class RetryHandler(ProcessBound):
 
     # ---- Jobs -----------------------------------------------------------------------------------
 
+    @names_checked
     def create_job(
         self,
         task: str,
@@ -171,6 +178,7 @@ class RetryHandler(ProcessBound):
         """
         return bool(lib.redrive_cancel(self.native, encode(job_id, "id")) == 0)
 
+    @names_checked
     def retry(
         self,
         task: Optional[str] = None,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, Callable, Optional, Union
 
+from redrive._names import NamesChecked
 from redrive._native import Seconds, check, encode, ffi, lib, milliseconds, new_handle, raise_pending, seconds
 from redrive.errors import InvalidArgumentError
 from redrive.failure import type_name
@@ -18,7 +19,7 @@ Match = Union[type[BaseException], FailureClass, str]
 
 
 @dataclass(frozen=True)
-class Jitter:
+class Jitter(NamesChecked):
     """How delays are scattered. ``min`` and ``max`` are shares of the delay; for ``step`` ``max`` is in seconds."""
 
     mode: str
@@ -27,7 +28,7 @@ class Jitter:
 
 
 @dataclass(frozen=True)
-class RetryPolicy:
+class RetryPolicy(NamesChecked):
     """When and how often a failure is tried again.
 
     A field that is not given has the default of the place where the policy is used: the in-process
@@ -91,9 +92,14 @@ class RetryPolicy:
         raise_pending()
         return seconds(ms)
 
+    @property
+    def has_function(self) -> bool:
+        """Whether a delay is a function of the program, which no other process can call."""
+        return callable(self.strategy) or any(rule.has_function for rule in (self.on or {}).values())
+
     def as_json(self) -> dict[str, Any]:
         """The policy as the ``retry`` section of a job or of the configuration."""
-        if callable(self.strategy):
+        if self.has_function:
             raise InvalidArgumentError(
                 "a function cannot be sent to the queue as a strategy",
                 hint="give the delays as a list: RetryPolicy(delays=[…])",

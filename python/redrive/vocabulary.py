@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any, Union
 
+from redrive._names import unknown
 from redrive._native import ffi, lib
-from redrive.errors import InvalidArgumentError
 
 
 class _Word(str, Enum):
@@ -90,9 +90,7 @@ def number(words: list[str], word: Union[str, _Word], what: str) -> int:
     try:
         return words.index(str(word))
     except ValueError:
-        raise InvalidArgumentError(
-            f"{what}: there is no '{word}'", code="UNKNOWN", hint=f"one of {', '.join(words)}"
-        ) from None
+        raise unknown(what, word, words) from None
 
 
 def severity_name(value: int) -> str:

@@ -2,8 +2,11 @@
 
 import asyncio
 import datetime
+import json
 import os
 import socket
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -158,6 +161,31 @@ def test_configuration_for_the_server(app):
             "tick": {"task": "tick", "schedule": "*/2 * * * *", "timezone": "Europe/Berlin", "overlap": "skip"},
         },
     }
+
+
+def test_a_task_with_a_function_as_strategy_is_left_out_of_the_configuration(tmp_path):
+    (tmp_path / "shop_of_functions.py").write_text("""
+import redrive
+
+app = redrive.App("http://127.0.0.1:1")
+slow = redrive.RetryPolicy(on={"network": redrive.RetryPolicy(strategy=lambda n: n)})
+
+@app.task(name="send", queue="mail", retry=3)
+def send(to): ...
+
+@app.task(name="call", retry=redrive.RetryPolicy(strategy=lambda n: 2 * n))
+def call(to): ...
+
+@app.task(name="ask", retry=slow)
+def ask(to): ...
+""")
+    command = [sys.executable, "-m", "redrive", "config", "shop_of_functions"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=50)
+    assert done.returncode == 0, done.stderr
+    comments = [line for line in done.stdout.splitlines() if line.startswith("# ")]
+    assert [line.split()[1] for line in comments if "left out" in line] == ["call", "ask"]
+    sections = json.loads("".join(line for line in done.stdout.splitlines(True) if not line.startswith("#")))
+    assert sections == {"tasks": {"send": {"queue": "mail", "retry": {"max_attempts": 3}}}}
 
 
 def test_a_connection_is_not_shared_with_a_forked_child(server):

@@ -102,3 +102,46 @@ def test_policies_and_classifiers_can_be_pickled():
     assert copy.delay(1) == 2.0
     classifier = pickle.loads(pickle.dumps(redrive.Classifier([redrive.Row("message", "odd", "permanent")])))
     assert redrive.classify(Exception("odd"), classifier).failure_class == "permanent"
+
+
+@pytest.mark.parametrize(
+    ("call", "nearest"),
+    [
+        (lambda: RetryPolicy(max_retry=3), "max_retries"),
+        (lambda: RetryPolicy(base_delay=3), "initial_delay"),
+        (lambda: RetryPolicy(**{"max_attempt": 3}), "max_attempts"),
+        (lambda: redrive.retry(max_tries=3), "max_attempts"),
+        (lambda: redrive.retry(multiplyer=3), "multiplier"),
+        (lambda: redrive.Jitter("full", maximum=1), "max"),
+        (lambda: redrive.BreakerConfig(failure_treshold=3), "failure_threshold"),
+        (lambda: redrive.Breaker(reset_timeout=3), "recovery_timeout"),
+        (lambda: redrive.RetryHandler("h", retry_config=RetryPolicy()), "retry"),
+        (lambda: redrive.RetryHandler("h", monitoring_callback=print), "monitor"),
+        (lambda: redrive.RetryHandler("h").create_job("t", prio=1), "priority"),
+        (lambda: redrive.RetryHandler("h").create_job(job_type="t"), "task"),
+        (lambda: redrive.RetryHandler("h").retry("t", servce="s"), "service"),
+        (lambda: redrive.RetryHandler("h").dead_letters.list(error="s"), "error_type"),
+        (lambda: RetryPolicy(strategy="EXPONENTIAL_BACKOFF"), "exponential"),
+        (lambda: RetryPolicy(strategy="fixed_delay"), "fixed"),
+        (lambda: RetryPolicy(on={"rate_limit": RetryPolicy()}), "rate_limited"),
+    ],
+)
+def test_an_unknown_name_is_answered_with_the_nearest_right_one(call, nearest):
+    with pytest.raises(InvalidArgumentError, match=rf"hint: did you mean {nearest}\?") as caught:
+        call()
+    assert caught.value.code == "UNKNOWN"
+
+
+def test_an_unknown_argument_is_a_type_error_too_and_far_ones_are_answered_with_all():
+    with pytest.raises(TypeError, match=r"RetryPolicy has no argument zzz\nhint: one of .*max_attempts, max_delay"):
+        RetryPolicy(zzz=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"), [("dlq", "dead_letters"), ("get_metrics", "metrics"), ("subit_job", "submit_job")]
+)
+def test_an_unknown_attribute_of_a_handler_is_answered_with_the_nearest_right_one(name, nearest):
+    handler = redrive.RetryHandler("h")
+    with pytest.raises(AttributeError, match=rf"no attribute {name}; hint: did you mean {nearest}\?"):
+        getattr(handler, name)
+    assert not hasattr(handler, "__wrapped__")

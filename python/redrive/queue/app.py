@@ -158,9 +158,12 @@ class App(ProcessBound):
             raise NotFoundError(f"there is no task named {name}", hint="is the module that has it imported?") from None
 
     def configuration(self) -> JSON:
-        """Tasks and cron entries as sections of the server's configuration."""
+        """Tasks and cron entries as sections of the server's configuration. A task whose strategy is a function is
+        left out: no other process can call it."""
         tasks: JSON = {}
         for task in self.tasks.values():
+            if task.retry is not None and task.retry.has_function:
+                continue
             section: JSON = {}
             if task.queue is not None:
                 section["queue"] = task.queue

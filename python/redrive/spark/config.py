@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Optional
 
+from redrive._names import NamesChecked, unknown
 from redrive.breaker import BreakerConfig
 from redrive.errors import InvalidArgumentError
 from redrive.failure import Row
@@ -30,7 +30,7 @@ _WAIT_MAX_S = 30 * 86400
 
 
 @dataclass(frozen=True)
-class RetryQueueConfig:
+class RetryQueueConfig(NamesChecked):
     """A table is a path (``/mnt/delta/retry_queue``, ``s3://…``) or a name (``catalog.schema.table``).
 
     More tables stand beside the retry queue, with the same name and ``_outcomes``, ``_runs`` or ``_breaker`` behind
@@ -144,11 +144,9 @@ _LEAST = {
 
 
 def _known(word: str, words: Mapping[str, Any], what: str) -> str:
-    if word in words:
-        return word
-    near = difflib.get_close_matches(str(word), words, 1)
-    hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(words)}"
-    raise InvalidArgumentError(f"unknown {what}: {word}", code="UNKNOWN", hint=hint)
+    if word not in words:
+        raise unknown(what, word, words)
+    return word
 
 
 def _parse(text: str, path: str) -> Mapping[str, Any]:
