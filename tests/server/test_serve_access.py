@@ -130,9 +130,9 @@ def test_admin_actions_and_refusals_are_logged_with_the_token(bench):
     )
     server = bench.serve().ready()
 
-    def ask(method, path, token):
+    def ask(method, path, token, body=None):
         connection = server.connect()
-        connection.request(method, path, headers={"Authorization": f"Bearer {token}"})
+        connection.request(method, path, body, {"Authorization": f"Bearer {token}", "Content-Type": "application/json"})
         status = connection.getresponse().status
         connection.close()
         return status
@@ -144,6 +144,14 @@ def test_admin_actions_and_refusals_are_logged_with_the_token(bench):
     assert server.logged(rf'admin_action interface=http token=ops {client} action="POST /queues/{{queue}}/pause" target=mail result=done')
     assert server.logged(rf'admin_action interface=http token=ops {client} action="DELETE /jobs/{{id}}" target=none result=failed')
     assert len(re.findall("admin_action interface", server.log())) == 2
+
+    # A dry run, with which the dashboard's dialog begins, does nothing.
+    assert ask("POST", "/bulk", "secret", '{"verb": "cancel", "all": true, "dry_run": true}') == 200
+    assert ask("POST", "/retry/dead-letters/retry", "secret", '{"all": true, "dry_run": true}') == 200
+    assert ask("DELETE", "/retry/dead-letters?older_than_hours=0&dry_run=true", "secret") == 200
+    assert len(re.findall("admin_action interface", server.log())) == 2
+    assert ask("POST", "/bulk", "secret", '{"verb": "cancel", "all": true}') == 200
+    assert server.logged('action="POST /bulk" target="" result=done')
 
     assert ask("POST", "/queues/mail/resume", "look") == 403
     assert server.logged(r"access_refused interface=http token=eye client=127\.0\.0\.1 .*lacks the scope admin")

@@ -3,13 +3,15 @@
 import http.client
 import json
 import signal
+import sqlite3
 import subprocess
 import time
 
 import pytest
 
 import servers
-from serve_kit import BINARY, wait_for
+from faktory_kit import Client as FaktoryClient
+from serve_kit import BINARY, token_hash, wait_for
 
 # What is answered without the store; a loaded machine may be slow.
 SOON_S = 4
@@ -70,6 +72,44 @@ def test_server_that_is_away_is_told_at_once(bench, store):
         wait_for(lambda: ask(server, "POST", "/tasks/mail", "{}")[0] == 202, "a submit")
         assert server.metric("redrive_store_up") == 1
         server.wait_log("store_works_again")
+
+
+def test_address_of_the_store_is_for_administrators(bench, store):
+    scopes = {"eye": "read, enqueue", "ops": "read, enqueue, admin"}
+    tokens = [f"{{name: {name}, hash: '{token_hash(name)}', scopes: [{words}]}}" for name, words in scopes.items()]
+    passwords = []
+    for name, words in scopes.items():
+        (bench.dir / name).write_text(name)
+        passwords.append(f"{{name: {name}, password_file: DIR/{name}, scopes: [{words}]}}")
+    bench.configure(f"tokens: [{', '.join(tokens)}]\nfaktory_passwords: [{', '.join(passwords)}]\n",
+                    "{http: '127.0.0.1:0', faktory: '127.0.0.1:0'}")
+    server = bench.serve("--store", store.url).ready()
+    faktory = {name: FaktoryClient(server.port("faktory"), password=name) for name in scopes}
+    store.stop()
+
+    def problem(method, path, token):
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        connection = server.connect()
+        connection.request(method, path, "{}" if method == "POST" else None, headers)
+        answer = connection.getresponse()
+        text = answer.read().decode()
+        connection.close()
+        assert answer.status == 503, text
+        return text
+
+    wait_for(lambda: health(server)["store"]["status"] == "unreachable", "it is known to be away")
+    place = str(store.port)
+    assert place in server.wait_log("store_failed .*")[0]
+    for method, path in (("POST", "/tasks/mail"), ("GET", "/jobs"), ("GET", "/queues")):
+        eye, ops = problem(method, path, "eye"), problem(method, path, "ops")
+        assert "the store" in json.loads(eye)["detail"] and "the store" in json.loads(ops)["detail"]
+        assert place not in eye and "://" not in eye
+        assert place in ops
+    assert place not in problem("GET", "/ready", None)
+    assert "the store" in health(server)["error"] and place not in json.dumps(health(server))
+    push = "PUSH " + json.dumps({"jid": "job-00001", "jobtype": "mail", "args": []})
+    eye, ops = faktory["eye"].error(push), faktory["ops"].error(push)
+    assert place not in eye and "the store" in eye and place in ops
 
 
 def test_server_that_is_stopped_in_its_tracks_does_not_stop_health(bench, store):
@@ -137,3 +177,17 @@ def test_store_that_can_lose_jobs_is_named_at_the_start(bench):
             assert not bench.serve().ready().logged("jobs_can_be_lost")
     except servers.Missing as missing:
         pytest.skip(str(missing))
+
+
+def test_read_that_fails_is_logged_with_what_the_client_does_not_see(bench):
+    bench.configure(f"tokens: [{{name: eye, hash: '{token_hash('eye')}', scopes: [read]}}]\n")
+    server = bench.serve("--no-work").ready()
+    assert server.get("/v1/jobs", "eye")[0] == 200
+    with sqlite3.connect(bench.database, timeout=60) as db:
+        db.execute("ALTER TABLE specs RENAME TO elsewhere")
+    status, text = server.get("/v1/jobs", "eye")
+    assert status >= 500 and str(bench.database) not in text and "elsewhere" not in text, text
+    line = server.wait_log(r"read_failed action=.*")[0]
+    assert "GET /jobs" in line and "no such table" in line
+    with sqlite3.connect(bench.database, timeout=60) as db:
+        db.execute("ALTER TABLE elsewhere RENAME TO specs")

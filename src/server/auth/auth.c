@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <assert.h>
 
+#include "base/err.h"
 #include "base/sha256.h"
 #include "base/text/encode.h"
 #include "base/time/clock.h"
@@ -216,6 +217,33 @@ const char *session_cookie(struct http_request *request, struct str token)
     return arena_printf(http_arena(request),
                         SESSION_COOKIE "=%s; Path=/; Max-Age=%s; HttpOnly; SameSite=Strict%s", text,
                         token.len > 0 ? LASTS_S : "0", is_secure(request) ? "; Secure" : "");
+}
+
+/* ---- Errors of the store --------------------------------------------------------------------- */
+
+/* Errors of these codes come from the store if they have a detail; others do if the detail has an
+ * address or the path of a file. */
+static bool is_of_store(const struct redrive_err *err)
+{
+    switch (err->code) {
+    case REDRIVE_E_IO:
+    case REDRIVE_E_INTERNAL:
+    case REDRIVE_E_CORRUPT: return err->detail[0] != '\0';
+    default:
+        return strstr(err->detail, "://") || str_starts_with(str_of(err->detail), STR("path "));
+    }
+}
+
+struct redrive_err auth_shown_error(const struct redrive_err *err, uint32_t scopes)
+{
+    struct redrive_err shown = *err;
+    if (!is_of_store(err))
+        return shown;
+    if (!strstr(err->message, "store"))
+        (void)err_set(&shown, err->code, "the store cannot be used: %s", err->message);
+    err_detail(&shown, "%s", scopes & CONFIG_SCOPE_ADMIN ? err->detail : "");
+    err_hint(&shown, "%s", err->hint);
+    return shown;
 }
 
 /* ---- The audit log --------------------------------------------------------------------------- */

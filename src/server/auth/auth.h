@@ -75,6 +75,14 @@ uint32_t auth_scopes_now(const struct config *in_force, const struct principal *
  * token is longer than SESSION_TOKEN_MAX. */
 const char *session_cookie(struct http_request *request, struct str token);
 
+/* ---- Errors of the store --------------------------------------------------------------------- */
+
+/* An error as a client with these scopes may see it. The detail of an error of the store has its
+ * address or its path, which only clients with the scope admin get; the log has it for all. The
+ * message says that the store is meant, since `the server` of a store is not the server that
+ * answers. Every other error stays as it is. */
+struct redrive_err auth_shown_error(const struct redrive_err *err, uint32_t scopes);
+
 /* ---- The audit log --------------------------------------------------------------------------- */
 
 /* Log lines about what administrators did and which clients were refused.

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/time/clock.h"
+#include "server/auth/auth.h"
 #include "server/faktory/format/request.h"
 
 /* ---- Small things ---------------------------------------------------------------------------- */
@@ -14,12 +15,14 @@ struct str faktory_key(struct faktory_server *server, struct str a, struct str b
     return buf_pair(&server->text, a, b);
 }
 
-void faktory_put_failure(struct buf *out, const struct redrive_err *err)
+void faktory_put_failure(const struct faktory_conn *conn, struct buf *out,
+                         const struct redrive_err *err)
 {
-    if (err->detail[0])
-        faktory_put_error(out, "%s: %s", err->message, err->detail);
+    const struct redrive_err shown = auth_shown_error(err, conn->scopes);
+    if (shown.detail[0])
+        faktory_put_error(out, "%s: %s", shown.message, shown.detail);
     else
-        faktory_put_error(out, "%s", err->message);
+        faktory_put_error(out, "%s", shown.message);
 }
 
 bool faktory_make_room(void **items, size_t n, size_t *capacity, size_t size)

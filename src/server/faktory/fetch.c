@@ -209,7 +209,7 @@ static void give_back(struct fetch_call *f)
 static void fail_all(struct fetch_call *f)
 {
     for (; f->n_left > 0; f->n_left--)
-        faktory_put_error(&f->call.reply, "%s", f->claim.op.err.message);
+        faktory_put_failure(f->call.conn, &f->call.reply, &f->claim.op.err);
     leave_line(f);
     faktory_call_finish(&f->call);
 }

@@ -225,8 +225,9 @@ void faktory_conn_touch(struct faktory_conn *conn);
 /* Reads no more commands; it is closed when what was asked is answered. */
 void faktory_conn_end(struct faktory_conn *conn);
 void faktory_conn_close(struct faktory_conn *conn);
-/* -ERR with the message, and the detail if there is one. */
-void faktory_put_failure(struct buf *out, const struct redrive_err *err);
+/* -ERR with the message, and the detail if there is one and this client may see it. */
+void faktory_put_failure(const struct faktory_conn *conn, struct buf *out,
+                         const struct redrive_err *err);
 /* Space for one more in an array that doubles; false without memory. */
 bool faktory_make_room(void **items, size_t n, size_t *capacity, size_t size);
 

@@ -76,9 +76,9 @@ static void push_answer_each(struct push_call *p)
     struct buf *out = &p->call.reply;
     for (size_t i = 0; i < p->n; i++)
         if (p->op.op.code < 0)
-            faktory_put_failure(out, &p->op.op.err);
+            faktory_put_failure(p->call.conn, out, &p->op.op.err);
         else if (p->op.answers[i].code < 0)
-            faktory_put_failure(out, p->op.answers[i].err);
+            faktory_put_failure(p->call.conn, out, p->op.answers[i].err);
         else
             faktory_put_ok(out);
 }
@@ -102,7 +102,7 @@ static void push_answer_bulk(struct push_call *p)
     RELEASED_BY(map_release) struct map told;
     map_init(&told, server->held.seed);
     if (p->has_op && p->op.op.code < 0) {
-        faktory_put_failure(&p->call.reply, &p->op.op.err);
+        faktory_put_failure(p->call.conn, &p->call.reply, &p->op.op.err);
         return;
     }
     buf_reset(text);
@@ -158,7 +158,7 @@ static void push_seal(struct faktory_call *call)
         return;
     }
     for (size_t i = 0; i < (p->is_bulk ? 1 : p->n); i++)
-        faktory_put_failure(&call->reply, &err);
+        faktory_put_failure(call->conn, &call->reply, &err);
     faktory_call_finish(call);
 }
 
@@ -189,7 +189,7 @@ void faktory_push(struct faktory_conn *conn, struct str args)
     if (!open)
         return;
     if (push_add(push_of(open), args, &jid, &err) < 0) {
-        faktory_put_failure(faktory_conn_reply(conn), &err);
+        faktory_put_failure(conn, faktory_conn_reply(conn), &err);
     } else if (push_of(open)->n > 1) {
         faktory_call_add_load(open, 1);
     }

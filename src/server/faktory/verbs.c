@@ -87,7 +87,7 @@ static void settle_answered(struct faktory_call *call)
     struct settle_call *s = settle_of(call);
     for (size_t i = 0; i < s->n; i++)
         if (s->op.op.code < 0)
-            faktory_put_failure(&call->reply, &s->op.op.err);
+            faktory_put_failure(call->conn, &call->reply, &s->op.op.err);
         else if (s->items[i].ret.code < 0 && s->jids[i].len > 0)
             faktory_put_error(&call->reply, "Job not found %.*s", FAKTORY_QUOTE(s->jids[i]));
         else
@@ -211,7 +211,7 @@ static void admin_answered(struct faktory_call *call)
 {
     struct admin_call *a = admin_of(call);
     if (a->admin.op.code < 0) {
-        faktory_put_failure(&call->reply, &a->admin.op.err);
+        faktory_put_failure(call->conn, &call->reply, &a->admin.op.err);
     } else if (a->admin.more && call->conn->server->is_stopping) {
         faktory_put_error(&call->reply, "the server stops; the rest was not done");
     } else if (a->admin.more) {

@@ -50,6 +50,7 @@ struct rest {
     struct list waiting; /* calls for the readers */
     bool rates_due;
     bool stopping;
+    struct log_pace failed_reads;
 };
 
 /* Who asks, and with which scopes. */
@@ -61,7 +62,7 @@ void rest_refuse_former(struct rest_call *call);
 /* What the audit log says of a call. */
 struct audit rest_audit_of(struct rest_call *call);
 
-/* Whether the store is known to be away; then `err` says why, and is one of 503. */
+/* Whether the store is known to be away; then `err` (may be NULL) says why, and is one of 503. */
 bool rest_is_away(const struct rest_call *call, struct redrive_err *err);
 
 /* ---- Threads that read (readers.c) ----------------------------------------------------------- */

@@ -6,6 +6,8 @@
 #include <stdio.h>
 
 #include "base/err.h"
+#include "base/time/clock.h"
+#include "server/auth/auth.h"
 #include "server/bulk_runs.h"
 #include "server/http/server.h"
 #include "server/rest/private.h"
@@ -400,7 +402,8 @@ struct audit rest_audit_of(struct rest_call *call)
 /* Logs what an administrator did, or tried; before the answer is given. */
 static void log_action(struct rest_call *call, int status)
 {
-    if (!call->route || call->route->scope != CONFIG_SCOPE_ADMIN || call->is_refused)
+    if (!call->route || call->route->scope != CONFIG_SCOPE_ADMIN || call->is_refused ||
+        call->is_dry_run)
         return;
     const struct audit what = rest_audit_of(call);
     audit_action(call->rest->log, &what, status < 400 ? "done" : "failed");
@@ -437,11 +440,31 @@ void rest_send_empty(struct rest_call *call, int status)
     reply(call, status, NULL);
 }
 
+#define FAILED_READ_EVERY_MS 30000
+
+/* The committer logs what it cannot write; a failed read is known here only. */
+static void log_failed_read(struct rest_call *call, const struct redrive_err *err)
+{
+    struct rest *rest = call->rest;
+    int64_t held_back = 0;
+    pthread_mutex_lock(&rest->lock);
+    const bool is_told = log_pace_allows(&rest->failed_reads, clock_monotonic_ms(),
+                                         FAILED_READ_EVERY_MS, &held_back);
+    pthread_mutex_unlock(&rest->lock);
+    if (is_told)
+        log_event(rest->log, LOG_LEVEL_ERROR, clock_wall_ms(), "read_failed",
+                  LOG_S("action", rest_audit_of(call).action), LOG_S("error", err->message),
+                  LOG_S("detail", err->detail), LOG_I("more", held_back));
+}
+
 void rest_fail_as(struct rest_call *call, int status, const struct redrive_err *err,
                   const char *field)
 {
     const int actual = status ? status : redrive_err_http_status(err->code);
-    problem_write(rest_json(call), actual, err, field);
+    const struct redrive_err shown = auth_shown_error(err, call->principal.scopes);
+    if (call->store && err->detail[0] && !shown.detail[0] && !rest_is_away(call, NULL))
+        log_failed_read(call, err);
+    problem_write(rest_json(call), actual, &shown, field);
     reply(call, actual, PROBLEM_CONTENT_TYPE);
 }
 
@@ -454,7 +477,8 @@ bool rest_is_away(const struct rest_call *call, struct redrive_err *err)
 {
     if (!store_status_is_away(committer_store_status(call->rest->committer), err))
         return false;
-    err->code = REDRIVE_E_IO;
+    if (err)
+        err->code = REDRIVE_E_IO;
     return true;
 }
 

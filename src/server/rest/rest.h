@@ -71,6 +71,7 @@ struct rest_call {
     struct http_header headers[REST_MAX_HEADERS];
     size_t n_headers;
     bool is_refused; /* its token, or the lack of one */
+    bool is_dry_run; /* counts what it would change: not an action for the audit log */
     void (*then)(struct rest_call *call, struct op *op);
 };
 

@@ -161,6 +161,7 @@ static void start(struct rest_call *call, struct bulk_call *c)
 {
     struct redrive_err err = {0};
     int64_t id = 0;
+    call->is_dry_run = c->body.dry_run;
     int rc = is_counted(&c->query.filter) ? count_by_counts(call, c, &err)
                                           : count_one_by_one(call, c, &err);
     const bool has_work = rc == 0 && !c->body.dry_run && c->spec.matched > 0;

@@ -290,6 +290,7 @@ static void start(struct rest_call *call, struct bulk_call *b, bool dry_run,
         .verb = BULK_REDRIVE, .bulks = {&b->bulk}, .rate = rate, .filter = b->filter};
     struct redrive_err err = {0};
     struct bulk_forecast forecast;
+    call->is_dry_run = dry_run;
     int rc = bulk_count(rest_store(call), &b->bulk, KIT_COUNT_MAX, &forecast, &err);
     run.matched = b->matched = forecast.changed + forecast.refused;
     run.is_at_least = b->is_at_least = forecast.is_at_least;

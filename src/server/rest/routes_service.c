@@ -36,7 +36,7 @@ static void write_unreadable(struct json_writer *w, const struct health_check_fa
     json_field_double(w, "health_score", 0);
     json_key(w, "success_rate");
     json_put_null(w);
-    json_field_cstr(w, "error", facts->err.message);
+    json_field_cstr(w, "error", auth_shown_error(&facts->err, 0).message);
     write_store(w, facts);
     json_end_object(w);
 }

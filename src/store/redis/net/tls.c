@@ -422,9 +422,8 @@ static int failed_handshake(const struct rd_tls *tls, struct redrive_err *err)
     int rc = tls->code == GNUTLS_E_FATAL_ALERT_RECEIVED ? rd_tls_refusal(tls, err) : 0;
     if (rc != 0)
         return rc;
-    rc = err_set(err, REDRIVE_E_IO, "cannot reach the Redis server at %s with TLS",
-                 rd_node_text(&tls->at, where));
-    err_detail(err, "%s",
+    rc = err_set(err, REDRIVE_E_IO, "cannot reach the Redis server with TLS");
+    err_detail(err, "%s: %s", rd_node_text(&tls->at, where),
                tls->has_run_dry ? "it has not answered within the time limit" : rd_tls_error(tls));
     err_hint(err, "is it running, and is this its tls-port?");
     return rc;

@@ -42,9 +42,8 @@ struct rd_wire {
 static int cannot_reach(const struct node *at, const char *why, struct redrive_err *err)
 {
     char where[NODE_TEXT_MAX];
-    int rc =
-        err_set(err, REDRIVE_E_IO, "cannot reach the Redis server at %s", rd_node_text(at, where));
-    err_detail(err, "%s", why);
+    int rc = err_set(err, REDRIVE_E_IO, "cannot reach the Redis server");
+    err_detail(err, "%s: %s", rd_node_text(at, where), why);
     err_hint(err, "is it running, and is this its address?");
     return rc;
 }
