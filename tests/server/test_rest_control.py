@@ -3,6 +3,7 @@
 import json
 import sqlite3
 import time
+import urllib.parse
 
 from rest_client import api, start, token_line, until  # noqa: F401 (fixtures)
 
@@ -71,6 +72,26 @@ def test_breakers_are_moved_by_hand(api):
     assert api.ok("POST", "/retry/circuit-breakers/a%2Fb/disable")["state"] == "disabled"
     assert api.ok("POST", "/retry/circuit-breakers/a%2Fb/reset")["state"] == "closed"
     assert api.problem(400, "POST", "/retry/simulate-failure")["field"] == "task_type"
+
+
+def test_names_that_no_job_can_have_are_refused_on_every_route(api):
+    breakers = "/retry/circuit-breakers"
+    for name in ("a%0Ab", "a%20b", "%C3%A9", "x" * 256):
+        for verb in ("pause", "resume"):
+            assert api.problem(413 if len(name) > 255 else 400, "POST", f"/queues/{name}/{verb}")["field"] == "queue"
+        assert api.problem(413 if len(name) > 255 else 400, "POST", "/claim", {"queues": [urllib.parse.unquote(name)]})["field"] == "queues"
+    for name in ("a%0Ab", "a%7Fb", "x" * 256):
+        status = 413 if len(name) > 255 else 400
+        for verb in ("trip", "disable", "reset"):
+            assert api.problem(status, "POST", f"{breakers}/{name}/{verb}")["field"] == "type"
+        assert api.problem(400, "PUT", f"/cron/{name}", {"task": "mail", "schedule": "@yearly"})
+        assert api.problem(status, "POST", f"/tasks/{name}", {})
+    assert api.problem(400, "POST", "/retry/simulate-failure", task_type="a\nb")["field"] == "task_type"
+    assert not [q for q in api.ok("GET", "/queues")["items"] if q["paused"]]
+    assert "\\n" not in api("GET", breakers).raw.decode()
+    # A breaker may have a name that is no task's.
+    api.ok("POST", f"{breakers}/db%20of%20%C3%A9/trip")
+    api.ok("POST", f"{breakers}/db%20of%20%C3%A9/reset")
 
 
 # -- Dead letters ----------------------------------------------------------------------------------

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/err.h"
+#include "core/check.h"
 #include "engine/gates/gates.h"
 #include "engine/gates/view.h"
 #include "engine/rows.h"
@@ -67,6 +68,11 @@ static int apply_breaker(struct engine *e, struct op *base, struct redrive_err *
     struct str tenant = tenant_or_default(op->tenant);
     struct gate *gate = gate_find(&e->gates.breakers, tenant, op->key);
     int rc = 0;
+    /* A breaker that is there may be reset, whatever its name. */
+    if (!gate && name_check("breaker", op->key, &base->err) < 0) {
+        base->code = base->err.code;
+        return 0;
+    }
     if (!gate && needs_breaker(e, op)) {
         base->code = err_set(&base->err, REDRIVE_E_NOT_FOUND, "there is no breaker '%.*s'",
                              (int)op->key.len, op->key.ptr);
@@ -169,6 +175,12 @@ static int apply_pause(struct engine *e, struct op *base, struct redrive_err *er
     int64_t version, since_ms;
     *progress = op->done;
     int rc = find_pause(e, tenant, op->queue, &version, &since_ms, err);
+    /* A queue that is paused may be resumed, whatever its name. */
+    if (rc == 0 && version == 0 && name_check_queue(op->queue, &base->err) < 0) {
+        base->code = base->err.code;
+        progress->more = false;
+        return 0;
+    }
     if (rc < 0 || op->pause == (version != 0)) {
         progress->more = false;
         return rc;

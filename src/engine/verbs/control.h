@@ -16,7 +16,8 @@ enum breaker_verb {
 
 /* A look at a breaker that nothing has been recorded for is REDRIVE_E_NOT_FOUND; the other verbs
  * make it. With `known_only` they make only one that a task of the configuration, or one that
- * another process has published, declares by its name or its key.
+ * another process has published, declares by its name or its key. A name that is none (name_check)
+ * is refused, unless there is such a breaker.
  */
 struct breaker_op {
     struct op op;
@@ -36,7 +37,8 @@ struct pause_progress {
     bool more; /* there are jobs left */
 };
 
-/* While a queue is paused none of its jobs starts. Pausing twice is no error. The time that a job
+/* While a queue is paused none of its jobs starts. Pausing twice is no error; a name that no queue
+ * can have (name_check_queue) is refused, unless it is that of a paused one. The time that a job
  * stands in a paused queue between two attempts does not count towards its total time-out: when the
  * queue is resumed, its queued jobs that have started before are held to have been parked since the
  * pause began or they came into the queue, whichever was later, until the first transaction of the

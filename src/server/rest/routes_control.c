@@ -27,10 +27,19 @@ static void get_queues(struct rest_call *call)
     kit_send_items(call, rc, &err, &page, page.n, write_queue);
 }
 
+/* The engine refuses names that are none; the answer says in which parameter. */
+static bool is_name_refused(struct rest_call *call, const struct op *op, const char *field)
+{
+    if (op->code != REDRIVE_E_INVALID && op->code != REDRIVE_E_TOO_BIG)
+        return false;
+    rest_fail(call, &op->err, field);
+    return true;
+}
+
 static void paused(struct rest_call *call, struct op *op)
 {
     struct pause_op *p = (struct pause_op *)op;
-    if (rest_refused(call, op))
+    if (is_name_refused(call, op, "queue") || rest_refused(call, op))
         return;
     if (pause_op_goes_on(p)) {
         rest_commit(call, op, paused);
@@ -46,18 +55,10 @@ static void paused(struct rest_call *call, struct op *op)
 
 static void set_pause(struct rest_call *call, bool pause)
 {
-    const struct str queue = call->params[0];
-    struct redrive_err err = {0};
     struct pause_op *op = kit_alloc(call, sizeof *op);
     if (!op)
         return;
-    if (queue.len > BODY_NAME_MAX) {
-        (void)err_set(&err, REDRIVE_E_TOO_BIG, "queue: it is too long");
-        err_detail(&err, "expected a name of 1 to %d bytes", BODY_NAME_MAX);
-        rest_fail(call, &err, "queue");
-        return;
-    }
-    pause_op_init(op, call->principal.tenant, queue, pause);
+    pause_op_init(op, call->principal.tenant, call->params[0], pause);
     rest_commit(call, &op->op, paused);
 }
 
@@ -141,26 +142,18 @@ static void get_limits(struct rest_call *call)
 static void breaker_moved(struct rest_call *call, struct op *op)
 {
     const struct breaker_op *b = (const struct breaker_op *)(const void *)op;
-    if (rest_refused(call, op))
+    const char *field = b->verb == BREAKER_SIMULATE_FAILURE ? "task_type" : "type";
+    if (is_name_refused(call, op, field) || rest_refused(call, op))
         return;
     view_breaker(rest_json(call), b->key, &b->status);
     rest_send(call, 200);
 }
 
-static void move_breaker(struct rest_call *call, struct str key, const char *field,
-                         enum breaker_verb verb)
+static void move_breaker(struct rest_call *call, struct str key, enum breaker_verb verb)
 {
-    struct redrive_err err = {0};
     struct breaker_op *op = kit_alloc(call, sizeof *op);
     if (!op)
         return;
-    if (key.len == 0 || key.len > BODY_NAME_MAX) {
-        (void)err_set(&err, REDRIVE_E_INVALID, "%s: it is %s", field,
-                      key.len == 0 ? "missing" : "too long");
-        err_detail(&err, "expected the name of a breaker, 1 to %d bytes", BODY_NAME_MAX);
-        rest_fail(call, &err, field);
-        return;
-    }
     breaker_op_init(op, call->principal.tenant, key, verb);
     /* There would be nothing to reset, and a failure of what does not run means nothing. */
     op->known_only = verb == BREAKER_RESET || verb == BREAKER_SIMULATE_FAILURE;
@@ -169,23 +162,22 @@ static void move_breaker(struct rest_call *call, struct str key, const char *fie
 
 static void post_reset(struct rest_call *call)
 {
-    move_breaker(call, call->params[0], "type", BREAKER_RESET);
+    move_breaker(call, call->params[0], BREAKER_RESET);
 }
 
 static void post_trip(struct rest_call *call)
 {
-    move_breaker(call, call->params[0], "type", BREAKER_TRIP);
+    move_breaker(call, call->params[0], BREAKER_TRIP);
 }
 
 static void post_disable(struct rest_call *call)
 {
-    move_breaker(call, call->params[0], "type", BREAKER_DISABLE);
+    move_breaker(call, call->params[0], BREAKER_DISABLE);
 }
 
 static void post_failure(struct rest_call *call)
 {
-    move_breaker(call, http_query(call->request, "task_type"), "task_type",
-                 BREAKER_SIMULATE_FAILURE);
+    move_breaker(call, http_query(call->request, "task_type"), BREAKER_SIMULATE_FAILURE);
 }
 
 #define BREAKERS "/retry/circuit-breakers"

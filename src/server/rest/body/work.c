@@ -62,6 +62,10 @@ int claim_body_read(struct str text, struct arena *arena, struct claim_body *ret
                        "names that begin with '" NAME_FAKTORY_WORKER
                        "' are those of Faktory workers");
     }
+    for (size_t i = 0; i < ret->queues.n && rc == 0; i++)
+        rc = name_check_queue(ret->queues.items[i], err);
+    if (rc < 0 && !ret->field[0])
+        (void)str_copy(ret->field, sizeof ret->field, STR("queues"));
     return rc;
 }
 
