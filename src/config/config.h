@@ -220,10 +220,20 @@ struct config_tls {
     const char *key_at;
 };
 
+/* Where a setting comes from that is not in the file. */
+struct config_origin {
+    const char *key;  /* retry.max_delay */
+    const char *from; /* "REDRIVE_RETRY_MAX_DELAY", ".env:3: MAX_RETRIES", "--retry-max-delay" */
+    bool is_borrowed; /* by a variable of another program */
+};
+
 struct config {
     const char *path;  /* of the file that was read, or NULL */
     const char *store; /* sqlite:PATH, postgres://…, redis://…, memory: or shards:URL URL … */
     const char *store_shown; /* the same without its password, for logs and for people */
+    const char *store_from;  /* where it is set: "redrive.yaml:3", "REDRIVE_STORE", "default" */
+    bool store_is_borrowed;  /* by a variable of another program, such as DATABASE_URL: it is used,
+                                but only `redrive migrate` sets it up */
     struct {
         const char *http; /* host:port or unix:PATH; NULL: closed */
         const char *faktory;
@@ -269,6 +279,9 @@ struct config {
         const char *final_results;
         const char *dead_letter_queue;
     } paths;
+
+    struct config_origin *origins; /* of the settings that variables and flags made */
+    size_t n_origins;
 
     struct redrive_err *warnings; /* worth telling, but nothing is wrong */
     size_t n_warnings;
@@ -326,6 +339,15 @@ const struct config_task *config_task(const struct config *config, struct str na
 
 /* The declared task whose name looks most like this one, or NULL: for hints about slips. */
 const char *config_task_nearest(const struct config *config, struct str name);
+
+/* What a person can do about a borrowed store that is not set up. */
+#define CONFIG_BORROWED_HINT                                                                   \
+    "`redrive migrate` sets it up; or name another store: `store:` in redrive.yaml, --store, " \
+    "REDRIVE_STORE"
+
+/* For the code of an open of the store, which it returns: where a borrowed store is not set up, the
+ * error becomes one that names the variable. */
+int config_store_missing(const struct config *config, int rc, struct redrive_err *err);
 
 /* Writes the configuration in force as one JSON object in the form of the file. Passwords, token
  * hashes and the paths of webhooks are written as `***`; but for them it gives the same

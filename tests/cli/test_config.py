@@ -115,7 +115,7 @@ def test_a_wrong_flag_is_named_as_it_was_written(redrive, tmp_path):
 
 
 def test_what_is_shown_can_be_read_again(redrive, tmp_path):
-    shown = redrive.output("config", "show", "-c", str(EXAMPLE))
+    shown = redrive("config", "show", "-c", str(EXAMPLE)).stdout
     again = tmp_path / "again.yaml"
     again.write_text(shown.replace("sha256:***", "sha256:" + "0" * 64))
     result = redrive("config", "check", "-c", str(again), cwd=tmp_path)
@@ -165,6 +165,21 @@ def test_check_warns_of_programs_that_serve_would_refuse(redrive, tmp_path):
 def test_show_is_laid_out_on_a_terminal_only(redrive):
     _, seen = redrive.on_terminal("config", "show", columns=80)
     text = seen.decode().replace("\r\n", "\n")
+    text = text[text.index("{"):]
     assert len(text.splitlines()) > 20
-    plain = redrive.output("config", "show")
+    plain = redrive("config", "show").stdout
     assert len(plain.splitlines()) == 1 and json.loads(plain) == json.loads(text)
+
+
+def test_show_says_where_settings_come_from(redrive, tmp_path):
+    (tmp_path / "redrive.yaml").write_text("log: {level: info}\nretry: {initial_delay: 2s}\n")
+    env = {"DATABASE_URL": "postgres://app:secret@db.invalid/shop", "MAX_RETRIES": "5"}
+    result = redrive("config", "show", "--retry-max-delay", "9s", cwd=tmp_path, env=env)
+    assert result.stderr.splitlines()[1:] == [
+        "store: DATABASE_URL", "retry.max_delay: --retry-max-delay", "retry.max_retries: MAX_RETRIES"]
+    assert json.loads(result.stdout)["defaults"]["retry"]["max_retries"] == 5
+    (tmp_path / ".env").write_text("REDRIVE_STORE=sqlite:a.db\n")
+    result = redrive("config", "show", cwd=tmp_path)
+    assert result.stderr.splitlines()[1:] == ["store: .env:1: REDRIVE_STORE"]
+    assert json.loads(redrive.output("config", "check", "--json", cwd=tmp_path))["store_from"] == ".env:1: REDRIVE_STORE"
+    assert "store sqlite:a.db, from .env:1: REDRIVE_STORE" in redrive("config", "check", cwd=tmp_path).stdout

@@ -4,6 +4,15 @@ import os
 
 import pytest
 
+import stores_kit
+
+
+@pytest.fixture(scope="module", autouse=True)
+def servers_end():
+    yield
+    stores_kit.stop_servers()
+
+
 READERS = [
     ["jobs", "list"],
     ["jobs", "show", "a"],
@@ -99,3 +108,51 @@ def test_whoever_is_refused_leaves_nothing_behind(redrive, tmp_path, words):
     assert result.returncode in (1, 2), result.stderr
     assert result.stderr.startswith("redrive: ")
     assert sorted(os.listdir(tmp_path)) == before
+
+
+BORROWERS = [
+    ["enqueue", "mail", "{}"],
+    ["work", "--until-idle"],
+    ["serve", "--listen", "127.0.0.1:0", "--faktory", "off"],
+    ["batch", "mail", "records.jsonl"],
+    ["cron", "set", "minutely", "--task", "mail", "--schedule", "* * * * *"],
+    ["import", "archive.jsonl"],
+    ["stats"],
+]
+
+
+@pytest.mark.parametrize("kind, variable", [("sqlite", "DATABASE_URL"), ("postgres", "DATABASE_URL"),
+                                            ("redis", "REDIS_URL")])
+def test_nothing_is_set_up_where_another_program_keeps_its_data(redrive, tmp_path, kind, variable):
+    place = stores_kit.Place(kind, tmp_path)
+    env = {variable: place.url}
+    (tmp_path / "redrive.yaml").write_text("tasks: {mail: {run: {exec: ['true']}}}\n")
+    (tmp_path / "records.jsonl").write_text('{"id": "a"}\n')
+    redrive("enqueue", "mail", "--store", "sqlite:other.db", cwd=tmp_path)
+    assert redrive("export", "archive.jsonl", "--store", "sqlite:other.db", cwd=tmp_path).returncode == 0
+    for words in BORROWERS:
+        result = redrive(*words, cwd=tmp_path, env=env)
+        assert result.returncode == 1, (words, result.stderr)
+        assert f"the store that {variable} names is not set up" in result.stderr, (words, result.stderr)
+        assert "`redrive migrate`" in result.stderr and "`store:`" in result.stderr, words
+    if kind == "postgres":
+        assert place.query("SELECT 1 FROM pg_namespace WHERE nspname = 'redrive'") == []
+    if kind == "sqlite":
+        assert not place.file.exists()
+    assert "redrive migrate" in redrive("doctor", cwd=tmp_path, env=env).stdout
+
+    assert redrive("migrate", cwd=tmp_path, env=env).returncode == 0
+    result = redrive("enqueue", "mail", "{}", cwd=tmp_path, env=env)
+    assert result.returncode == 0, result.stderr
+    result = redrive("work", "--until-idle", cwd=tmp_path, env=env)
+    assert result.returncode == 0, result.stderr
+    assert "1 completed" in result.stdout
+    first = result.stderr.splitlines()[0]
+    assert " configuration " in first and f"store_from={variable}" in first and f"variables={variable}" in first
+
+
+def test_a_store_of_our_own_settings_is_set_up_as_ever(redrive, tmp_path):
+    """Also beside a variable of another program."""
+    env = {"DATABASE_URL": "sqlite:app.db", "REDRIVE_STORE": "sqlite:jobs.db"}
+    assert redrive("enqueue", "mail", "{}", cwd=tmp_path, env=env).returncode == 0
+    assert sorted(name for name in os.listdir(tmp_path) if name.endswith(".db")) == ["jobs.db"]

@@ -69,7 +69,7 @@ def test_what_is_no_secret_is_shown(redrive, tmp_path):
     url = f"redis://:{SECRET}@127.0.0.1:1/0?prefix=team-a"
     shown = "redis://:***@127.0.0.1:1/0?prefix=team-a"
     assert json.loads(redrive.output("config", "check", "--json", "--store", url, cwd=tmp_path))["store"] == shown
-    assert shown in redrive.output("config", "show", "--store", url, cwd=tmp_path)
+    assert shown in redrive("config", "show", "--store", url, cwd=tmp_path).stdout
     url = f"postgres://ann:{SECRET}@127.0.0.1:1/jobs?sslmode=prefer&password={SECRET}"
     assert "postgres://ann:***@127.0.0.1:1/jobs?sslmode=prefer&password=***" in redrive(
         "doctor", "--store", url, cwd=tmp_path).stdout

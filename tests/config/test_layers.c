@@ -280,19 +280,27 @@ static void settings_do_not_hide_a_section_of_the_wrong_kind(void **state)
 
 /* ---- Variables of other programs ------------------------------------------------------------- */
 
-static void attempts_of_other_programs_count_the_first_run(void **state)
+static void numbers_of_other_programs_mean_what_the_keys_mean(void **state)
 {
     struct sandbox *s = *state;
     s->environ = ENVIRON("MAX_RETRIES=5");
     assert_int_equal(sandbox_load(s), 0);
-    check_dumped(s, "defaults.retry.max_retries", "4");
+    check_dumped(s, "defaults.retry.max_retries", "5");
+    const char *in_file = "retry: {max_retries: 5}\n";
+    s->environ = ENVIRON("HOME=/");
+    sandbox_good(s, in_file);
+    check_dumped(s, "defaults.retry.max_retries", "5");
+    assert_int_equal(unlink("redrive.yaml"), 0);
     s->environ = ENVIRON("MAX_RETRY_ATTEMPTS=3");
     assert_int_equal(sandbox_load(s), 0);
     check_dumped(s, "defaults.retry.max_retries", "2");
     s->environ = ENVIRON("MAX_RETRY_ATTEMPTS=3", "MAX_RETRIES=5");
     assert_int_equal(sandbox_load(s), 0);
-    check_dumped(s, "defaults.retry.max_retries", "4");
+    check_dumped(s, "defaults.retry.max_retries", "5");
     s->environ = ENVIRON("MAX_RETRIES=0");
+    assert_int_equal(sandbox_load(s), 0);
+    check_dumped(s, "defaults.retry.max_retries", "0");
+    s->environ = ENVIRON("MAX_RETRY_ATTEMPTS=0");
     assert_int_equal(sandbox_load(s), 0);
     check_dumped(s, "defaults.retry.max_retries", "0");
 }
@@ -348,7 +356,7 @@ static void any_key_of_ours_beats_other_programs(void **state)
 
     sandbox_good(s, "tasks: {a: {retry: {max_retries: 9, initial_delay: 1s}}, b: }\n");
     check_dumped(s, "tasks.a.retry.max_retries", "9");
-    check_dumped(s, "tasks.b.retry.max_retries", "4");
+    check_dumped(s, "tasks.b.retry.max_retries", "5");
 }
 
 static void other_programs_may_speak_in_dotenv(void **state)
@@ -370,7 +378,7 @@ static void what_makes_no_sense_of_other_programs_is_ignored(void **state)
                          "RETRY_MAX_DELAY=1e99", "DATABASE_URL=mysql://u:secret@h/db");
     assert_int_equal(sandbox_load(s), 0);
     assert_int_equal(s->config->n_warnings, 5);
-    sandbox_warning(s, "MAX_RETRIES: is ignored: it makes no sense as a number of attempts");
+    sandbox_warning(s, "MAX_RETRIES: is ignored: it makes no sense as a number of retries");
     sandbox_warning(s, "RETRY_BASE_DELAY: is ignored: it makes no sense as a number of seconds");
     sandbox_warning(s, "DATABASE_URL: is ignored: it makes no sense as a store");
     assert_string_equal(s->config->store, "sqlite:redrive.db");
@@ -392,6 +400,75 @@ static void urls_of_other_programs_name_the_store(void **state)
     FLAGS(s, {"store", "memory:"});
     assert_int_equal(sandbox_load(s), 0);
     assert_string_equal(s->config->store, "memory:");
+}
+
+/* The store, where it comes from, and whether another program named it. */
+#define check_origin(s, from, is_borrowed)                               \
+    do {                                                                 \
+        assert_string_equal((s)->config->store_from, (from));            \
+        assert_int_equal((s)->config->store_is_borrowed, (is_borrowed)); \
+    } while (0)
+
+static void origin_of_the_store_is_known(void **state)
+{
+    struct sandbox *s = *state;
+    assert_int_equal(sandbox_load(s), 0);
+    check_origin(s, "default", false);
+    s->environ = ENVIRON("DATABASE_URL=postgres://h/db");
+    assert_int_equal(sandbox_load(s), 0);
+    check_origin(s, "DATABASE_URL", true);
+    sandbox_good(s, "paths: {retry_queue: /data/queue}\n");
+    check_origin(s, "redrive.yaml:1: paths.retry_queue", false);
+    sandbox_good(s, "log: {level: info}\nstore: memory\n");
+    check_origin(s, "redrive.yaml:2", false);
+    sandbox_good(s, "store: {shards: ['sqlite:a.db', 'sqlite:b.db']}\n");
+    check_origin(s, "redrive.yaml:1", false);
+    s->environ = ENVIRON("REDRIVE_STORE=sqlite:x.db", "REDIS_URL=redis://h");
+    sandbox_good(s, "log: {level: info}\n");
+    check_origin(s, "REDRIVE_STORE", false);
+    FLAGS(s, {"store", "memory:"});
+    assert_int_equal(sandbox_load(s), 0);
+    check_origin(s, "--store", false);
+    s->n_flags = 0;
+    s->environ = ENVIRON("HOME=/");
+    sandbox_write(".env", "X=1\nREDIS_URL=redis://h\n");
+    assert_int_equal(sandbox_load(s), 0);
+    check_origin(s, ".env:2: REDIS_URL", true);
+}
+
+static void origins_name_settings_of_variables_and_flags(void **state)
+{
+    struct sandbox *s = *state;
+    s->environ = ENVIRON("MAX_RETRIES=5", "REDRIVE_LOG_LEVEL=debug");
+    FLAGS(s, {"retry-max-delay", "5s"});
+    sandbox_good(s, "retry: {initial_delay: 2s}\n");
+    const struct config *config = s->config;
+    assert_int_equal(config->n_origins, 3);
+    assert_string_equal(config->origins[0].key, "log.level");
+    assert_string_equal(config->origins[0].from, "REDRIVE_LOG_LEVEL");
+    assert_false(config->origins[0].is_borrowed);
+    assert_string_equal(config->origins[1].key, "retry.max_delay");
+    assert_string_equal(config->origins[1].from, "--retry-max-delay");
+    assert_string_equal(config->origins[2].key, "retry.max_retries");
+    assert_string_equal(config->origins[2].from, "MAX_RETRIES");
+    assert_true(config->origins[2].is_borrowed);
+}
+
+static void borrowed_store_that_is_missing_is_told_with_its_variable(void **state)
+{
+    struct sandbox *s = *state;
+    struct redrive_err err = {.code = REDRIVE_E_NOT_FOUND, .message = "no file"};
+    s->environ = ENVIRON("DATABASE_URL=postgres://u:secret@h/db");
+    assert_int_equal(sandbox_load(s), 0);
+    assert_int_equal(config_store_missing(s->config, 0, &err), 0);
+    assert_int_equal(config_store_missing(s->config, REDRIVE_E_IO, &err), REDRIVE_E_IO);
+    assert_string_equal(err.message, "no file");
+    assert_int_equal(config_store_missing(s->config, REDRIVE_E_NOT_FOUND, &err),
+                     REDRIVE_E_NOT_FOUND);
+    assert_string_equal(err.message, "the store that DATABASE_URL names is not set up");
+    assert_string_equal(err.detail, "postgres://u:***@h/db");
+    assert_non_null(strstr(err.hint, "redrive migrate"));
+    assert_non_null(strstr(err.hint, "`store:`"));
 }
 
 static void directory_of_a_record_pipeline_holds_the_store(void **state)
@@ -428,12 +505,15 @@ int main(void)
         IN_SANDBOX(the_same_key_in_both_forms_is_refused),
         IN_SANDBOX(a_short_form_keeps_its_own_name_in_messages),
         IN_SANDBOX(settings_do_not_hide_a_section_of_the_wrong_kind),
-        IN_SANDBOX(attempts_of_other_programs_count_the_first_run),
+        IN_SANDBOX(numbers_of_other_programs_mean_what_the_keys_mean),
         IN_SANDBOX(delays_of_other_programs_are_seconds),
         IN_SANDBOX(any_key_of_ours_beats_other_programs),
         IN_SANDBOX(other_programs_may_speak_in_dotenv),
         IN_SANDBOX(what_makes_no_sense_of_other_programs_is_ignored),
         IN_SANDBOX(urls_of_other_programs_name_the_store),
+        IN_SANDBOX(origin_of_the_store_is_known),
+        IN_SANDBOX(origins_name_settings_of_variables_and_flags),
+        IN_SANDBOX(borrowed_store_that_is_missing_is_told_with_its_variable),
         IN_SANDBOX(directory_of_a_record_pipeline_holds_the_store),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -38,7 +38,7 @@ struct archive_run {
 static int open_store(const struct session *session, const char *what, bool create,
                       struct archive_run *run, struct store **ret, struct redrive_err *err)
 {
-    const struct store_options options = {.create = create};
+    const struct store_options options = {.create = create && session_may_set_up(session)};
     const struct store_ops *ops;
     struct str place;
     int rc = session_refuse_shards(session, "archives; export and import each shard", err);
@@ -50,7 +50,10 @@ static int open_store(const struct session *session, const char *what, bool crea
         err_hint(err, "name a store that lasts, such as --store sqlite:redrive.db");
     }
     url_mask(&run->url, str_of(session->config->store));
-    return rc < 0 ? rc : store_open(session->config->store, &options, ret, err);
+    if (rc == 0)
+        rc = config_store_missing(session->config,
+                                  store_open(session->config->store, &options, ret, err), err);
+    return rc;
 }
 
 static void put_hash(struct json_writer *w, const char *key, const struct content_sum *sum)

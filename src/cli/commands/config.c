@@ -143,6 +143,7 @@ static void checked_as_json(struct json_writer *w, const void *thing)
     json_field_bool(w, "ok", true);
     json_field_cstr(w, "file", config->path);
     json_field_cstr(w, "store", config->store_shown);
+    json_field_cstr(w, "store_from", config->store_from);
     json_field_int(w, "tasks", (int64_t)config->n_tasks);
     json_field_int(w, "classify", (int64_t)config->n_classify);
     json_field_int(w, "cron", (int64_t)config->n_cron);
@@ -162,6 +163,11 @@ static void checked_as_text(struct buf *out, const struct term *term, const void
                config->n_tasks, config->n_tasks == 1 ? "" : "s", config->n_classify,
                config->n_classify == 1 ? "" : "s", config->n_cron, config->n_cron == 1 ? "" : "s",
                config->n_alerts, config->n_alerts == 1 ? "" : "s");
+    buf_puts(out, "  store ");
+    text_add_clean(out, str_of(config->store_shown));
+    buf_puts(out, ", from ");
+    text_add_clean(out, str_of(config->store_from));
+    buf_putc(out, '\n');
 }
 
 static int run_check(struct cli *cli, struct redrive_err *err)
@@ -179,6 +185,21 @@ static int run_check(struct cli *cli, struct redrive_err *err)
     return rc;
 }
 
+/* On standard error, because the output is a configuration file. */
+static void say_origins(struct cli *cli, const struct config *config)
+{
+    RELEASED_BY(buf_release) struct buf line = BUF_MAX(8192);
+    buf_puts(&line, "where settings come from:\nstore: ");
+    text_add_clean(&line, str_of(config->store_from));
+    for (size_t i = 0; i < config->n_origins; i++) {
+        if (strcmp(config->origins[i].key, "store") == 0)
+            continue;
+        buf_printf(&line, "\n%s: ", config->origins[i].key);
+        text_add_clean(&line, str_of(config->origins[i].from));
+    }
+    cli_say(cli, "%s\n", buf_cstr(&line));
+}
+
 static int run_show(struct cli *cli, struct redrive_err *err)
 {
     struct config *config = NULL;
@@ -190,6 +211,7 @@ static int run_show(struct cli *cli, struct redrive_err *err)
     buf_init(&out, CLI_OUTPUT_MAX);
     json_writer_init(&w, &out);
     config_write(config, &w);
+    say_origins(cli, config);
     config_free(config);
     if (cli->out.width > 0) { /* a person looks */
         struct buf laid_out;
@@ -219,7 +241,9 @@ static const struct command CMD_SHOW = {
     .name = "show",
     .summary = "print the configuration in force, as JSON",
     .description = "Defaults, file, .env, environment and flags, put together. Secrets are "
-                   "hidden; but for them the output can be used as a configuration file.",
+                   "hidden; but for them the output can be used as a configuration file. Standard "
+                   "error says where the store comes from, and each setting that a variable or a "
+                   "flag makes; not with --json.",
     .examples = EXAMPLES({"redrive config show --retry-max-delay 5m", "see what a flag changes"}),
     .run = run_show,
     .needs_no_store = true,

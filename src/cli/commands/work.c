@@ -329,8 +329,6 @@ static int load(struct cli *cli, struct work *work, struct redrive_err *err)
         rc = load_config_flag("listen-metrics", work->options->metrics, err);
     if (rc == 0)
         rc = session_load(cli, &work->session, err);
-    if (rc == 0)
-        session_log_exposed(&work->session, work->session.config, NULL);
     if (rc == 0 && work->session.config->listen.metrics && !(work->times = run_times_new()))
         rc = err_nomem(err);
     return rc;
@@ -371,6 +369,10 @@ static int open_all(struct cli *cli, struct work *work, struct redrive_err *err)
     if (rc == 0) {
         const struct pool_options wanted = describe_pool(work);
         rc = pool_check(&wanted, err);
+    }
+    if (rc == 0) {
+        session_log_config(&work->session);
+        session_log_exposed(&work->session, work->session.config, NULL);
     }
     if (rc == 0)
         rc = session_start_tracing(&work->session, &work->exporter, err);

@@ -197,6 +197,11 @@ static int open_store(const struct session *session, const char *url, bool creat
     return store_open(url, &options, ret, err);
 }
 
+bool session_may_set_up(const struct session *session)
+{
+    return !session->config->store_is_borrowed;
+}
+
 int session_load(struct cli *cli, struct session *ret, struct redrive_err *err)
 {
     *ret = (struct session){.origin = rng_system_seed()};
@@ -212,6 +217,31 @@ int session_load(struct cli *cli, struct session *ret, struct redrive_err *err)
         .sink = log_to_stderr,
     };
     return 0;
+}
+
+/* The variables of other programs that are used, with commas between them. */
+static void list_borrowed(const struct config *config, struct buf *out)
+{
+    for (size_t i = 0; i < config->n_origins; i++) {
+        const struct config_origin *origin = &config->origins[i];
+        if (origin->is_borrowed && !str_contains(buf_str(out), str_of(origin->from)))
+            buf_printf(out, "%s%s", out->len > 0 ? ", " : "", origin->from);
+    }
+}
+
+void session_log_config(const struct session *session)
+{
+    const struct config *config = session->config;
+    RELEASED_BY(buf_release) struct buf borrowed = BUF_MAX(1024);
+    list_borrowed(config, &borrowed);
+    struct log_field fields[4] = {LOG_S("store", config->store_shown),
+                                  LOG_S("store_from", config->store_from)};
+    size_t n = 2;
+    if (config->path)
+        fields[n++] = LOG_S("path", config->path);
+    if (borrowed.len > 0)
+        fields[n++] = LOG_STR("variables", buf_str(&borrowed));
+    log_write(&session->log, LOG_LEVEL_INFO, clock_wall_ms(), "configuration", fields, n);
 }
 
 void session_log_exposed(const struct session *session, const struct config *config,
@@ -248,9 +278,13 @@ static int connect_to(struct session *session, const char *url, bool create,
     struct engine_options all = *options;
     all.config = session->config;
     all.log = &session->log;
-    if (shards_is(url))
-        return connect_to_shards(session, url, create, &all, err);
-    int rc = open_store(session, url, create, &all.store, err);
+    int rc;
+    if (shards_is(url)) {
+        rc = connect_to_shards(session, url, create, &all, err);
+        return config_store_missing(session->config, rc, err);
+    }
+    rc = open_store(session, url, create, &all.store, err);
+    rc = config_store_missing(session->config, rc, err);
     if (rc == 0 && (rc = shard_record_refuse(all.store, err)) < 0)
         store_close(all.store);
     if (rc == 0)
@@ -270,7 +304,8 @@ int session_connect(struct session *session, const struct engine_options *option
 {
     if (session->remote)
         return 0;
-    return connect_to(session, session_store_url(session), true, options, err);
+    return connect_to(session, session_store_url(session), session_may_set_up(session), options,
+                      err);
 }
 
 void session_hush(struct cli *cli, struct session *session)
@@ -363,7 +398,7 @@ void session_close(struct session *session)
 int session_another_store(const struct session *session, struct store **ret,
                           struct redrive_err *err)
 {
-    return open_store(session, session_store_url(session), true, ret, err);
+    return open_store(session, session_store_url(session), session_may_set_up(session), ret, err);
 }
 
 int session_committer(struct session *session, void (*on_ready)(void *ctx), void *ready_ctx,

@@ -59,7 +59,8 @@ int session_go_without(struct session *session, struct redrive_err *err);
 
 /* For a command that puts something in or works: configuration and log, which zeroes `ret` first,
  * then store and engine, for which options->config, store and log are filled in here. A store that
- * is not there is set up. The log is as the configuration has it, unless session_hush is called. */
+ * is not there is set up, if session_may_set_up. The log is as the configuration has it, unless
+ * session_hush is called. */
 int session_load(struct cli *cli, struct session *ret, struct redrive_err *err);
 void session_hush(struct cli *cli, struct session *session); /* as session_open_existing does */
 int session_connect(struct session *session, const struct engine_options *options,
@@ -87,6 +88,13 @@ int session_committer(struct session *session, void (*on_ready)(void *ctx), void
 /* The same for a command that only shows what is there: time is left to other processes. */
 int session_quiet_committer(struct session *session, struct committer **ret,
                             struct redrive_err *err);
+
+/* Whether a command may set up the store if there is none: not one that a variable of another
+ * program names. */
+bool session_may_set_up(const struct session *session);
+
+/* The first line of a process that goes on: which store, and what says so. */
+void session_log_config(const struct session *session);
 
 /* A warning for each file with secrets that other users can read, of this configuration. */
 void session_log_exposed(const struct session *session, const struct config *config,

@@ -44,7 +44,8 @@ struct node {
     const char *source;    /* file, or for a setting where it comes from; "" when unknown */
     uint32_t line;         /* from 1; 0: not in a file */
     uint32_t key_line;
-    uint8_t layer; /* the rank of its source, an enum layer: 0 for a file */
+    uint8_t layer;    /* the rank of its source, an enum layer: 0 for a file */
+    bool is_borrowed; /* a setting of another program */
     size_t n_children;
     size_t place;        /* among its siblings when it was added, from 1 */
     struct node *parent; /* NULL for the root */

@@ -35,7 +35,7 @@ typedef bool env_compat_fn(struct layers *layers, const struct variable *variabl
 static bool fill(struct layers *layers, const char *key, const char *value,
                  const struct variable *variable)
 {
-    return layer_fill(layers, key_find(str_of(key)), value, variable->source);
+    return layer_fill(layers, key_find(str_of(key)), value, variable->source, true);
 }
 
 static bool parse_seconds(struct str text, int64_t *ret_ms)
@@ -54,17 +54,29 @@ static bool fill_delay(struct layers *layers, const char *key, int64_t ms,
     return fill(layers, key, duration_format(ms, text), variable);
 }
 
-static bool attempts(struct layers *layers, const struct variable *variable)
+static bool fill_count(struct layers *layers, const char *key, double least, double most,
+                       const struct variable *variable)
 {
     double number;
     char text[32];
     if (!node_parse_number(variable->value, &number) || number != (double)(int64_t)number ||
-        number < 0 || number > REDRIVE_MAX_RETRIES + 1)
+        number < 0 || number > most)
         return false;
-    /* No retries at all still leaves the first run. */
-    snprintf(text, sizeof text, "%.0f", number < 1 ? 1 : number);
-    fill(layers, "retry.max_attempts", text, variable);
+    snprintf(text, sizeof text, "%.0f", number < least ? least : number);
+    fill(layers, key, text, variable);
     return true;
+}
+
+/* Programs disagree whether the first run counts; here the name means what it means in the file. */
+static bool retries(struct layers *layers, const struct variable *variable)
+{
+    return fill_count(layers, "retry.max_retries", 0, REDRIVE_MAX_RETRIES, variable);
+}
+
+/* No attempts at all still leave the first run. */
+static bool attempts(struct layers *layers, const struct variable *variable)
+{
+    return fill_count(layers, "retry.max_attempts", 1, REDRIVE_MAX_RETRIES + 1, variable);
 }
 
 /* These programs know no jitter, and no cap that a single delay of theirs could meet. */
@@ -131,7 +143,7 @@ static const struct {
     const char *name;
     env_compat_fn *apply;
 } FOREIGN[] = {
-    {"MAX_RETRIES", attempts},
+    {"MAX_RETRIES", retries},
     {"MAX_RETRY_ATTEMPTS", attempts},
     {"RETRY_MAX_DELAY", max_delay},
     {"RETRY_BASE_DELAY", base_delay},
@@ -285,10 +297,15 @@ static void fill_store_by_path(struct layers *layers)
     const struct node *node = paths ? node_find(paths, STR("retry_queue")) : NULL;
     if (!node || node->type != NODE_SCALAR || node->text.len == 0 || node_is_null(node))
         return;
+    char where[NODE_WHERE_MAX];
     const char *url =
         arena_printf(layers->arena, "sqlite:%.*s/redrive.db", (int)node->text.len, node->text.ptr);
-    if (url)
-        layer_fill(layers, key_find(STR("store")), url, node->source);
+    const char *source = node->style == NODE_SETTING
+                             ? node->source
+                             : arena_printf(layers->arena, "%spaths.retry_queue",
+                                            node_where(node, node->line, where));
+    if (url && source)
+        layer_fill(layers, key_find(STR("store")), url, source, false);
 }
 
 void env_compat_apply(struct layers *layers, const struct variables *variables)
@@ -301,6 +318,7 @@ void env_compat_apply(struct layers *layers, const struct variables *variables)
         const struct node where = {.style = NODE_SETTING, .source = variable->source};
         bind_warning(layers->binder, &where, "is ignored: it makes no sense as a %s",
                      FOREIGN[i].apply == store_url  ? "store"
+                     : FOREIGN[i].apply == retries  ? "number of retries"
                      : FOREIGN[i].apply == attempts ? "number of attempts"
                                                     : "number of seconds");
     }

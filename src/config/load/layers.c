@@ -295,6 +295,7 @@ static void add_setting(struct layers *layers, struct node *map, const struct ke
     }
     node->style = NODE_SETTING;
     node->layer = where->layer;
+    node->is_borrowed = where->is_borrowed;
     node->text = (struct str){text, value.len};
     node_append(map, node, str_of(key_field(key)->name));
 }
@@ -323,9 +324,10 @@ void layer_set(struct layers *layers, const struct key *key, enum layer layer, s
     add_setting(layers, map, key, value, &where);
 }
 
-bool layer_fill(struct layers *layers, const struct key *key, const char *value, const char *source)
+bool layer_fill(struct layers *layers, const struct key *key, const char *value, const char *source,
+                bool is_borrowed)
 {
-    const struct node where = {.style = NODE_SETTING, .source = source};
+    const struct node where = {.style = NODE_SETTING, .source = source, .is_borrowed = is_borrowed};
     const struct field *field = key_field(key);
     struct node *map = map_of(layers, key);
     if (!map)
@@ -337,4 +339,12 @@ bool layer_fill(struct layers *layers, const struct key *key, const char *value,
     }
     add_setting(layers, map, key, str_of(value), &where);
     return true;
+}
+
+const struct node *layer_find(const struct layers *layers, const struct key *key)
+{
+    const struct node *node = layers->root;
+    for (size_t i = 0; node && i < key->n_steps; i++)
+        node = node_find(node, str_of(key->steps[i]->name));
+    return node;
 }

@@ -70,9 +70,12 @@ void layer_set(struct layers *layers, const struct key *key, enum layer layer, s
                const char *source);
 
 /* The same, only if neither the key nor one with the same meaning is set yet; returns whether it
- * was set here. */
-bool layer_fill(struct layers *layers, const struct key *key, const char *value,
-                const char *source);
+ * was set here. `is_borrowed`: by a variable of another program. */
+bool layer_fill(struct layers *layers, const struct key *key, const char *value, const char *source,
+                bool is_borrowed);
+
+/* The node of the key in the document, or NULL. */
+const struct node *layer_find(const struct layers *layers, const struct key *key);
 
 /* ---- Settings from variables: of the environment and of a `.env` file (load/env.c) -------------
  *
@@ -106,7 +109,8 @@ void env_apply(struct layers *layers, const struct variables *variables);
 
 /* Variables that other retry systems use are defaults where nothing else sets the key.
  *
- *     MAX_RETRIES, MAX_RETRY_ATTEMPTS   runs in all
+ *     MAX_RETRIES                       retries after the first run, as the key of that name
+ *     MAX_RETRY_ATTEMPTS                runs in all
  *     RETRY_BASE_DELAY                  seconds, doubled with each retry
  *     RETRY_DELAY_SECONDS               seconds, always the same
  *     RETRY_MAX_DELAY                   seconds

@@ -180,6 +180,58 @@ static void note_secrets(struct loading *l)
         owned->dotenv_secrets = "secrets of run.http";
 }
 
+/* ---- Origins ---------------------------------------------------------------------------------
+ *
+ * Where a setting was made is known only while the document exists, too.
+ */
+
+static void note_origin(struct loading *l, const struct key *key, const struct node *node)
+{
+    struct config *config = l->binder.config;
+    const char *from = arena_dup(l->binder.arena, str_of(node->source));
+    config->origins[config->n_origins++] =
+        (struct config_origin){.key = key->name, .from = from, .is_borrowed = node->is_borrowed};
+}
+
+static void note_store(struct loading *l)
+{
+    struct config *config = l->binder.config;
+    const struct node *store = layer_find(&l->layers, key_find(STR("store")));
+    if (!store)
+        config->store_from = "default";
+    else if (store->style == NODE_SETTING || store->line == 0)
+        config->store_from = arena_dup(l->binder.arena, str_of(store->source));
+    else
+        config->store_from =
+            arena_printf(l->binder.arena, "%s:%u", store->source, (unsigned)store->line);
+    config->store_is_borrowed = store && store->is_borrowed;
+}
+
+static void note_origins(struct loading *l)
+{
+    struct config *config = l->binder.config;
+    size_t n = 0;
+    while (key_at(n))
+        n++;
+    note_store(l);
+    config->origins = arena_array(l->binder.arena, n, sizeof *config->origins);
+    for (size_t i = 0; i < n && config->origins; i++) {
+        const struct node *node = layer_find(&l->layers, key_at(i));
+        if (node && node->type == NODE_SCALAR && node->style == NODE_SETTING)
+            note_origin(l, key_at(i), node);
+    }
+}
+
+int config_store_missing(const struct config *config, int rc, struct redrive_err *err)
+{
+    if (rc != REDRIVE_E_NOT_FOUND || !config->store_is_borrowed)
+        return rc;
+    (void)err_set(err, rc, "the store that %s names is not set up", config->store_from);
+    err_detail(err, "%s", config->store_shown);
+    err_hint(err, CONFIG_BORROWED_HINT);
+    return rc;
+}
+
 /* ---- Loading --------------------------------------------------------------------------------- */
 
 static int load(struct loading *l)
@@ -196,7 +248,8 @@ static int load(struct loading *l)
     if (l->binder.n_errors)
         return REDRIVE_E_CONFIG;
     note_secrets(l);
-    return 0;
+    note_origins(l);
+    return l->binder.arena->failed ? REDRIVE_E_NOMEM : 0;
 }
 
 /* Binding visits sections in an order of its own; people read from the top. */

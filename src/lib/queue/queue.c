@@ -197,8 +197,10 @@ static int copy_options(struct redrive_queue *q, const struct redrive_queue_opti
 static int connect_shards(struct redrive_queue *q, const struct engine_options *engine,
                           struct redrive_err *err)
 {
-    const struct router_options options = {
-        .url = q->config->store, .create = true, .origin = rng_system_seed(), .engine = *engine};
+    const struct router_options options = {.url = q->config->store,
+                                           .create = !q->config->store_is_borrowed,
+                                           .origin = rng_system_seed(),
+                                           .engine = *engine};
     const struct router_start start = {.watches = true, .on_ready = on_ready, .ready_ctx = q};
     struct router *router;
     int rc = router_open(&options, &router, err);
@@ -207,7 +209,8 @@ static int connect_shards(struct redrive_queue *q, const struct engine_options *
 
 static int connect_store(struct redrive_queue *q, struct redrive_err *err)
 {
-    const struct store_options store_options = {.create = true, .origin = rng_system_seed()};
+    const struct store_options store_options = {.create = !q->config->store_is_borrowed,
+                                                .origin = rng_system_seed()};
     struct engine_options engine_options = {.config = q->config, .log = &q->log};
     struct committer_options options = {.on_ready = on_ready, .ready_ctx = q};
     if (shards_is(q->config->store))
@@ -246,7 +249,7 @@ int redrive_queue_open(const struct redrive_queue_options *options, struct redri
     if (rc == 0)
         rc = copy_options(q, o, err);
     if (rc == 0)
-        rc = connect_store(q, err);
+        rc = config_store_missing(q->config, connect_store(q, err), err);
     if (rc < 0) {
         redrive_queue_close(q);
         return rc;

@@ -429,6 +429,7 @@ static int open_all(struct batch *b, struct redrive_err *err)
     if (rc < 0)
         return rc;
     choose_logs(b);
+    session_log_config(&b->session);
     rc = session_connect(&b->session, &options, err);
     if (rc == 0)
         rc = check_store(b, err);

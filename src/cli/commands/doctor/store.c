@@ -170,7 +170,7 @@ static void check_shards(struct doctor *d)
 static void say_not_set_up(struct doctor *d)
 {
     doctor_say(d, DOCTOR_WARN, "store", "not set up yet: %s", d->config->store_shown);
-    doctor_hint(d, "%s", STORE_SET_UP_HINT);
+    doctor_hint(d, "%s", d->config->store_is_borrowed ? CONFIG_BORROWED_HINT : STORE_SET_UP_HINT);
 }
 
 void doctor_check_store(struct doctor *d)

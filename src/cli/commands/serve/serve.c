@@ -273,6 +273,8 @@ static int load(struct cli *cli, struct serve *serve, struct redrive_err *err)
     if (rc == 0)
         rc = serve_check_work(serve, serve->session.config, err);
     if (rc == 0)
+        session_log_config(&serve->session);
+    if (rc == 0)
         rc = session_start_tracing(&serve->session, &serve->exporter, err);
     if (rc < 0)
         return rc;
