@@ -196,6 +196,7 @@ faults: tests-built
 	@REDRIVE_BUILD=$(CURDIR)/$(BUILD) PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 tests/faults/sweep.py --every $(EVERY) $(if $(ON),--path $(ON))
 
 torture: tests-built
+	@tools/bootstrap python
 	@tools/torture $(BUILD) --kills $(KILLS)
 
 # Faults under load, and a judgement on the history that clients and handlers wrote. STORE=sqlite, postgres or redis: one store;

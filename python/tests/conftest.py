@@ -23,6 +23,15 @@ BINARY = os.environ.get("REDRIVE_BIN", str(ROOT / "build" / "redrive"))
 LIMIT_S = 60
 
 
+def pytest_collection_modifyitems(config, items):
+    """Slow ones are left out rather than skipped, as in tests/shared."""
+    if os.environ.get("REDRIVE_SLOW"):
+        return
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    config.hook.pytest_deselected(items=slow)
+    items[:] = [item for item in items if item not in slow]
+
+
 def wait_for(condition, what="it"):
     until = time.monotonic() + LIMIT_S
     while True:

@@ -235,14 +235,14 @@ class Refusing:
         self.settled = {}
         self.sizes = []
 
-    def settle(self, items):
+    def settle(self, items, *, timeout):
         self.sizes.append(sum(len(item) for item in items))
         found = [json.loads(item) for item in items]
         self.refuse(found)
         self.settled.update({item["id"]: item for item in found})
         return [{"status": 200} for _ in found]
 
-    def extend(self, items):
+    def extend(self, items, *, timeout):
         raise RuntimeError("no")
 
 

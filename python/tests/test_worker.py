@@ -1,7 +1,9 @@
 """Workers against a real server."""
 
+import json
 import os
 import signal
+import socketserver
 import subprocess
 import sys
 import threading
@@ -171,11 +173,11 @@ def test_what_ends_a_program_does_not_end_a_worker(app):
 def test_leases_are_renewed(app):
     @app.task(name="slow")
     def slow():
-        time.sleep(2.5)
+        time.sleep(4)
         return "done"
 
     job = slow.defer()
-    work(app, lease=1.0)
+    work(app, lease=3.0)
     job = app.job(job.id)
     assert (job["state"], job["attempts"]) == ("completed", 1)
 
@@ -238,6 +240,44 @@ def test_an_idle_worker_stops_at_once(app):
     worker.stop()
     thread.join(10)
     assert time.monotonic() - began < 3
+
+
+class LateAnswer(socketserver.StreamRequestHandler):
+    """Answers a claim when its client has hung up, with a job; notes what is settled."""
+
+    def handle(self):
+        while line := self.rfile.readline():
+            length = 0
+            while (header := self.rfile.readline()) not in (b"\r\n", b""):
+                name, _, value = header.partition(b":")
+                length = int(value) if name.lower() == b"content-length" else length
+            body = json.loads(self.rfile.read(length))
+            answer = {"items": [{"status": 200} for _ in body.get("items", [])]}
+            if b"/v1/claim " in line:
+                self.server.claimed.set()
+                assert self.rfile.read() == b""
+                answer = {"jobs": [{"id": "a", "token": "x", "task": "t", "attempt": 1, "max_attempts": 1}]}
+            elif b"/v1/settle " in line:
+                self.server.settled += body["items"]
+            data = json.dumps(answer).encode()
+            self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(data), data))
+
+
+def test_what_the_last_claim_is_answered_is_given_back():
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), LateAnswer) as server:
+        server.daemon_threads = True
+        server.claimed, server.settled = threading.Event(), []
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        app = App(f"http://127.0.0.1:{server.server_address[1]}")
+        app.task(name="t")(lambda: None)
+        worker, thread = run_in_thread(app)
+        assert server.claimed.wait(20)
+        worker.stop()
+        thread.join(20)
+        server.shutdown()
+        serving.join(20)
+    assert server.settled == [{"id": "a", "token": "x", "release": True}]
 
 
 def test_a_server_that_goes_away_and_comes_back(app, server, start_server):

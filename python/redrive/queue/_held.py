@@ -1,50 +1,54 @@
-"""The jobs that a worker has in hand: their leases, and what is still to be said of them."""
+"""The jobs that a worker has in hand: which of them run, and what is still to be said of them."""
 
 from __future__ import annotations
 
 import logging
+import math
 import queue
 import threading
 import time
 from collections.abc import Iterable
-from concurrent.futures import Future
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 from redrive.errors import RedriveError, ServerError, UnreachableError
-from redrive.policy import RetryPolicy
+from redrive.queue._leases import AWAY, BATCH, Leases
 from redrive.queue._limits import dump
-from redrive.queue.client import Client, is_temporary
+from redrive.queue.client import TIMEOUT_S, Client, is_temporary
 from redrive.queue.context import Context
 
 logger = logging.getLogger("redrive")
 
-_BATCH = 500
 #: A batch that has so much is sent; with one more item it still is less than the 8 MiB that the server takes.
 _BATCH_BYTES = 4 * 1024 * 1024
 #: How long a claim is put off while jobs are ending, so that quick ones are claimed many at a time.
 _GATHER_S = 0.005
 #: Statuses of HTTP for what is wrong with an item itself.
 _BAD_ITEM = (400, 413)
-#: How long to wait before a request to a server that is away is repeated.
-AWAY = RetryPolicy(initial_delay=0.1, multiplier=2, max_delay=5, min_delay=0.05, max_retries=100000, total_timeout=0)
+#: A connection may be dead without a sign of it: after so long a settlement is sent again, by a new one.
+_SETTLE_MIN_S = 5.0
 
 
 class Held:
     """A job in hand."""
 
-    def __init__(self, job: dict[str, Any], context: Context) -> None:
+    def __init__(self, job: dict[str, Any], context: Context, lease_until: float = math.inf) -> None:
         self.id: str = job["id"]
         self.token: str = job["token"]
         self.context = context
-        self.future: Optional[Future[Any]] = None
+        #: By the clock of this process (time.monotonic), and not later than by the server's.
+        self.lease_until = lease_until
+        #: Its lease has ended before it could be renewed, and its run was told.
+        self.is_over = False
         #: Its end has been decided: what the function still says does not count.
         self.is_settled = False
+        #: Stops a run that can be stopped: a coroutine, or a function that has not begun.
+        self.stop: Optional[Callable[[], Any]] = None
 
     def cancel(self) -> None:
         """The server no longer waits for its end: a function sees ``context.cancelled``, a coroutine is cancelled."""
         self.context.cancelled = True
-        if self.future is not None:
-            self.future.cancel()
+        if self.stop is not None:
+            self.stop()
 
 
 class _Settlement:
@@ -86,37 +90,65 @@ def _log_not_settled(settlement: _Settlement, why: object) -> None:
 
 
 class HeldJobs:
-    """All jobs in hand. Two threads look after them: one settles, one renews leases."""
+    """All jobs in hand. A thread settles them, and others look after their leases.
+
+    A job is in hand until the server has been told of its end. Its run can last longer: that of a function that goes on
+    after the lease was lost, for instance. No other attempt of the job starts here before that run has ended.
+    """
 
     def __init__(self, client: Client, lease: float) -> None:
         self._client = client
-        self._lease = lease
+        self._settle_timeout = min(max(lease / 2, _SETTLE_MIN_S), TIMEOUT_S)
+        self._patience = max(lease * 2, self._settle_timeout * 4)
+        #: By their tokens.
         self._jobs: dict[str, Held] = {}
-        #: Of the jobs in hand, those that have not ended.
-        self._running = 0
+        #: Functions and coroutines that have not ended, by the ids of their jobs.
+        self._runs: dict[str, Held] = {}
         self._changed = threading.Condition()
         self._settlements: queue.SimpleQueue[Optional[_Settlement]] = queue.SimpleQueue()
-        self._end = threading.Event()
-        self._threads = [
-            threading.Thread(target=self._settle_all, name="redrive-settle", daemon=True),
-            threading.Thread(target=self._keep_leases, name="redrive-lease", daemon=True),
-        ]
+        self._settler = threading.Thread(target=self._settle_all, name="redrive-settle", daemon=True)
+        self._leases = Leases(client, lease, self._list, self._lose, self._tell_that_over)
+        self._threads = [self._settler, *self._leases.threads]
 
     def start(self) -> None:
-        for thread in self._threads:
-            thread.start()
+        self._settler.start()
+        self._leases.start()
 
     def close(self) -> None:
         """Says what is still to be said, and ends."""
         self._settlements.put(None)
-        self._threads[0].join()
-        self._end.set()
-        self._threads[1].join()
+        self._settler.join()
+        self._leases.close()
+
+    def _list(self) -> list[Held]:
+        with self._changed:
+            return list(self._jobs.values())
 
     def add(self, held: Held) -> None:
         with self._changed:
             self._jobs[held.token] = held
-            self._running += 1
+
+    def confirm(self, jobs: list[Held]) -> None:
+        """Renews leases that may be old, before any of these jobs is added; those that cannot be are settled."""
+        try:
+            self._leases.renew(jobs)
+        except Exception as exc:
+            logger.warning("cannot_renew_leases jobs=%d error=%s", len(jobs), exc)
+            for held in jobs:
+                self.add(held)
+                self.settle(held, {"release": True})
+
+    def begin(self, held: Held) -> bool:
+        """Whether the job may run now: not while an earlier attempt of it does."""
+        with self._changed:
+            return self._runs.setdefault(held.id, held) is held
+
+    def end(self, held: Held, answer: dict[str, Any]) -> None:
+        """Its run has ended."""
+        with self._changed:
+            self._runs.pop(held.id, None)
+            self._changed.notify_all()
+        self.settle(held, answer)
 
     def settle(self, held: Held, answer: dict[str, Any]) -> None:
         """How a job ended. The first word counts. What the answer has is written down at once."""
@@ -134,7 +166,7 @@ class HeldJobs:
 
     def running(self) -> int:
         with self._changed:
-            return self._running
+            return len(self._runs)
 
     def wait_for_room(self, limit: int, timeout: float) -> int:
         """How many more may be taken, so that up to ``limit`` run; 0 if there was no room in time.
@@ -148,7 +180,7 @@ class HeldJobs:
             return self._room(limit)
 
     def _room(self, limit: int) -> int:
-        return max(0, min(limit - self._running, 2 * limit - len(self._jobs)))
+        return max(0, min(limit - len(self._runs), 2 * limit - len(self._jobs)))
 
     def is_empty(self) -> bool:
         with self._changed:
@@ -174,14 +206,14 @@ class HeldJobs:
             batch = [] if first is None else [first]
             is_open = first is not None
             size = sum(len(settlement.data) for settlement in batch)
-            while is_open and len(batch) < _BATCH and size < _BATCH_BYTES and not self._settlements.empty():
+            while is_open and len(batch) < BATCH and size < _BATCH_BYTES and not self._settlements.empty():
                 more = self._settlements.get()
                 is_open = more is not None
                 if more is not None:
                     batch.append(more)
                     size += len(more.data)
             if batch:
-                self._settle(batch, time.monotonic() + self._lease * 2)
+                self._settle(batch, time.monotonic() + self._patience)
                 self._remove(settlement.held for settlement in batch)
 
     def _settle(self, batch: list[_Settlement], until: float) -> None:
@@ -208,7 +240,8 @@ class HeldJobs:
         attempt = 0
         while True:
             try:
-                return self._client.settle([settlement.data for settlement in batch])
+                items = [settlement.data for settlement in batch]
+                return self._client.settle(items, timeout=self._settle_timeout)
             except RedriveError as exc:
                 if not is_temporary(exc) or time.monotonic() >= until:
                     raise
@@ -234,32 +267,26 @@ class HeldJobs:
 
     # ---- Leases ---------------------------------------------------------------------------------
 
-    def _keep_leases(self) -> None:
-        """Must not end before close(), as _settle_all."""
-        while not self._end.wait(self._lease / 3):
-            with self._changed:
-                jobs = list(self._jobs.values())
-            for start in range(0, len(jobs), _BATCH):
-                batch = jobs[start : start + _BATCH]
-                try:
-                    self._extend(batch)
-                except Exception as exc:
-                    logger.warning("cannot_renew_leases jobs=%d error=%s", len(batch), exc)
+    def _lose(self, held: Held, state: Any) -> None:
+        if self._take_away(held):
+            logger.warning("lease_lost job_id=%s state=%s", held.id, state)
+            held.cancel()
+            self._remove([held])
 
-    def _extend(self, jobs: list[Held]) -> None:
-        lease = f"{int(self._lease * 1000)}ms"
-        answers = self._client.extend([{"id": h.id, "token": h.token, "lease": lease} for h in jobs])
-        for held, answer in zip(jobs, answers):
-            if answer["status"] in (404, 409) and self._take_away(held):
-                logger.warning("lease_lost job_id=%s state=%s", held.id, answer.get("state"))
-                held.cancel()
-                self._remove([held])
+    def _tell_that_over(self, held: Held) -> None:
+        """The job may be given to another worker from now on: its run should end.
+
+        It stays in hand. If a renewal is answered after all, the server gives the job to no other worker while the run
+        goes on; when the run has ended, the job is given back.
+        """
+        held.is_over = True
+        logger.warning("lease_over job_id=%s", held.id)
+        held.cancel()
 
     def _take_away(self, held: Held) -> bool:
         """Whether the job was still to be settled; now it is not."""
         with self._changed:
             was_open = not held.is_settled
             held.is_settled = True
-            self._running -= was_open
             self._changed.notify_all()
         return was_open

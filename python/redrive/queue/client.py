@@ -74,13 +74,16 @@ class Client:
         jobs: list[JSON] = self._object("POST", "/claim", request, timeout=wait + self._timeout, repeat=False)["jobs"]
         return jobs
 
-    def settle(self, items: Sequence[bytes]) -> list[JSON]:
+    def settle(self, items: Sequence[bytes], *, timeout: float) -> list[JSON]:
         """Each item is JSON already."""
-        answers: list[JSON] = self._send("POST", "/settle", b'{"items":[' + b",".join(items) + b"]}")["items"]
+        body = b'{"items":[' + b",".join(items) + b"]}"
+        answers: list[JSON] = self._send("POST", "/settle", body, timeout=timeout)["items"]
         return answers
 
-    def extend(self, items: Sequence[JSON]) -> list[JSON]:
-        answers: list[JSON] = self._object("POST", "/extend", {"items": list(items)})["items"]
+    def extend(self, items: Sequence[JSON], *, timeout: float) -> list[JSON]:
+        """One try: the caller knows how long it has for the next."""
+        body = {"items": list(items)}
+        answers: list[JSON] = self._object("POST", "/extend", body, timeout=timeout, repeat=False)["items"]
         return answers
 
     # ---- Requests -------------------------------------------------------------------------------

@@ -49,7 +49,7 @@ class Context:
     traceparent: Optional[str] = None
     #: The jobs that it has waited for, in the order of their submission: up to 100, with 256 KiB of results.
     parents: list[Parent] = field(default_factory=list)
-    #: True once the job was cancelled, lost its lease or is to be given back: return soon.
+    #: True once the job was cancelled, its lease is lost or over, or it is to be given back: return soon.
     cancelled: bool = field(default=False, compare=False)
 
     @classmethod

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import os
 import queue
@@ -13,19 +14,25 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 from redrive.errors import NotFoundError, RedriveError, ServerError
 from redrive.queue import runner
-from redrive.queue._held import AWAY, Held, HeldJobs
+from redrive.queue._held import Held, HeldJobs
+from redrive.queue._leases import AWAY
 from redrive.queue.app import App
 from redrive.queue.client import Client, is_temporary
 from redrive.queue.context import Context
+from redrive.queue.task import Task
 
 logger = logging.getLogger("redrive")
 
 #: The server takes so many names in one claim.
 _TASKS_MAX = 64
+#: A job that cannot be started here and now comes back after so long, at no cost of an attempt.
+_SNOOZE_S = 1
+#: How long a worker that stops waits for the answer to its last claim.
+_LAST_ANSWER_S = 2.0
 
 
 class Worker:
@@ -65,6 +72,7 @@ class Worker:
             self._body["queues"] = list(queues)
         if len(app.tasks) <= _TASKS_MAX:
             self._body["tasks"] = sorted(app.tasks)
+        self._lease = lease
         self._held = HeldJobs(self.client, lease)
         self._stopping = threading.Event()
         self._giving_back = threading.Event()
@@ -92,8 +100,7 @@ class Worker:
             claimer.start()
             logger.info("working worker=%s tasks=%d concurrency=%d", self.name, len(self.app.tasks), self.concurrency)
             try:
-                while claimer.is_alive():
-                    claimer.join(0.2)  # signals come through
+                self._wait_for_claimer(claimer)
             except BaseException:
                 self.stop()
                 self._giving_back.set()
@@ -105,13 +112,29 @@ class Worker:
         if self._error is not None:
             raise self._error
 
+    def _wait_for_claimer(self, claimer: threading.Thread) -> None:
+        stopped_at: Optional[float] = None
+        while claimer.is_alive():
+            claimer.join(0.2)  # signals come through
+            if stopped_at is None and self._stopping.is_set():
+                stopped_at = time.monotonic()
+            if stopped_at is not None and time.monotonic() > stopped_at + _LAST_ANSWER_S:
+                self._hang_up(socket.SHUT_RDWR)
+
     def stop(self) -> None:
-        """Takes no more jobs; run() returns when those in hand have ended. Any thread may call it."""
+        """Takes no more jobs; run() returns when those in hand have ended. Any thread may call it.
+
+        A long poll is closed on the side of this worker only, and its answer is waited for: the server would give jobs
+        that are released meanwhile to a poll that it believes to be open.
+        """
         self._stopping.set()
+        self._hang_up(socket.SHUT_WR)
+
+    def _hang_up(self, how: int) -> None:
         claiming = self._socket
         if claiming is not None:
             with contextlib.suppress(OSError):
-                claiming.shutdown(socket.SHUT_RDWR)
+                claiming.shutdown(how)
 
     def give_back(self) -> None:
         """Stops, and does not wait for what is running."""
@@ -194,6 +217,7 @@ class Worker:
                 continue
             # What is in hand may defer something, or be retried: only a claim after that tells that all is done.
             was_idle = self._held.is_empty()
+            sent = time.monotonic()
             try:
                 jobs = self._claim(room)
                 failures = 0
@@ -205,8 +229,8 @@ class Worker:
                 failures += 1
                 self._wait_for_server(failures, exc)
                 continue
-            for job in jobs:
-                self._start(job, pool, loop)
+            for held, name in self._take(jobs, sent):
+                self._start(held, self.app.tasks.get(name), pool, loop)
             if not jobs and self._until_idle:
                 if was_idle:
                     break
@@ -222,27 +246,61 @@ class Worker:
         finally:
             self._socket = None
 
-    def _start(self, job: dict[str, Any], pool: ThreadPoolExecutor, loop: asyncio.AbstractEventLoop) -> None:
-        context = Context.of_job(job, self.name)
-        held = Held(job, context)
-        self._held.add(held)
-        task = self.app.tasks.get(job["task"])
-        if task is None or self._stopping.is_set():
-            self._held.settle(held, {"release": True} if task else {"snooze": 1})
-            return
-        if task.is_async:
-            held.future = asyncio.run_coroutine_threadsafe(runner.run_async(task, context), loop)
+    def _take(self, jobs: list[dict[str, Any]], sent: float) -> list[tuple[Held, str]]:
+        """Claimed jobs and their tasks, without those whose lease cannot be relied upon.
+
+        In a long poll leases began at an unknown moment since the claim was sent: then they are renewed first.
+        """
+        taken = [Held(job, Context.of_job(job, self.name), sent + self._lease) for job in jobs]
+        if taken and time.monotonic() - sent > self._lease / 4:
+            self._held.confirm(taken)
+        open_ = [(held, held.context.task) for held in taken if not held.is_settled]
+        for held, _ in open_:
+            self._held.add(held)
+        return open_
+
+    def _start(
+        self, held: Held, task: Optional[Task], pool: ThreadPoolExecutor, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        if task is None:
+            self._held.settle(held, {"snooze": _SNOOZE_S})
+        elif self._stopping.is_set():
+            self._held.settle(held, {"release": True})
+        elif not self._held.begin(held):
+            logger.warning("attempt_put_off job_id=%s attempt=%d", held.id, held.context.attempt)
+            self._held.settle(held, {"snooze": _SNOOZE_S})
+        elif task.is_async:
+            loop.call_soon_threadsafe(self._begin_coroutine, held, task, loop)
         else:
-            held.future = pool.submit(runner.run_sync, task, context)
-        held.future.add_done_callback(lambda future: self._held.settle(held, _answer_of(future)))
+            future = pool.submit(runner.run_sync, task, held.context)
+            held.stop = future.cancel
+            future.add_done_callback(lambda run: self._end(held, task, run))
+
+    def _begin_coroutine(self, held: Held, task: Task, loop: asyncio.AbstractEventLoop) -> None:
+        """Not asyncio.run_coroutine_threadsafe(): its future ends with the cancellation, before the coroutine does."""
+        run = loop.create_task(runner.run_async(task, held.context))
+        run.add_done_callback(lambda run: self._end(held, task, run))
+        held.stop = functools.partial(_cancel, run, loop)
+        if held.context.cancelled:
+            run.cancel()
+
+    def _end(self, held: Held, task: Task, run: Union[Future[dict[str, Any]], asyncio.Task[dict[str, Any]]]) -> None:
+        """A run that may have ended early, because it was told that its lease is over, has not done its work."""
+        may_be_cut_short = held.is_over and (task.is_async or task.pass_context)
+        self._held.end(held, {"release": True} if may_be_cut_short else _answer_of(run))
 
 
-def _answer_of(future: Future[dict[str, Any]]) -> dict[str, Any]:
-    """A future that was cancelled belongs to a job that is given back or has lost its lease."""
-    if future.cancelled():
+def _cancel(run: asyncio.Task[Any], loop: asyncio.AbstractEventLoop) -> None:
+    with contextlib.suppress(RuntimeError):  # the loop is closed, and nothing runs in it
+        loop.call_soon_threadsafe(run.cancel)
+
+
+def _answer_of(run: Union[Future[dict[str, Any]], asyncio.Task[dict[str, Any]]]) -> dict[str, Any]:
+    """A run that was cancelled belongs to a job that is given back or has lost its lease."""
+    if run.cancelled():
         return {"release": True}
-    exception = future.exception()
-    return runner.failed(exception) if exception is not None else future.result()
+    exception = run.exception()
+    return runner.failed(exception) if exception is not None else run.result()
 
 
 def _run_until(closing: threading.Event, loop: asyncio.AbstractEventLoop) -> None:
