@@ -66,6 +66,11 @@ class DeadLetter:
     fingerprint: int
     history: tuple[AttemptInfo, ...]
 
+    @property
+    def retry_count(self) -> int:
+        """Retries that were made: attempts without the first one; 0 if it never ran."""
+        return max(self.attempts - 1, 0)
+
 
 @dataclass(frozen=True)
 class DeadLetterGroup:

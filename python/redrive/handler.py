@@ -24,7 +24,7 @@ from redrive.dead_letters import DeadLetters, KeptWork
 from redrive.errors import BY_CODE, InvalidArgumentError, RedriveError
 from redrive.failure import Classifier, ClassifyFunction, Row, as_classifier, native_rows
 from redrive.job import Job, JobContext, JobResult
-from redrive.monitoring import Event, Health, Metrics, event_of, health_of, metrics_of, prometheus_text
+from redrive.monitoring import Event, Health, Metrics, Monitor, health_of, metrics_of, prometheus_text
 from redrive.policy import RetryPolicy, as_policy
 from redrive.vocabulary import State
 
@@ -65,7 +65,7 @@ class RetryHandler(NamesChecked, ProcessBound):
         self.retry_policy = as_policy(retry, {})
         self._breaker = breaker or BreakerConfig()
         self._classifier = as_classifier(classify)
-        self._monitor = None if monitor is None else new_handle(lambda c: monitor(event_of(c)))
+        self._monitor = new_handle(Monitor(name, monitor))
         self._limits = (concurrency, max_dead_letters, healthy_from, degraded_from)
         self.native = self._make()
         self.dead_letters = DeadLetters(self)
@@ -88,9 +88,8 @@ class RetryHandler(NamesChecked, ProcessBound):
         options.classify = rows
         options.n_classify = n_rows
         options.concurrency, options.max_dead_letters, options.healthy_from, options.degraded_from = self._limits
-        if self._monitor is not None:
-            options.monitor = lib.redrive_py_monitor
-            options.monitor_ctx = self._monitor
+        options.monitor = lib.redrive_py_monitor
+        options.monitor_ctx = self._monitor
         err = ffi.new("struct redrive_err *")
         native = lib.redrive_handler_new(options, err)
         if native == ffi.NULL:

@@ -113,6 +113,11 @@ class JobResult(Generic[R]):
     error: Optional[RedriveError] = None
 
     @property
+    def retry_count(self) -> int:
+        """Retries that were made: attempts without the first one; 0 if it never ran."""
+        return max(self.attempts - 1, 0)
+
+    @property
     def success(self) -> bool:
         """Whether the job was completed."""
         return self.state is State.COMPLETED

@@ -1,9 +1,10 @@
-"""What a handler tells of itself: events, health, metrics, and the text that Prometheus reads."""
+"""What a handler tells of itself: events and log lines, health, metrics, and the text that Prometheus reads."""
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, fields
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 from redrive._native import ffi, lib, seconds, text
 from redrive.breaker import BreakerStatus
@@ -52,6 +53,57 @@ def event_of(c: Any) -> Event:
         c.health_score,
         c.error_rate,
     )
+
+
+# ---- Logs -----------------------------------------------------------------------------------------
+
+logger = logging.getLogger("redrive")
+
+_LEVELS = {"retrying": logging.INFO, "dead_letter": logging.WARNING, "failed": logging.WARNING}
+_EVENT_LEVELS = [_LEVELS.get(name, logging.DEBUG) for name in EVENTS]
+_BREAKER = EVENTS.index("breaker")
+#: A breaker that begins to hold work back is a warning, what it does next is not.
+_BREAKER_LEVELS = [logging.WARNING if state in ("open", "forced_open") else logging.INFO for state in BREAKER_STATES]
+#: The fields of a line, by the fields of the event. A log record has a ``message`` of its own, and a ``name``.
+_FIELDS = {
+    **{name: name for name in ("job_id", "task", "service", "attempt", "max_attempts", "failure_class", "reason")},
+    "message": "error",
+    "delay": "delay",
+    "breaker": "breaker",
+}
+_ABSENT = (None, "", "none", "success")
+
+
+def _fields_of(event: Event, handler: str) -> dict[str, Any]:
+    left_out = {"attempt", "max_attempts"} if event.type == "breaker" else {"breaker"}
+    if event.type != "retrying":
+        left_out.add("delay")
+    given = {key: getattr(event, name) for name, key in _FIELDS.items() if name not in left_out}
+    return {"event": event.type, "handler": handler, **{k: v for k, v in given.items() if v not in _ABSENT}}
+
+
+class Monitor:
+    """Called by C with each event of a handler: writes the log, then calls the program's own function."""
+
+    def __init__(self, handler: str, function: Optional[Callable[[Event], Any]]) -> None:
+        self._handler = handler
+        self._function = function
+
+    def __call__(self, c: Any) -> None:
+        level = _BREAKER_LEVELS[c.breaker] if c.type == _BREAKER else _EVENT_LEVELS[c.type]
+        is_logged = logger.isEnabledFor(level)
+        if not is_logged and self._function is None:
+            return
+        event = event_of(c)
+        if is_logged:
+            values = _fields_of(event, self._handler)
+            words = " ".join(f"{key}={value}" for key, value in values.items() if key != "event")
+            logger.log(level, "%s %s", event.type, words, extra=values)
+        if self._function is not None:
+            self._function(event)
+
+
+# ---- Figures --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,5 @@
 import asyncio
+import logging
 import os
 import signal
 import threading
@@ -367,6 +368,52 @@ def test_the_monitor_is_told():
     assert events[2].message == "no"
     assert events[2].delay == pytest.approx(0.01)
     assert {event.job_id for event in events} == {"a"}
+
+
+def test_the_log_says_what_happens_with_fields(caplog):
+    caplog.set_level(logging.DEBUG, "redrive")
+    handler = RetryHandler("mail", retry=RetryPolicy(max_retries=1, delays=[0.01], min_delay=0, jitter=False))
+    handler.breakers.configure("smtp", BreakerConfig(failure_threshold=2))
+    result = handler.submit_job(handler.create_job("send", ConnectionError("no route"), service="smtp"), fail)
+    handler.breakers.reset("smtp")
+    lines = [(record.levelname, record.event) for record in caplog.records]
+    assert lines == [
+        ("DEBUG", "received"),
+        ("DEBUG", "started"),
+        ("INFO", "retrying"),
+        ("DEBUG", "started"),
+        ("WARNING", "breaker"),
+        ("WARNING", "dead_letter"),
+        ("INFO", "breaker"),
+    ]
+    retrying, opened, dead = (caplog.records[i] for i in (2, 4, 5))
+    assert (retrying.name, retrying.handler, retrying.job_id, retrying.task) == (
+        "redrive",
+        "mail",
+        result.job_id,
+        "send",
+    )
+    assert (retrying.attempt, retrying.max_attempts, retrying.delay) == (1, 2, 0.01)
+    assert (retrying.failure_class, retrying.error) == ("network", "no route")
+    assert (opened.service, opened.breaker) == ("smtp", "open")
+    assert not hasattr(opened, "job_id")
+    assert (dead.reason, dead.error, dead.attempt) == ("exhausted", "no route", 2)
+    assert dead.getMessage().startswith(f"dead_letter handler=mail job_id={result.job_id} task=send service=smtp ")
+
+
+def test_a_quiet_logger_costs_no_event(caplog):
+    caplog.set_level(logging.WARNING, "redrive")
+    with RetryHandler("mail", retry=QUICK) as handler:
+        assert handler.submit_job(handler.create_job("send", 7), Twice()).value == 7
+    assert caplog.records == []
+
+
+def test_retries_are_the_attempts_without_the_first(handler):
+    job = handler.create_job("t", ConnectionError("no"), id="a")
+    result = handler.submit_job(job, fail)
+    letter = handler.dead_letters.get("a")
+    assert (result.attempts, result.retry_count) == (letter.attempts, letter.retry_count) == (4, 3)
+    assert handler.submit_job(handler.create_job("t", 1), echo).retry_count == 0
 
 
 def test_what_a_monitor_or_a_strategy_raises_ends_the_job():
