@@ -72,7 +72,7 @@ def test_lines_for_those_who_come_from_elsewhere(monkeypatch):
             run(code, line, {**vars(tenacity), "tenacity": tenacity, "logging": logging, **names}, page)
         if "main" in names:
             asyncio.run(names["main"]())
-    assert marks == ["celery", "here", "celery", "workflow", "procrastinate", "here", "tenacity", "here"]
+    assert marks == ["celery", "here", "celery", "workflow", "procrastinate", "here", "tenacity", "here", "here"]
     assert [[len(job.get("after", [])) for job in flow] for flow in flows] == [[0, 1, 1, 2], [0, 0, 2]]
     assert [job["delay"] for job in deferred] == ["600000ms", "10000ms"]
     assert deferred[1]["queue"] == "api_calls"

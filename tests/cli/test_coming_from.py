@@ -58,6 +58,8 @@ def test_delays_are_those_of_the_other_queues(place):
     assert len(river) == 24
     assert river[:3] == [(0.9, 1.1), (1.8, 2.2), (15.3, 18.7)]
     assert delays(place, "bullmq") == [(1, 1), (2, 2)]
+    assert delays(place, "task-api") == [(5, 5), (10, 10), (20, 20)]
+    assert delays(place, "own-worker") == [(5, 5), (5, 5)]
     assert delays(place, "procrastinate") == [(5, 5)] * 5
     assert delays(place, "beanstalkd") == [(10, 10)] * 10
 
