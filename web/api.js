@@ -60,7 +60,6 @@ export const post = (path, body, options) =>
   json("POST", path, { ...options, body: body === undefined ? undefined : JSON.stringify(body) });
 export const remove = (path, options) => json("DELETE", path, options);
 
-/** A name as a segment of a path; "." and ".." would be taken for steps by the browser. */
-export function segment(name) {
-  return encodeURIComponent(name).replace(/^\.+$/, (dots) => "%2E".repeat(dots.length));
-}
+/** A name as a segment of a path. Browsers take "." and ".." for steps, even as %2E, so that things of these two names
+ * are not found from here; the command line finds them. */
+export const segment = encodeURIComponent;

@@ -2,11 +2,11 @@
 
 const DAYS = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 const MONTHS = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"];
-const NAMED = {
-  "@yearly": "every year, on January 1 at 00:00", "@annually": "every year, on January 1 at 00:00",
-  "@monthly": "every month, on day 1 at 00:00", "@weekly": "every Sunday at 00:00",
-  "@daily": "every day at 00:00", "@midnight": "every day at 00:00", "@hourly": "every hour",
-};
+const NAMED = new Map([
+  ["@yearly", "every year, on January 1 at 00:00"], ["@annually", "every year, on January 1 at 00:00"],
+  ["@monthly", "every month, on day 1 at 00:00"], ["@weekly", "every Sunday at 00:00"],
+  ["@daily", "every day at 00:00"], ["@midnight", "every day at 00:00"], ["@hourly", "every hour"],
+]);
 
 function nameOf(text, names, first) {
   const short = names.findIndex((name) => name.slice(0, 3).toLowerCase() === text.toLowerCase());
@@ -24,20 +24,27 @@ function inWords(field, names, first) {
 
 const two = (n) => String(n).padStart(2, "0");
 
+// "*" → 1, "*/15" → 15; null where it is no interval: one that does not divide `all` begins anew with each hour or day.
+function interval(field, all) {
+  const step = field === "*" ? 1 : Number(/^\*\/(\d+)$/.exec(field)?.[1]);
+  return all % step === 0 ? step : null;
+}
+
 function time(minute, hour) {
-  const every = (field) => /^\*\/(\d+)$/.exec(field)?.[1];
-  if (minute === "*" && hour === "*") return "every minute";
-  if (every(minute) && hour === "*") return `every ${every(minute)} minutes`;
-  if (/^\d+$/.test(minute) && hour === "*") return minute === "0" ? "every hour" : `every hour at minute ${minute}`;
-  if (/^\d+$/.test(minute) && every(hour)) return `every ${every(hour)} hours at minute ${minute}`;
-  if (/^\d+$/.test(minute) && /^\d+(,\d+)*$/.test(hour)) return `at ${hour.split(",").map((h) => `${two(h)}:${two(minute)}`).join(" and ")}`;
+  const minutes = interval(minute, 60);
+  const hours = interval(hour, 24);
+  const isOne = /^\d+$/.test(minute);
+  if (minutes && hours === 1) return minutes === 1 ? "every minute" : `every ${minutes} minutes`;
+  if (isOne && hours === 1) return Number(minute) === 0 ? "every hour" : `every hour at minute ${minute}`;
+  if (isOne && hours) return `every ${hours} hours at minute ${minute}`;
+  if (isOne && /^\d+(,\d+)*$/.test(hour)) return `at ${hour.split(",").map((h) => `${two(h)}:${two(minute)}`).join(" and ")}`;
   return null;
 }
 
 /** "30 7 * * mon-fri" → "at 07:30, Monday to Friday"; null where there are no good words. */
 export function cronWords(text) {
   const fields = text.trim().split(/\s+/);
-  if (fields.length === 1) return NAMED[text.trim().toLowerCase()] ?? null;
+  if (fields.length === 1) return NAMED.get(fields[0].toLowerCase()) ?? null;
   if (fields.length !== 5) return null;
   const [minute, hour, day, month, weekday] = fields;
   const parts = [time(minute, hour)];

@@ -24,7 +24,7 @@ const UNITS = [
 export function span(ms) {
   if (ms === null || ms === undefined || Number.isNaN(ms)) return "–";
   const size = Math.abs(ms);
-  if (size < 1000) return `${Math.round(size)}ms`;
+  if (Math.round(size) < 1000) return `${Math.round(size)}ms`;
   if (size < 10000) return `${Number((size / 1000).toFixed(1))}s`;
   let rest = Math.round(size / 1000) * 1000;
   const parts = [];
@@ -49,6 +49,7 @@ export function age(ms) {
 export function relative(text) {
   if (!text) return "–";
   const ms = Date.parse(text) - now();
+  if (Number.isNaN(ms)) return text;
   if (Math.abs(ms) < 1000) return "now";
   return ms > 0 ? `in ${span(ms)}` : `${age(ms)} ago`;
 }
@@ -58,15 +59,16 @@ const STAMP = new Intl.DateTimeFormat(undefined, {
   hourCycle: "h23",
 });
 
-/** The local time, whole. */
+/** The local time, whole. A text that is no time stays as it is: the browser would fail, and with it the page. */
 export function stamp(text) {
-  return text ? STAMP.format(new Date(text)) : "–";
+  if (!text) return "–";
+  return Number.isNaN(Date.parse(text)) ? text : STAMP.format(new Date(text));
 }
 
 const CLOCK = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 
 export function clock(ms) {
-  return CLOCK.format(new Date(ms));
+  return Number.isNaN(ms) ? "–" : CLOCK.format(new Date(ms));
 }
 
 const COUNT = new Intl.NumberFormat("en");
@@ -82,20 +84,26 @@ export function compact(n) {
   return Math.abs(n) < 10000 ? count(n) : COMPACT.format(n);
 }
 
+// What is not 0 does not look like 0.
+const atLeastTenth = (n) => (n > 0 && n < 0.05 ? "< 0.1" : String(Number(n.toFixed(1))));
+
 export function rate(perSecond) {
   if (!perSecond) return "0/s";
-  if (perSecond < 0.1) return `${Number((perSecond * 60).toFixed(1))}/min`;
-  return perSecond < 10 ? `${perSecond.toFixed(1)}/s` : `${compact(Math.round(perSecond))}/s`;
+  if (perSecond < 0.1) return `${atLeastTenth(perSecond * 60)}/min`;
+  const tenths = perSecond.toFixed(1);
+  return Number(tenths) < 10 ? `${tenths}/s` : `${compact(Math.round(perSecond))}/s`;
 }
 
 export function percent(share) {
   if (share === null || share === undefined) return "–";
-  return `${Number((share * 100).toFixed(share > 0.99 && share < 1 ? 2 : 1))} %`;
+  if (share > 0.99 && share < 1) return `${Math.min(Number((share * 100).toFixed(2)), 99.99)} %`; // not all of it
+  return `${atLeastTenth(share * 100)} %`;
 }
 
 export function bytes(n) {
-  if (n < 1024) return `${n} bytes`;
-  return n < 1048576 ? `${(n / 1024).toFixed(1)} KiB` : `${(n / 1048576).toFixed(1)} MiB`;
+  if (n < 1024) return plural(n, "byte");
+  const kib = (n / 1024).toFixed(1);
+  return Number(kib) < 1024 ? `${kib} KiB` : `${(n / 1048576).toFixed(1)} MiB`;
 }
 
 export function plural(n, one, many = `${one}s`) {

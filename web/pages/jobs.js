@@ -15,12 +15,12 @@ const GO_ON = 10; // requests after the first, for one page
 
 // ---- The search box ------------------------------------------------------------------------------
 
-/** `task:mail "timed out"` → {query: "task=mail&text=timed+out"}; an id → {id}. */
+/** `task:mail "timed out"` → {query: "task=mail&text=timed+out"}; an id → {id}. Within quotes, two are one. */
 export function parseSearch(text) {
   const query = new URLSearchParams();
   const words = [];
-  for (const [, name, quoted, plain] of text.matchAll(/(?:(\w+):)?(?:"([^"]*)"|(\S+))/g)) {
-    const value = quoted ?? plain;
+  for (const [, name, quoted, plain] of text.matchAll(/(?:(\w+):)?(?:"((?:[^"]|"")*)"|(\S+))/g)) {
+    const value = quoted?.replaceAll('""', '"') ?? plain;
     if (name === "id") return { id: value };
     if (name === "status") query.set("state", value);
     else if (FILTERS.includes(name)) query.set(name, value);
@@ -35,7 +35,7 @@ export function parseSearch(text) {
 export function searchText(query) {
   return FILTERS.filter((name) => query.has(name)).map((name) => {
     const value = query.get(name);
-    const shown = /[\s"]/.test(value) ? `"${value}"` : value;
+    const shown = /[\s":]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value;
     return name === "text" ? shown : `${name}:${shown}`;
   }).join(" ");
 }
