@@ -25,10 +25,10 @@ def token_hash(token):
     return "sha256:" + hashlib.sha256(token.encode()).hexdigest()
 
 
-def make_certificate(directory, name):
+def make_certificate(directory, name, days=90):
     """A key and a certificate signed with itself; the certificate's text."""
     subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", str(days)]
         + ["-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1"]
         + ["-keyout", str(directory / f"{name}.key"), "-out", str(directory / f"{name}.pem")],
         check=True,

@@ -1,9 +1,11 @@
 """How `redrive serve` is reached: a Unix socket, TLS; what administrators did, in the log."""
 
 import http.client
+import json
 import re
 import socket
 import ssl
+import time
 
 import pytest
 
@@ -53,12 +55,13 @@ def use_certificate(directory, cert, key):
 TLS = "{http: '127.0.0.1:0', faktory: '127.0.0.1:0', tls: {cert: DIR/cert.pem, key: DIR/key.pem}}"
 
 
-def get_over_tls(server, trusted, path="/ready"):
+def get_over_tls(server, trusted, path="/ready", is_text=False):
     context = ssl.create_default_context(cadata=trusted)
     connection = http.client.HTTPSConnection("127.0.0.1", server.port(), timeout=60, context=context)
     try:
         connection.request("GET", path)
-        return connection.getresponse().status
+        answer = connection.getresponse()
+        return answer.read().decode() if is_text else answer.status
     finally:
         connection.close()
 
@@ -84,6 +87,37 @@ def test_certificate_is_replaced_by_a_reload_and_a_bad_one_is_refused(bench):
     context = ssl.create_default_context(cadata=second)
     assert FaktoryClient(server.port("faktory"), tls=context).info()
     assert server.stop() == 0
+
+
+def test_a_certificate_that_is_about_to_end_is_warned_about(bench):
+    def certificate_ends():
+        found, = re.findall(r"^redrive_certificate_end_time_seconds (\S+)$", get_over_tls(server, text, "/metrics", is_text=True), re.M)
+        return (float(found) - time.time()) / 86400
+
+    def doctor():
+        return next(c for c in json.loads(bench.redrive("doctor", "--json").stdout)["items"] if c["check"] == "certificate")
+
+    text = make_certificate(bench.dir, "fresh")
+    make_certificate(bench.dir, "old", days=12)
+    use_certificate(bench.dir, "fresh", "fresh")
+    bench.configure(listen=TLS.replace("DIR", str(bench.dir)))
+    server = bench.serve().ready()
+    assert not server.logged("certificate_ends")
+    assert 88 < certificate_ends() < 91
+    assert doctor()["status"] == "ok"
+
+    text = (bench.dir / "old.pem").read_text("ascii")
+    use_certificate(bench.dir, "old", "old")
+    server.reload()
+    assert len(server.wait_log(r"WARN  certificate_ends .*ends in 1[12] days")) == 1
+    assert 10 < certificate_ends() < 13
+    found = doctor()
+    assert found["status"] == "warn" and "ends in 1" in found["text"] and "SIGHUP" in found["hint"]
+    server.reload()  # whatever else has changed
+    server.wait_log("certificate_ends", times=2)
+    assert server.stop() == 0
+    server = bench.serve().ready()
+    assert server.logged("certificate_ends")
 
 
 @pytest.mark.parametrize(

@@ -118,6 +118,24 @@ static void ask_on(struct tls_client *c, const char *text, char *out, size_t siz
     out[n] = '\0';
 }
 
+static void period_of_a_certificate_is_known(void **state)
+{
+    const int64_t now_ms = (int64_t)time(NULL) * 1000, hour_ms = 3600 * 1000;
+    const int64_t month_ms = TLS_WARN_BEFORE_MS;
+    struct redrive_err err = {0};
+    struct tls_identity *identity = make_identity("localhost"); /* for an hour */
+    (void)state;
+    assert_in_range(tls_identity_end_ms(identity), now_ms + hour_ms - 60000,
+                    now_ms + hour_ms + 60000);
+    assert_true(tls_identity_is_ending(identity, now_ms, &err));
+    assert_string_equal(err.message, "the certificate ends in 0 days");
+    assert_true(tls_identity_is_ending(identity, now_ms + 2 * hour_ms, &err));
+    assert_string_equal(err.message, "the certificate has expired");
+    assert_true(tls_identity_is_ending(identity, now_ms - month_ms / 2, &err));
+    assert_string_equal(err.message, "the certificate is not valid yet");
+    tls_identity_free(identity);
+}
+
 #define ASK "GET /echo HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 
 static void requests_come_over_tls(void **state)
@@ -236,11 +254,9 @@ static void what_is_not_tls_is_closed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(requests_come_over_tls),
-        T(old_versions_are_refused),
-        T(another_certificate_is_shown_to_who_comes_later),
-        T(what_cannot_be_used_is_told),
-        T(what_is_not_tls_is_closed),
+        T(period_of_a_certificate_is_known), T(requests_come_over_tls),
+        T(old_versions_are_refused),         T(another_certificate_is_shown_to_who_comes_later),
+        T(what_cannot_be_used_is_told),      T(what_is_not_tls_is_closed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

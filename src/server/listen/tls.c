@@ -3,16 +3,20 @@
 
 #include <gnutls/abstract.h>
 #include <gnutls/gnutls.h>
+#include <gnutls/x509.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/err.h"
 #include "base/os/file.h"
+#include "base/time/clock.h"
 
 #define FILE_MAX_BYTES (1024u * 1024)
 
 /* A certificate and those between it and the root. */
 #define CHAIN_MAX 16
+
+#define DAY_MS (INT64_C(24) * 60 * 60 * 1000)
 
 struct tls_identity {
     atomic_uint holders;
@@ -20,6 +24,8 @@ struct tls_identity {
     gnutls_pcert_st chain[CHAIN_MAX];
     unsigned n_chain;
     gnutls_privkey_t key;
+    int64_t begin_ms; /* when the last one of the chain begins to be valid */
+    int64_t end_ms;   /* when the first one ends */
 };
 
 struct tls_identity *tls_identity_hold(struct tls_identity *identity)
@@ -51,6 +57,29 @@ static int refuse_file(const char *place, const char *message, int gnutls_code,
     return REDRIVE_E_CONFIG;
 }
 
+static int read_times(struct tls_identity *identity, const struct config_tls *names,
+                      struct redrive_err *err)
+{
+    gnutls_x509_crt_t cert = NULL;
+    identity->end_ms = INT64_MAX;
+    for (unsigned i = 0; i < identity->n_chain; i++) {
+        int rc = gnutls_x509_crt_init(&cert);
+        if (rc == 0)
+            rc = gnutls_x509_crt_import(cert, &identity->chain[i].cert, GNUTLS_X509_FMT_DER);
+        const time_t begin = rc == 0 ? gnutls_x509_crt_get_activation_time(cert) : -1;
+        const time_t end = rc == 0 ? gnutls_x509_crt_get_expiration_time(cert) : -1;
+        gnutls_x509_crt_deinit(cert);
+        cert = NULL;
+        if (rc < 0 || begin == (time_t)-1 || end == (time_t)-1)
+            return refuse_file(names->cert_at, "has no period in which it is valid", rc, err);
+        if ((int64_t)begin * 1000 > identity->begin_ms)
+            identity->begin_ms = (int64_t)begin * 1000;
+        if ((int64_t)end * 1000 < identity->end_ms)
+            identity->end_ms = (int64_t)end * 1000;
+    }
+    return 0;
+}
+
 static int read_chain(struct tls_identity *identity, const gnutls_datum_t *pem,
                       const struct config_tls *names, struct redrive_err *err)
 {
@@ -64,7 +93,7 @@ static int read_chain(struct tls_identity *identity, const gnutls_datum_t *pem,
         return REDRIVE_E_CONFIG;
     }
     identity->n_chain = n;
-    return 0;
+    return read_times(identity, names, err);
 }
 
 static int read_key(struct tls_identity *identity, const gnutls_datum_t *pem,
@@ -158,6 +187,33 @@ bool tls_identity_same(const struct tls_identity *a, const struct tls_identity *
         same = a->chain[i].cert.size == b->chain[i].cert.size &&
                memcmp(a->chain[i].cert.data, b->chain[i].cert.data, a->chain[i].cert.size) == 0;
     return same;
+}
+
+int64_t tls_identity_end_ms(const struct tls_identity *identity)
+{
+    return identity->end_ms;
+}
+
+bool tls_identity_is_ending(const struct tls_identity *identity, int64_t now_ms,
+                            struct redrive_err *err)
+{
+    char at[CLOCK_TEXT_MAX];
+    const int64_t left_ms = identity->end_ms - now_ms;
+    const bool is_early = now_ms < identity->begin_ms;
+    if (!is_early && left_ms > TLS_WARN_BEFORE_MS)
+        return false;
+    if (is_early)
+        (void)err_set(err, REDRIVE_E_CONFIG, "the certificate is not valid yet");
+    else if (left_ms <= 0)
+        (void)err_set(err, REDRIVE_E_CONFIG, "the certificate has expired");
+    else
+        (void)err_set(err, REDRIVE_E_CONFIG, "the certificate ends in %lld days",
+                      (long long)(left_ms / DAY_MS));
+    (void)clock_format(is_early ? identity->begin_ms : identity->end_ms, at);
+    err_detail(err, "it is valid %s %s", is_early ? "from" : "until", at);
+    err_hint(err, is_early ? "is the clock of this machine right? Clients refuse the certificate"
+                           : "put a new one into its file and send SIGHUP");
+    return true;
 }
 
 gnutls_certificate_credentials_t tls_identity_credentials(const struct tls_identity *identity)

@@ -32,6 +32,16 @@ int tls_identity_new(struct str cert_pem, struct str key_pem, const struct confi
 /* Whether both have the same certificate: nothing needs to be replaced. */
 bool tls_identity_same(const struct tls_identity *a, const struct tls_identity *b);
 
+/* How long before its end a certificate is warned about. */
+#define TLS_WARN_BEFORE_MS (INT64_C(30) * 24 * 60 * 60 * 1000)
+
+/* When the certificate ends, or the one of its chain that ends first, in ms of the wall clock. */
+int64_t tls_identity_end_ms(const struct tls_identity *identity);
+/* Whether clients refuse the certificate at this time, or will within TLS_WARN_BEFORE_MS; then
+ * `err` says so, with the time and a hint. It is a warning: the identity can be used. */
+bool tls_identity_is_ending(const struct tls_identity *identity, int64_t now_ms,
+                            struct redrive_err *err);
+
 /* One more holder; gives it back. Any thread. */
 struct tls_identity *tls_identity_hold(struct tls_identity *identity);
 /* Lets go of one hold; the last one frees it. Any thread. NULL does nothing. */

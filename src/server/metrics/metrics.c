@@ -474,6 +474,10 @@ void metrics_write_process(const struct metrics_process *process, struct buf *ou
     write_store(process, out);
     write_histograms(process, out);
     write_spans(process->spans, out);
+    if (process->certificate_end_ms > 0)
+        metrics_gauge(out, "redrive_certificate_end_time_seconds",
+                      "When the TLS certificate of this process ends, in Unix time.",
+                      (double)process->certificate_end_ms / 1000);
     write_process(&process->facts, out);
 }
 

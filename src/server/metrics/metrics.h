@@ -108,6 +108,7 @@ struct metrics_process {
     const struct run_time *run_times;
     size_t n_run_times;
     struct process_facts facts;
+    int64_t certificate_end_ms;       /* 0: the process has no certificate */
     const struct trace_counts *spans; /* NULL: there is no tracing */
 };
 

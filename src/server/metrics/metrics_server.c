@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/text/buf.h"
 #include "base/text/str.h"
+#include "base/time/clock.h"
 #include "server/auth/auth.h"
 #include "server/http/server.h"
 #include "server/listen/tls.h"
@@ -15,6 +16,7 @@
 struct metrics_server {
     struct metrics_server_options options;
     struct http_server *http;
+    int64_t certificate_end_ms; /* 0: it has none */
 };
 
 static void reply_problem(struct http_request *request, int status, const struct redrive_err *err)
@@ -65,6 +67,7 @@ static void reply_metrics(struct metrics_server *server, struct http_request *re
         .run_times = rows,
         .n_run_times = n,
         .facts = process_facts(run_times_since_ms(server->options.times)),
+        .certificate_end_ms = server->certificate_end_ms,
         .spans = server->options.tracing ? server->options.tracing->counts : NULL,
     };
     RELEASED_BY(buf_release) struct buf text = BUF_MAX(TEXT_MAX_BYTES);
@@ -98,6 +101,18 @@ static void handle(struct http_request *request, void *ctx)
     }
 }
 
+/* A worker reads its certificate once. */
+static void warn_of_end(struct metrics_server *server, const struct tls_identity *tls)
+{
+    struct redrive_err why = {0};
+    server->certificate_end_ms = tls_identity_end_ms(tls);
+    if (tls_identity_is_ending(tls, clock_wall_ms(), &why))
+        log_event(server->options.log, LOG_LEVEL_WARNING, clock_wall_ms(), "certificate_ends",
+                  LOG_S("cert", server->options.config->listen.tls.cert),
+                  LOG_S("error", why.message), LOG_S("detail", why.detail),
+                  LOG_S("hint", why.hint));
+}
+
 int metrics_server_start(const struct metrics_server_options *options, struct metrics_server **ret,
                          struct redrive_err *err)
 {
@@ -109,6 +124,8 @@ int metrics_server_start(const struct metrics_server_options *options, struct me
         return err_nomem(err);
     server->options = *options;
     int rc = config->listen.tls.cert ? tls_identity_load(&config->listen.tls, &tls, err) : 0;
+    if (rc == 0 && tls)
+        warn_of_end(server, tls);
     if (rc == 0)
         rc = http_server_start(
             &(struct http_server_options){

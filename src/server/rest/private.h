@@ -31,6 +31,7 @@ struct rest {
     pthread_mutex_t config_lock; /* guards which configuration it is; each request holds its own */
     struct config *config;
     atomic_bool ready;
+    _Atomic int64_t certificate_end_ms;
     atomic_bool simulates;    /* a simulation is under way: one at a time */
     struct log_pace refusals; /* of the server's thread */
 

@@ -390,6 +390,7 @@ int rest_new(const struct rest_options *options, struct rest **ret, struct redri
     rest->seed = rng_system_seed();
     rest->tables = options->tables ? options->tables : REST_TABLES;
     rest->read_only = options->read_only;
+    rest->certificate_end_ms = options->certificate_end_ms;
     rest->config = config_hold(options->config);
     rest->ready = true;
     rest->n_readers = options->n_readers ? options->n_readers : 2;
@@ -455,6 +456,11 @@ bool rest_redacts(struct rest *rest, const struct principal *principal)
 void rest_set_ready(struct rest *rest, bool ready)
 {
     rest->ready = ready;
+}
+
+void rest_set_certificate(struct rest *rest, int64_t end_ms)
+{
+    rest->certificate_end_ms = end_ms;
 }
 
 void rest_jobs_ready(struct rest *rest)

@@ -86,6 +86,7 @@ struct rest_options {
     struct remote_workers *remote; /* borrowed; NULL: workers and jobs here are not recorded */
     const struct tracing *tracing; /* borrowed; NULL: requests and attempts are no spans */
     const struct rest_route *const *tables; /* NULL: REST_TABLES */
+    int64_t certificate_end_ms;             /* for /metrics; 0: there is none */
     bool read_only; /* no client has another scope than `read`, whatever its token has */
 };
 
@@ -99,6 +100,8 @@ void rest_handle(struct http_request *request, void *ctx);
  * if their token is not there any more or may not do this any more, streams of events also if it
  * may do anything less than before. */
 void rest_reload(struct rest *rest, const struct config *config);
+/* When the certificate ends that is in force now. Any thread. */
+void rest_set_certificate(struct rest *rest, int64_t end_ms);
 /* What /ready answers: true from the start, false for a server that is about to stop. */
 void rest_set_ready(struct rest *rest, bool ready);
 /* For the committer's on_ready: claims that wait for work ask again. */

@@ -256,6 +256,7 @@ static int write_metrics(struct rest_call *call, struct buf *out, struct redrive
         .run_times = rows,
         .n_run_times = n,
         .facts = process_facts(times ? run_times_since_ms(times) : rest_now_ms(call)),
+        .certificate_end_ms = call->rest->certificate_end_ms,
         .spans = call->rest->tracing ? call->rest->tracing->counts : NULL,
     };
     metrics_write_process(&process, out);

@@ -244,10 +244,15 @@ void doctor_check_tls(struct doctor *d)
     struct redrive_err why = {0};
     if (!files->cert)
         return;
-    if (tls_identity_load(files, &identity, &why) == 0)
-        doctor_say(d, DOCTOR_OK, "certificate", "%s and its key can be used", files->cert);
-    else
+    if (tls_identity_load(files, &identity, &why) < 0) {
         doctor_blame(d, "certificate", &why);
+    } else if (tls_identity_is_ending(identity, clock_wall_ms(), &why)) {
+        doctor_say(d, DOCTOR_WARN, "certificate", "%s: %s; %s", files->cert, why.message,
+                   why.detail);
+        doctor_hint(d, "%s", why.hint);
+    } else {
+        doctor_say(d, DOCTOR_OK, "certificate", "%s and its key can be used", files->cert);
+    }
     tls_identity_free(identity);
 }
 

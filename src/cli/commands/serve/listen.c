@@ -14,7 +14,19 @@
 int serve_load_tls(struct serve *serve, struct redrive_err *err)
 {
     const struct config_tls *files = &serve->config->listen.tls;
-    return files->cert ? tls_identity_load(files, &serve->tls, err) : 0;
+    const int rc = files->cert ? tls_identity_load(files, &serve->tls, err) : 0;
+    if (rc == 0)
+        serve_log_certificate(serve);
+    return rc;
+}
+
+void serve_log_certificate(const struct serve *serve)
+{
+    struct redrive_err why = {0};
+    if (serve->tls && tls_identity_is_ending(serve->tls, clock_wall_ms(), &why))
+        log_event(&serve->session.log, LOG_LEVEL_WARNING, clock_wall_ms(), "certificate_ends",
+                  LOG_S("cert", serve->config->listen.tls.cert), LOG_S("error", why.message),
+                  LOG_S("detail", why.detail), LOG_S("hint", why.hint));
 }
 
 /* ---- HTTP ------------------------------------------------------------------------------------ */
@@ -42,6 +54,7 @@ static int open_http(struct serve *serve, struct redrive_err *err)
         .run_times = serve->run_times,
         .remote = serve->remote,
         .tracing = otlp_exporter_tracing(serve->exporter),
+        .certificate_end_ms = serve->tls ? tls_identity_end_ms(serve->tls) : 0,
     };
     struct http_server_options options = {
         .address = config->listen.http,

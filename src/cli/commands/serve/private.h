@@ -194,6 +194,8 @@ void serve_drain_release(struct serve *serve);
 int serve_open_servers(struct serve *serve, struct redrive_err *err);
 /* Reads the certificate that the configuration names into serve->tls, or NULL. */
 int serve_load_tls(struct serve *serve, struct redrive_err *err);
+/* Warns if the certificate in force is about to end, has ended or is not valid yet. */
+void serve_log_certificate(const struct serve *serve);
 /* Hands out no more work, and says so to /ready and to workers. Clients can still connect. */
 void serve_quiet_servers(struct serve *serve);
 

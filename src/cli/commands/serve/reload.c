@@ -97,6 +97,8 @@ static void replace_tls(struct serve *serve, const struct config *config)
         faktory_server_set_tls(serve->faktory, tls);
     tls_identity_free(serve->tls);
     serve->tls = tls;
+    if (serve->rest)
+        rest_set_certificate(serve->rest, tls_identity_end_ms(tls));
     log_event(&serve->session.log, LOG_LEVEL_INFO, clock_wall_ms(), "certificate_replaced",
               LOG_S("cert", config->listen.tls.cert));
 }
@@ -112,6 +114,7 @@ static void take_over(struct serve *serve, struct config *config)
     config_free(serve->config);
     serve->config = config;
     log_restart_needed(serve, config);
+    serve_log_certificate(serve);
     session_log_exposed(&serve->session, config, serve->options->faktory_passwords);
     log_event(
         &serve->session.log, LOG_LEVEL_INFO, clock_wall_ms(), "reloaded",
