@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/text/buf.h"
+#include "engine/event.h"
 #include "engine/gates/view.h"
 #include "server/dashboard/breaker_history.h"
 
@@ -87,6 +88,47 @@ static void one_that_opened_and_closed_between_two_looks_is_seen(void **state)
     assert_non_null(strstr(text, "00:20.000Z\",\"key\":\"mail\",\"previous_state\":\"open\""));
 }
 
+static void hear(const char *key, enum redrive_breaker_state was, enum redrive_breaker_state state,
+                 int64_t at_ms)
+{
+    breaker_history_event(history, &(struct engine_event){.kind = ENGINE_EVENT_BREAKER,
+                                                          .at_ms = at_ms,
+                                                          .tenant = STR("red"),
+                                                          .breaker = str_of(key),
+                                                          .was = was,
+                                                          .state = state});
+}
+
+static size_t count_of(const char *text, const char *word)
+{
+    size_t n = 0;
+    for (; (text = strstr(text, word)); text += strlen(word))
+        n++;
+    return n;
+}
+
+static void changes_of_this_process_are_noted_when_they_happen(void **state)
+{
+    (void)state;
+    see("red", "mail", REDRIVE_BREAKER_CLOSED, 0, 10 * SECOND);
+    hear("mail", REDRIVE_BREAKER_CLOSED, REDRIVE_BREAKER_OPEN, 11 * SECOND);
+    hear("mail", REDRIVE_BREAKER_OPEN, REDRIVE_BREAKER_HALF_OPEN, 12 * SECOND);
+    hear("mail", REDRIVE_BREAKER_HALF_OPEN, REDRIVE_BREAKER_CLOSED, 13 * SECOND);
+    /* The next look finds nothing new: the opening has been told. */
+    see("red", "mail", REDRIVE_BREAKER_CLOSED, 11 * SECOND, 20 * SECOND);
+    const char *text = told("red", 20 * SECOND, HOUR);
+    assert_int_equal(count_of(text, "\"at\""), 3);
+    assert_non_null(strstr(text, "00:11.000Z\",\"key\":\"mail\",\"previous_state\":\"closed\","
+                                 "\"state\":\"open\""));
+    assert_non_null(strstr(text, "00:12.000Z\",\"key\":\"mail\",\"previous_state\":\"open\","
+                                 "\"state\":\"half_open\""));
+    assert_non_null(strstr(text, "00:13.000Z\",\"key\":\"mail\",\"previous_state\":\"half_open\","
+                                 "\"state\":\"closed\""));
+    /* Another process opens it: a look finds that. */
+    see("red", "mail", REDRIVE_BREAKER_OPEN, 25 * SECOND, 30 * SECOND);
+    assert_int_equal(count_of(told("red", 30 * SECOND, HOUR), "\"at\""), 4);
+}
+
 static void one_that_is_open_at_the_first_look_is_told_of(void **state)
 {
     (void)state;
@@ -133,6 +175,7 @@ int main(void)
         EACH(what_stays_as_it_is_is_no_change),
         EACH(an_opening_has_its_own_time_and_a_closing_that_of_the_look),
         EACH(one_that_opened_and_closed_between_two_looks_is_seen),
+        EACH(changes_of_this_process_are_noted_when_they_happen),
         EACH(one_that_is_open_at_the_first_look_is_told_of),
         EACH(tenants_and_spans_are_kept_apart),
         EACH(old_changes_make_room),

@@ -497,3 +497,29 @@ def test_supervisor_is_told(bench, kind):
 def test_nobody_to_tell_is_no_trouble(bench):
     server = bench.serve(env={"NOTIFY_SOCKET": str(bench.dir / "gone"), "WATCHDOG_USEC": "x"})
     assert server.ready().stop() == 0
+
+
+# ---- Breakers ----------------------------------------------------------------------------------
+
+
+def test_short_states_of_a_breaker_are_in_its_history(bench):
+    """Neither a disabled breaker that is reset nor a half-open one lasts until the next look."""
+    bench.configure("""
+defaults: {breaker: {failure_threshold: 1, recovery_timeout: 50ms, success_threshold: 1}}
+tasks: {flaky: {retry: {initial_delay: 10ms, jitter: none}, run: {exec: [sh, -c, 'test -e DIR/mended || exit 75']}}}
+""")
+    server = bench.serve().ready()
+
+    def history(key):
+        items = json.loads(server.get("/v1/retry/circuit-breakers/history")[1])["items"]
+        return [(item["previous_state"], item["state"]) for item in items if item["key"] == key]
+
+    for verb in ("disable", "reset"):
+        assert server.send("POST", f"/v1/retry/circuit-breakers/mail/{verb}", None)[0] == 200
+    assert history("mail") == [("closed", "disabled"), ("disabled", "closed")]
+    server.send("POST", "/v1/tasks/flaky", {})
+    wait_for(lambda: ("closed", "open") in history("flaky"), "it opens")
+    (bench.dir / "mended").touch()
+    found = wait_for(lambda: (all_ := history("flaky"))[-1][1] == "closed" and all_, "it closes")
+    assert found[0] == ("closed", "open") and found[-1] == ("half_open", "closed")
+    assert all(before[1] == after[0] for before, after in zip(found, found[1:]))

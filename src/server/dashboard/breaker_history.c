@@ -9,6 +9,7 @@
 #include "base/mem/map.h"
 #include "base/text/buf.h"
 #include "base/time/clock.h"
+#include "engine/event.h"
 #include "engine/gates/view.h"
 #include "store/job_json.h"
 
@@ -19,6 +20,7 @@ struct known {
     enum redrive_breaker_state state;
     int64_t opened_ms;
     int64_t seen_ms;
+    int64_t told_ns; /* monotonic: when an event of this process told of it last; 0: never */
     struct str tenant;
     struct str key;
     char text[];
@@ -77,7 +79,7 @@ static void add_change(struct breaker_history *history, struct known *breaker, i
     breaker->state = state;
 }
 
-static struct known *add_known(struct breaker_history *history, const struct breaker_info *info)
+static struct known *add_known(struct breaker_history *history, struct str tenant, struct str key)
 {
     const struct str name = buf_str(&history->name);
     if (history->known.count >= BREAKERS_KNOWN_MAX)
@@ -88,24 +90,24 @@ static struct known *add_known(struct breaker_history *history, const struct bre
         return NULL;
     }
     memcpy(known->text, name.ptr, name.len);
-    known->tenant = (struct str){known->text, info->tenant.len};
-    known->key = (struct str){known->text + info->tenant.len + 1, info->key.len};
+    known->tenant = (struct str){known->text, tenant.len};
+    known->key = (struct str){known->text + tenant.len + 1, key.len};
     known->state = REDRIVE_BREAKER_CLOSED;
     return known;
 }
 
 /* What it was is closed, for one that is new. */
-static struct known *find_known(struct breaker_history *history, const struct breaker_info *info)
+static struct known *find_known(struct breaker_history *history, struct str tenant, struct str key)
 {
     struct buf *name = &history->name;
     buf_reset(name);
-    (void)buf_add_str(name, info->tenant);
+    (void)buf_add_str(name, tenant);
     (void)buf_putc(name, '\0');
-    (void)buf_add_str(name, info->key);
+    (void)buf_add_str(name, key);
     if (buf_failed(name))
         return NULL;
     struct known *known = map_get(&history->known, buf_str(name));
-    return known ? known : add_known(history, info);
+    return known ? known : add_known(history, tenant, key);
 }
 
 static bool is_open(enum redrive_breaker_state state)
@@ -114,13 +116,15 @@ static bool is_open(enum redrive_breaker_state state)
 }
 
 /* An opening that has not been noted comes first, at its own time. A new breaker that is closed may
- * have been open long ago. */
-static void note(struct breaker_history *history, const struct breaker_info *info, int64_t now_ms)
+ * have been open long ago. A breaker that an event told of after the read had begun may have been
+ * read before that change. */
+static void note(struct breaker_history *history, const struct breaker_info *info, int64_t now_ms,
+                 int64_t begun_ns)
 {
     const enum redrive_breaker_state state = info->status.state;
     const int64_t opened_ms = info->status.opened_at_ms;
-    struct known *known = find_known(history, info);
-    if (!known)
+    struct known *known = find_known(history, info->tenant, info->key);
+    if (!known || known->told_ns >= begun_ns)
         return;
     const bool is_new = known->seen_ms == 0;
     const bool has_opened =
@@ -134,14 +138,35 @@ static void note(struct breaker_history *history, const struct breaker_info *inf
     known->seen_ms = now_ms;
 }
 
-void breaker_history_note(struct breaker_history *history, const struct breaker_page *page,
-                          int64_t now_ms)
+static void note_page(struct breaker_history *history, const struct breaker_page *page,
+                      int64_t now_ms, int64_t begun_ns)
 {
     HOLD(&history->mutex);
     for (size_t i = 0; i < page->n; i++)
-        note(history, &page->breakers[i], now_ms);
+        note(history, &page->breakers[i], now_ms, begun_ns);
     if (history->since_ms == 0)
         history->since_ms = now_ms;
+}
+
+void breaker_history_note(struct breaker_history *history, const struct breaker_page *page,
+                          int64_t now_ms)
+{
+    note_page(history, page, now_ms, clock_monotonic_ns());
+}
+
+/* The first event may be of a breaker that was not read yet: what it was is known by the event. */
+void breaker_history_event(struct breaker_history *history, const struct engine_event *event)
+{
+    HOLD(&history->mutex);
+    struct known *known = find_known(history, event->tenant, event->breaker);
+    if (!known)
+        return;
+    known->state = event->was;
+    add_change(history, known, event->at_ms, event->state);
+    if (is_open(event->state) && event->at_ms > known->opened_ms)
+        known->opened_ms = event->at_ms;
+    known->seen_ms = event->at_ms;
+    known->told_ns = clock_monotonic_ns();
 }
 
 int breaker_history_take(struct breaker_history *history, struct store *store, int64_t now_ms,
@@ -149,9 +174,10 @@ int breaker_history_take(struct breaker_history *history, struct store *store, i
 {
     RELEASED_BY(breaker_page_release) struct breaker_page page = {0};
     HOLD(&history->taking);
+    const int64_t begun_ns = clock_monotonic_ns();
     const int rc = breakers_read(store, (struct str){0}, now_ms, &page, err);
     if (rc == 0)
-        breaker_history_note(history, &page, now_ms);
+        note_page(history, &page, now_ms, begun_ns);
     return rc;
 }
 

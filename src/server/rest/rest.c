@@ -463,6 +463,12 @@ void rest_set_certificate(struct rest *rest, int64_t end_ms)
     rest->certificate_end_ms = end_ms;
 }
 
+void rest_event(struct rest *rest, const struct engine_event *event)
+{
+    if (event->kind == ENGINE_EVENT_BREAKER)
+        breaker_history_event(rest->breakers, event);
+}
+
 void rest_jobs_ready(struct rest *rest)
 {
     claim_waits_ready(rest->claims);

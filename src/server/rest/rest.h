@@ -104,6 +104,8 @@ void rest_reload(struct rest *rest, const struct config *config);
 void rest_set_certificate(struct rest *rest, int64_t end_ms);
 /* What /ready answers: true from the start, false for a server that is about to stop. */
 void rest_set_ready(struct rest *rest, bool ready);
+/* An engine_event_fn, but for its context's type: what the dashboard keeps of it. */
+void rest_event(struct rest *rest, const struct engine_event *event);
 /* For the committer's on_ready: claims that wait for work ask again. */
 void rest_jobs_ready(struct rest *rest);
 /* Answers the claims that wait, and lets what goes on after its request was answered end; waits for

@@ -26,6 +26,13 @@ static void end_runs(struct serve *serve, int64_t seq)
         pool_cancelled(LIST_ENTRY(link, struct serve_pool, link)->pool, seq);
 }
 
+static void tell_rest(struct serve *serve, const struct engine_event *event)
+{
+    HOLD(&serve->mutex);
+    if (serve->rest)
+        rest_event(serve->rest, event);
+}
+
 static void on_event(const struct engine_event *event, void *ctx)
 {
     struct serve *serve = ctx;
@@ -35,6 +42,8 @@ static void on_event(const struct engine_event *event, void *ctx)
     spans_event(otlp_exporter_tracing(serve->exporter), event);
     if (event->kind == ENGINE_EVENT_CANCELLED && !event->ran)
         end_runs(serve, event->seq);
+    if (event->kind == ENGINE_EVENT_BREAKER)
+        tell_rest(serve, event);
 }
 
 static bool is_alert_of(const struct config *config, const struct config_alert *alert)
