@@ -236,9 +236,13 @@ enum redrive_work_flags {
  * polled: a thread without a job sleeps until there is one. Periodic tasks of the configuration
  * tick, also in a queue that is only open.
  *
- * While a function runs, its lease is extended at the task's `heartbeat`. A job that was cancelled,
- * or whose lease was lost all the same (the process was suspended, the store out of reach), sees
- * redrive_task_run_cancelled() become true, and what it returns does not count.
+ * While a function runs, its lease is extended at the task's `heartbeat`, and again soon after an
+ * extension that failed. A job that was cancelled, or that another process has taken back (this one
+ * was suspended, say), sees redrive_task_run_cancelled() become true, and what it returns does not
+ * count. A job whose lease is over by the clock of this process, since the store was out of reach,
+ * sees it too: if it returns a failure from then on, it is released, which costs no attempt; if it
+ * returns 0, it has succeeded; neither counts if another process has taken the job back by then.
+ * While a function runs no other attempt of its job starts in this queue.
  *
  * A store in trouble (a full disk, a locked file) does not end the work: what has ended is kept and
  * tried again, and the log says so.
@@ -298,9 +302,9 @@ REDRIVE_API struct redrive_queue *redrive_task_run_owner(const struct redrive_ta
  * or a read as its time-out. INT64_MAX when there is neither, never below 0. */
 REDRIVE_API int64_t redrive_task_run_remaining_ms(const struct redrive_task_run *run);
 
-/* True once the job was cancelled, its lease was lost, its time-out has passed, or the grace of a
- * stop is over: return soon. Costs an atomic load, and with a time-out a look at the clock. From
- * any thread while the function runs. */
+/* True once the job was cancelled, its lease was lost or is over, its time-out has passed, or the
+ * grace of a stop is over: return soon. Costs an atomic load, and with a time-out a look at the
+ * clock. From any thread while the function runs. */
 REDRIVE_API bool redrive_task_run_cancelled(const struct redrive_task_run *run);
 
 /* Copies the facts of a failure and returns a value to return from the function; the last call

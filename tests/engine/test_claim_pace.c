@@ -1,7 +1,7 @@
 /* test_claim_pace.c - how many jobs a worker claims before it has a free slot for them. */
 #include "check.h"
 
-#include "engine/claim_pace.h"
+#include "engine/worker/claim_pace.h"
 
 static struct claim_pace pace_of(uint32_t n_slots, int64_t turn_us, int64_t run_us)
 {

@@ -281,6 +281,112 @@ static void a_heartbeat_that_was_kept_is_soon_followed_by_the_next(void **state)
     bed_free(bed);
 }
 
+/* ---- Leases ---------------------------------------------------------------------------------- */
+
+/* A bed whose task has this lease, and one job. */
+static struct bed *bed_with_lease(const char *yaml)
+{
+    struct bed *bed = bed_new("sqlite:");
+    write_file(bed->config, yaml);
+    bed->queue = bed_open(bed);
+    WHOLE->kind = MOVE_EXTEND;
+    submit(bed->queue, "t", "a");
+    return bed;
+}
+
+static void a_failed_heartbeat_is_tried_again_before_the_next_is_due(void **state)
+{
+    struct bed *bed = bed_with_lease("tasks: {t: {lease: 600s, heartbeat: 3s}}\n");
+    struct gate gate = {0};
+    struct worker worker;
+    (void)state;
+    WHOLE->is_refused = true;
+    bed_handle(bed->queue, "t", run_until_open, &gate, 1);
+    worker_start(&worker, bed->queue);
+    wait_for(&WHOLE->n_moves, 1);
+    const int64_t since_ms = clock_monotonic_ms();
+    wait_for(&WHOLE->n_moves, 4);
+    assert_in_range(clock_monotonic_ms() - since_ms, 0, 3000);
+    assert_true(atomic_load(&WHOLE->n_moves) < 50);
+    WHOLE->is_refused = false;
+    atomic_store(&gate.is_open, true);
+    wait_for_state(bed->queue, "a", REDRIVE_STATE_COMPLETED);
+    assert_int_equal(atomic_load(&gate.n_started), 1);
+    worker_stop(&worker, LONG_MS);
+    bed_free(bed);
+}
+
+/* Returns when it is told to, the first time. */
+static int return_if_told(struct redrive_task_run *run, void *arg)
+{
+    struct gate *gate = arg;
+    if (atomic_fetch_add(&gate->n_started, 1) > 0)
+        return 0;
+    while (!redrive_task_run_cancelled(run))
+        sleep_ms(1);
+    atomic_fetch_add(&gate->n_returned, 1);
+    return -ECANCELED;
+}
+
+/* The failure of a function that was told is none of the job's. */
+static void a_function_is_told_when_its_lease_is_over_while_the_store_hangs(void **state)
+{
+    struct bed *bed = bed_with_lease("tasks: {t: {lease: 1s, heartbeat: 300ms, retry: {strategy: "
+                                     "immediate, max_attempts: 2}}}\n");
+    struct gate gate = {0};
+    struct worker worker;
+    (void)state;
+    WHOLE->is_held = true;
+    bed_handle(bed->queue, "t", return_if_told, &gate, 2);
+    worker_start(&worker, bed->queue);
+    wait_for(&gate.n_returned, 1);
+    assert_int_equal(atomic_load(&WHOLE->n_held), 1);
+    assert_int_equal(atomic_load(&gate.n_started), 1);
+    held_files_let_go();
+    wait_for_state(bed->queue, "a", REDRIVE_STATE_COMPLETED);
+    assert_int_equal(atomic_load(&gate.n_started), 2);
+    worker_stop(&worker, LONG_MS);
+    bed_free(bed);
+}
+
+/* The first one stays whatever it is told, until the gate is open. */
+static int stay(struct redrive_task_run *run, void *arg)
+{
+    struct gate *gate = arg;
+    const bool is_first = atomic_fetch_add(&gate->n_started, 1) == 0;
+    while (is_first && !redrive_task_run_cancelled(run))
+        sleep_ms(1);
+    wait_at(gate);
+    atomic_fetch_add(&gate->n_returned, 1);
+    return 0;
+}
+
+/* The lease is lost since no heartbeat gets through; other transactions do. */
+static void no_attempt_starts_while_an_earlier_one_runs(void **state)
+{
+    struct bed *bed = bed_with_lease("tasks: {t: {lease: 1s, heartbeat: 300ms, retry: {strategy: "
+                                     "immediate, max_attempts: 5}}}\n");
+    struct gate gate = {0};
+    struct worker worker;
+    struct redrive_job_status job = {0};
+    (void)state;
+    WHOLE->is_refused = true;
+    bed_handle(bed->queue, "t", stay, &gate, 2);
+    worker_start(&worker, bed->queue);
+    wait_for(&gate.n_started, 1);
+    wait_for_state(bed->queue, "a", REDRIVE_STATE_SCHEDULED); /* its claim was put off */
+    assert_int_equal(atomic_load(&gate.n_started), 1);
+    WHOLE->is_refused = false;
+    atomic_store(&gate.is_open, true);
+    wait_for_state(bed->queue, "a", REDRIVE_STATE_COMPLETED);
+    worker_stop(&worker, LONG_MS);
+    assert_int_equal(atomic_load(&gate.n_started), 2);
+    assert_int_equal(redrive_queue_job(bed->queue, "a", &job, NULL), 0);
+    assert_int_equal(job.attempts, 2);
+    redrive_queue_job_release(&job);
+    bed_free(bed);
+}
+
 /* The settlement of the first is held up; meanwhile the second returns. */
 static int take_turns(struct redrive_task_run *run, void *arg)
 {
@@ -339,6 +445,9 @@ int main(void)
             an_outcome_that_the_store_does_not_take_holds_up_no_other, bed_reset, bed_teardown,
             (void *)"sqlite:"),
         RESET(a_heartbeat_that_was_kept_is_soon_followed_by_the_next),
+        RESET(a_failed_heartbeat_is_tried_again_before_the_next_is_due),
+        RESET(a_function_is_told_when_its_lease_is_over_while_the_store_hangs),
+        RESET(no_attempt_starts_while_an_earlier_one_runs),
         RESET(jobs_under_a_limit_are_settled_together_with_the_next_claim),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,8 +7,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "engine/verbs/settle.h"
-
 static const char *here; /* the directory of the tests */
 
 #define NOTE(word)   "echo " word " $REDRIVE_JOB_ID $REDRIVE_ATTEMPT >> @/effects; "
@@ -417,71 +415,6 @@ static void job_cancelled_by_this_process_ends_without_a_heartbeat(void **state)
     rig_release(&rig);
 }
 
-static bool is_at_work_twice(struct rig *rig)
-{
-    return rig_effects(rig, "start") == 2;
-}
-
-/* As if its lease had ended, which a heartbeat would tell the pool later. */
-static void take_lease_back(struct rig *rig, int64_t seq)
-{
-    struct job_page page = {0};
-    struct settlement item = {
-        .seq = seq,
-        .token = rig_job(rig, seq, &page)->status.token,
-        .outcome.ending = ENDING_RELEASED,
-    };
-    struct settle_op op;
-    settle_op_init(&op, &item, 1);
-    assert_int_equal(committer_run(rig->committer, &op.op, NULL), 0);
-    assert_int_equal(item.ret.code, 0);
-    job_page_release(&page);
-}
-
-static void all_runs_of_a_cancelled_job_end(void **state)
-{
-    (void)state;
-    struct rig rig;
-    rig_init(&rig, "tasks: {t: {" TASK(NOTE("start") "exec sleep 60") ", concurrency: 2}}}\n");
-    set_lease(&rig, 7200000, 3600000);
-    rig.tells_of_cancels = true;
-    int64_t seq = rig_submit(&rig, "t", "{}");
-    rig_start(&rig);
-    rig_until(&rig, is_at_work);
-    take_lease_back(&rig, seq);
-    rig_until(&rig, is_at_work_twice);
-    assert_int_equal(pool_status(rig.pool).running, 2);
-    assert_int_equal(rig_change(&rig, MOVE_CANCEL, seq), 0);
-    rig_until(&rig, has_nothing_in_hand);
-    assert_int_equal(rig_state(&rig, seq), REDRIVE_STATE_CANCELLED);
-    rig_release(&rig);
-}
-
-static void run_whose_lease_has_ended_says_nothing_any_more(void **state)
-{
-    (void)state;
-    struct rig rig;
-    struct job_page page = {0};
-    /* The first one loses its lease and ends well all the same, while the second one runs. */
-    rig_init(
-        &rig,
-        "tasks: {t: {" TASK(NOTE(
-            "start") "sleep 1; echo $REDRIVE_ATTEMPT") "},\n"
-                                                       "  retry: {strategy: fixed, initial_delay: "
-                                                       "1ms, jitter: none}}}\n");
-    set_lease(&rig, 300, 3600000);
-    int64_t seq = rig_submit(&rig, "t", "{}");
-    rig_start(&rig);
-    rig_until_told(&rig, ENGINE_EVENT_STARTED, 2);
-    rig_until(&rig, has_nothing_in_hand);
-    assert_true(rig_logged(&rig, "settlement_refused"));
-    assert_int_equal(rig.told[ENGINE_EVENT_COMPLETED], 0);
-    const struct job *job = rig_job(&rig, seq, &page);
-    assert_int_equal(job->status.result.len, 0);
-    job_page_release(&page);
-    rig_release(&rig);
-}
-
 /* ---- What cannot be run ---------------------------------------------------------------------- */
 
 static void check_refused(const char *yaml, const char *task, const char *message, const char *hint)
@@ -541,8 +474,6 @@ int main(int argc, char **argv)
         T(heartbeats_keep_a_long_job),
         T(job_cancelled_by_hand_is_made_to_end),
         T(job_cancelled_by_this_process_ends_without_a_heartbeat),
-        T(all_runs_of_a_cancelled_job_end),
-        T(run_whose_lease_has_ended_says_nothing_any_more),
         T(what_cannot_be_run_is_refused_at_the_start),
     };
     here = argc > 1 ? argv[1] : ".";

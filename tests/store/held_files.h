@@ -11,12 +11,13 @@
 #include "store/sqlite/private.h"
 
 struct held_file {
-    const char *name;    /* that its path ends with */
-    enum move_kind kind; /* of the moves that are meant */
-    atomic_bool is_held; /* they wait until it is not, within their transaction */
-    atomic_int n_held;   /* so many wait now */
-    atomic_int n_moves;  /* so many have come so far */
-    atomic_int delay_ms; /* each takes so long */
+    const char *name;       /* that its path ends with */
+    enum move_kind kind;    /* of the moves that are meant */
+    atomic_bool is_held;    /* they wait until it is not, within their transaction */
+    atomic_int n_held;      /* so many wait now */
+    atomic_int n_moves;     /* so many have come so far */
+    atomic_int delay_ms;    /* each takes so long */
+    atomic_bool is_refused; /* they fail */
     /* A list in which this job is fails; by its number within the file. 0: none. */
     _Atomic int64_t refused_seq;
 };
@@ -73,7 +74,7 @@ int __wrap_sqlite_move(struct store *store, const struct move_list *list, struct
             (void)usleep(1000);
         file->n_held--;
         (void)usleep((useconds_t)file->delay_ms * 1000);
-        if (held_file_refuses(file, list))
+        if (file->is_refused || held_file_refuses(file, list))
             return err_set(err, REDRIVE_E_IO, "the disk is full");
     }
     return __real_sqlite_move(store, list, ret, err);

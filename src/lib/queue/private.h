@@ -10,7 +10,7 @@
  * for the slots that are free, in one transaction. It waits for the claim only. Each shard has a
  * settlement of its own, so that one that hangs keeps its own runs waiting and no others; what one
  * that is away does not settle is tried again later. One turn of a handler is under way at a time.
- * While jobs are short, a turn claims more than there are free slots (engine/claim_pace.h).
+ * While jobs are short, a turn claims more than there are free slots (engine/worker/claim_pace.h).
  *
  * Invariants
  *   1. A run that is `held` has a lease, which the heartbeats extend; the thread that has taken the
@@ -39,10 +39,11 @@
 #include "base/mem/list.h"
 #include "base/os/log.h"
 #include "config/config.h"
-#include "engine/claim_pace.h"
 #include "engine/committer.h"
 #include "engine/report/worker_row.h"
 #include "engine/verbs/settle.h"
+#include "engine/worker/claim_pace.h"
+#include "engine/worker/renewal.h"
 #include "lib/copies.h"
 #include "redrive_queue.h"
 #include "store/shards/shards.h"
@@ -66,10 +67,14 @@ struct redrive_task_run {
     struct queue_handler *handler;
     bool is_held;     /* guarded, like seq and token while it is true */
     bool is_settling; /* guarded; it is the settlement's to find out whether the lease is lost */
+    bool is_running;  /* guarded: its function is called */
+    bool is_repeated; /* an earlier attempt of the job may still run here */
+    struct held_lease lease; /* guarded */
     int64_t seq;
     uint64_t token;
     size_t shard;             /* of its job */
     atomic_bool is_lost;      /* the lease has another holder, or none */
+    atomic_bool is_late;      /* the lease was over by this worker's clock while it ran */
     atomic_bool is_cancelled; /* the function is to return */
 
     char *text; /* of the job: what follows points into it */
@@ -114,7 +119,6 @@ struct queue_handler {
     redrive_delay_fn delay; /* NULL: the policy's strategy */
     void *delay_ctx;
     const struct config_task *config; /* its lease and heartbeat */
-    int64_t next_beat_ms;             /* of the thread that called work */
     struct extend_op beat;            /* like what follows, of the heartbeat that is under way */
     struct extension *extensions;
     struct redrive_task_run **extended; /* at the same index */
@@ -125,7 +129,8 @@ struct queue_handler {
     bool wants;
     bool misses_shard; /* the last claim has passed over a shard that is away */
     bool is_waking;    /* a slot that was woken has not run yet */
-    bool is_beating;   /* a heartbeat is under way */
+    struct renewal renewal;
+    int64_t look_at_ms; /* monotonic: when the leases are looked at again */
     size_t n_asleep;
     pthread_cond_t wake;
     bool may_claim_ahead;
@@ -217,6 +222,14 @@ void queue_give_back(struct queue_handler *h, size_t n_left);
 
 /* No more claims; sleepers wake up and leave. The mutex is held. */
 void queue_begin_stop(struct redrive_queue *q);
+
+/* ---- Leases (queue/lease.c) ------------------------------------------------------------------ */
+
+/* Extends the leases that are due, and tells runs whose lease is over. When it wants to look
+ * again. */
+int64_t queue_look_at_leases(struct redrive_queue *q, int64_t now_ms);
+/* A lease was given: it is extended in time. The mutex is held. */
+void queue_watch_lease(struct queue_handler *h, const struct held_lease *lease, int64_t now_ms);
 
 /* ---- Turns (queue/turn.c) -------------------------------------------------------------------- */
 

@@ -346,6 +346,7 @@ static struct queue_handler *handler_new(struct redrive_queue *q, const char *ta
     memcpy(h->task, task, size);
     h->queue = q;
     h->config = config_task(q->config, str_of(h->task));
+    h->renewal.task = h->config;
     claim_pace_init(&h->pace, n_slots, claim_ahead_max(n_slots));
     thread_cond_init(&h->wake);
     list_init(&h->unused);

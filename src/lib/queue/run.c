@@ -39,6 +39,7 @@ bool queue_run_init(struct redrive_task_run *run, const struct job *job)
 {
     const struct job_spec *spec = &job->spec;
     atomic_store(&run->is_lost, false);
+    atomic_store(&run->is_late, false);
     atomic_store(&run->is_cancelled, false);
     run->attempt = job->status.attempts;
     run->max_attempts = job_max_attempts(job);
@@ -99,7 +100,7 @@ bool queue_run_call(struct redrive_task_run *run)
     run->outcome = (struct outcome){.ending = ENDING_RAN};
     if (code == 0)
         return true;
-    if (atomic_load(&h->queue->is_told)) {
+    if (atomic_load(&h->queue->is_told) || atomic_load(&run->is_late)) {
         run->outcome.ending = ENDING_RELEASED;
         return false;
     }
@@ -217,9 +218,16 @@ int redrive_task_run_result(struct redrive_task_run *run, const void *data, size
     return 0;
 }
 
+static void note_extended(struct redrive_task_run *run, int64_t sent_ms, int64_t lease_ms)
+{
+    HOLD(&run->handler->queue->mutex);
+    held_lease_give(&run->lease, sent_ms, lease_ms);
+}
+
 int redrive_task_run_extend(struct redrive_task_run *run, int64_t lease_ms, struct redrive_err *err)
 {
     const struct queue_handler *h = run->handler;
+    const int64_t sent_ms = clock_monotonic_ms();
     if (lease_ms < 0 || lease_ms > DURATION_MAX_MS)
         return err_set(err, REDRIVE_E_RANGE, "lease_ms is not between 0 and 100 years");
     struct extension item = {
@@ -240,5 +248,6 @@ int redrive_task_run_extend(struct redrive_task_run *run, int64_t lease_ms, stru
                    redrive_state_name(item.ret.state));
         return REDRIVE_E_STATE;
     }
+    note_extended(run, sent_ms, item.lease_ms);
     return 0;
 }

@@ -368,24 +368,44 @@ static bool fill(struct redrive_task_run *run, const struct job *job)
     run->token = job->status.token;
     run->shard = committer_shard_of(run->handler->queue->committer, run->seq);
     run->outcome.ending = fits ? ENDING_RAN : ENDING_RELEASED;
+    run->is_repeated = lease_may_have_earlier_run(job);
     run->claimed_ms = clock_monotonic_ms();
     return fits;
 }
 
-/* The claimed jobs are held from now on, and slots take them. The mutex is held. */
-static void hold(struct queue_handler *h, size_t n)
+/* Whether an earlier attempt of the job still runs here: its lease was lost, and it has been told
+ * to return, or will be at its next heartbeat. The mutex is held. */
+static bool has_earlier_run(const struct redrive_task_run *run)
 {
+    const struct queue_handler *h = run->handler;
+    for (size_t i = 0; i < h->n_runs && run->is_repeated; i++)
+        if (h->runs[i].is_running && h->runs[i].seq == run->seq)
+            return true;
+    return false;
+}
+
+/* The claimed jobs, which were asked for at `sent_ms`, are held from now on, and slots take them.
+ * The mutex is held. */
+static void hold(struct queue_handler *h, size_t n, int64_t sent_ms)
+{
+    const int64_t now_ms = clock_monotonic_ms();
     for (; n > 0; n--) {
         struct list *link = h->room.next;
         struct redrive_task_run *run = run_of(link);
-        const bool runs = run->outcome.ending != ENDING_RELEASED;
+        if (has_earlier_run(run))
+            run->outcome =
+                (struct outcome){.ending = ENDING_SNOOZED, .snooze_ms = LEASE_EARLIER_RUN_MS};
+        const bool runs = run->outcome.ending == ENDING_RAN;
         run->is_held = true;
+        run->lease = (struct held_lease){0};
+        held_lease_give(&run->lease, sent_ms, h->config->lease_ms);
+        queue_watch_lease(h, &run->lease, now_ms);
         h->n_held++;
         list_remove(link);
         list_insert(runs ? &h->claimed : &h->ended, link);
         h->n_claimed += runs;
     }
-    h->claimed_at_ms = clock_monotonic_ms();
+    h->claimed_at_ms = now_ms;
     if (h->queue->is_stopping)
         queue_give_back(h, 0);
     else if (h->n_claimed > 0)
@@ -399,11 +419,12 @@ static bool may_wait(const struct job *job)
     return job->spec.limit_key.len == 0 && job_max_attempts(job) > 1;
 }
 
-/* Takes the jobs of a claim that was answered. */
-static void take_claimed(struct queue_handler *h, const struct claim_op *claim, int64_t turn_ns)
+/* Takes the jobs of a claim that was handed in at `sent_ns` and has been answered. */
+static void take_claimed(struct queue_handler *h, const struct claim_op *claim, int64_t sent_ns)
 {
     struct redrive_queue *q = h->queue;
     struct redrive_err err;
+    const int64_t turn_ns = clock_monotonic_ns() - sent_ns;
     size_t n_unfit = 0;
     bool may_all_wait = true;
     struct list *link = h->room.next;
@@ -412,7 +433,7 @@ static void take_claimed(struct queue_handler *h, const struct claim_op *claim, 
         may_all_wait &= may_wait(&claim->jobs[i]);
     }
     pthread_mutex_lock(&q->mutex);
-    hold(h, claim->n);
+    hold(h, claim->n, sent_ns / 1000000);
     h->may_claim_ahead &= may_all_wait;
     if (!may_all_wait && h->n_claimed > h->n_slots - h->n_running)
         give_back_but(h, h->n_slots - h->n_running);
@@ -445,13 +466,13 @@ static bool asks_shard_again(struct queue_handler *h, const struct claim_op *cla
     return asks;
 }
 
-static void end_claim(struct queue_handler *h, struct claim_op *claim, int64_t turn_ns)
+static void end_claim(struct queue_handler *h, struct claim_op *claim, int64_t sent_ns)
 {
     if (claim->op.code < 0) {
         claim_later(h, "claim_failed", &claim->op.err);
     } else if (!asks_shard_again(h, claim)) {
         h->pause_ms = 0;
-        take_claimed(h, claim, turn_ns);
+        take_claimed(h, claim, sent_ns);
     }
     claim_op_release(claim);
 }
@@ -468,9 +489,9 @@ static void ask_store(struct queue_handler *h, struct list *ops, size_t limit)
         return;
     }
     prepare_claim(h, limit, &task, &claim);
-    const int64_t start_ns = clock_monotonic_ns();
+    const int64_t sent_ns = clock_monotonic_ns();
     committer_run_with(h->queue->committer, ops, &claim.op);
-    end_claim(h, &claim, clock_monotonic_ns() - start_ns);
+    end_claim(h, &claim, sent_ns);
 }
 
 void queue_take_turn(struct queue_handler *h)

@@ -1,4 +1,4 @@
-/* work.c - the threads that run claimed jobs; the thread that called work starts them, extends
+/* work.c - the threads that run claimed jobs; the thread that called work starts them, looks at
  * leases, writes the worker's row, and stops. */
 #include "lib/queue/private.h"
 
@@ -113,97 +113,6 @@ static void remove_row(struct redrive_queue *q)
     (void)committer_run(q->committer, &q->row.op, NULL);
 }
 
-/* ---- Heartbeats ------------------------------------------------------------------------------ */
-
-/* What waits to start or to be settled needs its lease as well. The mutex is held. */
-static size_t gather(struct queue_handler *h)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < h->n_runs; i++) {
-        struct redrive_task_run *run = &h->runs[i];
-        if (!run->is_held || atomic_load(&run->is_lost))
-            continue;
-        h->extended[n] = run;
-        h->extensions[n++] = (struct extension){
-            .seq = run->seq,
-            .token = run->token,
-            .lease_ms = h->config->lease_ms,
-        };
-    }
-    return n;
-}
-
-/* A run whose token is another by now has been settled meanwhile. The mutex is held. */
-static size_t lose(const struct queue_handler *h)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < h->beat.n; i++) {
-        struct redrive_task_run *run = h->extended[i];
-        const struct extension *item = &h->extensions[i];
-        if (item->ret.code == 0 || redrive_err_retryable(item->ret.code))
-            continue;
-        if (!run->is_held || run->is_settling || run->token != item->token)
-            continue;
-        atomic_store(&run->is_lost, true);
-        atomic_store(&run->is_cancelled, true);
-        n++;
-    }
-    return n;
-}
-
-/* A heartbeat that the store could not take says nothing about the leases: the next one is tried in
- * its turn. */
-static void on_extended(struct op *op, void *ctx)
-{
-    struct queue_handler *h = ctx;
-    struct redrive_queue *q = h->queue;
-    if (op->code < 0)
-        log_event(&q->log, LOG_LEVEL_WARNING, clock_wall_ms(), "heartbeat_failed",
-                  LOG_S("task", h->task), LOG_S("error", op->err.message),
-                  LOG_S("detail", op->err.detail));
-    pthread_mutex_lock(&q->mutex);
-    const size_t n_lost = op->code < 0 ? 0 : lose(h);
-    h->is_beating = false;
-    queue_answered(q);
-    pthread_mutex_unlock(&q->mutex);
-    if (n_lost > 0)
-        log_event(&q->log, LOG_LEVEL_WARNING, clock_wall_ms(), "lease_lost", LOG_S("task", h->task),
-                  LOG_I("jobs", (int64_t)n_lost));
-}
-
-/* False: another one is still under way. */
-static bool beat_handler(struct queue_handler *h)
-{
-    struct redrive_queue *q = h->queue;
-    pthread_mutex_lock(&q->mutex);
-    const bool is_beating = h->is_beating;
-    const size_t n = is_beating ? 0 : gather(h);
-    h->is_beating |= n > 0;
-    pthread_mutex_unlock(&q->mutex);
-    if (n == 0)
-        return !is_beating;
-    extend_op_init(&h->beat, h->extensions, n);
-    h->beat.op.by_item = h->beat.op.goes_alone = true;
-    queue_submit(q, &h->beat.op, on_extended, h);
-    return true;
-}
-
-/* A shard that hangs keeps a heartbeat waiting; the next one comes soon after its answer. */
-#define BEAT_AGAIN_MS 50
-
-/* Extends the leases of the handlers that are due, and says when the next one is. */
-static int64_t beat_all(struct redrive_queue *q, int64_t now_ms)
-{
-    int64_t next_ms = QUEUE_NEVER;
-    for (struct queue_handler *h = q->handlers; h; h = h->next) {
-        if (h->next_beat_ms <= now_ms)
-            h->next_beat_ms = now_ms + (beat_handler(h) ? h->config->heartbeat_ms : BEAT_AGAIN_MS);
-        if (h->next_beat_ms < next_ms)
-            next_ms = h->next_beat_ms;
-    }
-    return next_ms;
-}
-
 /* ---- Claimed jobs that wait ------------------------------------------------------------------ */
 
 /* All slots are busy with runs that take longer than was expected, or a failure is not settled:
@@ -300,7 +209,7 @@ static void look_after(struct redrive_queue *q)
     while (is_at_work(q)) {
         const int64_t now_ms = clock_monotonic_ms();
         int64_t next_ms = see_to_stop(q, now_ms);
-        next_ms = sooner(next_ms, beat_all(q, now_ms));
+        next_ms = sooner(next_ms, queue_look_at_leases(q, now_ms));
         next_ms = sooner(next_ms, look_at_claimed(q, now_ms));
         next_ms = sooner(next_ms, look_at_later(q, now_ms));
         if (next_row_ms <= now_ms) {
@@ -349,6 +258,7 @@ static void call(struct queue_handler *h, struct redrive_task_run *run)
 {
     struct redrive_queue *q = h->queue;
     h->n_running++;
+    run->is_running = true;
     if (next_of(h) == NEXT_TURN || next_of(h) == NEXT_RUN)
         queue_wake_slot(h);
     pthread_mutex_unlock(&q->mutex);
@@ -358,6 +268,7 @@ static void call(struct queue_handler *h, struct redrive_task_run *run)
     const int64_t took_us = (clock_monotonic_ns() - start_ns) / 1000;
     pthread_mutex_lock(&q->mutex);
     h->n_running--;
+    run->is_running = false;
     claim_pace_run(&h->pace, took_us);
     if (succeeded)
         return;
@@ -365,13 +276,16 @@ static void call(struct queue_handler *h, struct redrive_task_run *run)
     h->n_doubtful[run->shard]++;
 }
 
-/* A job whose lease was lost while it waited does not run. The mutex is held before and after. */
+/* A job whose lease was lost while it waited does not run, nor one whose lease is over by this
+ * clock, which is given back. The mutex is held before and after. */
 static void run_next(struct queue_handler *h)
 {
     struct redrive_task_run *run = next_claimed(h);
     list_remove(&run->link);
     h->n_claimed--;
-    if (!atomic_load(&run->is_lost))
+    if (held_lease_is_over(&run->lease, clock_monotonic_ms()))
+        run->outcome.ending = ENDING_RELEASED;
+    else if (!atomic_load(&run->is_lost))
         call(h, run);
     list_insert(&h->ended, &run->link);
 }
@@ -494,7 +408,7 @@ static int begin(struct redrive_queue *q, unsigned flags, struct redrive_err *er
         for (struct queue_handler *h = q->handlers; h; h = h->next) {
             h->wants = true;
             h->misses_shard = false;
-            h->next_beat_ms = now_ms + h->config->heartbeat_ms;
+            h->look_at_ms = now_ms + h->config->heartbeat_ms;
         }
     }
     return rc;

@@ -57,6 +57,16 @@ struct pool_job *pool_job_new(struct pool_task *task, const struct job *job)
     return NULL;
 }
 
+bool pool_job_runs(const struct pool_task *task, int64_t seq)
+{
+    LIST_FOREACH (&task->jobs, link) {
+        const struct pool_job *job = LIST_ENTRY(link, struct pool_job, link);
+        if (job->seq == seq && job->run)
+            return true;
+    }
+    return false;
+}
+
 /* A handler may say anything, and stores have limits of their own: the type of an error is part of
  * an index of PostgreSQL, which refuses entries of some KiB. */
 static const struct failure_limits LIMITS = {
@@ -87,6 +97,14 @@ void pool_job_give_back(struct pool_job *job)
     list_insert(&job->task->pool->to_settle, &job->queue);
 }
 
+void pool_job_put_off(struct pool_job *job, int64_t ms)
+{
+    pool_job_keep(job, &(struct run_outcome){
+                           .outcome = {.ending = ENDING_SNOOZED, .snooze_ms = ms},
+                       });
+    list_insert(&job->task->pool->to_settle, &job->queue);
+}
+
 void pool_ahead_remove(struct pool_job *job)
 {
     job->is_ahead = false;
@@ -95,7 +113,7 @@ void pool_ahead_remove(struct pool_job *job)
     job->task->pool->n_ahead--;
 }
 
-static void give_back(struct pool_job *job)
+void pool_ahead_give_one_back(struct pool_job *job)
 {
     pool_ahead_remove(job);
     pool_job_give_back(job);
@@ -104,7 +122,7 @@ static void give_back(struct pool_job *job)
 static void give_all_back(struct pool_task *task)
 {
     LIST_FOREACH (&task->ahead, link)
-        give_back(LIST_ENTRY(link, struct pool_job, queue));
+        pool_ahead_give_one_back(LIST_ENTRY(link, struct pool_job, queue));
 }
 
 void pool_ahead_shut(struct pool *pool, uint64_t breaker)
@@ -113,7 +131,7 @@ void pool_ahead_shut(struct pool *pool, uint64_t breaker)
         LIST_FOREACH (&pool->tasks[i].ahead, link) {
             struct pool_job *job = LIST_ENTRY(link, struct pool_job, queue);
             if (job->breaker == breaker)
-                give_back(job);
+                pool_ahead_give_one_back(job);
         }
     }
 }
@@ -201,7 +219,7 @@ static void give_back_late(struct pool_task *task, uint64_t now_ns)
         if (now_ns - job->since_ns < limit_ns)
             return;
         learn_anew(task);
-        give_back(job);
+        pool_ahead_give_one_back(job);
     }
 }
 

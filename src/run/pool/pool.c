@@ -10,7 +10,8 @@
 
 /* ---- Other threads --------------------------------------------------------------------------- */
 
-/* All of them: one that has lost its lease may be here still when the job has begun again. */
+/* All that are here of the job: one that runs, and one that was claimed while an earlier one had
+ * not ended yet. */
 static void end_runs_of(struct pool *pool, int64_t seq)
 {
     for (size_t i = 0; i < pool->n_tasks; i++)
@@ -404,6 +405,14 @@ struct pool_status pool_status(const struct pool *pool)
         .left = pool->n_left,
         .stopping = pool->is_stopping,
     };
+}
+
+bool pool_runs(const struct pool *pool, int64_t seq)
+{
+    for (size_t i = 0; i < pool->n_tasks; i++)
+        if (pool_job_runs(&pool->tasks[i], seq))
+            return true;
+    return false;
 }
 
 void pool_free(struct pool *pool)

@@ -10,10 +10,13 @@
  * the order of queues, priorities and ages holds between tasks; when there are none the pool sleeps
  * until it is woken. Nothing is polled.
  *
- *   - A lease is extended at each task's heartbeat. A job that was cancelled by hand, or whose
- *     lease is lost, is made to end, and what it says then counts for nothing. A cancellation by
- *     another process is noticed at the next heartbeat; one by this process is reported at once, by
- *     pool_cancelled.
+ *   - A lease is extended at each task's heartbeat, and soon again if the store could not take that
+ *     (engine/worker/renewal.h). A job that was cancelled by hand, or whose lease is lost, is made
+ *     to end, and what it says then counts for nothing. A cancellation by another process is
+ *     noticed at the next heartbeat; one by this process is reported at once, by pool_cancelled.
+ *   - A run whose lease is over by this worker's clock is made to end, and its job is given back as
+ *     soon as the store can be asked; it has lost no attempt if no other process has taken it back
+ *     by then. While a run goes on no other attempt of its job starts in this process.
  *   - A settlement that the store cannot take (a full disk, a locked file) is kept and tried again
  *     until the store takes it or refuses its token. No jobs are claimed meanwhile, so that a store
  *     in trouble is given no more work than it has.
@@ -26,8 +29,8 @@
  *     handed in together and share a transaction.
  *   - A handler whose runs are short does not wait for a transaction after each: jobs are claimed
  *     before there is a slot for them, as many as the handler ends in POOL_AHEAD_MS, or in the time
- *     that a claim takes if that is longer, at most CLAIM_AHEAD_MAX (engine/claim_pace.h). Outcomes
- *     are gathered meanwhile, for POOL_GATHER_MS at the most. Jobs that are claimed ahead have
+ *     that a claim takes if that is longer, at most CLAIM_AHEAD_MAX (engine/worker/claim_pace.h).
+ * Outcomes are gathered meanwhile, for POOL_GATHER_MS at the most. Jobs that are claimed ahead have
  *     their leases, and their time-outs begin with their runs. They are given back, and lose no
  *     attempt, when the pool stops, when the handler cannot run, when their breaker opens, or when
  *     they have waited for POOL_AHEAD_WAIT_MS (twice that at the most). While a run that has failed
@@ -76,6 +79,10 @@ struct pool_options {
     size_t n_tasks;    /* none: all that the configuration can run */
     uint32_t max_jobs; /* at one time, of all tasks together; 0: as the tasks say */
     bool until_idle;   /* stop when nothing is ready and nothing runs; what waits is left */
+    /* Whether an earlier attempt of the job still runs in another pool of this process. NULL: there
+     * is no other. */
+    bool (*runs_elsewhere)(int64_t seq, void *ctx);
+    void *elsewhere_ctx;
     /* The last thing a pool does: nothing runs, everything is settled, all handles are closed. */
     void (*stopped)(void *ctx);
     void *stopped_ctx;
@@ -125,6 +132,9 @@ struct pool_status {
     bool stopping;
 };
 struct pool_status pool_status(const struct pool *pool);
+
+/* Whether a run of the job has not ended yet. */
+bool pool_runs(const struct pool *pool, int64_t seq);
 
 /* 0, or an error that names a task whose handler cannot run: the last three starts failed, or all
  * that there were. */

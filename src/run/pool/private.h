@@ -16,11 +16,12 @@
 #include <stdint.h>
 
 #include "base/mem/list.h"
-#include "engine/claim_pace.h"
 #include "engine/mailbox.h"
 #include "engine/report/worker_row.h"
 #include "engine/verbs/claim.h"
 #include "engine/verbs/settle.h"
+#include "engine/worker/claim_pace.h"
+#include "engine/worker/renewal.h"
 #include "run/pool/pool.h"
 #include "run/runner.h"
 #include "store/shards/shards.h"
@@ -78,8 +79,10 @@ struct pool_job {
     int64_t seq;
     uint64_t token;
     size_t shard;
+    struct held_lease lease;
     struct run *run; /* NULL: it has ended */
     bool is_lost;    /* the lease has another holder, or none: what the run says does not count */
+    bool is_told;    /* the lease was over by this worker's clock, and the run was told to end */
     bool is_over;    /* settled, or given up; freed when no heartbeat is under way with it */
     bool is_extending;
     bool is_ahead;     /* it waits for a slot */
@@ -136,7 +139,7 @@ struct pool_task {
     struct extension *extensions;
     struct pool_job **extending; /* the jobs of the extensions */
     size_t extend_capacity;
-    bool is_extending;
+    struct renewal renewal;
 };
 
 /* One claim for all tasks that have free slots, so that the order of queues and priorities holds
@@ -209,10 +212,14 @@ struct pool {
 
 /* A job of a claim; NULL when there is no memory. */
 struct pool_job *pool_job_new(struct pool_task *task, const struct job *job);
+/* Whether a run of the job with this number has not ended yet. */
+bool pool_job_runs(const struct pool_task *task, int64_t seq);
 /* Copies what came of its run; what it says about a failure is cut to what every store takes. */
 void pool_job_keep(struct pool_job *job, const struct run_outcome *ran);
-/* The job has not begun: it goes back to the queue and loses no attempt. */
+/* The job goes back to the queue and loses no attempt: it has not begun, or was made to end. */
 void pool_job_give_back(struct pool_job *job);
+/* The job has not begun: it goes back, loses no attempt, and is not claimed before so long. */
+void pool_job_put_off(struct pool_job *job, int64_t ms);
 /* The job was cancelled, which is logged already: makes it end, or drops it if it waits. */
 void pool_job_cancel(struct pool_job *job);
 /* Jobs of its task need not wait any longer until it is settled. */
@@ -231,6 +238,8 @@ void pool_ahead_claimed(struct pool_task *task, int64_t took_us);
 /* Has a job wait for a slot, and takes it out. */
 void pool_ahead_wait(struct pool_job *job);
 void pool_ahead_remove(struct pool_job *job);
+/* Gives back a job that waits. */
+void pool_ahead_give_one_back(struct pool_job *job);
 /* Gives the jobs of a task back that wait. */
 void pool_ahead_give_back(struct pool_task *task);
 /* The same for all jobs of a breaker, of any task. */
@@ -249,14 +258,19 @@ bool pool_fault_pauses(const struct pool_task *task);
 /* Whether it is not to be given any more, because the pool ends when it is idle. */
 bool pool_fault_is_final(const struct pool_task *task);
 
+/* ---- Leases (pool/lease.c) ------------------------------------------------------------------- */
+
+/* The timer of the leases, which begins with the first job. */
+void pool_lease_init(struct pool_task *task);
+/* Has the lease of a job extended from now on, and its run told when the lease is over. */
+void pool_lease_watch(struct pool_job *job);
+
 /* ---- What the store is asked (pool/turn.c) --------------------------------------------------- */
 
 /* Whether nothing is handed in for a while, because the store has failed. */
 bool pool_is_pausing(const struct pool *pool);
 /* Every task asks again. */
 void pool_ask_again(struct pool *pool);
-/* The timer of the heartbeats, which begin with the first job. */
-void pool_lease_init(struct pool_task *task);
 /* Whether outcomes may wait for others, to be settled together: no slot waits for a claim. */
 bool pool_gathers(struct pool *pool);
 /* Hands in what has ended. */

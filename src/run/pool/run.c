@@ -171,6 +171,11 @@ static void on_done(const struct run_outcome *ran, void *ctx)
         pool_job_end(job);
         return;
     }
+    /* One that had ended by itself in that moment counts, if the store takes it. */
+    if (job->is_told && ran->outcome.ending == ENDING_CANCELLED) {
+        pool_job_give_back(job);
+        return;
+    }
     struct run_outcome given_back;
     pool_job_keep(job, fault_takes(job->task, job->seq, ran, &given_back) ? &given_back : ran);
     job->is_doubtful = job->outcome.ending == ENDING_RAN && job->outcome.failure.failed;

@@ -1,5 +1,5 @@
-/* turn.c - what a pool asks of the store: settles, claims and extends leases; for how long outcomes
- * are gathered; the pause after trouble with the store. */
+/* turn.c - what a pool asks of the store: settles and claims; for how long outcomes are gathered;
+ * the pause after trouble with the store. */
 #include "run/pool/private.h"
 
 #include <stdlib.h>
@@ -37,112 +37,6 @@ void pool_ask_again(struct pool *pool)
 {
     for (size_t i = 0; i < pool->n_tasks; i++)
         pool->tasks[i].wants = pool->tasks[i].woken = true;
-}
-
-/* ---- Leases ---------------------------------------------------------------------------------- */
-
-static void lose_job(struct pool_job *job, enum redrive_state state)
-{
-    const bool is_cancelled = state == REDRIVE_STATE_CANCELLED;
-    if ((job->run || job->is_ahead) && !job->is_lost)
-        log_event(job->task->pool->options.log, is_cancelled ? LOG_LEVEL_INFO : LOG_LEVEL_WARNING,
-                  clock_wall_ms(), is_cancelled ? "cancelled_elsewhere" : "lease_lost",
-                  LOG_S("job_id", job->request.job_id), LOG_S("task", job->request.task),
-                  LOG_I("attempt", job->request.attempt));
-    pool_job_cancel(job);
-}
-
-static bool reserve(struct pool_task *task, size_t n)
-{
-    if (n <= task->extend_capacity)
-        return true;
-    struct extension *items = realloc(task->extensions, n * sizeof *items);
-    if (items)
-        task->extensions = items;
-    struct pool_job **jobs = realloc(task->extending, n * sizeof(struct pool_job *));
-    if (jobs)
-        task->extending = jobs;
-    if (!items || !jobs)
-        return false;
-    task->extend_capacity = n;
-    return true;
-}
-
-/* A heartbeat that the store could not take says nothing about the lease: the next one is tried in
- * its turn. */
-static void on_extended(struct op *answered, void *ctx)
-{
-    struct pool_task *task = ctx;
-    const struct extend_op *op = &task->extend;
-    (void)answered;
-    task->is_extending = false;
-    if (op->op.code < 0)
-        log_event(task->pool->options.log, LOG_LEVEL_WARNING, clock_wall_ms(), "heartbeat_failed",
-                  LOG_STR("task", task->name), LOG_S("error", op->op.err.message),
-                  LOG_S("detail", op->op.err.detail));
-    for (size_t i = 0; i < op->n; i++) {
-        struct pool_job *job = task->extending[i];
-        job->is_extending = false;
-        if (job->is_over)
-            pool_job_end(job);
-        else if (op->op.code == 0 && op->items[i].ret.code < 0 &&
-                 !redrive_err_retryable(op->items[i].ret.code))
-            lose_job(job, op->items[i].ret.state);
-    }
-}
-
-/* Jobs that only wait to be settled need their leases as well. */
-static size_t gather(struct pool_task *task)
-{
-    size_t n = 0;
-    LIST_FOREACH (&task->jobs, link) {
-        struct pool_job *job = LIST_ENTRY(link, struct pool_job, link);
-        if (job->is_lost || job->is_over)
-            continue;
-        task->extending[n] = job;
-        task->extensions[n++] = (struct extension){
-            .seq = job->seq,
-            .token = job->token,
-            .lease_ms = task->config->lease_ms,
-        };
-        job->is_extending = true;
-    }
-    return n;
-}
-
-static void on_heartbeat(uv_timer_t *timer)
-{
-    struct pool_task *task = timer->data;
-    size_t n = 0;
-    LIST_FOREACH (&task->jobs, link)
-        n++;
-    if (n == 0) {
-        uv_timer_stop(timer);
-        return;
-    }
-    if (task->is_extending || !reserve(task, n))
-        return;
-    n = gather(task);
-    if (n == 0)
-        return;
-    task->is_extending = true;
-    extend_op_init(&task->extend, task->extensions, n);
-    task->extend.op.by_item = true;
-    task->extend.op.goes_alone = true;
-    mailbox_send(&task->pool->mailbox, &task->extend.op, on_extended, task);
-}
-
-void pool_lease_init(struct pool_task *task)
-{
-    uv_timer_init(task->pool->options.loop, &task->heartbeat);
-    task->heartbeat.data = task;
-}
-
-static void watch_lease(struct pool_task *task)
-{
-    const uint64_t ms = (uint64_t)task->config->heartbeat_ms;
-    if (!uv_is_active((const uv_handle_t *)&task->heartbeat))
-        uv_timer_start(&task->heartbeat, on_heartbeat, ms, ms);
 }
 
 /* ---- Settling -------------------------------------------------------------------------------- */
@@ -339,6 +233,18 @@ void pool_settle(struct pool *pool)
 
 /* ---- Claiming -------------------------------------------------------------------------------- */
 
+/* Whether an earlier attempt of the job still runs here: its lease was lost, and it has been told
+ * to end, or will be at its next heartbeat. */
+static bool has_earlier_run(const struct pool_task *task, const struct job *job)
+{
+    const struct pool_options *options = &task->pool->options;
+    const int64_t seq = job->status.seq;
+    if (!lease_may_have_earlier_run(job))
+        return false;
+    return pool_job_runs(task, seq) ||
+           (options->runs_elsewhere && options->runs_elsewhere(seq, options->elsewhere_ctx));
+}
+
 static void take_job(struct pool_task *task, const struct job *claimed)
 {
     struct pool *pool = task->pool;
@@ -350,10 +256,17 @@ static void take_job(struct pool_task *task, const struct job *claimed)
         pool->n_left++;
         return;
     }
+    const bool is_early = has_earlier_run(task, claimed);
+    held_lease_give(&job->lease, (int64_t)(pool->claim.since_ns / 1000000), task->config->lease_ms);
     pool->n_jobs++;
     list_insert(&task->jobs, &job->link);
-    watch_lease(task);
-    pool_run_take(job);
+    pool_lease_watch(job);
+    if (is_early)
+        pool_job_put_off(job, LEASE_EARLIER_RUN_MS);
+    else if (held_lease_is_over(&job->lease, clock_monotonic_ms()))
+        pool_job_give_back(job);
+    else
+        pool_run_take(job);
 }
 
 static size_t least(size_t a, size_t b)

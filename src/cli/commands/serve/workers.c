@@ -7,7 +7,7 @@
 
 #include "base/err.h"
 #include "base/time/clock.h"
-#include "engine/claim_pace.h"
+#include "engine/worker/claim_pace.h"
 #include "run/from_config.h"
 
 /* ---- Is there work? -------------------------------------------------------------------------- */
@@ -128,6 +128,18 @@ static void on_pool_stopped(void *ctx)
     serve_part_ended(serve);
 }
 
+/* In a pool of a former configuration, which ends its runs. */
+static bool runs_in_former_pool(int64_t seq, void *ctx)
+{
+    const struct serve_pool *own = ctx;
+    LIST_FOREACH (&own->serve->pools, link) {
+        const struct serve_pool *one = LIST_ENTRY(link, struct serve_pool, link);
+        if (one != own && pool_runs(one->pool, seq))
+            return true;
+    }
+    return false;
+}
+
 int serve_start_pool(struct serve *serve, struct config *config, struct redrive_err *err)
 {
     struct serve_pool *one = calloc(1, sizeof *one);
@@ -144,6 +156,8 @@ int serve_start_pool(struct serve *serve, struct config *config, struct redrive_
         .max_jobs = (uint32_t)serve->options->worker.concurrency,
         .stopped = on_pool_stopped,
         .stopped_ctx = one,
+        .runs_elsewhere = runs_in_former_pool,
+        .elsewhere_ctx = one,
     };
     int rc = pool_new(&options, &one->pool, err);
     if (rc < 0) {

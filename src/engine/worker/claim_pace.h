@@ -10,8 +10,8 @@
  *
  * Times are microseconds that the caller has measured. Nothing here is locked.
  */
-#ifndef ENGINE_CLAIM_PACE_H
-#define ENGINE_CLAIM_PACE_H
+#ifndef ENGINE_WORKER_CLAIM_PACE_H
+#define ENGINE_WORKER_CLAIM_PACE_H
 
 #include <stdbool.h>
 #include <stdint.h>

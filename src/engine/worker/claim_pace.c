@@ -1,5 +1,5 @@
 /* claim_pace.c - how many jobs a worker claims before it has a free slot for them. */
-#include "engine/claim_pace.h"
+#include "engine/worker/claim_pace.h"
 
 #include "core/retry/policy.h"
 
