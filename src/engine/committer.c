@@ -9,6 +9,8 @@
 #include "base/os/thread.h"
 #include "base/time/clock.h"
 #include "engine/shards/router.h"
+#include "engine/waits/aside.h"
+#include "engine/waits/batch_wait.h"
 #include "engine/watcher.h"
 #include "store/shards/shards.h"
 
@@ -35,7 +37,8 @@ struct committer {
     pthread_cond_t wake;
     struct list waiting;
     size_t n_waiting;
-    size_t enough; /* the thread is woken when so many wait */
+    struct aside aside; /* operations that wait for locks */
+    size_t enough;      /* the thread is woken when so many wait */
     bool stopping;
     uint32_t notification; /* from outside, bits of enum store_notification */
     bool is_leader;        /* for all processes */
@@ -48,45 +51,6 @@ struct committer {
 
 /* By so much a clock moves by itself: that of a server is computed from its answers. */
 #define BACK_MS 1000
-
-/* ---- Waiting for more operations ------------------------------------------------------------- */
-
-/* A transaction that takes so long waits for a network or a disk, whatever is in it. */
-#define FAR_US 300
-
-/* The part of a transaction's time that may be waited. */
-#define PART   4
-#define MAX_US 1000
-
-/* So often it is tried whether more come back than is known. */
-#define TRY_EVERY 16
-
-void batch_wait_answered(struct batch_wait *w, size_t n_left, size_t n_answered, int64_t took_us,
-                         int64_t now_us)
-{
-    const int64_t part_us = took_us / PART;
-    w->n_left = n_left;
-    w->n_answered = n_answered;
-    w->until_us = took_us < FAR_US ? 0 : now_us + (part_us < MAX_US ? part_us : MAX_US);
-    if (w->until_us == 0)
-        w->n_back = 0;
-}
-
-size_t batch_wait_enough(struct batch_wait *w, int64_t now_us)
-{
-    if (now_us >= w->until_us) { /* they have stayed away */
-        w->n_back = 0;
-        return 0;
-    }
-    const bool tries = w->n_asked++ % TRY_EVERY == 0;
-    const size_t n_back = tries || w->n_back > w->n_answered ? w->n_answered : w->n_back;
-    return n_back == 0 ? 0 : w->n_left + n_back;
-}
-
-void batch_wait_learn(struct batch_wait *w, size_t n_waiting)
-{
-    w->n_back = n_waiting > w->n_left ? n_waiting - w->n_left : 0;
-}
 
 /* ---- The thread ------------------------------------------------------------------------------ */
 
@@ -133,6 +97,9 @@ static void take(struct committer *c, struct op_batch *batch)
             break;
         list_remove(&op->link);
         c->n_waiting--;
+        op->is_blocked = false;
+        if (aside_join(&c->aside, op, clock_monotonic_ms()))
+            continue;
         jobs += op->weight;
         batch->ops[batch->n++] = op;
     }
@@ -147,10 +114,101 @@ static void gather(struct op_batch *batch)
     take(c, batch);
 }
 
-static void answer(struct op *const *ops, size_t n)
+/* An operation may be gone once it has been answered. Those that are blocked go to a list. */
+static void answer(struct op *const *ops, size_t n, struct list *ret_blocked)
 {
-    for (size_t i = 0; i < n; i++)
-        ops[i]->done(ops[i], ops[i]->done_ctx);
+    for (size_t i = 0; i < n; i++) {
+        if (ops[i]->is_blocked)
+            list_insert(ret_blocked, &ops[i]->link);
+        else
+            ops[i]->done(ops[i], ops[i]->done_ctx);
+    }
+}
+
+/* ---- Operations that are set aside ----------------------------------------------------------- */
+
+/* A fence is answered when all that was handed in before it has been answered. */
+static bool has_fence(const struct op_batch *batch)
+{
+    for (size_t i = 0; i < batch->n; i++)
+        if (batch->ops[i]->route && batch->ops[i]->route->to == ROUTE_FENCE)
+            return true;
+    return false;
+}
+
+/* Answers those whose time is over; INT64_MAX: all. */
+static void give_up_aside(struct committer *c, int64_t until_ms)
+{
+    struct list over;
+    list_init(&over);
+    pthread_mutex_lock(&c->mutex);
+    aside_expire(&c->aside, until_ms, &over);
+    pthread_mutex_unlock(&c->mutex);
+    const int64_t now_ms = clock_monotonic_ms();
+    LIST_FOREACH (&over, link) {
+        struct op *op = LIST_ENTRY(link, struct op, link);
+        list_remove(link);
+        aside_give_up(op, now_ms);
+        op->done(op, op->done_ctx);
+    }
+}
+
+/* Operations that stood behind one that has its answer are the next to be taken. The mutex is held.
+ */
+static void take_back(struct committer *c, struct list *ops)
+{
+    struct list *front = c->waiting.next;
+    LIST_FOREACH (ops, link) {
+        list_remove(link);
+        list_insert(front, link);
+        c->n_waiting++;
+    }
+}
+
+/* Tries one of those that are set aside. */
+static void try_aside(struct committer *c)
+{
+    struct list behind;
+    const int64_t since_ms = clock_monotonic_ms();
+    pthread_mutex_lock(&c->mutex);
+    struct op *op = aside_take(&c->aside, since_ms);
+    pthread_mutex_unlock(&c->mutex);
+    if (!op)
+        return;
+    op->is_blocked = false;
+    engine_apply_batch(c->engine, &(struct op_batch){.ops = &op, .n = 1, .sets_aside = true});
+    list_init(&behind);
+    const int64_t now_ms = clock_monotonic_ms();
+    pthread_mutex_lock(&c->mutex);
+    if (op->is_blocked) {
+        aside_put(&c->aside, op, now_ms);
+        aside_rest(&c->aside, now_ms - since_ms, now_ms);
+    } else {
+        aside_let_go(op, &behind);
+        take_back(c, &behind);
+    }
+    pthread_mutex_unlock(&c->mutex);
+    if (!op->is_blocked)
+        op->done(op, op->done_ctx);
+}
+
+/* Sets operations aside, and looks after those that are. `gives_up`: they are answered now. */
+static void look_after_aside(struct committer *c, struct list *blocked, bool gives_up)
+{
+    const int64_t now_ms = clock_monotonic_ms();
+    pthread_mutex_lock(&c->mutex);
+    LIST_FOREACH (blocked, link) {
+        list_remove(link);
+        aside_put(&c->aside, LIST_ENTRY(link, struct op, link), now_ms);
+        aside_rest(&c->aside, 0, now_ms);
+    }
+    const bool is_empty = aside_is_empty(&c->aside);
+    pthread_mutex_unlock(&c->mutex);
+    if (is_empty)
+        return;
+    if (!gives_up)
+        try_aside(c);
+    give_up_aside(c, gives_up ? INT64_MAX : now_ms);
 }
 
 /* When a tick is due: at once if the clock was set back since the last one, as what was to be done
@@ -254,16 +312,17 @@ static void *run(void *arg)
     struct committer *c = arg;
     struct op *ops[COMMITTER_MAX_OPS];
     pthread_mutex_lock(&c->mutex);
-    while (!c->stopping || !list_empty(&c->waiting)) {
+    while (!c->stopping || !list_empty(&c->waiting) || !aside_is_empty(&c->aside)) {
         engine_set_leader(c->engine, c->is_leader);
         /* One that stops makes no more ticks. */
         bool is_time = wants_tick(c) && !c->stopping;
         bool outside = c->notification & (STORE_NOTIFY_READY | STORE_NOTIFY_TIME);
         c->notification = 0;
-        struct op_batch batch = {.ops = ops, .gather = gather, .ctx = c};
+        struct op_batch batch = {.ops = ops, .gather = gather, .ctx = c, .sets_aside = true};
         wait_for_more(c);
         take(c, &batch);
         c->busy_since_ms = clock_monotonic_ms();
+        const bool is_stopping = c->stopping;
         pthread_mutex_unlock(&c->mutex);
         if (is_time)
             tick(c);
@@ -276,13 +335,20 @@ static void *run(void *arg)
         if (engine_has_claimed(c->engine))
             watcher_claims(c->watcher);
         bool made_ready = engine_made_ready(c->engine);
-        answer(batch.ops, batch.n);
+        struct list blocked;
+        list_init(&blocked);
+        const bool ends = has_fence(&batch);
+        if (ends)
+            give_up_aside(c, INT64_MAX);
+        answer(batch.ops, batch.n, &blocked);
         if (c->on_ready && (made_ready || outside))
             c->on_ready(c->ready_ctx);
+        look_after_aside(c, &blocked, ends || is_stopping);
         const int64_t until_due_ms = wait_ms(c);
         pthread_mutex_lock(&c->mutex);
         c->busy_since_ms = 0;
-        rest(c, until_due_ms);
+        const int64_t until_aside_ms = aside_in_ms(&c->aside, clock_monotonic_ms());
+        rest(c, until_due_ms < until_aside_ms ? until_due_ms : until_aside_ms);
     }
     pthread_mutex_unlock(&c->mutex);
     engine_flush(c->engine);
@@ -453,6 +519,8 @@ int committer_start(const struct committer_options *options, struct committer **
     c->no_ticks = options->no_ticks;
     c->enough = 1;
     list_init(&c->waiting);
+    aside_init(&c->aside);
+    engine_wait_briefly(c->engine);
     pthread_mutex_init(&c->mutex, NULL);
     thread_cond_init(&c->wake);
     int rc = options->watch ? watch(c, options->watch, err) : 0;
@@ -495,6 +563,7 @@ void committer_fail_waiting(struct committer *c, const struct redrive_err *err)
         list_insert(&failed, link);
     }
     c->n_waiting = 0;
+    aside_expire(&c->aside, INT64_MAX, &failed);
     pthread_mutex_unlock(&c->mutex);
     LIST_FOREACH (&failed, link) {
         struct op *op = LIST_ENTRY(link, struct op, link);

@@ -6,7 +6,9 @@
  * The committer takes whatever has gathered while it was busy, runs it as one transaction, and
  * answers all: the cost of a commit is shared by all callers that waited for it, and a single
  * caller does not wait for others. It ticks the engine when that is due, before the operations of
- * that moment, so that a claim sees every job whose time has come; otherwise it sleeps.
+ * that moment, so that a claim sees every job whose time has come; otherwise it sleeps. An
+ * operation that has to wait for a lock which another transaction holds is set aside
+ * (waits/aside.h): it is tried again by itself, and the others are answered meanwhile.
  *
  * Operations are handed in by any thread. An operation belongs to the committer until its `done`
  * has been called, or committer_run has returned. `done` is called on the committer's thread and
@@ -67,39 +69,5 @@ struct store_status *committer_store_status(const struct committer *committer);
 size_t committer_n_shards(const struct committer *committer);
 /* On which of them a job is, by its number: 0 if there is one. */
 size_t committer_shard_of(const struct committer *committer, int64_t seq);
-
-/* ---- Waiting for more operations ------------------------------------------------------------- */
-
-/* Whether the next transaction waits a moment for operations that are about to come.
- *
- * Where a transaction takes a millisecond because of a network or a disk, its cost hardly depends
- * on how much is in it. Callers that have just been answered often come back at once: a worker
- * whose jobs are short settles them and claims the next ones. If the transaction that is due does
- * not wait for them, callers fall into two groups that take turns, and each sees two transactions
- * for every one of its own.
- *
- * So the committer learns how many of the callers that were answered come back soon. It waits for
- * that many, until a small part of the time that the last transaction took has passed since its
- * answers. If none come back, it does not wait; now and then it tries again. Pure: times and counts
- * are arguments.
- */
-struct batch_wait {
-    size_t n_left;     /* operations that waited already when the last ones were answered */
-    size_t n_answered; /* by the last transaction */
-    size_t n_back;     /* how many of the answered callers have come back soon, lately */
-    int64_t until_us;  /* later than this they are not waited for; 0: the store is near */
-    uint32_t n_asked;
-};
-
-/* A transaction that has taken so long has ended; its operations are about to be answered. */
-void batch_wait_answered(struct batch_wait *wait, size_t n_left, size_t n_answered, int64_t took_us,
-                         int64_t now_us);
-
-/* How many waiting operations are enough for the next transaction, which may wait for them until
- * `until_us`; 0: it begins at once. */
-size_t batch_wait_enough(struct batch_wait *wait, int64_t now_us);
-
-/* The wait is over, and so many operations have gathered. */
-void batch_wait_learn(struct batch_wait *wait, size_t n_waiting);
 
 #endif

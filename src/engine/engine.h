@@ -70,8 +70,12 @@ void engine_close(struct engine *engine);
 /* Runs all of them in one transaction and returns when every one has its answer. An operation that
  * makes the store fail fails alone. */
 void engine_apply(struct engine *engine, struct op **ops, size_t n);
-/* The same; all that are in the batch at the end have their answers. */
+/* The same; all that are in the batch at the end have their answers, or are blocked if it sets
+ * these aside. */
 void engine_apply_batch(struct engine *engine, struct op_batch *batch);
+/* From now on no transaction waits long for a lock that another one holds: for callers that share
+ * the engine. An operation that needs such a lock fails alone, or is set aside (op_batch). */
+void engine_wait_briefly(struct engine *engine);
 /* The same for one; returns its code, with detail in `err`. */
 int engine_apply_one(struct engine *engine, struct op *op, struct redrive_err *err);
 

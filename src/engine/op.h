@@ -88,6 +88,12 @@ struct op {
 
     /* For the committer. */
     struct list link;
+    uint64_t lock;      /* operations with the same number need the same id or unique key, and wait
+                         * for the same lock if there is one; 0: not known */
+    bool is_suspect;    /* it was being applied when the transaction failed */
+    bool is_blocked;    /* it has to wait for a lock, `err` says why, and it has no answer yet */
+    int64_t aside_ms;   /* since when it is set aside (waits/aside.h); 0: it never was */
+    struct list behind; /* operations that wait for its answer */
     void (*done)(struct op *op, void *ctx);
     void *done_ctx;
 
@@ -104,6 +110,7 @@ struct op_batch {
      * room. NULL: none are added. */
     void (*gather)(struct op_batch *batch);
     void *ctx;
+    bool sets_aside; /* an operation that has to wait for a lock is not answered, but is_blocked */
 };
 
 #endif

@@ -73,7 +73,9 @@ struct engine {
     struct map published;  /* by task: struct published_task, see tasks.c */
     uint32_t task_changes; /* rises when a task may be defined otherwise than before; from 1 on */
 
-    uint64_t conflicts; /* transactions that were made again because of other processes */
+    bool is_brief;        /* see engine_wait_briefly */
+    int64_t lock_wait_ms; /* of the next transactions; see store_wait_for_locks */
+    uint64_t conflicts;   /* transactions that were made again because of other processes */
     struct running running;
     bool has_claimed;
     bool come_back; /* callers whose claims are served come back at once, as it seems */

@@ -2,6 +2,8 @@
  * failure. */
 #include "engine/engine.h"
 
+#include <stdlib.h>
+
 #include "base/err.h"
 #include "base/time/clock.h"
 #include "engine/clock/retention.h"
@@ -16,6 +18,14 @@
  * tried one by one. */
 #define ALONE_MS 20000
 
+/* How long a transaction of a brief engine waits for a lock: as long as other processes take for a
+ * commit; an operation that is suspected and alone less, and next to nothing when there are many,
+ * because all callers wait meanwhile. */
+#define LOCK_WAIT_MS       100
+#define LOCK_WAIT_ALONE_MS 10
+#define LOCK_WAIT_MANY_MS  1
+#define MANY_BLOCKED       5
+
 /* When to try again after no transaction could be begun. */
 #define AWAY_MS 1000
 
@@ -24,6 +34,7 @@ enum stage {
     STAGE_BEGIN,
     STAGE_MOVES,
     STAGE_CONFLICT,
+    STAGE_BLOCKED, /* by a lock that was not given in time */
     STAGE_COMMIT,
 };
 
@@ -52,6 +63,12 @@ static void look_ahead(struct engine *e)
     e->ops->look_ahead(e->store, &filter);
 }
 
+static void suspect(struct op *const *ops, size_t n, bool are_suspects)
+{
+    for (size_t i = 0; i < n; i++)
+        ops[i]->is_suspect = are_suspects;
+}
+
 /* Operations that all have a kind: those of one kind are made together. */
 static int make_together(struct engine *e, struct op *const *ops, size_t n, struct redrive_err *err)
 {
@@ -66,6 +83,8 @@ static int make_together(struct engine *e, struct op *const *ops, size_t n, stru
                 alike[count++] = ops[i];
         if (count > 0)
             rc = alike[0]->kind->apply(e, alike, count, err);
+        if (rc < 0)
+            suspect(alike, count, true);
     }
     return rc;
 }
@@ -91,6 +110,7 @@ static int leave_out_moved(struct engine *e, struct op *const **ops, size_t *n,
 
 static int apply_all(struct engine *e, struct op *const *ops, size_t n, struct redrive_err *err)
 {
+    suspect(ops, n, false);
     int rc = leave_out_moved(e, &ops, &n, err);
     for (size_t i = 0, end; i < n && rc == 0; i = end) {
         for (end = i; end < n && ops[end]->kind; end++)
@@ -101,6 +121,7 @@ static int apply_all(struct engine *e, struct op *const *ops, size_t n, struct r
         }
         ops[end++]->code = 0;
         rc = ops[i]->apply(e, ops[i], err);
+        ops[i]->is_suspect = rc < 0;
     }
     return rc;
 }
@@ -168,6 +189,7 @@ static int begin_batch(struct engine *e, struct op_batch *batch, int64_t *ret_ve
 {
     const bool has_asked = asks(batch);
     store_look(e->store, looks(batch));
+    store_wait_for_locks(e->store, e->lock_wait_ms);
     int rc = begin(e, has_asked, ret_version, err);
     if (rc < 0 || !batch->gather)
         return rc;
@@ -247,7 +269,8 @@ static int run_transaction(struct engine *e, struct op_batch *batch, enum stage 
     if (rc < 0 || !e->touched)
         e->ops->rollback(e->store);
     if (rc == REDRIVE_E_CANCELLED)
-        *ret_stage = STAGE_CONFLICT;
+        *ret_stage =
+            e->is_brief && store_base(e->store)->is_blocked ? STAGE_BLOCKED : STAGE_CONFLICT;
     if (rc < 0) {
         running_rollback(&e->running);
         forget(e);
@@ -303,6 +326,12 @@ static bool fails_for_all(enum stage stage, int code)
     return stage == STAGE_BEGIN || (stage == STAGE_COMMIT && code == REDRIVE_E_IO);
 }
 
+static void set_aside(struct op *op, const struct redrive_err *err)
+{
+    op->is_blocked = true;
+    op->err = *err;
+}
+
 static int run_or_tell(struct engine *e, struct op_batch *batch, enum stage *ret_stage,
                        struct redrive_err *err)
 {
@@ -312,6 +341,13 @@ static int run_or_tell(struct engine *e, struct op_batch *batch, enum stage *ret
         store_status_worked(e->store_status, e->touched);
         return 0;
     }
+    if (*ret_stage == STAGE_BLOCKED && batch->n == 1 && batch->sets_aside) {
+        set_aside(batch->ops[0], err);
+        store_status_worked(e->store_status, false);
+        return rc;
+    }
+    if (*ret_stage == STAGE_BLOCKED && batch->n <= 1)
+        rc = REDRIVE_E_IO;
     err->code = rc;
     if (*ret_stage == STAGE_COMMIT && rc == REDRIVE_E_IO && !store_base(e->store)->is_rolled_back)
         err_hint(err, "it may or may not have happened: look before you repeat it");
@@ -322,15 +358,20 @@ static int run_or_tell(struct engine *e, struct op_batch *batch, enum stage *ret
     return rc;
 }
 
-static void apply_one_by_one(struct engine *e, struct op **ops, size_t n)
+static void apply_one_by_one(struct engine *e, struct op **ops, size_t n, bool sets_aside)
 {
     const int64_t start_ms = clock_monotonic_ms();
+    size_t n_blocked = 0;
     for (size_t i = 0; i < n; i++) {
         struct redrive_err err = {0};
         enum stage stage;
-        int rc = run_or_tell(e, &(struct op_batch){.ops = &ops[i], .n = 1}, &stage, &err);
+        struct op_batch one = {.ops = &ops[i], .n = 1, .sets_aside = sets_aside};
+        if (sets_aside)
+            e->lock_wait_ms = n_blocked < MANY_BLOCKED ? LOCK_WAIT_ALONE_MS : LOCK_WAIT_MANY_MS;
+        int rc = run_or_tell(e, &one, &stage, &err);
         if (rc == 0)
             continue;
+        n_blocked += stage == STAGE_BLOCKED;
         if (stage == STAGE_BEGIN || clock_monotonic_ms() - start_ms >= ALONE_MS) {
             fail_all(&ops[i + 1], n - i - 1, &err);
             return;
@@ -338,13 +379,63 @@ static void apply_one_by_one(struct engine *e, struct op **ops, size_t n)
     }
 }
 
+/* Sorts operations into those that were not suspected of anything, and suspects. */
+static size_t sort_suspects(struct op *const *ops, size_t n, struct op **ret)
+{
+    size_t n_others = 0, at = 0;
+    for (size_t i = 0; i < n; i++)
+        if (!ops[i]->is_suspect)
+            ret[at++] = ops[i];
+    n_others = at;
+    for (size_t i = 0; i < n; i++)
+        if (ops[i]->is_suspect)
+            ret[at++] = ops[i];
+    return n_others;
+}
+
+/* One of them waits for a lock, and the first to be answered are those that most likely do not:
+ * they share a transaction. */
+static void apply_apart(struct engine *e, const struct op_batch *batch)
+{
+    const bool sets_aside = batch->sets_aside;
+    struct op **sorted = malloc(batch->n * sizeof(struct op *));
+    if (!sorted) {
+        apply_one_by_one(e, batch->ops, batch->n, sets_aside);
+        return;
+    }
+    const size_t n_others = sort_suspects(batch->ops, batch->n, sorted);
+    size_t n_done = 0;
+    if (n_others > 0 && n_others < batch->n) {
+        struct redrive_err err = {0};
+        enum stage stage;
+        struct op_batch others = {.ops = sorted, .n = n_others, .sets_aside = sets_aside};
+        int rc = run_or_tell(e, &others, &stage, &err);
+        if (rc < 0 && n_others > 1 && !fails_for_all(stage, rc))
+            apply_one_by_one(e, sorted, n_others, sets_aside);
+        n_done = n_others;
+    }
+    apply_one_by_one(e, sorted + n_done, batch->n - n_done, sets_aside);
+    free(sorted);
+}
+
+void engine_wait_briefly(struct engine *e)
+{
+    e->is_brief = true;
+}
+
 void engine_apply_batch(struct engine *e, struct op_batch *batch)
 {
     struct redrive_err err = {0};
     enum stage stage;
+    const bool is_tried_again = batch->sets_aside && batch->n == 1 && batch->ops[0]->aside_ms != 0;
+    e->lock_wait_ms = !e->is_brief ? 0 : is_tried_again ? LOCK_WAIT_ALONE_MS : LOCK_WAIT_MS;
     int rc = run_or_tell(e, batch, &stage, &err);
-    if (rc < 0 && batch->n > 1 && !fails_for_all(stage, rc))
-        apply_one_by_one(e, batch->ops, batch->n);
+    if (rc < 0 && batch->n > 1 && !fails_for_all(stage, rc)) {
+        if (stage == STAGE_BLOCKED)
+            apply_apart(e, batch);
+        else
+            apply_one_by_one(e, batch->ops, batch->n, batch->sets_aside);
+    }
 }
 
 void engine_apply(struct engine *e, struct op **ops, size_t n)

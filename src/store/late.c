@@ -65,6 +65,7 @@ static void tell_inner(const struct late *late)
     struct store_base *to = (struct store_base *)(void *)late->store;
     to->asks = late->base.asks;
     to->looks = late->base.looks;
+    to->lock_wait_ms = late->base.lock_wait_ms;
     to->notification = late->base.notification;
 }
 

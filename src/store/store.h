@@ -444,6 +444,8 @@ struct store_base {
     int64_t idle_ms;     /* how long after the last transaction; 0: the caller decides */
     bool asks;           /* the next begin asks the server, however fresh its last answer is */
     bool looks; /* the next transaction calls `ready`, which asks the server: begin need not */
+    int64_t lock_wait_ms; /* see store_wait_for_locks */
+    bool is_blocked;      /* the last transaction failed because a lock was not given in time */
 };
 
 static inline const struct store_base *store_base(const struct store *store)
@@ -467,6 +469,15 @@ static inline void store_ask(struct store *store)
 static inline void store_look(struct store *store, bool looks)
 {
     ((struct store_base *)(void *)store)->looks = looks;
+}
+
+/* How long the transactions that begin from now on wait for a lock that another transaction holds
+ * on a job, an id or a key; 0, as from the open on: the busy time. One that has waited so long in
+ * vain is REDRIVE_E_CANCELLED, and the handle's `is_blocked` says why. Stores whose transactions do
+ * not wait for each other's rows ignore it. */
+static inline void store_wait_for_locks(struct store *store, int64_t ms)
+{
+    ((struct store_base *)(void *)store)->lock_wait_ms = ms;
 }
 
 /* For stores, in begin: whether the server must be asked when its last answer is `age_ms` old. Its

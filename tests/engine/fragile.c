@@ -12,9 +12,17 @@ static int submit_unless_bad(struct store *store, const struct job_spec *specs, 
                              struct submit_result *ret, struct arena *arena,
                              struct redrive_err *err)
 {
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         if (str_is(specs[i].task, "bad"))
             return err_set(err, REDRIVE_E_CORRUPT, "the store chokes on it");
+        if (str_is(specs[i].task, "locked") && fragile.is_locked) {
+            struct store_base *base = (struct store_base *)(void *)store;
+            base->is_blocked = true;
+            fragile.waits++;
+            fragile.lock_wait_ms = base->lock_wait_ms;
+            return err_set(err, REDRIVE_E_CANCELLED, "a lock was not given");
+        }
+    }
     return real->submit(store, specs, n, ret, arena, err);
 }
 

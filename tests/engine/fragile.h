@@ -5,7 +5,7 @@
 
 #include "engine/bed.h"
 
-/* The store refuses jobs of the task `bad`. */
+/* The store refuses jobs of the task `bad`, and waits for a lock for those of the task `locked`. */
 extern struct fragile {
     int fail_commit;            /* code of the next commits */
     unsigned fail_times;        /* of how many */
@@ -20,7 +20,10 @@ extern struct fragile {
     int put_code;        /* the slot fails with it */
     bool put_refused;    /* it says that others were faster */
     unsigned shared_puts;
-    struct buf lines; /* of the log */
+    bool is_locked;       /* the lock is not given in time, so that the transaction is lost */
+    unsigned waits;       /* how often it was waited for */
+    int64_t lock_wait_ms; /* and how long, the last time */
+    struct buf lines;     /* of the log */
 } fragile;
 
 /* Starts anew: nothing fails, nothing is counted. */

@@ -1,5 +1,5 @@
 /* Whether a transaction waits for operations that are about to come, on a clock of its own. */
-#include "engine/committer.h"
+#include "engine/waits/batch_wait.h"
 
 #include "check.h"
 

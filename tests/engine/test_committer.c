@@ -10,6 +10,7 @@
 #include "base/time/clock.h"
 #include "engine/clock/cron_entries.h"
 #include "engine/committer.h"
+#include "stores_postgres.h"
 
 #define N_THREADS 8
 #define ORIGIN    7
@@ -360,6 +361,86 @@ static void stop_answers_what_was_handed_in(void **state)
     bed_release(&bed);
 }
 
+/* ---- Locks of others ------------------------------------------------------------------------- */
+
+enum {
+    WAITING = 5
+};
+
+/* Hands in submits of a job whose id an application's open transaction holds. */
+static void *hand_in_blocked(struct bed *bed, struct committer *committer, struct submit_op *ops,
+                             atomic_uint *answered)
+{
+    const struct job_spec spec = {.task = STR("t"), .id = STR("taken")};
+    void *session =
+        stores_postgres_hold(bed->url, "SELECT redrive.submit('t', '{}', id => 'taken')");
+    for (int i = 0; i < WAITING; i++) {
+        assert_int_equal(submit_op_init(&ops[i], committer_engine(committer), &spec, 1, NULL), 0);
+        ops[i].op.done = count_answer;
+        ops[i].op.done_ctx = answered;
+        committer_submit(committer, &ops[i].op);
+    }
+    return session;
+}
+
+static void submits_that_wait_for_an_open_transaction_do_not_hold_others(void **state)
+{
+    (void)state;
+    struct bed bed;
+    struct submit_op ops[WAITING];
+    atomic_uint answered = 0;
+    if (strcmp(stores_name(), "postgres") != 0)
+        skip(); /* on other stores applications have no transactions */
+    bed_init(&bed, NULL);
+    struct crew crew = {.committer = start(bed.url, &bed)};
+    assert_true(submit_some(&crew, 1)); /* the tenant is there */
+    void *session = hand_in_blocked(&bed, crew.committer, ops, &answered);
+    for (int i = 0; i < 10; i++)
+        assert_true(submit_some(&crew, 1) && work_some(&crew));
+    assert_int_equal(crew.submitted, 11);
+    assert_int_equal(answered, 0);
+    stores_postgres_let_go(session);
+    while (answered < WAITING)
+        usleep(1000);
+    unsigned new = 0;
+    for (int i = 0; i < WAITING; i++) {
+        assert_int_equal(ops[i].op.code, 0);
+        assert_int_equal(ops[i].answers[0].code, 0);
+        new += !ops[i].answers[0].existed;
+    }
+    assert_int_equal(new, 1);
+    assert_false(ops[0].answers[0].existed); /* in the order in which they came */
+    committer_stop(crew.committer);
+    assert_int_equal(answered, WAITING);
+    for (int i = 0; i < WAITING; i++)
+        submit_op_release(&ops[i]);
+    bed_release(&bed);
+}
+
+static void submits_that_wait_are_answered_when_it_stops(void **state)
+{
+    (void)state;
+    struct bed bed;
+    struct submit_op ops[WAITING];
+    atomic_uint answered = 0;
+    if (strcmp(stores_name(), "postgres") != 0)
+        skip(); /* on other stores applications have no transactions */
+    bed_init(&bed, NULL);
+    struct crew crew = {.committer = start(bed.url, &bed)};
+    assert_true(submit_some(&crew, 1));
+    void *session = hand_in_blocked(&bed, crew.committer, ops, &answered);
+    assert_true(submit_some(&crew, 1));
+    committer_stop(crew.committer);
+    assert_int_equal(answered, WAITING);
+    for (int i = 0; i < WAITING; i++) {
+        assert_int_equal(ops[i].op.code, REDRIVE_E_IO);
+        assert_non_null(strstr(ops[i].op.err.hint, "still open"));
+        submit_op_release(&ops[i]);
+    }
+    stores_postgres_let_go(session);
+    bed_release(&bed);
+}
+
 /* ---- One that hangs -------------------------------------------------------------------------- */
 
 struct hanging {
@@ -560,6 +641,8 @@ int main(void)
         T(claim_sees_what_has_just_become_due),
         T(clock_that_was_set_back_makes_a_tick),
         T(stop_answers_what_was_handed_in),
+        T(submits_that_wait_for_an_open_transaction_do_not_hold_others),
+        T(submits_that_wait_are_answered_when_it_stops),
         T(what_is_handed_in_together_is_found_by_the_next_look),
         T(another_is_leader_while_one_hangs),
         T(another_is_leader_while_one_hangs_as_it_stops),

@@ -127,6 +127,90 @@ static void bad_operation_fails_alone(void **state)
     bed_release(&bed);
 }
 
+/* Three submits, one of which needs a lock, and a settlement, in one batch. */
+static void apply_beside_a_lock(struct bed *bed, bool sets_aside, struct submit_op *ops)
+{
+    static const char *const TASKS[] = {"good", "locked", "good"};
+    struct settle_op settle;
+    struct op *list[4];
+    bed_submit(bed, "t", "{}");
+    const struct job *job = bed_claim_one(bed);
+    struct settlement done = {.seq = job->status.seq, .token = job->status.token};
+    settle_op_init(&settle, &done, 1);
+    for (int i = 0; i < 3; i++) {
+        const struct job_spec spec = {.task = str_of(TASKS[i])};
+        assert_int_equal(submit_op_init(&ops[i], bed->engine, &spec, 1, NULL), 0);
+        list[i] = &ops[i].op;
+    }
+    list[3] = &settle.op;
+    fragile.is_locked = true;
+    fragile.commits = 0;
+    engine_apply_batch(bed->engine,
+                       &(struct op_batch){.ops = list, .n = 4, .sets_aside = sets_aside});
+    assert_int_equal(settle.op.code, 0);
+    assert_int_equal(done.ret.code, 0);
+    assert_int_equal(ops[0].op.code, 0);
+    assert_int_equal(ops[2].op.code, 0);
+    assert_false(ops[0].op.is_blocked || ops[2].op.is_blocked || settle.op.is_blocked);
+    assert_int_equal(fragile.commits, 3); /* of the settlement, and of each good submit */
+    assert_int_equal(fragile.waits, 2);   /* together, and alone */
+}
+
+static void operation_that_waits_for_a_lock_is_set_aside_and_the_others_are_answered(void **state)
+{
+    (void)state;
+    struct bed bed;
+    struct submit_op ops[3];
+    make_fragile(&bed);
+    engine_wait_briefly(bed.engine);
+    apply_beside_a_lock(&bed, true, ops);
+    struct op *one = &ops[1].op;
+    assert_true(one->is_blocked);
+    assert_string_equal(one->err.message, "a lock was not given");
+    assert_true(fragile.lock_wait_ms > 0 && fragile.lock_wait_ms < 100);
+    assert_int_equal(fragile_count("store_failed"), 0);
+
+    /* The lock is given at last. */
+    fragile.is_locked = one->is_blocked = false;
+    engine_apply_batch(bed.engine, &(struct op_batch){.ops = &one, .n = 1, .sets_aside = true});
+    assert_false(one->is_blocked);
+    assert_int_equal(one->code, 0);
+    assert_int_equal(bed_counter(&bed, "jobs_received", ""), 4);
+    release_three(ops);
+    bed_release(&bed);
+}
+
+static void operation_that_waits_for_a_lock_fails_alone_where_none_is_set_aside(void **state)
+{
+    (void)state;
+    struct bed bed;
+    struct submit_op ops[3];
+    make_fragile(&bed);
+    engine_wait_briefly(bed.engine);
+    apply_beside_a_lock(&bed, false, ops);
+    assert_int_equal(ops[1].op.code, REDRIVE_E_IO);
+    assert_false(ops[1].op.is_blocked);
+    release_three(ops);
+    bed_release(&bed);
+}
+
+/* A command of its own waits as long as the store does, again and again. */
+static void lock_that_others_hold_is_waited_for_by_who_is_alone(void **state)
+{
+    (void)state;
+    struct bed bed;
+    struct submit_op op;
+    const struct job_spec spec = {.task = STR("locked")};
+    make_fragile(&bed);
+    fragile.is_locked = true;
+    assert_int_equal(submit_op_init(&op, bed.engine, &spec, 1, NULL), 0);
+    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), REDRIVE_E_IO);
+    assert_true(fragile.waits > 2);
+    assert_int_equal(fragile.lock_wait_ms, 0);
+    submit_op_release(&op);
+    bed_release(&bed);
+}
+
 /* Two connections that waited for each other, say: the server has let one of them go. */
 static void transaction_that_others_were_in_the_way_of_is_tried_again_though_it_is_alone(
     void **state)
@@ -399,6 +483,9 @@ int main(void)
         T(a_transaction_that_is_tried_again_takes_along_what_came_meanwhile),
         T(others_are_told_what_they_can_make_use_of),
         T(bad_operation_fails_alone),
+        T(operation_that_waits_for_a_lock_is_set_aside_and_the_others_are_answered),
+        T(operation_that_waits_for_a_lock_fails_alone_where_none_is_set_aside),
+        T(lock_that_others_hold_is_waited_for_by_who_is_alone),
         T(transaction_that_others_were_in_the_way_of_is_tried_again_though_it_is_alone),
         T(transaction_is_not_given_up_because_others_were_faster_many_times),
         T(a_limit_is_renewed_although_others_were_faster),

@@ -123,11 +123,27 @@ void stores_postgres_kill_all(const char *url)
             wait_until_gone((pid_t)strtol(pid, NULL, 10));
 }
 
-void *stores_postgres_hold_snapshot(const char *url)
+static void *hold(const char *url, const char *begin, const char *sql)
 {
     PGconn *conn = connect_to(url);
-    PQclear(PQexec(conn, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_class"));
+    PQclear(PQexec(conn, begin));
+    PGresult *result = PQexec(conn, sql);
+    if (PQresultStatus(result) != PGRES_TUPLES_OK) {
+        fprintf(stderr, "%s: %s", sql, PQerrorMessage(conn));
+        exit(2);
+    }
+    PQclear(result);
     return conn;
+}
+
+void *stores_postgres_hold_snapshot(const char *url)
+{
+    return hold(url, "BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT count(*) FROM pg_class");
+}
+
+void *stores_postgres_hold(const char *url, const char *sql)
+{
+    return hold(url, "BEGIN", sql);
 }
 
 void stores_postgres_let_go(void *session)

@@ -17,6 +17,9 @@ void stores_postgres_kill_all(const char *url);
 
 /* A session that sees the database as it is now, until it is let go: nothing is vacuumed. */
 void *stores_postgres_hold_snapshot(const char *url);
+/* A session with an open transaction in which the statement was run; rolled back when it is let go.
+ */
+void *stores_postgres_hold(const char *url, const char *sql);
 void stores_postgres_let_go(void *session);
 
 #endif

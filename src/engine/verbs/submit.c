@@ -549,6 +549,14 @@ static int apply_submit(struct engine *e, struct op *base, struct redrive_err *e
 static const struct op_kind SUBMIT = {.rank = 2, .apply = submit_ops};
 static const struct op_route SUBMIT_ROUTE = {.to = ROUTE_SUBMIT};
 
+/* A job alone is known by its unique key, or by its id: two submits of it need the same lock. */
+static uint64_t lock_of(const struct engine *e, const struct job_spec *spec)
+{
+    const struct str name = spec->unique_key.len > 0 ? spec->unique_key : spec->id;
+    const uint64_t seed = rng_hash(spec->tenant.ptr, spec->tenant.len, e->map_seed);
+    return name.len > 0 ? rng_hash(name.ptr, name.len, seed) : 0;
+}
+
 int submit_op_init(struct submit_op *op, const struct engine *e, const struct job_spec *specs,
                    size_t n, struct redrive_err *err)
 {
@@ -571,6 +579,7 @@ int submit_op_init(struct submit_op *op, const struct engine *e, const struct jo
         if (check_all(e, op, i, &why) < 0)
             (void)submit_refuse(op, i, &why);
     }
+    op->op.lock = n == 1 ? lock_of(e, &op->specs[0]) : 0;
     return 0;
 }
 

@@ -183,11 +183,18 @@ static int set_session(struct store *store, PGconn *conn, struct redrive_err *er
         "SET tcp_keepalives_idle = 20; SET tcp_keepalives_interval = 5; "
         "SET tcp_keepalives_count = 3; SET lock_timeout = %lld; SET statement_timeout = %d; "
         "SET idle_in_transaction_session_timeout = %d",
-        (long long)store->busy_wait_ms, STATEMENT_MS, IDLE_IN_TRANSACTION_MS);
+        (long long)pg_lock_wait_ms(store), STATEMENT_MS, IDLE_IN_TRANSACTION_MS);
     PGresult *result = PQexec(conn, sql);
+    store->lock_wait_ms = pg_lock_wait_ms(store);
     int rc = PQresultStatus(result) == PGRES_COMMAND_OK ? 0 : pg_error(store, result, err);
     PQclear(result);
     return rc;
+}
+
+int64_t pg_lock_wait_ms(const struct store *store)
+{
+    const int64_t ms = store->base.lock_wait_ms;
+    return ms > 0 && ms < store->busy_wait_ms ? ms : store->busy_wait_ms;
 }
 
 static int check_server(struct store *store, PGconn *conn, struct redrive_err *err)
@@ -306,7 +313,8 @@ static const struct meaning {
     {"RD005", REDRIVE_E_CANCELLED, "a limit has no room left, or is not as it was", ""},
     {"40", REDRIVE_E_CANCELLED, "another transaction was in the way", "it can be tried again"},
     {"55P03", REDRIVE_E_CANCELLED, "another transaction was in the way for too long",
-     "it can be tried again"},
+     "an application's transaction that is still open holds this id, unique key or job: let it "
+     "commit; pg_stat_activity shows it as 'idle in transaction'"},
     {"28", REDRIVE_E_DENIED, "the server does not let this user in",
      "look at user and password in the store's URL, and at pg_hba.conf"},
     {"3D000", REDRIVE_E_STATE, "there is no such database on the server",
@@ -380,6 +388,7 @@ int pg_error(struct store *store, const PGresult *result, struct redrive_err *er
     if (strcmp(state, "RD002") == 0)
         store->marker.commits = 0; /* the next commit makes another one */
     store->is_stale |= strcmp(state, "RD003") == 0;
+    store->base.is_blocked |= strcmp(state, "55P03") == 0;
     const int code = code_of(store, meaning);
     err_set(err, code, "%s", meaning ? meaning->message : "the store refused a statement");
     err_detail(err, "%s: %s (%s)", store->shown, text, state);

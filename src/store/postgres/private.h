@@ -112,6 +112,7 @@ struct store {
     const char *loss;
     int64_t version_found; /* of the schema, when it was opened */
     int64_t busy_wait_ms;
+    int64_t lock_wait_ms; /* of the session */
     bool caller_time;
 
     /* The numbers of the types of tables whose rows are sent. */
@@ -239,6 +240,8 @@ int pg_damaged(struct store *store, int64_t seq, const char *what, struct redriv
  * wait was in vain. */
 int pg_connect(struct store *store, bool patiently, struct redrive_err *err);
 void pg_disconnect(struct store *store);
+/* How long the next transaction waits for locks. */
+int64_t pg_lock_wait_ms(const struct store *store);
 /* Whether there is a connection, as far as is known. */
 bool pg_is_connected(const struct store *store);
 

@@ -17,6 +17,8 @@
     XX(BEGIN, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")                                   \
     XX(BEGIN_SNAPSHOT, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")                          \
     XX(SNAPSHOT_WAITS, "SET LOCAL idle_in_transaction_session_timeout = 0")                        \
+    XX(LOCK_WAIT, "SELECT set_config('lock_timeout', $1::text, false)")                            \
+    XX(LOCK_WAIT_LOCAL, "SELECT set_config('lock_timeout', $1::text, true)")                       \
     XX(COMMIT, "COMMIT")                                                                           \
     XX(ROLLBACK, "ROLLBACK")                                                                       \
     XX(TRANSACTION, "SELECT version, " CLOCK_MS " FROM redrive.shared_version")                    \

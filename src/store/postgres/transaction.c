@@ -1,5 +1,6 @@
 /* transaction.c - begin, commit and rollback, and the outcome of a commit whose answer was lost. */
 #include <poll.h>
+#include <stdio.h>
 #include <time.h>
 
 #include "base/err.h"
@@ -116,6 +117,33 @@ static int ask_server(struct store *store, struct redrive_err *err)
     return rc;
 }
 
+/* Sends a statement that sets how long locks are waited for. */
+static int send_lock_wait(struct store *store, enum statement which, int64_t ms,
+                          struct redrive_err *err)
+{
+    char text[24];
+    (void)snprintf(text, sizeof text, "%lld", (long long)ms);
+    pg_args_name(&store->args, str_of(text));
+    return pg_send(store, which, false, err);
+}
+
+/* Before BEGIN, in a pipeline of its own: a rollback would take a setting of the session back. */
+static void set_lock_wait(struct store *store)
+{
+    const int64_t ms = pg_lock_wait_ms(store);
+    if (ms == store->lock_wait_ms)
+        return;
+    pg_ahead_drop(store);
+    if (!pg_is_connected(store))
+        return;
+    if (send_lock_wait(store, STATEMENT_LOCK_WAIT, ms, NULL) == 0) {
+        pg_send_off(store);
+        store->lock_wait_ms = ms;
+    } else {
+        pg_disconnect(store);
+    }
+}
+
 int64_t postgres_set_time(struct store *store, int64_t now_ms)
 {
     if (!store->in_transaction)
@@ -130,6 +158,8 @@ int postgres_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
     if (store->in_transaction)
         return err_set(err, REDRIVE_E_STATE, "a transaction is already open");
     check_connection(store);
+    set_lock_wait(store);
+    store->base.is_blocked = false;
     const bool is_ahead = pg_ahead_take(store);
     const bool asks = store_must_ask(&store->base, answer_age_ms(store)) || !pg_is_connected(store);
     int rc = asks ? ask_server(store, err) : 0;
@@ -300,6 +330,16 @@ static int compact(struct store *store, struct redrive_err *err)
     return rc;
 }
 
+/* What follows locks rows of breakers and limits, which only processes lock, and only while they
+ * commit: they wait for their turn, however long a disk takes, and do not make the transaction
+ * again for the sake of other callers. */
+static int wait_for_gates(struct store *store, struct redrive_err *err)
+{
+    if ((store->n_puts == 0 && store->bumps == 0) || store->lock_wait_ms == store->busy_wait_ms)
+        return 0;
+    return send_lock_wait(store, STATEMENT_LOCK_WAIT_LOCAL, store->busy_wait_ms, err);
+}
+
 /* The row of the shared version, which all transactions may change, is locked last. */
 static int raise_shared_version(struct store *store, struct redrive_err *err)
 {
@@ -314,7 +354,7 @@ static int raise_shared_version(struct store *store, struct redrive_err *err)
 static int send_commit(struct store *store, struct redrive_err *err)
 {
     static int (*const PARTS[])(struct store * store, struct redrive_err * err) = {
-        pg_rows_flush,   pg_partitions_flush,  compact,
+        pg_rows_flush,   pg_partitions_flush,  compact,      wait_for_gates,
         pg_gates_commit, raise_shared_version, raise_marker,
     };
     int rc = 0;

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/scope.h"
+#include "base/time/clock.h"
 #include "kit.h"
 #include "stores_postgres.h"
 
@@ -104,6 +106,66 @@ static void a_move_of_a_locked_job_waits_and_then_gives_up_the_transaction(void 
     kit_commit(a);
     check_move(kit_change(&b, &cancel), 0, REDRIVE_STATE_CANCELLED);
     kit_close(&b);
+}
+
+static int try_submit(struct kit *k, const char *id, struct redrive_err *err)
+{
+    const struct job_spec spec = {.tenant = STR("acme"),
+                                  .id = str_of(id),
+                                  .task = STR("t"),
+                                  .queue = STR("q"),
+                                  .max_attempts = 1};
+    struct submit_result result;
+    RELEASED_BY(arena_release) struct arena arena = {0};
+    int rc = store_ops(k->store)->submit(k->store, &spec, 1, &result, &arena, err);
+    return rc < 0 ? rc : result.code;
+}
+
+static void a_transaction_waits_for_a_lock_as_long_as_it_was_told(void **state)
+{
+    struct kit *a = *state, b;
+    struct redrive_err err = {0};
+    kit_join(&b, a);
+    PUT(a, .id = STR("first"), .task = STR("t"), .queue = STR("q"));
+    kit_begin(a);
+    PUT(a, .id = STR("x"), .task = STR("t"), .queue = STR("q"));
+    for (int i = 0; i < 2; i++) {
+        store_wait_for_locks(b.store, i == 0 ? 10 : 0); /* 0: the busy time, of the kit */
+        kit_begin(&b);
+        assert_false(store_base(b.store)->is_blocked);
+        const int64_t since_ms = clock_monotonic_ms();
+        assert_int_equal(try_submit(&b, "x", &err), REDRIVE_E_CANCELLED);
+        assert_true(store_base(b.store)->is_blocked);
+        assert_non_null(strstr(err.hint, "still open"));
+        assert_true(clock_monotonic_ms() - since_ms >= (i == 0 ? 10 : 500));
+        kit_rollback(&b);
+    }
+    /* Another reason is none of these. */
+    kit_begin(&b);
+    assert_int_equal(try_submit(&b, "y", &err), 0);
+    assert_false(store_base(b.store)->is_blocked);
+    kit_commit(&b);
+    kit_commit(a);
+    kit_close(&b);
+}
+
+/* A process does not wait for it, and has another number for the same names. */
+static void a_partition_that_an_open_transaction_adds_in_sql_is_no_lock(void **state)
+{
+    struct kit *a = *state;
+    char counts[64];
+    PUT(a, .id = STR("first"), .task = STR("t"), .queue = STR("q")); /* the tenant is there */
+    void *session =
+        stores_postgres_hold(a->url, "SELECT redrive.submit('new', '{}', 'q', tenant => 'acme')");
+    store_wait_for_locks(a->store, 10);
+    PUT(a, .id = STR("x"), .task = STR("new"), .queue = STR("q"));
+    stores_postgres_sql(a->url, "SELECT redrive.submit('new', '{}', 'q', tenant => 'acme')", NULL,
+                        0);
+    stores_postgres_let_go(session);
+    assert_int_equal(READY(a, .limit = 10)->n, 3);
+    stores_postgres_sql(a->url, "SELECT queued FROM redrive.job_counts WHERE task_name = 'new'",
+                        counts, sizeof counts);
+    assert_string_equal(counts, "2");
 }
 
 static void a_put_of_a_row_that_another_has_put_is_refused_when_that_commits(void **state)
@@ -577,6 +639,8 @@ int main(void)
         F(an_expired_job_is_given_to_one_of_two),
         F(jobs_that_another_has_locked_are_looked_at_again_soon),
         F(a_move_of_a_locked_job_waits_and_then_gives_up_the_transaction),
+        F(a_transaction_waits_for_a_lock_as_long_as_it_was_told),
+        F(a_partition_that_an_open_transaction_adds_in_sql_is_no_lock),
         F(a_put_of_a_row_that_another_has_put_is_refused_when_that_commits),
         F(a_put_at_the_version_that_was_seen_is_compared_in_the_commit),
         F(transactions_that_add_to_one_limit_do_not_meet),
