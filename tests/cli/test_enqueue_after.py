@@ -53,7 +53,7 @@ def test_a_dead_parent_is_named_with_what_can_be_done(run, tmp_path):
 
 def test_what_cannot_be_waited_for_is_refused(run):
     assert "job 'x' is not there" in run("enqueue", "t", "--after", "x", code=2)
-    assert "--on and --on-dead need --after" in run("enqueue", "t", "--on", "end", code=2)
+    assert "--on has no effect without --after" in run("enqueue", "t", "--on", "end", code=2)
     assert "success" in run("enqueue", "t", "--after", "x", "--on", "never", code=2)
 
 

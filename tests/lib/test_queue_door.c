@@ -56,6 +56,28 @@ static void the_configuration_names_the_store(void **state)
     redrive_queue_close(queue);
 }
 
+static void nothing_is_set_up_where_another_program_keeps_its_data(void **state)
+{
+    const struct bed *bed = *state;
+    char url[400];
+    struct redrive_err err = {0};
+    struct redrive_queue *queue;
+    write_file(bed->config, "log: {level: info}\n");
+    const struct redrive_queue_options options = {.config = bed->config};
+    snprintf(url, sizeof url, "sqlite:%s/app.db", bed->dir);
+    assert_int_equal(setenv("DATABASE_URL", url, 1), 0);
+    const int refused = open_with(&options, &err);
+    const bool was_made = access(url + strlen("sqlite:"), F_OK) == 0;
+    assert_int_equal(open_with(&(struct redrive_queue_options){.store = url}, NULL), 0);
+    const int rc = redrive_queue_open(&options, &queue, NULL);
+    unsetenv("DATABASE_URL");
+    assert_int_equal(refused, REDRIVE_E_NOT_FOUND);
+    assert_non_null(strstr(err.message, "DATABASE_URL"));
+    assert_false(was_made);
+    assert_int_equal(rc, 0);
+    redrive_queue_close(queue);
+}
+
 struct lines {
     pthread_mutex_t mutex;
     char text[4096];
@@ -348,6 +370,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         IN_MEMORY(what_cannot_be_opened_says_why),
         IN_MEMORY(the_configuration_names_the_store),
+        IN_MEMORY(nothing_is_set_up_where_another_program_keeps_its_data),
         IN_MEMORY(the_log_goes_to_the_callback),
         IN_MEMORY(a_submit_that_is_a_repetition_is_answered_with_its_job),
         IN_MEMORY(a_refusal_names_its_place_and_spares_the_others),

@@ -227,6 +227,7 @@ const struct command cmd_export = {
                           "to standard output"},
                          {"redrive export --tenant acme acme.jsonl", "one tenant"}),
     .run = run_export,
+    .settings = SETTINGS_STORE,
 };
 
 /* ---- Import ---------------------------------------------------------------------------------- */
@@ -242,9 +243,9 @@ static const struct option IMPORT_OPTIONS[] = {
            "read the file to its end, and say whether it is whole; no store is used",
            INTO_FLAG(struct store_import_options, check)),
     OPTION("force", 0, NULL, "go on although workers are alive on the store",
-           INTO_FLAG(struct store_import_options, force)),
+           INTO_FLAG(struct store_import_options, force), .not_with = "check"),
     OPTION("into-existing", 0, NULL, "add to a store that has jobs of its own",
-           INTO_FLAG(struct store_import_options, into_existing)),
+           INTO_FLAG(struct store_import_options, into_existing), .not_with = "check"),
     {0},
 };
 
@@ -426,4 +427,5 @@ const struct command cmd_import = {
                  {"gunzip -c jobs.jsonl.gz | redrive import --store postgres://queue/jobs -",
                   "from standard input"}),
     .run = run_import,
+    .settings = SETTINGS_STORE,
 };

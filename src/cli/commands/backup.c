@@ -180,4 +180,5 @@ const struct command cmd_backup = {
         {"redrive backup /backup/redrive.db", "the store of the configuration"},
         {"redrive backup --force --store sqlite:jobs.db jobs-copy.db", "replace the last backup"}),
     .run = run_backup,
+    .settings = SETTINGS_STORE,
 };

@@ -253,6 +253,7 @@ static const struct command CMD_LIST = {
     .summary = "list all breakers with their state",
     .examples = EXAMPLES({"redrive breakers list", "which are open, and how many jobs wait?"}),
     .run_on_store = run_list,
+    .settings = SETTINGS_BREAKER,
 };
 
 static const struct command CMD_SHOW = {
@@ -261,6 +262,7 @@ static const struct command CMD_SHOW = {
     .arguments = "KEY",
     .examples = EXAMPLES({"redrive breakers show mail", "the breaker of the task mail"}),
     .run_on_store = run_verb,
+    .settings = SETTINGS_BREAKER,
     .variant = BREAKER_LOOK,
 };
 
@@ -273,6 +275,7 @@ static const struct command CMD_RESET = {
     .examples =
         EXAMPLES({"redrive breakers reset mail", "the service is back, do not wait for a probe"}),
     .run_on_store = run_verb,
+    .settings = SETTINGS_BREAKER,
     .variant = BREAKER_RESET,
 };
 
@@ -282,6 +285,7 @@ static const struct command CMD_TRIP = {
     .arguments = "KEY",
     .examples = EXAMPLES({"redrive breakers trip mail", "before the service is taken down"}),
     .run_on_store = run_verb,
+    .settings = SETTINGS_BREAKER,
     .variant = BREAKER_TRIP,
 };
 
@@ -292,6 +296,7 @@ static const struct command CMD_DISABLE = {
     .examples =
         EXAMPLES({"redrive breakers disable mail", "its failures are known to mean nothing"}),
     .run_on_store = run_verb,
+    .settings = SETTINGS_BREAKER,
     .variant = BREAKER_DISABLE,
 };
 
@@ -302,6 +307,7 @@ static const struct command CMD_SIMULATE_FAILURE = {
     .examples =
         EXAMPLES({"redrive breakers simulate-failure mail", "try it out: after five it opens"}),
     .run_on_store = run_verb,
+    .settings = SETTINGS_BREAKER,
     .variant = BREAKER_SIMULATE_FAILURE,
 };
 

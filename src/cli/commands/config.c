@@ -234,6 +234,7 @@ static const struct command CMD_CHECK = {
                    "start, and files with secrets that other users can read, are warnings.",
     .examples = EXAMPLES({"redrive config check -c redrive.yaml", "before a deployment"}),
     .run = run_check,
+    .settings = SETTINGS_ALL,
     .needs_no_store = true,
 };
 
@@ -246,6 +247,7 @@ static const struct command CMD_SHOW = {
                    "flag makes; not with --json.",
     .examples = EXAMPLES({"redrive config show --retry-max-delay 5m", "see what a flag changes"}),
     .run = run_show,
+    .settings = SETTINGS_ALL,
     .needs_no_store = true,
 };
 

@@ -232,6 +232,7 @@ static const struct command CMD_LIST = {
     .examples = EXAMPLES({"redrive cron list", "what runs when"},
                          {"redrive cron list --json", "the same for programs"}),
     .run = run_list,
+    .settings = SETTINGS_STORE,
     .over_http = true,
 };
 
@@ -245,6 +246,7 @@ static const struct command CMD_RUN = {
     OPTIONS_INTO(OPTIONS, struct entries_options),
     .examples = EXAMPLES({"redrive cron run fetch-joke", "do not wait for the next tick"}),
     .run_on_store = run_by_hand,
+    .settings = SETTINGS_SUBMIT,
 };
 
 /* ---- set ------------------------------------------------------------------------------------- */
@@ -387,6 +389,7 @@ static const struct command CMD_SET = {
         {"redrive cron set wake -t call -s '30 7 * * mon-fri' -z Europe/Berlin",
          "half past seven on working days"}),
     .run = run_set,
+    .settings = SETTINGS_STORE | SETTINGS_SUBMIT,
     .over_http = true,
 };
 

@@ -189,4 +189,5 @@ const struct command cmd_migrate = {
     .examples = EXAMPLES({"redrive migrate --dry-run", "what would an upgrade do?"},
                          {"redrive migrate --store sqlite:/var/lib/redrive/jobs.db", "do it"}),
     .run = run_migrate,
+    .settings = SETTINGS_STORE,
 };

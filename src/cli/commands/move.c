@@ -12,6 +12,7 @@
 #include "cli/commands/move_tenant.h"
 #include "cli/frame/cli.h"
 #include "cli/shared/copied.h"
+#include "cli/shared/session.h"
 #include "cli/output/figures.h"
 #include "cli/output/progress.h"
 #include "cli/output/term.h"
@@ -38,9 +39,9 @@ static const struct option OPTIONS[] = {
     OPTION("tenant", 0, "NAME", "move this tenant to another shard of the store",
            INTO_STRING(struct move_options, tenant)),
     OPTION("wait", 0, "TIME", "with --tenant: how long to wait for its jobs that run",
-           INTO_DURATION(struct move_options, wait_ms), .default_text = "1m"),
+           INTO_DURATION(struct move_options, wait_ms), .default_text = "1m", .needs = "tenant"),
     OPTION("back", 0, NULL, "with --tenant: undo a move that has not come to its end",
-           INTO_FLAG(struct move_options, back)),
+           INTO_FLAG(struct move_options, back), .needs = "tenant"),
     OPTION("dry-run", 'n', NULL, "say what would be moved, and write nothing",
            INTO_FLAG(struct move_options, dry_run)),
     OPTION("force", 0, NULL, "go on although workers are alive on one of them",
@@ -365,11 +366,6 @@ static int run_move(struct cli *cli, struct redrive_err *err)
     const struct move_options *options = invocation_options(&cli->invocation);
     if (options->tenant)
         return run_move_tenant(cli, options, err);
-    if (options->back) {
-        err_set(err, REDRIVE_E_USAGE, "--back needs --tenant");
-        err_hint(err, "redrive move --tenant acme --back");
-        return REDRIVE_E_USAGE;
-    }
     if (!options->from || !options->to) {
         err_set(err, REDRIVE_E_USAGE, "%s is missing", options->from ? "--to" : "--from");
         err_hint(err, "redrive move --from sqlite:old.db --to sqlite:new.db");
@@ -422,4 +418,5 @@ const struct command cmd_move = {
         {"redrive move --tenant acme --to 2", "a tenant to the second shard"},
         {"redrive move --tenant acme --back", "a move that does not come to its end"}),
     .run = run_move,
+    .settings = SETTINGS_STORE,
 };

@@ -223,6 +223,7 @@ static const struct command CMD_EXPLAIN = {
         {"redrive policy explain --retry-max-retries 3", "try a setting out"},
         {"redrive policy explain --type ConnectTimeout,HTTPError", "is this error retried?"}),
     .run = run_explain,
+    .settings = SETTINGS_POLICY,
     .needs_no_store = true,
 };
 

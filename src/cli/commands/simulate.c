@@ -455,5 +455,6 @@ const struct command cmd_simulate = {
         {"redrive simulate --strategies breaker-parks --retry-max-retries 3",
          "a setting tried out"}),
     .run = run_simulate,
+    .settings = SETTINGS_POLICY | SETTINGS_BREAKER,
     .needs_no_store = true,
 };

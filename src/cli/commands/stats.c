@@ -163,6 +163,7 @@ const struct command cmd_stats = {
         EXAMPLES({"redrive stats", "how is it going?"},
                  {"redrive stats --json --tenant acme", "those of one tenant, for a program"}),
     .run_on_store = run_stats,
+    .settings = SETTINGS_HEALTH,
 };
 
 /* ---- health ---------------------------------------------------------------------------------- */
@@ -226,4 +227,5 @@ const struct command cmd_health = {
     .examples = EXAMPLES({"redrive health", "for people"},
                          {"redrive health --json", "for a monitoring system"}),
     .run_on_store = run_health,
+    .settings = SETTINGS_HEALTH,
 };

@@ -211,4 +211,5 @@ const struct command cmd_ui = {
         EXAMPLES({"redrive ui", "print the address, and serve"},
                  {"redrive ui --open --store sqlite:jobs.db", "in the browser, for this file"}),
     .run = run_ui,
+    .settings = SETTINGS_STORE | SETTINGS_HEALTH | SETTINGS_POLICY | SETTINGS_BREAKER,
 };

@@ -465,4 +465,5 @@ const struct command cmd_work = {
         {"redrive work --until-idle --json", "run what is ready, and say what became of it"},
         {"redrive work --task mail --concurrency 2", "one task, at most two jobs at one time"}),
     .run = run_work,
+    .settings = SETTINGS_RUN | SETTINGS_METRICS,
 };

@@ -300,6 +300,10 @@ static int run(struct cli *cli, size_t n_words, struct redrive_err *err)
     int rc = check_server(cli, command, err);
     if (rc == 0)
         rc = invocation_check(&cli->invocation, err);
+    /* Of a server's settings the session says that they are the server's own. */
+    if (rc == 0)
+        rc = invocation_check_effects(&cli->invocation, command->needs_no_store || !cli_server(cli),
+                                      err);
     if (rc == 0 && command->check)
         rc = command->check(cli, err);
     if (rc < 0)

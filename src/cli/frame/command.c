@@ -118,11 +118,14 @@ bool option_source_find(const struct option_source *source, struct str name, str
     }
 }
 
-void option_source_words(const struct option_source *source, struct words *out)
+void option_source_words(const struct option_source *source, const struct command *command,
+                         struct words *out)
 {
     struct option o = {0};
     for (size_t i = 0; source && source->enumerate(source->ctx, i, &o); i++)
-        words_add(out, "", str_of(o.name));
+        if (!source->counts || command->commands ||
+            source->counts(source->ctx, str_of(o.name), command))
+            words_add(out, "", str_of(o.name));
 }
 
 /* ---- Commands -------------------------------------------------------------------------------- */

@@ -107,6 +107,10 @@ struct option {
      * the command line, so that help and program cannot disagree. NULL: 0, NULL, no strings, and
      * -1 for a choice. Not for flags, which start false, nor for lists. */
     const char *default_text;
+    /* Another option of the same table without which this one does nothing, or beside which it does
+     * nothing: the line is refused then. NULL: none. */
+    const char *needs;
+    const char *not_with;
 };
 
 /* A row: OPTION("count", 'n', "N", "how many", INTO_INT(struct S, count), .min = 1, .max = 9).
@@ -145,6 +149,7 @@ void option_words(const struct option *table, struct words *out);
  * The keys of the configuration are flags too. What holds them answers as an option_source; it is
  * asked about every long option that no table has. All of its options take a value.
  */
+struct command;
 struct option_source {
     void *ctx;
     bool (*known)(void *ctx, struct str name);
@@ -155,11 +160,17 @@ struct option_source {
      * of the option with that number and returns true; false after the last. The strings are valid
      * as long as the source. */
     bool (*enumerate)(void *ctx, size_t index, struct option *ret);
+    /* Whether the option has an effect on what the command does; NULL: all have. A line with one
+     * that has none is refused. (The global options are different: they hold for every command, so
+     * that an alias or a script may always give them.) */
+    bool (*counts)(void *ctx, struct str name, const struct command *command);
 };
 
 /* The same for a source, which may be NULL. */
 bool option_source_find(const struct option_source *source, struct str name, struct option *ret);
-void option_source_words(const struct option_source *source, struct words *out);
+/* Those that have an effect on the command; on a group: all. */
+void option_source_words(const struct option_source *source, const struct command *command,
+                         struct words *out);
 
 /* ---- Commands -------------------------------------------------------------------------------- */
 
@@ -208,6 +219,10 @@ struct command {
     bool over_http;      /* a `run` that can ask a server in place of the store */
     bool needs_no_store; /* neither a store nor a server has a say in what it does */
     int variant;         /* tells commands that share these functions apart */
+    /* Which options of the source have an effect on it, in bits of the source; and what to write in
+     * place of one that has none. NULL: the commands that it has an effect on are named. */
+    uint32_t settings;
+    const char *settings_hint;
     /* Of the root: opens a session, calls the function, closes the session. */
     int (*with_store)(struct cli *cli, store_command_fn fn, struct redrive_err *err);
     const struct example *examples; /* ends with an empty row */

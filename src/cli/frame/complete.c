@@ -106,7 +106,7 @@ static void offer_options(struct completion *c)
     struct words bare = WORDS_INIT, words = WORDS_INIT;
     for (size_t level = c->path.depth; level-- > 0;)
         option_words(c->path.at[level]->options, &bare);
-    option_source_words(c->source, &bare);
+    option_source_words(c->source, command_path_last(&c->path), &bare);
     for (size_t i = 0; i < bare.n; i++)
         words_add(&words, "--", str_of(bare.items[i]));
     completion_offer_words(c, &words);

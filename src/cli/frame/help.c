@@ -181,8 +181,9 @@ void help_source(const struct option_source *source, const struct term *term, st
 
     buf_puts(out, HELP_SOURCE_TOPIC " - the keys of the configuration as options\n");
     put_paragraph(&p, "%s",
-                  "Every key of the configuration is an option of every command and overrides the "
-                  "environment and the configuration file: retry.max_delay is --retry-max-delay on "
+                  "Every key of the configuration is an option of the commands that it has an "
+                  "effect on, and overrides the environment and the configuration file: "
+                  "retry.max_delay is --retry-max-delay on "
                   "the command line and REDRIVE_RETRY_MAX_DELAY in the environment.");
     put_heading(&p, "Options:");
     for (size_t i = 0;; i++) {

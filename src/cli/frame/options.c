@@ -287,7 +287,7 @@ static int unknown_long(const struct invocation *inv, struct str name, struct re
     struct words words = WORDS_INIT;
     for (size_t level = inv->path.depth; level-- > 0;)
         option_words(inv->path.at[level]->options, &words);
-    option_source_words(inv->source, &words);
+    option_source_words(inv->source, command_path_last(&inv->path), &words);
     const char *meant = words_nearest(&words, name);
     if (meant)
         err_hint(err, "did you mean --%s?", meant);
@@ -361,6 +361,7 @@ static int read_foreign(struct reader *r, struct str name, const char *value,
         if (rc < 0)
             return rc;
     }
+    r->inv->foreign[r->inv->n_foreign++] = name;
     int rc = source->set(source->ctx, name, value, &why);
     return rc < 0 ? option_error(label, rc, &why, err) : 0;
 }
@@ -446,7 +447,8 @@ int invocation_parse(struct invocation *inv, const struct command *root,
 
     *inv = (struct invocation){.source = source, .path = {.at = {root}, .depth = 1}};
     inv->args = calloc(n_words + 1, sizeof *inv->args);
-    if (!inv->args)
+    inv->foreign = calloc(n_words + 1, sizeof *inv->foreign);
+    if (!inv->args || !inv->foreign)
         return err_nomem(err);
     int rc = enter_command(inv, err);
     while (rc == 0 && r.next < r.n_words)
@@ -461,6 +463,7 @@ void invocation_release(struct invocation *inv)
         free(inv->values[i]);
     }
     free(inv->args);
+    free(inv->foreign);
     *inv = (struct invocation){0};
 }
 

@@ -22,6 +22,8 @@ struct invocation {
     uint64_t given[COMMAND_DEPTH_MAX]; /* a bit for each row that was used */
     const char **args;                 /* borrowed from the command line */
     size_t n_args;
+    struct str *foreign; /* names of options of the source, borrowed from the command line */
+    size_t n_foreign;
 };
 
 /* Reads `words`, which do not include the name of the program and must outlive the invocation. On
@@ -34,6 +36,11 @@ void invocation_release(struct invocation *inv);
 /* Whether a command was named and its arguments are as many as it takes. Apart from parsing,
  * because a line that asks for help need not be complete. */
 int invocation_check(const struct invocation *inv, struct redrive_err *err);
+
+/* Whether every option of the line has an effect on its command; `with_source`: those of the source
+ * too. */
+int invocation_check_effects(const struct invocation *inv, bool with_source,
+                             struct redrive_err *err);
 
 /* The struct with the options of the command itself. */
 const void *invocation_options(const struct invocation *inv);

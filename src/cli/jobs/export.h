@@ -78,7 +78,7 @@ struct export_options {
                "jsonl, or csv for a file that ends in .csv, unless given",             \
                INTO_CHOICE(struct export_options, format), .choices = EXPORT_FORMATS), \
         OPTION("force", 0, NULL, "replace FILE if it is there",                        \
-               INTO_FLAG(struct export_options, force)),                               \
+               INTO_FLAG(struct export_options, force), .needs = "output"),            \
         OPTION("limit", 'n', "N", "write at most N jobs; all unless given",            \
                INTO_INT(struct export_options, limit), .min = 1, .max = INT64_MAX)
 

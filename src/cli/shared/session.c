@@ -91,10 +91,45 @@ static int set(void *ctx, struct str name, const char *value, struct redrive_err
     return err_set(err, REDRIVE_E_UNKNOWN, "unknown configuration flag");
 }
 
+/* What the keys are for, by their names or how they begin; the first row counts. */
+static const struct {
+    const char *begins;
+    uint32_t settings;
+} USES[] = {
+    {"paths.retry_queue", SETTINGS_STORE},
+    {"paths.", SETTINGS_EXPORTS},
+    {"strict_tasks", SETTINGS_SUBMIT},
+    {"breaker.key", SETTINGS_SUBMIT | SETTINGS_BREAKER},
+    {"breaker.on_open", SETTINGS_SUBMIT | SETTINGS_BREAKER},
+    {"breaker.", SETTINGS_BREAKER},
+    {"retry.", SETTINGS_POLICY},
+    {"retention.", SETTINGS_RETENTION},
+    {"health.", SETTINGS_HEALTH},
+    {"listen.metrics", SETTINGS_METRICS},
+    {"listen.tls.", SETTINGS_LISTEN | SETTINGS_METRICS},
+    {"listen.insecure", SETTINGS_LISTEN | SETTINGS_METRICS},
+    {"listen.", SETTINGS_LISTEN},
+};
+
+static bool counts(void *ctx, struct str name, const struct command *command)
+{
+    const uint32_t settings =
+        command->settings | (command->run_on_store ? (uint32_t)SETTINGS_STORE : 0);
+    struct config_flag flag;
+    (void)ctx;
+    for (size_t i = 0; config_flag_enumerate(i, &flag); i++)
+        if (str_is(name, flag.name))
+            for (size_t j = 0; j < sizeof USES / sizeof USES[0]; j++)
+                if (str_starts_with(str_of(flag.key), str_of(USES[j].begins)))
+                    return settings & USES[j].settings;
+    return true; /* a global option has the same name */
+}
+
 const struct option_source CONFIG_FLAGS = {
     .known = known,
     .set = set,
     .enumerate = enumerate,
+    .counts = counts,
 };
 
 bool load_config_has_flags(void)

@@ -120,7 +120,7 @@ struct worker_options {
 
 #define WORKER_ROWS(S, m)                                                                  \
     OPTION("concurrency", 0, "N", "run at most N jobs at one time, of all tasks together", \
-           INTO_INT(S, m.concurrency), .min = 1, .max = 100000),                           \
+           INTO_INT(S, m.concurrency), .min = 1, .max = 100000, .not_with = "no-work"),    \
         OPTION("grace", 0, "SPAN", "how long jobs may go on after the first signal",       \
                INTO_DURATION(S, m.grace_ms), .default_text = "30s"),                       \
         OPTION("worker", 0, "NAME",                                                        \
@@ -136,6 +136,23 @@ struct worker_options {
 
 /* The flags that the configuration's keys make; for cli_main. */
 extern const struct option_source CONFIG_FLAGS;
+
+/* What settings are for: bits of struct command, `settings`. A command on a store that must be
+ * there (`run_on_store`) has SETTINGS_STORE by that. */
+enum settings {
+    SETTINGS_STORE = 1 << 0,  /* which store */
+    SETTINGS_SUBMIT = 1 << 1, /* what is submitted, and what is refused */
+    SETTINGS_POLICY = 1 << 2, /* when a job is tried again */
+    SETTINGS_BREAKER = 1 << 3,
+    SETTINGS_RETENTION = 1 << 4,
+    SETTINGS_HEALTH = 1 << 5,
+    SETTINGS_METRICS = 1 << 6, /* the address of a worker's metrics */
+    SETTINGS_LISTEN = 1 << 7,  /* addresses of a server */
+    SETTINGS_EXPORTS = 1 << 8, /* files of `redrive batch` */
+    SETTINGS_RUN =
+        SETTINGS_STORE | SETTINGS_SUBMIT | SETTINGS_POLICY | SETTINGS_BREAKER | SETTINGS_RETENTION,
+    SETTINGS_ALL = (1 << 9) - 1,
+};
 
 /* Adds a flag as if it were at the end of the command line. Both strings are borrowed until the
  * configuration has been loaded. */

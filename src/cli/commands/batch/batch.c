@@ -530,4 +530,5 @@ const struct command cmd_batch = {
         {"redrive batch enrich samples.csv --results done.csv --dead dead.jsonl",
          "and what came out of it"}),
     .run = run_batch,
+    .settings = SETTINGS_RUN | SETTINGS_EXPORTS,
 };

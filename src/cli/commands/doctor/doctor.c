@@ -136,4 +136,5 @@ const struct command cmd_doctor = {
     .examples = EXAMPLES({"redrive doctor", "before it matters"},
                          {"redrive doctor --json", "for a monitoring system"}),
     .run = run_doctor,
+    .settings = SETTINGS_ALL,
 };

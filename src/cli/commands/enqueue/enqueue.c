@@ -68,7 +68,7 @@ static const struct option OPTIONS[] = {
                 "no attempt starts after this time: it is a dead letter then"),
     TEXT_OPTION(unique, "KEY", "one live job at most has this key; a second one is not made"),
     OPTION("unique-forever", 0, NULL, "with --unique: one job ever has the key",
-           INTO_FLAG(struct enqueue_options, unique_forever)),
+           INTO_FLAG(struct enqueue_options, unique_forever), .needs = "unique"),
     TEXT_OPTION(user, "NAME", "the user of the job, for limits"),
     TEXT_OPTION(project, "NAME", "the project of the job, for limits"),
     TEXT_OPTION(service, "NAME", "which service it calls, for breakers"),
@@ -80,10 +80,11 @@ static const struct option OPTIONS[] = {
     OPTION("after", 0, "ID", "start after this job has ended; may be given many times",
            INTO_STRINGS(struct enqueue_options, after)),
     OPTION("on", 0, "END", "with --after: how that job must end",
-           INTO_CHOICE(struct enqueue_options, on), .choices = ON, .default_text = "success"),
+           INTO_CHOICE(struct enqueue_options, on), .choices = ON, .default_text = "success",
+           .needs = "after"),
     OPTION("on-dead", 0, "WHAT", "with --after: what this job does if that one dies",
-           INTO_CHOICE(struct enqueue_options, on_dead), .choices = ON_DEAD,
-           .default_text = "wait"),
+           INTO_CHOICE(struct enqueue_options, on_dead), .choices = ON_DEAD, .default_text = "wait",
+           .needs = "after"),
     OPTION("wait", 'w', "DURATION", "wait up to this long for its end; print its state and result",
            INTO_DURATION(struct enqueue_options, wait_ms)),
     {0},
@@ -113,11 +114,6 @@ static int check_options(const struct cli *cli, const struct enqueue_options *o,
                         "every line would be the same job");
     if (o->lines && o->wait_ms > 0)
         return conflict(err, "with --lines there is no --wait", "wait for a job alone");
-    if (o->after.n == 0 &&
-        (invocation_given(&cli->invocation, "on") || invocation_given(&cli->invocation, "on-dead")))
-        return conflict(err, "--on and --on-dead need --after", "name the job with --after ID");
-    if (o->unique_forever && !o->unique)
-        return conflict(err, "--unique-forever needs a key", "give it with --unique KEY");
     if (o->at && invocation_given(&cli->invocation, "delay"))
         return conflict(err, "--at and --delay exclude each other", "give one of them");
     return 0;
@@ -490,5 +486,8 @@ const struct command cmd_enqueue = {
                  {"redrive enqueue enrich --lines --from records.jsonl", "one for each line"},
                  {"redrive enqueue mail --after resize-17", "once that job has completed"}),
     .run = run_enqueue,
+    .settings = SETTINGS_STORE | SETTINGS_SUBMIT,
+    .settings_hint = "this job's own policy is --retry '{\"initial_delay\": \"1s\"}' or "
+                     "--max-attempts N; other settings are for the process that runs it",
     .over_http = true,
 };

@@ -385,4 +385,5 @@ const struct command cmd_serve = {
         {"redrive serve --listen 127.0.0.1:8080 --faktory off", "HTTP only, on another port"},
         {"redrive serve --no-work", "remote workers run the jobs"}),
     .run = run_serve,
+    .settings = SETTINGS_RUN | SETTINGS_HEALTH | SETTINGS_LISTEN,
 };

@@ -359,4 +359,5 @@ const struct command cmd_top = {
                          {"redrive top --once", "one frame, for a script or a mail"}),
     .check = refuse_json,
     .run_on_store = run_top,
+    .settings = SETTINGS_HEALTH,
 };
