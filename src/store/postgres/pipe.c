@@ -28,19 +28,49 @@ static const char *const NAMES[STATEMENT_COUNT] = {
 
 /* ---- Sending --------------------------------------------------------------------------------- */
 
-static bool note_sent(struct store *store, struct sent sent)
+static bool make_room_for_results(struct store *store, size_t capacity)
 {
-    if (store->n_sent == store->sent_capacity) {
-        size_t capacity = store->sent_capacity ? store->sent_capacity * 2 : 16;
-        struct sent *grown = realloc(store->sent, capacity * sizeof *grown);
-        if (!grown)
-            return false;
-        store->sent = grown;
-        store->sent_capacity = capacity;
-    }
+    if (capacity <= store->results_capacity)
+        return true;
+    PGresult **grown = realloc(store->results, capacity * sizeof(PGresult *));
+    if (!grown)
+        return false;
+    store->results = grown;
+    store->results_capacity = capacity;
+    return true;
+}
+
+static bool make_room_for_sent(struct store *store, size_t capacity)
+{
+    struct sent *grown = realloc(store->sent, capacity * sizeof *grown);
+    if (!grown)
+        return false;
+    store->sent = grown;
+    store->sent_capacity = capacity;
+    return true;
+}
+
+/* Makes room for a statement and its result, before the statement is given to libpq, which keeps it
+ * in a buffer and sends it with what follows: a COMMIT that is there, but not noted, would be sent
+ * with the ROLLBACK after it, and be made although its caller was told of a failure. So would a
+ * COMMIT whose answer cannot be kept. Without memory the arguments are dropped, and nothing is
+ * sent.
+ */
+static int reserve_sent(struct store *store, struct redrive_err *err)
+{
+    if (store->n_sent < store->sent_capacity)
+        return 0;
+    const size_t capacity = store->sent_capacity ? store->sent_capacity * 2 : 16;
+    if (make_room_for_results(store, capacity) && make_room_for_sent(store, capacity))
+        return 0;
+    pg_args_reset(&store->args);
+    return err_nomem(err);
+}
+
+static void note_sent(struct store *store, struct sent sent)
+{
     store->sent[store->n_sent++] = sent;
     store->n_open++;
-    return true;
 }
 
 /* A connection on which a statement was sent in part cannot be used any more. */
@@ -100,21 +130,23 @@ static int prepare(struct store *store, enum statement which, struct redrive_err
 {
     if (is_prepared(store, which))
         return 0;
-    if (!PQsendPrepare(store->conn, NAMES[which], TEXTS[which], 0, NULL))
-        return give_up(store, err);
-    if (note_sent(store, (struct sent){.statement = (int)which, .is_prepare = true}))
-        return 0;
-    pg_args_reset(&store->args);
-    return err_nomem(err);
+    int rc = reserve_sent(store, err);
+    if (rc == 0 && !PQsendPrepare(store->conn, NAMES[which], TEXTS[which], 0, NULL))
+        rc = give_up(store, err);
+    if (rc == 0)
+        note_sent(store, (struct sent){.statement = (int)which, .is_prepare = true});
+    return rc;
 }
 
 int pg_send_bare(struct store *store, enum statement which, struct redrive_err *err)
 {
     int rc = prepare(store, which, err);
+    if (rc == 0)
+        rc = reserve_sent(store, err);
     if (rc == 0 && !PQsendQueryPrepared(store->conn, NAMES[which], 0, NULL, NULL, NULL, 1))
         rc = give_up(store, err);
-    if (rc == 0 && !note_sent(store, (struct sent){.statement = (int)which}))
-        rc = err_nomem(err);
+    if (rc == 0)
+        note_sent(store, (struct sent){.statement = (int)which});
     return rc;
 }
 
@@ -150,10 +182,11 @@ int pg_send(struct store *store, enum statement which, bool is_wanted, struct re
     if (rc == 0)
         rc = prepare(store, which, err);
     if (rc == 0)
+        rc = reserve_sent(store, err);
+    if (rc == 0)
         rc = send(store, NAMES[which], NULL, err);
-    if (rc == 0 &&
-        !note_sent(store, (struct sent){.statement = (int)which, .is_wanted = is_wanted}))
-        rc = err_nomem(err);
+    if (rc == 0)
+        note_sent(store, (struct sent){.statement = (int)which, .is_wanted = is_wanted});
     store->writes |= !is_a_read(which);
     return rc;
 }
@@ -162,9 +195,11 @@ int pg_send_text(struct store *store, const char *sql, struct redrive_err *err)
 {
     int rc = begin_transaction(store, err);
     if (rc == 0)
+        rc = reserve_sent(store, err);
+    if (rc == 0)
         rc = send(store, NULL, sql, err);
-    if (rc == 0 && !note_sent(store, (struct sent){.statement = -1, .is_wanted = true}))
-        rc = err_nomem(err);
+    if (rc == 0)
+        note_sent(store, (struct sent){.statement = -1, .is_wanted = true});
     return rc;
 }
 
@@ -179,14 +214,8 @@ void pg_forget_results(struct store *store)
 
 bool pg_keep_result(struct store *store, PGresult *result)
 {
-    if (store->n_results == store->results_capacity) {
-        size_t capacity = store->results_capacity ? store->results_capacity * 2 : 8;
-        PGresult **grown = realloc(store->results, capacity * sizeof(PGresult *));
-        if (!grown)
-            return false;
-        store->results = grown;
-        store->results_capacity = capacity;
-    }
+    if (!make_room_for_results(store, store->n_results + 1))
+        return false;
     store->results[store->n_results++] = result;
     return true;
 }

@@ -349,9 +349,9 @@ static int raise_shared_version(struct store *store, struct redrive_err *err)
     return pg_send(store, STATEMENT_BUMP, false, err);
 }
 
-/* Sends all that the transaction has changed, and its COMMIT: after the first failure the server
+/* Sends all that the transaction has changed; COMMIT follows: after the first failure the server
  * skips the rest. */
-static int send_commit(struct store *store, struct redrive_err *err)
+static int send_changes(struct store *store, struct redrive_err *err)
 {
     static int (*const PARTS[])(struct store * store, struct redrive_err * err) = {
         pg_rows_flush,   pg_partitions_flush,  compact,      wait_for_gates,
@@ -360,7 +360,7 @@ static int send_commit(struct store *store, struct redrive_err *err)
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < sizeof PARTS / sizeof PARTS[0]; i++)
         rc = PARTS[i](store, err);
-    return rc == 0 ? pg_send(store, STATEMENT_COMMIT, true, err) : rc;
+    return rc;
 }
 
 /* If the server has rolled the transaction back, it answers a COMMIT with ROLLBACK. */
@@ -396,9 +396,11 @@ int postgres_commit(struct store *store, struct redrive_err *err)
         return rc;
     store->base.is_rolled_back = true;
     if (rc == 0)
-        rc = send_commit(store, err);
+        rc = send_changes(store, err);
     if (rc == 0) {
-        rc = pg_ahead_sync(store, err);
+        rc = pg_send(store, STATEMENT_COMMIT, true, err);
+        if (rc == 0)
+            rc = pg_ahead_sync(store, err);
         if (rc != 0 && !pg_is_connected(store))
             return end_by_outcome(store, err);
         if (rc == 0)
