@@ -12,22 +12,22 @@ int engine_find(struct engine *e, struct str tenant, struct str id, int64_t seq,
                 struct job_page *ret, struct redrive_err *err)
 {
     const struct job_name name = {.tenant = tenant, .id = id};
-    struct job_filter filter = {.tenant = tenant, .limit = 1};
+    const struct job_filter of_any_tenant = {.id = id, .limit = 1};
     int rc;
     if (seq == 0 && id.len == 0)
         return 0;
+    /* Names and seqs have statements of their own, a list makes one each time. */
     if (seq != 0)
-        filter.after_seq = seq - 1;
-    else
-        filter.id = id;
-    /* The common case: a name has a statement of its own, a list makes one each time. */
-    if (seq == 0 && tenant.len > 0)
+        rc = e->ops->find(e->store, &seq, 1, ret, err);
+    else if (tenant.len > 0)
         rc = e->ops->lookup(e->store, &name, 1, ret, err);
     else
-        rc = e->ops->list(e->store, &filter, ret, err);
+        rc = e->ops->list(e->store, &of_any_tenant, ret, err);
+    if (rc == 0)
+        rc = job_page_check_readable(ret, err);
     if (rc < 0)
         return rc;
-    return ret->n == 1 && (seq == 0 || ret->jobs[0].status.seq == seq);
+    return ret->n == 1 && (tenant.len == 0 || str_eq(ret->jobs[0].spec.tenant, tenant));
 }
 
 /* ---- Scans ----------------------------------------------------------------------------------- */

@@ -12,7 +12,8 @@
 struct engine;
 
 /* Reads one job, by its number or, when that is 0, by tenant and id (no tenant: of any): 1, 0 when
- * there is none, or a negative code. The page is the caller's to release. */
+ * there is none, or a negative code; REDRIVE_E_CORRUPT if its row cannot be read. The page is the
+ * caller's to release. */
 int engine_find(struct engine *e, struct str tenant, struct str id, int64_t seq,
                 struct job_page *ret, struct redrive_err *err);
 

@@ -43,6 +43,48 @@ int job_page_leave_out(struct job_page *page, int rc, struct redrive_err *err)
     return 0;
 }
 
+void job_page_add_left_out(struct job_page *page, const struct job_page *other)
+{
+    page->n_unreadable += other->n_unreadable;
+    if (page->unreadable || !other->unreadable)
+        return;
+    page->unreadable = arena_alloc(&page->arena, sizeof *page->unreadable);
+    if (page->unreadable)
+        *page->unreadable = *other->unreadable;
+}
+
+int job_page_check_readable(const struct job_page *page, struct redrive_err *err)
+{
+    if (page->n_unreadable == 0)
+        return 0;
+    if (!page->unreadable)
+        return err_set(err, REDRIVE_E_CORRUPT, "the row of the job cannot be read");
+    if (err)
+        *err = *page->unreadable;
+    return REDRIVE_E_CORRUPT;
+}
+
+int job_page_list(struct store *store, const struct job_filter *filter,
+                  int (*list)(struct store *store, const struct job_filter *filter,
+                              struct job_page *ret, struct redrive_err *err),
+                  struct job_page *ret, struct redrive_err *err)
+{
+    struct job_filter wider = *filter;
+    size_t past = 0;
+    int rc;
+    do {
+        past = 2 * ret->n_unreadable;
+        wider.limit = filter->limit + past;
+        job_page_release(ret);
+        rc = list(store, &wider, ret, err);
+    } while (rc == 0 && ret->n < filter->limit && ret->n_unreadable > past);
+    if (ret->n > filter->limit) {
+        ret->n = filter->limit;
+        ret->more = true;
+    }
+    return rc;
+}
+
 void attempt_pages_release(struct attempt_page *pages, size_t n)
 {
     for (size_t i = 0; i < n; i++)

@@ -17,6 +17,7 @@
 #include "store/job.h"
 
 struct limit_sums; /* shared.h */
+struct store;      /* store.h */
 
 /* ---- Jobs ------------------------------------------------------------------------------------ */
 
@@ -26,8 +27,8 @@ struct job_page {
     bool more;                 /* there are further ones after the last */
     struct limit_sums *limits; /* `ready`: those of its jobs, as they are now; perhaps repeated */
     size_t n_limits;
-    size_t n_unreadable; /* `ready`, `find` and scans: jobs that were left out because their rows
-                          * cannot be read */
+    size_t n_unreadable; /* `ready`, `find`, scans and a `list` that skips them: jobs that were left
+                          * out because their rows cannot be read */
     struct redrive_err *unreadable; /* of the first of them; NULL: not known */
     struct arena arena;
 };
@@ -36,6 +37,10 @@ void job_page_release(struct job_page *page);
  * are what reading its row has returned; gives 0, and clears the error, if that was
  * REDRIVE_E_CORRUPT, and else `rc`. */
 int job_page_leave_out(struct job_page *page, int rc, struct redrive_err *err);
+/* Adds the jobs that were left out of another page to those of this one. */
+void job_page_add_left_out(struct job_page *page, const struct job_page *other);
+/* For a caller that has asked for one job: REDRIVE_E_CORRUPT if the job was left out, else 0. */
+int job_page_check_readable(const struct job_page *page, struct redrive_err *err);
 /* For stores: adds a limit, unless it is the one that was added last. Its strings must live as long
  * as the page. Without memory the page's arena has failed. */
 void job_page_add_limit(struct job_page *page, const struct limit_sums *limit);
@@ -76,20 +81,29 @@ struct job_filter {
     int64_t finished_after_ms;  /* at or after */
     int64_t finished_before_ms; /* before */
     enum job_order order;
-    int64_t after_seq; /* keyset: what follows this one in the order; 0: from the start */
-    int64_t after_ms;  /* with ORDER_FINISHED: its time */
-    int64_t until_seq; /* with an order by seq: the last that is looked at; 0: all are. A search
-                        * that may have to look at every job is made in steps by this */
-    bool is_few;       /* a hint to `list`: few jobs of all tenants are in these states */
-    bool is_rare;      /* a hint to `list`: few jobs have this task or queue */
-    bool is_most;      /* a hint to `list`: of all jobs the tenant has most */
-    size_t limit;      /* 1 … STORE_PAGE_MAX, else REDRIVE_E_RANGE */
+    int64_t after_seq;     /* keyset: what follows this one in the order; 0: from the start */
+    int64_t after_ms;      /* with ORDER_FINISHED: its time */
+    int64_t until_seq;     /* with an order by seq: the last that is looked at; 0: all are. A search
+                            * that may have to look at every job is made in steps by this */
+    bool skips_unreadable; /* `list`: jobs whose rows cannot be read are left out and counted in the
+                            * page; else the first is REDRIVE_E_CORRUPT, so that no copy of a store
+                            * lacks a job unnoticed */
+    bool is_few;           /* a hint to `list`: few jobs of all tenants are in these states */
+    bool is_rare;          /* a hint to `list`: few jobs have this task or queue */
+    bool is_most;          /* a hint to `list`: of all jobs the tenant has most */
+    size_t limit;          /* 1 … STORE_PAGE_MAX, else REDRIVE_E_RANGE */
 };
 
 #define STORE_PAGE_MAX 1000
 
 /* For stores: whether a job matches; order, keyset, bound and limit have no say. */
 bool job_filter_matches(const struct job_filter *filter, const struct job *job);
+/* For the SQL stores, whose statements give at most one row more than the limit: calls `list` with
+ * a higher limit for as long as rows that cannot be read take the places of others. */
+int job_page_list(struct store *store, const struct job_filter *filter,
+                  int (*list)(struct store *store, const struct job_filter *filter,
+                              struct job_page *ret, struct redrive_err *err),
+                  struct job_page *ret, struct redrive_err *err);
 /* For stores: whether the bound leaves it in. */
 static inline bool job_filter_reaches(const struct job_filter *f, int64_t seq)
 {

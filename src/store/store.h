@@ -248,7 +248,8 @@ struct store_ops {
     /* Makes the moves of a list, each as transition.h says. The keys of removed jobs that
      * are unique for ever are remembered. A server is asked once or twice for all moves of a list,
      * and once more for each redrive of a job that has a unique key. A job whose row cannot be read
-     * is REDRIVE_E_CORRUPT, in its own result or of the list as a whole. */
+     * is REDRIVE_E_CORRUPT: in its own result on shared stores, of the list as a whole on SQLite.
+     */
     int (*move)(struct store *store, const struct move_list *list, struct move_result *ret,
                 struct redrive_err *err);
 
@@ -284,7 +285,7 @@ struct store_ops {
     /* The jobs that match, in the filter's order, `more` if there are further ones. A tenant of few
      * jobs costs about as many looks as it has jobs, whatever other tenants have; a server that
      * other processes use at the same time is asked in short steps. The memory store looks at all.
-     */
+     * A job whose row cannot be read is REDRIVE_E_CORRUPT, unless the filter skips it. */
     int (*list)(struct store *store, const struct job_filter *filter, struct job_page *ret,
                 struct redrive_err *err);
     /* The jobs of these names, up to STORE_PAGE_MAX of them (else REDRIVE_E_RANGE), in the order

@@ -1,7 +1,10 @@
 """A job whose payload or row was changed in the store does not stop the others."""
+import contextlib
 import json
+import re
 import sqlite3
 import subprocess
+import urllib.request
 
 import pytest
 
@@ -24,18 +27,44 @@ def servers_end():
     stores_kit.stop_servers()
 
 
+def get(url):
+    with urllib.request.urlopen(url, timeout=LIMIT_S) as answer:
+        return json.load(answer)
+
+
 class Bench:
     def __init__(self, directory, kind):
         self.dir = directory
         self.place = stores_kit.Place(kind, directory)
+        # A job whose spec was deleted is in no list of PostgreSQL; the job's other row is met by claims.
+        self.is_named = kind != "postgres"
         self.config = directory / "redrive.yaml"
         self.config.write_text(CONFIG.format(url=self.place.url, dir=directory), "utf-8")
         for name in ("a", "b", "c"):
             self.redrive("enqueue", "mail", json.dumps({"who": name * 40}), "--id", name)
 
-    def redrive(self, *words, code=0):
-        done = subprocess.run([str(BINARY), *words, "-c", str(self.config)], env=clean_environment(),
+    def command(self, *words):
+        return subprocess.run([str(BINARY), *words, "-c", str(self.config)], env=clean_environment(),
                               stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+
+    @contextlib.contextmanager
+    def server(self):
+        """A server that runs nothing; its URL."""
+        log = self.dir / "serve.log"
+        with log.open("w", encoding="utf-8") as out:
+            process = subprocess.Popen([str(BINARY), "serve", "--no-work", "--listen", "127.0.0.1:0", "--log-level", "info",
+                                        "-c", str(self.config)], env=clean_environment(), stdin=subprocess.DEVNULL,
+                                       stdout=out, stderr=out)
+        try:
+            found = wait_for(lambda: re.search(r"listening interface=http address=(\S+)", log.read_text("utf-8")),
+                             lambda: log.read_text("utf-8"))
+            yield f"http://{found[1]}"
+        finally:
+            process.kill()
+            process.wait(LIMIT_S)
+
+    def redrive(self, *words, code=0):
+        done = self.command(*words)
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout
 
@@ -113,6 +142,32 @@ def test_a_damaged_job_can_be_cancelled(bench):
     assert bench.jobs()["b"]["state"] == "cancelled"
     bench.redrive("work", "--until-idle")
     assert sorted((bench.dir / "ran").read_text("utf-8").split()) == ["a", "c"]
+
+
+def test_lists_and_changes_go_on_beside_a_row_that_cannot_be_read(bench):
+    bench.damage_row()
+    assert sorted(bench.jobs()) == ["a", "c"]
+    if bench.is_named:
+        assert "1 job cannot be read and is left out" in bench.command("jobs", "list").stderr
+    bench.redrive("stats")
+    bench.redrive("queues", "list")
+    assert ("1 job cannot be read" in bench.redrive("doctor", code=1)) == bench.is_named
+    bench.redrive("jobs", "cancel", "a", "b", "c", code=1)
+    assert {job["state"] for job in bench.jobs().values()} == {"cancelled"}
+    assert sorted(bench.jobs()) == ["a", "c"]
+
+
+def test_a_server_answers_beside_a_row_that_cannot_be_read(bench):
+    bench.damage_row()
+    with bench.server() as url:
+        page = get(url + "/v1/jobs")
+        assert sorted(job["id"] for job in page["items"]) == ["a", "c"]
+        assert page.get("unreadable", 0) == int(bench.is_named) and bool(page.get("unreadable_first")) == bench.is_named
+        get(url + "/v1/stats")
+        get(url + "/v1/queues")
+        listed = subprocess.run([str(BINARY), "jobs", "list", "--server", url], env=clean_environment(), cwd=bench.dir,
+                                capture_output=True, text=True, timeout=LIMIT_S, check=True)
+        assert ("1 job cannot be read" in listed.stderr) == bench.is_named, listed.stderr
 
 
 def test_a_job_whose_row_cannot_be_read_is_left_out_and_named_once(bench):

@@ -60,6 +60,13 @@ static int list_counted(struct store *store, const struct job_filter *filter, st
     return real->list(store, filter, ret, err);
 }
 
+static int find_counted(struct store *store, const int64_t *seqs, size_t n, struct job_page *ret,
+                        struct redrive_err *err)
+{
+    fragile.finds++;
+    return real->find(store, seqs, n, ret, err);
+}
+
 static int move_noted(struct store *store, const struct move_list *list, struct move_result *ret,
                       struct redrive_err *err)
 {
@@ -115,6 +122,7 @@ void make_fragile(struct bed *bed)
     ops.submit = submit_unless_bad;
     ops.commit = commit_or_fail;
     ops.list = list_counted;
+    ops.find = find_counted;
     ops.move = move_noted;
     ops.shared_put = put_or_fail;
     ((struct store_base *)(void *)store)->ops = &ops;

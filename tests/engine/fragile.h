@@ -16,6 +16,7 @@ extern struct fragile {
     unsigned begins;
     unsigned begins_left; /* after so many the store is gone */
     unsigned lists;
+    unsigned finds;
     uint64_t seen_token; /* of the last change */
     int put_code;        /* the slot fails with it */
     bool put_refused;    /* it says that others were faster */

@@ -53,10 +53,12 @@ static void lose(struct store *store)
     struct buggy *b = buggy_of(store);
     int64_t now_ms, version;
     store_ops(b->wrap.inner)->rollback(b->wrap.inner);
-    assert_int_equal(INNER(b, begin, 1, &now_ms, &version), 0);
-    change_first(b, REDRIVE_STATE_QUEUED, MOVE_CANCEL);
-    change_first(b, REDRIVE_STATE_CANCELLED, MOVE_REMOVE);
-    assert_int_equal(store_ops(b->wrap.inner)->commit(b->wrap.inner, NULL), 0);
+    for (int i = 0; i < 2; i++) { /* a list need not show what its own transaction has moved */
+        assert_int_equal(INNER(b, begin, 1, &now_ms, &version), 0);
+        change_first(b, i == 0 ? REDRIVE_STATE_QUEUED : REDRIVE_STATE_CANCELLED,
+                     i == 0 ? MOVE_CANCEL : MOVE_REMOVE);
+        assert_int_equal(store_ops(b->wrap.inner)->commit(b->wrap.inner, NULL), 0);
+    }
 }
 
 static int submit(struct store *store, const struct job_spec *specs, size_t n,

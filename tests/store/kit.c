@@ -434,9 +434,8 @@ void kit_check_small_tenant(struct kit *kit)
 
 const struct job *kit_job(struct kit *kit, int64_t seq)
 {
-    struct job_filter filter = {.after_seq = seq - 1, .limit = 1};
-    CALL(kit, list, &filter, &kit->one);
-    return kit->one.n == 1 && kit->one.jobs[0].status.seq == seq ? &kit->one.jobs[0] : NULL;
+    CALL(kit, find, &seq, 1, &kit->one);
+    return kit->one.n == 1 ? &kit->one.jobs[0] : NULL;
 }
 
 enum redrive_state kit_state(struct kit *kit, int64_t seq)

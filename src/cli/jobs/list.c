@@ -103,6 +103,21 @@ static void add_job_row(struct table *t, const void *list, size_t i)
     table_add_buf(t, table->cell);
 }
 
+static void warn_of_unreadable(struct cli *cli, const struct job_page *page)
+{
+    struct redrive_err warning = {0};
+    if (page->n_unreadable == 0)
+        return;
+    err_set(&warning, REDRIVE_E_CORRUPT, "%zu job%s cannot be read and %s left out",
+            page->n_unreadable, page->n_unreadable == 1 ? "" : "s",
+            page->n_unreadable == 1 ? "is" : "are");
+    if (page->unreadable)
+        err_detail(&warning, "the first: %s%s%s", page->unreadable->message,
+                   page->unreadable->detail[0] ? "; " : "", page->unreadable->detail);
+    err_hint(&warning, "`redrive doctor` says what can be done");
+    cli_warn(cli, &warning);
+}
+
 static int print_page(struct cli *cli, const struct job_table *table, const char *next,
                       struct redrive_err *err)
 {
@@ -117,6 +132,7 @@ static int print_page(struct cli *cli, const struct job_table *table, const char
         .next = next,
     };
     int rc = cli_list(cli, &listing, err);
+    warn_of_unreadable(cli, &table->page);
     if (rc == 0 && next && !cli->globals->json) {
         (void)fflush(cli->out.file);
         (void)fprintf(cli->err.file, "there are more: --cursor %s\n", next);
@@ -131,6 +147,7 @@ static int read_from_store(struct cli *cli, struct store *store, struct job_tabl
     const struct job_list_options *options = invocation_options(&cli->invocation);
     struct job_filter filter;
     job_select_filter(cli, table->now_ms, &filter);
+    filter.skips_unreadable = true;
     int rc = job_list_read(&options->list, &filter, err);
     if (rc == 0)
         rc = job_filter_plan(store, &filter, NULL, err);

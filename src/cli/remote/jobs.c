@@ -148,6 +148,13 @@ static int read_page(struct remote *remote, const struct buf *path, struct job_p
         restore_job((struct written_job *)list.rows + i, &ret->arena, &jobs[ret->n++]);
     }
     *ret_next = list.next;
+    if (rc == 0 && list.n_unreadable > 0) {
+        struct redrive_err why = {0};
+        err_set(&why, REDRIVE_E_CORRUPT, "%.*s", (int)list.unreadable_first.len,
+                list.unreadable_first.ptr);
+        job_page_add_left_out(
+            ret, &(struct job_page){.n_unreadable = (size_t)list.n_unreadable, .unreadable = &why});
+    }
     return rc;
 }
 

@@ -198,6 +198,10 @@ static int read_list(struct json_reader *r, const struct unpack *table, size_t s
             rc = read_items(r, table, size, blank, arena, list);
         } else if (json_string_is(key, "next") && json_peek(r) == JSON_TYPE_STRING) {
             rc = read_text(r, arena, &list->next);
+        } else if (json_string_is(key, "unreadable") && json_peek(r) == JSON_TYPE_NUMBER) {
+            rc = json_read_int(r, &list->n_unreadable);
+        } else if (json_string_is(key, "unreadable_first") && json_peek(r) == JSON_TYPE_STRING) {
+            rc = read_text(r, arena, &list->unreadable_first);
         } else {
             rc = json_skip(r, NULL);
         }

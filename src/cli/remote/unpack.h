@@ -60,7 +60,9 @@ int unpack_object(struct str text, const struct unpack *table, struct arena *are
 struct unpack_list {
     void *rows; /* of `size` bytes each, in the arena */
     size_t n;
-    struct str next; /* absent: it is null */
+    struct str next;             /* absent: it is null */
+    int64_t n_unreadable;        /* jobs that the server has left out */
+    struct str unreadable_first; /* why the first of them */
 };
 /* Adds to what the list has. Rows begin as a copy of `blank` (NULL: zeroed). */
 int unpack_list(struct str text, const struct unpack *table, size_t size, const void *blank,

@@ -269,6 +269,7 @@ int bulk_count(struct store *store, const struct bulk *bulk, uint64_t max,
     rc = rc < 0 ? rc : 0;
     while (more && max > 0 && rc == 0) {
         filter.limit = max < PAGE_JOBS ? max : PAGE_JOBS;
+        filter.skips_unreadable = true;
         rc = store_ops(store)->list(store, &filter, &page, err);
         if (rc == 0)
             rc = count_page(store, bulk, &page, ret, err);
@@ -318,7 +319,9 @@ static int apply_bulk(struct engine *e, struct op *base, struct redrive_err *err
     while (rc == 0 && left > 0 && op->more) {
         filter.limit = left < PAGE_JOBS ? left : PAGE_JOBS;
         filter.after_seq = op->last_seq;
+        filter.skips_unreadable = true;
         rc = e->ops->list(e->store, &filter, &page, err);
+        engine_note_page(e, &page);
         op->more = page.more;
         if (rc == 0)
             rc = change_page(e, op, &page, err);

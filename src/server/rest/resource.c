@@ -347,6 +347,10 @@ void kit_send_page(struct rest_call *call, const struct job_filter *filter, kit_
     }
     json_end_array(w);
     json_field_cstr(w, "next", search_cursor(&search, cursor));
+    if (search.n_unreadable > 0) {
+        json_field_int(w, "unreadable", (int64_t)search.n_unreadable);
+        json_field_cstr(w, "unreadable_first", search.unreadable.message);
+    }
     json_end_object(w);
     rest_send(call, 200);
 }

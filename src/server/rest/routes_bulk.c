@@ -127,6 +127,7 @@ static int count_one_by_one(struct rest_call *call, struct bulk_call *c, struct 
     filter.order = ORDER_OLDEST;
     filter.after_seq = 0;
     filter.limit = COUNT_PAGE;
+    filter.skips_unreadable = true;
     while (rc == 0 && more && filter.states != 0 && c->spec.matched < KIT_COUNT_MAX) {
         rc = store_ops(store)->list(store, &filter, &page, err);
         c->spec.matched += page.n;

@@ -33,7 +33,7 @@ static bool is_user_alone(const struct search *search)
 static int begin_steps(struct search *s, struct redrive_err *err)
 {
     const struct job_filter newest = {
-        .tenant = s->filter.tenant, .order = ORDER_NEWEST, .limit = 1};
+        .tenant = s->filter.tenant, .order = ORDER_NEWEST, .limit = 1, .skips_unreadable = true};
     RELEASED_BY(job_page_release) struct job_page page = {0};
     s->in_steps = true;
     const int rc = store_ops(s->store)->list(s->store, &newest, &page, err);
@@ -67,6 +67,7 @@ int search_init(struct search *search, struct store *store, const struct job_fil
     *search = (struct search){
         .store = store, .filter = *filter, .began_ms = clock_monotonic_ms(), .step = SEARCH_STEP};
     struct job_filter *f = &search->filter;
+    f->skips_unreadable = f->id.len == 0;
     search->is_over = !job_filter_narrow_states(f);
     if (search->is_over || f->order != ORDER_NEWEST || f->id.len > 0 || f->unique_key.len > 0 ||
         !job_filter_has_condition(f))
@@ -100,6 +101,9 @@ void search_take(struct search *search, const struct job_page *page, size_t n)
 {
     struct job_filter *f = &search->filter;
     const int64_t now_ms = clock_monotonic_ms();
+    if (page->unreadable && search->n_unreadable == 0)
+        search->unreadable = *page->unreadable;
+    search->n_unreadable += page->n_unreadable;
     if (n > 0) {
         f->after_seq = page->jobs[n - 1].status.seq;
         f->after_ms = page->jobs[n - 1].status.finished_ms;

@@ -27,7 +27,9 @@ struct search {
     bool is_over;             /* there is nothing more to find */
     bool is_late;             /* its time is over */
     bool in_steps;
-    int64_t step; /* how far the next one goes */
+    size_t n_unreadable;           /* jobs that were left out because their rows cannot be read */
+    struct redrive_err unreadable; /* of the first of them */
+    int64_t step;                  /* how far the next one goes */
     int64_t began_ms;
     int64_t step_began_ms;
 };

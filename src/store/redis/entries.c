@@ -4,7 +4,7 @@
 #include "base/err.h"
 #include "store/redis/private.h"
 
-struct entry RD_ENTRY_GONE;
+struct entry RD_ENTRY_GONE, RD_ENTRY_UNREADABLE;
 
 static struct str seq_key(const int64_t *seq)
 {
@@ -201,8 +201,8 @@ void rd_entry_use_kept(struct store *store, int64_t seq, uint64_t token)
     rd_entry_rely(store, e);
 }
 
-int rd_entries_get(struct store *store, const int64_t *seqs, size_t n, struct entry **ret,
-                   struct redrive_err *err)
+int rd_entries_get(struct store *store, const int64_t *seqs, size_t n, struct entry *unreadable,
+                   struct entry **ret, struct redrive_err *err)
 {
     size_t n_missing = 0;
     rd_ask_read(store, "rows");
@@ -221,6 +221,13 @@ int rd_entries_get(struct store *store, const int64_t *seqs, size_t n, struct en
             struct str bytes = rd_reply_str(reply, at++);
             if (bytes.len > 0)
                 rc = rd_entry_learn(store, seqs[i], bytes, &ret[i], err);
+            if (rc == REDRIVE_E_CORRUPT && unreadable) {
+                ret[i] = unreadable;
+                rc = 0;
+                if (err)
+                    *err = (struct redrive_err){0};
+                continue;
+            }
         }
         if (ret[i] && !ret[i]->is_there)
             ret[i] = NULL;

@@ -55,7 +55,7 @@ static int read_some(struct store *store, const struct digest *digest, int64_t f
             ret->other = member;
         }
     }
-    rc = rd_entries_get(store, seqs, n, entries, err);
+    rc = rd_entries_get(store, seqs, n, NULL, entries, err);
     for (size_t i = 0; rc == 0 && i < n; i++)
         if (entries[i])
             rc = add_entry(ret, entries[i], err);

@@ -201,7 +201,8 @@ static int move_one(struct store *store, struct entry *entry, const struct move 
                     struct move_result *ret, struct redrive_err *err)
 {
     struct transition t;
-    *ret = (struct move_result){.code = REDRIVE_E_NOT_FOUND};
+    *ret = (struct move_result){.code = entry == &RD_ENTRY_UNREADABLE ? REDRIVE_E_CORRUPT
+                                                                      : REDRIVE_E_NOT_FOUND};
     if (!entry || !entry->is_there)
         return 0;
     struct job_status status = entry->now.job.status;
@@ -251,7 +252,8 @@ int redis_move(struct store *store, const struct move_list *list, struct move_re
         seqs[i] = move.seq;
         use_kept(store, &move);
     }
-    rc = seqs && entries ? rd_entries_get(store, seqs, list->n, entries, err) : err_nomem(err);
+    rc = seqs && entries ? rd_entries_get(store, seqs, list->n, &RD_ENTRY_UNREADABLE, entries, err)
+                         : err_nomem(err);
     if (rc == 0 && entries && list->kind == MOVE_CANCEL && list->n > 0)
         rc = read_remembered(store, list, entries, err);
     for (size_t i = 0; rc == 0 && entries && i < list->n; i++) {

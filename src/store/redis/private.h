@@ -216,9 +216,12 @@ void rd_resign(struct store *store);
 
 /* In `ids`: an id whose job is gone. */
 extern struct entry RD_ENTRY_GONE;
-/* The jobs of these seqs in one request; NULL for one that is not there. */
-int rd_entries_get(struct store *store, const int64_t *seqs, size_t n, struct entry **ret,
-                   struct redrive_err *err);
+/* For a job whose row cannot be read. */
+extern struct entry RD_ENTRY_UNREADABLE;
+/* The jobs of these seqs in one request; NULL for one that is not there. One whose row cannot be
+ * read: `unreadable`, or if that is NULL, REDRIVE_E_CORRUPT. */
+int rd_entries_get(struct store *store, const int64_t *seqs, size_t n, struct entry *unreadable,
+                   struct entry **ret, struct redrive_err *err);
 /* Forgets all but the rows of running jobs that this handle has started and whose leases have not
  * ended; those as well if they are more than RD_RUNNING_MAX. */
 #define RD_RUNNING_MAX 65536
@@ -298,15 +301,12 @@ size_t rd_reply_row_len(const redisReply *reply, size_t at);
  * transaction has made or changed the job, so that the index is no longer right. */
 int rd_reply_row(struct store *store, const redisReply *reply, size_t *at, struct row *ret,
                  struct str big[BIG_COUNT], bool *ret_moved, struct redrive_err *err);
-/* Calls `each` with the jobs of these seqs, in this order, as the transaction has them; those that
- * are not there are left out. */
-int rd_rows_each(struct store *store, const int64_t *seqs, size_t n,
-                 int (*each)(void *ctx, const struct row *row, const struct str big[BIG_COUNT],
-                             struct redrive_err *err),
-                 void *ctx, struct redrive_err *err);
-/* rd_page_add for rd_rows_each. */
-int rd_page_take(void *maker, const struct row *row, const struct str big[BIG_COUNT],
-                 struct redrive_err *err);
+/* Adds the jobs of these seqs by means of `add` (rd_page_add), in this order, as the transaction
+ * has them; those that are not there, or whose rows cannot be read, are left out. */
+int rd_page_add_seqs(struct page_maker *maker, const int64_t *seqs, size_t n,
+                     int (*add)(struct page_maker *maker, const struct row *row,
+                                const struct str big[BIG_COUNT], struct redrive_err *err),
+                     struct redrive_err *err);
 struct str rd_page_dup(struct arena *arena, struct str s);
 
 /* ---- shared.c: rows that processes share ----------------------------------------------------- */

@@ -91,12 +91,6 @@ int rd_page_add_reply(struct page_maker *maker, const redisReply *reply, size_t 
     return is_moved ? 0 : rd_page_add(maker, &row, big, err);
 }
 
-int rd_page_take(void *maker, const struct row *row, const struct str big[BIG_COUNT],
-                 struct redrive_err *err)
-{
-    return rd_page_add(maker, row, big, err);
-}
-
 /* What the transaction has put beside a row that it has made or changed. */
 static void overlay_big(struct store *store, const struct entry *e, struct str big[BIG_COUNT])
 {
@@ -108,11 +102,12 @@ static void overlay_big(struct store *store, const struct entry *e, struct str b
     }
 }
 
-int rd_rows_each(struct store *store, const int64_t *seqs, size_t n,
-                 int (*each)(void *ctx, const struct row *row, const struct str big[BIG_COUNT],
-                             struct redrive_err *err),
-                 void *ctx, struct redrive_err *err)
+int rd_page_add_seqs(struct page_maker *maker, const int64_t *seqs, size_t n,
+                     int (*add)(struct page_maker *maker, const struct row *row,
+                                const struct str big[BIG_COUNT], struct redrive_err *err),
+                     struct redrive_err *err)
 {
+    struct store *store = maker->store;
     redisReply *reply = NULL;
     rd_ask_read(store, "rows");
     rd_ask_text(store, "1");
@@ -134,8 +129,7 @@ int rd_rows_each(struct store *store, const int64_t *seqs, size_t n,
         } else {
             rc = rd_row_unpack(store, seqs[i], bytes, &row, err);
         }
-        if (rc == 0)
-            rc = each(ctx, &row, big, err);
+        rc = rc == 0 ? add(maker, &row, big, err) : rd_page_leave_out(maker, rc, err);
     }
     freeReplyObject(reply);
     return rc;
@@ -181,7 +175,9 @@ int redis_lookup(struct store *store, const struct job_name *names, size_t n, st
         return rc;
     rc = seqs_of(store, names, n, seqs, &found, err);
     if (rc == 0)
-        rc = rd_rows_each(store, seqs, found, rd_page_take, &maker, err);
+        rc = rd_page_add_seqs(&maker, seqs, found, rd_page_add, err);
+    if (rc == 0)
+        rc = job_page_check_readable(ret, err);
     if (rc != 0)
         job_page_release(ret);
     return rc;
@@ -194,7 +190,7 @@ int redis_find(struct store *store, const int64_t *seqs, size_t n, struct job_pa
     rd_page_start(&maker, store, ret);
     int rc = store_check_count(n, err);
     if (rc == 0 && n > 0)
-        rc = rd_rows_each(store, seqs, n, rd_page_take, &maker, err);
+        rc = rd_page_add_seqs(&maker, seqs, n, rd_page_add, err);
     if (rc != 0)
         job_page_release(ret);
     return rc;
@@ -246,6 +242,12 @@ static int read_questions(struct store *store, const int64_t *seqs, size_t n, st
             ret[i].row = moved->now;
         else if (!moved && bytes.len > 0)
             rc = rd_row_unpack(store, seqs[i], bytes, &ret[i].row, err);
+        if (rc == REDRIVE_E_CORRUPT) { /* where its history begins and ends is not known */
+            ret[i].row = (struct row){0};
+            rc = 0;
+            if (err)
+                *err = (struct redrive_err){0};
+        }
     }
     return rc;
 }

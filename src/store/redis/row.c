@@ -310,13 +310,18 @@ static bool get_row(struct reader *r, struct row *row)
            numbers[N_REASON] < REDRIVE_REASON_COUNT && row->big < 1u << BIG_COUNT;
 }
 
+int rd_row_damaged(int64_t seq, struct redrive_err *err)
+{
+    return err_set(err, REDRIVE_E_CORRUPT, "job %lld is damaged", (long long)seq);
+}
+
 int rd_row_unpack(struct store *store, int64_t seq, struct str bytes, struct row *ret,
                   struct redrive_err *err)
 {
     const unsigned char *at = (const unsigned char *)bytes.ptr; /* NULL for an empty row */
     *ret = (struct row){0};
     if (bytes.len <= HEAD_BYTES || at[0] >= REDRIVE_STATE_COUNT)
-        return err_set(err, REDRIVE_E_CORRUPT, "job %lld is damaged", (long long)seq);
+        return rd_row_damaged(seq, err);
     struct reader r = {at, at + bytes.len, false};
     const uint32_t partition =
         (uint32_t)r.at[2] << 24 | (uint32_t)r.at[3] << 16 | (uint32_t)r.at[4] << 8 | r.at[5];
@@ -327,7 +332,7 @@ int rd_row_unpack(struct store *store, int64_t seq, struct str bytes, struct row
     ret->job.spec.unique_forever = r.at[1] & FLAG_FOREVER;
     ret->job.status.parked_by_limit = r.at[1] & FLAG_BY_LIMIT;
     if (!get_row(&r, ret))
-        return err_set(err, REDRIVE_E_CORRUPT, "job %lld is damaged", (long long)seq);
+        return rd_row_damaged(seq, err);
     int rc = rd_partition_numbered(store, partition, &ret->partition, err);
     if (rc != 0)
         return rc;

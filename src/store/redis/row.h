@@ -112,6 +112,8 @@ int rd_row_pack(const struct row *row, struct buf *ret);
 /* Strings are slices of `bytes`. */
 int rd_row_unpack(struct store *store, int64_t seq, struct str bytes, struct row *ret,
                   struct redrive_err *err);
+/* REDRIVE_E_CORRUPT: the row of a job cannot be read. */
+int rd_row_damaged(int64_t seq, struct redrive_err *err);
 bool rd_row_has_big(struct str bytes);
 /* Of a row that was read. */
 struct str rd_row_version(struct str bytes);

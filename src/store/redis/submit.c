@@ -67,7 +67,7 @@ static int read_all(struct store *store, const struct question *questions, size_
                 seqs[count++] = named[k];
     }
     const bool ok = seqs && entries;
-    int rc = ok ? rd_entries_get(store, seqs, count, entries, err) : err_nomem(err);
+    int rc = ok ? rd_entries_get(store, seqs, count, NULL, entries, err) : err_nomem(err);
     free(seqs);
     free(entries);
     return rc;

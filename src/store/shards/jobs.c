@@ -75,6 +75,7 @@ static int merge_jobs(struct job_page *pages, size_t n, const struct job_filter 
     size_t at[SHARDS_MAX] = {0}, total = 0;
     for (size_t i = 0; i < n; i++) {
         total += pages[i].n;
+        job_page_add_left_out(ret, &pages[i]);
         ret->more |= pages[i].more;
     }
     ret->more |= total > filter->limit;

@@ -257,6 +257,7 @@ struct page_maker {
     struct store *store;
     struct job_page *page;
     size_t capacity;
+    bool skips_unreadable; /* page_add leaves out jobs whose rows cannot be read */
 };
 int page_start(struct page_maker *maker, struct store *store, struct job_page *page,
                size_t capacity, struct redrive_err *err);
@@ -267,9 +268,9 @@ int page_add(struct page_maker *maker, sqlite3_stmt *st, struct redrive_err *err
 int page_add_numbered(struct page_maker *maker, int64_t seq, struct redrive_err *err);
 int job_read(struct store *store, sqlite3_stmt *st, struct arena *arena, struct job *ret,
              struct redrive_err *err);
-/* Runs the statement to its end into a page of at most `capacity`. */
-int page_fill(struct store *store, sqlite3_stmt *st, size_t capacity, struct job_page *page,
-              struct redrive_err *err);
+/* Runs the statement to its end into a page of at most filter->limit. */
+int page_fill(struct store *store, sqlite3_stmt *st, const struct job_filter *filter,
+              struct job_page *page, struct redrive_err *err);
 
 /* ---- claim.c and turns.c: ready jobs of few partitions, and of many -------------------------- */
 

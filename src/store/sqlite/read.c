@@ -1,4 +1,4 @@
-/* read.c - whole jobs, pages of them, histories and counts. */
+/* read.c - whole jobs, pages of them, jobs by name, histories and counts. */
 #include "base/err.h"
 #include "base/rng.h"
 #include "store/sqlite/private.h"
@@ -126,7 +126,7 @@ int page_add(struct page_maker *maker, sqlite3_stmt *st, struct redrive_err *err
     int rc = job_read(maker->store, st, &page->arena, &page->jobs[page->n], err);
     if (rc == 0)
         page->n++;
-    return rc;
+    return maker->skips_unreadable ? sql_leave_out(maker->store, page, rc, err) : rc;
 }
 
 int page_add_numbered(struct page_maker *maker, int64_t seq, struct redrive_err *err)
@@ -144,11 +144,13 @@ int page_add_numbered(struct page_maker *maker, int64_t seq, struct redrive_err 
     return rc;
 }
 
-int page_fill(struct store *store, sqlite3_stmt *st, size_t capacity, struct job_page *page,
-              struct redrive_err *err)
+int page_fill(struct store *store, sqlite3_stmt *st, const struct job_filter *filter,
+              struct job_page *page, struct redrive_err *err)
 {
     struct page_maker maker;
+    const size_t capacity = filter->limit;
     int rc = page_start(&maker, store, page, capacity, err);
+    maker.skips_unreadable = filter->skips_unreadable;
     if (rc != 0) {
         sqlite3_reset(st);
         return rc;
@@ -167,6 +169,60 @@ int page_fill(struct store *store, sqlite3_stmt *st, size_t capacity, struct job
     if (rc != 0)
         job_page_release(page);
     return rc;
+}
+
+/* ---- By name or seq -------------------------------------------------------------------------- */
+
+/* The job of a name, or of a seq. */
+static int add_job(struct page_maker *maker, const struct job_name *name, int64_t seq,
+                   struct redrive_err *err)
+{
+    struct store *store = maker->store;
+    sqlite3_stmt *st = sql_use(store, name ? STATEMENT_JOB_NAMED : STATEMENT_JOB_READ, err);
+    if (!st)
+        return store->last_error;
+    if (name) {
+        bind_key(st, 1, name->tenant);
+        bind_key(st, 2, name->id);
+    } else {
+        sqlite3_bind_int64(st, 1, seq);
+    }
+    int rc = sql_step(store, st, err);
+    if (rc > 0)
+        rc = page_add(maker, st, err);
+    sqlite3_reset(st);
+    return rc;
+}
+
+static int add_jobs(struct store *store, const struct job_name *names, const int64_t *seqs,
+                    size_t n, struct job_page *ret, struct redrive_err *err)
+{
+    struct page_maker maker;
+    job_page_release(ret);
+    int rc = store_check_count(n, err);
+    if (rc < 0 || n == 0)
+        return rc;
+    rc = view_begin(store, err);
+    if (rc == 0)
+        rc = page_start(&maker, store, ret, n, err);
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        rc = add_job(&maker, names ? &names[i] : NULL, names ? 0 : seqs[i], err);
+    view_end(store);
+    if (rc < 0)
+        job_page_release(ret);
+    return rc;
+}
+
+int sqlite_lookup(struct store *store, const struct job_name *names, size_t n, struct job_page *ret,
+                  struct redrive_err *err)
+{
+    return add_jobs(store, names, NULL, n, ret, err);
+}
+
+int sqlite_find(struct store *store, const int64_t *seqs, size_t n, struct job_page *ret,
+                struct redrive_err *err)
+{
+    return add_jobs(store, NULL, seqs, n, ret, err);
 }
 
 /* ---- Histories and counts -------------------------------------------------------------------- */

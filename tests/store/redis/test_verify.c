@@ -163,6 +163,127 @@ static void rows_that_are_cut_off_do_not_stop_the_others(void **state)
     check_that_others_go_on("x");
 }
 
+/* Twelve jobs of a state and one that can be read behind them, which a scan finds with a limit of
+ * one. */
+static int64_t put_behind_damaged(struct server *s, struct kit *k, enum redrive_state state,
+                                  const struct job_spec *spec)
+{
+    for (int i = 0; i < 12; i++)
+        server_call(s, "HSET {redrive}:j:0 %c xxxxxxxxxxxxxxxxxxxx",
+                    (char)kit_put_in(k, state, spec));
+    return kit_put_in(k, state, spec);
+}
+
+static void scans_look_past_damaged_rows(void **state)
+{
+    (void)state;
+    const struct job_spec gated = {.breaker_key = STR("b")}, late = {.deadline_ms = KIT_START_MS};
+    struct server s;
+    struct kit k;
+    int64_t next_ms;
+    start(&s, &k);
+    while (PUT(&k) < 'A' - 1) /* fields that can be written in a command */
+        ;
+    k.now_ms = KIT_START_MS;
+    const int64_t due = put_behind_damaged(&s, &k, REDRIVE_STATE_SCHEDULED, NULL);
+    const int64_t parked = put_behind_damaged(&s, &k, REDRIVE_STATE_PARKED, &gated);
+    const int64_t overdue = put_behind_damaged(&s, &k, REDRIVE_STATE_PARKED, &late);
+    check_seqs(kit_parked(&k, STR("b"), SCAN_PARKED_OLDEST, 1), parked);
+    check_seqs(kit_parked(&k, STR("b"), SCAN_PARKED_PROBES, 1), parked);
+    assert_false(k.page.more);
+    check_seqs(kit_parked(&k, STR("b"), SCAN_PARKED_NEWEST, 1), parked);
+    k.now_ms += 3600000;
+    check_seqs(kit_overdue(&k, 1, &next_ms), overdue);
+    assert_int_equal(kit_promote(&k, 1, &next_ms), 1);
+    assert_int_equal(kit_state(&k, due), REDRIVE_STATE_QUEUED);
+    assert_int_equal(kit_promote(&k, 1, &next_ms), 0);
+    kit_close(&k);
+    server_stop(&s);
+}
+
+/* Each scan goes on behind what the one before has looked at. */
+static void retention_goes_on_behind_damaged_rows(void **state)
+{
+    (void)state;
+    struct server s;
+    struct kit k;
+    start(&s, &k);
+    while (PUT(&k) < 'A' - 1)
+        ;
+    const int64_t ended = put_behind_damaged(&s, &k, REDRIVE_STATE_DEAD_LETTER, NULL);
+    k.now_ms += 3600000;
+    struct scan scan = {.index = SCAN_FINISHED,
+                        .limit = 5,
+                        .states = STATE_BIT(DEAD_LETTER) | STATE_BIT(FAILED),
+                        .before_ms = k.now_ms};
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(kit_scan(&k, &scan)->n, 0);
+        assert_int_equal(k.page.n_unreadable, 5);
+        assert_true(k.page.more);
+    }
+    check_seqs(kit_scan(&k, &scan), ended);
+    assert_int_equal(k.page.n_unreadable, 2);
+    assert_false(k.page.more);
+    kit_close(&k);
+    server_stop(&s);
+}
+
+/* The neighbours of a damaged job are listed, counted, found and moved. */
+static void a_damaged_job_stops_only_itself(void **state)
+{
+    (void)state;
+    struct server s;
+    struct kit k;
+    struct redrive_err err = {0};
+    struct job_page page = {0};
+    struct move_result results[3];
+    start(&s, &k);
+    for (int i = 0; i < 3; i++)
+        kit_put_in(&k, REDRIVE_STATE_DEAD_LETTER, NULL);
+    while (PUT(&k) < 'A' - 1)
+        ;
+    const int64_t first = PUT(&k), damaged = PUT(&k), last = PUT(&k);
+    server_call(&s, "HSET {redrive}:j:0 %c xxxxxxxxxxxxxxxxxxxx", (char)damaged);
+    const struct job_filter strict = {.limit = 10, .after_seq = first - 1};
+    assert_int_equal(store_ops(k.store)->list(k.store, &strict, &page, &err), REDRIVE_E_CORRUPT);
+    for (enum job_order order = ORDER_OLDEST; order <= ORDER_FINISHED; order++)
+        for (size_t limit = 1; limit < 3; limit++) {
+            size_t n = 0, n_unreadable = 0;
+            struct job_filter filter = {.skips_unreadable = true, .order = order, .limit = limit};
+            do {
+                assert_true(kit_list(&k, &filter)->n > 0);
+                n += k.page.n;
+                n_unreadable += k.page.n_unreadable;
+                filter.after_seq = k.page.jobs[k.page.n - 1].status.seq;
+                filter.after_ms = k.page.jobs[k.page.n - 1].status.finished_ms;
+            } while (k.page.more);
+            assert_int_equal(n, last - 1);
+            assert_true(n_unreadable > 0);
+        }
+    server_call(&s, "HSET {redrive}:j:0 %c xxxxxxxxxxxxxxxxxxxx", 3);
+    check_seqs(LIST(&k, .skips_unreadable = true, .order = ORDER_FINISHED, .limit = 10,
+                    .states = STATE_BIT(DEAD_LETTER)),
+               2, 1);
+    assert_int_equal(k.page.n_unreadable, 1);
+    assert_int_equal(kit_queues(&k, (struct str){0})->n, 1);
+    const int64_t seqs[] = {first, damaged, last};
+    assert_int_equal(store_ops(k.store)->find(k.store, seqs, 3, &page, &err), 0);
+    check_seqs(&page, first, last);
+    assert_int_equal(page.n_unreadable, 1);
+    job_page_release(&page);
+    kit_begin(&k);
+    const struct change_move moves[] = {{.seq = first, .kind = MOVE_CANCEL},
+                                        {.seq = damaged, .kind = MOVE_CANCEL},
+                                        {.seq = last, .kind = MOVE_CANCEL}};
+    assert_int_equal(store_ops(k.store)->move(k.store, CHANGES(moves, 3), results, &err), 0);
+    check_move(results[0], 0, REDRIVE_STATE_CANCELLED);
+    assert_int_equal(results[1].code, REDRIVE_E_CORRUPT);
+    check_move(results[2], 0, REDRIVE_STATE_CANCELLED);
+    kit_commit(&k);
+    kit_close(&k);
+    server_stop(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -170,6 +291,9 @@ int main(void)
         T(what_is_wrong_is_named),
         T(damaged_rows_do_not_stop_the_others),
         T(rows_that_are_cut_off_do_not_stop_the_others),
+        T(scans_look_past_damaged_rows),
+        T(retention_goes_on_behind_damaged_rows),
+        T(a_damaged_job_stops_only_itself),
     };
     return cmocka_run_group_tests_name("redis verify", tests, NULL, NULL);
 }

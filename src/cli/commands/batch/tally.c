@@ -85,7 +85,8 @@ static int find_next(struct store *store, struct job_filter *filter, int64_t *re
 int batch_left(struct store *store, struct str task, struct batch_left *ret,
                struct redrive_err *err)
 {
-    struct job_filter filter = {.tenant = STR(ENGINE_TENANT_DEFAULT),
+    struct job_filter filter = {.skips_unreadable = true,
+                                .tenant = STR(ENGINE_TENANT_DEFAULT),
                                 .task = task,
                                 .states = LOCKED,
                                 .limit = LOOKED_AT_ONCE};

@@ -71,14 +71,15 @@ static void check_whole(struct doctor *d)
 /* Jobs that are not what was submitted, the first of them by name. */
 static void check_jobs_whole(struct doctor *d)
 {
-    struct job_filter filter = {.limit = WHOLE_PAGE};
+    struct job_filter filter = {.limit = WHOLE_PAGE, .skips_unreadable = true};
     RELEASED_BY(job_page_release) struct job_page page = {0};
     struct redrive_err err = {0};
     char first[256] = "";
-    uint64_t damaged = 0;
+    uint64_t damaged = 0, unreadable = 0;
     int rc = 0;
     do {
         rc = store_ops(d->store)->list(d->store, &filter, &page, &err);
+        unreadable += page.n_unreadable;
         for (size_t i = 0; i < page.n && rc == 0; i++) {
             filter.after_seq = page.jobs[i].status.seq;
             if (job_is_damaged(&page.jobs[i]) && damaged++ == 0)
@@ -92,6 +93,10 @@ static void check_jobs_whole(struct doctor *d)
                    damaged, damaged == 1 ? "" : "s", first);
         doctor_hint(d, "they are not run: `redrive jobs show %s`, then edit, cancel or remove it",
                     first);
+    } else if (unreadable > 0) {
+        doctor_say(d, DOCTOR_FAIL, "payloads", "%" PRIu64 " job%s cannot be read", unreadable,
+                   unreadable == 1 ? "" : "s");
+        doctor_hint(d, "they are left out of lists and claims; `integrity` names the first");
     } else {
         doctor_say(d, DOCTOR_OK, "payloads", "every job is what was submitted");
     }
@@ -215,7 +220,9 @@ static bool read_jobs(struct doctor *d, const char *check, const struct job_filt
                       struct job_page *ret)
 {
     struct redrive_err err = {0};
-    if (store_ops(d->store)->list(d->store, filter, ret, &err) == 0)
+    struct job_filter readable = *filter;
+    readable.skips_unreadable = true; /* check_jobs_whole counts the others */
+    if (store_ops(d->store)->list(d->store, &readable, ret, &err) == 0)
         return true;
     doctor_blame(d, check, &err);
     return false;

@@ -127,6 +127,7 @@ int top_look(struct top_look *look, struct store *store, struct str tenant,
 {
     const struct store_ops *ops = store_ops(store);
     const struct job_filter latest = {
+        .skips_unreadable = true,
         .tenant = tenant,
         .states = 1u << REDRIVE_STATE_DEAD_LETTER,
         .order = ORDER_FINISHED,

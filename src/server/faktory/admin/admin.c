@@ -271,6 +271,7 @@ static int walk(struct engine *e, struct faktory_admin *a, const struct job_filt
     filter.tenant = a->tenant;
     filter.order = ORDER_OLDEST;
     filter.limit = PAGE_JOBS;
+    filter.skips_unreadable = true;
     size_t bytes = 0;
     int rc = 0;
     a->last_seq = a->after_seq;

@@ -541,7 +541,10 @@ static int list_found(struct store *store, const struct job_filter *filter, stru
     else
         add_by_end(&sql, store, filter);
     rc = pg_list_read(store, &sql, &result, err);
-    return rc == 0 ? pg_page_fill(store, result, filter->limit, ret, err) : rc;
+    if (rc != 0)
+        return rc;
+    return (filter->skips_unreadable ? pg_page_fill_readable
+                                     : pg_page_fill)(store, result, filter->limit, ret, err);
 }
 
 int postgres_list(struct store *store, const struct job_filter *filter, struct job_page *ret,
@@ -552,7 +555,7 @@ int postgres_list(struct store *store, const struct job_filter *filter, struct j
     if (rc == 0)
         rc = find_partitions(store, filter, err);
     if (rc == 0)
-        rc = list_found(store, filter, ret, err);
+        rc = job_page_list(store, filter, list_found, ret, err);
     buf_reset(&store->list_partitions);
     return rc;
 }

@@ -57,6 +57,12 @@ static bool fits(const struct listing *l, const struct row *row)
            job_filter_reaches(l->filter, row->job.status.seq);
 }
 
+/* After a row of a reply was read: leaves the job out if it cannot be read, or gives the error. */
+static int skip_unreadable(struct listing *l, int rc, struct redrive_err *err)
+{
+    return l->filter->skips_unreadable ? rd_page_leave_out(&l->maker, rc, err) : rc;
+}
+
 /* How many jobs are needed to fill the page, and to know that there are more. */
 static size_t room_of(const struct listing *l)
 {
@@ -89,7 +95,10 @@ static int offer_seqs(struct listing *l, const int64_t *seqs, size_t n, struct r
     RELEASED_BY(job_page_release) struct job_page found = {0};
     struct page_maker maker;
     rd_page_start(&maker, l->store, &found);
-    int rc = rd_rows_each(l->store, seqs, n, rd_page_take, &maker, err);
+    int rc = rd_page_add_seqs(&maker, seqs, n, rd_page_add, err);
+    if (rc == 0 && !l->filter->skips_unreadable)
+        rc = job_page_check_readable(&found, err);
+    job_page_add_left_out(l->maker.page, &found);
     for (size_t given = 0; rc == 0 && given < found.n; given++) {
         size_t best = given;
         for (size_t i = given + 1; i < found.n; i++)
@@ -114,12 +123,14 @@ static int walk_whole(struct listing *l, struct walk *walk, bool *ret_sparse,
         struct str big[BIG_COUNT];
         struct row row;
         bool is_moved;
+        const int64_t seq = rd_reply_int(reply, at);
         rc = rd_reply_row(l->store, reply, &at, &row, big, &is_moved, err);
         if (rc == 0 && !is_moved) {
             *ret_sparse |= !fits(l, &row);
             rc = offer(l, &row, big, err);
         }
-        if (rc == 0 && !job_filter_reaches(l->filter, row.job.status.seq))
+        rc = skip_unreadable(l, rc, err);
+        if (rc == 0 && !job_filter_reaches(l->filter, seq))
             walk->is_over = true;
     }
     freeReplyObject(reply);
@@ -136,10 +147,12 @@ static int walk_sparse(struct listing *l, struct walk *walk, struct redrive_err 
     for (size_t at = 1; rc == 0 && at < reply->elements && n <= STORE_PAGE_MAX;) {
         struct row row;
         bool is_moved;
+        const int64_t seq = rd_reply_int(reply, at);
         rc = rd_reply_row(l->store, reply, &at, &row, NULL, &is_moved, err);
         if (rc == 0 && !is_moved && fits(l, &row))
-            seqs[n++] = row.job.status.seq;
-        if (rc == 0 && !job_filter_reaches(l->filter, row.job.status.seq))
+            seqs[n++] = seq;
+        rc = skip_unreadable(l, rc, err);
+        if (rc == 0 && !job_filter_reaches(l->filter, seq))
             walk->is_over = true;
     }
     freeReplyObject(reply);
@@ -180,7 +193,7 @@ static int source_fill(struct listing *l, struct source *s, struct redrive_err *
 {
     if (s->reply) {
         /* A reply that was not full was the last. */
-        s->is_over = s->reply->elements < 2 * s->n_asked;
+        s->is_over = s->reply->elements < 3 * s->n_asked;
         freeReplyObject(s->reply);
         s->reply = NULL;
     }
@@ -200,6 +213,7 @@ static int source_fill(struct listing *l, struct source *s, struct redrive_err *
     s->n_asked = s->has_big ? l->filter->limit + 1 : sparse_count(l->filter->limit + 1);
     rd_ask_int(l->store, (int64_t)s->n_asked);
     rd_ask_text(l->store, s->has_big ? "1" : "0");
+    rd_ask_text(l->store, "1");
     s->at = 0;
     s->from_start = false;
     return rd_link_read(l->store, &s->reply, err);
@@ -219,17 +233,19 @@ static int source_next(struct listing *l, struct source *s, struct redrive_err *
             return 0;
         }
         bool is_moved;
+        s->after_ms = rd_reply_int(s->reply, s->at++);
+        s->after_seq = rd_reply_int(s->reply, s->at);
         rc = rd_reply_row(l->store, s->reply, &s->at, &s->row, s->has_big ? s->big : NULL,
                           &is_moved, err);
+        const bool is_readable = rc == 0;
+        rc = skip_unreadable(l, rc, err);
         if (rc != 0)
             return rc;
-        s->after_ms = s->row.job.status.finished_ms;
-        s->after_seq = s->row.job.status.seq;
         if (s->after_ms < l->filter->finished_after_ms)
             s->is_over = true;
-        else if (!is_moved && job_filter_matches(l->filter, &s->row.job))
+        else if (is_readable && !is_moved && job_filter_matches(l->filter, &s->row.job))
             return 0;
-        s->is_sparse |= !is_moved;
+        s->is_sparse |= is_readable && !is_moved;
     }
     return 0;
 }
@@ -416,8 +432,10 @@ static int gather_ends(struct listing *l, struct walk *walk, struct job_ends *re
             struct row row;
             bool is_moved;
             rc = rd_reply_row(l->store, reply, &at, &row, NULL, &is_moved, err);
+            const bool is_readable = rc == 0;
             const struct job_status *s = &row.job.status;
-            if (rc != 0 || is_moved || !job_filter_matches(l->filter, &row.job) ||
+            rc = skip_unreadable(l, rc, err);
+            if (!is_readable || is_moved || !job_filter_matches(l->filter, &row.job) ||
                 !follows(l->filter, s))
                 continue;
             if (!add_end(ret, s))
@@ -497,16 +515,6 @@ static int list_any(struct listing *l, struct redrive_err *err)
     return rc;
 }
 
-/* Whether the first job after the keyset is one that the transaction has made or changed: then no
- * index is needed to find it. */
-static bool is_moved_next(struct store *store, const struct job_filter *f)
-{
-    const struct entry *e = store->in_transaction && f->limit == 1 && f->order == ORDER_OLDEST
-                                ? rd_entry_moved(store, f->after_seq + 1)
-                                : NULL;
-    return e && e->is_there && job_filter_matches(f, &e->now.job);
-}
-
 int redis_list(struct store *store, const struct job_filter *filter, struct job_page *ret,
                struct redrive_err *err)
 {
@@ -517,8 +525,6 @@ int redis_list(struct store *store, const struct job_filter *filter, struct job_
         return rc;
     if (filter->id.len > 0) {
         rc = list_by_id(&l, err);
-    } else if (is_moved_next(store, filter)) {
-        rc = offer_seqs(&l, (const int64_t[]){filter->after_seq + 1}, 1, err);
     } else {
         const bool by_key = filter->unique_key.len > 0 && filter->tenant.len > 0;
         rc = by_key ? list_by_key(&l, err) : 1;

@@ -18,6 +18,19 @@ struct partition_sum {
     int64_t next_due_ms;
 };
 
+/* A row that cannot be read is empty, without any time. */
+static int unpack_readable(struct store *store, int64_t seq, struct str bytes, struct row *ret,
+                           struct redrive_err *err)
+{
+    int rc = rd_row_unpack(store, seq, bytes, ret, err);
+    if (rc != REDRIVE_E_CORRUPT)
+        return rc;
+    if (err)
+        *err = (struct redrive_err){0};
+    *ret = (struct row){0};
+    return 0;
+}
+
 static int read_sum(struct store *store, const redisReply *reply, size_t at,
                     struct partition_sum *ret, struct redrive_err *err)
 {
@@ -35,11 +48,12 @@ static int read_sum(struct store *store, const redisReply *reply, size_t at,
     const struct str oldest = rd_reply_str(reply, at + 3), first = rd_reply_str(reply, at + 4);
     if (rc == 0 && oldest.len > 0) {
         ret->oldest_seq = rd_reply_int(reply, at + 2);
-        rc = rd_row_unpack(store, ret->oldest_seq, oldest, &row, err);
+        rc = unpack_readable(store, ret->oldest_seq, oldest, &row, err);
+        ret->oldest_seq = row.job.status.seq;
         ret->oldest_created_ms = row.job.status.created_ms;
     }
     if (rc == 0 && first.len > 0) {
-        rc = rd_row_unpack(store, 0, first, &row, err);
+        rc = unpack_readable(store, 0, first, &row, err);
         ret->next_due_ms = row.job.status.process_after_ms;
     }
     return rc;
@@ -357,9 +371,9 @@ static int walk_rows(struct store *store, const struct job_filter *filter, unsig
         rc = rd_walk_read(store, &walk, JOBS_AT_ONCE, false, &reply, err);
         for (size_t at = 1; rc == 0 && at < reply->elements; at += 2) {
             struct row row;
-            rc = rd_row_unpack(store, rd_reply_int(reply, at), rd_reply_str(reply, at + 1), &row,
-                               err);
-            if (rc == 0 && job_filter_matches(filter, &row.job))
+            rc = unpack_readable(store, rd_reply_int(reply, at), rd_reply_str(reply, at + 1), &row,
+                                 err);
+            if (rc == 0 && row.partition && job_filter_matches(filter, &row.job))
                 rc = each(ctx, &row, err);
         }
         freeReplyObject(reply);
@@ -377,8 +391,8 @@ static int largest_first(const void *left, const void *right)
 /* Read at a time, with their payloads, of which nothing is kept. */
 #define EXAMPLES_STEP 16
 
-static int take_example(void *maker, const struct row *row, const struct str big[BIG_COUNT],
-                        struct redrive_err *err)
+static int add_example(struct page_maker *maker, const struct row *row,
+                       const struct str big[BIG_COUNT], struct redrive_err *err)
 {
     struct row bare = *row;
     bare.big &= ~(1u << BIG_PAYLOAD | 1u << BIG_RESULT);
@@ -399,8 +413,8 @@ static int read_examples(struct store *store, const struct groups *g, size_t lim
     rd_page_start(&maker, store, &jobs);
     int rc = 0;
     for (size_t at = 0; rc == 0 && at < n; at += EXAMPLES_STEP)
-        rc = rd_rows_each(store, seqs + at, n - at < EXAMPLES_STEP ? n - at : EXAMPLES_STEP,
-                          take_example, &maker, err);
+        rc = rd_page_add_seqs(&maker, seqs + at, n - at < EXAMPLES_STEP ? n - at : EXAMPLES_STEP,
+                              add_example, err);
     if (rc != 0) {
         job_page_release(&jobs);
         return rc;

@@ -4,6 +4,7 @@
 local BUCKET = 256        -- seqs of a bucket, and of a chunk
 local RANK = 137438953472 -- 2^37: the upper part of a chunk's number is the priority, the lower part the bucket
 local HAS_BIG, HAS_GATES = 1, 4
+local STATES = 10         -- REDRIVE_STATE_COUNT
 
 local READS = {}
 
@@ -64,9 +65,12 @@ local function rows_of(P, seqs)
     return rows
 end
 
-local function add_rows(P, out, seqs, wants_big, with_seq)
+local function add_rows(P, out, seqs, wants_big, with_seq, scores)
     local rows = rows_of(P, seqs)
     for i = 1, #seqs do
+        if scores then
+            out[#out + 1] = scores[i]
+        end
         if with_seq then
             out[#out + 1] = seq_text(seqs[i])
         end
@@ -277,18 +281,20 @@ local function count_before(key, score, seq, with)
     return low
 end
 
--- sorted set, '+' or '-', after score and seq or '' twice, how many, perhaps wants big: seq, row …
+-- sorted set, '+' or '-', after score and seq or '' twice, how many, perhaps wants big, perhaps wants scores: score, seq, row …
 function READS.ranked(P, a, i)
     local key, is_back, place = P .. a[i], a[i + 1] == '-', 0
     if a[i + 2] ~= '' then
         place = count_before(key, a[i + 2], tonumber(a[i + 3]), not is_back)
         place = is_back and redis.call('ZCARD', key) - place or place
     end
-    local found = redis.call(is_back and 'ZREVRANGE' or 'ZRANGE', key, place, place + a[i + 4] - 1)
-    for k = 1, #found do
-        found[k] = seq_of(found[k])
+    local found = redis.call(is_back and 'ZREVRANGE' or 'ZRANGE', key, place, place + a[i + 4] - 1, 'WITHSCORES')
+    local seqs, scores = {}, {}
+    for k = 1, #found, 2 do
+        seqs[#seqs + 1] = seq_of(found[k])
+        scores[#scores + 1] = found[k + 1]
     end
-    return add_rows(P, {}, found, a[i + 5] == '1', true)
+    return add_rows(P, {}, seqs, a[i + 5] == '1', true, a[i + 6] == '1' and scores)
 end
 
 -- sorted set, how many: how many it has, then seq, row … of those with the lowest score, from
@@ -334,13 +340,13 @@ local function seqs_of_bucket(P, own, bucket, after, is_back)
     return seqs
 end
 
--- Whether a row is in one of the states and partitions, and has the flags. One that is cut off is given, so that the
--- reader names it.
+-- Whether a row is in one of the states and partitions, and has the flags. One that is cut off, or in a state that is
+-- none, is given, so that the reader names it.
 local function fits(row, states, flags, partitions)
-    if is_cut_off(row) then
+    local state, own = string.byte(row, 1, 2)
+    if is_cut_off(row) or state >= STATES then
         return true
     end
-    local state, own = string.byte(row, 1, 2)
     return has_bit(states, 2 ^ state) and (flags == 0 or has_bit(own, flags)) and
         (not partitions or partitions[string.sub(row, 3, 6)] == true)
 end

@@ -133,6 +133,7 @@ int blocks_list(struct store *store, const struct job_filter *f, struct job_page
     int rc = prepare_walk(&w, err);
     if (rc == 0)
         rc = page_start(&maker, store, ret, f->limit, err);
+    maker.skips_unreadable = f->skips_unreadable;
     while (rc == 0 && w.first <= w.last) {
         rc = step(&w, err);
         if (rc <= 0)

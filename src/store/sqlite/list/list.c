@@ -1,4 +1,4 @@
-/* list.c - jobs by filter or name. */
+/* list.c - jobs by filter. */
 #include "base/err.h"
 #include "store/sqlite/list/list.h"
 
@@ -165,6 +165,7 @@ static int merge_ended(struct store *store, const struct job_filter *f, const st
     sqlite3_stmt *cursors[ENDED_STATES] = {NULL};
     struct page_maker maker;
     int rc = page_start(&maker, store, ret, f->limit, err);
+    maker.skips_unreadable = f->skips_unreadable;
     for (size_t i = 0; rc == 0 && i < ENDED_STATES; i++) {
         int state = REDRIVE_STATE_COMPLETED + (int)i;
         if (!(f->states >> state & 1))
@@ -512,23 +513,17 @@ static int list_by(struct store *store, const struct job_filter *f, enum way way
     } else {
         rc = list_prepare(store, &sql, f, &st, err);
         if (rc == 0)
-            rc = page_fill(store, st, f->limit, ret, err);
+            rc = page_fill(store, st, f, ret, err);
         sqlite3_finalize(st);
     }
     return rc;
 }
 
-int sqlite_list(struct store *store, const struct job_filter *filter, struct job_page *ret,
-                struct redrive_err *err)
+static int list_some(struct store *store, const struct job_filter *filter, struct job_page *ret,
+                     struct redrive_err *err)
 {
     enum way way;
-    job_page_release(ret);
-    int rc = store_check_limit(filter->limit, "jobs", err);
-    if (rc == 0)
-        rc = view_begin(store, err);
-    if (rc != 0)
-        return rc;
-    rc = choose_way(store, filter, &way, err);
+    int rc = choose_way(store, filter, &way, err);
     if (rc == 0)
         rc = way == BY_BLOCKS ? blocks_list(store, filter, ret, err)
                               : list_by(store, filter, way, ret, err);
@@ -536,60 +531,19 @@ int sqlite_list(struct store *store, const struct job_filter *filter, struct job
         job_page_release(ret);
         rc = list_by(store, filter, BY_INDEX, ret, err);
     }
-    view_end(store);
     return rc;
 }
 
-/* ---- By name or seq -------------------------------------------------------------------------- */
-
-/* The job of a name, or of a seq. */
-static int add_job(struct page_maker *maker, const struct job_name *name, int64_t seq,
-                   struct redrive_err *err)
-{
-    struct store *store = maker->store;
-    sqlite3_stmt *st = sql_use(store, name ? STATEMENT_JOB_NAMED : STATEMENT_JOB_READ, err);
-    if (!st)
-        return store->last_error;
-    if (name) {
-        bind_key(st, 1, name->tenant);
-        bind_key(st, 2, name->id);
-    } else {
-        sqlite3_bind_int64(st, 1, seq);
-    }
-    int rc = sql_step(store, st, err);
-    if (rc > 0)
-        rc = page_add(maker, st, err);
-    sqlite3_reset(st);
-    return rc;
-}
-
-static int add_jobs(struct store *store, const struct job_name *names, const int64_t *seqs,
-                    size_t n, struct job_page *ret, struct redrive_err *err)
-{
-    struct page_maker maker;
-    job_page_release(ret);
-    int rc = store_check_count(n, err);
-    if (rc < 0 || n == 0)
-        return rc;
-    rc = view_begin(store, err);
-    if (rc == 0)
-        rc = page_start(&maker, store, ret, n, err);
-    for (size_t i = 0; rc == 0 && i < n; i++)
-        rc = add_job(&maker, names ? &names[i] : NULL, names ? 0 : seqs[i], err);
-    view_end(store);
-    if (rc < 0)
-        job_page_release(ret);
-    return rc;
-}
-
-int sqlite_lookup(struct store *store, const struct job_name *names, size_t n, struct job_page *ret,
-                  struct redrive_err *err)
-{
-    return add_jobs(store, names, NULL, n, ret, err);
-}
-
-int sqlite_find(struct store *store, const int64_t *seqs, size_t n, struct job_page *ret,
+int sqlite_list(struct store *store, const struct job_filter *filter, struct job_page *ret,
                 struct redrive_err *err)
 {
-    return add_jobs(store, NULL, seqs, n, ret, err);
+    job_page_release(ret);
+    int rc = store_check_limit(filter->limit, "jobs", err);
+    if (rc == 0)
+        rc = view_begin(store, err);
+    if (rc != 0)
+        return rc;
+    rc = job_page_list(store, filter, list_some, ret, err);
+    view_end(store);
+    return rc;
 }
