@@ -1,6 +1,8 @@
 """Workers against a real server."""
 
+import hashlib
 import json
+import logging
 import os
 import signal
 import socketserver
@@ -315,6 +317,10 @@ def test_a_server_that_refuses(start_server):
         work(App(server.url))
 
 
+def entries(app):
+    return {entry["name"]: entry for entry in app.client._object("GET", "/cron")["items"]}
+
+
 def test_periodic_tasks_are_stored(app):
     @app.periodic(cron="*/2 * * * *", payload={"kind": "digest"})
     @app.task(name="digest")
@@ -322,9 +328,62 @@ def test_periodic_tasks_are_stored(app):
         pass
 
     work(app)
-    entry = app.client._object("GET", "/cron")["items"][0]
-    assert (entry["task"], entry["schedule"]) == ("digest", "*/2 * * * *")
+    entry = entries(app)["digest"]
+    assert (entry["task"], entry["schedule"], entry["declared_by"]) == ("digest", "*/2 * * * *", "test_worker")
     work(app)
+    assert entries(app) == {"digest": entry}
+
+
+def test_a_periodic_task_runs_in_its_queue_by_its_policy(app):
+    ran = []
+
+    @app.periodic(cron="0 3 * * *", name="tick")
+    @app.task(name="digest", queue="nightly", retry=2)
+    def digest():
+        ran.append(1)
+
+    work(app, queues=["nightly"])
+    id_ = app.client._object("POST", "/cron/tick/run")["id"]
+    job = app.job(id_)
+    assert (job["queue"], job["max_attempts"]) == ("nightly", 2)
+    app.client.submit({"task": "digest", "id": "by-hand", "payload": {}})
+    work(app, queues=["nightly"])
+    assert (app.job(id_)["state"], app.job("by-hand")["state"], len(ran)) == ("completed", "completed", 2)
+
+
+def test_an_entry_that_is_no_longer_in_the_program_is_removed(server):
+    def program(*names, **options):
+        app = App(server.url, **options)
+        task = app.task(name="t")(lambda: None)
+        for name in names:
+            app.periodic(cron="0 3 * * *", name=name)(task)
+        return app
+
+    work(program("a", "b", name="shop"))
+    work(program("c", name="news"))
+    app = program("b", name="shop")
+    app.client._object("PUT", "/cron/of-an-operator", {"task": "t", "schedule": "@daily"})
+    work(app)
+    assert sorted(entries(app)) == ["b", "c", "of-an-operator"]
+    work(program(name="shop"))
+    assert sorted(entries(app)) == ["c", "of-an-operator"]
+
+
+def test_a_worker_without_the_scope_admin_works(start_server, caplog):
+    scopes = ["work", "enqueue", "read"]
+    token = hashlib.sha256(b"secret").hexdigest()
+    server = start_server({"tokens": [{"name": "t", "hash": f"sha256:{token}", "scopes": scopes}]})
+    app = App(server.url, token="secret")
+    task = app.task(name="t")(lambda: None)
+    job = task.defer()
+    with caplog.at_level(logging.INFO, "redrive"):
+        work(app)
+    assert app.job(job.id)["state"] == "completed"
+    assert "not_declared application=test_worker" in caplog.text
+    app.periodic(cron="0 3 * * *")(task)
+    with pytest.raises(redrive.ServerError, match="admin") as caught:
+        work(app)
+    assert caught.value.status == 403
 
 
 MODULE = """
@@ -508,6 +567,6 @@ def test_a_worker_with_a_timetable_waits_for_its_server(server, start_server):
     assert thread.is_alive()
     start_server(port=server.port)
     assert seen.wait(20)
+    assert wait_for(lambda: entries(app))["digest"]["task"] == "digest"
     worker.stop()
     thread.join(10)
-    assert app.client._object("GET", "/cron")["items"][0]["task"] == "digest"

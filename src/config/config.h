@@ -404,6 +404,11 @@ void task_write_json(const struct config_task *task, struct json_writer *w);
 int task_parse_json(struct str name, struct str json, struct config_part **ret,
                     struct redrive_err *err);
 
+/* Reads a section of `tasks` as if it stood in the configuration (NULL: the built-in defaults),
+ * which must outlive the result; `run` and `experiment` are refused. An error names the task. */
+int task_parse_section(const struct config *config, struct str name, struct str json,
+                       struct config_part **ret, struct redrive_err *err);
+
 /* Writes an entry as one object in the form of the file's `cron` section, complete. Reading it
  * gives the same entry. */
 void cron_write_json(const struct config_cron *entry, struct json_writer *w);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "core/check.h"
 #include "engine/rows.h"
 #include "engine/state.h"
 
@@ -133,44 +134,51 @@ const struct config_task **tasks_in_force(struct engine *e, size_t *ret_n)
 
 /* ---- Publishing ------------------------------------------------------------------------------ */
 
-static int publish_one(struct engine *e, const struct config_task *task,
-                       const struct shared_page *page, struct publish_op *op,
-                       struct redrive_err *err)
+static int publish_text(struct engine *e, struct str name, struct str text,
+                        const struct shared_page *page, size_t *n_changed, struct redrive_err *err)
 {
-    const struct shared_row *there = shared_row_find(page, str_of(task->name));
-    struct json_writer w;
-    RELEASED_BY(buf_release) struct buf value = BUF_MAX(ROW_MAX_BYTES);
+    const struct shared_row *there = shared_row_find(page, name);
     bool won = false;
-    int rc = 0;
-    json_writer_init(&w, &value);
-    task_write_json(task, &w);
-    if (buf_failed(&value)) {
-        rc = err_full(err, buf_failed(&value), "the definition of task '%s' is too long",
-                      task->name);
-    } else if (!there || !str_eq(there->value, buf_str(&value))) {
-        const struct shared_row row = {
-            .kind = SHARED_TASK,
-            .tenant = TASK_TENANT,
-            .key = str_of(task->name),
-            .value = buf_str(&value),
-            .version = there ? there->version : 0,
-        };
-        rc = shared_row_put(e, &row, &won, err);
-        op->n_changed += won;
-    }
+    if (there && str_eq(there->value, text))
+        return 0;
+    const struct shared_row row = {
+        .kind = SHARED_TASK,
+        .tenant = TASK_TENANT,
+        .key = name,
+        .value = text,
+        .version = there ? there->version : 0,
+    };
+    int rc = shared_row_put(e, &row, &won, err);
+    *n_changed += won;
     return rc;
+}
+
+static int write_task(const struct config_task *task, struct buf *out, struct redrive_err *err)
+{
+    struct json_writer w;
+    json_writer_init(&w, out);
+    task_write_json(task, &w);
+    return buf_failed(out) ? err_full(err, buf_failed(out),
+                                      "the definition of task '%s' is too long", task->name)
+                           : 0;
 }
 
 static int apply_publish(struct engine *e, struct op *base, struct redrive_err *err)
 {
     struct publish_op *op = (struct publish_op *)base;
     RELEASED_BY(shared_page_release) struct shared_page page = {0};
+    const struct config *config = e->options.config;
     op->n_changed = 0;
-    if (!e->options.config || e->options.config->n_tasks == 0)
+    if (!config || config->n_tasks == 0)
         return 0;
     int rc = e->ops->shared_list(e->store, SHARED_TASK, TASK_TENANT, &page, err);
-    for (size_t i = 0; i < e->options.config->n_tasks && rc == 0; i++)
-        rc = publish_one(e, &e->options.config->tasks[i], &page, op, err);
+    for (size_t i = 0; i < config->n_tasks && rc == 0; i++) {
+        RELEASED_BY(buf_release) struct buf value = BUF_MAX(ROW_MAX_BYTES);
+        rc = write_task(&config->tasks[i], &value, err);
+        if (rc == 0)
+            rc = publish_text(e, str_of(config->tasks[i].name), buf_str(&value), &page,
+                              &op->n_changed, err);
+    }
     return rc;
 }
 
@@ -179,4 +187,62 @@ static const struct op_route PUBLISH_ROUTE = {.to = ROUTE_TASKS};
 void publish_op_init(struct publish_op *op)
 {
     *op = (struct publish_op){.op = {.apply = apply_publish, .route = &PUBLISH_ROUTE, .weight = 1}};
+}
+
+/* ---- Declaring ------------------------------------------------------------------------------- */
+
+/* What the configuration of this process declares is not replaced. */
+static int apply_declare(struct engine *e, struct op *base, struct redrive_err *err)
+{
+    struct declare_op *op = (struct declare_op *)base;
+    RELEASED_BY(shared_page_release) struct shared_page page = {0};
+    op->n_changed = 0;
+    int rc = e->ops->shared_list(e->store, SHARED_TASK, TASK_TENANT, &page, err);
+    for (size_t i = 0; i < op->n && rc == 0; i++)
+        if (!is_declared(e, op->tasks[i].name))
+            rc = publish_text(e, op->tasks[i].name, op->tasks[i].value, &page, &op->n_changed, err);
+    return rc == 0 ? tasks_load(e, err) : rc;
+}
+
+/* Takes the place of a section: the whole definition, which depends on no defaults. */
+static int complete(struct declare_op *op, const struct config *config, struct json_member *task,
+                    struct redrive_err *err)
+{
+    struct config_part *box = NULL;
+    RELEASED_BY(buf_release) struct buf value = BUF_MAX(ROW_MAX_BYTES);
+    int rc = name_check("the name of a task", task->name, err);
+    if (rc == 0)
+        rc = task_parse_section(config, task->name, task->value, &box, err);
+    if (rc == 0)
+        rc = write_task(&box->task, &value, err);
+    config_part_free(box);
+    if (rc < 0)
+        return rc;
+    task->value = (struct str){arena_dup(&op->arena, buf_str(&value)), value.len};
+    task->name = (struct str){arena_dup(&op->arena, task->name), task->name.len};
+    return task->value.ptr && task->name.ptr ? 0 : err_nomem(err);
+}
+
+static const struct op_route DECLARE_ROUTE = {.to = ROUTE_EVERY};
+
+int declare_op_init(struct declare_op *op, const struct engine *e, struct str json,
+                    struct redrive_err *err)
+{
+    *op = (struct declare_op){.op = {.apply = apply_declare, .route = &DECLARE_ROUTE, .weight = 1}};
+    struct config *config = engine_config(e);
+    int rc = json_read_members(json, &op->arena, &op->tasks, &op->n, err);
+    if (rc == 0 && op->n > DECLARE_MAX) {
+        rc = err_set(err, REDRIVE_E_TOO_BIG, "there are %zu tasks", op->n);
+        err_hint(err, "declare at most %d with one request", DECLARE_MAX);
+    }
+    for (size_t i = 0; i < op->n && rc == 0; i++)
+        rc = complete(op, config, &op->tasks[i], err);
+    config_free(config);
+    return rc;
+}
+
+void declare_op_release(struct declare_op *op)
+{
+    arena_release(&op->arena);
+    *op = (struct declare_op){0};
 }

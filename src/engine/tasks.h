@@ -4,13 +4,16 @@
  * starts. A process whose configuration does not have a task goes by what was published: its jobs
  * get the queue, policy, breaker and limits that their task has elsewhere. Its own configuration
  * always comes first. Where processes publish different definitions the one that started last wins;
- * a task that no process declares any more stays as it was.
+ * a task that no process declares any more stays as it was. Workers of other languages, which have
+ * no configuration, declare their tasks through a server.
  *
  * How a task is run is not published: only the process that runs it needs to know.
  */
 #ifndef ENGINE_TASKS_H
 #define ENGINE_TASKS_H
 
+#include "base/json/json.h"
+#include "base/mem/arena.h"
 #include "config/config.h"
 #include "engine/op.h"
 
@@ -36,5 +39,27 @@ struct publish_op {
     size_t n_changed; /* the answer */
 };
 void publish_op_init(struct publish_op *op);
+
+/* Publishes tasks that are given as JSON, in the form of the configuration's section `tasks`, on
+ * top of the defaults of this process; those that its configuration has are left as they are. Tasks
+ * are the same for all tenants.
+ *
+ *     struct declare_op op;
+ *     rc = declare_op_init(&op, engine, json, err);     any thread
+ *     if (rc == 0)
+ *         rc = engine_apply_one(engine, &op.op, err);
+ *     declare_op_release(&op);                          also when the init has failed
+ */
+#define DECLARE_MAX 10000
+struct declare_op {
+    struct op op;
+    struct arena arena;
+    struct json_member *tasks;
+    size_t n;
+    size_t n_changed; /* the answer */
+};
+int declare_op_init(struct declare_op *op, const struct engine *e, struct str json,
+                    struct redrive_err *err);
+void declare_op_release(struct declare_op *op);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 
+#include "base/mem/arena.h"
 #include "base/text/encode.h"
 
 /* ---- Walking --------------------------------------------------------------------------------- */
@@ -526,9 +527,39 @@ static void a_special_byte_is_found_wherever_it_stands(void **state)
     }
 }
 
+/* ---- Members --------------------------------------------------------------------------------- */
+
+static void members_are_listed_with_decoded_names_and_the_text_of_values(void **state)
+{
+    (void)state;
+    struct arena arena = {0};
+    struct json_member *members;
+    size_t n;
+    assert_int_equal(json_read_members(STR("{\"a\": {\"x\": [1, 2]}, \"b\\u0020c\":null}"), &arena,
+                                       &members, &n, NULL),
+                     0);
+    assert_int_equal(n, 2);
+    check_str(members[0].name, "a");
+    check_str(members[0].value, "{\"x\": [1, 2]}");
+    check_str(members[1].name, "b c");
+    check_str(members[1].value, "null");
+    assert_int_equal(json_read_members(STR(" {} "), &arena, &members, &n, NULL), 0);
+    assert_int_equal(n, 0);
+    static const char *const BAD[] = {
+        "", "[]", "5", "{", "{\"a\": }", "{} {}", "{\"a\":1,\"a\":2}"};
+    for (size_t i = 0; i < sizeof BAD / sizeof BAD[0]; i++) {
+        struct redrive_err err = {0};
+        assert_true(json_read_members(str_of(BAD[i]), &arena, &members, &n, &err) < 0);
+        assert_int_equal(n, 0);
+        assert_true(*err.message);
+    }
+    arena_release(&arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        T(members_are_listed_with_decoded_names_and_the_text_of_values),
         T(an_object_gives_its_keys_and_values_in_order),
         T(arrays_give_their_items_and_may_be_nested),
         T(peek_names_each_type_and_reads_nothing),

@@ -311,6 +311,81 @@ def test_a_bad_entry_is_refused_and_its_member_named(api):
     assert api.ok("GET", "/cron")["items"] == []
 
 
+def test_entries_of_an_application_are_declared_as_a_set(api):
+    daily, yearly = ({"task": "mail", "schedule": schedule} for schedule in ("@daily", "@yearly"))
+    names = lambda: {entry["name"]: entry["declared_by"] for entry in api.ok("GET", "/cron")["items"]}
+    api.ok("PUT", "/cron/other", daily, status=201)
+    api.ok("PUT", "/cron", {"a": daily}, declared_by="news")
+    assert api.ok("PUT", "/cron", {"b": daily, "c": daily}, declared_by="shop") == {"declared": 2, "configured": 0, "removed": 0}
+    assert names() == {"other": None, "a": "news", "b": "shop", "c": "shop"}
+    # One of them goes, one comes from elsewhere, one stays with another schedule.
+    assert api.ok("PUT", "/cron", {"c": yearly, "other": daily}, declared_by="shop")["removed"] == 1
+    assert names() == {"a": "news", "c": "shop", "other": "shop"}
+    api.ok("PUT", "/cron/c", yearly)  # an operator's from now on
+    assert api.ok("PUT", "/cron", {}, declared_by="shop") == {"declared": 0, "configured": 0, "removed": 1}
+    assert names() == {"a": "news", "c": None}
+
+
+def test_a_declaration_of_entries_that_is_wrong_changes_nothing(api):
+    daily = {"task": "mail", "schedule": "@daily"}
+    api.ok("PUT", "/cron", {"a": daily}, declared_by="shop")
+    problem = api.problem(400, "PUT", "/cron", {"b": daily, "c": {**daily, "schedule": "61 * * * *"}}, declared_by="shop")
+    assert problem["field"] == "schedule" and problem["detail"].startswith("cron.c: "), problem
+    for name in (None, "", "my shop", 'a"b', "x" * 256):
+        query = {} if name is None else {"declared_by": name}
+        assert api.problem(400, "PUT", "/cron", {"b": daily}, **query)["field"] == "declared_by", name
+    for body in (b"", b"{", b"[1]", {"b": 5}):
+        api.problem(400, "PUT", "/cron", body, declared_by="shop")
+    assert [entry["name"] for entry in api.ok("GET", "/cron")["items"]] == ["a"]
+
+
+def test_the_configuration_has_its_entries_before_any_application(start):
+    api = start('cron:\n  joke: {task: mail, schedule: "*/2 * * * *"}\n').api
+    body = {name: {"task": "mail", "schedule": "@daily"} for name in ("joke", "a")}
+    assert api.ok("PUT", "/cron", body, declared_by="shop") == {"declared": 2, "configured": 1, "removed": 0}
+    assert [(e["name"], e["schedule"]) for e in api.ok("GET", "/cron")["items"]] == [("joke", "*/2 * * * *"), ("a", "@daily")]
+
+
+def test_a_declared_entry_keeps_its_application_through_ticks_and_restarts(start, tmp_path):
+    first = start()
+    first.api.ok("PUT", "/cron", {"beat": {"task": "mail", "schedule": "* * * * *"}}, declared_by="shop")
+    assert first.stop() == 0
+    with sqlite3.connect(tmp_path / "jobs.db") as db:
+        (text,) = db.execute("SELECT value FROM shared WHERE kind = 4 AND key = 'beat'").fetchone()
+        past = {**json.loads(text), "last_tick_ms": 1000}
+        db.execute("UPDATE shared SET value = ? WHERE kind = 4 AND key = 'beat'", (json.dumps(past).encode(),))
+    api = start().api
+    until(lambda: api.ok("GET", "/jobs")["items"], "a tick")
+    assert api.ok("PUT", "/cron", {}, declared_by="shop")["removed"] == 1
+
+
+def test_jobs_get_queue_and_policy_of_tasks_that_an_application_has_declared(api):
+    tasks = {"shop.send": {"queue": "nightly", "retry": {"max_attempts": 2}}, "mail": {"queue": "elsewhere"}}
+    assert api.ok("PUT", "/tasks", tasks) == {"declared": 2, "changed": 1}  # the configuration has mail
+    assert api.ok("PUT", "/tasks", tasks) == {"declared": 2, "changed": 0}
+    job = api.ok("GET", f"/jobs/{api.submit(task='shop.send')}")
+    assert (job["queue"], job["max_attempts"]) == ("nightly", 2)
+    assert api.ok("GET", f"/jobs/{api.submit(task='mail')}")["queue"] != "elsewhere"
+    api.ok("PUT", "/cron", {"tick": {"task": "shop.send", "schedule": "@daily"}}, declared_by="shop")
+    job = api.ok("GET", f"/jobs/{api.ok('POST', '/cron/tick/run')['id']}")
+    assert (job["queue"], job["max_attempts"]) == ("nightly", 2)
+    assert api.ok("PUT", "/tasks", {"shop.send": {}})["changed"] == 1
+    assert api.ok("GET", f"/jobs/{api.submit(task='shop.send')}")["queue"] == "default"
+
+
+def test_a_declaration_of_tasks_that_is_wrong_changes_nothing(api):
+    for body, text in (
+        ({"a": {"queue": "side"}, "b": {"queu": "x"}}, "tasks.b: unknown key 'queu'"),
+        ({"a": {"retry": {"max_attempts": 0}}}, "max_attempts"),
+        ({"a": {"run": {"exec": ["/bin/sh"]}}}, "run"),
+        ({"a\n": {}}, "name"),
+        ({"a": 5}, "a"),
+        (b"[]", "object"),
+    ):
+        assert text in api.problem(400, "PUT", "/tasks", body)["detail"], body
+    assert api.ok("GET", f"/jobs/{api.submit(task='a')}")["queue"] == "default"
+
+
 def test_the_job_of_a_cron_entry_is_submitted_by_hand_under_its_rule_of_overlap(start):
     api = start("cron:\n  nightly: {task: mail, schedule: '30 2 * * *', payload: {n: 1}}\n").api
     made = api.ok("POST", "/cron/nightly/run")

@@ -35,7 +35,7 @@ def test_a_tenant_sees_and_changes_its_own_only(tenants):
     leased = red.claim_one()
     red.ok("POST", "/retry/circuit-breakers/mail/trip")
     red.ok("POST", "/queues/side/pause")
-    red.ok("PUT", "/cron/beat", {"task": "mail", "schedule": "@yearly"}, status=201)
+    red.ok("PUT", "/cron", {"beat": {"task": "mail", "schedule": "@yearly"}}, declared_by="shop")
     as_red = lambda: [red(*r).raw for r in (
         ("GET", "/jobs"), ("GET", "/retry/dead-letters"), ("GET", "/retry/circuit-breakers"), ("GET", "/queues"),
         ("GET", "/cron"))]
@@ -92,6 +92,9 @@ def test_a_tenant_sees_and_changes_its_own_only(tenants):
         assert ask("POST", f"/queues/side/{verb}", "/queues/{queue}/" + verb).status == 200
     assert ask("DELETE", "/cron/beat", "/cron/{name}").status == 404
     assert ask("POST", "/cron/beat/run", "/cron/{name}/run").status == 404
+    assert ask("PUT", "/cron", body={}, declared_by="shop")["removed"] == 0
+    denied = ask("PUT", "/tasks", body={"mail": {"queue": "blue"}})
+    assert (denied.status, "all tenants" in denied["detail"]) == (403, True)
     assert ask("PUT", "/cron/beat", "/cron/{name}", {"task": "once", "schedule": "@daily"}).status == 201
     own = ask("POST", "/jobs", body={"task": "mail", "id": "running", "unique_key": "k"})
     assert (own.status, own["existed"]) == (201, False)

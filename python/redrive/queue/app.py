@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import re
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Callable, Optional, Protocol, Union, overload
@@ -58,13 +61,21 @@ class App(ProcessBound):
 
     :param url: of a ``redrive serve``; None for an application that only runs as a stream handler.
     :param token: for a server that has tokens; else the environment variable REDRIVE_TOKEN.
-    :param retry_in_config: jobs do not carry their policies: the server's configuration has them.
+    :param name: under which workers declare its periodic tasks; the module that makes the application, unless given.
+    :param retry_in_config: jobs do not carry their policies: the server has them, because workers have declared
+        them or because they are in its configuration.
     """
 
     def __init__(
-        self, url: Optional[str] = None, *, token: Optional[str] = None, retry_in_config: bool = False
+        self,
+        url: Optional[str] = None,
+        *,
+        token: Optional[str] = None,
+        name: Optional[str] = None,
+        retry_in_config: bool = False,
     ) -> None:
         self._client: Optional[Submitter] = None if url is None else Client(url, token=token)
+        self.name = _module_name(sys._getframe(1).f_globals) if name is None else _usable_name(name)
         self.retry_in_config = retry_in_config
         self.tasks: dict[str, Task] = {}
         self.timetable: list[Periodic] = []
@@ -139,8 +150,8 @@ class App(ProcessBound):
     ) -> Callable[[Task], Task]:
         """Runs a task by the clock: ``@app.periodic(cron="*/2 * * * *")`` above ``@app.task``.
 
-        Workers store the entry when they start. The server makes each tick once, however many workers there
-        are; its jobs have queue and policy of the task as the server's configuration has them.
+        Workers declare the entry, and queue and policy of the task, when they start. The server makes each tick once,
+        however many workers there are. An entry that is no longer in the program is removed when a worker starts.
         """
 
         def decorate(task: Task) -> Task:
@@ -160,18 +171,11 @@ class App(ProcessBound):
     def configuration(self) -> JSON:
         """Tasks and cron entries as sections of the server's configuration. A task whose strategy is a function is
         left out: no other process can call it."""
-        tasks: JSON = {}
-        for task in self.tasks.values():
-            if task.retry is not None and task.retry.has_function:
-                continue
-            section: JSON = {}
-            if task.queue is not None:
-                section["queue"] = task.queue
-            if task.retry is not None:
-                section["retry"] = task.retry.as_json()
-                if "on" in section["retry"]:
-                    section["on"] = section["retry"].pop("on")
-            tasks[task.name] = section
+        tasks = {
+            task.name: task.section()
+            for task in self.tasks.values()
+            if task.retry is None or not task.retry.has_function
+        }
         cron = {entry.name: entry.as_json() for entry in self.timetable}
         return {"tasks": tasks, "cron": cron} if cron else {"tasks": tasks}
 
@@ -202,6 +206,22 @@ class App(ProcessBound):
     def retry(self, id: str) -> None:
         """Runs a waiting job now, and a dead one again."""
         self.client.retry(id)
+
+
+def _module_name(module: dict[str, Any]) -> str:
+    """As tasks are named: by their module; a program that is run by itself is called as its file."""
+    name = str(module.get("__name__") or "")
+    if name in ("", "__main__"):
+        name = os.path.splitext(os.path.basename(str(module.get("__file__") or "")))[0] or "__main__"
+    return re.sub(r"[^A-Za-z0-9._-]", "_", name)[:255]
+
+
+def _usable_name(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9._-]{1,255}", name):
+        raise InvalidArgumentError(
+            f"{name!r} is not the name of an application", hint="letters, digits, '.', '_' and '-', at most 255"
+        )
+    return name
 
 
 def _deferred(answers: list[JSON]) -> list[DeferredJob]:

@@ -66,8 +66,13 @@ class Client:
     def retry(self, id_: str) -> JSON:
         return self._object("POST", f"/jobs/{quote(id_, safe='')}/retry")
 
-    def put_cron(self, name: str, entry: JSON) -> JSON:
-        return self._object("PUT", f"/cron/{quote(name, safe='')}", entry)
+    def declare_tasks(self, tasks: JSON) -> JSON:
+        """Queues and policies, in the form of the configuration's section ``tasks``."""
+        return self._object("PUT", "/tasks", tasks)
+
+    def declare_cron(self, application: str, entries: JSON) -> JSON:
+        """All cron entries of an application: those that it has declared before and are not among them are removed."""
+        return self._object("PUT", f"/cron?{urlencode({'declared_by': application})}", entries)
 
     def claim(self, body: JSON, *, wait: float) -> list[JSON]:
         request = {**body, "wait": f"{int(wait * 1000)}ms"}

@@ -64,6 +64,17 @@ class Task:
     def __repr__(self) -> str:
         return f"<Task {self.name}>"
 
+    def section(self) -> dict[str, Any]:
+        """Queue and policy as a section of the server's configuration."""
+        section: dict[str, Any] = {}
+        if self.queue is not None:
+            section["queue"] = self.queue
+        if self.retry is not None:
+            section["retry"] = self.retry.as_json()
+            if "on" in section["retry"]:
+                section["on"] = section["retry"].pop("on")
+        return section
+
     def defer(self, *args: Any, **kwargs: Any) -> DeferredJob:
         """Puts a call with these arguments into the queue. They must be JSON."""
         return self.configure().defer(*args, **kwargs)
@@ -191,8 +202,7 @@ class ConfiguredTask:
         if "retry" in job:
             raise InvalidArgumentError(
                 f"{self.task.name} has a policy of its own, which a submit in SQL cannot carry",
-                hint="put it into the server's configuration (python -m redrive config MODULE:APP prints it), "
-                "and say App(…, retry_in_config=True)",
+                hint="say App(…, retry_in_config=True): workers declare it to the server when they start",
             )
         if "after" in job:
             raise InvalidArgumentError(

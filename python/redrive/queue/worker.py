@@ -14,9 +14,9 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Optional, Union
+from typing import Any, Callable, Optional, Union
 
-from redrive.errors import NotFoundError, RedriveError, ServerError
+from redrive.errors import NotFoundError, RedriveError
 from redrive.queue import runner
 from redrive.queue._held import Held, HeldJobs
 from redrive.queue._leases import AWAY
@@ -92,15 +92,18 @@ class Worker:
         with contextlib.ExitStack() as stack:
             if signals:
                 stack.enter_context(self._signal_handlers())
-            self._store_timetable()
             loop = stack.enter_context(_loop_in_thread())
             pool = ThreadPoolExecutor(self.concurrency, thread_name_prefix="redrive")
             self._held.start()
             claimer = threading.Thread(target=self._claim_all, args=(pool, loop), name="redrive-claim", daemon=True)
             claimer.start()
+            declarer = threading.Thread(target=self._declare, name="redrive-declare", daemon=True)
+            declarer.start()
             logger.info("working worker=%s tasks=%d concurrency=%d", self.name, len(self.app.tasks), self.concurrency)
             try:
                 self._wait_for_claimer(claimer)
+                while declarer.is_alive() and not self._stopping.is_set():
+                    declarer.join(0.2)
             except BaseException:
                 self.stop()
                 self._giving_back.set()
@@ -175,23 +178,46 @@ class Worker:
         self._held.close()
         self.client.close()
 
-    def _store_timetable(self) -> None:
-        failures = 0
-        entries = list(self.app.timetable)
-        while entries and not self._stopping.is_set():
-            entry = entries[0]
+    # ---- Declaring ------------------------------------------------------------------------------
+
+    def _declare(self) -> None:
+        """Tells the server queues, policies and the timetable; in a thread of its own, while jobs are worked."""
+        try:
+            self._until_answered(lambda: self.client.declare_tasks(self._sections()), is_needed=False)
+            timetable = {entry.name: entry.as_json() for entry in self.app.timetable}
+            # Without a timetable: entries of an earlier version of the program are to be removed.
+            self._until_answered(lambda: self.client.declare_cron(self.app.name, timetable), is_needed=bool(timetable))
+        except BaseException as exc:
+            self._error = exc
+            self.stop()
+        finally:
+            self.client.close()
+
+    def _sections(self) -> dict[str, Any]:
+        sections: dict[str, Any] = {}
+        for name, task in self.app.tasks.items():
             try:
-                self.client.put_cron(entry.name, entry.as_json())
+                sections[name] = task.section()
+            except RedriveError:  # a function as strategy cannot be sent
+                sections[name] = {} if task.queue is None else {"queue": task.queue}
+        return sections
+
+    def _until_answered(self, declare: Callable[[], Any], *, is_needed: bool) -> None:
+        """Waits for a server that is away. What is not needed may be refused: a worker needs no scope for it."""
+        failures = 0
+        while not self._stopping.is_set():
+            try:
+                declare()
+                return
             except RedriveError as exc:
                 if is_temporary(exc):
                     failures += 1
                     self._wait_for_server(failures, exc)
-                    continue
-                if not isinstance(exc, ServerError) or exc.status != 409:
+                elif is_needed:
                     raise
-                # 409: the server's configuration has it, and wins
-            entries.pop(0)
-            failures = 0
+                else:
+                    logger.info("not_declared application=%s error=%s", self.app.name, exc)
+                    return
 
     def _wait_for_server(self, failures: int, exc: RedriveError) -> None:
         if failures == 1:

@@ -160,6 +160,15 @@ static inline bool json_string_is(struct json_string s, const char *text)
     return s.escaped ? json_escaped_is(s, text) : str_is(s.raw, text);
 }
 
+/* All members of a text that is one object, in its order. Names are decoded; names and values point
+ * into `json`, or into the arena where a name had escapes. */
+struct json_member {
+    struct str name;
+    struct str value; /* its text */
+};
+int json_read_members(struct str json, struct arena *arena, struct json_member **ret, size_t *ret_n,
+                      struct redrive_err *err);
+
 /* Whether `text` is one valid value and nothing else. */
 int json_check(struct str text, const struct json_limits *limits, struct redrive_err *err);
 

@@ -17,17 +17,24 @@ struct written_entry {
     struct str overlap;
     struct str payload; /* JSON */
     struct str source;
+    struct str declared_by;
     int64_t last_ms;
     int64_t next_ms;
 };
 
 #define ENTRY(m) offsetof(struct written_entry, m)
 static const struct unpack ENTRIES[] = {
-    {"name", UNPACK_STR, ENTRY(name)},          {"task", UNPACK_STR, ENTRY(task)},
-    {"schedule", UNPACK_STR, ENTRY(schedule)},  {"timezone", UNPACK_STR, ENTRY(timezone)},
-    {"overlap", UNPACK_STR, ENTRY(overlap)},    {"payload", UNPACK_JSON, ENTRY(payload)},
-    {"source", UNPACK_STR, ENTRY(source)},      {"last_tick", UNPACK_TIME, ENTRY(last_ms)},
-    {"next_tick", UNPACK_TIME, ENTRY(next_ms)}, {0},
+    {"name", UNPACK_STR, ENTRY(name)},
+    {"task", UNPACK_STR, ENTRY(task)},
+    {"schedule", UNPACK_STR, ENTRY(schedule)},
+    {"timezone", UNPACK_STR, ENTRY(timezone)},
+    {"overlap", UNPACK_STR, ENTRY(overlap)},
+    {"payload", UNPACK_JSON, ENTRY(payload)},
+    {"source", UNPACK_STR, ENTRY(source)},
+    {"declared_by", UNPACK_STR, ENTRY(declared_by)},
+    {"last_tick", UNPACK_TIME, ENTRY(last_ms)},
+    {"next_tick", UNPACK_TIME, ENTRY(next_ms)},
+    {0},
 };
 
 /* The entry in the form of the configuration, whose reader finds the time zone. */
@@ -60,6 +67,7 @@ static int restore_entry(const struct written_entry *e, struct cron_page *page,
         .is_stored = str_is(e->source, "stored"),
         .last_ms = e->last_ms,
         .next_ms = e->next_ms,
+        .declared_by = e->declared_by.len > 0 ? arena_dup(&box->arena, e->declared_by) : NULL,
     };
     return 0;
 }

@@ -100,18 +100,17 @@ static void copy_delays(struct arena *arena, struct redrive_backoff *backoff)
 }
 
 /* Makes what a copied policy points to its own. */
-static void copy_parts(struct config_part *box)
+static void copy_parts(struct arena *arena, struct redrive_policy *policy)
 {
-    struct redrive_policy *policy = &box->policy;
-    copy_match(&box->arena, &policy->retry_on);
-    copy_match(&box->arena, &policy->give_up_on);
-    copy_delays(&box->arena, &policy->backoff);
+    copy_match(arena, &policy->retry_on);
+    copy_match(arena, &policy->give_up_on);
+    copy_delays(arena, &policy->backoff);
     for (int class_ = 0; class_ < REDRIVE_CLASS_COUNT; class_++) {
         struct redrive_class_rule *rule =
-            policy->on[class_] ? arena_alloc(&box->arena, sizeof *rule) : NULL;
+            policy->on[class_] ? arena_alloc(arena, sizeof *rule) : NULL;
         if (rule) {
             *rule = *policy->on[class_];
-            copy_delays(&box->arena, &rule->backoff);
+            copy_delays(arena, &rule->backoff);
         }
         policy->on[class_] = rule;
     }
@@ -143,7 +142,7 @@ int policy_parse_json(struct str json, const struct redrive_policy *defaults,
         box->policy = *defaults;
     else
         policy_init_queue(&box->policy);
-    copy_parts(box);
+    copy_parts(&box->arena, &box->policy);
     int rc = bind_policy(box, json, err);
     return hand_over(box, rc, ret);
 }
@@ -180,6 +179,35 @@ int task_parse_json(struct str name, struct str json, struct config_part **ret,
     int rc = bind_json(&box->arena, json, &TABLE_TASK_JSON, &box->task, NULL, err);
     if (rc == 0 && box->task.experiment)
         box->task.experiment->task = box->task.name;
+    return hand_over(box, rc, ret);
+}
+
+int task_parse_section(const struct config *config, struct str name, struct str json,
+                       struct config_part **ret, struct redrive_err *err)
+{
+    struct redrive_err why = {0};
+    struct config_part *box = part_new();
+    if (!box)
+        return err_nomem(err);
+    if (config)
+        box->task = config->undeclared;
+    else
+        task_init_built_in(&box->task);
+    copy_parts(&box->arena, &box->task.retry);
+    box->task.name = arena_dup(&box->arena, name);
+    box->task.heartbeat_ms = 0;
+    int rc = bind_json(&box->arena, json, &TABLE_TASK_JSON, &box->task, NULL, &why);
+    if (rc == 0 && (box->task.run.kind != CONFIG_RUN_NONE || box->task.experiment)) {
+        rc = err_set(&why, REDRIVE_E_INVALID, "%s cannot be declared here",
+                     box->task.experiment ? "experiment" : "run");
+        err_hint(&why, "it belongs into the configuration of the server or worker");
+    }
+    if (rc < 0 && err) {
+        (void)err_set(err, rc, "tasks.%.*s: %s", (int)(name.len < 60 ? name.len : 60), name.ptr,
+                      why.message);
+        err_detail(err, "%s", why.detail);
+        err_hint(err, "%s", why.hint);
+    }
     return hand_over(box, rc, ret);
 }
 

@@ -1,4 +1,4 @@
-/* cron.c - periodic tasks: makes their jobs, and sets, removes and lists them. */
+/* cron.c - periodic tasks: makes their jobs, and lists them. */
 #include "engine/clock/cron.h"
 
 #include <stdio.h>
@@ -181,8 +181,7 @@ int cron_ticks(struct engine *e, struct redrive_err *err)
 
 /* ---- By hand --------------------------------------------------------------------------------- */
 
-static void answer_unknown(const struct engine *e, struct op *op, struct str tenant,
-                           struct str name)
+void cron_answer_unknown(const struct engine *e, struct op *op, struct str tenant, struct str name)
 {
     const char **names = calloc(e->cron_entries.n + 1, sizeof *names);
     size_t n = 0;
@@ -201,7 +200,7 @@ static int apply_by_hand(struct engine *e, struct op *base, struct redrive_err *
     const struct cron_entry *slot = cron_entries_find(&e->cron_entries, op->tenant, op->name);
     struct made made;
     if (!slot || !cron_entry_config(slot)) {
-        answer_unknown(e, base, op->tenant, op->name);
+        cron_answer_unknown(e, base, op->tenant, op->name);
         return 0;
     }
     int rc = make_job(e, slot, &made, err);
@@ -243,8 +242,8 @@ static int64_t shown_tick(const struct config_cron *entry, int64_t mark_ms)
     return is_tick ? mark_ms : 0;
 }
 
-static struct cron_item item_of(const struct config_cron *entry, bool is_stored, int64_t mark_ms,
-                                int64_t now_ms)
+struct cron_item cron_item_of(const struct config_cron *entry, bool is_stored, int64_t mark_ms,
+                              int64_t now_ms)
 {
     struct cron_item item = {.entry = entry, .is_stored = is_stored};
     if (mark_ms != 0)
@@ -264,7 +263,7 @@ static void add_own(const struct config *config, const struct shared_page *rows,
             if (str_is(rows->rows[j].key, entry->name) &&
                 !cron_entry_row_read(rows->rows[j].value, &says))
                 says.last_ms = 0;
-        page->items[page->n++] = item_of(entry, false, says.last_ms, now_ms);
+        page->items[page->n++] = cron_item_of(entry, false, says.last_ms, now_ms);
     }
 }
 
@@ -280,7 +279,10 @@ static int add_stored(const struct config *config, const struct shared_row *row,
     if (rc < 0)
         return rc == REDRIVE_E_NOMEM ? err_nomem(err) : 0;
     page->boxes[page->n_boxes++] = box;
-    page->items[page->n++] = item_of(&box->cron, true, says.last_ms, now_ms);
+    struct cron_item *item = &page->items[page->n++];
+    *item = cron_item_of(&box->cron, true, says.last_ms, now_ms);
+    if (says.declared_by.len > 0)
+        item->declared_by = arena_dup(&box->arena, says.declared_by);
     return 0;
 }
 
@@ -329,185 +331,8 @@ void cron_item_write_json(struct json_writer *w, const struct cron_item *item)
     json_field_cstr(w, "overlap", config_overlap_name(item->entry->overlap));
     job_write_value(w, "payload", str_of(item->entry->payload));
     json_field_cstr(w, "source", item->is_stored ? "stored" : "configuration");
+    json_field_cstr(w, "declared_by", item->declared_by);
     job_write_time(w, "last_tick", item->last_ms);
     job_write_time(w, "next_tick", item->next_ms);
     json_end_object(w);
-}
-
-/* ---- What both changes ask first ------------------------------------------------------------- */
-
-/* The row of an entry, and what it says. */
-struct found {
-    const struct shared_row *row; /* NULL: there is none */
-    struct cron_entry_row says;   /* without a definition: no entry is stored */
-    size_t n_stored;              /* entries of the tenant */
-};
-
-static void find_row(const struct shared_page *page, struct str name, struct found *ret)
-{
-    *ret = (struct found){0};
-    for (size_t i = 0; i < page->n; i++) {
-        struct cron_entry_row says;
-        if (!cron_entry_row_read(page->rows[i].value, &says))
-            says = (struct cron_entry_row){0};
-        ret->n_stored += says.definition.len > 0;
-        if (str_eq(page->rows[i].key, name)) {
-            ret->row = &page->rows[i];
-            ret->says = says;
-        }
-    }
-}
-
-/* True: it has been answered. */
-static bool is_configured(const struct engine *e, struct op *op, struct str tenant, struct str name)
-{
-    const struct config *config = e->options.config;
-    if (!cron_entries_own(config, tenant, name))
-        return false;
-    op->code = err_set(&op->err, REDRIVE_E_STATE, "'%.*s' is an entry of the configuration",
-                       (int)name.len, name.ptr);
-    err_hint(&op->err, "change it in %s", config->path ? config->path : "the configuration");
-    return true;
-}
-
-static void answer_beaten(struct op *op)
-{
-    op->code = err_set(&op->err, REDRIVE_E_STATE, "another process has changed it meanwhile");
-    err_hint(&op->err, "try again");
-}
-
-/* ---- Setting --------------------------------------------------------------------------------- */
-
-/* Which tick is the last one that need not be made. */
-static int64_t first_mark(const struct engine *e, const struct cron_put_op *op,
-                          const struct cron_entry_row *before)
-{
-    const struct config_cron *entry = &op->box->cron;
-    struct config_part *box = NULL;
-    int64_t mark_ms = e->now_ms;
-    if (before->definition.len > 0 &&
-        cron_parse_json(op->config, false, op->name, before->definition, &box, NULL, NULL) == 0) {
-        const struct config_cron *former = &box->cron;
-        if (strcmp(former->schedule, entry->schedule) == 0 &&
-            strcmp(former->timezone, entry->timezone) == 0)
-            mark_ms = before->last_ms;
-    }
-    config_part_free(box);
-    return mark_ms;
-}
-
-static int put(struct engine *e, struct cron_put_op *op, const struct found *found,
-               struct redrive_err *err)
-{
-    const struct str definition = buf_str(&op->definition);
-    struct cron_entry_row row = found->says;
-    bool won = true;
-    int rc = 0;
-    op->created = row.definition.len == 0;
-    if (op->created && found->n_stored >= CRON_STORED_MAX) {
-        op->op.code =
-            err_set(&op->op.err, REDRIVE_E_STATE, "there are %d entries already", CRON_STORED_MAX);
-        err_hint(&op->op.err, "remove some of them");
-        return 0;
-    }
-    if (!str_eq(row.definition, definition)) {
-        row = (struct cron_entry_row){.last_ms = first_mark(e, op, &row), .definition = definition};
-        rc = cron_entry_row_put(e, op->tenant, op->name, found->row ? found->row->version : 0, &row,
-                                NULL, &won, err);
-        if (rc == 0)
-            rc = cron_entries_load(e, err);
-    }
-    if (rc == 0 && !won)
-        answer_beaten(&op->op);
-    op->shown = item_of(&op->box->cron, true, row.last_ms, e->now_ms);
-    return rc;
-}
-
-static int apply_put(struct engine *e, struct op *base, struct redrive_err *err)
-{
-    struct cron_put_op *op = (struct cron_put_op *)base;
-    struct shared_page page = {0};
-    struct found found;
-    if (is_configured(e, base, op->tenant, op->name))
-        return 0;
-    int rc = e->ops->shared_list(e->store, SHARED_CRON, op->tenant, &page, err);
-    if (rc == 0) {
-        find_row(&page, op->name, &found);
-        rc = put(e, op, &found, err);
-    }
-    shared_page_release(&page);
-    return rc;
-}
-
-static const struct op_route PUT_ROUTE = {.to = ROUTE_TENANT,
-                                          .tenant_at = offsetof(struct cron_put_op, tenant)};
-
-int cron_put_op_init(struct cron_put_op *op, const struct engine *e, struct str tenant,
-                     struct str name, struct str json, struct redrive_err *err)
-{
-    *op = (struct cron_put_op){.op = {.apply = apply_put, .route = &PUT_ROUTE, .weight = 1},
-                               .tenant = tenant,
-                               .name = name};
-    buf_init(&op->definition, CRON_ENTRY_MAX_BYTES);
-    op->config = engine_config(e);
-    int rc = cron_parse_json(op->config, true, name, json, &op->box, op->field, err);
-    if (rc < 0)
-        return rc;
-    struct json_writer w;
-    json_writer_init(&w, &op->definition);
-    cron_write_json(&op->box->cron, &w);
-    rc = buf_failed(&op->definition);
-    if (rc == REDRIVE_E_TOO_BIG) {
-        (void)str_copy(op->field, sizeof op->field, STR("payload"));
-        (void)err_set(err, rc, "payload: it is too long");
-        err_detail(err, "expected an entry of at most %u bytes", CRON_ENTRY_MAX_BYTES);
-        err_hint(err, "keep large data elsewhere and say where it is");
-    }
-    return rc == REDRIVE_E_NOMEM ? err_nomem(err) : rc;
-}
-
-void cron_put_op_release(struct cron_put_op *op)
-{
-    config_part_free(op->box);
-    buf_release(&op->definition);
-    config_free(op->config);
-    op->box = NULL;
-    op->config = NULL;
-}
-
-/* ---- Removing -------------------------------------------------------------------------------- */
-
-static int apply_remove(struct engine *e, struct op *base, struct redrive_err *err)
-{
-    struct cron_remove_op *op = (struct cron_remove_op *)base;
-    struct shared_page page = {0};
-    struct found found;
-    bool won = false;
-    if (is_configured(e, base, op->tenant, op->name))
-        return 0;
-    int rc = e->ops->shared_list(e->store, SHARED_CRON, op->tenant, &page, err);
-    if (rc == 0)
-        find_row(&page, op->name, &found);
-    if (rc == 0 && found.says.definition.len == 0) {
-        answer_unknown(e, base, op->tenant, op->name);
-    } else if (rc == 0) {
-        rc = cron_entry_row_put(e, op->tenant, op->name, found.row->version, NULL, NULL, &won, err);
-        if (rc == 0 && !won)
-            answer_beaten(base);
-        else if (rc == 0)
-            rc = cron_entries_load(e, err);
-    }
-    shared_page_release(&page);
-    return rc;
-}
-
-static const struct op_route REMOVE_ROUTE = {.to = ROUTE_TENANT,
-                                             .tenant_at = offsetof(struct cron_remove_op, tenant)};
-
-void cron_remove_op_init(struct cron_remove_op *op, struct str tenant, struct str name)
-{
-    *op =
-        (struct cron_remove_op){.op = {.apply = apply_remove, .route = &REMOVE_ROUTE, .weight = 1},
-                                .tenant = tenant,
-                                .name = name};
 }

@@ -44,9 +44,10 @@ void cron_op_init(struct cron_op *op, struct str tenant, struct str name);
 
 struct cron_item {
     const struct config_cron *entry;
-    bool is_stored;  /* else the configuration's */
-    int64_t last_ms; /* 0: it has not ticked yet */
-    int64_t next_ms; /* 0: never again */
+    bool is_stored;          /* else the configuration's */
+    int64_t last_ms;         /* 0: it has not ticked yet */
+    int64_t next_ms;         /* 0: never again */
+    const char *declared_by; /* a stored one: the application that declares it; NULL: none */
 };
 
 struct cron_page {
@@ -62,6 +63,10 @@ struct cron_page {
 int cron_page_read(struct store *store, const struct config *config, struct str tenant,
                    int64_t now_ms, struct cron_page *ret, struct redrive_err *err);
 void cron_page_release(struct cron_page *page);
+
+/* An entry whose mark is `mark_ms`; 0: it has none. It is declared by no application. */
+struct cron_item cron_item_of(const struct config_cron *entry, bool is_stored, int64_t mark_ms,
+                              int64_t now_ms);
 
 /* One object; times are text. */
 void cron_item_write_json(struct json_writer *w, const struct cron_item *item);
@@ -83,6 +88,7 @@ struct cron_put_op {
     struct op op;
     struct str tenant;
     struct str name;
+    struct str declared_by; /* empty: an operator has set it, and no application declares it */
     char field[CONFIG_FIELD_MAX]; /* of a definition that was refused: what is at fault, or "" */
     struct config *config;        /* what it was checked by */
     struct config_part *box;
@@ -101,6 +107,31 @@ int cron_put_op_init(struct cron_put_op *op, const struct engine *engine, struct
                      struct str name, struct str json, struct redrive_err *err);
 /* Accepts one whose init has failed. */
 void cron_put_op_release(struct cron_put_op *op);
+
+/* Declares all entries of an application, in the form of the configuration's section `cron`. Those
+ * that it has declared before and are not among them are removed; entries of the same name that an
+ * operator or another application has set are taken over. What the configuration has is left as it
+ * is. */
+struct cron_declare_op {
+    struct op op;
+    struct str tenant;
+    struct str declared_by;
+    char field[CONFIG_FIELD_MAX]; /* of what was refused: what is at fault, or "" */
+    struct arena arena;
+    struct cron_put_op *puts;
+    size_t n;
+    /* The answer. */
+    size_t n_removed;
+    size_t n_configured; /* entries that the configuration has */
+};
+/* As cron_put_op_init; tenant, application and JSON are borrowed until release. */
+int cron_declare_op_init(struct cron_declare_op *op, const struct engine *engine, struct str tenant,
+                         struct str declared_by, struct str json, struct redrive_err *err);
+/* Accepts one whose init has failed. */
+void cron_declare_op_release(struct cron_declare_op *op);
+
+/* Answers REDRIVE_E_NOT_FOUND with the nearest name. */
+void cron_answer_unknown(const struct engine *e, struct op *op, struct str tenant, struct str name);
 
 /* REDRIVE_E_NOT_FOUND: there is no such entry. Jobs that it has made stay. */
 struct cron_remove_op {

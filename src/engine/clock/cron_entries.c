@@ -19,7 +19,7 @@ static const struct str OWN_TENANT = {ENGINE_TENANT_DEFAULT, sizeof ENGINE_TENAN
 bool cron_entry_row_read(struct str json, struct cron_entry_row *ret)
 {
     struct json_reader r;
-    struct json_string key;
+    struct json_string key, owner = {0};
     bool found = false;
     *ret = (struct cron_entry_row){0};
     json_reader_init(&r, json, NULL);
@@ -31,12 +31,15 @@ bool cron_entry_row_read(struct str json, struct cron_entry_row *ret)
                 (void)json_read_string(&r, &ret->schedule);
             else if (json_string_is(key, "timezone"))
                 (void)json_read_string(&r, &ret->timezone);
+            else if (json_string_is(key, "declared_by"))
+                (void)json_read_string(&r, &owner);
             else
                 (void)json_skip(&r, json_string_is(key, "entry") ? &ret->definition : NULL);
         }
     }
     found = found && json_end(&r) == 0;
     json_reader_release(&r);
+    ret->declared_by = owner.raw;
     if (!found)
         *ret = (struct cron_entry_row){0};
     return found;
@@ -54,6 +57,8 @@ static void write_row(const struct cron_entry_row *row, const struct config_cron
         json_field_cstr(&w, "timezone", own->timezone);
     }
     json_field_int(&w, "last_tick_ms", row->last_ms);
+    if (row->declared_by.len > 0)
+        json_field_string(&w, "declared_by", row->declared_by);
     if (row->definition.len > 0) {
         json_key(&w, "entry");
         json_put_raw(&w, row->definition);
@@ -90,6 +95,7 @@ static void slot_release(struct cron_entry *slot)
     free(slot->tenant);
     free(slot->name);
     free(slot->definition);
+    free(slot->declared_by);
     config_part_free(slot->box);
     *slot = (struct cron_entry){0};
 }
@@ -172,7 +178,9 @@ static void find_next(struct cron_entry *slot)
 int cron_entries_mark(struct engine *e, struct cron_entry *slot, int64_t last_ms, bool *ret_won,
                       struct redrive_err *err)
 {
-    const struct cron_entry_row row = {.last_ms = last_ms, .definition = str_of(slot->definition)};
+    const struct cron_entry_row row = {.last_ms = last_ms,
+                                       .definition = str_of(slot->definition),
+                                       .declared_by = str_of(slot->declared_by)};
     int rc = cron_entry_row_put(e, str_of(slot->tenant), str_of(slot->name), slot->version, &row,
                                 slot->own, ret_won, err);
     if (*ret_won) {
@@ -216,7 +224,8 @@ static bool is_as_known(const struct cron_entry *known, const struct shared_row 
                         const struct cron_entry_row *says)
 {
     return known->version == row->version && known->last_ms == says->last_ms &&
-           str_eq(str_of(known->definition), says->definition);
+           str_eq(str_of(known->definition), says->definition) &&
+           str_eq(str_of(known->declared_by), says->declared_by);
 }
 
 /* A stored entry is marked without a schedule: it is the one of the definition. */
@@ -256,6 +265,10 @@ static int take_row(struct engine *e, struct cron_entries *table, const struct s
     if (rc == 0 && says.definition.len > 0) {
         slot->definition = str_dup(says.definition);
         rc = slot->definition ? 0 : err_nomem(err);
+    }
+    if (rc == 0 && says.declared_by.len > 0) {
+        slot->declared_by = str_dup(says.declared_by);
+        rc = slot->declared_by ? 0 : err_nomem(err);
     }
     if (rc == 0 && !own)
         read_definition(e, slot);

@@ -35,6 +35,7 @@ struct cron_entry {
     const struct config_cron *own; /* the configuration's entry */
     struct config_part *box;       /* the stored one where there is no `own` */
     char *definition;              /* as the row has it; NULL: none */
+    char *declared_by;             /* the application, as the row has it; NULL: none */
     int64_t version;               /* of the row; 0: there is none yet */
     int64_t unmarked_version; /* at which the row has no mark of this schedule: 0, or of a row that
                                * had another schedule when this process first saw it, or is
@@ -73,6 +74,7 @@ int cron_entries_mark(struct engine *e, struct cron_entry *slot, int64_t last_ms
 struct cron_entry_row {
     int64_t last_ms;
     struct str definition;
+    struct str declared_by; /* the application that has declared it; it needs no escapes */
     struct json_string schedule, timezone;
 };
 bool cron_entry_row_read(struct str json, struct cron_entry_row *ret);

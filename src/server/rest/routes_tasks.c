@@ -8,6 +8,7 @@
 #include "core/vocabulary.h"
 #include "engine/clock/cron.h"
 #include "engine/report/stats.h"
+#include "engine/tasks.h"
 #include "server/dashboard/samples.h"
 #include "server/rest/body/body.h"
 #include "server/rest/resource.h"
@@ -217,6 +218,42 @@ static void get_task(struct rest_call *call)
     rest_send(call, 200);
 }
 
+static void were_declared(struct rest_call *call, struct op *op)
+{
+    struct declare_op kept = *(struct declare_op *)op;
+    if (!rest_refused(call, op)) {
+        struct json_writer *w = rest_json(call);
+        json_begin_object(w);
+        json_field_int(w, "declared", (int64_t)kept.n);
+        json_field_int(w, "changed", (int64_t)kept.n_changed);
+        json_end_object(w);
+        rest_send(call, 200);
+    }
+    declare_op_release(&kept);
+}
+
+/* Tasks are the same for all tenants: a tenant must not change the policies of others. */
+static void put_tasks(struct rest_call *call)
+{
+    struct declare_op *op = NULL;
+    struct redrive_err err = {0};
+    if (!str_is(call->principal.tenant, ENGINE_TENANT_DEFAULT)) {
+        kit_refuse_as(call, 403, REDRIVE_E_DENIED, "tasks are declared for all tenants",
+                      "use a token without a tenant, or declare them in the configuration");
+        return;
+    }
+    op = kit_alloc(call, sizeof *op);
+    if (!op)
+        return;
+    if (declare_op_init(op, committer_engine(call->rest->committer), http_body(call->request),
+                        &err) == 0) {
+        rest_commit(call, &op->op, were_declared);
+        return;
+    }
+    declare_op_release(op);
+    kit_fail(call, &err, NULL);
+}
+
 /* ---- Cron entries ---------------------------------------------------------------------------- */
 
 static void write_cron(struct json_writer *w, struct rest_call *call, const struct cron_item *item)
@@ -282,6 +319,39 @@ static void put_entry(struct rest_call *call)
     kit_fail(call, &err, op->field);
 }
 
+static void entries_were_declared(struct rest_call *call, struct op *op)
+{
+    struct cron_declare_op kept = *(struct cron_declare_op *)op;
+    if (!rest_refused(call, op)) {
+        struct json_writer *w = rest_json(call);
+        json_begin_object(w);
+        json_field_int(w, "declared", (int64_t)kept.n);
+        json_field_int(w, "configured", (int64_t)kept.n_configured);
+        json_field_int(w, "removed", (int64_t)kept.n_removed);
+        json_end_object(w);
+        rest_send(call, 200);
+    }
+    cron_declare_op_release(&kept);
+}
+
+static void put_entries(struct rest_call *call)
+{
+    struct cron_declare_op *op = kit_alloc(call, sizeof *op);
+    const struct str application = http_query(call->request, "declared_by");
+    struct redrive_err err = {0};
+    if (!op)
+        return;
+    int rc =
+        cron_declare_op_init(op, committer_engine(call->rest->committer), call->principal.tenant,
+                             application, http_body(call->request), &err);
+    if (rc == 0) {
+        rest_commit(call, &op->op, entries_were_declared);
+        return;
+    }
+    cron_declare_op_release(op);
+    kit_fail(call, &err, op->field);
+}
+
 static void was_removed(struct rest_call *call, struct op *op)
 {
     if (!rest_refused(call, op))
@@ -320,8 +390,10 @@ static void run_entry(struct rest_call *call)
 
 const struct rest_route REST_TASKS[] = {
     {HTTP_GET, "/tasks", CONFIG_SCOPE_READ, true, get_tasks},
+    {HTTP_PUT, "/tasks", CONFIG_SCOPE_ADMIN, true, put_tasks},
     {HTTP_GET, "/tasks/{task}", CONFIG_SCOPE_READ, true, get_task},
     {HTTP_GET, "/cron", CONFIG_SCOPE_READ, true, get_cron},
+    {HTTP_PUT, "/cron", CONFIG_SCOPE_ADMIN, true, put_entries},
     {HTTP_PUT, "/cron/{name}", CONFIG_SCOPE_ADMIN, true, put_entry},
     {HTTP_DELETE, "/cron/{name}", CONFIG_SCOPE_ADMIN, false, delete_entry},
     {HTTP_POST, "/cron/{name}/run", CONFIG_SCOPE_ADMIN, false, run_entry},
