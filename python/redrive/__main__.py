@@ -8,12 +8,14 @@ python -m redrive config MODULE:APP    its tasks as a part of the server's confi
 from __future__ import annotations
 
 import argparse
+import difflib
 import importlib
 import json
 import logging
 import os
+import pkgutil
 import sys
-from typing import Optional
+from typing import NoReturn, Optional
 
 from redrive.errors import RedriveError
 from redrive.queue.app import App
@@ -21,14 +23,33 @@ from redrive.queue.worker import Worker
 
 
 def load_app(place: str) -> App:
-    """The application that ``module:name`` means; ``name`` is ``app`` unless given."""
+    """The application that ``module:name`` means."""
     module_name, _colon, name = place.partition(":")
+    if not module_name or not name:
+        _refuse(f"{place!r} does not say where the application is", f"MODULE:APP, such as {module_name or 'shop'}:app")
     sys.path.insert(0, os.getcwd())
-    module = importlib.import_module(module_name)
-    app = getattr(module, name or "app", None)
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as exc:
+        if exc.name is None or not f"{module_name}.".startswith(f"{exc.name}."):
+            raise  # it is there, and imports another one that is not
+        near = _nearest(exc.name.rpartition(".")[2], [found.name for found in pkgutil.iter_modules([os.getcwd()])])
+        _refuse(f"there is no module {exc.name}", near or f"modules are looked for in {os.getcwd()} and in PYTHONPATH")
+    app = getattr(module, name, None)
     if not isinstance(app, App):
-        sys.exit(f"redrive: {module_name} has no application named {name or 'app'}")
+        applications = [key for key, value in vars(module).items() if isinstance(value, App)]
+        near = _nearest(name, applications) or (f"it has {', '.join(applications)}" if applications else "")
+        _refuse(f"{module_name} has no application named {name}", near or "make one: app = redrive.App(…)")
     return app
+
+
+def _nearest(word: str, words: list[str]) -> str:
+    found = difflib.get_close_matches(word, words, 1)
+    return f"did you mean {found[0]}?" if found else ""
+
+
+def _refuse(what: str, hint: str) -> NoReturn:
+    sys.exit(f"redrive: {what}\nhint: {hint}")
 
 
 def _parser() -> argparse.ArgumentParser:

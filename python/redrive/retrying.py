@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Callable, Optional, TypeVar, Union, cast,
 
 from redrive._native import ffi, lib, raise_pending
 from redrive.breaker import RETURNED, SUCCESS, Breaker
-from redrive.errors import InvalidArgumentError
+from redrive.errors import BreakerOpenError, InvalidArgumentError
 from redrive.failure import Classifier, ClassifyFunction, Row, as_classifier, native_failure
 from redrive.policy import RetryPolicy, as_policy
 from redrive.vocabulary import CLASSES
@@ -44,7 +44,7 @@ class RetryState:
     failure_class: str
     #: Seconds until the next attempt.
     delay: float
-    #: Seconds since the first attempt began, less those in which a breaker held the call back.
+    #: Seconds since the call began.
     elapsed: float
 
 
@@ -159,30 +159,38 @@ class _Guarded:
         self._plan = plan
         self._function = function
         self._breaker = cast(Breaker, plan.breaker)
-        #: The first attempt's start, later by the time for which the call was held back: no total_timeout counts that.
         self._started = self._began = plan.clock()
-        self._held_since: Optional[float] = None
         self._failed: Optional[_Call] = None
+        self._last: Optional[Exception] = None
         self._permit: Any = None
         self.delay = 0.0
 
     def wait_time(self) -> float:
-        """Seconds until the breaker may be asked again; 0: the attempt may begin."""
+        """Seconds until the breaker may be asked again; 0: the attempt may begin.
+
+        The caller waits meanwhile, unlike that of a job which is parked: no attempt begins after the total_timeout.
+        Raises the exception of the last attempt, or BreakerOpenError if there was none.
+        """
         self._permit = self._breaker.allow()
         if self._permit is not None:
             return 0.0
-        if self._held_since is None:
-            self._held_since = self._plan.clock()
-        return self._breaker.wait_time()
+        wait = self._breaker.wait_time()
+        limit = self._plan.policy.native.total_timeout_ms / 1000
+        if limit > 0 and self._plan.clock() - self._started + wait > limit:
+            last, self._last = self._last, None
+            raise last or BreakerOpenError(
+                f"breaker {self._breaker.name} is open for longer than the call may take",
+                detail=f"it may close in {wait:g} s, and total_timeout is {limit:g} s",
+                hint="a larger total_timeout lets the call wait; 0 is no limit",
+            )
+        return wait
 
     def __enter__(self) -> None:
         self._began = self._plan.clock()
-        if self._held_since is not None:
-            self._started += self._began - self._held_since
-            self._held_since = None
 
     def __exit__(self, _kind: object, exc: Optional[BaseException], _traceback: object) -> bool:
         took = self._plan.clock() - self._began
+        self._last = exc if isinstance(exc, Exception) else None
         if exc is None:
             self._breaker.record(self._permit, SUCCESS, took)
             return False
@@ -190,7 +198,6 @@ class _Guarded:
         try:
             if isinstance(exc, Exception):
                 self._failed = self._failed or _Call(self._plan, self._function, self._started)
-                self._failed.started = self._started
                 delay = self._failed.next_delay(exc, self._permit, took)
             else:  # KeyboardInterrupt, a cancelled task: nothing is known of the service
                 self._breaker.record(self._permit, RETURNED)

@@ -20,7 +20,7 @@ from typing import Any, Optional
 
 from redrive.decision import decide
 from redrive.errors import JobCancelledError, NotFoundError, ServerError, Snooze
-from redrive.policy import RetryPolicy
+from redrive.policy import Jitter, RetryPolicy
 from redrive.queue._limits import dump, fit_result
 from redrive.queue.app import App
 from redrive.queue.context import PARENTS_BYTES, PARENTS_GIVEN, Context, Parent
@@ -28,7 +28,9 @@ from redrive.queue.payload import arguments, dumps
 from redrive.queue.task import Task
 from redrive.queue.workflow import After, edges_of
 
-_LIVE = ("queued", "waiting", "running")
+_LIVE = ("queued", "scheduled", "waiting", "running")
+#: A job that puts itself off so often waits for something that does not happen in this test.
+_SNOOZES_MAX = 100
 
 
 @dataclass
@@ -68,7 +70,10 @@ class InlineJobs(list[InlineJob]):
         self._edges: list[_Edge] = []
 
     def drain(self) -> None:
-        """Runs all that have not run, those that they defer or release included."""
+        """Runs all that have not run, with those that they defer or release, and those that have snoozed too often."""
+        for job in self:
+            if job.state == "scheduled":
+                job.state = "queued"
         while any(job.state == "queued" for job in self):
             self._work(self)
 
@@ -208,7 +213,8 @@ class InlineJobs(list[InlineJob]):
 
     def _carry_out(self, job: InlineJob) -> None:
         task = self._app.find_task(job.task)
-        policy = task.retry or RetryPolicy(total_timeout=0)
+        policy = _policy_of(job.request.get("retry"), task)
+        snoozes = 0
         job.state = "running"
         while job.state in ("running", "retrying"):
             job.attempts += 1
@@ -219,7 +225,9 @@ class InlineJobs(list[InlineJob]):
             except Snooze as exc:
                 job.attempts -= 1
                 job.delays.append(exc.seconds)
-                continue
+                snoozes += 1
+                if snoozes == _SNOOZES_MAX:
+                    job.state = "scheduled"
             except Exception as exc:
                 job.exception = exc
                 decision = decide(policy, job.attempts, exc, job_id=job.id)
@@ -228,6 +236,37 @@ class InlineJobs(list[InlineJob]):
                     job.delays.append(decision.delay)
             else:
                 job.state, job.exception, job.failure_class, job.reason = "completed", None, None, None
+
+
+def _policy_of(section: Optional[dict[str, Any]], task: Task) -> RetryPolicy:
+    """The policy that a job carries, or its task's. As in the queue, total_timeout is off unless it is given."""
+    if section is not None:
+        return RetryPolicy(**{"total_timeout": 0, **_fields_of(section)})
+    if task.retry is None:
+        return RetryPolicy(total_timeout=0)
+    return task.retry
+
+
+def _fields_of(section: dict[str, Any]) -> dict[str, Any]:
+    """What ``RetryPolicy.as_json`` has made of its fields."""
+    return {name: _field_of(name, value) for name, value in section.items()}
+
+
+def _field_of(name: str, value: Any) -> Any:
+    if name in ("initial_delay", "max_delay", "min_delay", "total_timeout"):
+        return _seconds(value)
+    if name == "delays":
+        return [_seconds(delay) for delay in value]
+    if name == "on":
+        return {class_: RetryPolicy(**_fields_of(rule)) for class_, rule in value.items()}
+    if name == "jitter" and isinstance(value, dict):
+        most = value.get("max")
+        return Jitter(value["mode"], value.get("min"), _seconds(most) if isinstance(most, str) else most)
+    return value
+
+
+def _seconds(duration: str) -> float:
+    return float(duration[: -len("ms")]) / 1000
 
 
 def _refuse(id_: str, what: str, hint: str = "") -> None:
@@ -286,7 +325,8 @@ def _run_coroutine(coroutine: Any) -> Any:
 def inline(app: App, *, run: bool = True) -> Iterator[InlineJobs]:
     """Within the block, jobs of the application run at once, in the call that defers them.
 
-    Retries follow the task's policy without waiting; what would have been waited stands in ``delays``. A job that
+    Retries follow the job's policy without waiting; what would have been waited stands in ``delays``. A job that
+    raises :class:`Snooze` runs again at once, and after 100 times stays ``scheduled`` until ``drain()``. A job that
     waits for others runs when these have ended. With ``run=False`` jobs are only kept, until ``drain()``.
     """
     jobs = InlineJobs(app, run)

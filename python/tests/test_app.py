@@ -5,12 +5,13 @@ import datetime
 import json
 import os
 import socket
+import socketserver
 import subprocess
 import sys
 import threading
 
 import pytest
-from conftest import closed_loop_running
+from conftest import closed_loop_running, wait_for
 
 import redrive
 from redrive import App, InvalidArgumentError, RetryPolicy, SerializationError, UnreachableError
@@ -104,7 +105,7 @@ def test_a_server_that_is_something_else():
         thread = threading.Thread(target=answer)
         thread.start()
         with pytest.raises(redrive.ServerError, match="not a Redrive server"):
-            Client(f"127.0.0.1:{listener.getsockname()[1]}").job("a")
+            Client(f"http://127.0.0.1:{listener.getsockname()[1]}").job("a")
         thread.join()
 
 
@@ -249,3 +250,98 @@ def test_a_kept_connection_that_the_server_has_closed(server, start_server):
         send.defer("bob")
     start_server(port=server.port)
     send.defer("eve")
+
+
+@pytest.mark.parametrize(
+    "url", ["127.0.0.1:7419", "localhost", "jobs.example.org:7070", "http://", "http://h:99999", ""]
+)
+def test_the_address_of_a_server_has_a_scheme(url):
+    with pytest.raises(redrive.InvalidArgumentError, match="is not the address of a server") as caught:
+        App(url)
+    assert "http://" in caught.value.hint
+
+
+def test_an_application_is_called_as_its_module():
+    assert App().name == "test_app"
+    assert App(name="shop-2").name == "shop-2"
+    with pytest.raises(redrive.InvalidArgumentError, match="name of an application"):
+        App(name="my shop")
+
+
+class Silent(socketserver.StreamRequestHandler):
+    """Answers the first request of a connection, and hangs up on the second one."""
+
+    def handle(self):
+        for body in (b'{"id": "a"}', None):
+            line = self.rfile.readline()
+            while self.rfile.readline() not in (b"\r\n", b""):
+                pass
+            if line:
+                self.server.seen.append(line.decode().split()[:2])
+            if body is not None:
+                self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+
+
+@pytest.fixture
+def silent():
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Silent) as server:
+        server.daemon_threads = True
+        server.seen = []
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        yield server
+        server.shutdown()
+        serving.join()
+
+
+def test_what_must_not_be_done_twice_is_sent_once(silent):
+    client = Client(f"http://127.0.0.1:{silent.server_address[1]}")
+    client.job("a")
+    with pytest.raises(redrive.UnreachableError):
+        client.retry("a")
+    assert silent.seen == [["GET", "/v1/jobs/a"], ["POST", "/v1/jobs/a/retry"]]
+    client.retry("a")
+    with pytest.raises(redrive.UnreachableError):
+        client.claim({}, wait=0)
+    client.job("a")
+    client.job("a")  # may be repeated, by a new connection
+    assert [path for _, path in silent.seen[3:]] == ["/v1/claim", "/v1/jobs/a", "/v1/jobs/a", "/v1/jobs/a"]
+
+
+def test_a_connection_that_was_closed_meanwhile_is_not_used(server, start_server):
+    client = Client(server.url)
+    client.submit({"task": "t", "id": "a"})
+    kept = client.connect()
+    server.stop()
+    start_server(port=server.port)
+    wait_for(lambda: client.connect() is not kept)
+    assert client.retry("a")["state"] == "queued"
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ("shopp:app", "there is no module shopp\nhint: did you mean shop?"),
+        ("nowhere.at.all:app", "there is no module nowhere\nhint: modules are looked for in"),
+        ("shop", "'shop' does not say where the application is\nhint: MODULE:APP, such as shop:app"),
+        ("shop:", "hint: MODULE:APP, such as shop:app"),
+        (":app", "hint: MODULE:APP"),
+        ("shop:ap", "shop has no application named ap\nhint: did you mean app?"),
+        ("shop:other", "shop has no application named other\nhint: it has app"),
+        ("empty:app", "empty has no application named app\nhint: make one"),
+    ],
+)
+def test_an_application_that_is_not_there_is_said_in_words(run_python, tmp_path, place, said):
+    (tmp_path / "empty.py").write_text("app = 5\n")
+    module = "import redrive\napp = redrive.App()\n"
+    done = run_python("-m", "redrive", "worker", place, module=module, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("redrive: ")
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_module_that_lacks_another_one_shows_where(run_python):
+    done = run_python("-m", "redrive", "worker", "shop:app", module="import shopping_cart\n", check=False)
+    assert done.returncode == 1
+    assert "import shopping_cart" in done.stderr

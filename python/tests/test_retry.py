@@ -185,18 +185,41 @@ def test_a_breaker_parks_at_no_cost_of_an_attempt(clock):
     assert call("again") == "again"
 
 
-def test_the_time_for_which_a_breaker_holds_a_call_does_not_count(clock):
-    breaker = Breaker(failure_threshold=1, recovery_timeout=60, recovery_multiplier=1, recovery_jitter=0, clock=clock)
+def open_breaker(clock, **options):
+    breaker = Breaker(failure_threshold=1, recovery_multiplier=1, recovery_jitter=0, clock=clock, **options)
     with pytest.raises(ConnectionError):
         decorated(Flaky(9), clock, breaker=breaker, max_attempts=1)()
+    return breaker
+
+
+def test_a_breaker_holds_a_call_within_its_total_timeout(clock):
+    breaker = open_breaker(clock, recovery_timeout=60)
     told = []
-    options = {"strategy": "fixed", "initial_delay": 10, "jitter": False, "total_timeout": 25, "max_attempts": 9}
+    options = {"strategy": "fixed", "initial_delay": 10, "jitter": False, "max_attempts": 9}
     flaky = Flaky(9)
+    began = clock.now
     with pytest.raises(ConnectionError):
-        decorated(flaky, clock, breaker=breaker, before_sleep=told.append, **options)()
-    # Held before the first attempt and between attempts, 60 s and twice 50 s.
-    assert (flaky.calls, sum(clock.slept)) == (3, 180)
-    assert [state.elapsed for state in told] == [0, 10]
+        decorated(flaky, clock, breaker=breaker, before_sleep=told.append, total_timeout=125, **options)()
+    # Held for 60 s before the first attempt and for 50 s before the second; then the next one would be too late.
+    assert (flaky.calls, clock.now - began) == (2, 120)
+    assert [state.elapsed for state in told] == [60]
+    breaker = open_breaker(clock, recovery_timeout=60)
+    began = clock.now
+    flaky = Flaky(9)
+    with pytest.raises(ConnectionError):  # of the first attempt: after 10 s it would be held for 50 s more
+        decorated(flaky, clock, breaker=breaker, total_timeout=80, **options)()
+    assert (flaky.calls, clock.now - began) == (1, 70)
+
+
+def test_a_call_that_a_breaker_would_hold_for_too_long_ends_at_once(clock):
+    breaker = open_breaker(clock, recovery_timeout=60)
+    slept = len(clock.slept)
+    flaky = Flaky(0)
+    with pytest.raises(BreakerOpenError, match="longer than the call may take"):
+        decorated(flaky, clock, breaker=breaker, total_timeout=25)()
+    assert (flaky.calls, len(clock.slept)) == (0, slept)
+    decorated(flaky, clock, breaker=breaker, total_timeout=0)()
+    assert flaky.calls == 1
 
 
 def test_a_call_that_ends_within_another_use_of_its_breaker(clock):

@@ -78,3 +78,43 @@ def test_inside_an_event_loop(app):
         return jobs
 
     assert [job.result for job in asyncio.run(main())] == [1, 1]
+
+
+def test_a_policy_of_the_job_is_that_of_its_task_and_more(app):
+    runs = []
+
+    @app.task(name="fails", retry=5)
+    def fails():
+        runs.append(1)
+        raise ConnectionError
+
+    on = {"network": RetryPolicy(initial_delay=900, max_delay=1000, strategy="fixed", jitter=False)}
+    other = RetryPolicy(max_attempts=3, delays=[1, 2.5], jitter=redrive.Jitter("step", min=1, max=1), on=on)
+    with inline(app) as jobs:
+        fails.configure(retry=2).defer()
+        fails.configure(retry=RetryPolicy(max_attempts=3, delays=[1, 2.5], jitter=False)).defer()
+        fails.configure(retry=other, id="c").defer()
+        fails.defer()
+    assert [job.attempts for job in jobs] == [2, 3, 3, 5]
+    assert jobs[1].delays == [1, 2.5]
+    assert jobs[2].delays == [900, 900]
+    assert {job.state for job in jobs} == {"dead_letter"}
+
+
+def test_a_job_that_always_snoozes_stays_scheduled(app):
+    ready = []
+
+    @app.task(name="waits")
+    def waits():
+        if not ready:
+            raise redrive.Snooze(5)
+        return "done"
+
+    with inline(app) as jobs:
+        assert waits.defer().state == "queued"
+        assert (jobs[0].state, jobs[0].attempts, len(jobs[0].delays)) == ("scheduled", 0, 100)
+        jobs.drain()
+        assert jobs[0].state == "scheduled"
+        ready.append(True)
+        jobs.drain()
+    assert (jobs[0].state, jobs[0].result, jobs[0].attempts) == ("completed", "done", 1)

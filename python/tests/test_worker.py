@@ -570,3 +570,22 @@ def test_a_worker_with_a_timetable_waits_for_its_server(server, start_server):
     assert wait_for(lambda: entries(app))["digest"]["task"] == "digest"
     worker.stop()
     thread.join(10)
+
+
+def test_an_application_of_many_tasks_leaves_the_jobs_of_others_alone(app):
+    ran = []
+    for n in range(200):
+        app.task(name=f"t{n}")(lambda n=n: ran.append(n))
+    app.client.submit({"task": "of_another", "id": "other"})
+    app.client.submit({"task": "t150", "id": "own"})
+    work(app)
+    assert ran == [150]
+    assert (app.job("other")["state"], app.job("other")["history"]) == ("queued", [])
+
+
+def test_an_application_has_no_more_tasks_than_a_claim_can_name():
+    app = App("http://127.0.0.1:1")
+    for n in range(1001):
+        app.task(name=f"t{n}")(lambda: None)
+    with pytest.raises(redrive.InvalidArgumentError, match="has 1001 tasks"):
+        Worker(app)

@@ -51,8 +51,8 @@ static void try_work(struct str text, struct arena *arena)
         FUZZ_CHECK(claim.n >= 1 && claim.n <= CLAIM_BODY_MAX && claim.wait_ms >= 0 &&
                    claim.wait_ms <= CLAIM_WAIT_MAX_MS &&
                    (claim.lease_ms == 0 || claim.lease_ms >= LEASE_MIN_MS) &&
-                   claim.lease_ms <= LEASE_MAX_MS && claim.queues.n <= CLAIM_BODY_NAMES &&
-                   claim.tasks.n <= CLAIM_BODY_NAMES);
+                   claim.lease_ms <= LEASE_MAX_MS && claim.queues.n <= CLAIM_BODY_QUEUES &&
+                   claim.tasks.n <= CLAIM_BODY_TASKS);
     int rc = settle_body_read(text, STR("x"), arena, &settle, &err);
     if (rc < 0)
         check_failed(&err, settle.field);

@@ -386,6 +386,20 @@ def test_a_declaration_of_tasks_that_is_wrong_changes_nothing(api):
     assert api.ok("GET", f"/jobs/{api.submit(task='a')}")["queue"] == "default"
 
 
+def test_a_claim_names_up_to_a_thousand_tasks(api):
+    names = [f"{n:03}" + "x" * 250 for n in range(1000)]
+    own, other = api.submit(task=names[-1]), api.submit(task="other")
+    assert [job["id"] for job in api.ok("POST", "/claim", {"n": 10, "tasks": names})["jobs"]] == [own]
+    # Polls that differ in the last name only are two questions.
+    waiting = [api.open("POST", "/claim", {"wait": 20, "tasks": [*names[:-1], last]}) for last in ("a", "b")]
+    second = api.submit(task="b")
+    assert [job["id"] for job in json.loads(waiting[1].getresponse().read())["jobs"]] == [second]
+    first = api.submit(task="a")
+    assert [job["id"] for job in json.loads(waiting[0].getresponse().read())["jobs"]] == [first]
+    assert api.problem(400, "POST", "/claim", {"tasks": [*names, "y"]})["field"] == "tasks"
+    assert api.ok("GET", f"/jobs/{other}")["state"] == "queued"
+
+
 def test_the_job_of_a_cron_entry_is_submitted_by_hand_under_its_rule_of_overlap(start):
     api = start("cron:\n  nightly: {task: mail, schedule: '30 2 * * *', payload: {n: 1}}\n").api
     made = api.ok("POST", "/cron/nightly/run")

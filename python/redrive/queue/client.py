@@ -6,11 +6,12 @@ import contextlib
 import http.client
 import json
 import os
+import select
 import socket
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
 from redrive.errors import InvalidArgumentError, NotFoundError, RedriveError, ServerError, UnreachableError
 
@@ -24,16 +25,10 @@ class Client:
     """One server. Threads may share it: each has a connection of its own, which is kept open."""
 
     def __init__(self, url: str, *, token: Optional[str] = None, timeout: float = TIMEOUT_S) -> None:
-        parts = urlsplit(url if "://" in url else f"http://{url}")
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise InvalidArgumentError(
-                f"{url!r} is not the address of a server",
-                hint="http://HOST:PORT of a `redrive serve`; a store such as postgres:// is given to the server",
-            )
+        parts = _parts_of(url)
         self.url = url
         self._https = parts.scheme == "https"
-        usual = 443 if self._https else 80 if "://" in url else 7070
-        self._address = (parts.hostname, parts.port or usual)
+        self._address = (str(parts.hostname), parts.port or (443 if self._https else 80))
         self._path = parts.path.rstrip("/") + "/v1"
         self._timeout = timeout
         self._headers = {"Content-Type": "application/json", "Accept": "application/json"}
@@ -64,7 +59,8 @@ class Client:
         return self._object("DELETE", f"/jobs/{quote(id_, safe='')}")
 
     def retry(self, id_: str) -> JSON:
-        return self._object("POST", f"/jobs/{quote(id_, safe='')}/retry")
+        """Sent once: a job that died again meanwhile would be retried twice."""
+        return self._object("POST", f"/jobs/{quote(id_, safe='')}/retry", repeat=False)
 
     def declare_tasks(self, tasks: JSON) -> JSON:
         """Queues and policies, in the form of the configuration's section ``tasks``."""
@@ -112,7 +108,10 @@ class Client:
     def _exchange(
         self, method: str, path: str, data: Optional[bytes], timeout: float, repeat: bool
     ) -> tuple[int, bytes]:
-        """Status and body. A kept connection may have been closed meanwhile: then a second try on a new one."""
+        """Status and body. A kept connection may be closed at this very moment: then a second try on a new one.
+
+        Not with ``repeat=False``: after a request was sent, the server may have carried it out.
+        """
         kept = getattr(self._local, "connection", None)
         for is_last in (False, True) if kept is not None and repeat else (True,):
             connection = self._connection(timeout)
@@ -136,6 +135,9 @@ class Client:
             self._local.connection = None
             self._local.pid = os.getpid()
         connection: Optional[http.client.HTTPConnection] = getattr(self._local, "connection", None)
+        if connection is not None and connection.sock is not None and _has_ended(connection.sock):
+            self.close()
+            connection = None
         if connection is None or connection.sock is None:
             kind = http.client.HTTPSConnection if self._https else http.client.HTTPConnection
             connection = kind(self._address[0], self._address[1], timeout=timeout)
@@ -161,6 +163,31 @@ class Client:
         if connection is not None:
             with contextlib.suppress(OSError):
                 connection.close()
+
+
+def _parts_of(url: str) -> SplitResult:
+    hint = "http://HOST:PORT of a `redrive serve`; a store such as postgres:// is given to the server"
+    if "://" not in url:  # such as that of another protocol of the same server
+        hint = (
+            f"with its scheme: http://{url}, if that is where `redrive serve` listens for HTTP (port 7070, unless set)"
+        )
+    try:
+        parts = urlsplit(url)
+        is_usable = "://" in url and parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_usable = False
+    if not is_usable:
+        raise InvalidArgumentError(f"{url!r} is not the address of a server", hint=hint)
+    return parts
+
+
+def _has_ended(connection: socket.socket) -> bool:
+    """Whether a connection that waits for no answer has something to read: its end, or what no request asked for."""
+    if hasattr(select, "poll"):
+        poll = select.poll()
+        poll.register(connection, select.POLLIN)
+        return bool(poll.poll(0))
+    return bool(select.select([connection], [], [], 0)[0])
 
 
 def _usable_token(token: str) -> str:

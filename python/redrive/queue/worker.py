@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Callable, Optional, Union
 
-from redrive.errors import NotFoundError, RedriveError
+from redrive.errors import InvalidArgumentError, NotFoundError, RedriveError
 from redrive.queue import runner
 from redrive.queue._held import Held, HeldJobs
 from redrive.queue._leases import AWAY
@@ -28,7 +28,7 @@ from redrive.queue.task import Task
 logger = logging.getLogger("redrive")
 
 #: The server takes so many names in one claim.
-_TASKS_MAX = 64
+_TASKS_MAX = 1000
 #: A job that cannot be started here and now comes back after so long, at no cost of an attempt.
 _SNOOZE_S = 1
 #: How long a worker that stops waits for the answer to its last claim.
@@ -70,8 +70,12 @@ class Worker:
         self._body: dict[str, Any] = {"worker": self.name, "lease": f"{int(lease * 1000)}ms"}
         if queues:
             self._body["queues"] = list(queues)
-        if len(app.tasks) <= _TASKS_MAX:
-            self._body["tasks"] = sorted(app.tasks)
+        if len(app.tasks) > _TASKS_MAX:  # without their names it would be given jobs of other applications
+            raise InvalidArgumentError(
+                f"the application has {len(app.tasks)} tasks, and a worker can have {_TASKS_MAX}",
+                hint="make several applications of it",
+            )
+        self._body["tasks"] = sorted(app.tasks)
         self._lease = lease
         self._held = HeldJobs(self.client, lease)
         self._stopping = threading.Event()

@@ -165,7 +165,8 @@ static void add_names(struct buf *key, const struct names *names)
 /* Names have no control characters, so that no two questions have the same key. */
 static struct str line_key(struct str tenant, const struct claim_body *body, struct arena *arena)
 {
-    RELEASED_BY(buf_release) struct buf key = BUF_MAX(64u * 1024);
+    RELEASED_BY(buf_release)
+    struct buf key = BUF_MAX((CLAIM_BODY_QUEUES + CLAIM_BODY_TASKS + 3) * (BODY_NAME_MAX + 2));
     buf_add_str(&key, tenant);
     add_names(&key, &body->queues);
     add_names(&key, &body->tasks);

@@ -33,8 +33,8 @@ uint64_t lease_token_read(struct str text)
 #define CLAIM(m) offsetof(struct claim_body, m)
 
 static const struct member CLAIM_MEMBERS[] = {
-    {"queues", MEMBER_NAMES, CLAIM(queues), .max = CLAIM_BODY_NAMES},
-    {"tasks", MEMBER_NAMES, CLAIM(tasks), .max = CLAIM_BODY_NAMES},
+    {"queues", MEMBER_NAMES, CLAIM(queues), .max = CLAIM_BODY_QUEUES},
+    {"tasks", MEMBER_NAMES, CLAIM(tasks), .max = CLAIM_BODY_TASKS},
     {"n", MEMBER_INT, CLAIM(n), .min = 1, .max = CLAIM_BODY_MAX},
     {"worker", MEMBER_NAME, CLAIM(worker)},
     {"lease", MEMBER_SPAN, CLAIM(lease_ms), .min = LEASE_MIN_MS, .max = LEASE_MAX_MS},

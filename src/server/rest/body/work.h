@@ -14,7 +14,8 @@
 #include "store/store.h"
 
 #define CLAIM_BODY_MAX      500   /* jobs of one claim */
-#define CLAIM_BODY_NAMES    64    /* queues or tasks of one claim */
+#define CLAIM_BODY_QUEUES   64    /* of one claim */
+#define CLAIM_BODY_TASKS    1000  /* of one claim: all that an application has */
 #define CLAIM_WAIT_MAX_MS   60000 /* of a long poll */
 #define LEASE_MIN_MS        1000
 #define LEASE_MAX_MS        86400000
