@@ -36,6 +36,12 @@ struct job_after {
     struct after_rule rule;
 };
 
+/* How a job has failed for good that was tried elsewhere: in a program, by its own handler. */
+struct job_failed {
+    enum redrive_reason reason;
+    struct job_error error; /* class_ is none that means success */
+};
+
 /* What never changes after submit, except by an edit of a dead letter's payload.
  *
  * A new field, here or in the status, is kept by each store (schema, statements, reading and
@@ -61,6 +67,10 @@ struct job_spec {
     int32_t max_attempts;     /* by the policy of that time; the policy in force decides */
     int64_t process_after_ms; /* for submit only: reads give 0 here, the status has it */
     int64_t deadline_ms;
+
+    /* For submit only: it has failed elsewhere, and becomes a dead letter at once. NULL: it has
+     * not. The engine reads it, a store does not. */
+    const struct job_failed *failed;
 
     /* For submit only, as process_after_ms. The engine reads `after`, a store the numbers. */
     const struct job_after *after;

@@ -367,3 +367,36 @@ def test_purge_with_yes_does_not_ask(full):
     code, seen = run_on_terminal(full, "dlq", "purge", "--older-than", "0", "--yes")
     assert (code, "[y/N]" in seen) == (0, False)
     assert dead(full) == []
+
+
+# ---- add --------------------------------------------------------------------------------------
+
+LETTER = {"task": "invoice", "id": "order-8", "payload": {"total": -1}, "failed": {
+    "class": "network", "reason": "exhausted", "error_type": "builtins.ConnectionError", "message": "no route",
+    "stacktrace": "Traceback\n  at send"}}
+
+
+def test_add_keeps_a_job_that_has_failed_elsewhere_as_a_dead_letter(store):
+    assert store.output("dlq", "add", stdin=json.dumps(LETTER)) == "order-8  dead_letter\n"
+    job = store.json("dlq", "show", "order-8")
+    assert (job["state"], job["reason"], job["attempts"], job["payload"]) == ("dead_letter", "exhausted", 0, {"total": -1})
+    assert job["last_error"] == {"class": "network", "type": "builtins.ConnectionError", "message": "no route",
+                                 "stacktrace": "Traceback\n  at send", "code": 0}
+    assert [group["count"] for group in store.json("dlq", "groups")["items"]] == [1]
+    assert store.json("dlq", "add", stdin=json.dumps(LETTER)) == {
+        "items": [{"id": "order-8", "state": "dead_letter", "existed": True}]}
+    store.output("dlq", "retry", "order-8")
+    assert store.json("jobs", "show", "order-8")["state"] == "queued"
+
+
+def test_add_takes_all_or_none_and_says_what_is_wrong(store, tmp_path):
+    path = tmp_path / "letters.json"
+    path.write_text(json.dumps([{**LETTER, "id": "a"}, {"task": "t", "id": "b", "failed": {}}]))
+    assert [item["id"] for item in store.json("dlq", "add", str(path))["items"]] == ["a", "b"]
+    path.write_text(json.dumps([{**LETTER, "id": "c"}, {"task": "t"}]))
+    assert "job 2 does not say how it has failed" in store.refusal("dlq", "add", str(path), code=2)[0]["message"]
+    path.write_text(json.dumps([{**LETTER, "id": "c"}, {"task": "t", "failed": {"class": "netwrk"}}]))
+    assert "did you mean 'network'" in store.refusal("dlq", "add", str(path), code=2)[0]["hint"]
+    path.write_text(json.dumps([{**LETTER, "id": "c"}, {"task": "t", "priority": 1, "failed": {}, "retry": {"x": 1}}]))
+    assert store.refusal("dlq", "add", str(path), code=2)
+    assert sorted(dead(store)) == ["a", "b"]

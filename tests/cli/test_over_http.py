@@ -241,6 +241,9 @@ CHANGES = [
     ["enqueue", "pay", '{"n": '],
     ["enqueue", "payy", "--id", "new-2"],
     ["enqueue", "pay", "--id", "new-3", "--wait", "10ms"],
+    ["dlq", "add", "letters.json"],
+    ["dlq", "add", "letters.json"],
+    ["dlq", "show", "letter-1"],
     ["cron", "run", "nightly"],
     ["cron", "set", "tidy", "--task", "pay", "--schedule", "@daily", "--timezone", "Asia/Tokyo"],
     ["cron", "set", "tidy", "--task", "pay", "--schedule", "@hourly"],
@@ -251,6 +254,9 @@ CHANGES = [
     ["cron", "run", "nightl"],
     ["jobs", "list", "--state", "queued,cancelled,scheduled", "--order", "oldest"],
 ]
+LETTERS = [{"task": "pay", "id": "letter-1", "payload": [1], "service": "bank", "failed": {
+    "class": "network", "reason": "deadline", "error_type": "OSError", "message": "no route", "stacktrace": "at 1"}},
+    {"task": "enrich", "id": "letter-2", "failed": {}}]
 # The server words some refusals itself.
 OWN_WORDS = {("dlq", "edit", "hand-1"), ("cron", "set", "nightly"), ("cron", "remove", "tidy"), ("cron", "run", "nightl")}
 
@@ -259,6 +265,7 @@ def test_changes_over_http_print_and_do_what_they_do_on_the_store(tmp_path):
     """The same on two stores: on one directly, on the other through its server."""
     for side in "here", "there":
         (tmp_path / side).mkdir()
+        (tmp_path / side / "letters.json").write_text(json.dumps(LETTERS))
     pair = {side: Place(tmp_path / side, *JOBS) for side in ("here", "there")}
     try:
         for words in CHANGES:

@@ -173,12 +173,88 @@ static void client_is_refused_as_before(void **state)
     bed_release(&bed);
 }
 
+/* What a program says of a job that it has tried by itself. */
+static struct job_failed network_failure(void)
+{
+    return (struct job_failed){
+        .reason = REDRIVE_REASON_EXHAUSTED,
+        .error = {.class_ = REDRIVE_CLASS_NETWORK,
+                  .type = STR("builtins.ConnectionError"),
+                  .message = STR("no route"),
+                  .stacktrace = STR("Traceback")},
+    };
+}
+
+static void job_that_has_failed_elsewhere_is_a_dead_letter_at_once(void **state)
+{
+    (void)state;
+    struct bed bed;
+    struct submit_op op;
+    struct job_spec specs[] = {{.task = STR("quiet"), .id = STR("a"), .payload = STR("{}")},
+                               {.task = STR("other"), .id = STR("b")}};
+    const struct job_failed failed = network_failure();
+    specs[0].failed = &failed;
+    bed_init(&bed, CONFIG);
+    assert_int_equal(submit_op_init(&op, bed.engine, specs, 2, NULL), 0);
+    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
+    assert_int_equal(op.answers[0].state, REDRIVE_STATE_DEAD_LETTER);
+    assert_int_equal(op.answers[1].state, REDRIVE_STATE_QUEUED);
+    const int64_t seq = op.answers[0].seq;
+    submit_op_release(&op);
+
+    struct job job = bed_job(&bed, seq);
+    assert_int_equal(job.status.state, REDRIVE_STATE_DEAD_LETTER);
+    assert_int_equal(job.status.reason, REDRIVE_REASON_EXHAUSTED);
+    assert_int_equal(job.status.attempts, 0);
+    assert_int_equal(job.status.error.class_, REDRIVE_CLASS_NETWORK);
+    assert_int_not_equal(job.status.fingerprint, 0);
+    struct store *store = engine_store(bed.engine);
+    struct attempt_page history = {0};
+    assert_int_equal(store_ops(store)->history(store, &seq, 1, &history, NULL), 0);
+    assert_int_equal(history.n, 1);
+    assert_int_equal(history.attempts[0].number, 0);
+    check_str(history.attempts[0].error.type, "builtins.ConnectionError");
+    check_str(history.attempts[0].error.message, "no route");
+    check_str(history.attempts[0].error.stacktrace, "Traceback");
+    attempt_page_release(&history);
+    assert_int_equal(bed.told[ENGINE_EVENT_SUBMITTED], 2);
+    assert_int_equal(bed.told[ENGINE_EVENT_DEAD], 1);
+    assert_int_equal(bed_counter(&bed, "jobs_dlq", ""), 1);
+    assert_int_equal(bed_claim(&bed, 10), 1);
+
+    assert_int_equal(bed_change(&bed, MOVE_REDRIVE, seq), 0);
+    assert_int_equal(bed_job(&bed, seq).status.state, REDRIVE_STATE_QUEUED);
+    assert_int_equal(bed_claim(&bed, 10), 1);
+    bed_release(&bed);
+}
+
+static void failed_job_comes_in_though_its_breaker_rejects(void **state)
+{
+    (void)state;
+    struct bed bed;
+    struct job_spec spec = {.task = STR("t"), .id = STR("a")};
+    bed_init(&bed, "tasks:\n  t: {breaker: {failure_threshold: 1, on_open: reject}}\n");
+    const struct job tried = bed_claim_this(&bed, bed_submit(&bed, "t", "{}"));
+    assert_int_equal(bed_fail(&bed, &tried, "network"), 0);
+    assert_int_equal(bed_try_submit(&bed, &spec), REDRIVE_E_BREAKER_OPEN);
+    const struct job_failed failed = network_failure();
+    spec.failed = &failed;
+    assert_int_equal(bed_try_submit(&bed, &spec), 0);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_DEAD_LETTER), 1);
+    bed_release(&bed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(record_without_its_payload_is_dead_at_once), T(dead_record_is_known_and_stays_dead),
-        T(without_dead_letters_it_has_failed),         T(other_refusals_still_stand),
-        T(same_id_in_another_task_is_another_record),  T(client_is_refused_as_before),
+        T(record_without_its_payload_is_dead_at_once),
+        T(dead_record_is_known_and_stays_dead),
+        T(without_dead_letters_it_has_failed),
+        T(other_refusals_still_stand),
+        T(same_id_in_another_task_is_another_record),
+        T(client_is_refused_as_before),
+        T(job_that_has_failed_elsewhere_is_a_dead_letter_at_once),
+        T(failed_job_comes_in_though_its_breaker_rejects),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -163,6 +163,33 @@ static void what_is_no_job_is_refused(void **state)
     check_fault("[{\"task\":\"a\"}", REDRIVE_E_PARSE, "");
 }
 
+static void a_job_may_have_failed_elsewhere(void **state)
+{
+    (void)state;
+    assert_int_equal(
+        read("{\"task\":\"a\",\"failed\":{\"class\":\"network\",\"reason\":\"deadline\","
+             "\"error_type\":\"OSError\",\"message\":\"no \\u0041\","
+             "\"stacktrace\":\"at 1\"}}"),
+        0);
+    const struct job_failed *failed = body.specs[0].failed;
+    assert_non_null(failed);
+    assert_int_equal(failed->reason, REDRIVE_REASON_DEADLINE);
+    assert_int_equal(failed->error.class_, REDRIVE_CLASS_NETWORK);
+    check_str(failed->error.type, "OSError");
+    check_str(failed->error.message, "no A");
+    check_str(failed->error.stacktrace, "at 1");
+    assert_int_equal(read("[{\"task\":\"a\",\"failed\":{}},{\"task\":\"b\"}]"), 0);
+    assert_int_equal(body.specs[0].failed->reason, REDRIVE_REASON_EXHAUSTED);
+    assert_int_equal(body.specs[0].failed->error.class_, REDRIVE_CLASS_PERMANENT);
+    assert_null(body.specs[1].failed);
+    check_fault("{\"task\":\"a\",\"failed\":{\"class\":\"netwrk\"}}", REDRIVE_E_INVALID,
+                "failed.class");
+    check_fault("[{\"task\":\"a\"},{\"task\":\"a\",\"failed\":{\"class\":\"success\"}}]",
+                REDRIVE_E_INVALID, "[1].failed.class");
+    check_fault("{\"task\":\"a\",\"failed\":{\"msg\":\"\"}}", REDRIVE_E_UNKNOWN, "failed.msg");
+    check_fault("{\"task\":\"a\",\"failed\":true}", REDRIVE_E_INVALID, "failed");
+}
+
 static void an_array_has_a_limit(void **state)
 {
     (void)state;
@@ -187,6 +214,7 @@ int main(void)
         T(a_wrong_value_is_named_with_what_was_expected),
         T(times_must_make_sense),
         T(what_is_no_job_is_refused),
+        T(a_job_may_have_failed_elsewhere),
         T(an_array_has_a_limit),
     };
     return cmocka_run_group_tests(tests, NULL, teardown);

@@ -16,6 +16,7 @@ extern const struct command cmd_config;
 extern const struct command cmd_cron;
 extern const struct command cmd_doctor;
 extern const struct command cmd_dlq;
+extern const struct command cmd_dlq_add;
 extern const struct command cmd_dlq_edit;
 extern const struct command cmd_dlq_groups; /* commands/dlq/stats.c */
 extern const struct command cmd_dlq_stats;

@@ -376,6 +376,18 @@ static void put_raw(struct json_writer *w, const char *key, struct str value)
     json_put_raw(w, value);
 }
 
+static void put_failed(struct json_writer *w, const struct job_failed *failed)
+{
+    json_key(w, "failed");
+    json_begin_object(w);
+    json_field_cstr(w, "class", redrive_class_name(failed->error.class_));
+    json_field_cstr(w, "reason", redrive_reason_name(failed->reason));
+    put_text(w, "error_type", failed->error.type);
+    put_text(w, "message", failed->error.message);
+    put_text(w, "stacktrace", failed->error.stacktrace);
+    json_end_object(w);
+}
+
 /* The tenant is that of the token. Payload and policy have been checked: they are JSON. */
 static void put_spec(struct json_writer *w, const struct job_spec *spec)
 {
@@ -400,6 +412,8 @@ static void put_spec(struct json_writer *w, const struct job_spec *spec)
     RELEASED_BY(buf_release) struct buf policy = BUF_MAX(spec->policy.len + 1);
     put_raw(w, "retry", trace_own_policy(spec->policy, &policy));
     put_text(w, "traceparent", trace_kept(spec->policy));
+    if (spec->failed)
+        put_failed(w, spec->failed);
     json_end_object(w);
 }
 

@@ -130,19 +130,18 @@ uint64_t ending_group(const struct job_error *error)
                : fingerprint(error->type, error->class_, error->message);
 }
 
-int end_waiting(struct engine *e, const struct job *job, enum ending ending,
-                enum redrive_state *ret_state, struct redrive_err *err)
+/* Ends a job that waits, as the decision says. */
+static int end_by(struct engine *e, const struct job *job, const struct decision *d,
+                  const struct job_error *error, enum redrive_state *ret_state,
+                  struct redrive_err *err)
 {
-    const struct outcome outcome = {.ending = ending};
-    struct decision d = ending_decide(e, job, &outcome);
-    const struct job_error error = ending_error(&outcome, &d);
     const struct change_move move = {
         .seq = job->status.seq,
         .kind = MOVE_END,
-        .to = d.state,
-        .reason = d.reason,
-        .error = error,
-        .fingerprint = ending_group(&error),
+        .to = d->state,
+        .reason = d->reason,
+        .error = *error,
+        .fingerprint = ending_group(error),
     };
     struct move_result result = {0};
     int rc = e->ops->move(e->store, CHANGES(&move, 1), &result, err);
@@ -150,13 +149,35 @@ int end_waiting(struct engine *e, const struct job *job, enum ending ending,
         return rc;
     if (ret_state)
         *ret_state = result.state;
-    struct engine_event event =
-        event_of(e, d.state == REDRIVE_STATE_FAILED ? ENGINE_EVENT_FAILED : ENGINE_EVENT_DEAD, job);
-    event.reason = d.reason;
-    event.class_ = d.class_;
-    event.severity = d.severity;
-    event.message = error.message;
+    struct engine_event event = event_of(
+        e, d->state == REDRIVE_STATE_FAILED ? ENGINE_EVENT_FAILED : ENGINE_EVENT_DEAD, job);
+    event.reason = d->reason;
+    event.class_ = d->class_;
+    event.severity = d->severity;
+    event.message = error->message;
     event_add(e, &event);
-    struct ended_job parent = {.seq = job->status.seq, .state = d.state, .id = job->spec.id};
+    struct ended_job parent = {.seq = job->status.seq, .state = d->state, .id = job->spec.id};
     return result.children > 0 ? after_ended(e, &parent, 1, err) : 0;
+}
+
+int end_waiting(struct engine *e, const struct job *job, enum ending ending,
+                enum redrive_state *ret_state, struct redrive_err *err)
+{
+    const struct outcome outcome = {.ending = ending};
+    const struct decision d = ending_decide(e, job, &outcome);
+    const struct job_error error = ending_error(&outcome, &d);
+    return end_by(e, job, &d, &error, ret_state, err);
+}
+
+int end_failed_elsewhere(struct engine *e, const struct job *job, enum redrive_state *ret_state,
+                         struct redrive_err *err)
+{
+    const struct job_failed *failed = job->spec.failed;
+    const struct decision d = {
+        .state = REDRIVE_STATE_DEAD_LETTER,
+        .reason = failed->reason,
+        .class_ = failed->error.class_,
+        .severity = class_severity(failed->error.class_),
+    };
+    return end_by(e, job, &d, &failed->error, ret_state, err);
 }

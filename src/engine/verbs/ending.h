@@ -28,4 +28,9 @@ struct str ending_message(struct engine *e, struct str message, const struct dec
 int end_waiting(struct engine *e, const struct job *job, enum ending ending,
                 enum redrive_state *ret_state, struct redrive_err *err);
 
+/* The same of a job that was submitted as failed (`spec.failed`): its dead letter says what the
+ * program said, whatever the policy of its task is. */
+int end_failed_elsewhere(struct engine *e, const struct job *job, enum redrive_state *ret_state,
+                         struct redrive_err *err);
+
 #endif

@@ -80,11 +80,13 @@ int submit_refuse_now(struct submit_op *op, size_t i, const struct redrive_err *
     return refuse_in(&op->result, &op->answers[i], why);
 }
 
-/* A job with a policy of its own takes no part: its client has decided. */
+/* A job with a policy of its own takes no part: its client has decided. So does not one that has
+ * failed elsewhere. */
 static const struct experiment *experiment_of(const struct config_task *task,
                                               const struct job_spec *spec)
 {
-    return task->experiment && !trace_has_policy(spec->policy) ? task->experiment : NULL;
+    const bool takes_part = !trace_has_policy(spec->policy) && !spec->failed;
+    return task->experiment && takes_part ? task->experiment : NULL;
 }
 
 static int check_all(const struct engine *e, struct submit_op *op, size_t i,
@@ -112,7 +114,8 @@ static int check_all(const struct engine *e, struct submit_op *op, size_t i,
 static bool is_rejected(const struct engine *e, const struct job_spec *spec)
 {
     const struct config_task *task = task_in_force(e, spec->task);
-    if (task->breaker.config.on_open != REDRIVE_ON_OPEN_REJECT || spec->breaker_key.len == 0)
+    if (task->breaker.config.on_open != REDRIVE_ON_OPEN_REJECT || spec->breaker_key.len == 0 ||
+        spec->failed)
         return false;
     const struct gate *gate = gate_find(&e->gates.breakers, spec->tenant, spec->breaker_key);
     if (!gate)
@@ -220,6 +223,8 @@ static int arrive(struct engine *e, const struct job_spec *spec, struct submit_a
     struct job job = {.spec = *spec, .status = {.seq = a->seq, .state = a->state}};
     const struct engine_event event = event_of(e, ENGINE_EVENT_SUBMITTED, &job);
     event_add(e, &event);
+    if (spec->failed)
+        return end_failed_elsewhere(e, &job, &a->state, err);
     if (a->lacks_payload)
         return end_waiting(e, &job, ENDING_INVALID, &a->state, err);
     engine_waits_until(e, spec->deadline_ms);

@@ -17,6 +17,9 @@
  * refused when one of them is not there, was refused, or is the job itself. A repetition waits for
  * what the job that is there was submitted with.
  *
+ * A job that has failed elsewhere (`failed`) becomes a dead letter at once, without an attempt,
+ * whatever its breaker is.
+ *
  * A client may have a key for its request, from which the ids of the jobs are made. With `key` set
  * before the operation is applied, a repetition that says something else than the job that is there
  * is refused with REDRIVE_E_EXISTS.

@@ -331,7 +331,8 @@ const struct command cmd_dlq = {
                    "error is of a kind that is not retried, or its time is over.",
     .examples = EXAMPLES({"redrive dlq groups", "of what do jobs die?"},
                          {"redrive dlq retry --class network --rate 10/s", "after the outage"}),
-    .commands = (const struct command *const[]){&CMD_LIST, &CMD_SHOW, &cmd_dlq_groups,
-                                                &cmd_dlq_stats, &CMD_RETRY, &cmd_dlq_edit,
-                                                &CMD_REMOVE, &CMD_PURGE, &CMD_EXPORT, NULL},
+    .commands =
+        (const struct command *const[]){&CMD_LIST, &CMD_SHOW, &cmd_dlq_groups, &cmd_dlq_stats,
+                                        &CMD_RETRY, &cmd_dlq_edit, &CMD_REMOVE, &CMD_PURGE,
+                                        &CMD_EXPORT, &cmd_dlq_add, NULL},
 };

@@ -2,10 +2,12 @@
 #include "server/rest/body/job.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "base/err.h"
 #include "base/text/encode.h"
 #include "base/time/duration.h"
+#include "core/vocabulary.h"
 #include "store/after_json.h"
 
 struct given_job {
@@ -17,7 +19,16 @@ struct given_job {
     struct str retry;
     struct str after;
     struct str traceparent;
+    struct str failed;
     int64_t max_attempts;
+};
+
+struct given_failure {
+    int class_;
+    int reason;
+    const char *error_type;
+    const char *message;
+    const char *stacktrace;
 };
 
 static const char *const UNIQUE[] = {"live", "forever", NULL};
@@ -41,6 +52,7 @@ enum {
     TRACEPARENT,
     MAX_ATTEMPTS,
     AFTER,
+    FAILED,
 };
 
 #define JOB(m)  offsetof(struct given_job, m)
@@ -69,6 +81,23 @@ static const struct member MEMBERS[] = {
                       .min = 1,
                       .max = REDRIVE_MAX_RETRIES + 1},
     [AFTER] = {.name = "after", MEMBER_JSON, JOB(after)},
+    [FAILED] = {.name = "failed", MEMBER_OBJECT, JOB(failed)},
+    {0},
+};
+
+/* Classes without success, and the reasons that a program can know. */
+#define CLASS_WORD(name, text, retried, counts, severity) text,
+static const char *const CLASSES[] = {REDRIVE_CLASS_MAP(CLASS_WORD) NULL};
+static const char *const REASONS[] = {"exhausted", "not_retriable", "deadline", "breaker_open",
+                                      NULL};
+
+#define FAILURE(m) offsetof(struct given_failure, m)
+static const struct member FAILURE_MEMBERS[] = {
+    {.name = "class", MEMBER_WORD, FAILURE(class_), .words = CLASSES},
+    {.name = "reason", MEMBER_WORD, FAILURE(reason), .words = REASONS},
+    {.name = "error_type", MEMBER_TEXT, FAILURE(error_type), .max = BODY_NAME_MAX},
+    {.name = "message", MEMBER_TEXT, FAILURE(message), .max = REDRIVE_MESSAGE_MAX},
+    {.name = "stacktrace", MEMBER_TEXT, FAILURE(stacktrace), .max = REDRIVE_STACKTRACE_MAX},
     {0},
 };
 
@@ -122,6 +151,37 @@ static int read_after(struct body *b, struct given_job *job)
     return rc < 0 ? body_fault(b, "after", rc, "%s", why.message) : 0;
 }
 
+/* The object is read by itself: members of it are named `failed.class` in an error. */
+static int read_failed(struct body *b, struct given_job *job)
+{
+    struct given_failure given = {.class_ = REDRIVE_CLASS_PERMANENT};
+    uint64_t rows;
+    struct body inner;
+    body_open(&inner, job->failed, b->arena, b->now_ms, b->err);
+    int rc = body_object(&inner, FAILURE_MEMBERS, &given, &rows);
+    if (rc == 0 && given.class_ == REDRIVE_CLASS_SUCCESS)
+        rc = body_fault(&inner, "class", REDRIVE_E_INVALID, "a success is no failure");
+    body_release(&inner);
+    if (rc < 0) {
+        (void)snprintf(b->field, sizeof b->field, "%.50sfailed%s%.80s", b->at,
+                       inner.field[0] ? "." : "", inner.field);
+        return rc;
+    }
+    struct job_failed *failed = arena_alloc(b->arena, sizeof *failed);
+    if (!failed)
+        return err_nomem(b->err);
+    *failed = (struct job_failed){
+        .reason =
+            (enum redrive_reason)vocabulary_find(VOCABULARY_REASON, str_of(REASONS[given.reason])),
+        .error = {.class_ = (enum redrive_class)given.class_,
+                  .type = str_of(given.error_type),
+                  .message = str_of(given.message),
+                  .stacktrace = str_of(given.stacktrace)},
+    };
+    job->spec.failed = failed;
+    return 0;
+}
+
 static int read_one(struct body *b, struct str tenant, struct job_spec *ret)
 {
     struct given_job job = {.spec = {.tenant = tenant}};
@@ -135,6 +195,8 @@ static int read_one(struct body *b, struct str tenant, struct job_spec *ret)
         rc = read_times(b, &job, given);
     if (rc == 0 && body_given(given, AFTER))
         rc = read_after(b, &job);
+    if (rc == 0 && body_given(given, FAILED))
+        rc = read_failed(b, &job);
     if (rc < 0)
         return rc;
     job.spec.priority = (int32_t)job.priority;

@@ -3,7 +3,9 @@
  *     {"task": "mail", "payload": {…}, "id": "…", "queue": "…", "priority": 0,
  *      "delay": "5m" | "process_after": TIME | "at": TIME, "deadline": TIME | "1h",
  *      "unique_key": "…", "unique": "live" | "forever", "user": "…", "project": "…",
- *      "service": "…", "retry": {…}, "max_attempts": 5, "traceparent": "…"}
+ *      "service": "…", "retry": {…}, "max_attempts": 5, "traceparent": "…",
+ *      "failed": {"class": "network", "reason": "exhausted", "error_type": "…", "message": "…",
+ *                 "stacktrace": "…"}}
  *
  * or an array of such objects.
  */
