@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Callable, Optional, TypeVar, Union
 
+from redrive._letters import as_job, keeper_at
 from redrive._loop import in_thread
 from redrive._names import NamesChecked, names_checked, no_attribute
 from redrive._native import Seconds, encode, ffi, lib, new_handle, raise_error, raise_pending, text
@@ -21,10 +22,10 @@ from redrive._process import ProcessBound, begin_anew_after_fork
 from redrive._steps import Step, ThreadWaker, Work, inside, loop_waker, run_async, run_sync
 from redrive.breaker import BreakerConfig, BreakerStatus, status_of
 from redrive.dead_letters import DeadLetters, KeptWork
-from redrive.errors import BY_CODE, InvalidArgumentError, RedriveError
+from redrive.errors import BY_CODE, InvalidArgumentError, NotFoundError, RedriveError
 from redrive.failure import Classifier, ClassifyFunction, Row, as_classifier, native_rows
 from redrive.job import Job, JobContext, JobResult
-from redrive.monitoring import Event, Health, Metrics, Monitor, health_of, metrics_of, prometheus_text
+from redrive.monitoring import Event, Health, Metrics, Monitor, health_of, logger, metrics_of, prometheus_text
 from redrive.policy import RetryPolicy, as_policy
 from redrive.vocabulary import State
 
@@ -45,6 +46,8 @@ class RetryHandler(NamesChecked, ProcessBound):
     :param breaker: the configuration of every service's breaker.
     :param classify: rows of the classification table, or a function from an exception to a class or None.
     :param concurrency: how many functions run at one time, by priority, then oldest first; 0: no limit.
+    :param dead_letters: where dead letters are kept beside memory: ``sqlite:FILE``, ``postgres://…``, ``redis://…``, or
+        the ``http://`` address of a server. A store is written by the program ``redrive``, which must be in PATH.
     :param monitor: called with an :class:`Event` for everything that happens, in the thread that caused it.
     """
 
@@ -57,6 +60,7 @@ class RetryHandler(NamesChecked, ProcessBound):
         classify: Union[Classifier, ClassifyFunction, Iterable[Row], None] = None,
         concurrency: int = 0,
         max_dead_letters: int = 10000,
+        dead_letters: Optional[str] = None,
         healthy_from: float = 0.8,
         degraded_from: float = 0.5,
         monitor: Optional[Callable[[Event], Any]] = None,
@@ -67,6 +71,7 @@ class RetryHandler(NamesChecked, ProcessBound):
         self._classifier = as_classifier(classify)
         self._monitor = new_handle(Monitor(name, monitor))
         self._limits = (concurrency, max_dead_letters, healthy_from, degraded_from)
+        self._keep = None if dead_letters is None else keeper_at(dead_letters)
         self.native = self._make()
         self.dead_letters = DeadLetters(self)
         self.breakers = Breakers(self)
@@ -137,27 +142,35 @@ class RetryHandler(NamesChecked, ProcessBound):
         woken = ThreadWaker()
         step = Step(self.native, job, self._classifier.function, woken.set)
         kept = KeptWork(job, work, job.retry)
-        return self._keep_dead(kept, run_sync(step, step.begin, work, woken))
+        result = self._keep_dead(kept, run_sync(step, step.begin, work, woken))
+        self._store_dead(result)
+        return result
 
     async def submit_job_async(self, job: Job, work: Work[Awaitable[R]]) -> JobResult[R]:
         """The same for a coroutine function, in the running event loop. Waiting blocks nothing."""
         woken, wake = loop_waker()
         step = Step(self.native, job, self._classifier.function, wake)
         kept = KeptWork(job, work, job.retry)
-        return self._keep_dead(kept, await run_async(step, step.begin, work, woken))
+        result = self._keep_dead(kept, await run_async(step, step.begin, work, woken))
+        await self._store_dead_async(result)
+        return result
 
     def retry_dead(self, id: str, work: Optional[Work[R]] = None) -> JobResult[R]:
         kept = self._to_retry(id, work)
         _refuse_coroutine_function(kept.work, "retry")
         woken = ThreadWaker()
         step = Step(self.native, kept.job, self._classifier.function, woken.set)
-        return self._keep_dead(kept, run_sync(step, step.begin_retry, kept.work, woken))
+        result = self._keep_dead(kept, run_sync(step, step.begin_retry, kept.work, woken))
+        self._store_dead(result)
+        return result
 
     async def retry_dead_async(self, id: str, work: Optional[Work[Awaitable[R]]] = None) -> JobResult[R]:
         kept = self._to_retry(id, work)
         woken, wake = loop_waker()
         step = Step(self.native, kept.job, self._classifier.function, wake)
-        return self._keep_dead(kept, await run_async(step, step.begin_retry, kept.work, woken))
+        result = self._keep_dead(kept, await run_async(step, step.begin_retry, kept.work, woken))
+        await self._store_dead_async(result)
+        return result
 
     def _to_retry(self, id: str, work: Optional[Callable[..., Any]]) -> KeptWork:
         kept = self.dead_letters.find_work(id)
@@ -169,6 +182,23 @@ class RetryHandler(NamesChecked, ProcessBound):
         else:
             self.dead_letters.forget(kept.job.id)
         return result
+
+    def _store_dead(self, result: JobResult[Any]) -> None:
+        """The job has ended, and its letter is in memory: a store that is away changes neither."""
+        if self._keep is None or result.state is not State.DEAD_LETTER:
+            return
+        try:
+            self._keep(as_job(self.dead_letters.get(result.job_id)))
+        except NotFoundError:  # pushed out, or removed by another thread
+            pass
+        except RedriveError as exc:
+            fields = {"event": "letter_not_kept", "handler": self.name, "job_id": result.job_id, "error": str(exc)}
+            text = "letter_not_kept handler=%s job_id=%s error=%s"
+            logger.warning(text, self.name, result.job_id, exc, extra=fields)
+
+    async def _store_dead_async(self, result: JobResult[Any]) -> None:
+        if self._keep is not None and result.state is State.DEAD_LETTER:
+            await in_thread("the dead letter was not kept", "", self._store_dead, result)
 
     def cancel(self, job_id: str) -> bool:
         """A waiting job ends at once; a running one sees ``context.cancelled``, and is not retried.

@@ -1,12 +1,14 @@
 import asyncio
+import json
 import logging
 import os
 import signal
+import subprocess
 import threading
 import time
 
 import pytest
-from conftest import closed_loop_running
+from conftest import BINARY, closed_loop_running
 
 import redrive
 from redrive import BreakerConfig, ConflictError, InvalidArgumentError, RetryHandler, RetryPolicy, State, StoppingError
@@ -526,3 +528,76 @@ def test_wrong_jobs_are_refused(handler, fields):
     with pytest.raises(InvalidArgumentError):
         handler.submit_job(handler.create_job("", "x"), echo)
     assert handler.metrics().jobs_received == 0
+
+
+# ---- Dead letters in a store --------------------------------------------------------------------
+
+
+@pytest.fixture
+def program(tmp_path, monkeypatch):
+    """The program in PATH; calls it on a store."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "redrive").symlink_to(BINARY)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    monkeypatch.chdir(tmp_path)
+
+    def call(*words):
+        done = subprocess.run([str(BINARY), *words, "--json"], capture_output=True, text=True, timeout=50, check=True)
+        return json.loads(done.stdout)
+
+    return call
+
+
+def test_dead_letters_are_kept_in_a_store(program, caplog):
+    handler = RetryHandler("billing", retry=QUICK, dead_letters="sqlite:letters.db")
+    dead = handler.create_job("invoice", {"order": 8}, id="order-8", service="db", user="ann", priority=5)
+    assert handler.submit_job(dead, lambda context, payload: 1 / 0 if payload["order"] else None).attempts == 1
+    fine = handler.submit_job(handler.create_job("invoice", 1, id="fine"), echo)
+    assert fine.success
+
+    store = ("--store", "sqlite:letters.db")
+    assert [item["id"] for item in program("dlq", "list", *store)["items"]] == ["order-8"]
+    kept = program("dlq", "show", "order-8", *store)
+    facts = [kept[name] for name in ("task", "payload", "service", "user", "priority", "attempts")]
+    assert facts == ["invoice", {"order": 8}, "db", "ann", 5, 0]
+    letter = handler.dead_letters.get("order-8")
+    assert (kept["reason"], kept["last_error"]["class"]) == (letter.reason, letter.failure_class)
+    assert (kept["last_error"]["type"], kept["last_error"]["message"]) == (letter.error_type, "division by zero")
+    assert "ZeroDivisionError" in kept["last_error"]["stacktrace"]
+    assert not handler.dead_letters.retry("order-8").success  # the letter of the first death stays
+    assert not [record for record in caplog.records if "not_kept" in record.message]
+
+
+def test_dead_letters_of_coroutines_and_payloads_that_are_no_json_are_kept_by_a_server(server):
+    async def fails(context, payload):
+        raise ConnectionError("no route")
+
+    async def main():
+        async with RetryHandler("billing", retry=1, dead_letters=server.url) as handler:
+            return await handler.submit_job_async(handler.create_job("invoice", {1, 2}, id="order-9"), fails)
+
+    assert asyncio.run(main()).state is State.DEAD_LETTER
+    app = redrive.App(server.url)
+    kept = app.job("order-9")
+    assert (kept["state"], kept["reason"], kept["payload"]) == ("dead_letter", "exhausted", {"not_json": "{1, 2}"})
+    app.retry("order-9")
+    assert app.job("order-9")["state"] == "queued"
+
+
+def test_a_store_that_is_away_is_logged_and_the_job_has_ended(caplog):
+    handler = RetryHandler("billing", retry=1, dead_letters="http://127.0.0.1:1")
+    result = handler.submit_job(handler.create_job("invoice", ValueError("bad"), id="a"), fail)
+    assert result.state is State.DEAD_LETTER
+    assert [letter.id for letter in handler.dead_letters] == ["a"]
+    (record,) = (record for record in caplog.records if getattr(record, "event", "") == "letter_not_kept")
+    assert (record.levelname, record.handler, record.job_id) == ("WARNING", "billing", "a")
+
+
+def test_places_for_dead_letters_that_cannot_be_meant_are_refused(monkeypatch, tmp_path):
+    for place in ("letters.db", "memory:", "sqlit:letters.db", "sqlite"):
+        with pytest.raises(InvalidArgumentError, match="neither a store nor a server"):
+            RetryHandler(dead_letters=place)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(InvalidArgumentError, match="not in PATH"):
+        RetryHandler(dead_letters="sqlite:letters.db")
