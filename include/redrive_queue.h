@@ -118,6 +118,10 @@ struct redrive_job_spec {
                                  children; NULL, or not one: none */
     const struct redrive_job_after *after; /* jobs that it waits for; see below */
     size_t n_after;
+    /* It has failed in a handler of this program (redrive.h), and is kept as a dead letter at once,
+     * without an attempt: reason, class_, error_type, message and stacktrace of this one are taken,
+     * everything else from the fields above. NULL: it has not. */
+    const struct redrive_dead_letter *failed;
 };
 
 /* What became of one of them. */

@@ -155,6 +155,46 @@ static void a_function_sees_the_trace_of_its_submitter(void **state)
     assert_int_equal(state_of(bed->queue, "not traced"), REDRIVE_STATE_COMPLETED);
 }
 
+/* As docs/library.md shows it. */
+static int keep_letter(const struct redrive_dead_letter *letter, void *ctx)
+{
+    const struct redrive_job_spec job = {
+        .task = letter->task,
+        .id = letter->id,
+        .payload = letter->payload,
+        .payload_len = letter->payload_len,
+        .failed = letter,
+    };
+    return redrive_queue_submit(ctx, &job, 1, 0, NULL, NULL);
+}
+
+static void a_dead_letter_of_a_handler_is_kept_in_a_store(void **state)
+{
+    const struct bed *bed = *state;
+    const struct redrive_dead_letter letter = {
+        .task = "t",
+        .id = "a",
+        .reason = REDRIVE_REASON_NOT_RETRIABLE,
+        .class_ = REDRIVE_CLASS_VALIDATION,
+        .error_type = "BadAddress",
+        .message = "no such street",
+        .payload = "[7]",
+        .payload_len = 3,
+        .attempts = 4,
+    };
+    struct redrive_job_status kept;
+    assert_int_equal(keep_letter(&letter, bed->queue), 0);
+    assert_int_equal(redrive_queue_job(bed->queue, "a", &kept, NULL), 0);
+    assert_int_equal(kept.state, REDRIVE_STATE_DEAD_LETTER);
+    assert_int_equal(kept.reason, REDRIVE_REASON_NOT_RETRIABLE);
+    assert_int_equal(kept.class_, REDRIVE_CLASS_VALIDATION);
+    assert_int_equal(kept.attempts, 0);
+    assert_string_equal(kept.error_type, "BadAddress");
+    assert_string_equal(kept.message, "no such street");
+    assert_string_equal(kept.payload, "[7]");
+    redrive_queue_job_release(&kept);
+}
+
 static int refuse_connection(struct redrive_task_run *run, void *arg)
 {
     assert_int_equal(redrive_task_run_attempt(run), atomic_fetch_add((atomic_int *)arg, 1) + 1);
@@ -361,6 +401,7 @@ int main(void)
         IN_BOTH(signals_are_left_to_the_program),
         IN_BOTH(a_function_sees_its_job),
         IN_BOTH(a_function_sees_the_trace_of_its_submitter),
+        IN_BOTH(a_dead_letter_of_a_handler_is_kept_in_a_store),
         IN_BOTH(a_failure_is_retried_until_it_is_a_dead_letter),
         IN_BOTH(what_a_failure_says_is_kept_and_decides),
         IN_BOTH(a_program_may_bring_its_own_strategy),

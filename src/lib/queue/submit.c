@@ -85,6 +85,24 @@ static void fill_after(const struct redrive_job_spec *job, struct arena *arena,
     spec->n_after = after && job->after ? job->n_after : 0;
 }
 
+/* A job whose time was over before it ran has no class of its own. */
+static void fill_failed(const struct redrive_dead_letter *letter, struct arena *arena,
+                        struct job_spec *spec)
+{
+    struct job_failed *failed = letter ? arena_alloc(arena, sizeof *failed) : NULL;
+    if (!failed)
+        return;
+    *failed = (struct job_failed){
+        .reason = letter->reason,
+        .error = {.class_ = letter->class_ == REDRIVE_CLASS_SUCCESS ? REDRIVE_CLASS_PERMANENT
+                                                                    : letter->class_,
+                  .type = str_of(letter->error_type),
+                  .message = str_of(letter->message),
+                  .stacktrace = str_of(letter->stacktrace)},
+    };
+    spec->failed = failed;
+}
+
 /* What the arena has must be there until the operation is answered. */
 static int prepare(const struct redrive_queue *q, const struct redrive_job_spec *jobs, size_t n,
                    struct arena *arena, struct submit_op *op, struct redrive_err *err)
@@ -96,6 +114,7 @@ static int prepare(const struct redrive_queue *q, const struct redrive_job_spec 
     for (size_t i = 0; i < n; i++) {
         specs[i] = spec_of(q, &jobs[i], now_ms);
         fill_after(&jobs[i], arena, &specs[i]);
+        fill_failed(jobs[i].failed, arena, &specs[i]);
         specs[i].policy = trace_keep(str_of(jobs[i].traceparent), specs[i].policy, arena);
     }
     int rc = REDRIVE_E_NOMEM;
