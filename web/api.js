@@ -3,6 +3,7 @@
 
 /** The server answered that it will not: a problem document (RFC 9457). */
 export class Problem extends Error {
+  /** @param {number} status @param {{ detail?: string, title?: string, field?: string, expected?: string, hint?: string }} body */
   constructor(status, body) {
     super(body.detail || body.title || `the server answered ${status}`);
     this.name = "Problem";
@@ -28,7 +29,11 @@ function problemOf(response, text) {
   }
 }
 
-/** Sends a request; gives the text of its answer. `body` is JSON text. */
+/** Of a request. `body` is JSON text.
+ * @typedef {{ body?: string, headers?: Record<string, string>, signal?: AbortSignal }} Options */
+
+/** Sends a request; gives the text of its answer.
+ * @param {string} method @param {string} path @param {Options} [options] */
 export async function send(method, path, { body, headers, signal } = {}) {
   let response;
   let text;
@@ -46,6 +51,7 @@ export async function send(method, path, { body, headers, signal } = {}) {
   return text;
 }
 
+/** @param {string} method @param {string} path @param {Options} [options] @returns {Promise<any>} */
 async function json(method, path, options) {
   const text = await send(method, path, options);
   try {
@@ -55,9 +61,12 @@ async function json(method, path, options) {
   }
 }
 
+/** @param {string} path @param {Options} [options] */
 export const get = (path, options) => json("GET", path, options);
+/** @param {string} path @param {unknown} [body] @param {Options} [options] */
 export const post = (path, body, options) =>
   json("POST", path, { ...options, body: body === undefined ? undefined : JSON.stringify(body) });
+/** @param {string} path @param {Options} [options] */
 export const remove = (path, options) => json("DELETE", path, options);
 
 /** A name as a segment of a path. Browsers take "." and ".." for steps, even as %2E, so that things of these two names

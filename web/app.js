@@ -9,11 +9,14 @@ import { ROUTES } from "./routes.js";
 import { drawShell, markPage, showAway } from "./shell.js";
 import { notify, notifyError, setScopes } from "./widgets.js";
 
-const root = document.getElementById("app");
+/** @import { LiveState, Session } from "./types" */
+
+const root = /** @type {HTMLElement} */ (document.getElementById("app"));
 const TRY_AGAIN_MS = 2000;
 
-let login = null; // the session that the frame and the buttons were drawn for
-let comesBack = null;
+/** @type {Session} */
+let login; // that the frame and the buttons were drawn for
+let comesBack;
 
 // A mistake in this program is shown, not swallowed: people should know that what they see is stale.
 window.addEventListener("error", (event) => notify("error", `The page made a mistake: ${event.message}`, "Loading it again may help."));
@@ -26,7 +29,8 @@ async function logOut() {
   location.assign("/ui/");
 }
 
-// Whether the frame and the buttons are those of another session: the token has gone, or may do more or less than before.
+/** Whether the frame and the buttons are those of another session: the token has gone, or may do more or less than before.
+ * @param {Session} session */
 function isOutdated(session) {
   return session.name !== login.name || session.tenant !== login.tenant || String(session.scopes) !== String(login.scopes);
 }
@@ -41,7 +45,7 @@ function waitForServer() {
       setServerTime(session.at);
       if (isOutdated(session)) return location.reload();
       clearInterval(comesBack);
-      comesBack = null;
+      comesBack = undefined;
       refresh();
     } catch (error) {
       if (!(error instanceof Unreachable) && !(error instanceof Problem)) throw error;
@@ -63,8 +67,9 @@ function onFailure(error) {
   }
 }
 
-// A stream that ends may be the first sign of a server that went away, or that what the token may do has changed; one
-// that is open again may be that of a server with another configuration.
+/** A stream that ends may be the first sign of a server that went away, or that what the token may do has changed; one
+ * that is open again may be that of a server with another configuration.
+ * @param {LiveState} state */
 async function onLive(state) {
   if (state === "lost") refresh();
   if (state !== "lost" && state !== "on") return;
@@ -72,6 +77,7 @@ async function onLive(state) {
   if (session && isOutdated(session)) location.reload();
 }
 
+/** @param {Session} session */
 function startPages(session) {
   login = session;
   setServerTime(session.at);

@@ -7,6 +7,9 @@ import { gauge } from "./chart.js";
 import { count, now, plural } from "./format.js";
 import { redraw, refresh } from "./router.js";
 import { act, button, dialog, mayChange, notify, notifyError } from "./widgets.js";
+/** @import { BulkRun } from "./types" */
+
+/** @typedef {"cancel" | "retry"} Verb */
 
 const AT_A_TIME = 4;
 const SHOWN_MS = 60000; // how long a run is shown after its end
@@ -18,7 +21,10 @@ const ENDED = { finished: "done", stopped: "stopped", failed: "failed" };
 
 // ---- Selected jobs ---------------------------------------------------------------------------------
 
-let run = null; // {verb, done, refused, stopped}
+/** @typedef {{ verb: Verb, done: number, refused: number, stopped: boolean }} Run */
+
+/** @type {Run | null} */
+let run = null;
 
 function ask(verb, what) {
   const [title, text, kind] = verb === "cancel"
@@ -27,38 +33,43 @@ function ask(verb, what) {
   return dialog(title, h("p", null, text), [{ label: "Keep them", value: "" }, { label: title, value: "yes", kind }]).then((answer) => answer === "yes");
 }
 
-/** Asks before; false: better not. */
+/** Asks before; false: better not.
+ * @param {Verb} verb @param {string} what */
 export async function chooseRun(verb, what) {
   if (!run) return ask(verb, what);
   notify("error", "One of these is under way already.", "Stop it, or wait for its end.");
   return false;
 }
 
-// One that has moved on meanwhile is refused, which is no reason to stop.
-async function change(verb, id) {
+/** One that has moved on meanwhile is refused, which is no reason to stop.
+ * @param {Run} started @param {string} id */
+async function change(started, id) {
   try {
-    await (verb === "cancel" ? remove(`/jobs/${segment(id)}`) : post(`/jobs/${segment(id)}/retry`));
-    run.done++;
+    await (started.verb === "cancel" ? remove(`/jobs/${segment(id)}`) : post(`/jobs/${segment(id)}/retry`));
+    started.done++;
   } catch (error) {
     if (!(error instanceof Problem) || ![404, 409].includes(error.status)) throw error;
-    run.refused++;
+    started.refused++;
   }
 }
 
-async function changeAll(verb, ids) {
+/** @param {Run} started @param {string[]} ids */
+async function changeAll(started, ids) {
   const rest = [...ids];
   const take = async () => {
-    for (let id = rest.shift(); id !== undefined && !run.stopped; id = rest.shift()) await change(verb, id);
+    for (let id = rest.shift(); id !== undefined && !started.stopped; id = rest.shift()) await change(started, id);
   };
   await Promise.all(Array.from({ length: AT_A_TIME }, take));
 }
 
+/** @param {Verb} verb @param {string[]} ids */
 export async function runOnSome(verb, ids) {
-  run = { verb, done: 0, refused: 0, stopped: false };
+  const started = { verb, done: 0, refused: 0, stopped: false };
+  run = started;
   redraw();
   try {
-    await changeAll(verb, ids);
-    notify("done", `${count(run.done)} ${DONE[verb]}${run.refused ? `, ${count(run.refused)} refused in their state` : ""}`);
+    await changeAll(started, ids);
+    notify("done", `${count(started.done)} ${DONE[verb]}${started.refused ? `, ${count(started.refused)} refused in their state` : ""}`);
   } catch (error) {
     notifyError(error);
   } finally {
@@ -70,13 +81,17 @@ export async function runOnSome(verb, ids) {
 /** How far it has come; nothing when nothing is under way. */
 export function runLine() {
   if (!run) return null;
+  const started = run;
   return h("p", { class: "notice running" }, h("span", null, `${DOING[run.verb]}: ${count(run.done)} done${run.refused ? `, ${count(run.refused)} refused` : ""}`),
-    button("Stop", () => (run.stopped = true)));
+    button("Stop", () => {
+      started.stopped = true;
+    }));
 }
 
 // ---- All that match --------------------------------------------------------------------------------
 
-/** Counts, asks, and has the server do it. `filters`: URLSearchParams of the list. */
+/** Counts, asks, and has the server do it.
+ * @param {Verb} verb @param {URLSearchParams} filters of the list */
 export async function runOnAll(verb, filters) {
   const which = filters.size > 0 ? { filter: Object.fromEntries(filters) } : { all: true };
   let asked;
@@ -96,6 +111,7 @@ export async function runOnAll(verb, filters) {
 
 let poll = null;
 
+/** @param {BulkRun} item */
 function runText(item) {
   const of = item.at_least ? "" : ` of ${count(item.matched)}`;
   const refused = item.refused ? `, ${count(item.refused)} refused` : "";
@@ -103,7 +119,8 @@ function runText(item) {
   return `${DOING[item.verb]}: ${count(item.changed)}${of}${refused}${word}${item.error ? `: ${item.error}` : ""}`;
 }
 
-/** Runs of the server that are under way or have just ended. */
+/** Runs of the server that are under way or have just ended.
+ * @param {BulkRun[]} items */
 export function bulkLines(items) {
   const shown = items.filter((item) => DOING[item.verb] && (!item.ended_at || now() - Date.parse(item.ended_at) < SHOWN_MS));
   clearTimeout(poll);

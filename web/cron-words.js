@@ -8,11 +8,13 @@ const NAMED = new Map([
   ["@daily", "every day at 00:00"], ["@midnight", "every day at 00:00"], ["@hourly", "every hour"],
 ]);
 
+/** @param {string} text @param {string[]} names @param {number} first the number of the first name */
 function nameOf(text, names, first) {
   const short = names.findIndex((name) => name.slice(0, 3).toLowerCase() === text.toLowerCase());
   return short >= 0 ? names[short] : /^\d+$/.test(text) ? (names[Number(text) - first] ?? text) : null;
 }
 
+/** @param {string} field @param {string[]} names @param {number} first */
 function inWords(field, names, first) {
   const parts = field.split(",").map((part) => {
     const ends = part.split("-").map((end) => nameOf(end, names, first));
@@ -22,14 +24,17 @@ function inWords(field, names, first) {
   return parts.includes(null) ? null : parts.join(", ");
 }
 
-const two = (n) => String(n).padStart(2, "0");
+/** @param {string} n */
+const two = (n) => n.padStart(2, "0");
 
 // "*" → 1, "*/15" → 15; null where it is no interval: one that does not divide `all` begins anew with each hour or day.
+/** @param {string} field @param {number} all */
 function interval(field, all) {
   const step = field === "*" ? 1 : Number(/^\*\/(\d+)$/.exec(field)?.[1]);
   return all % step === 0 ? step : null;
 }
 
+/** @param {string} minute @param {string} hour */
 function time(minute, hour) {
   const minutes = interval(minute, 60);
   const hours = interval(hour, 24);
@@ -41,7 +46,8 @@ function time(minute, hour) {
   return null;
 }
 
-/** "30 7 * * mon-fri" → "at 07:30, Monday to Friday"; null where there are no good words. */
+/** "30 7 * * mon-fri" → "at 07:30, Monday to Friday"; null where there are no good words.
+ * @param {string} text */
 export function cronWords(text) {
   const fields = text.trim().split(/\s+/);
   if (fields.length === 1) return NAMED.get(fields[0].toLowerCase()) ?? null;

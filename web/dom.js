@@ -1,6 +1,8 @@
 // Building and updating the page. Text becomes text nodes and nothing is ever parsed as HTML, so that
 // a payload, an error or a name cannot become markup.
 
+/** @import { Child } from "./types" */
+
 const SVG = "http://www.w3.org/2000/svg";
 
 // Attributes that belong to the page on the screen and not to what is drawn.
@@ -39,12 +41,18 @@ function build(node, properties, children) {
   return append(node, children);
 }
 
-/** An HTML element: h("a", {href, class, onclick}, "text", otherElement, …). */
+/** An HTML element: h("a", {href, class, onclick}, "text", otherElement, …).
+ * @template {keyof HTMLElementTagNameMap} Tag
+ * @param {Tag} tag @param {Record<string, any> | null} properties @param {Child[]} children
+ * @returns {HTMLElementTagNameMap[Tag]} */
 export function h(tag, properties, ...children) {
   return build(document.createElement(tag), properties, children);
 }
 
-/** The same for SVG. */
+/** An SVG element.
+ * @template {keyof SVGElementTagNameMap} Tag
+ * @param {Tag} tag @param {Record<string, any> | null} properties @param {Child[]} children
+ * @returns {SVGElementTagNameMap[Tag]} */
 export function svg(tag, properties, ...children) {
   return build(document.createElementNS(SVG, tag), properties, children);
 }
@@ -110,7 +118,8 @@ export function patch(old, fresh) {
   patchInput(old, fresh);
 }
 
-/** Puts `fresh` into a container in place of what is there, changing as little as possible. */
+/** Puts `fresh` into a container in place of what is there, changing as little as possible.
+ * @param {Element} container @param {Element} fresh */
 export function show(container, fresh) {
   const old = container.firstChild;
   if (old && !old.nextSibling && sameKind(old, fresh)) patch(old, fresh);

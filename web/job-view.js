@@ -5,6 +5,7 @@ import { bytes, span, stamp } from "./format.js";
 import { indent } from "./json.js";
 import { badge, label, shape } from "./states.js";
 import { button, notify, when } from "./widgets.js";
+/** @import { Attempt, Child, HeldBy, JobError, Retry, Schedule, WholeJob } from "./types" */
 
 const SHOWN = 100000; // characters of a text, unless more is asked for
 
@@ -12,8 +13,9 @@ const SHOWN = 100000; // characters of a text, unless more is asked for
 
 const PIECE = 4000; // characters
 
-// A browser takes minutes to lay out a megabyte in one line, so that long texts are shown in pieces,
-// which end with a line where they can.
+/** A browser takes minutes to lay out a megabyte in one line, so that long texts are shown in pieces,
+ * which end with a line where they can.
+ * @param {string} text */
 function pieces(text) {
   const out = [];
   for (let at = 0; at < text.length; ) {
@@ -34,7 +36,8 @@ function copyButton(text) {
   return button("Copy", () => navigator.clipboard.writeText(text).then(() => notify("done", "Copied"), () => notify("error", "The browser does not let it be copied.")), { kind: "plain" });
 }
 
-/** JSON as it was sent, with a line for each value; anything else as it is. */
+/** JSON as it was sent, with a line for each value; anything else as it is.
+ * @param {string} name @param {string | null} text @param {() => void} redraw */
 export function textBlock(name, text, redraw) {
   if (text === null || text === undefined || text === "") return null;
   const isWhole = text.length <= SHOWN || unfolded.has(name);
@@ -50,6 +53,7 @@ export function textBlock(name, text, redraw) {
 
 // ---- Attempts ------------------------------------------------------------------------------------
 
+/** @param {JobError | null | undefined} error */
 function errorBlock(error) {
   if (!error) return null;
   const hasTrace = error.stacktrace && error.stacktrace.trim() !== (error.message ?? "").trim();
@@ -59,17 +63,20 @@ function errorBlock(error) {
     hasTrace && h("details", null, h("summary", null, "Stack trace"), h("pre", { class: "code", tabindex: "0" }, error.stacktrace)));
 }
 
+/** @param {Attempt} attempt */
 function took(attempt) {
   if (!attempt.started_at) return "";
   const end = attempt.ended_at ? Date.parse(attempt.ended_at) : null;
   return end === null ? "runs" : `took ${span(end - Date.parse(attempt.started_at))}`;
 }
 
+/** @param {Attempt} attempt */
 function afterwards(attempt) {
   if (attempt.outcome !== "retrying") return null;
-  return h("p", { class: "muted small" }, `waits ${span(attempt.delay * 1000)}`, attempt.why ? ` (${attempt.why})` : "", " until ", stamp(attempt.process_after));
+  return h("p", { class: "muted small" }, `waits ${span((attempt.delay ?? 0) * 1000)}`, attempt.why ? ` (${attempt.why})` : "", " until ", stamp(attempt.process_after));
 }
 
+/** @param {Attempt} attempt */
 function attemptItem(attempt) {
   const name = attempt.number === null ? (attempt.started_at ? "Start taken back" : "Never ran") : `Attempt ${attempt.number}`;
   return h("li", { class: `s-${attempt.outcome}`, "data-key": `${attempt.epoch}/${attempt.number}/${attempt.started_at ?? attempt.ended_at}` },
@@ -81,7 +88,8 @@ function attemptItem(attempt) {
       errorBlock(attempt.error), afterwards(attempt)));
 }
 
-/** The attempts so far; those before a redrive under a heading of their own. */
+/** The attempts so far; those before a redrive under a heading of their own.
+ * @param {WholeJob} job */
 export function timeline(job) {
   const rows = [];
   let epoch = 0;
@@ -97,17 +105,21 @@ export function timeline(job) {
 
 // ---- What is ahead -------------------------------------------------------------------------------
 
+/** @param {HeldBy} held @returns {Child} */
 function heldText(held) {
-  const names = { limit: `limit ${held.key}`, budget: `retry budget of ${held.key}, which has no room` };
-  const what = names[held.kind] ?? `breaker ${held.key}, which is ${label(held.state)}`;
+  const what = held.kind === "limit" ? `limit ${held.key}`
+    : held.kind === "budget" ? `retry budget of ${held.key}, which has no room`
+      : `breaker ${held.key}, which is ${label(held.state)}`;
   return ["held by the ", what, held.may_go_at && [", may go ", when(held.may_go_at)]];
 }
 
+/** @param {string} state @param {Child[]} children */
 function aheadItem(state, ...children) {
   return h("li", { class: `ahead s-${state}` }, h("span", { class: "dot" }, shape(state)), h("div", null, h("p", { class: "line" }, children)));
 }
 
-/** What will happen next, and if that fails, after it; `rows` are the retries of the task's policy. */
+/** What will happen next, and if that fails, after it; `rows` are the retries of the task's policy.
+ * @param {WholeJob} job @param {Schedule} plan @param {Retry[]} rows */
 export function ahead(job, plan, rows) {
   if (!["scheduled", "queued", "retrying", "parked", "running", "waiting"].includes(job.state)) return [];
   const items = [];

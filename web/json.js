@@ -1,7 +1,8 @@
 // JSON as text. JSON.parse would round the integers of a payload that JavaScript cannot hold, and
 // order its keys anew; so payloads are cut out of the answer, and shown and edited as they are.
 
-/** The end of the string that begins at `at`, behind its quote. */
+/** The end of the string that begins at `at`, behind its quote.
+ * @param {string} text @param {number} at */
 function stringEnd(text, at) {
   for (let i = at + 1; i < text.length; i++) {
     if (text[i] === "\\") i++;
@@ -10,12 +11,14 @@ function stringEnd(text, at) {
   return text.length;
 }
 
+/** @param {string} text @param {number} at */
 function skipSpace(text, at) {
   while (at < text.length && " \n\r\t".includes(text[at])) at++;
   return at;
 }
 
-/** The end of the value that begins at `at`. */
+/** The end of the value that begins at `at`.
+ * @param {string} text @param {number} at */
 function valueEnd(text, at) {
   let depth = 0;
   for (let i = at; i < text.length; ) {
@@ -41,7 +44,8 @@ function valueEnd(text, at) {
   return text.length;
 }
 
-/** The text of one member of the object that `text` is; null: there is none, or it is null. */
+/** The text of one member of the object that `text` is; null: there is none, or it is null.
+ * @param {string} text @param {string} name */
 export function memberText(text, name) {
   let at = skipSpace(text, 0) + 1;
   while (at < text.length) {
@@ -60,11 +64,12 @@ export function memberText(text, name) {
   return null;
 }
 
-/** Valid JSON with a line for each value, and every value as it was written. */
+/** Valid JSON with a line for each value, and every value as it was written.
+ * @param {string} text */
 export function indent(text) {
   let out = "";
   let depth = 0;
-  const newline = () => "\n" + "  ".repeat(depth);
+  const newline = () => `\n${"  ".repeat(depth)}`;
   for (let i = 0; i < text.length; ) {
     const c = text[i];
     if (c === '"') {

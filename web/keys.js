@@ -21,10 +21,12 @@ function move(step) {
   next.scrollIntoView({ block: "nearest" });
 }
 
+/** @param {string} selector @returns {HTMLElement | null} */
 function inCurrent(selector) {
   return document.querySelector(`#page tr[data-current] ${selector}`);
 }
 
+/** @type {[string, string, () => void][]} */
 const KEYS = [
   ["/", "search for jobs", () => document.getElementById("search")?.focus()],
   ["j", "next row", () => move(1)],

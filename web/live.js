@@ -1,19 +1,26 @@
 // When something happens on the server: one event stream, open only while the page can be seen.
 // A browser opens at most six connections to a server over HTTP/1.1, so hidden tabs must not keep any.
 
+/** @import { LiveEvent, LiveState } from "./types" */
+
 // Pages read again when something has changed; what it was they learn then. So the server counts, and sends no more
 // than pages can use.
 const STREAM = "/v1/events?digest=1s";
 const KINDS = ["digest", "reset"];
 const TRY_AGAIN_MS = 3000;
 
+/** @type {EventSource | null} */
 let source = null;
-let timer = null;
+let timer;
 let wanted = false;
+/** @type {LiveState} */
 let state = "off";
+/** @type {Set<(event: LiveEvent) => void>} */
 const listeners = new Set();
+/** @type {Set<(state: LiveState) => void>} */
 const watchers = new Set();
 
+/** @param {LiveState} next */
 function tell(next) {
   if (next === state) return;
   state = next;
@@ -75,13 +82,15 @@ export function stopLive() {
   tell("off");
 }
 
-/** Calls with {type: "digest", counts} or {type: "reset"}; gives the function that ends it. */
+/** Calls with each event; gives the function that ends it.
+ * @param {(event: LiveEvent) => void} listener */
 export function onLive(listener) {
   listeners.add(listener);
   return () => listeners.delete(listener);
 }
 
-/** Calls with "on", "lost", "paused" or "off" whenever it changes. */
+/** Calls with the state, now and whenever it changes.
+ * @param {(state: LiveState) => void} watcher */
 export function watchLive(watcher) {
   watchers.add(watcher);
   watcher(state);

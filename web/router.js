@@ -1,14 +1,24 @@
 // Which page is shown, and keeping it up to date: links, the browser's back and forward, live events.
 import { show, h } from "./dom.js";
 import { onLive } from "./live.js";
+/** @import { LiveEvent, Page, Route } from "./types" */
 
 const LIVE_GAP_MS = 2000; // between two loads that events ask for
 const POLL_MS = 10000; // other processes tell this server no events, so that it is asked now and then
 const REST_FACTOR = 10; // a load that takes long, as of very many dead letters, is followed by a longer pause
 
+/** What the frame is told: a page is opened, has its data, or cannot get them.
+ * @typedef {{ opened(route: Route, params: Record<string, string>): void, loaded(): void, failed(error: Error): void }} Hooks */
+
+/** @typedef {{ route: Route, page: Page, controller: AbortController, data: any, isLoading: boolean, again: boolean }} Opened */
+
+/** @type {Route[]} */
 let routes = [];
-let container = null;
-let hooks = {};
+/** @type {HTMLElement} */
+let container;
+/** @type {Hooks} */
+let hooks;
+/** @type {Opened | null} */
 let current = null;
 let liveTimer = null;
 let loadedAt = 0;
@@ -19,6 +29,7 @@ function match(path) {
   for (const route of routes) {
     const pattern = route.path.split("/").filter((part) => part !== "");
     if (pattern.length !== parts.length) continue;
+    /** @type {Record<string, string>} */
     const params = {};
     const fits = pattern.every((part, i) => {
       if (!part.startsWith(":")) return part === parts[i];
@@ -37,21 +48,21 @@ export function go(url, { replace = false } = {}) {
 }
 
 function open() {
-  const found = match(location.pathname) ?? { route: routes.find((route) => route.path === ""), params: {} };
+  const found = match(location.pathname) ?? { route: routes[0], params: {} };
   current?.controller.abort();
   clearTimeout(liveTimer);
   liveTimer = null;
   const controller = new AbortController();
   const query = new URLSearchParams(location.search);
-  const opened = { route: found.route, controller, data: undefined, isLoading: false, again: false };
-  const context = { params: found.params, query, signal: controller.signal, refresh, redraw, go };
-  opened.page = found.route.page(context);
+  const page = found.route.page({ params: found.params, query, signal: controller.signal, refresh, redraw, go });
+  const opened = { route: found.route, page, controller, data: undefined, isLoading: false, again: false };
   current = opened;
   hooks.opened(found.route, found.params);
   window.scrollTo(0, 0);
   load(opened);
 }
 
+/** @param {Opened} opened */
 async function load(opened) {
   if (opened.isLoading) {
     opened.again = true;
@@ -92,14 +103,15 @@ export function redraw() {
   if (current?.data !== undefined) show(container, current.page.render(current.data));
 }
 
-function wanted(event) {
-  const { page } = current;
+/** @param {Page} page @param {LiveEvent} event */
+function wanted(page, event) {
   return event.type === "reset" || !page.wants || Object.keys(event.counts).some(page.wants);
 }
 
+/** @param {LiveEvent} event */
 function onEvent(event) {
   if (!current || current.data === undefined) return;
-  if (liveTimer || !current.page.load || !wanted(event)) return;
+  if (liveTimer || !current.page.load || !wanted(current.page, event)) return;
   const wait = Math.max(100, loadedAt + Math.max(LIVE_GAP_MS, loadTook * REST_FACTOR) - Date.now());
   liveTimer = setTimeout(() => {
     liveTimer = null;
@@ -115,7 +127,8 @@ function followLink(event) {
   go(link.getAttribute("href"));
 }
 
-/** `hooks`: opened(route, params), loaded(), failed(error). */
+/** The first page of the table is also that of paths which no page has.
+ * @param {Route[]} table @param {HTMLElement} into @param {Hooks} given */
 export function startRouter(table, into, given) {
   routes = table;
   container = into;

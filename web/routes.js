@@ -13,7 +13,9 @@ import simulate from "./pages/simulate.js";
 import submit from "./pages/submit.js";
 import tasks from "./pages/tasks.js";
 import workers from "./pages/workers.js";
+/** @import { Route } from "./types" */
 
+/** @type {Route[]} */
 export const ROUTES = [
   { path: "", name: "overview", title: "Overview", key: "o", page: overview },
   { path: "queues", name: "queues", title: "Queues", key: "q", page: queues },

@@ -1,12 +1,15 @@
 // The frame around every page: navigation, search, the login, whether the server is there.
 import { h, show } from "./dom.js";
+import { segment } from "./api.js";
 import { shape } from "./states.js";
 import { go } from "./router.js";
 import { ROUTES } from "./routes.js";
 import { watchLive } from "./live.js";
 import { showKeys } from "./keys.js";
 import { parseSearch, searchText } from "./pages/jobs.js";
+/** @import { LiveState, Route, Session } from "./types" */
 
+/** @type {Record<LiveState, string>} */
 const LIVE_WORDS = { on: "live", lost: "connecting", paused: "paused", off: "not live" };
 
 function themeNow() {
@@ -23,13 +26,14 @@ function switchTheme() {
   }
 }
 
+const searchBox = () => /** @type {HTMLInputElement} */ (document.getElementById("search"));
+
 function search(event) {
   event.preventDefault();
-  const field = document.getElementById("search");
+  const field = searchBox();
   const found = parseSearch(field.value);
   field.blur();
-  if (found.id) go(`/ui/jobs/${encodeURIComponent(found.id)}`);
-  else go(`/ui/jobs?${found.query}`);
+  go("id" in found ? `/ui/jobs/${segment(found.id)}` : `/ui/jobs?${found.query}`);
 }
 
 function searchField() {
@@ -43,7 +47,8 @@ function mark() {
   return h("a", { class: "mark", href: "/ui/" }, h("img", { src: "/ui/icon.svg", alt: "", width: "22", height: "22" }), "Redrive");
 }
 
-/** Draws the frame into `root`; gives the element for pages. */
+/** Draws the frame into `root`; gives the element for pages.
+ * @param {HTMLElement} root @param {Session} session @param {() => void} logOut */
 export function drawShell(root, session, logOut) {
   const page = h("main", { id: "page", tabindex: "-1" });
   const isReader = !session.scopes.includes("admin");
@@ -72,20 +77,21 @@ export function drawShell(root, session, logOut) {
   return page;
 }
 
+/** @param {Route} route @param {Record<string, string>} params */
 export function markPage(route, params) {
   const name = route.under ?? route.name;
   for (const link of document.querySelectorAll(".side a")) {
-    if (link.dataset.name === name) link.setAttribute("aria-current", "page");
+    if (link.getAttribute("data-name") === name) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
   document.querySelector(".side a[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
   document.title = `${params.id ?? route.title} · Redrive`;
-  const field = document.getElementById("search");
-  if (field && field !== document.activeElement)
-    field.value = route.name === "jobs" ? searchText(new URLSearchParams(location.search)) : "";
+  if (searchBox() !== document.activeElement)
+    searchBox().value = route.name === "jobs" ? searchText(new URLSearchParams(location.search)) : "";
 }
 
-/** Says that the server, or its store, is away; "" when it is back. */
+/** Says that the server, or its store, is away; "" when it is back.
+ * @param {string} text */
 export function showAway(text) {
   const bar = document.getElementById("away");
   if (!bar) return;

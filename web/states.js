@@ -1,15 +1,19 @@
 // The states of a job and of a breaker: each has a colour (style.css) and a shape, so that users
 // need not distinguish colours.
 import { h, svg } from "./dom.js";
+/** @import { Child, State } from "./types" */
 
+/** @type {State[]} */
 export const STATES = ["scheduled", "queued", "running", "retrying", "parked", "completed", "failed", "dead_letter", "cancelled", "waiting"];
 export const LIVE = ["scheduled", "queued", "running", "retrying", "parked", "waiting"];
 export const RETRIABLE = ["scheduled", "retrying", "failed", "dead_letter"];
 export const ENDED = ["completed", "failed", "dead_letter", "cancelled"];
 
+/** @type {Record<string, string>} */
 const LABELS = { dead_letter: "dead letter", half_open: "half open", forced_open: "forced open" };
 
-// On a field of 12 × 12.
+/** On a field of 12 × 12; whether it is filled.
+ * @type {Record<string, [string, boolean]>} */
 const SHAPES = {
   scheduled: ["M6 1.5a4.5 4.5 0 1 0 0 9a4.5 4.5 0 1 0 0-9M6 3.5V6l2 1.5", false],
   queued: ["M2 2.5h8M2 6h8M2 9.5h8", false],
@@ -28,17 +32,20 @@ const SHAPES = {
   disabled: ["M2.5 6h7", false],
 };
 
+/** @param {string} state of a job or of a breaker */
 export function label(state) {
   return LABELS[state] ?? state;
 }
 
+/** @param {string} state */
 export function shape(state) {
   const [path, isFilled] = SHAPES[state] ?? SHAPES.disabled;
   return svg("svg", { class: "shape", viewBox: "0 0 12 12", "aria-hidden": "true" },
     svg("path", { d: path, class: isFilled ? "filled" : "line" }));
 }
 
-/** The state in words with its shape. */
+/** The state in words with its shape.
+ * @param {string} state @param {Child} [more] */
 export function badge(state, more) {
   return h("span", { class: `badge s-${state}` }, shape(state), label(state), more && h("span", { class: "more" }, more));
 }

@@ -3,6 +3,7 @@ import { h, show } from "./dom.js";
 import { Problem } from "./api.js";
 import { relative, stamp } from "./format.js";
 import { refresh } from "./router.js";
+/** @import { Child, Column } from "./types" */
 
 // ---- What may be done ---------------------------------------------------------------------------
 
@@ -58,7 +59,8 @@ export function notifyError(error) {
 
 // ---- Dialogs ------------------------------------------------------------------------------------
 
-/** Shows a dialog; gives the value of the button that closed it, "" if none did. */
+/** Shows a dialog; gives the value of the button that closed it, "" if none did.
+ * @param {string} title @param {Child} body @param {{ label: string, value: string, kind?: string }[]} buttons @returns {Promise<string>} */
 export function dialog(title, body, buttons) {
   return new Promise((resolve) => {
     const box = h("dialog", { class: "dialog", "aria-label": title },
@@ -76,14 +78,17 @@ export function dialog(title, body, buttons) {
   });
 }
 
-/** Asks before something that cannot be undone. */
+/** Asks before something that cannot be undone.
+ * @param {string} title @param {string} text */
 export async function confirmed(title, text, label = title) {
   const answer = await dialog(title, h("p", null, text),
     [{ label: "Keep it", value: "" }, { label, value: "yes", kind: "danger" }]);
   return answer === "yes";
 }
 
-/** Does something on the server, shows the result, and loads the page again. */
+/** Does something on the server, shows the result, and loads the page again; gives undefined when it failed.
+ * @template Result
+ * @param {Promise<Result>} promise @param {string | ((result: Result) => string) | null} text */
 export async function act(promise, text) {
   try {
     const result = await promise;
@@ -99,24 +104,29 @@ export async function act(promise, text) {
 
 // ---- Small things -------------------------------------------------------------------------------
 
+/** @param {string} label @param {() => void} onclick @param {{ kind?: string, disabled?: boolean, title?: string }} [options] */
 export function button(label, onclick, { kind = "", disabled = false, title } = {}) {
   return h("button", { type: "button", class: kind, disabled, title, onclick }, label);
 }
 
-/** A time as people say it, with the whole of it on hover. */
+/** A time as people say it, with the whole of it on hover.
+ * @param {string | null | undefined} text */
 export function when(text) {
   return text ? h("time", { datetime: text, title: stamp(text) }, relative(text)) : h("span", { class: "muted" }, "–");
 }
 
+/** @param {string} text @param {string} [hint] */
 export function empty(text, hint) {
   return h("div", { class: "empty" }, h("p", null, text), hint && h("p", { class: "muted" }, hint));
 }
 
+/** @param {Child} title @param {Child[]} actions */
 export function heading(title, ...actions) {
   return h("div", { class: "heading" }, h("h1", null, title), h("div", { class: "actions" }, actions));
 }
 
-/** Names with values, as a list of definitions; those without a value are left out. */
+/** Names with values, as a list of definitions; those without a value are left out.
+ * @param {[string, Child][]} rows */
 export function facts(rows) {
   return h("dl", { class: "facts" }, rows.filter(([, value]) => value !== null && value !== undefined && value !== "")
     .map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value))));
@@ -124,8 +134,10 @@ export function facts(rows) {
 
 const upperFirst = (text) => text.slice(0, 1).toUpperCase() + text.slice(1);
 
-/** columns: {title, cell(row), class, isShown(row)}; a column of class "wide" is left out on narrow screens, where rows
- * become cards in which each cell says what it is; a cell that isShown is not left out. */
+/** Rows as a table; on narrow screens they become cards in which each cell says what it is.
+ * @template Row
+ * @param {Column<Row>[]} columns @param {Row[]} rows
+ * @param {{ key?: (row: Row) => string, rowClass?: (row: Row) => string, label?: string }} [options] */
 export function table(columns, rows, { key, rowClass, label } = {}) {
   return h("div", { class: "scroll" }, h("table", { "aria-label": label },
     h("thead", null, h("tr", null, columns.map((c) => h("th", { class: c.class, scope: "col" }, c.title === "" ? h("span", { class: "unseen" }, "Actions") : c.title)))),
@@ -134,12 +146,14 @@ export function table(columns, rows, { key, rowClass, label } = {}) {
         h("td", { class: c.isShown?.(row) ? `${c.class} shown` : c.class, "data-label": typeof c.title === "string" ? upperFirst(c.title) : null }, c.cell(row))))))));
 }
 
-/** A link to the jobs that a set of filters gives. */
+/** A link to the jobs that a set of filters gives.
+ * @param {Record<string, string>} filters @param {Child} text */
 export function jobsLink(filters, text, options = {}) {
   return h("a", { ...options, href: `/ui/jobs?${new URLSearchParams(filters)}` }, text);
 }
 
-/** The first line of a text, cut so that a table stays readable. */
+/** The first line of a text, cut so that a table stays readable.
+ * @param {string | null | undefined} text */
 export function firstLine(text, max = 160) {
   const line = (text ?? "").split("\n", 1)[0];
   return line.length > max ? `${line.slice(0, max)}…` : line;

@@ -41,7 +41,7 @@ def files_of(ui):
             todo += re.findall(r'(?:src|href)="(/ui/[^"]+)"', text)
         if path.endswith(".js"):
             folder = path.rsplit("/", 1)[0]
-            for name in re.findall(r'from "(\.[^"]+)"', text):
+            for name in re.findall(r'^import .* from "(\.[^"]+)"', text, re.M):  # those of types are comments
                 up, down = name.count("../"), name.replace("../", "").replace("./", "")
                 todo.append(folder.rsplit("/", up)[0] + "/" + down)
     return seen

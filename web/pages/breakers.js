@@ -5,6 +5,7 @@ import { lanes } from "../chart.js";
 import { count, percent, relative, span } from "../format.js";
 import { badge, label } from "../states.js";
 import { act, button, confirmed, empty, heading, jobsLink, mayChange, table, when } from "../widgets.js";
+/** @import { Breaker, Column, Context, Page } from "../types" */
 
 const ORDER = ["open", "forced_open", "half_open", "closed", "disabled"];
 const SHOWN = 300;
@@ -21,6 +22,7 @@ function reset(key) {
   act(post(`/retry/circuit-breakers/${segment(key)}/reset`), `${key} is closed`);
 }
 
+/** @param {Breaker} breaker */
 function rule({ thresholds: t }) {
   const rules = [];
   if (t.failure_threshold) rules.push(`${count(t.failure_threshold)} failures in a row`);
@@ -28,6 +30,7 @@ function rule({ thresholds: t }) {
   return rules.join(", or ") || "by hand only";
 }
 
+/** @param {Breaker} b */
 function standing(b) {
   if (b.state === "closed") return b.failure_count > 0 ? `${count(b.failure_count)} failed in a row` : "";
   if (b.state === "open") return b.next_probe_at ? `probe ${relative(b.next_probe_at)}` : "";
@@ -35,6 +38,7 @@ function standing(b) {
   return "until it is reset";
 }
 
+/** @type {Column<Breaker>[]} */
 const COLUMNS = [
   { title: "Breaker", cell: (b) => b.key },
   { title: "State", class: "roomy", cell: (b) => badge(b.state) },
@@ -45,11 +49,13 @@ const COLUMNS = [
   { title: "Opens at", class: "wide", cell: (b) => h("span", { class: "muted" }, rule(b)) },
 ];
 
+/** @param {Breaker} b */
 function actions(b) {
   return b.state === "closed" ? button("Trip", () => trip(b.key)) : button("Reset", () => reset(b.key), { kind: "primary" });
 }
 
-// The changes of one breaker as spans of states, up to now. What was before this server noted it is not known.
+/** The changes of one breaker as spans of states, up to now. What was before this server noted it is not known.
+ * @param {{ at: string, state: string, previous_state: string }[]} changes @param {number} from @param {number} to */
 function partsOf(changes, from, to) {
   const parts = changes.map((change, i) => ({
     state: change.state, from: Date.parse(change.at), to: i + 1 < changes.length ? Date.parse(changes[i + 1].at) : to }));
@@ -73,6 +79,7 @@ function timeline({ items, since, at }, minutes) {
         badge(change.previous_state), " → ", badge(change.state))))));
 }
 
+/** @param {Context} context @returns {Page} */
 export default function breakers(context) {
   const minutes = MINUTES.find((m) => String(m) === context.query.get("minutes")) ?? MINUTES[0];
 

@@ -4,12 +4,14 @@ import { get, remove, segment } from "../api.js";
 import { stamp } from "../format.js";
 import { cronWords } from "../cron-words.js";
 import { act, button, confirmed, empty, heading, jobsLink, mayChange, table, when } from "../widgets.js";
+/** @import { Column, CronEntry, Page } from "../types" */
 
 async function removeEntry(name) {
   if (!(await confirmed("Remove the entry", `${name} makes no more jobs. Those that it has made stay.`))) return;
   act(remove(`/cron/${segment(name)}`), `${name} is removed`);
 }
 
+/** @type {Column<CronEntry>[]} */
 const COLUMNS = [
   { title: "Entry", cell: (e) => [h("strong", null, e.name), h("div", { class: "muted small" }, e.source === "stored" ? "stored" : "of the configuration")] },
   { title: "Task", cell: (e) => jobsLink({ task: e.task }, e.task) },
@@ -19,6 +21,7 @@ const COLUMNS = [
   { title: "If the last one still runs", class: "wide", cell: (e) => e.overlap },
 ];
 
+/** @returns {Page} */
 export default function cron() {
   return {
     load: (signal) => get("/cron", { signal }),

@@ -5,6 +5,7 @@ import { gauge } from "../chart.js";
 import { count, plural } from "../format.js";
 import { badge } from "../states.js";
 import { act, button, confirmed, dialog, empty, firstLine, heading, mayChange, notifyError, table, when } from "../widgets.js";
+/** @import { Context, Job, JobError, Page } from "../types" */
 
 const FILTERS = ["task", "queue", "class", "reason", "type", "text", "group", "user"];
 const OF_ERRORS = ["type", "text", "group"];
@@ -38,7 +39,7 @@ async function redrive(filter) {
 }
 
 async function purge(filter) {
-  const query = new URLSearchParams({ older_than_hours: 0, ...filter });
+  const query = new URLSearchParams({ older_than_hours: "0", ...filter });
   let asked;
   try {
     asked = await remove(`${BASE}?${query}&dry_run=true`);
@@ -67,6 +68,7 @@ function underWay(runs) {
     mayChange() && button("Stop", () => act(remove(`${BASE}/retries/${segment(run.id)}`), "Stopped; jobs that were not redriven are still dead"))));
 }
 
+/** @param {JobError | null} error */
 function errorCell(error) {
   if (!error) return h("span", { class: "muted" }, "never ran");
   return [h("span", { class: "class" }, error.class), error.type && [" ", h("code", null, error.type)], h("div", { class: "message" }, firstLine(error.message, 240))];
@@ -83,6 +85,7 @@ function groupTable(groups) {
   ], groups, { key: (g) => g.fingerprint, label: "Groups of dead letters" });
 }
 
+/** @param {Job[]} letters */
 function letterTable(letters) {
   return table([
     { title: "Job", cell: (j) => h("a", { class: "id", href: `/ui/jobs/${segment(j.id)}` }, j.id) },
@@ -94,13 +97,15 @@ function letterTable(letters) {
   ], letters, { key: (j) => j.id, label: "Dead letters" });
 }
 
+/** @param {Context} context @returns {Page} */
 export default function dead(context) {
-  const filter = Object.fromEntries(FILTERS.filter((name) => context.query.get(name)).map((name) => [name, context.query.get(name)]));
+  const filter = Object.fromEntries(FILTERS.map((name) => [name, context.query.get(name) ?? ""]).filter(([, value]) => value !== ""));
+  const cursor = context.query.get("cursor");
   const isFiltered = Object.keys(filter).length > 0;
 
   async function load(signal) {
     const query = new URLSearchParams(filter);
-    const list = new URLSearchParams({ ...filter, limit: PAGE, ...(context.query.has("cursor") && { cursor: context.query.get("cursor") }) });
+    const list = new URLSearchParams({ ...filter, limit: String(PAGE), ...(cursor !== null && { cursor }) });
     const asked = get(`${BASE}/groups?${query}`, { signal });
     const getLetters = () => get(`${BASE}?${list}`, { signal });
     // Every error is in a group: where there is none the server need not look at all errors once more.
@@ -122,7 +127,7 @@ export default function dead(context) {
         : [h("h2", null, isFiltered ? "Errors among them" : "By error"), groupTable(groups)],
       letters && letters.items.length > 0 && [h("h2", null, "One by one"), letterTable(letters.items),
         h("nav", { class: "pager", "aria-label": "Pages of the list" },
-          context.query.has("cursor") && h("a", { href: href(filter) }, "« first page"),
+          cursor !== null && h("a", { href: href(filter) }, "« first page"),
           letters.next && h("a", { rel: "next", href: href({ ...filter, cursor: letters.next }) }, "next page »"))]);
   }
 

@@ -3,6 +3,7 @@ import { h, svg } from "../dom.js";
 import { get } from "../api.js";
 import { count, percent } from "../format.js";
 import { empty, heading, jobsLink, table } from "../widgets.js";
+/** @import { Page } from "../types" */
 
 const MEASURES = [
   { title: "Completed", key: "completed", of: "completed_share", text: (v) => percent(v), difference: (v) => `${signed(v * 100, 1)} points` },
@@ -22,6 +23,7 @@ function interval(estimate, [low, high]) {
     svg("rect", { x: x(estimate.value) - 0.8, y: 0, width: 1.6, height: 8 }));
 }
 
+/** @returns {[number, number]} */
 function scale(arms, measure) {
   const known = arms.map((arm) => arm[measure.of]).filter((estimate) => estimate !== null);
   return [Math.min(...known.map((e) => e.low)), Math.max(...known.map((e) => e.high))];
@@ -60,6 +62,7 @@ function section(experiment) {
     table(columns(experiment), experiment.arms, { key: (arm) => arm.name, label: `Arms of ${experiment.name}` }));
 }
 
+/** @returns {Page} */
 export default function experiments() {
   return {
     load: (signal) => get("/experiments", { signal }),

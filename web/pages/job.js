@@ -7,25 +7,30 @@ import { indent, memberText } from "../json.js";
 import { badge } from "../states.js";
 import { act, button, confirmed, dialog, facts, heading, jobsLink, mayChange, notify, when } from "../widgets.js";
 import { spansOf } from "./tasks.js";
+/** @import { Context, Edge, Page, Schedule, WholeJob } from "../types" */
 
 const letter = (id) => `/retry/dead-letters/by-id/${segment(id)}`;
 
 // ---- Actions -------------------------------------------------------------------------------------
 
+/** @param {WholeJob} job */
 async function cancel(job) {
   const text = job.state === "running" ? "Its run is stopped, and the job ends as cancelled." : "The job ends as cancelled and does not run.";
   if (await confirmed("Cancel the job", text)) act(remove(`/jobs/${segment(job.id)}`), "The job is cancelled");
 }
 
+/** @param {WholeJob} job */
 function runNow(job) {
   act(post(`/jobs/${segment(job.id)}/retry`), "The job is queued");
 }
 
+/** @param {WholeJob} job @param {Context} context */
 async function removeLetter(job, context) {
   if (!(await confirmed("Remove the dead letter", "The job is gone for good, with its payload and its history."))) return;
   if ((await act(remove(letter(job.id)).then(() => true), "The dead letter is removed")) === true) context.go("/ui/dead");
 }
 
+/** @param {WholeJob} job @param {string} text */
 async function editPayload(job, text) {
   const field = h("textarea", { class: "code", rows: "18", spellcheck: "false", "aria-label": "Payload" });
   field.value = text;
@@ -43,6 +48,7 @@ async function editPayload(job, text) {
   if (saved !== undefined && answer === "redrive") act(post(`${letter(job.id)}/retry`), "The job is queued with its new payload");
 }
 
+/** @param {WholeJob} job @param {string | null} payload @param {Context} context */
 function actions(job, payload, context) {
   if (!mayChange()) return [];
   const cancelButton = button("Cancel", () => cancel(job));
@@ -64,6 +70,7 @@ function actions(job, payload, context) {
 
 // ---- Drawing -------------------------------------------------------------------------------------
 
+/** @param {WholeJob} job */
 function factsOf(job) {
   return facts([
     ["Task", jobsLink({ task: job.task }, job.task)],
@@ -86,8 +93,9 @@ function factsOf(job) {
   ]);
 }
 
-/** Jobs that it waits for, or that wait for it. */
-function edges(title, items, total) {
+/** Jobs that it waits for, or that wait for it.
+ * @param {string} title @param {Edge[] | undefined} items */
+function edges(title, items, total = 0) {
   if (!items?.length) return null;
   return h("section", { class: "card", "data-key": title }, h("h2", null, title),
     h("ul", { class: "edges" }, items.map((edge) => h("li", null,
@@ -96,6 +104,7 @@ function edges(title, items, total) {
     total > items.length && h("p", { class: "muted" }, `${total - items.length} more`));
 }
 
+/** @param {Context} context @returns {Page} */
 export default function job(context) {
   const { id } = context.params;
 
@@ -107,6 +116,7 @@ export default function job(context) {
     return { job: found, plan: task.schedule, payload: memberText(text, "payload"), result: memberText(text, "result") };
   }
 
+  /** @param {{ job: WholeJob, plan: Schedule, payload: string | null, result: string | null }} data */
   function render({ job: found, plan, payload, result }) {
     const next = ahead(found, plan, spansOf(plan.retries));
     return h("div", { class: "page job" },

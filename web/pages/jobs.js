@@ -5,6 +5,7 @@ import { bulkLines, chooseRun, runLine, runOnAll, runOnSome } from "../bulk.js";
 import { compact, count, plural } from "../format.js";
 import { badge, ENDED, LIVE, RETRIABLE, STATES } from "../states.js";
 import { button, empty, firstLine, heading, mayChange, maySubmit, table, when } from "../widgets.js";
+/** @import { Column, Context, Job, JobPage, Page, State } from "../types" */
 
 const FILTERS = ["state", "task", "queue", "user", "unique_key", "class", "reason", "type", "text", "group", "older_than", "newer_than"];
 const COUNTED = ["state", "task", "queue"]; // there are counters for these
@@ -15,7 +16,8 @@ const GO_ON = 10; // requests after the first, for one page
 
 // ---- The search box ------------------------------------------------------------------------------
 
-/** `task:mail "timed out"` → {query: "task=mail&text=timed+out"}; an id → {id}. Within quotes, two are one. */
+/** `task:mail "timed out"` → {query: "task=mail&text=timed+out"}; an id → {id}. Within quotes, two are one.
+ * @param {string} text @returns {{ id: string } | { query: URLSearchParams }} */
 export function parseSearch(text) {
   const query = new URLSearchParams();
   const words = [];
@@ -31,10 +33,11 @@ export function parseSearch(text) {
   return { query };
 }
 
-/** The other way round. */
+/** The other way round.
+ * @param {URLSearchParams} query */
 export function searchText(query) {
   return FILTERS.filter((name) => query.has(name)).map((name) => {
-    const value = query.get(name);
+    const value = query.get(name) ?? "";
     const shown = /[\s":]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value;
     return name === "text" ? shown : `${name}:${shown}`;
   }).join(" ");
@@ -42,35 +45,39 @@ export function searchText(query) {
 
 // ---- Reading -------------------------------------------------------------------------------------
 
+/** @param {URLSearchParams} query */
 function filtersOf(query) {
-  return new URLSearchParams(FILTERS.filter((name) => query.get(name)).map((name) => [name, query.get(name)]));
+  return new URLSearchParams(FILTERS.map((name) => [name, query.get(name) ?? ""]).filter(([, value]) => value !== ""));
 }
 
-// Of jobs that have ended, those that ended last come first, unless that would be a search among all of them.
+/** Of jobs that have ended, those that ended last come first, unless that would be a search among all of them.
+ * @param {URLSearchParams} filters */
 function isByEnd(filters) {
   const names = [...filters.keys()];
   const states = filters.get("state")?.split(",") ?? ENDED;
   return names.some((name) => name !== "task" && name !== "queue") && names.every((name) => OF_THE_END.includes(name)) && states.every((state) => ENDED.includes(state));
 }
 
+/** @param {URLSearchParams} filters */
 function countsPath(filters) {
   return `/counts?${new URLSearchParams([...filters].filter(([name]) => COUNTED.includes(name)))}`;
 }
 
-// The server ends a search that takes long with what it has found: it is asked to go on, for a while.
+/** The server ends a search that takes long with what it has found: it is asked to go on, for a while.
+ * @param {URLSearchParams} list @param {AbortSignal} signal @returns {Promise<JobPage>} */
 async function searched(list, signal) {
   const page = await get(`/jobs?${list}`, { signal });
   for (let i = 0; i < GO_ON && page.next && page.items.length < PAGE; i++) {
     const more = await get(`/jobs?${new URLSearchParams([...[...list].filter(([name]) => name !== "cursor" && name !== "limit"),
-      ["limit", PAGE - page.items.length], ["cursor", page.next]])}`, { signal });
+      ["limit", String(PAGE - page.items.length)], ["cursor", page.next]])}`, { signal });
     page.items.push(...more.items);
     page.next = more.next;
   }
   return page;
 }
 
-// A word may be the id of a job, or be part of an error.
-// A server that hides values lets only admins search in texts: the job of that id may be there all the same.
+/** A server that hides values lets only admins search in texts: the job of that id may be there all the same.
+ * @param {URLSearchParams} list @param {AbortSignal} signal @returns {Promise<JobPage>} */
 async function pageOf(list, signal) {
   try {
     return await searched(list, signal);
@@ -80,6 +87,8 @@ async function pageOf(list, signal) {
   }
 }
 
+/** A word may be the id of a job, or be part of an error.
+ * @param {string | null} text @param {AbortSignal} signal @returns {Promise<Job | null>} */
 async function jobOf(text, signal) {
   if (!text || /\s/.test(text)) return null;
   try {
@@ -92,6 +101,7 @@ async function jobOf(text, signal) {
 
 // ---- Drawing -------------------------------------------------------------------------------------
 
+/** @param {URLSearchParams} filters @param {Record<string, string>} changes */
 function urlWith(filters, changes) {
   const next = new URLSearchParams(filters);
   for (const [name, value] of Object.entries(changes)) {
@@ -101,12 +111,14 @@ function urlWith(filters, changes) {
   return `/ui/jobs?${next}`;
 }
 
+/** @param {Job} job */
 function moment(job) {
   if (job.state === "scheduled" || job.state === "retrying") return job.process_after;
   if (job.state === "running") return job.started_at;
   return job.finished_at ?? job.created_at;
 }
 
+/** @param {URLSearchParams} filters @param {{ by_state: Record<State, number> }} counts */
 function stateChips(filters, counts) {
   const chosen = filters.get("state")?.split(",") ?? [];
   const chip = (state, n) => h("a", {
@@ -118,6 +130,7 @@ function stateChips(filters, counts) {
     STATES.map((state) => chip(state, counts.by_state[state])));
 }
 
+/** @param {Context} context @param {URLSearchParams} filters @param {"task" | "queue"} name */
 function picker(context, filters, name, items) {
   const chosen = filters.get(name) ?? "";
   const names = items.map((item) => item[name]);
@@ -128,12 +141,14 @@ function picker(context, filters, name, items) {
       names.map((value) => h("option", { value, selected: value === chosen }, value))));
 }
 
+/** @param {URLSearchParams} filters */
 function chosenFilters(filters) {
   const others = [...filters].filter(([name]) => !COUNTED.includes(name));
   return others.map(([name, value]) => h("span", { class: "tag" }, `${name}: `, h("bdi", null, firstLine(value, 40)), " ",
     h("a", { href: urlWith(filters, { [name]: "" }), "aria-label": `Without ${name}` }, "×")));
 }
 
+/** @type {Column<Job>[]} */
 const COLUMNS = [
   { title: "Job", cell: (j) => h("a", { class: "id", href: `/ui/jobs/${segment(j.id)}` }, j.id) },
   { title: "State", class: "roomy", cell: (j) => badge(j.state, j.state === "parked" ? j.reason : null) },
@@ -144,6 +159,7 @@ const COLUMNS = [
   { title: "Last error", class: "wide error", cell: (j) => j.last_error && [h("span", { class: "class" }, j.last_error.class), " ", firstLine(j.last_error.message, 120)] },
 ];
 
+/** @param {Job[]} items @param {Set<string>} selected @param {Context} context @returns {Column<Job>} */
 function selectColumn(items, selected, context) {
   const toggle = (id, on) => {
     if (on) selected.add(id);
@@ -161,6 +177,7 @@ function selectColumn(items, selected, context) {
   };
 }
 
+/** @param {URLSearchParams} filters @param {Job[]} items @param {Set<string>} selected */
 function bulkBar(filters, items, selected) {
   const some = items.filter((job) => selected.has(job.id));
   const states = filters.get("state")?.split(",") ?? STATES;
@@ -178,6 +195,7 @@ function bulkBar(filters, items, selected) {
     some.length > 0 ? row(plural(some.length, "selected", "selected"), onSome, verbs) : verbs.length > 0 && row("All that match", (verb) => runOnAll(verb, filters), verbs));
 }
 
+/** @param {URLSearchParams} filters @param {URLSearchParams} query @param {JobPage} page */
 function pager(filters, query, { items, next }) {
   return h("nav", { class: "pager", "aria-label": "Pages of the list" },
     query.has("cursor") && h("a", { href: urlWith(filters, {}) }, "« first page"),
@@ -189,15 +207,17 @@ function none(filters, next) {
   return empty("No job matches.", filters.size > 0 ? "Fewer filters find more." : "Submit one here, with redrive enqueue, or POST /v1/jobs.");
 }
 
+/** @param {Context} context @returns {Page} */
 export default function jobs(context) {
   const filters = filtersOf(context.query);
   const selected = new Set();
   const isCounted = [...filters.keys()].every((name) => COUNTED.includes(name));
 
   async function load(signal) {
-    const list = new URLSearchParams([...filters, ["limit", PAGE]]);
+    const list = new URLSearchParams([...filters, ["limit", String(PAGE)]]);
     if (isByEnd(filters)) list.set("order", "finished");
-    if (context.query.has("cursor")) list.set("cursor", context.query.get("cursor"));
+    const cursor = context.query.get("cursor");
+    if (cursor !== null) list.set("cursor", cursor);
     const [page, counts, exact, runs] = await Promise.all([
       pageOf(list, signal), get(countsPath(filters), { signal }), jobOf(filters.get("text"), signal), get("/bulk", { signal })]);
     return { page, counts, exact, runs: runs.items };
@@ -208,7 +228,7 @@ export default function jobs(context) {
     const columns = mayChange() ? [selectColumn(page.items, selected, context), ...COLUMNS] : COLUMNS;
     return h("div", { class: "page" },
       heading(["Jobs ", total !== null && h("span", { class: "muted" }, count(total))],
-        maySubmit() && h("a", { href: `/ui/submit?${new URLSearchParams(filters.has("task") ? { task: filters.get("task") } : {})}` }, "Submit a job"),
+        maySubmit() && h("a", { href: `/ui/submit?${new URLSearchParams([...filters].filter(([name]) => name === "task"))}` }, "Submit a job"),
         picker(context, filters, "task", counts.by_task), picker(context, filters, "queue", counts.by_queue)),
       stateChips(filters, counts),
       h("p", { class: "chosen" }, chosenFilters(filters)),

@@ -4,12 +4,15 @@ import { get } from "../api.js";
 import { gauge } from "../chart.js";
 import { count, percent, span } from "../format.js";
 import { empty, heading, jobsLink, table } from "../widgets.js";
+/** @import { Column, Limit, Page } from "../types" */
 
+/** @param {Limit} limit */
 function slots(limit) {
   if (limit.concurrency === null) return [count(limit.running), h("div", { class: "muted small" }, "no limit")];
   return [`${count(limit.running)} of ${count(limit.concurrency)}`, gauge(limit.running, limit.concurrency)];
 }
 
+/** @param {Limit} limit */
 function budget({ retry_budget: b }) {
   if (!b) return h("span", { class: "muted" }, "none");
   const used = b.max_tokens !== undefined
@@ -19,6 +22,7 @@ function budget({ retry_budget: b }) {
   return [used, h("div", { class: b.room > 0 ? "muted small" : "class small" }, b.room > 0 ? `room for ${count(b.room)}` : "no room: retries wait")];
 }
 
+/** @type {Column<Limit>[]} */
 const COLUMNS = [
   { title: "Limit", cell: (l) => l.key },
   { title: "Running", class: "roomy", cell: slots },
@@ -29,6 +33,7 @@ const COLUMNS = [
 
 const SHOWN = 300;
 
+/** @returns {Page} */
 export default function limits() {
   return {
     load: (signal) => get("/limits", { signal }),

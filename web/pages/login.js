@@ -2,6 +2,9 @@
 // request, and nowhere else.
 import { h } from "../dom.js";
 import { post } from "../api.js";
+/** @import { Session } from "../types" */
+
+const tokenField = () => /** @type {HTMLInputElement} */ (document.getElementById("token"));
 
 function form(submit, problem) {
   return h("main", { class: "login" },
@@ -15,11 +18,12 @@ function form(submit, problem) {
       h("p", { class: "muted" }, "One of the configuration's tokens that has the scope read. It stays in this browser for twelve hours, where scripts cannot see it.")));
 }
 
-/** Draws the form into `root`; calls `done` with the session. */
+/** Draws the form into `root`; calls `done` with the session.
+ * @param {HTMLElement} root @param {(session: Session) => void} done */
 export function login(root, done, problem = "") {
   async function submit(event) {
     event.preventDefault();
-    const token = document.getElementById("token").value.trim();
+    const token = tokenField().value.trim();
     if (/[^\x21-\x7e]/.test(token)) {
       login(root, done, "A token has no spaces and only plain characters.");
       return;
@@ -32,5 +36,5 @@ export function login(root, done, problem = "") {
   }
   root.replaceChildren(form(submit, problem));
   document.title = "Log in · Redrive";
-  document.getElementById("token").focus();
+  tokenField().focus();
 }

@@ -5,6 +5,7 @@ import { bar, gauge, lines } from "../chart.js";
 import { age, compact, count, percent, plural, rate, setServerTime, span } from "../format.js";
 import { badge, STATES } from "../states.js";
 import { empty, heading, jobsLink, table, when } from "../widgets.js";
+/** @import { Page } from "../types" */
 
 const SERIES = [
   ["completed", "completed", "s-completed"],
@@ -83,6 +84,7 @@ function attention({ breakers, ...s }) {
         s.slots > 0 && gauge(s.running, s.slots))));
 }
 
+/** @returns {Page} */
 export default function overview() {
   return {
     load,

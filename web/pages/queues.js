@@ -5,6 +5,7 @@ import { bar } from "../chart.js";
 import { compact, count } from "../format.js";
 import { STATES } from "../states.js";
 import { act, button, empty, heading, jobsLink, mayChange, table, when } from "../widgets.js";
+/** @import { Context, Page } from "../types" */
 
 const SHOWN = 200; // rows; a filter finds the others
 
@@ -27,6 +28,7 @@ const COLUMNS = [
   { title: "Next due", class: "wide", cell: (q) => when(q.next_due) },
 ];
 
+/** @param {Context} context @returns {Page} */
 export default function queues(context) {
   let wanted = context.query.get("name") ?? "";
 

@@ -5,8 +5,10 @@ import { get, Problem } from "../api.js";
 import { lines } from "../chart.js";
 import { compact, count, span } from "../format.js";
 import { heading, table } from "../widgets.js";
+/** @import { Context, Page } from "../types" */
 
 // Name of the parameter, label, what it is without, help.
+/** @type {[string, string, string, string][]} */
 const FIELDS = [
   ["outage", "Outage", "180s", "how long the service is down; up to 6h"],
   ["rate", "Jobs a second", "20", "that arrive"],
@@ -51,9 +53,10 @@ function figures({ strategies, options, best }) {
 
 function chart({ strategies, options, step_ms: step, calls_per_s: calls }) {
   const times = calls[0].map((_, i) => i * step);
+  /** @type {[number, number]} */
   const outage = [options.outage_start_ms, options.outage_start_ms + options.outage_ms];
   return lines(times, strategies.map((s, i) => ({ name: s.title, class: lookOf(s.name), values: calls[i], note: "" })),
-    (value) => `${compact(Math.round(value))}/s`, { moment: (ms) => span(ms), marked: options.outage_ms > 0 ? outage : null, isFilled: false, kind: "tall" });
+    (value) => `${compact(Math.round(value ?? 0))}/s`, { moment: (ms) => span(ms), marked: options.outage_ms > 0 ? outage : null, isFilled: false, kind: "tall" });
 }
 
 function answer(result) {
@@ -67,6 +70,7 @@ function answer(result) {
   ];
 }
 
+/** @param {Context} context @returns {Page} */
 export default function simulate(context) {
   const values = Object.fromEntries(NAMES.map((name) => [name, context.query.get(name) ?? ""]));
   const chosen = new Set(values.strategies ? values.strategies.split(",") : USUAL);

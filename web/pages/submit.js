@@ -3,8 +3,10 @@ import { h } from "../dom.js";
 import { get, Problem, segment, send } from "../api.js";
 import { badge } from "../states.js";
 import { heading, empty, maySubmit, notify } from "../widgets.js";
+/** @import { Context, Page, Task } from "../types" */
 
 // Name of the member, label, what it is for, and how it is typed.
+/** @type {[string, string, string, Record<string, string>][]} */
 const OPTIONS = [
   ["delay", "Delay", "such as 90s or 2h; none: at once", {}],
   ["priority", "Priority", "−100 to 100; higher goes first", { type: "number", min: "-100", max: "100", step: "1" }],
@@ -47,6 +49,7 @@ function field(name, label, help, control) {
   return h("div", { class: "field" }, h("label", { for: `new-${name}` }, label), control, h("p", { class: "muted small", id: `help-${name}` }, help));
 }
 
+/** @param {Context} context @returns {Page} */
 export default function submit(context) {
   const values = Object.fromEntries(NAMES.map((name) => [name, context.query.get(name) ?? ""]));
   let key = newKey();
@@ -87,6 +90,7 @@ export default function submit(context) {
     "aria-invalid": problem?.field === name ? "true" : null, "aria-describedby": `help-${name}`, ...more,
   });
 
+  /** @param {{ items: Task[] }} data */
   function render({ items }) {
     if (!maySubmit()) return h("div", { class: "page" }, heading("Submit a job"), empty("This login may not submit jobs.", "Its token lacks the scope enqueue."));
     const queue = items.find((task) => task.task === values.task)?.queue;

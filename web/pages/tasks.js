@@ -5,18 +5,21 @@ import { bar, schedule, waits } from "../chart.js";
 import { compact, count, plural, span } from "../format.js";
 import { STATES, badge } from "../states.js";
 import { empty, heading, jobsLink, table } from "../widgets.js";
+/** @import { Page, Retry, RetryRow, Task } from "../types" */
 
 const SHOWN = 10; // rows of run times
 
-/** Rows of the interface, where a delay that is certain has one member, as spans. */
+/** Rows of the interface, where a delay that is certain has one member, as spans.
+ * @param {RetryRow[]} rows @returns {Retry[]} */
 export function spansOf(rows) {
   return rows.map((row) => ({
     ...row,
-    min_ms: row.min_ms ?? row.delay_ms, max_ms: row.max_ms ?? row.delay_ms,
-    total_min_ms: row.total_min_ms ?? row.total_ms, total_max_ms: row.total_max_ms ?? row.total_ms,
+    min_ms: row.min_ms ?? row.delay_ms ?? 0, max_ms: row.max_ms ?? row.delay_ms ?? 0,
+    total_min_ms: row.total_min_ms ?? row.total_ms ?? 0, total_max_ms: row.total_max_ms ?? row.total_ms ?? 0,
   }));
 }
 
+/** @param {Task} task */
 function how(task) {
   const parts = [task.queue && `queue ${task.queue}`, task.run && `run by ${task.run}`];
   if (task.limits.rate) parts.push(`at most ${task.limits.rate}`);
@@ -26,18 +29,20 @@ function how(task) {
   return parts.filter(Boolean).join(" · ");
 }
 
+/** @param {Task} task */
 function policy({ schedule: plan }) {
   const rows = spansOf(plan.retries);
   const last = rows.at(-1);
   return h("div", { class: "policy" }, schedule(rows),
     h("p", { class: "muted small" },
-      rows.length === 0 ? "No retry: a failure ends the job as " : `${plural(plan.attempts, "attempt")} within ${span(last.total_max_ms)} and the time that they run, then `,
+      !last ? "No retry: a failure ends the job as " : `${plural(plan.attempts, "attempt")} within ${span(last.total_max_ms)} and the time that they run, then `,
       badge(plan.then), plan.more && " (the first of them are drawn)"),
     rows.length > 0 && h("details", null, h("summary", null, "Retry by retry"),
       h("table", { class: "compact" }, h("thead", null, h("tr", null, ["Retry", "Waits before", "In all"].map((t) => h("th", null, t)))),
         h("tbody", null, rows.map((row) => h("tr", null, h("td", null, row.n), h("td", null, waits(row.min_ms, row.max_ms)), h("td", null, waits(row.total_min_ms, row.total_max_ms))))))));
 }
 
+/** @param {Task} task */
 function card(task) {
   const total = STATES.reduce((sum, state) => sum + task.sizes[state], 0);
   const c = task.counters;
@@ -54,21 +59,23 @@ function card(task) {
       policy(task)));
 }
 
-// The slowest first, by the mean, which is exact: percentiles are only known to lie between two bounds of a histogram.
+/** The slowest first, by the mean, which is exact: percentiles are only known to lie between two bounds of a histogram.
+ * @param {Task[]} items */
 function runTimes(items) {
-  const ran = items.filter((task) => task.run_time).sort((a, b) => b.run_time.mean - a.run_time.mean);
+  const ran = items.flatMap(({ task, run_time: time }) => (time ? [{ task, ...time }] : [])).sort((a, b) => b.mean - a.mean);
   if (ran.length === 0) return null;
   return h("section", { class: "card", "data-key": "run times" },
     h("h2", null, "Run times ", h("span", { class: "muted" }, "the slowest task first")),
     table([
-      { title: "Task", cell: (task) => jobsLink({ task: task.task }, task.task) },
-      { title: "Attempts", class: "n", cell: (task) => compact(task.run_time.attempts) },
-      { title: "Mean", class: "n", cell: (task) => span(task.run_time.mean * 1000) },
-      { title: "In all", class: "n", cell: (task) => span(task.run_time.mean * task.run_time.attempts * 1000) },
-    ], ran.slice(0, SHOWN), { key: (task) => `ran ${task.task}`, label: "Run times" }),
+      { title: "Task", cell: ({ task }) => jobsLink({ task }, task) },
+      { title: "Attempts", class: "n", cell: ({ attempts }) => compact(attempts) },
+      { title: "Mean", class: "n", cell: ({ mean }) => span(mean * 1000) },
+      { title: "In all", class: "n", cell: ({ mean, attempts }) => span(mean * attempts * 1000) },
+    ], ran.slice(0, SHOWN), { key: ({ task }) => `ran ${task}`, label: "Run times" }),
     h("p", { class: "muted small" }, `Of the attempts that this server has seen end since it was started.${ran.length > SHOWN ? ` ${count(ran.length - SHOWN)} faster tasks are left out.` : ""}`));
 }
 
+/** @returns {Page} */
 export default function tasks() {
   return {
     load: (signal) => get("/tasks", { signal }),

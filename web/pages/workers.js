@@ -4,6 +4,7 @@ import { get } from "../api.js";
 import { gauge } from "../chart.js";
 import { count, percent, rate, span } from "../format.js";
 import { empty, heading, table, when } from "../widgets.js";
+/** @import { Page } from "../types" */
 
 const COLUMNS = [
   { title: "Worker", cell: (w) => [h("strong", null, w.name), h("div", { class: "muted small" }, w.host ? `${w.host}, process ${w.pid}` : "remote")] },
@@ -17,6 +18,7 @@ const COLUMNS = [
   { title: "Seen", class: "wide", cell: (w) => when(w.seen_at) },
 ];
 
+/** @returns {Page} */
 export default function workers() {
   return {
     load: (signal) => get("/workers", { signal }),
