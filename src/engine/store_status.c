@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "base/time/clock.h"
+#include "store/store.h"
 
 /* When the log is told of it again. */
 #define TELL_AGAIN_MS 30000
@@ -26,6 +27,7 @@ struct store_status {
     int64_t told_ms;
     int64_t began_to_fail_ms;
     bool needs_commit; /* what failed was a write */
+    int64_t full_until_ms;
 };
 
 struct store_status *store_status_new(const struct log *log, bool has_server, size_t shard)
@@ -123,6 +125,8 @@ static void note_failure(struct store_status *s, bool began, const struct redriv
     s->failed_ms = now_ms;
     s->needs_commit |= began;
     s->state.is_failing = true;
+    if (strcmp(err->hint, STORE_FULL_HINT) == 0)
+        s->full_until_ms = now_ms + STORE_STATUS_FULL_MS;
     s->state.is_away = s->has_server && !began;
     s->state.err = *err;
 }
@@ -169,6 +173,7 @@ static void add_part(struct store_status_view *all, struct store_status_view *pa
     all->is_failing |= part->is_failing;
     all->is_partly_away |= part->is_away;
     all->is_away &= part->is_away;
+    all->is_full &= part->is_full;
     if (part->heard_ms > all->heard_ms)
         all->heard_ms = part->heard_ms;
     if (part->busy_ms > all->busy_ms)
@@ -198,7 +203,7 @@ static void note_hanging(struct store_status_view *part)
 static void read_parts(struct store_status *s, struct store_status_view *ret)
 {
     struct store_status_view part;
-    *ret = (struct store_status_view){.is_away = true};
+    *ret = (struct store_status_view){.is_away = true, .is_full = true};
     for (size_t i = 0; i < s->n_parts; i++) {
         store_status_read(s->parts[i], &part);
         note_hanging(&part);
@@ -214,9 +219,11 @@ void store_status_read(struct store_status *s, struct store_status_view *ret)
         return;
     }
     HOLD(&s->mutex);
+    const int64_t now_ms = clock_monotonic_ms();
     *ret = s->state;
+    ret->is_full = now_ms < s->full_until_ms;
     if (s->begun_ms != 0)
-        ret->busy_ms = clock_monotonic_ms() - s->begun_ms;
+        ret->busy_ms = now_ms - s->begun_ms;
 }
 
 bool store_status_is_away(struct store_status *s, struct redrive_err *err)

@@ -6,7 +6,9 @@
  *
  * A transaction that only reads proves that a store answers, and not that it can be written to:
  * after a failed write the store counts as failing until a commit has worked, or
- * STORE_STATUS_QUIET_MS have passed without another failure. Errors of the caller (too big, out of
+ * STORE_STATUS_QUIET_MS have passed without another failure. A small write may still fit where a
+ * large one did not: a store counts as full for STORE_STATUS_FULL_MS after the last write that
+ * failed for want of space, whatever else is committed. Errors of the caller (too big, out of
  * range) are counted and nothing more.
  */
 #ifndef ENGINE_STORE_STATUS_H
@@ -21,6 +23,7 @@
 #include "redrive.h"
 
 #define STORE_STATUS_QUIET_MS 60000
+#define STORE_STATUS_FULL_MS  10000
 /* A store whose transaction has taken so long hangs. Of several stores it counts as away. */
 #define STORE_STATUS_HANGS_MS 5000
 /* Error codes are -1 … -(STORE_STATUS_KINDS - 1); what is beyond counts as REDRIVE_E_INTERNAL. */
@@ -31,6 +34,7 @@ struct store_status;
 /* What is known of the store. */
 struct store_status_view {
     bool is_failing;
+    bool is_full;        /* writes fail for want of space, of several shards on all; `err` is one */
     bool is_away;        /* a server that no transaction can reach */
     bool is_partly_away; /* of several shards some, and not all, are away */
     int64_t since_ms;    /* wall time of the first failure in a row; 0: it is not failing */

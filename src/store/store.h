@@ -105,6 +105,10 @@ struct store_election {
     bool has_ready;  /* some queue has queued jobs; a hint */
 };
 
+/* Hint of the error of a store that has no room left: every store says it, and nothing else does.
+ */
+#define STORE_FULL_HINT "free some space; nothing was changed"
+
 enum store_durability {
     STORE_FORGETS,          /* gone with the process */
     STORE_SURVIVES_PROCESS, /* kill -9 loses nothing; power loss may */

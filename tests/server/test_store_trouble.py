@@ -158,10 +158,23 @@ def test_full_disk_is_seen_in_log_health_and_metrics(bench, small_disk):
     bad = health(server)
     assert (bad["status"], bad["store"]["status"]) == ("degraded", "failing")
     assert bad["store"]["error"] == "the disk is full"
+    # What is small may still fit, and makes the server no more ready for what is not.
+    assert ask(server, "POST", "/tasks/mail", body)[0] == 503
+    ask(server, "POST", "/tasks/mail", "{}")
+    status, _, text, _ = ask(server, "GET", "/ready")
+    assert status == 503 and "the disk is full" in text
+    # The store's own log may have room left within its file: the disk is filled to the last byte.
+    with open(small_disk / "filler", "wb", buffering=0) as filler, pytest.raises(OSError):
+        while True:
+            filler.write(b"\0" * 4096)
+    found = [line for line in json.loads(bench.redrive("doctor", "--json").stdout)["items"] if line["check"] == "disk"]
+    assert found[0]["status"] == "fail" and "free some space" in found[0]["hint"]
+    (small_disk / "filler").unlink()
     (small_disk / "ballast").unlink()
     wait_for(lambda: ask(server, "POST", "/tasks/mail", "{}")[0] == 202, "a submit")
     wait_for(lambda: health(server)["store"] == {"status": "ok"}, "the first answer of the store")
     server.wait_log("store_works_again")
+    wait_for(lambda: ask(server, "GET", "/ready")[0] == 200, "it is ready")
 
 
 def test_store_that_can_lose_jobs_is_named_at_the_start(bench):

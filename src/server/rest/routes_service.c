@@ -83,10 +83,13 @@ static int apply_nothing(struct engine *engine, struct op *op, struct redrive_er
     return 0;
 }
 
+/* An empty transaction needs no space, and so says nothing of a store that is full. */
 static void tell_ready(struct rest_call *call, struct op *op)
 {
-    if (op->code < 0) {
-        rest_fail_as(call, 503, &op->err, NULL);
+    struct store_status_view state;
+    store_status_read(committer_store_status(call->rest->committer), &state);
+    if (op->code < 0 || state.is_full) {
+        rest_fail_as(call, 503, op->code < 0 ? &op->err : &state.err, NULL);
         return;
     }
     struct json_writer *w = rest_json(call);
@@ -98,8 +101,8 @@ static void tell_ready(struct rest_call *call, struct op *op)
 
 static const struct op_route ANY_SHARD = {.to = ROUTE_ANY};
 
-/* Goes through the committer, as work does: if an empty transaction can be committed, work can be
- * taken. */
+/* Goes through the committer, as work does: if an empty transaction can be committed, and no write
+ * has lately failed for want of space, work can be taken. */
 static void get_ready(struct rest_call *call)
 {
     struct op *op = kit_alloc(call, sizeof *op);

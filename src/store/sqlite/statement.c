@@ -73,7 +73,7 @@ static const struct {
     const char *message;
     const char *hint;
 } MEANINGS[] = {
-    {SQLITE_FULL, REDRIVE_E_IO, "the disk is full", "free some space; nothing was changed"},
+    {SQLITE_FULL, REDRIVE_E_IO, "the disk is full", STORE_FULL_HINT},
     {SQLITE_BUSY, REDRIVE_E_IO, "the store is locked by another process",
      "another process holds it for longer than the busy time; is a backup or a shell open on it?"},
     {SQLITE_LOCKED, REDRIVE_E_IO, "the store is locked by another process", ""},

@@ -86,7 +86,8 @@ static int by_size(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* The median time of making a page durable, in microseconds; negative: it could not be measured. */
+/* The median time of making a page durable, in microseconds; negative: it could not be measured,
+ * and errno says why. */
 static int64_t time_sync(const char *folder)
 {
     static const char PAGE[4096] = {0};
@@ -99,11 +100,14 @@ static int64_t time_sync(const char *folder)
     bool good = true;
     for (int i = 0; i < SYNC_TIMES && good; i++) {
         const int64_t start_ns = clock_monotonic_ns();
+        errno = ENOSPC; /* of a write that is cut short */
         good = write(fd, PAGE, sizeof PAGE) == (ssize_t)sizeof PAGE && fdatasync(fd) == 0;
         times[i] = (clock_monotonic_ns() - start_ns) / 1000;
     }
+    const int why = errno;
     close(fd);
     (void)unlink(path);
+    errno = why;
     if (!good)
         return -1;
     qsort(times, SYNC_TIMES, sizeof times[0], by_size);
@@ -114,8 +118,12 @@ static void check_sync(struct doctor *d, const char *folder)
 {
     const int64_t us = time_sync(folder);
     if (us < 0) {
-        doctor_say(d, DOCTOR_FAIL, "disk", "cannot write to %s: %s", folder, strerror(errno));
-        doctor_hint(d, "the log of the store is there: make the folder writable");
+        const int why = errno;
+        doctor_say(d, DOCTOR_FAIL, "disk", "cannot write to %s: %s", folder, strerror(why));
+        doctor_hint(d, why == ENOSPC || why == EDQUOT
+                           ? "the log of the store is there: free some space, or raise the quota"
+                       : why == EROFS ? "the log of the store is there: mount it for writing"
+                                      : "the log of the store is there: make the folder writable");
         return;
     }
     const bool slow = us > SYNC_SLOW_US;
