@@ -24,6 +24,15 @@ let liveTimer = null;
 let loadedAt = 0;
 let loadTook = 0;
 
+// "%" alone is no escape: an address that was typed or cut off names what stands there.
+function decode(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
 function match(path) {
   const parts = path.replace(/^\/ui\/?/, "").split("/").filter((part) => part !== "");
   for (const route of routes) {
@@ -33,7 +42,7 @@ function match(path) {
     const params = {};
     const fits = pattern.every((part, i) => {
       if (!part.startsWith(":")) return part === parts[i];
-      params[part.slice(1)] = decodeURIComponent(parts[i]);
+      params[part.slice(1)] = decode(parts[i]);
       return true;
     });
     if (fits) return { route, params };

@@ -41,6 +41,13 @@ def test_markup_in_the_address_is_text(ui):
         assert_harmless(ui)
 
 
+def test_an_address_with_an_escape_that_is_none_names_what_stands_there(ui):
+    ui.open("/ui/queues").find("#page .page")
+    for path, shown in (("/ui/jobs/%", "'%'"), ("/ui/jobs/100%25%zz", "'100%25%zz'")):
+        ui.js("history.pushState(null, '', arguments[0]); dispatchEvent(new PopStateEvent('popstate'))", path)
+        ui.sees(f"there is no job {shown}", "#page")
+
+
 def test_a_name_of_a_task_with_markup_is_text(ui):
     ui.submit("task<b>bold</b>", delay="1h")
     for page in ("tasks", "jobs", "queues", "breakers"):
