@@ -8,6 +8,22 @@ import pytest
 from faktory_kit import Client, ServerError, job, server, start_server, wait_until  # noqa: F401 (fixtures)
 
 
+def test_requeued_job_brings_its_failure(server):
+    client = server.worker()
+    client.push("job-00001", retry=2)
+    assert "failure" not in client.fetch()
+    client.fail("job-00001", errtype="IOError", message="it broke")
+    assert client.mutate(cmd="kill", target="retries", filter={"jids": ["job-00001"]}) == "OK"
+    for _ in range(2):
+        assert client.mutate(cmd="requeue", target="dead", filter={"jids": ["job-00001"]}) == "OK"
+        failure = client.fetch()["failure"]
+        assert (failure["retry_count"], failure["remaining"]) == (0, 2)
+        assert (failure["errtype"], failure["message"]) == ("IOError", "it broke")
+        assert failure["backtrace"] == ["a", "b"]
+        client.fail("job-00001", errtype="IOError", message="it broke")
+        assert client.mutate(cmd="kill", target="retries", filter={"jids": ["job-00001"]}) == "OK"
+
+
 def test_info_has_what_clients_look_for(server):
     client = server.connect()
     client.push("job-00001", queue="a")

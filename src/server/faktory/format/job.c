@@ -250,17 +250,21 @@ static bool is_at_rest(const struct job *job)
            job->status.state == REDRIVE_STATE_DEAD_LETTER;
 }
 
+/* A job that was redriven has failed before, whatever its attempts since. */
 static bool has_failed(const struct job *job)
 {
-    return job->status.attempts > (is_at_rest(job) ? 0 : 1) &&
-           job->status.error.class_ != REDRIVE_CLASS_SUCCESS;
+    const struct job_status *s = &job->status;
+    return (s->attempts > (is_at_rest(job) ? 0 : 1) || s->epoch > 0) &&
+           s->error.class_ != REDRIVE_CLASS_SUCCESS;
 }
 
-/* The count of retries starts with 0, and this run is the latest of them. */
+/* The count of retries starts with 0, and this run is the latest of them. The first run after a
+ * redrive is none: the job has all of its retries again. */
 static void write_failure(struct json_writer *w, const struct job *job)
 {
     const struct job_status *s = &job->status;
-    int64_t retry_count = (int64_t)s->attempts - (is_at_rest(job) ? 1 : 2);
+    const int64_t before = (int64_t)s->attempts - (is_at_rest(job) ? 1 : 2);
+    const int64_t retry_count = before > 0 ? before : 0;
     int64_t remaining = (int64_t)job_max_attempts(job) - 1 - retry_count;
     json_open_object(w, "failure");
     json_field_int(w, "retry_count", retry_count);
