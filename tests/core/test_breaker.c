@@ -551,9 +551,100 @@ static void status_tells_what_a_person_asks(void **state)
     assert_int_equal(breaker_next_ms(&b, &c), 11335);
 }
 
+/* ---- Clocks that are set ----------------------------------------------------------------------
+ */
+
+#define HOUR_MS INT64_C(3600000)
+#define NOON_MS INT64_C(1700000000000)
+
+static void a_recovery_begins_anew_when_the_clock_is_set_back(void **state)
+{
+    (void)state;
+    struct redrive_breaker_config c = quick();
+    struct redrive_breaker_status status;
+    struct breaker_permit permit;
+    struct breaker b;
+    breaker_init(&b, 1);
+    open_it(&b, &c, NOON_MS + HOUR_MS);
+    const uint64_t generation = b.generation;
+    assert_false(breaker_allow(&b, &c, NOON_MS, &permit));
+    assert_int_equal(b.generation, generation);
+    assert_int_equal(breaker_next_ms(&b, &c), NOON_MS + c.recovery_timeout_ms);
+    breaker_status(&b, &c, NOON_MS, &status);
+    assert_int_equal(status.opened_at_ms, NOON_MS);
+    assert_false(breaker_allow(&b, &c, NOON_MS + c.recovery_timeout_ms - 1, &permit));
+    (void)probe(&b, &c, NOON_MS + c.recovery_timeout_ms);
+}
+
+/* Two processes do not read exactly the same time. */
+static void a_second_back_is_no_new_clock(void **state)
+{
+    (void)state;
+    struct redrive_breaker_config c = quick();
+    struct breaker b, before;
+    breaker_init(&b, 1);
+    open_it(&b, &c, NOON_MS);
+    before = b;
+    assert_false(breaker_tick(&b, &c, NOON_MS - 1000));
+    assert_memory_equal(&b, &before, sizeof b);
+    assert_true(breaker_tick(&b, &c, NOON_MS - 1001));
+}
+
+static void the_lease_of_a_probe_begins_anew_when_the_clock_is_set_back(void **state)
+{
+    (void)state;
+    struct redrive_breaker_config c = quick();
+    struct breaker b;
+    breaker_init(&b, 1);
+    open_it(&b, &c, NOON_MS + HOUR_MS);
+    (void)probe(&b, &c, NOON_MS + 2 * HOUR_MS);
+    assert_true(breaker_tick(&b, &c, NOON_MS));
+    assert_int_equal(b.state, REDRIVE_BREAKER_HALF_OPEN);
+    assert_int_equal(breaker_next_ms(&b, &c), NOON_MS + c.probe_lease_ms);
+    assert_true(breaker_tick(&b, &c, NOON_MS + c.probe_lease_ms));
+    assert_int_equal(b.state, REDRIVE_BREAKER_OPEN);
+    assert_in_range(b.retry_at_ms, NOON_MS, NOON_MS + HOUR_MS);
+}
+
+static void the_next_probe_does_not_wait_for_a_clock_that_was_ahead(void **state)
+{
+    (void)state;
+    struct redrive_breaker_config c = quick();
+    struct breaker b;
+    breaker_init(&b, 1);
+    open_it(&b, &c, NOON_MS);
+    struct breaker_permit first = probe(&b, &c, NOON_MS + HOUR_MS);
+    breaker_record(&b, &c, first, BREAKER_NEUTRAL, 0, NOON_MS + HOUR_MS);
+    (void)probe(&b, &c, NOON_MS + 60000);
+}
+
+static void calls_of_a_clock_that_was_ahead_grow_old(void **state)
+{
+    (void)state;
+    struct redrive_breaker_config c = quick();
+    struct redrive_breaker_status status;
+    struct breaker b;
+    c.failure_threshold = 0;
+    c.failure_rate = 0.9;
+    c.min_calls = 1;
+    breaker_init(&b, 1);
+    call(&b, &c, NOON_MS + HOUR_MS, BREAKER_SUCCESS);
+    breaker_status(&b, &c, NOON_MS, &status);
+    assert_true(status.rate >= 0);
+    call(&b, &c, NOON_MS, BREAKER_SUCCESS);
+    assert_int_equal(breaker_window_sum(&b.window, &c).calls, 2);
+    call(&b, &c, NOON_MS + c.window_ms + c.window_ms / BREAKER_BUCKETS, BREAKER_SUCCESS);
+    assert_int_equal(breaker_window_sum(&b.window, &c).calls, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        T(a_recovery_begins_anew_when_the_clock_is_set_back),
+        T(a_second_back_is_no_new_clock),
+        T(the_lease_of_a_probe_begins_anew_when_the_clock_is_set_back),
+        T(the_next_probe_does_not_wait_for_a_clock_that_was_ahead),
+        T(calls_of_a_clock_that_was_ahead_grow_old),
         T(defaults_pass_their_own_check),
         T(absurd_configurations_are_refused),
         T(an_open_breaker_lets_nothing_through_until_its_time),

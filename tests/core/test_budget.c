@@ -242,6 +242,22 @@ static void a_clock_that_goes_back_gives_nothing(void **state)
     assert_int_equal(budget_room(&b, &TENTH, 41000), 1);
 }
 
+static void starts_of_a_clock_that_was_ahead_grow_old(void **state)
+{
+    (void)state;
+    struct budget b;
+    struct budget_status status;
+    budget_init(&b, &TENTH, 3600000);
+    start_firsts(&b, &TENTH, 10, 3600000);
+    assert_false(budget_follow_clock(&b, 3599000));
+    assert_true(budget_follow_clock(&b, 5000));
+    assert_false(budget_follow_clock(&b, 5000));
+    budget_status(&b, &TENTH, 5000, &status);
+    assert_int_equal(status.firsts, 10);
+    budget_status(&b, &TENTH, 5000 + TENTH.window_ms, &status);
+    assert_int_equal(status.firsts, 0);
+}
+
 static void a_smaller_budget_cuts_what_was_saved_up(void **state)
 {
     (void)state;
@@ -290,6 +306,7 @@ int main(void)
         T(a_start_that_is_taken_back_does_not_count),
         T(by_share_results_change_nothing),
         T(a_clock_that_goes_back_gives_nothing),
+        T(starts_of_a_clock_that_was_ahead_grow_old),
         T(a_smaller_budget_cuts_what_was_saved_up),
         T(numbers_out_of_range_are_refused),
     };

@@ -127,6 +127,18 @@ static void a_clock_that_goes_back_lets_nobody_go(void **state)
     assert_int_equal(release_take(&r, &c, 11000, 9), 1);
 }
 
+static void a_clock_that_was_set_back_goes_on_from_there(void **state)
+{
+    (void)state;
+    struct redrive_breaker_config c = config();
+    struct release r;
+    release_start(&r, &c, 3600000);
+    assert_int_equal(release_take(&r, &c, 3600000, 100), 1);
+    assert_int_equal(release_take(&r, &c, 5000, 100), 0);
+    assert_int_equal(release_next_ms(&r), 5100);
+    assert_in_range(gone_in_second(&r, &c, 5000), 9, 11);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -138,6 +150,7 @@ int main(void)
         T(no_more_than_a_seconds_worth_is_saved_up),
         T(no_more_go_than_wait),
         T(a_clock_that_goes_back_lets_nobody_go),
+        T(a_clock_that_was_set_back_goes_on_from_there),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -171,6 +171,77 @@ static void breaker_that_was_tripped_is_never_idle(void **state)
     stop(&bed);
 }
 
+/* The time of the next probe, as it is shown. */
+static int64_t next_probe_ms(struct bed *bed)
+{
+    struct breaker_page page = look(bed);
+    const int64_t at_ms = page.breakers[0].status.next_probe_ms;
+    breaker_page_release(&page);
+    return at_ms;
+}
+
+#define HOUR_MS 3600000
+
+/* It would be closed to all jobs until the old time comes again. */
+static void breaker_of_a_clock_that_was_ahead_recovers_from_now_on(void **state)
+{
+    (void)state;
+    struct bed bed;
+    start(&bed);
+    fail_three(&bed);
+    bed.now_ms += 1000;
+    bed_tick(&bed);
+    assert_int_equal(bed_claim(&bed, 10), 0); /* all are parked */
+    bed.now_ms -= HOUR_MS;
+    assert_int_equal(next_probe_ms(&bed), bed.now_ms + 30000); /* before any process writes it */
+    bed_tick(&bed);
+    assert_int_equal(next_probe_ms(&bed), bed.now_ms + 30000);
+    bed_pass(&bed, 29999);
+    assert_int_equal(bed_claim(&bed, 10), 0);
+    bed_pass(&bed, 1);
+    assert_int_equal(bed_succeed(&bed, bed_claim_one(&bed)), 0);
+    bed_pass(&bed, 5000);
+    assert_int_equal(bed_claim(&bed, 10), 2);
+    stop(&bed);
+}
+
+/* No job is parked, and none is expected: the next one is the probe. */
+static void breaker_of_a_clock_that_was_ahead_is_idle_in_time(void **state)
+{
+    (void)state;
+    struct bed bed;
+    start(&bed);
+    fail_three(&bed);
+    for (int64_t seq = 1; seq <= 3; seq++)
+        assert_int_equal(bed_change(&bed, MOVE_CANCEL, seq), 0);
+    bed.now_ms -= HOUR_MS;
+    bed_tick(&bed);
+    check_idle(&bed, false);
+    bed_pass(&bed, 30000);
+    check_idle(&bed, true);
+    stop(&bed);
+}
+
+/* Jobs that were sent ahead to probe, and did not arrive. */
+static void candidates_of_a_clock_that_was_ahead_are_replaced(void **state)
+{
+    (void)state;
+    struct bed bed;
+    start(&bed);
+    fail_three(&bed);
+    bed_pass(&bed, 1000);
+    assert_int_equal(bed_claim(&bed, 10), 0);
+    bed_pass(&bed, 29000); /* one of the three is sent, */
+    for (int64_t seq = 1; seq <= 3; seq++)
+        if (bed_job(&bed, seq).status.state == REDRIVE_STATE_QUEUED)
+            assert_int_equal(bed_change(&bed, MOVE_CANCEL, seq), 0); /* and does not arrive */
+    bed.now_ms -= HOUR_MS;
+    bed_tick(&bed);
+    bed_pass(&bed, 31000); /* the recovery has begun anew, and so has the wait for it */
+    assert_int_equal(bed_claim(&bed, 10), 1);
+    stop(&bed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -179,6 +250,9 @@ int main(void)
         T(change_is_told_once_however_many_processes_there_are),
         T(open_breaker_without_jobs_is_idle_once_its_time_has_come),
         T(breaker_that_was_tripped_is_never_idle),
+        T(breaker_of_a_clock_that_was_ahead_recovers_from_now_on),
+        T(breaker_of_a_clock_that_was_ahead_is_idle_in_time),
+        T(candidates_of_a_clock_that_was_ahead_are_replaced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -469,9 +469,28 @@ static void queue_that_was_resumed_by_half_is_still_paused(void **state)
     bed_release(&bed);
 }
 
+/* A look at a full limit is not written, so that it must not be the look that notices the clock. */
+static void rate_of_a_clock_that_was_ahead_goes_on_from_now(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, "tasks: {mail: {limits: {rate: 60/min, burst: 1}}}\n");
+    for (int i = 0; i < 4; i++)
+        bed_submit(&bed, "mail", NULL);
+    assert_int_equal(bed_claim(&bed, 10), 1);
+    bed.now_ms -= 3600000;
+    bed_tick(&bed);
+    for (int i = 0; i < 3; i++) {
+        bed_pass(&bed, 1000);
+        assert_int_equal(bed_claim(&bed, 10), 1);
+    }
+    bed_release(&bed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        T(rate_of_a_clock_that_was_ahead_goes_on_from_now),
         T(open_breaker_parks_and_uses_no_attempt),
         T(one_probe_goes_when_the_recovery_time_is_over),
         T(closed_breaker_lets_its_jobs_go_at_a_pace),

@@ -180,10 +180,46 @@ static bool judge_rest(struct breaker *b, const struct redrive_breaker_config *c
     return b->state != REDRIVE_BREAKER_HALF_OPEN;
 }
 
+/* How long the next probe waits after one that proved nothing. */
+static int64_t spacing_ms(const struct redrive_breaker_config *config)
+{
+    return (int64_t)(1000 / config->release_rate);
+}
+
+static bool follow_half_open(struct breaker *b, const struct redrive_breaker_config *config,
+                             int64_t now_ms)
+{
+    bool changed = elapsed_end_is_ahead(b->retry_at_ms, spacing_ms(config), now_ms);
+    if (changed)
+        b->retry_at_ms = now_ms;
+    for (int i = 0; i < REDRIVE_MAX_PROBES; i++) {
+        struct breaker_probe *p = &b->probes[i];
+        if (p->token == 0 || !elapsed_end_is_ahead(p->expires_ms, config->probe_lease_ms, now_ms))
+            continue;
+        p->expires_ms = now_ms + config->probe_lease_ms;
+        changed = true;
+    }
+    return changed;
+}
+
+bool breaker_follow_clock(struct breaker *b, const struct redrive_breaker_config *config,
+                          int64_t now_ms)
+{
+    bool changed = breaker_window_follow_clock(&b->window, config, now_ms);
+    if (breaker_is_open(b->state) && elapsed_follow(&b->opened_at_ms, now_ms)) {
+        changed = true;
+        if (b->state == REDRIVE_BREAKER_OPEN)
+            b->retry_at_ms = now_ms + recovery_ms(b, config);
+    }
+    if (b->state == REDRIVE_BREAKER_HALF_OPEN)
+        changed |= follow_half_open(b, config, now_ms);
+    return changed;
+}
+
 /* A failure is as of the end of the lease, not as of when it was noticed. */
 bool breaker_tick(struct breaker *b, const struct redrive_breaker_config *config, int64_t now_ms)
 {
-    bool changed = false;
+    bool changed = breaker_follow_clock(b, config, now_ms);
     struct breaker_probe *lapsed;
     while (b->state == REDRIVE_BREAKER_HALF_OPEN && (lapsed = lapsed_probe(b, now_ms)) != NULL) {
         const int64_t at_ms = lapsed->expires_ms;
@@ -292,7 +328,7 @@ static void record_probe(struct breaker *b, const struct redrive_breaker_config 
         return;
     *probe = (struct breaker_probe){0};
     if (result == BREAKER_NEUTRAL)
-        b->retry_at_ms = now_ms + (int64_t)(1000 / config->release_rate);
+        b->retry_at_ms = now_ms + spacing_ms(config);
     else if (result != BREAKER_RETURNED)
         answer_probe(b, config, result == BREAKER_FAILURE, slow, now_ms);
 }
@@ -367,8 +403,10 @@ static struct breaker_counts current_counts(const struct breaker *b,
                                             int64_t now_ms)
 {
     struct breaker_window window = b->window;
-    if (b->state == REDRIVE_BREAKER_CLOSED)
+    if (b->state == REDRIVE_BREAKER_CLOSED) {
+        (void)breaker_window_follow_clock(&window, config, now_ms);
         breaker_window_advance(&window, config, now_ms);
+    }
     const struct breaker_counts sum = breaker_window_sum(&window, config);
     const bool is_of_probes =
         b->state != REDRIVE_BREAKER_CLOSED && b->reopened > 0 && config->half_open_rate > 0;
@@ -411,11 +449,20 @@ static void cap_credit(struct release *r)
     r->credit = fmin(r->credit, fmax(r->rate, 2));
 }
 
+bool release_follow_clock(struct release *r, int64_t now_ms)
+{
+    if (!elapsed_follow(&r->credit_ms, now_ms))
+        return false;
+    r->grown_ms = now_ms;
+    return true;
+}
+
 /* Gives what has been earned since the last look: to the end of each second at that second's
  * pace. More than a second's worth is never kept, so a long silence is settled in one step. A
- * clock that goes back earns nothing until it has caught up. */
+ * clock that goes back earns nothing for that, and goes on from there. */
 static void earn(struct release *r, const struct redrive_breaker_config *config, int64_t now_ms)
 {
+    (void)release_follow_clock(r, now_ms);
     int64_t silent_s = (now_ms - r->grown_ms) / 1000 - 2;
     if (silent_s > 0) {
         r->rate += config->release_growth * (double)silent_s;

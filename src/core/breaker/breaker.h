@@ -23,7 +23,8 @@
  *   2. A probe is out from breaker_allow until its result or the end of its lease, never longer:
  *      a half-open breaker cannot get stuck.
  *   3. In half_open only probes have a say.
- *   4. Time that runs backwards never lets more through.
+ *   4. Time that runs backwards never lets more through. After a clock that was ahead and has been
+ *      set back (core/elapsed.h) a recovery, and the lease of a probe, begin anew from now.
  */
 #ifndef CORE_BREAKER_BREAKER_H
 #define CORE_BREAKER_BREAKER_H
@@ -31,13 +32,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/elapsed.h"
 #include "redrive.h"
 
 /* ---- The window: how recent calls went ---------------------------------------------------------
  *
  * Ten buckets, each a tenth of the time window wide. They begin at multiples of their width, so
- * that the counts of two processes can be added up bucket by bucket. A clock that goes back counts
- * in the newest bucket.
+ * that the counts of two processes can be added up bucket by bucket. A clock that goes back a
+ * little counts in the newest bucket.
  *
  * With window_calls it looks back on the last so many calls instead, whenever they were: a bit for
  * each that says whether it failed, and one that says whether it was slow.
@@ -73,6 +75,11 @@ void breaker_window_clear(struct breaker_window *w);
 /* Turns it to now: what is older than the window is gone. */
 void breaker_window_advance(struct breaker_window *w, const struct redrive_breaker_config *config,
                             int64_t now_ms);
+
+/* A window that begins ahead of now, since the clock has been set back, begins now: its calls grow
+ * old from now on. Whether it did. */
+bool breaker_window_follow_clock(struct breaker_window *w,
+                                 const struct redrive_breaker_config *config, int64_t now_ms);
 
 /* One more call. */
 void breaker_window_add(struct breaker_window *w, const struct redrive_breaker_config *config,
@@ -139,11 +146,12 @@ bool breaker_admit(struct breaker *b, const struct redrive_breaker_config *confi
                    struct breaker_permit *ret);
 
 /* May a call go now? If so fills the permit, which must be passed to breaker_record later. An open
- * breaker answers from one comparison. */
+ * breaker answers from a few comparisons. */
 static inline bool breaker_allow(struct breaker *b, const struct redrive_breaker_config *config,
                                  int64_t now_ms, struct breaker_permit *ret)
 {
-    if (b->state == REDRIVE_BREAKER_OPEN && now_ms < b->retry_at_ms)
+    if (b->state == REDRIVE_BREAKER_OPEN && now_ms < b->retry_at_ms &&
+        !elapsed_mark_is_ahead(b->opened_at_ms, now_ms))
         return false;
     if (b->state == REDRIVE_BREAKER_CLOSED) {
         *ret = (struct breaker_permit){.generation = b->generation};
@@ -169,6 +177,11 @@ static inline bool breaker_is_slow(const struct redrive_breaker_config *config, 
 void breaker_record(struct breaker *b, const struct redrive_breaker_config *config,
                     struct breaker_permit permit, enum breaker_result result, int64_t run_ms,
                     int64_t now_ms);
+
+/* Follows a clock that has been set back. Whether that has changed anything. breaker_tick does it
+ * as well. */
+bool breaker_follow_clock(struct breaker *b, const struct redrive_breaker_config *config,
+                          int64_t now_ms);
 
 /* Lets time pass: a lapsed probe has failed. True when that has changed anything. */
 bool breaker_tick(struct breaker *b, const struct redrive_breaker_config *config, int64_t now_ms);
@@ -210,6 +223,10 @@ struct release {
     int64_t credit_ms; /* up to when credit has been given */
     int64_t grown_ms;  /* up to when growth has been given */
 };
+
+/* Follows a clock that has been set back. Whether that has changed anything. The others do it as
+ * well. */
+bool release_follow_clock(struct release *r, int64_t now_ms);
 
 /* The breaker has closed. */
 void release_start(struct release *r, const struct redrive_breaker_config *config, int64_t now_ms);

@@ -70,6 +70,16 @@ void breaker_window_advance(struct breaker_window *w, const struct redrive_break
     }
 }
 
+bool breaker_window_follow_clock(struct breaker_window *w,
+                                 const struct redrive_breaker_config *config, int64_t now_ms)
+{
+    const int64_t width = width_ms(config);
+    if (!elapsed_mark_is_ahead(w->start_ms, now_ms))
+        return false;
+    w->start_ms = now_ms / width * width;
+    return true;
+}
+
 void breaker_window_add(struct breaker_window *w, const struct redrive_breaker_config *config,
                         bool failed, bool slow, int64_t now_ms)
 {

@@ -107,6 +107,12 @@ void budget_init(struct budget *b, const struct budget_config *config, int64_t n
     *b = (struct budget){.tokens = most_tokens(config), .tokens_ms = now_ms, .slot_ms = now_ms};
 }
 
+bool budget_follow_clock(struct budget *b, int64_t now_ms)
+{
+    const bool has_slot = elapsed_follow(&b->slot_ms, now_ms);
+    return elapsed_follow(&b->tokens_ms, now_ms) || has_slot;
+}
+
 uint32_t budget_room(const struct budget *b, const struct budget_config *config, int64_t now_ms)
 {
     const double tokens = tokens_at(b, config, now_ms);

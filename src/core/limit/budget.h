@@ -71,6 +71,10 @@ struct budget {
 /* A new one: its reserve, or its tokens, are full. */
 void budget_init(struct budget *b, const struct budget_config *config, int64_t now_ms);
 
+/* Follows a clock that has been set back (elapsed.h): what was counted grows old from now on.
+ * Whether that has changed anything. */
+bool budget_follow_clock(struct budget *b, int64_t now_ms);
+
 /* How many retries may start now. By tokens: so many that some are above half if they all fail. */
 uint32_t budget_room(const struct budget *b, const struct budget_config *config, int64_t now_ms);
 

@@ -77,6 +77,11 @@ void bucket_init(struct bucket *b, const struct rate *rate, int64_t now_ms)
     *b = (struct bucket){full(rate), now_ms};
 }
 
+bool bucket_follow_clock(struct bucket *b, int64_t now_ms)
+{
+    return elapsed_follow(&b->updated_ms, now_ms);
+}
+
 uint32_t bucket_take(struct bucket *b, const struct rate *rate, int64_t now_ms, uint32_t want)
 {
     b->parts = filled(b, rate, elapsed_take(&b->updated_ms, now_ms));

@@ -41,6 +41,10 @@ struct bucket {
 /* A full one. */
 void bucket_init(struct bucket *b, const struct rate *rate, int64_t now_ms);
 
+/* Follows a clock that has been set back, for an owner that looks at a copy of it. Whether that has
+ * changed anything. bucket_take does it as well. */
+bool bucket_follow_clock(struct bucket *b, int64_t now_ms);
+
 /* Takes up to `want` tokens and returns how many there were. A clock that goes back gives none
  * and takes none away (elapsed.h). */
 uint32_t bucket_take(struct bucket *b, const struct rate *rate, int64_t now_ms, uint32_t want);

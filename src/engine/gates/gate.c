@@ -274,6 +274,25 @@ void gate_record(struct gate *gate, struct breaker_permit permit, enum breaker_r
         release_failed(&gate->release, &gate->breaker_config, now_ms);
 }
 
+/* ---- Clocks that are set back ---------------------------------------------------------------- */
+
+bool gate_follow_clock(struct gate *gate, int64_t now_ms)
+{
+    bool changed = elapsed_end_is_ahead(gate->candidates_until_ms, GATE_CANDIDATE_MS, now_ms);
+    if (changed)
+        gate->candidates_until_ms = now_ms + GATE_CANDIDATE_MS;
+    if (is_limit(gate)) {
+        changed |= bucket_follow_clock(&gate->bucket, now_ms);
+        changed |= budget_follow_clock(&gate->budget, now_ms);
+    } else {
+        changed |= breaker_follow_clock(&gate->breaker, &gate->breaker_config, now_ms);
+        changed |= release_follow_clock(&gate->release, now_ms);
+    }
+    return changed;
+}
+
+/* ---- Which say nothing ----------------------------------------------------------------------- */
+
 bool gate_is_idle(const struct gate *gate, int64_t now_ms)
 {
     const struct breaker *b = &gate->breaker;

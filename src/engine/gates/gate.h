@@ -190,6 +190,11 @@ int64_t gate_wait_ms(const struct gate *gate, bool is_retry, int64_t now_ms);
 void gate_record(struct gate *gate, struct breaker_permit permit, enum breaker_result result,
                  int64_t run_ms, int64_t now_ms);
 
+/* Times of the gate that lie ahead because the clock was ahead and has been set back begin anew
+ * from now (core/elapsed.h). To be called before a gate is asked. Whether the gate has changed:
+ * then it is to be marked. */
+bool gate_follow_clock(struct gate *gate, int64_t now_ms);
+
 /* Whether a breaker that is open or half open has no job to probe with: its time for a probe has
  * come, no probe is out, and no job waits for it. The next job that comes goes as the probe,
  * whenever that is, so that such a breaker says nothing about how things are now. */
@@ -207,7 +212,9 @@ bool gate_is_spent(const struct gate *gate, int64_t now_ms);
  * or NOMEM. In gate_row.c. */
 void gate_encode(const struct gate *gate, struct buf *out);
 int gate_decode(struct gate *gate, struct str bytes);
-/* A gate apart from any table, as the store has it. REDRIVE_E_CORRUPT names a damaged row. */
-int gate_of_row(const struct shared_row *row, struct gate *ret, struct redrive_err *err);
+/* A gate apart from any table, as the store has it, for this time (gate_follow_clock).
+ * REDRIVE_E_CORRUPT names a damaged row. */
+int gate_of_row(const struct shared_row *row, int64_t now_ms, struct gate *ret,
+                struct redrive_err *err);
 
 #endif

@@ -365,10 +365,13 @@ int gate_decode(struct gate *gate, struct str bytes)
     return is_sound ? 0 : error == REDRIVE_E_NOMEM ? REDRIVE_E_NOMEM : REDRIVE_E_CORRUPT;
 }
 
-int gate_of_row(const struct shared_row *row, struct gate *ret, struct redrive_err *err)
+int gate_of_row(const struct shared_row *row, int64_t now_ms, struct gate *ret,
+                struct redrive_err *err)
 {
     *ret = (struct gate){.kind = row->kind};
     int rc = gate_decode(ret, row->value);
+    if (rc == 0)
+        (void)gate_follow_clock(ret, now_ms);
     if (rc != REDRIVE_E_CORRUPT)
         return rc < 0 ? err_nomem(err) : 0;
     return err_set(err, REDRIVE_E_CORRUPT, "the row of %s '%.*s' is damaged",

@@ -20,6 +20,11 @@
 
 /* ---- The gate of a job ----------------------------------------------------------------------- */
 
+int gate_to_now(struct engine *e, struct gate *gate, struct redrive_err *err)
+{
+    return gate_follow_clock(gate, e->now_ms) ? gate_mark(&e->gates, gate, err) : 0;
+}
+
 int gate_breaker(struct engine *e, struct str tenant, struct str key,
                  const struct redrive_breaker_config *config, struct gate **ret,
                  struct redrive_err *err)
@@ -35,7 +40,7 @@ int gate_breaker(struct engine *e, struct str tenant, struct str key,
         (*ret)->breaker_config = *config;
     if (is_new)
         breaker_window_advance(&(*ret)->breaker.window, &(*ret)->breaker_config, e->now_ms);
-    return 0;
+    return gate_to_now(e, *ret, err);
 }
 
 /* A job that ticks of cron entries may not run twice at a time has a limit of its own. */
@@ -67,6 +72,8 @@ int gate_limit(struct engine *e, const struct job *job, struct gate **ret, struc
     const struct str tenant = job->spec.tenant, key = job->spec.limit_key;
     *ret = gate_find(&e->gates.limits, tenant, key);
     int rc = *ret ? 0 : gate_new(&e->gates, SHARED_LIMIT, tenant, key, ret, err);
+    if (rc == 0)
+        rc = gate_to_now(e, *ret, err);
     return rc < 0 ? rc : limit_renew(e, *ret, job->spec.task, err);
 }
 
@@ -119,11 +126,18 @@ static bool may_lag(const struct gate *gate, int64_t now_ms)
            now_ms - gate->saved_ms < lag_ms(gate);
 }
 
+static bool flush_is_due(const struct engine *e)
+{
+    const int64_t at_ms = e->gates.flush_ms;
+    return e->now_ms >= at_ms ||
+           (at_ms < INT64_MAX && elapsed_end_is_ahead(at_ms, SUCCESS_LAG_MS, e->now_ms));
+}
+
 /* Marks what has waited long enough to be written, and with it all that waits. */
 static int mark_unsaved(struct engine *e, struct redrive_err *err)
 {
     int rc = 0;
-    if (e->now_ms < e->gates.flush_ms)
+    if (!flush_is_due(e))
         return 0;
     MAP_FOREACH (&e->gates.breakers, slot) {
         struct gate *gate = slot->value;
@@ -238,7 +252,7 @@ static void start_clean(struct gate *gate)
 void gates_commit(struct engine *e)
 {
     struct gates *gates = &e->gates;
-    if (e->now_ms >= gates->flush_ms)
+    if (flush_is_due(e))
         gates->flush_ms = INT64_MAX;
     for (size_t i = 0; i < gates->n_marked; i++) {
         struct gate *gate = gates->marked[i];

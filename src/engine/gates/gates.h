@@ -28,6 +28,9 @@ void gates_rollback(struct gates *gates);
  * many. */
 int gates_sweep(struct engine *e, size_t limit, size_t *ret_n, struct redrive_err *err);
 
+/* Has a gate follow a clock that was set back, and marks it if that changes it. */
+int gate_to_now(struct engine *e, struct gate *gate, struct redrive_err *err);
+
 /* The gate of a key, new if need be; its configuration is the one given (NULL: as it is), or the
  * one that the job's task has. */
 int gate_breaker(struct engine *e, struct str tenant, struct str key,

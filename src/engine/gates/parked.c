@@ -208,6 +208,8 @@ int parked_release(struct engine *e, struct redrive_err *err)
     int rc = gates_look(e, err);
     MAP_FOREACH (&e->gates.breakers, slot) {
         struct gate *gate = slot->value;
+        if (rc == 0)
+            rc = gate_to_now(e, gate, err);
         if (rc == 0 && gate->has_parked)
             rc = release_breaker(e, gate, err);
     }
@@ -215,6 +217,8 @@ int parked_release(struct engine *e, struct redrive_err *err)
         rc = renew_all(e, err);
     MAP_FOREACH (&e->gates.limits, slot) {
         struct gate *gate = slot->value;
+        if (rc == 0)
+            rc = gate_to_now(e, gate, err);
         if (rc == 0 && gate->has_parked)
             rc = release_limit(e, gate, err);
     }

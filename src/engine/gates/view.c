@@ -18,7 +18,7 @@ static int read_breaker(const struct shared_row *row, int64_t now_ms, struct are
                         struct breaker_info *ret, struct redrive_err *err)
 {
     struct gate gate;
-    int rc = gate_of_row(row, &gate, err);
+    int rc = gate_of_row(row, now_ms, &gate, err);
     if (rc < 0)
         return rc;
     *ret = (struct breaker_info){

@@ -31,7 +31,7 @@ static int read_limit(const struct shared_row *row, int64_t now_ms, struct arena
                       struct limit_info *ret, struct redrive_err *err)
 {
     struct gate gate;
-    int rc = gate_of_row(row, &gate, err);
+    int rc = gate_of_row(row, now_ms, &gate, err);
     if (rc < 0)
         return rc;
     *ret = (struct limit_info){
@@ -213,7 +213,7 @@ static int read_holder(const struct shared_row *row, const struct job *job, int6
                        struct gate_info *ret, struct redrive_err *err)
 {
     struct gate gate;
-    int rc = gate_of_row(row, &gate, err);
+    int rc = gate_of_row(row, now_ms, &gate, err);
     if (rc < 0)
         return rc;
     ret->is_held = true;
