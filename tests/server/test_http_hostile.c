@@ -70,12 +70,15 @@ static const struct attack ATTACKS[] = {
     {"no path", BYTES("GET  HTTP/1.1\r\nHost: x\r\n\r\n"), -1},
     {"a path without a slash", BYTES("GET seen HTTP/1.1\r\nHost: x\r\n\r\n"), 400},
     {"a star", BYTES("OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n"), 400},
-    {"a space in the path", BYTES("GET /a b HTTP/1.1\r\nHost: x\r\n\r\n"), -1},
+    {"a space in the path", BYTES("GET /a b HTTP/1.1\r\nHost: x\r\n\r\n"), 400},
+    {"a tab in the query", BYTES("GET /a?b=\t HTTP/1.1\r\nHost: x\r\n\r\n"), 400},
     {"no version", BYTES("GET /seen\r\n\r\n"), -1},
     {"another version", BYTES("GET /seen HTTP/2.0\r\nHost: x\r\n\r\n"), -1},
     {"half a version", BYTES("GET /seen HTTP/1\r\nHost: x\r\n\r\n"), -1},
     {"the preface of HTTP/2", BYTES("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), -1},
-    {"no host", BYTES("GET /seen HTTP/1.1\r\n\r\n"), -1},
+    {"no host", BYTES("GET /seen HTTP/1.1\r\n\r\n"), 400},
+    {"a space behind Host", BYTES("GET /seen HTTP/1.1\r\nHost : x\r\n\r\n"), 400},
+    {"two hosts", BYTES("GET /seen HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n"), 400},
     {"a header without a colon", BYTES("GET /seen HTTP/1.1\r\nHost: x\r\nnonsense\r\n\r\n"), -1},
     {"a header without a name", BYTES("GET /seen HTTP/1.1\r\nHost: x\r\n: x\r\n\r\n"), -1},
     {"a header of two words", BYTES("GET /seen HTTP/1.1\r\nHost: x\r\nA B: x\r\n\r\n"), 400},
@@ -355,6 +358,28 @@ static void clients_that_trickle_are_closed_and_others_served(void **state)
     bench_stop(&bench);
 }
 
+static void a_request_that_is_late_is_told(void **state)
+{
+    static const char *const STARTS[] = {
+        POST "Content-Length: 10\r\n\r\nabc",
+        POST "Transfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\nabc",
+    };
+    struct bench bench;
+    struct client client;
+    (void)state;
+    bench_start(&bench, (struct http_server_options){.request_timeout_ms = 200});
+    for (size_t i = 0; i < sizeof STARTS / sizeof STARTS[0]; i++) {
+        client_connect(&client, bench.port);
+        client_say(&client, STARTS[i]);
+        assert_int_equal(client_read(&client, false), 408);
+        assert_string_equal(buf_cstr(&client.body), "");
+        client_wait_close(&client);
+        client_close(&client);
+    }
+    assert_int_equal(bench.n_requests, 0);
+    bench_stop(&bench);
+}
+
 static void a_connection_without_requests_is_closed(void **state)
 {
     struct bench bench;
@@ -606,6 +631,7 @@ int main(void)
         T(a_body_without_end_is_cut_off),
         T(a_body_at_the_limit_is_taken),
         T(clients_that_trickle_are_closed_and_others_served),
+        T(a_request_that_is_late_is_told),
         T(a_connection_without_requests_is_closed),
         T(waiting_for_an_answer_has_no_deadline),
         T(an_idle_connection_makes_room_for_a_new_one),

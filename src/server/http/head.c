@@ -25,6 +25,8 @@ bool http_head_add(struct http_head *head, struct arena *arena, struct str name,
     if (str_eq_nocase(header->name, STR("content-length"))) {
         head->n_lengths++;
         head->length = header->value;
+    } else if (str_eq_nocase(header->name, STR("host"))) {
+        head->n_hosts++;
     } else if (str_eq_nocase(header->name, STR("transfer-encoding"))) {
         head->n_encodings++;
         head->encoding = header->value;
@@ -59,6 +61,10 @@ int http_head_finish(const struct http_head *head, uint64_t *ret_length, const c
         *ret_why = "both Content-Length and Transfer-Encoding";
     else if (head->n_encodings && !str_eq_nocase(head->encoding, STR("chunked")))
         *ret_why = "a Transfer-Encoding other than chunked";
+    else if (head->n_hosts > 1)
+        *ret_why = "more than one Host";
+    else if (head->needs_host && head->n_hosts == 0)
+        *ret_why = "there is no Host";
     else if (head->n_lengths && !read_length(head->length, ret_length))
         *ret_why = "a Content-Length that is no number";
     return *ret_why ? 400 : 0;
@@ -151,12 +157,24 @@ static struct str without_authority(struct str target)
     return (struct str){path, rest.len - (size_t)(path - rest.ptr)};
 }
 
+static bool has_blank(const char *uri)
+{
+    for (; *uri; uri++)
+        if ((unsigned char)*uri <= ' ' || *uri == 127)
+            return true;
+    return false;
+}
+
 void http_read_target(struct http_request *r, const char *uri)
 {
     const char *copy = arena_dup(&r->arena, str_of(uri));
     struct str query;
     if (!copy)
         return;
+    if (has_blank(copy)) {
+        r->refusal = "the path has a space or a control character";
+        return;
+    }
     r->raw_path = cut_before(without_authority(str_of(copy)), '?', &query);
     if (r->raw_path.len == 0 || r->raw_path.ptr[0] != '/') {
         r->refusal = "the path does not start with '/'";

@@ -164,6 +164,8 @@ void http_count_out(struct http_server *server, struct http_connection *c);
 struct http_head {
     struct http_param *headers; /* space for all of them */
     size_t n;
+    bool needs_host; /* HTTP/1.1 has one */
+    unsigned n_hosts;
     unsigned n_lengths;
     unsigned n_encodings;
     struct str length;

@@ -78,6 +78,7 @@ static int read_head(struct http_request *r, const char *method, const char *ver
     struct http_head *head = &taking.head;
     int n = MHD_get_connection_values_n(r->mhd, MHD_HEADER_KIND, NULL, NULL);
     http_lines_begin(&taking.lines, version);
+    head->needs_host = strcmp(version, MHD_HTTP_VERSION_1_1) == 0;
     r->headers_read = true;
     r->method = method_of(method);
     head->headers = arena_array(&r->arena, n > 0 ? (size_t)n : 1, sizeof *head->headers);

@@ -242,7 +242,7 @@ static int start_daemon(struct http_server *server, const struct http_server_opt
     server->daemon = MHD_start_daemon(
         flags, 0, NULL, NULL, http_take, server, MHD_OPTION_EXTERNAL_LOGGER, on_message, server,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES, MHD_OPTION_CONNECTION_LIMIT,
-        server->options.max_connections + HTTP_SPARE_CONNECTIONS, MHD_OPTION_STRICT_FOR_CLIENT, 1,
+        server->options.max_connections + HTTP_SPARE_CONNECTIONS, MHD_OPTION_STRICT_FOR_CLIENT, 0,
         MHD_OPTION_URI_LOG_CALLBACK, on_line, server, MHD_OPTION_NOTIFY_CONNECTION, on_connection,
         server, MHD_OPTION_NOTIFY_COMPLETED, on_completed, server, MHD_OPTION_ARRAY, tls,
         MHD_OPTION_END);

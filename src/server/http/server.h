@@ -6,11 +6,12 @@
  * before the function is called:
  *
  *   - both Content-Length and Transfer-Encoding, two of either, a Transfer-Encoding other than
- *     chunked, a header name that is no name: 400, and the connection is closed without reading on,
- *     so that no body is ever taken for a request
+ *     chunked, a header name that is no name, no Host or two of them: 400, and the connection is
+ * closed without reading on, so that no body is ever taken for a request
  *   - a body over the limit: 413 and closed; headers over the limit: 431 or closed
  *   - bodies of all clients together over their limit: 503 and closed, but for small ones
- *   - a request that is not whole within its deadline, however slowly it trickles: closed
+ *   - a request that is not whole within its deadline, however slowly it trickles, or whatever
+ *     size it gave for a chunk: 408 (over TLS: no answer) and closed
  *   - an answer that is not taken within its deadline: closed
  *   - more connections than the limit: the one that has been idle for longest is closed, or one
  *     whose request has been coming for too long; when all are at work, a few more are accepted for

@@ -7,8 +7,17 @@
  *   4. Connections that it does not look at; the sweeper looks at all of them. Those that are
  *      suspended it ignores on purpose, in every version. That it misses the end of some others was
  *      found in 0.9.75.
- *   5. Complaints that a Unix socket is not one of TCP. Only of a socket on which it accepts by
+ *   5. A request whose deadline passes while it is read: it can only be closed, so that the answer
+ * is sent past libmicrohttpd. In every version.
+ *   6. Complaints that a Unix socket is not one of TCP. Only of a socket on which it accepts by
  *      itself does it know that. In every version.
+ *
+ * What cannot be mended here: 0.9.75 refuses a Content-Length that is no number, or is beyond 64
+ * bits, by itself, before any function of ours is called, and sends the head of that answer (400 or
+ * 413) twice, so that the page in its body begins with a second head. The connection is closed
+ * behind it. It did the same where Host is missing; MHD_OPTION_STRICT_FOR_CLIENT is 0 so that this
+ * is looked at in head.c. It does not tell the size of a chunk either: a chunk that can never come
+ * to an end is one that is late. Mended in 1.0.
  */
 #include "server/http/private.h"
 
@@ -215,14 +224,32 @@ static void look_for_more(struct http_connection *c, bool has_gone)
     c->ending = ending;
 }
 
+/* ---- 5. A request that is late ----------------------------------------------------------------
+ *
+ * While a request is read libmicrohttpd sends nothing but 100 Continue, and no answer can begin
+ * without the lock. Over TLS the bytes would have to go through its session.
+ */
+static void tell_late(const struct http_connection *c)
+{
+    static const char LATE[] = "HTTP/1.1 408 Request Timeout\r\n"
+                               "Connection: close\r\n"
+                               "Cache-Control: no-store\r\n"
+                               "Content-Length: 0\r\n\r\n";
+    if (c->phase == HTTP_READING && c->request && !c->request->given && !c->cut &&
+        !c->server->is_tls)
+        (void)send(c->fd, LATE, sizeof LATE - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
 static void look_at(struct http_connection *c, int64_t now_ms, bool has_gone)
 {
-    if (c->deadline_ms && now_ms >= c->deadline_ms)
+    if (c->deadline_ms && now_ms >= c->deadline_ms) {
+        tell_late(c);
         http_cut(c);
-    else if (c->phase == HTTP_WAITING || c->phase == HTTP_READING)
+    } else if (c->phase == HTTP_WAITING || c->phase == HTTP_READING) {
         look_for_more(c, has_gone);
-    else
+    } else {
         look_for_client(c, has_gone);
+    }
 }
 
 /* Those at the front of the list go to its end. */
@@ -269,7 +296,7 @@ void *http_sweep(void *ctx)
     return NULL;
 }
 
-/* ---- 5. What it says ------------------------------------------------------------------------- */
+/* ---- 6. What it says ------------------------------------------------------------------------- */
 
 bool http_message_is_idle(const struct http_server *server, const char *text)
 {
