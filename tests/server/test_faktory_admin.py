@@ -24,6 +24,28 @@ def test_requeued_job_brings_its_failure(server):
         assert client.mutate(cmd="kill", target="retries", filter={"jids": ["job-00001"]}) == "OK"
 
 
+def test_an_emptied_queue_that_is_removed_is_listed_no_more(server):
+    client = server.worker()
+
+    def work(jid, queue):
+        client.push(jid, queue=queue)
+        assert client.fetch(queue)["jid"] == jid
+        client.ack(jid)
+
+    work("job-00001", "done"), work("job-00002", "kept")
+    assert client.info()["queues"] == {"done": 0, "kept": 0}
+    assert client.ask("QUEUE REMOVE done") == "OK"
+    found = client.info()
+    assert (found["queues"], found["total_queues"]) == ({"kept": 0}, 1)
+    # A job brings it back, even one that has come and gone before INFO is asked again.
+    work("job-00003", "done")
+    assert client.info()["queues"] == {"done": 0, "kept": 0}
+    assert client.ask("QUEUE REMOVE *") == "OK"
+    assert client.info()["queues"] == {}
+    client.push("job-00004", queue="kept")
+    assert client.info()["queues"] == {"kept": 1}
+
+
 def test_info_has_what_clients_look_for(server):
     client = server.connect()
     client.push("job-00001", queue="a")

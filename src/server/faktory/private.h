@@ -151,6 +151,7 @@ struct faktory_server {
     struct faktory_options options;
     struct faktory_passwords *passwords; /* in force; NULL: none are needed */
     struct map tenants;                  /* the names of those that have connected */
+    struct faktory_removed *removed;     /* queues that INFO does not list */
     struct tls_identity *tls;            /* NULL: without TLS */
     struct log_pace refusals;
     uv_tcp_t listener;

@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/time/clock.h"
 #include "engine/engine.h"
+#include "server/faktory/admin/removed.h"
 #include "server/faktory/private.h"
 #include "server/listen/endpoint.h"
 
@@ -189,8 +190,9 @@ static struct faktory_server *server_new(const struct faktory_options *options)
     rng_seed(&server->rng, seed);
     buf_init(&server->text, FAKTORY_REPLY_MAX);
     server->read_buffer = malloc(FAKTORY_READ_BYTES);
+    server->removed = faktory_removed_new(seed);
     server->started_ms = clock_monotonic_ms();
-    if (!server->read_buffer) {
+    if (!server->read_buffer || !server->removed) {
         faktory_server_free(server);
         return NULL;
     }
@@ -261,6 +263,7 @@ void faktory_server_free(struct faktory_server *server)
     claim_lines_release(&server->lines);
     buf_release(&server->text);
     free(server->read_buffer);
+    faktory_removed_free(server->removed);
     mailbox_release(&server->mailbox);
     free(server);
 }

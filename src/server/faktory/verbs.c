@@ -242,8 +242,10 @@ static struct admin_call *admin_new(struct faktory_conn *conn, enum faktory_admi
 {
     faktory_conn_seal(conn);
     struct admin_call *a = faktory_call_new(conn, &ADMIN, sizeof *a);
-    if (a)
-        faktory_admin_init(&a->admin, kind, conn->tenant);
+    if (!a)
+        return NULL;
+    faktory_admin_init(&a->admin, kind, conn->tenant);
+    a->admin.removed = conn->server->removed;
     return a;
 }
 

@@ -10,6 +10,7 @@
 #include "engine/engine.h"
 #include "engine/verbs/change.h"
 #include "engine/verbs/control.h"
+#include "server/faktory/admin/removed.h"
 #include "server/faktory/format/job.h"
 
 #define TEXT_MAX_BYTES (8u * 1024 * 1024)
@@ -333,6 +334,16 @@ static int pause_one(struct engine *e, struct faktory_admin *a, struct str queue
     return rc;
 }
 
+static int note_all_removed(struct engine *e, struct faktory_admin *a, struct redrive_err *err)
+{
+    struct store *store = engine_store(e);
+    RELEASED_BY(count_page_release) struct count_page queues = {0};
+    int rc = store_ops(store)->counts(store, COUNT_QUEUES, a->tenant, &queues, err);
+    for (size_t i = 0; i < queues.n && rc == 0; i++)
+        faktory_removed_note(a->removed, a->tenant, queues.counts[i].queue);
+    return rc;
+}
+
 /* A queue that is removed is not paused any more either. */
 static int remove_queues(struct engine *e, struct faktory_admin *a, struct redrive_err *err)
 {
@@ -347,7 +358,8 @@ static int remove_queues(struct engine *e, struct faktory_admin *a, struct redri
     if (rc < 0 || a->more)
         return rc;
     if (a->all)
-        return 0;
+        return note_all_removed(e, a, err);
+    faktory_removed_note(a->removed, a->tenant, a->names[a->n_done]);
     a->n_now = 1;
     a->last_seq = 0;
     a->more = a->n_done + 1 < a->n_names;
@@ -424,12 +436,13 @@ static bool is_removed(const struct job_count *q)
            q->by_state[REDRIVE_STATE_RETRYING] == 0;
 }
 
-static void write_queues(struct json_writer *w, const struct count_page *page, struct sizes *sizes)
+static void write_queues(struct json_writer *w, const struct count_page *page,
+                         struct faktory_removed *removed, struct sizes *sizes)
 {
     json_open_object(w, "queues");
     for (size_t i = 0; i < page->n; i++) {
         const struct job_count *q = &page->counts[i];
-        if (!is_removed(q)) {
+        if (!is_removed(q) && !faktory_removed_hides(removed, q)) {
             json_key_str(w, q->queue);
             json_put_uint(w, size_of(q));
             sizes->queues++;
@@ -512,7 +525,7 @@ static int write_info(struct engine *e, struct faktory_admin *a, struct redrive_
     json_begin_object(&w);
     write_times(&w, engine_now_ms(e));
     json_open_object(&w, "faktory");
-    write_queues(&w, &queues, &sizes);
+    write_queues(&w, &queues, a->removed, &sizes);
     write_sets(&w, &sizes, &a->facts);
     json_field_int(&w, "total_failures", failures);
     json_field_int(&w, "total_processed", counter_of(&counters, ENGINE_EVENT_COMPLETED) + failures);

@@ -43,6 +43,8 @@ struct faktory_server_facts {
     uint64_t memory_mb;
 };
 
+struct faktory_removed;
+
 struct faktory_admin {
     struct op op;
     enum faktory_admin_kind kind;
@@ -52,6 +54,7 @@ struct faktory_admin {
     bool all;
     const struct faktory_mutation *mutation; /* borrowed */
     struct faktory_server_facts facts;       /* INFO */
+    struct faktory_removed *removed;         /* INFO, QUEUE REMOVE: borrowed; NULL: none */
 
     /* The answer. */
     struct buf text; /* a document, or empty: +OK */
