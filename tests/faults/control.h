@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* KINDS of faults_kit.py has their names in this order. */
+/* KINDS of failing.py has their names in this order. */
 enum call_kind {
     CALL_NONE,
     CALL_MEMORY,         /* allocations by the program itself */
@@ -35,7 +35,7 @@ enum call_kind {
     N_CALL_KINDS,
 };
 
-/* The page, as faults_kit.py writes it. */
+/* The page, as failing.py writes it. */
 struct control {
     _Atomic uint32_t memory_per_million; /* of a million allocations by program and SQLite fail */
     _Atomic uint32_t reads;              /* not 0: reads of files named *.db* fail with EIO */

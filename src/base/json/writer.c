@@ -311,9 +311,11 @@ void json_field_bool(struct json_writer *w, const char *key, bool value)
     json_put_bool(w, value);
 }
 
-/* ---- Layout ---------------------------------------------------------------------------------- */
+/* ---- Layout ------------------------------------------------------------------------------------
+ *
+ * Copies JSON token by token, with or without the white space between.
+ */
 
-/* Copies JSON token by token, with or without the white space between. */
 static bool is_space(char c)
 {
     return c == ' ' || c == '\t' || c == '\r' || c == '\n';

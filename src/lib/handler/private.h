@@ -231,9 +231,9 @@ void run_remember(struct redrive_run *run, int64_t ended_ms, int64_t took_ms,
 void run_set_state(struct redrive_run *run, enum redrive_state state);
 /* A run looks at the clock once, and again whenever the lock was free in between. */
 void run_look_at_clock(struct redrive_run *run);
-/* Notes an event of the job; the decision, if there is one, explains it. */
+/* In metrics.c: notes an event of the job; the decision, if there is one, explains it. */
 void run_add_event(struct redrive_run *run, enum redrive_event_type type, const struct decision *d);
-/* Calls the monitor with what has been noted; the lock is free meanwhile. */
+/* Likewise: calls the monitor with what has been noted; the lock is free meanwhile. */
 void run_tell(struct redrive_run *run);
 
 /* Time that counts for total_timeout, and time until the deadline (INT64_MAX: none). */
@@ -275,9 +275,11 @@ struct decision decide_waiting(const struct redrive_run *run, enum ending ending
 /* The job has ended: only the counters and its dead letter remain. */
 void run_leave(struct redrive_run *run, struct decision *d);
 
-/* A job made of a dead letter; the run takes a reference when it is accepted. Lock held. */
+/* In dlq_retry.c: a job made of a dead letter; the run takes a reference when it is accepted. Lock
+ * held. */
 void run_init_retry(struct redrive_run *run, struct redrive_handler *h, struct dead_letter *entry);
-/* The dead letter of that id that can be retried, or NULL, and `err` says why. Lock held. */
+/* Likewise: the dead letter of that id that can be retried, or NULL, and `err` says why. Lock held.
+ */
 struct dead_letter *dlq_find_to_retry(struct redrive_handler *h, const char *id,
                                       struct redrive_err *err);
 

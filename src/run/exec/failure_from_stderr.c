@@ -140,8 +140,6 @@ struct trace trace_read(struct str text)
 
 /* ---- Programs that could not be loaded ------------------------------------------------------- */
 
-/* The exit codes, exception names and messages of programs that could not be loaded.
- */
 /* As the exceptions are called that Python, Ruby and Java raise while they load a program. */
 static const char *const TYPES[] = {"ModuleNotFoundError",
                                     "ImportError",

@@ -195,10 +195,10 @@ uint32_t auth_scopes_now(const struct config *in_force, const struct principal *
     return 0;
 }
 
-/* Reads and writes the cookie of a login. */
-#define LASTS_S "43200"
-
 /* ---- The cookie that goes -------------------------------------------------------------------- */
+
+/* How long a browser keeps a login. */
+#define LASTS_S "43200"
 
 /* Behind a proxy that ends TLS the browser uses TLS as well. */
 static bool is_secure(const struct http_request *request)

@@ -54,7 +54,6 @@ void faktory_conn_touch(struct faktory_conn *conn)
 
 /* ---- Calls ----------------------------------------------------------------------------------- */
 
-/* Commands that are under way, in the order of their connection. */
 void *faktory_call_new(struct faktory_conn *conn, const struct faktory_call_kind *kind, size_t size)
 {
     struct faktory_call *call = calloc(1, size);

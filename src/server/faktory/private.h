@@ -1,4 +1,4 @@
-/* private.h - the inside of the Faktory server, for the faktory_*.c files only.
+/* private.h - the inside of the Faktory server, for the files of this folder only.
  *
  *     bytes ──► conn (lines) ──► verbs ──► call ──► committer
  *     bytes ◄── conn (in order) ◄── reply ◄── answered ◄──┘

@@ -271,7 +271,7 @@ void unix_socket_remove(const char *path)
 
 /* ---- Connections by address ------------------------------------------------------------------ */
 
-/* A map from address to number of connections. */
+/* Bytes of an address that count: all of IPv4, the first half of IPv6. */
 #define KEY_MAX 8
 
 void address_counts_init(struct address_counts *counts, unsigned max_per_address)

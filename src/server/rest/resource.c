@@ -477,6 +477,8 @@ void rest_fail(struct rest_call *call, const struct redrive_err *err, const char
     rest_fail_as(call, 0, err, field);
 }
 
+/* A request that would wait for a store that is known to be away is refused at once. The committer
+ * tries the store all the time, so requests after its return are served. */
 bool rest_is_away(const struct rest_call *call, struct redrive_err *err)
 {
     if (!store_status_is_away(committer_store_status(call->rest->committer), err))

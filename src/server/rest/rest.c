@@ -346,8 +346,6 @@ void rest_handle(struct http_request *request, void *ctx)
         call->route->run(call);
 }
 
-/* A request that would wait for a store that is known to be away is refused at once. The committer
- * tries the store all the time, so requests after its return are served. */
 const struct rest_route *const REST_TABLES[] = {
     REST_JOBS,  REST_WORK,  REST_CONTROL,  REST_DEAD,    REST_BULK,
     REST_STATS, REST_TASKS, REST_SIMULATE, REST_SERVICE, NULL,

@@ -111,7 +111,7 @@ static void retry_job(struct rest_call *call)
 
 /* ---- New jobs -------------------------------------------------------------------------------- */
 
-/* New jobs: POST /jobs and POST /tasks/{task}. */
+/* A request for new jobs: POST /jobs or POST /tasks/{task}. */
 struct submission {
     struct submit_op submit; /* first */
     bool is_array;

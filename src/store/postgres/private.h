@@ -308,6 +308,8 @@ struct str pg_get_raw(const PGresult *result, int row, int column);
 /* A copy of the text; NULL gives the absent string. */
 struct str pg_get_text(const PGresult *result, int row, int column, struct arena *arena);
 
+/* ---- rows.c: partitions ---------------------------------------------------------------------- */
+
 int pg_partition_named(struct store *store, struct str tenant, struct str queue, struct str task,
                        struct partition **ret, struct redrive_err *err);
 /* Makes sure that all partitions which a column of a result names are known. */
@@ -316,7 +318,7 @@ int pg_partitions_know(struct store *store, const PGresult *result, int column,
 /* Sends the counts that the transaction has changed. */
 int pg_partitions_flush(struct store *store, struct redrive_err *err);
 
-/* ---- rows.c ---------------------------------------------------------------------------------- */
+/* ---- rows.c: jobs that are locked ------------------------------------------------------------ */
 
 /* Locks the jobs of a list and keeps their rows; those that are there are found by pg_row_find.
  * `skips_locked`: those that others have locked are not waited for, and not found. */

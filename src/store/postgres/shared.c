@@ -355,11 +355,11 @@ static int fill_shared(struct store *store, enum shared_kind kind, const PGresul
     return err_nomem(err);
 }
 
-/* ---- All kinds at once
- * --------------------------------------------------------------------------- */
-
-/* An engine that has seen a new shared version reads all kinds one after the other, from the first
- * on: they are read ahead in one round trip. */
+/* ---- All kinds at once -------------------------------------------------------------------------
+ *
+ * An engine that has seen a new shared version reads all kinds one after the other, from the first
+ * on: they are read ahead in one round trip.
+ */
 
 #define AHEAD_KINDS SHARED_WORKER /* those that are cached come first */
 

@@ -175,9 +175,9 @@ void rd_ops_ask(struct store *store, const struct ops *ops)
         }
 }
 
-/* ---- The keys of a job ----------------------------------------------------------------------- */
-
-/* The keys of a job in the server, and the operations that lead from one image of it to another:
+/* ---- The keys of a job -------------------------------------------------------------------------
+ *
+ * The keys of a job in the server, and the operations that lead from one image of it to another:
  *
  *   b, j:BUCKET          rows, 256 to a bucket; field: the low byte of the seq
  *   i:HASH               id → seq, in 16384 hashes that stay small and so are kept packed
@@ -198,6 +198,7 @@ void rd_ops_ask(struct store *store, const struct ops *ops)
  *   y:TENANT, y:TENANT:CHUNK
  *                        all jobs of a tenant: its buckets, and in each the low bytes
  */
+
 #define COUNTS_NO_LONGER (INT64_C(1) << 52)
 #define BUCKET_BITS      8
 #define RANK_BITS        37

@@ -51,7 +51,7 @@ struct row {
     unsigned big;       /* bit mask: these parts are outside, and their strings are absent */
 };
 
-/* ---- names.c: what keys and members are made of ---------------------------------------------- */
+/* ---- names.c and protocol.c: what keys and members are made of ------------------------------- */
 
 #define DIGEST_BYTES 16
 #define MEMBER_BYTES 6
@@ -68,7 +68,8 @@ static inline struct str digest_str(const struct digest *digest)
 /* Where an id is kept: a key, and the field that is returned. */
 #define RD_ID_KEY_MAX (RD_DIGITS_MAX + 2)
 struct str rd_id_place(const struct digest *digest, char ret_key[RD_ID_KEY_MAX]);
-/* The seq of the job that has the id in the open transaction, if the server has `member`; 0: none.
+/* In read.c: the seq of the job that has the id in the open transaction, if the server has
+ * `member`; 0: none.
  */
 int64_t rd_id_seq(struct store *store, const struct digest *digest, struct str member);
 /* Adds it to a request for cells or holders. */

@@ -37,12 +37,14 @@ static void shared_key(enum shared_kind kind, char ret[16])
     snprintf(ret, 16, "s:%d", (int)kind);
 }
 
-/* ---- Sums of limits -------------------------------------------------------------------------- */
-
-/* Slots in use, and candidates, of each limit. They are kept in the hash `limits`, under the names
+/* ---- Sums of limits ----------------------------------------------------------------------------
+ *
+ * Slots in use, and candidates, of each limit. They are kept in the hash `limits`, under the names
  * of the rows. A transaction says what it adds, and how many slots are allowed; its commit checks
  * that (CHECKS.L), adds, and returns the new sums. The sums themselves are not compared, so that
- * transactions that add do not conflict. */
+ * transactions that add do not conflict.
+ */
+
 static bool is_limit(const struct shared_write *write)
 {
     char key[16];

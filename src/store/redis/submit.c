@@ -7,8 +7,7 @@
 #include "core/state.h"
 #include "store/redis/private.h"
 
-/* ---- Ids and keys that are taken
- * ------------------------------------------------------------------ */
+/* ---- Ids and keys that are taken ------------------------------------------------------------- */
 
 /* What the server has for the id and the key of a new job. */
 struct question {

@@ -116,7 +116,8 @@ int sql_number(struct store *store, const char *sql, int64_t *ret, struct redriv
 
 /* Turns the last error of the connection into a code of Redrive, with a hint. */
 int sql_error(struct store *store, int rc, struct redrive_err *err);
-/* Of a check of the file: a page for which SQLite had no memory is one of its findings. */
+/* In verify.c, of a check of the file: a page for which SQLite had no memory is one of its
+ * findings. */
 bool sql_finding_is_want_of_memory(const char *finding);
 
 /* REDRIVE_E_CORRUPT: rows contradict each other. */
@@ -137,6 +138,8 @@ bool column_is_below(sqlite3_stmt *st, int i, int n);
 struct str column_str(sqlite3_stmt *st, int i);
 /* A copy in the arena; NULL gives the absent string. */
 struct str column_dup(sqlite3_stmt *st, int i, struct arena *arena);
+
+/* ---- row.c: partitions ----------------------------------------------------------------------- */
 
 /* Finds it, and with `add` makes it; *ret is NULL when there is none. */
 int partition_named(struct store *store, struct str tenant, struct str queue, struct str task,

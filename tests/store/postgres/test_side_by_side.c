@@ -227,7 +227,6 @@ static void a_put_at_the_version_that_was_seen_is_compared_in_the_commit(void **
     kit_close(&b);
 }
 
-/* What begin tells may be a moment old; a claim does not go by it. */
 /* Two transactions that add to one limit at the same time are both made, up to its maximum. */
 static void transactions_that_add_to_one_limit_do_not_meet(void **state)
 {

@@ -39,7 +39,8 @@ struct doctor {
     size_t n;
 };
 
-/* commands/doctor/host.c */
+/* ---- host.c: findings, and the machine around the store -------------------------------------- */
+
 /* Adds a finding; those that do not fit are left out. */
 void doctor_say(struct doctor *d, enum health_level level, const char *check, const char *format,
                 ...) __attribute__((format(printf, 4, 5)));
@@ -48,7 +49,6 @@ void doctor_hint(struct doctor *d, const char *format, ...) __attribute__((forma
 /* An error as a finding. */
 void doctor_blame(struct doctor *d, const char *check, const struct redrive_err *why);
 
-/* The machine around it. */
 void doctor_check_disk(struct doctor *d);
 void doctor_check_zones(struct doctor *d);
 void doctor_check_limits(struct doctor *d);
@@ -56,7 +56,8 @@ void doctor_check_programs(struct doctor *d);
 void doctor_check_tls(struct doctor *d);
 void doctor_check_secrets(struct doctor *d);
 
-/* commands/doctor/store.c: the store itself, then the jobs in it. */
+/* ---- store.c: the store itself, then the jobs in it ------------------------------------------ */
+
 void doctor_check_store(struct doctor *d);
 void doctor_check_jobs(struct doctor *d);
 

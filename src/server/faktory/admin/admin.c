@@ -22,14 +22,13 @@
     (IN_QUEUE | BIT(REDRIVE_STATE_SCHEDULED) | BIT(REDRIVE_STATE_RETRYING) | \
      BIT(REDRIVE_STATE_RUNNING) | BIT(REDRIVE_STATE_WAITING))
 
-/* ---- Which jobs are meant -------------------------------------------------------------------- */
-
-/* The text of a job over which MUTATE's pattern goes.
+/* ---- Which jobs are meant ----------------------------------------------------------------------
  *
- * Faktory's patterns see the job as that server keeps it: one line without blanks, escapes only
- * where JSON needs them, the members in a fixed order, with the failure. A producer's own spelling
- * does not matter.
+ * The text of a job over which MUTATE's pattern goes. Faktory's patterns see the job as that server
+ * keeps it: one line without blanks, escapes only where JSON needs them, the members in a fixed
+ * order, with the failure. A producer's own spelling does not matter.
  */
+
 #define MEMBERS_MAX 64
 
 static const char *const ORDER[] = {"retry", "failure", "custom",      "jid",

@@ -311,7 +311,7 @@ int faktory_mutation_read(struct str json, struct arena *arena, struct faktory_m
 
 /* ---- Lines and replies ----------------------------------------------------------------------- */
 
-/* Splits input into lines, and writes replies. */
+/* Of the text of an error; a longer one is cut. */
 #define ERROR_MAX 512
 
 int faktory_line_next(struct str bytes, size_t max, size_t *scanned, struct faktory_line *ret,

@@ -72,7 +72,7 @@ int list_find_narrow(struct store *store, const struct job_filter *f, enum list_
 /* FROM the jobs j that such a source leads to. */
 void list_add_narrow(struct buf *sql, const struct job_filter *f, enum list_source source);
 
-/* ---- list_blocks.c: the jobs of a task or a queue -------------------------------------------- */
+/* ---- by_blocks.c: the jobs of a task or a queue ---------------------------------------------- */
 
 /* Whether an order by the end costs less if all jobs in the blocks of the filter's partitions are
  * looked at than by the index of the ended jobs of all. */
