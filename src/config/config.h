@@ -114,6 +114,10 @@ struct config_task {
     bool client_retries; /* `retry: N` of a Faktory client counts */
     struct config_run run;
     struct redrive_policy retry; /* complete: profile, defaults and class rules resolved */
+    /* What says how many retries a failure of a class has: "redrive.yaml:7:
+     * defaults.on.network.max_retries", "MAX_RETRIES"; NULL: nothing does, the number is built in.
+     */
+    const char *retries_from[REDRIVE_CLASS_COUNT];
     struct config_breaker breaker;
     struct config_limits limits;
     int64_t lease_ms;
@@ -252,6 +256,7 @@ struct config {
     bool strict_tasks;
     struct {
         struct redrive_policy retry;
+        const char *retries_from[REDRIVE_CLASS_COUNT]; /* as those of a task */
         struct config_breaker breaker;
     } defaults;
     struct config_task *tasks; /* in the order of the file */

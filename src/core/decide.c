@@ -112,6 +112,9 @@ static void decide_failure(struct decision *d, const struct job_facts *job,
                            const struct outcome *outcome, const struct redrive_policy *policy)
 {
     d->crashes = is_crash(outcome) ? job->crashes + 1 : 0;
+    d->max_attempts = (uint32_t)policy_max_retries(policy, d->class_) + 1;
+    if (d->max_attempts < job->attempts) /* failures of other classes were allowed more */
+        d->max_attempts = job->attempts;
     if (d->crashes >= DECIDE_POISON_AFTER) {
         end(d, policy, REDRIVE_REASON_POISON);
         return;
@@ -120,7 +123,7 @@ static void decide_failure(struct decision *d, const struct job_facts *job,
         end(d, policy, REDRIVE_REASON_NOT_RETRIABLE);
         return;
     }
-    if (job->attempts > (uint32_t)policy_max_retries(policy, d->class_)) {
+    if (job->attempts >= d->max_attempts) {
         end(d, policy, REDRIVE_REASON_EXHAUSTED);
         return;
     }

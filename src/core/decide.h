@@ -77,6 +77,8 @@ struct decision {
     enum redrive_severity severity;
     enum breaker_result breaker;
     uint32_t crashes; /* to be kept with the job */
+    /* Attempts that the policy allows a job whose last failure is of this class; 0: no failure. */
+    uint32_t max_attempts;
     bool unclassified;
     bool uses_attempt;        /* false: the start is taken back */
     bool is_overload;         /* the service turned the call away as too much, or it timed out */

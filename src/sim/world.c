@@ -6,6 +6,7 @@
 
 #include "core/breaker/breaker.h"
 #include "core/retry/backoff.h"
+#include "core/retry/policy.h"
 #include "core/state.h"
 
 /* Whether the breaker lets everything through. */
@@ -79,7 +80,7 @@ static void add_probe(struct world *w, uint32_t job)
     struct heap_item item = {
         .key = w->jobs[job].attempts,
         .job = job,
-        .token = (uint64_t)w->jobs[job].policy->max_retries + 1,
+        .token = policy_max_attempts(w->jobs[job].policy),
     };
     push(w, &w->probes[0], item);
     push(w, &w->probes[1], item);

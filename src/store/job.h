@@ -130,10 +130,13 @@ struct job {
     size_t n_parents;
 };
 
-/* The maximum that people and handlers are shown: the one at submit, or the attempts so far if a
- * later policy allowed more. */
+/* The maximum that people and handlers are shown: the one at submit, which is that of the failure
+ * class with the most, or the attempts so far if a later policy allowed more. A job that has used
+ * its attempts up had as many as it has made, whatever other classes would have allowed. */
 static inline uint32_t job_max_attempts(const struct job *job)
 {
+    if (job->status.reason == REDRIVE_REASON_EXHAUSTED)
+        return job->status.attempts;
     const uint32_t most = job->spec.max_attempts > 0 ? (uint32_t)job->spec.max_attempts : 0;
     return job->status.attempts > most ? job->status.attempts : most;
 }

@@ -54,7 +54,8 @@ def test_list_names_every_profile(redrive):
 def test_table_says_how_it_ends(redrive):
     page = redrive.output("policy", "explain", "--profile", "thumbnail")
     assert page.splitlines()[0].split() == ["ATTEMPT", "RETRY", "WAITS", "BEFORE", "WAITED", "IN", "ALL"]
-    assert page.endswith("After 3 attempts that failed as transient: dead_letter (exhausted).\n")
+    assert page.endswith("After 3 attempts that failed as transient: dead_letter (exhausted).\n"
+                         "Attempts for failures that are transient: 3 at most, by --retry-profile.\n")
 
 
 def test_classes_that_are_not_retried_end_at_once(redrive):
@@ -142,3 +143,26 @@ def test_wrong_use_is_explained(redrive, tmp_path, words, code, message, hint):
     assert (result.returncode, result.stdout) == (code, "")
     assert message is None or error["message"] == message
     assert hint is None or error["hint"] == hint
+
+
+def test_the_line_that_says_how_many_attempts_there_are_is_shown(redrive, tmp_path):
+    """The nearer scope wins: the task's `on`, the task, the defaults' `on`, the defaults."""
+    config = ("defaults:\n  retry: {max_retries: 5}\n  on: {rate_limited: {max_retries: 3}}\n"
+              "tasks:\n  mail:\n    retry: {max_retries: 2}\n    on: {network: {max_retries: 7}}\n  other: {}\n")
+    (tmp_path / "redrive.yaml").write_text(config)
+
+    def decided(*words, **options):
+        answer = explain(redrive, *words, cwd=tmp_path, **options)
+        assert len(answer["retries"]) == answer["max_attempts"] - 1
+        return answer["max_attempts"], answer["max_attempts_from"]
+
+    assert decided("mail", "--class", "network") == (8, "redrive.yaml:7: tasks.mail.on.network.max_retries")
+    assert decided("mail", "--class", "rate_limited") == (3, "redrive.yaml:6: tasks.mail.retry.max_retries")
+    assert decided("other", "--class", "rate_limited") == (4, "redrive.yaml:3: defaults.on.rate_limited.max_retries")
+    assert decided("other", "--class", "network") == (6, "redrive.yaml:2: defaults.retry.max_retries")
+    assert decided("other", "--retry-max-attempts", "2") == (2, "--retry-max-attempts")
+    text = redrive.output("policy", "explain", "mail", "--class", "rate_limited", cwd=tmp_path)
+    assert "Attempts for failures that are rate_limited: 3 at most, by redrive.yaml:6: tasks.mail.retry.max_retries.\n" in text
+    (tmp_path / "redrive.yaml").unlink()
+    assert decided() == (6, "default")
+    assert decided(env={"MAX_RETRIES": "1"}) == (2, "MAX_RETRIES")

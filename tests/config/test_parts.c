@@ -7,6 +7,7 @@
 #include "base/json/json.h"
 #include "base/os/file.h"
 #include "config/config.h"
+#include "core/retry/policy.h"
 
 static struct redrive_err err;
 
@@ -38,6 +39,28 @@ static void an_empty_policy_is_the_default_one(void **state)
     assert_int_equal(p->backoff.max_delay_ms, standard.backoff.max_delay_ms);
     config_part_free(box);
     config_part_free(NULL);
+}
+
+static void number_of_a_job_is_nearer_than_the_rules_of_its_task(void **state)
+{
+    (void)state;
+    struct config_part *task = policy(
+        "{\"max_retries\": 2, \"on\": {\"database\": {\"max_retries\": 7, \"max_delay\": \"9s\"}}}",
+        NULL);
+    struct config_part *delay = policy("{\"initial_delay\": \"3s\"}", &task->policy);
+    struct config_part *number = policy("{\"max_attempts\": 4}", &task->policy);
+    struct config_part *rule = policy(
+        "{\"max_attempts\": 4, \"on\": {\"database\": {\"max_retries\": 9}}}", &task->policy);
+    assert_int_equal(policy_max_retries(&delay->policy, REDRIVE_CLASS_DATABASE), 7);
+    assert_int_equal(policy_max_retries(&number->policy, REDRIVE_CLASS_DATABASE), 3);
+    assert_int_equal(policy_max_attempts(&number->policy), 4);
+    assert_int_equal(number->policy.on[REDRIVE_CLASS_DATABASE]->backoff.max_delay_ms, 9000);
+    assert_int_equal(policy_max_retries(&rule->policy, REDRIVE_CLASS_DATABASE), 9);
+    assert_int_equal(policy_max_retries(&task->policy, REDRIVE_CLASS_DATABASE), 7);
+    config_part_free(rule);
+    config_part_free(number);
+    config_part_free(delay);
+    config_part_free(task);
 }
 
 static void keys_are_those_of_the_file(void **state)
@@ -326,6 +349,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(an_empty_policy_is_the_default_one),
         T(keys_are_those_of_the_file),
+        T(number_of_a_job_is_nearer_than_the_rules_of_its_task),
         T(a_box_outlives_what_it_was_made_from),
         T(what_is_wrong_with_a_policy_is_told),
         T(a_breaker_is_read_in_the_same_way),

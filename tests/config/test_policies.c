@@ -181,6 +181,73 @@ static void class_rules_start_from_the_task_and_inherit_from_the_defaults(void *
     assert_null(p->on[REDRIVE_CLASS_RATE_LIMITED]);
 }
 
+static void check_retries(struct sandbox *s, const char *task, enum redrive_class class_, int n,
+                          const char *from)
+{
+    const struct config_task *t = sandbox_task(s, task);
+    assert_int_equal(policy_max_retries(&t->retry, class_), n);
+    if (from)
+        assert_string_equal(t->retries_from[class_], from);
+    else
+        assert_null(t->retries_from[class_]);
+}
+
+static void the_nearest_scope_says_how_many_retries_there_are(void **state)
+{
+    struct sandbox *s = *state;
+    sandbox_good(s, "defaults:\n"
+                    "  retry: {max_retries: 9}\n"
+                    "  on: {rate_limited: {max_retries: 3, initial_delay: 7s}}\n"
+                    "tasks:\n"
+                    "  own:\n"
+                    "    retry: {max_retries: 2}\n"
+                    "  own_on:\n"
+                    "    retry: {max_attempts: 3}\n"
+                    "    on: {rate_limited: {max_attempts: 6}, network: {max_delay: 9s}}\n"
+                    "  profile:\n"
+                    "    retry: {profile: thumbnail}\n"
+                    "  silent:\n"
+                    "    retry: {initial_delay: 1s}\n");
+    const enum redrive_class limited = REDRIVE_CLASS_RATE_LIMITED;
+    check_retries(s, "own", limited, 2, "redrive.yaml:6: tasks.own.retry.max_retries");
+    check_retries(s, "own", REDRIVE_CLASS_TRANSIENT, 2,
+                  "redrive.yaml:6: tasks.own.retry.max_retries");
+    assert_int_equal(policy_max_attempts(&sandbox_task(s, "own")->retry), 3);
+    /* What the defaults say of delays stays. */
+    assert_int_equal(sandbox_task(s, "own")->retry.on[limited]->backoff.initial_delay_ms, 7000);
+    check_retries(s, "own_on", limited, 5,
+                  "redrive.yaml:9: tasks.own_on.on.rate_limited.max_attempts");
+    check_retries(s, "own_on", REDRIVE_CLASS_NETWORK, 2,
+                  "redrive.yaml:8: tasks.own_on.retry.max_attempts");
+    check_retries(s, "profile", limited, 2, "redrive.yaml:11: tasks.profile.retry.profile");
+    check_retries(s, "silent", limited, 3, "redrive.yaml:3: defaults.on.rate_limited.max_retries");
+    check_retries(s, "silent", REDRIVE_CLASS_NETWORK, 9,
+                  "redrive.yaml:2: defaults.retry.max_retries");
+    assert_string_equal(s->config->undeclared.retries_from[limited],
+                        "redrive.yaml:3: defaults.on.rate_limited.max_retries");
+
+    const char *const environ[] = {"MAX_RETRIES=4", NULL};
+    s->environ = environ;
+    sandbox_good(s, "tasks: {a: }\n");
+    check_retries(s, "a", limited, 4, "MAX_RETRIES");
+    s->environ = NULL;
+    sandbox_good(s, "tasks: {a: {retry: {max_delay: 9s}}}\n");
+    check_retries(s, "a", limited, 5, NULL);
+}
+
+static void arms_of_an_experiment_are_nearer_than_their_task(void **state)
+{
+    struct sandbox *s = *state;
+    const struct config *config =
+        sandbox_good(s, "tasks: {a: {on: {network: {max_retries: 8}}}}\n"
+                        "experiments: {e: {task: a, arms: {one: {share: 0.5},\n"
+                        "  two: {share: 0.5, retry: {max_retries: 1}}}}}\n");
+    const struct arm *arms = config->experiments[0].arms;
+    assert_int_equal(policy_max_retries(&arms[0].policy, REDRIVE_CLASS_NETWORK), 8);
+    assert_int_equal(policy_max_retries(&arms[1].policy, REDRIVE_CLASS_NETWORK), 1);
+    assert_int_equal(arms[1].max_attempts, 2);
+}
+
 static void a_first_delay_above_the_cap_is_worth_a_warning(void **state)
 {
     struct sandbox *s = *state;
@@ -203,6 +270,8 @@ int main(void)
         IN_SANDBOX(all_is_a_list_of_every_failure_class),
         IN_SANDBOX(a_type_that_looks_like_a_misspelt_class_is_worth_a_warning),
         IN_SANDBOX(class_rules_start_from_the_task_and_inherit_from_the_defaults),
+        IN_SANDBOX(the_nearest_scope_says_how_many_retries_there_are),
+        IN_SANDBOX(arms_of_an_experiment_are_nearer_than_their_task),
         IN_SANDBOX(a_first_delay_above_the_cap_is_worth_a_warning),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

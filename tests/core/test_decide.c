@@ -244,6 +244,12 @@ static void a_class_has_its_own_delay_and_limit(void **state)
     job.attempts = 4;
     assert_int_equal(decide(&job, &deadlock, &policy, NULL).reason, REDRIVE_REASON_EXHAUSTED);
     assert_int_equal(decide_http(4, 429, &policy).state, REDRIVE_STATE_RETRYING);
+
+    /* The number that applied; never less than there were. */
+    assert_int_equal(decide(&job, &deadlock, &policy, NULL).max_attempts, 4);
+    assert_int_equal(decide_http(4, 429, &policy).max_attempts, 5);
+    job.attempts = 6;
+    assert_int_equal(decide(&job, &deadlock, &policy, NULL).max_attempts, 6);
 }
 
 static int64_t three_seconds(uint32_t n, uint64_t seed, void *ctx)

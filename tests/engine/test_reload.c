@@ -46,6 +46,26 @@ static void shown_attempts_are_never_less_than_there_were(void **state)
     bed_release(&bed);
 }
 
+static void shown_attempts_are_those_of_the_class_that_ended_it(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, "tasks: {call: {retry: {max_attempts: 2, strategy: immediate},\n"
+                   "  on: {rate_limited: {max_attempts: 9}}}}\n");
+    int64_t seq = bed_submit(&bed, "call", "{}");
+    struct job job = bed_job(&bed, seq);
+    assert_int_equal(job_max_attempts(&job), 9);
+    for (int n = 0; n < 2; n++) {
+        assert_int_equal(bed_fail(&bed, bed_claim_one(&bed), "TRANSIENT_FAIL"), 0);
+        bed_tick(&bed);
+    }
+    job = bed_job(&bed, seq);
+    assert_int_equal(job.status.reason, REDRIVE_REASON_EXHAUSTED);
+    assert_int_equal(job.status.attempts, 2);
+    assert_int_equal(job_max_attempts(&job), 2);
+    bed_release(&bed);
+}
+
 static void new_jobs_go_by_the_new_definitions(void **state)
 {
     (void)state;
@@ -330,6 +350,7 @@ int main(void)
         T(waiting_jobs_go_by_the_new_policy),
         T(new_jobs_go_by_the_new_definitions),
         T(shown_attempts_are_never_less_than_there_were),
+        T(shown_attempts_are_those_of_the_class_that_ended_it),
         T(classification_is_the_new_one),
         T(periodic_tasks_come_and_go),
         T(a_cron_entries_keeps_its_marks),

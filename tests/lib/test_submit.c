@@ -149,6 +149,12 @@ static void a_class_may_have_its_own_delays_and_limit(void **state)
     assert_int_equal(result.attempts, 8);
     assert_int_equal(result.elapsed_ms, 70 * SECOND);
     assert_string_equal(result.error.message, "t failed after 8 of 8 attempts: exhausted");
+
+    /* Another class ends the job earlier, and that number is shown. */
+    struct script script = {.failures = ALWAYS, .code = -EAGAIN};
+    assert_int_equal(redrive_call(f.handler, "t", run_script, &script, &result),
+                     REDRIVE_E_JOB_FAILED);
+    assert_string_equal(result.error.message, "t failed after 2 of 2 attempts: exhausted");
     fixture_release(&f);
 }
 

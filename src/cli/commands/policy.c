@@ -81,6 +81,17 @@ static void put_end(const struct explain *e, const char *class_name, struct buf 
                       "time-out comes first.\n");
 }
 
+/* How many attempts there are, and the line that says so. */
+static void put_number(const struct explain *e, const struct config_task *task, struct buf *out)
+{
+    const char *from = task->retries_from[e->class_];
+    buf_printf(out, "Attempts for failures that are %s: %u at most, by ",
+               redrive_class_name(e->class_),
+               (uint32_t)policy_max_retries(e->policy, e->class_) + 1);
+    text_add_clean(out, str_of(from ? from : "default"));
+    buf_puts(out, ".\n");
+}
+
 static void explain_as_table(struct explain *e, const char *class_name, const struct term *term,
                              struct buf *out)
 {
@@ -118,6 +129,7 @@ static void put_run_time(const struct config_task *task, struct buf *out)
 static int print_explanation(struct cli *cli, struct explain *e, const struct config_task *task,
                              struct redrive_err *err)
 {
+    const char *from = task->retries_from[e->class_];
     struct buf out;
     buf_init(&out, CLI_OUTPUT_MAX);
     if (cli->globals->json) {
@@ -125,10 +137,16 @@ static int print_explanation(struct cli *cli, struct explain *e, const struct co
         json_writer_init(&w, &out);
         json_begin_object(&w);
         explain_write_members(e, UINT32_MAX, &w);
+        if (e->end.reason != REDRIVE_REASON_NOT_RETRIABLE) {
+            json_field_int(&w, "max_attempts", policy_max_retries(e->policy, e->class_) + 1);
+            json_field_cstr(&w, "max_attempts_from", from ? from : "default");
+        }
         json_end_object(&w);
         buf_putc(&out, '\n');
     } else {
         explain_as_table(e, CLASSES[e->class_], &cli->out, &out);
+        if (e->end.reason != REDRIVE_REASON_NOT_RETRIABLE)
+            put_number(e, task, &out);
         if (e->run_ms == 0)
             put_run_time(task, &out);
     }
@@ -211,11 +229,13 @@ static const struct command CMD_EXPLAIN = {
     .name = "explain",
     .summary = "show when a failing job is retried, and how it ends",
     .arguments = "[TASK]",
-    .description = "Lists every retry of a job that fails each time: how long it waits before it, "
-                   "and how long it has waited in all. Where jitter makes a delay random, its "
-                   "bounds are shown. Without a profile or a task it explains the defaults of the "
-                   "configuration. With the type of an error it also shows what class the "
-                   "configuration makes of it, and whether the policy retries it.",
+    .description =
+        "Lists every retry of a job that fails each time: how long it waits before it, "
+        "and how long it has waited in all. Where jitter makes a delay random, its "
+        "bounds are shown, and the line that says how many attempts there are. Without a "
+        "profile or a task it explains the defaults of the configuration. With the type of an "
+        "error it also shows what class the "
+        "configuration makes of it, and whether the policy retries it.",
     OPTIONS_INTO(EXPLAIN_OPTIONS, struct explain_options),
     .examples = EXAMPLES(
         {"redrive policy explain --profile records", "2, 4, 8, 16, 32 minutes, then dead"},

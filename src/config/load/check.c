@@ -201,6 +201,8 @@ void check_whole(struct binder *b, const struct node *root, bool has_faktory_pas
         return;
     task_init(b, &config->undeclared);
     config->undeclared.retry = config->defaults.retry;
+    memcpy(config->undeclared.retries_from, config->defaults.retries_from,
+           sizeof config->undeclared.retries_from);
     config->undeclared.heartbeat_ms = config->undeclared.lease_ms / 3;
     index_tasks(b);
     if (b->arena->failed)

@@ -118,7 +118,8 @@ static void copy_parts(struct arena *arena, struct redrive_policy *policy)
 
 static void finish_rules(struct binder *b, const struct node *root, void *object)
 {
-    policy_bind_rules(b, NULL, node_find(root, STR("on")), object);
+    const struct policy_scope own = {root, node_find(root, STR("on"))};
+    policy_bind_rules(b, &own, NULL, object, NULL);
 }
 
 /* A traceparent that is kept with the policy is no part of it. */

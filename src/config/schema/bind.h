@@ -16,11 +16,17 @@
 struct references;
 struct zone;
 
+/* A place that says how jobs are retried: its keys `retry` and `on`, NULL where there is none. */
+struct policy_scope {
+    const struct node *retry;
+    const struct node *on;
+};
+
 struct binder {
     struct arena *arena;                 /* what members point to; has the lifetime of the result */
     struct config_report *report;        /* NULL: say nothing */
     struct config *config;               /* the whole that is being filled, or NULL */
-    const struct node *default_rules;    /* defaults.on, which tasks inherit; may be NULL */
+    struct policy_scope defaults;        /* which tasks inherit */
     struct zone **zones;                 /* those that were read */
     const char *zone_dir;                /* where time zones are found */
     const struct references *references; /* of `${NAME}`; NULL: no variable is set */

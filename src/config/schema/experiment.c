@@ -66,7 +66,8 @@ static void finish_arm(struct binder *b, const struct node *map,
     arm->policy = *base;
     if (retry)
         bind_table(b, &TABLE_RETRY, retry, &arm->policy);
-    policy_bind_rules(b, NULL, node_find(map, STR("on")), &arm->policy);
+    const struct policy_scope own = {retry, node_find(map, STR("on"))};
+    policy_bind_rules(b, &own, NULL, &arm->policy, NULL);
     arm->max_attempts = (int32_t)policy_max_attempts(&arm->policy);
     arm->members = members_of(b, experiment, arm);
 }

@@ -306,8 +306,46 @@ static void check_classes(struct binder *b, const struct node *rules)
     }
 }
 
+/* The key of a scope that says how many retries there are, or NULL. */
+static const struct node *find_number(const struct node *scope)
+{
+    static const char *const KEYS[] = {"max_retries", "max_attempts", "profile"};
+    const struct node *found = NULL;
+    for (size_t i = 0; scope && !found && i < sizeof KEYS / sizeof KEYS[0]; i++)
+        found = node_find(scope, str_of(KEYS[i]));
+    return found;
+}
+
+static const struct node *rule_of(const struct policy_scope *scope, int class_)
+{
+    return scope && scope->on
+               ? node_find(scope->on, str_of(vocabulary_word(VOCABULARY_CLASS, class_)))
+               : NULL;
+}
+
+/* Where the number of retries of a class is said; the nearest place counts. */
+static const struct node *find_deciding(const struct policy_scope *own,
+                                        const struct policy_scope *inherited, int class_)
+{
+    const struct node *const NEAREST_FIRST[] = {rule_of(own, class_), own->retry,
+                                                rule_of(inherited, class_),
+                                                inherited ? inherited->retry : NULL};
+    const struct node *found = NULL;
+    for (size_t i = 0; !found && i < sizeof NEAREST_FIRST / sizeof NEAREST_FIRST[0]; i++)
+        found = find_number(NEAREST_FIRST[i]);
+    return found;
+}
+
+/* "redrive.yaml:7: tasks.mail.retry.max_retries", or the name of a setting. */
+static const char *place_of(struct binder *b, const struct node *node)
+{
+    const char *place = node ? bind_place(b, node) : NULL;
+    const size_t len = place ? strlen(place) : 0;
+    return len > 2 ? arena_dup(b->arena, (struct str){place, len - 2}) : NULL;
+}
+
 static void bind_rule(struct binder *b, struct redrive_policy *policy, int class_,
-                      const struct node *inherited, const struct node *own)
+                      const struct node *inherited, const struct node *own, bool own_policy_counts)
 {
     struct redrive_class_rule *rule = arena_alloc(b->arena, sizeof *rule);
     if (!rule)
@@ -322,26 +360,32 @@ static void bind_rule(struct binder *b, struct redrive_policy *policy, int class
         quiet.report = NULL;
         bind_table(&quiet, &TABLE_CLASS_RULE, inherited, rule);
     }
+    if (own_policy_counts)
+        rule->max_retries = -1;
     if (own)
         bind_table(b, &TABLE_CLASS_RULE, own, rule);
     policy->on[class_] = rule;
 }
 
-void policy_bind_rules(struct binder *b, const struct node *inherited, const struct node *own,
-                       struct redrive_policy *policy)
+void policy_bind_rules(struct binder *b, const struct policy_scope *own,
+                       const struct policy_scope *inherited, struct redrive_policy *policy,
+                       const char *ret_from[REDRIVE_CLASS_COUNT])
 {
-    if (own && own->type == NODE_MAP)
-        check_classes(b, own);
-    else if (own && !node_is_null(own))
-        err_detail(bind_error(b, own, "found %s", node_kind(own)),
+    /* Beside it, numbers of rules that come from farther away do not count. */
+    const bool own_policy_counts = find_number(own->retry) != NULL;
+    if (own->on && own->on->type == NODE_MAP)
+        check_classes(b, own->on);
+    else if (own->on && !node_is_null(own->on))
+        err_detail(bind_error(b, own->on, "found %s", node_kind(own->on)),
                    "expected a map of failure classes");
 
     for (int class_ = 1; class_ < REDRIVE_CLASS_COUNT; class_++) {
-        struct str word = str_of(vocabulary_word(VOCABULARY_CLASS, class_));
-        const struct node *inherited_rule = inherited ? node_find(inherited, word) : NULL;
-        const struct node *own_rule = own ? node_find(own, word) : NULL;
-        if (inherited_rule || own_rule)
-            bind_rule(b, policy, class_, inherited_rule, own_rule);
+        const struct node *inherited_rule = rule_of(inherited, class_);
+        const struct node *own_rule = rule_of(own, class_);
+        if (inherited_rule || own_rule || (policy->on[class_] && own_policy_counts))
+            bind_rule(b, policy, class_, inherited_rule, own_rule, own_policy_counts);
+        if (ret_from)
+            ret_from[class_] = place_of(b, find_deciding(own, inherited, class_));
     }
 }
 

@@ -131,8 +131,9 @@ static const struct field DEFAULTS_FIELDS[] = {
 static void finish_defaults(struct binder *b, const struct node *map, void *object)
 {
     (void)object;
-    b->default_rules = node_find(map, STR("on"));
-    policy_bind_rules(b, NULL, b->default_rules, &b->config->defaults.retry);
+    b->defaults = (struct policy_scope){node_find(map, STR("retry")), node_find(map, STR("on"))};
+    policy_bind_rules(b, &b->defaults, NULL, &b->config->defaults.retry,
+                      b->config->defaults.retries_from);
 }
 
 const struct table TABLE_DEFAULTS = {

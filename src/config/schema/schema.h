@@ -16,6 +16,7 @@
 #include "core/vocabulary.h"
 
 struct binder;
+struct policy_scope;
 struct config_breaker;
 struct config_task;
 struct field;
@@ -138,11 +139,16 @@ extern const struct field_type TYPE_SHORT_FORM; /* `retry` and `breaker` at the 
 /* The built-in defaults of a breaker. */
 void breaker_init_built_in(struct config_breaker *breaker);
 
-/* Makes the class rules of a policy whose own keys are bound. A rule starts from the policy's own
- * backoff, takes the keys of the `inherited` one, then those of its `own`; both are the values of
- * an `on` key, or NULL. */
-void policy_bind_rules(struct binder *b, const struct node *inherited, const struct node *own,
-                       struct redrive_policy *policy);
+/* Makes the class rules of a policy whose own keys are bound. A rule starts from the rule that the
+ * policy has already, or from the policy's backoff, takes the keys of `inherited` (may be NULL),
+ * then those of its `own`.
+ *
+ * How many retries there are is said by the nearest scope that says it: the `on` of `own`, its
+ * `retry`, then `on` and `retry` of `inherited`, then what the policy had before. `ret_from` (may
+ * be NULL) gets for each class the place that says it, NULL: no line of a file. */
+void policy_bind_rules(struct binder *b, const struct policy_scope *own,
+                       const struct policy_scope *inherited, struct redrive_policy *policy,
+                       const char *ret_from[REDRIVE_CLASS_COUNT]);
 
 /* Fill in defaults: all of b->config, its alerts, and a task that says nothing; the last with the
  * policy and the breaker of b->config, or with the built-in ones and no way to run it. */

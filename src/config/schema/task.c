@@ -418,7 +418,9 @@ static void finish_task(struct binder *b, const struct node *map, void *object)
 {
     struct config_task *task = object;
 
-    policy_bind_rules(b, b->default_rules, node_find(map, STR("on")), &task->retry);
+    const struct policy_scope own = {node_find(map, STR("retry")), node_find(map, STR("on"))};
+
+    policy_bind_rules(b, &own, &b->defaults, &task->retry, task->retries_from);
     if (task->heartbeat_ms == 0) {
         task->heartbeat_ms = task->lease_ms / 3;
     } else if (task->heartbeat_ms >= task->lease_ms) {

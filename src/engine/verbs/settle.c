@@ -98,6 +98,8 @@ static void tell(struct engine *e, const struct job *job, const struct settlemen
     event.class_ = d->class_;
     event.severity = d->severity;
     event.reason = d->reason;
+    if (d->max_attempts > 0)
+        event.max_attempts = d->max_attempts;
     event.unclassified = d->unclassified;
     event.message = error->message;
     event_add(e, &event);

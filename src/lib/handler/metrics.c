@@ -119,6 +119,8 @@ void run_add_event(struct redrive_run *run, enum redrive_event_type type, const 
         .breaker = run->service->breaker.state,
     };
     if (d) {
+        if (d->max_attempts > 0)
+            event.max_attempts = d->max_attempts;
         event.class_ = d->class_;
         event.severity = d->severity;
         event.reason = d->reason;

@@ -158,8 +158,10 @@ static void settle(struct redrive_run *run, const struct decision *d)
         return;
     run->last_class = d->class_;
     run_remember(run, handler_wall(h, run->now_ms), run->now_ms - run->started_ms, d);
-    if (d->state != REDRIVE_STATE_RETRYING)
+    if (d->state != REDRIVE_STATE_RETRYING) {
+        run->max_attempts = d->max_attempts > 0 ? d->max_attempts : run->max_attempts;
         return;
+    }
     h->counts.jobs_retried++;
     run->due_ms = run->now_ms + d->delay_ms;
     run_set_state(run, REDRIVE_STATE_RETRYING);
