@@ -359,6 +359,28 @@ static void any_key_of_ours_beats_other_programs(void **state)
     check_dumped(s, "tasks.b.retry.max_retries", "5");
 }
 
+static void variables_of_jobs_and_of_kubernetes_are_no_settings(void **state)
+{
+    struct sandbox *s = *state;
+    s->environ =
+        ENVIRON("REDRIVE_JOB_ID=7", "REDRIVE_PARENTS=[]", "REDRIVE_SERVICE_HOST=10.0.0.1",
+                "REDRIVE_SERVICE_PORT=7070", "REDRIVE_SERVICE_PORT_HTTP=7070",
+                "REDRIVE_PORT=tcp://10.0.0.1:7070", "REDRIVE_PORT_7070_TCP=tcp://10.0.0.1:7070",
+                "REDRIVE_PORT_7070_TCP_PROTO=tcp", "REDRIVE_PORT_7070_TCP_PORT=7070",
+                "REDRIVE_PORT_7070_TCP_ADDR=10.0.0.1", "REDRIVE_JOBS_SERVICE_HOST=10.0.0.2",
+                "REDRIVE_JOBS_SERVICE_PORT=7419", "REDRIVE_JOBS_PORT_7419_TCP_ADDR=10.0.0.2",
+                "REDRIVE_LISTEN_PORT=7070");
+    assert_int_equal(sandbox_load(s), 0);
+    assert_int_equal(s->config->n_warnings, 1);
+    sandbox_warning(s, "REDRIVE_LISTEN_PORT: is not a setting");
+    /* A setting of such a name would be ignored by accident. */
+    struct config_flag flag;
+    for (size_t i = 0; config_flag_enumerate(i, &flag); i++) {
+        assert_false(str_starts_with(str_of(flag.variable), STR("REDRIVE_PORT")));
+        assert_false(str_starts_with(str_of(flag.variable), STR("REDRIVE_SERVICE_")));
+    }
+}
+
 static void other_programs_may_speak_in_dotenv(void **state)
 {
     struct sandbox *s = *state;
@@ -508,6 +530,7 @@ int main(void)
         IN_SANDBOX(numbers_of_other_programs_mean_what_the_keys_mean),
         IN_SANDBOX(delays_of_other_programs_are_seconds),
         IN_SANDBOX(any_key_of_ours_beats_other_programs),
+        IN_SANDBOX(variables_of_jobs_and_of_kubernetes_are_no_settings),
         IN_SANDBOX(other_programs_may_speak_in_dotenv),
         IN_SANDBOX(what_makes_no_sense_of_other_programs_is_ignored),
         IN_SANDBOX(urls_of_other_programs_name_the_store),

@@ -14,9 +14,19 @@
 /* Names that begin like settings but are none: the file itself, the server that the command line
  * asks, and the facts that a handler gets about its job. */
 static const char *const NOT_SETTINGS[] = {
-    "CONFIG",       "SERVER", "TOKEN_FILE", "CA_FILE",  "JOB_ID", "TASK",    "ATTEMPT", "QUEUE",
-    "MAX_ATTEMPTS", "TENANT", "EPOCH",      "PRIORITY", "USER",   "PROJECT", "SERVICE",
+    "CONFIG",       "SERVER",  "TOKEN_FILE", "CA_FILE", "JOB_ID",   "TASK", "ATTEMPT", "QUEUE",
+    "MAX_ATTEMPTS", "PARENTS", "TENANT",     "EPOCH",   "PRIORITY", "USER", "PROJECT", "SERVICE",
 };
+
+/* Kubernetes tells every container of the services beside it: one called redrive gives
+ * REDRIVE_SERVICE_HOST, REDRIVE_PORT_7070_TCP_ADDR and so on, one called redrive-jobs
+ * REDRIVE_JOBS_SERVICE_HOST. No setting begins with SERVICE or PORT. */
+static bool is_of_kubernetes(struct str rest)
+{
+    return str_starts_with(rest, STR("SERVICE_")) || str_starts_with(rest, STR("PORT")) ||
+           str_contains(rest, STR("_SERVICE_HOST")) || str_contains(rest, STR("_SERVICE_PORT")) ||
+           str_contains(rest, STR("_TCP")) || str_contains(rest, STR("_UDP"));
+}
 
 static bool is_not_a_setting(struct str name)
 {
@@ -24,7 +34,7 @@ static bool is_not_a_setting(struct str name)
     for (size_t i = 0; i < sizeof NOT_SETTINGS / sizeof NOT_SETTINGS[0]; i++)
         if (str_is(rest, NOT_SETTINGS[i]))
             return true;
-    return false;
+    return is_of_kubernetes(rest);
 }
 
 /* ---- Variables of other retry systems -------------------------------------------------------- */
