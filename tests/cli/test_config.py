@@ -183,3 +183,9 @@ def test_show_says_where_settings_come_from(redrive, tmp_path):
     assert result.stderr.splitlines()[1:] == ["store: .env:1: REDRIVE_STORE"]
     assert json.loads(redrive.output("config", "check", "--json", cwd=tmp_path))["store_from"] == ".env:1: REDRIVE_STORE"
     assert "store sqlite:a.db, from .env:1: REDRIVE_STORE" in redrive("config", "check", cwd=tmp_path).stdout
+
+
+def test_the_store_that_is_none_is_told_with_a_subject(redrive, tmp_path):
+    result = redrive("stats", "--store", "jobs.db", cwd=tmp_path)
+    assert result.returncode == 2
+    assert result.stderr.startswith("redrive: --store: the value is not a store\n")

@@ -166,3 +166,13 @@ def test_the_line_that_says_how_many_attempts_there_are_is_shown(redrive, tmp_pa
     (tmp_path / "redrive.yaml").unlink()
     assert decided() == (6, "default")
     assert decided(env={"MAX_RETRIES": "1"}) == (2, "MAX_RETRIES")
+
+
+def test_a_task_that_is_not_declared_is_answered_with_those_that_are(redrive, tmp_path):
+    result = redrive("policy", "explain", "nope", cwd=tmp_path)
+    assert result.returncode == 2
+    assert "no task 'nope' in the configuration" in result.stderr
+    assert "hint: the configuration declares no task; -c FILE names another one" in result.stderr
+    (tmp_path / "redrive.yaml").write_text("tasks: {mail: {}, thumbnail: {}}\n")
+    assert "hint: its tasks are mail, thumbnail\n" in redrive("policy", "explain", "nope", cwd=tmp_path).stderr
+    assert "hint: did you mean 'mail'?" in redrive("policy", "explain", "mial", cwd=tmp_path).stderr

@@ -161,6 +161,21 @@ def test_a_browser_is_opened_only_when_asked_for(store):
         assert code == 0 and "xdg-open" in err
 
 
+def test_the_browser_has_the_usual_signals(store):
+    """The program ignores SIGPIPE; a browser that does so too would not end with its pipes. Python, which runs the
+    test, ignores SIGPIPE as well and hands that on, so that the script looks at what the program has left."""
+    programs = store.directory / "bin"
+    programs.mkdir()
+    opened = store.directory / "opened"
+    (programs / "xdg-open").write_text(f"#!/bin/sh\ngrep Sig /proc/$$/status >{opened}.new; mv {opened}.new {opened}\n")
+    (programs / "xdg-open").chmod(0o755)
+    with Ui(store, "--store", store.url, "--open", env={"PATH": f"{programs}:/usr/bin:/bin"}):
+        wait_for(opened.exists, "the browser")
+    masks = dict(line.split(":") for line in opened.read_text().splitlines())
+    assert int(masks["SigIgn"], 16) >> (signal.SIGPIPE - 1) & 1 == 0
+    assert int(masks["SigBlk"], 16) == 0
+
+
 def test_no_store_is_made_where_there_is_none(tmp_path):
     result = subprocess.run([str(BINARY), "--store", "sqlite:none.db", "ui", "--json"], cwd=tmp_path, timeout=TIMEOUT_S,
                             capture_output=True, text=True, env=clean_environment(), check=False)

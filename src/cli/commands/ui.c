@@ -120,18 +120,21 @@ static void url_as_text(struct buf *out, const struct term *term, const void *th
     buf_printf(out, "%s\n", ((const struct ui *)thing)->url);
 }
 
-/* The browser is started without the signals that are held back here, and away from this terminal.
- */
+/* The browser is started without the signals that are held back or ignored here, and away from this
+ * terminal. */
 static int start_browser(const char *url, pid_t *ret)
 {
     const char *const words[] = {"xdg-open", url, NULL};
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attributes;
-    sigset_t none;
+    sigset_t none, ignored;
     (void)sigemptyset(&none);
+    (void)sigemptyset(&ignored);
+    (void)sigaddset(&ignored, SIGPIPE);
     (void)posix_spawnattr_init(&attributes);
     (void)posix_spawnattr_setsigmask(&attributes, &none);
-    (void)posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+    (void)posix_spawnattr_setsigdefault(&attributes, &ignored);
+    (void)posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
     (void)posix_spawn_file_actions_init(&files);
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
         (void)posix_spawn_file_actions_addopen(&files, fd, "/dev/null", O_RDWR, 0);

@@ -32,13 +32,17 @@
 #define LINE   "#8a949c"
 #define MISSED "#b3261e"
 
+/* A server may have a state that is not known here. */
+#define N_STATES (REDRIVE_STATE_COUNT + 1)
+
 /* As in the dashboard. */
-static const char *const COLORS[REDRIVE_STATE_COUNT] = {
-    [REDRIVE_STATE_SCHEDULED] = "#5a6673", [REDRIVE_STATE_RETRYING] = "#8d5a00",
-    [REDRIVE_STATE_QUEUED] = "#2c62ad",    [REDRIVE_STATE_RUNNING] = "#0f6b7c",
-    [REDRIVE_STATE_PARKED] = "#7a4a9c",    [REDRIVE_STATE_COMPLETED] = "#1d7340",
-    [REDRIVE_STATE_FAILED] = "#b04410",    [REDRIVE_STATE_DEAD_LETTER] = "#b3261e",
-    [REDRIVE_STATE_CANCELLED] = "#626b73", [REDRIVE_STATE_WAITING] = "#5a6673",
+static const char *const COLORS[N_STATES] = {
+    [REDRIVE_STATE_COUNT] = MUTED,           [REDRIVE_STATE_SCHEDULED] = "#5a6673",
+    [REDRIVE_STATE_RETRYING] = "#8d5a00",    [REDRIVE_STATE_QUEUED] = "#2c62ad",
+    [REDRIVE_STATE_RUNNING] = "#0f6b7c",     [REDRIVE_STATE_PARKED] = "#7a4a9c",
+    [REDRIVE_STATE_COMPLETED] = "#1d7340",   [REDRIVE_STATE_FAILED] = "#b04410",
+    [REDRIVE_STATE_DEAD_LETTER] = "#b3261e", [REDRIVE_STATE_CANCELLED] = "#626b73",
+    [REDRIVE_STATE_WAITING] = "#5a6673",
 };
 
 /* One job, or like ones. */
@@ -48,7 +52,7 @@ struct box {
     size_t column;
     size_t row;
     double middle; /* of its parents, in rows, from the middle of the column */
-    uint32_t by_state[REDRIVE_STATE_COUNT];
+    uint32_t by_state[N_STATES];
 };
 
 /* A line between two boxes, for all edges that lie on it. */
@@ -205,7 +209,7 @@ static void put_text(struct buf *out, struct str text, size_t max_chars)
 static void put_states(struct buf *out, const struct box *box)
 {
     const char *separator = "";
-    for (int s = 0; s < REDRIVE_STATE_COUNT; s++) {
+    for (int s = 0; s < N_STATES; s++) {
         if (box->by_state[s] == 0)
             continue;
         buf_printf(out, "%s%u %s", separator, box->by_state[s],
@@ -218,7 +222,7 @@ static void put_states(struct buf *out, const struct box *box)
 static enum redrive_state state_of(const struct box *box)
 {
     int found = REDRIVE_STATE_COMPLETED;
-    for (int s = 0; s < REDRIVE_STATE_COUNT; s++)
+    for (int s = 0; s < N_STATES; s++)
         if (s != REDRIVE_STATE_COMPLETED && box->by_state[s] > 0 &&
             (found == REDRIVE_STATE_COMPLETED || box->by_state[s] > box->by_state[found]))
             found = s;
@@ -371,7 +375,7 @@ static void put_summary(struct buf *out, const struct workflow *workflow)
     const char *separator = ": ";
     buf_printf(out, "%zu job%s%s", workflow->n_jobs, workflow->n_jobs == 1 ? "" : "s",
                workflow->more ? ", the nearest of more" : "");
-    for (int s = 0; s < REDRIVE_STATE_COUNT; s++) {
+    for (int s = 0; s < N_STATES; s++) {
         size_t n = 0;
         for (size_t i = 0; i < workflow->n_jobs; i++)
             n += workflow->jobs[i].state == (enum redrive_state)s;

@@ -54,10 +54,9 @@ static int read_word(struct json_reader *r, enum vocabulary words, int *ret)
     if (rc < 0)
         return rc;
     const int number = vocabulary_find(words, s.raw);
-    if (number < 0)
-        return json_fail(r, REDRIVE_E_UNKNOWN, "'%.*s' is not known here",
-                         (int)(s.raw.len < 60 ? s.raw.len : 60), s.raw.ptr);
-    *ret = number;
+    size_t n_words;
+    (void)vocabulary_words(words, &n_words);
+    *ret = number < 0 ? (int)n_words : number;
     return 0;
 }
 

@@ -36,7 +36,10 @@ enum unpack_type {
     UNPACK_TIME,   /* [int64_t] milliseconds since 1970, of 2026-05-01T12:00:00.000Z */
     UNPACK_SPAN,   /* [int64_t] milliseconds, of seconds */
     UNPACK_MS,     /* [double] milliseconds, of seconds */
-    UNPACK_WORD,   /* [int, or an enum] the number of a word of `words` */
+    /* [int, or an enum] the number of a word of `words`. A word that a newer server has is the
+     * number after the last one, such as REDRIVE_STATE_COUNT, whose name is "unknown": one new word
+     * must not hide a whole list. */
+    UNPACK_WORD,
     UNPACK_OBJECT, /* the members of an object, by the table `object`, from the offset on */
 };
 

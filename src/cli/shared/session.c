@@ -212,6 +212,21 @@ static int load_defaults(struct config **ret, struct redrive_err *err)
     return rc;
 }
 
+/* The nearest task, or all of them, as far as there is space. */
+static void hint_tasks(const struct config *config, const char *name, struct redrive_err *err)
+{
+    const char *nearest = config_task_nearest(config, str_of(name));
+    RELEASED_BY(buf_release) struct buf names = BUF_MAX(1024);
+    for (size_t i = 0; i < config->n_tasks && names.len < sizeof err->hint; i++)
+        buf_printf(&names, "%s%s", i > 0 ? ", " : "", config->tasks[i].name);
+    if (nearest)
+        err_suggest(err, nearest);
+    else if (config->n_tasks == 0)
+        err_hint(err, "the configuration declares no task; -c FILE names another one");
+    else
+        err_hint(err, "its tasks are %s", buf_cstr(&names));
+}
+
 int load_config_task(const struct config *config, const char *name, const struct config_task **ret,
                      struct redrive_err *err)
 {
@@ -219,7 +234,7 @@ int load_config_task(const struct config *config, const char *name, const struct
     if (!name || (*ret)->name[0] != '\0')
         return 0;
     err_set(err, REDRIVE_E_CONFIG, "no task '%s' in the configuration", name);
-    err_suggest(err, config_task_nearest(config, str_of(name)));
+    hint_tasks(config, name, err);
     return REDRIVE_E_CONFIG;
 }
 

@@ -169,7 +169,7 @@ int load_config(struct cli *cli, struct config **ret, struct redrive_err *err);
 int load_config_again(struct cli *cli, struct config **ret, struct config_report *report);
 
 /* The task that a command names; NULL: the defaults. A name that the configuration does not know is
- * a typo more often than an undeclared task: REDRIVE_E_NOT_FOUND, with the nearest one. */
+ * a typo more often than an undeclared task: REDRIVE_E_CONFIG, with the nearest one. */
 int load_config_task(const struct config *config, const char *name, const struct config_task **ret,
                      struct redrive_err *err);
 

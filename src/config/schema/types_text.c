@@ -279,7 +279,7 @@ static void bind_store(struct binder *b, const struct field *field, const struct
         TYPE_STRING.bind(b, field, node, member);
         return;
     }
-    struct redrive_err *err = bind_error(b, node, "is not a store");
+    struct redrive_err *err = bind_error(b, node, "the value is not a store");
     bind_detail(err, field);
     if (!scheme.ptr)
         err_hint(err, "put 'sqlite:' in front of a file's path");
