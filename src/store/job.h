@@ -141,6 +141,13 @@ static inline uint32_t job_max_attempts(const struct job *job)
     return job->status.attempts > most ? job->status.attempts : most;
 }
 
+/* How many retries were made: what is called retry_count wherever it is shown. The SQL views of the
+ * stores compute it in the same way. */
+static inline uint32_t job_retry_count(const struct job_status *status)
+{
+    return status->attempts > 0 ? status->attempts - 1 : 0;
+}
+
 /* What the spans of its attempt are made of. */
 static inline struct trace_job job_trace(const struct job *job)
 {

@@ -156,12 +156,12 @@ def test_thousand_records_end_and_none_starts_early(place):
     check_none_is_early(place)
 
     dead = place.query(
-        "SELECT reason, error_class, retry_count, count(*) FROM dead_letter_queue GROUP BY 1, 2, 3"
+        "SELECT reason, error_class, retry_count, attempts, count(*) FROM dead_letter_queue GROUP BY 1, 2, 3, 4"
     )
     assert sorted(dead) == [
-        ("exhausted", "transient", 6, 100),
-        ("not_retriable", "permanent", 1, 100),
-        ("not_retriable", "validation", 0, 100),
+        ("exhausted", "transient", 5, 6, 100),
+        ("not_retriable", "permanent", 0, 1, 100),
+        ("not_retriable", "validation", 0, 0, 100),
     ]
     ended = place.query("SELECT sample_id FROM final_results UNION SELECT sample_id FROM dead_letter_queue")
     assert len(ended) == 1000

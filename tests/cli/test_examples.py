@@ -171,7 +171,7 @@ def test_tasks_fail_each_in_its_way_and_the_api_tells_of_it(tasks):
     letters = {letter["task_id"]: letter for letter in tasks.get("/retry/dead-letters")["items"]}
     assert sorted(letters) == ["nobody", "s"]
     assert (letters["s"]["error_type"], letters["s"]["error_message"]) == ("OperationalError", "database is locked")
-    assert (letters["s"]["retry_count"], letters["nobody"]["error_type"]) == (4, "ValueError")
+    assert (letters["s"]["retry_count"], letters["s"]["attempts"], letters["nobody"]["error_type"]) == (3, 4, "ValueError")
     assert letters["s"]["failed_at"]
 
     stats = tasks.get("/retry/stats")

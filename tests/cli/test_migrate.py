@@ -5,7 +5,7 @@ import sqlite3
 
 import pytest
 
-NEWEST = 9
+NEWEST = 10
 
 # What the scripts from the sixth, from the fifth and from the third on have added.
 BACK_TO_5 = """DROP TABLE job_blocks; DROP INDEX history_by_class; DROP INDEX history_by_type;

@@ -98,8 +98,8 @@ def test_queries_find_what_went_wrong(on_a_file):
         sql, = [sql for sql in found if words in sql]
         return found[sql]
 
-    assert of("total_waiting") == [[1, 3, 3, "TIME"]]
-    assert [row[:2] for row in of("WHERE retry_count >= 3")] == [["waits", 3]]
+    assert of("total_waiting") == [[1, 2, 2, "TIME"]]
+    assert [row[:3] for row in of("WHERE retry_count >= 2")] == [["waits", 2, 3]]
     assert of("AS failed_count") == [["thumbnail", 1]]
     assert of("SELECT error_stacktrace FROM") == [["Traceback:\nValueError: no picture\n"]]
     assert of("SELECT job_id, last_error, created_at") == [["job-id", "ValueError: no picture", "TIME"]]

@@ -101,7 +101,7 @@ def test_a_dead_letter_tells_why_it_died(api):
     job_id = api.kill(message="no such bucket 17", payload={"a": 1})
     (item,) = api.ok("GET", "/retry/dead-letters")["items"]
     assert (item["task_id"], item["error_message"], item["error_type"]) == (job_id, "no such bucket 17", "IOError")
-    assert (item["retry_count"], item["attempts"], item["failed_at"]) == (1, 1, item["finished_at"])
+    assert (item["retry_count"], item["attempts"], item["failed_at"]) == (0, 1, item["finished_at"])
     shown = api.ok("GET", f"/retry/dead-letters/{job_id}")
     assert shown["payload"] == {"a": 1} and shown["reason"] == "not_retriable"
     assert [a["error"]["type"] for a in shown["history"]] == ["IOError"]

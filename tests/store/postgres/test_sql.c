@@ -519,16 +519,16 @@ static void views_show_each_job_where_it_belongs(void **state)
     kit_fill_views(kit);
     check_answer(kit,
                  "SET TimeZone = 'UTC'; SELECT sample_id, payload, error_msg, retry_count, "
-                 "process_after FROM redrive.retry_queue",
-                 "waits|[1]|refused|1|2023-11-14 22:14:20+00");
+                 "attempts, process_after FROM redrive.retry_queue",
+                 "waits|[1]|refused|0|1|2023-11-14 22:14:20+00");
     check_answer(kit,
                  "SET TimeZone = 'UTC'; SELECT sample_id, payload, result, retry_count, "
-                 "completed_at FROM redrive.final_results",
-                 "works|[3]|{\"ok\":1}|0|2023-11-14 22:13:21.5+00");
+                 "attempts, completed_at FROM redrive.final_results",
+                 "works|[3]|{\"ok\":1}|0|1|2023-11-14 22:13:21.5+00");
     check_answer(kit,
-                 "SELECT sample_id, payload, error_msg, retry_count, error_class, error_type, "
-                 "stacktrace, reason, fingerprint FROM redrive.dead_letter_queue",
-                 "dies|[2]|refused|2|network|ConnectError|at f()|exhausted|000000000000feed");
+                 "SELECT sample_id, payload, error_msg, retry_count, attempts, error_class, "
+                 "error_type, stacktrace, reason, fingerprint FROM redrive.dead_letter_queue",
+                 "dies|[2]|refused|1|2|network|ConnectError|at f()|exhausted|000000000000feed");
     check_answer(kit,
                  "SELECT job_id, job_type, status, attempts, max_attempts, last_error, "
                  "error_stacktrace, input_data FROM redrive.failed_jobs ORDER BY id",

@@ -51,18 +51,19 @@ static void views_show_each_job_where_it_belongs(void **state)
     struct kit *kit = *state;
     kit_fill_views(kit);
     check_answer(kit,
-                 "SELECT sample_id, payload, error_msg, retry_count, process_after "
+                 "SELECT sample_id, payload, error_msg, retry_count, attempts, process_after "
                  "FROM retry_queue",
-                 "waits|[1]|refused|1|2023-11-14 22:14:20.000");
+                 "waits|[1]|refused|0|1|2023-11-14 22:14:20.000");
     check_answer(kit,
-                 "SELECT sample_id, payload, result, retry_count, completed_at "
+                 "SELECT sample_id, payload, result, retry_count, attempts, completed_at "
                  "FROM final_results",
-                 "works|[3]|{\"ok\":1}|0|2023-11-14 22:13:21.500");
-    check_answer(kit,
-                 "SELECT sample_id, payload, error_msg, retry_count, failed_at, error_class, "
-                 "error_type, stacktrace, reason, fingerprint FROM dead_letter_queue",
-                 "dies|[2]|refused|2|2023-11-14 22:13:21.500|network|ConnectError|at f()|exhausted|"
-                 "000000000000feed");
+                 "works|[3]|{\"ok\":1}|0|1|2023-11-14 22:13:21.500");
+    check_answer(
+        kit,
+        "SELECT sample_id, payload, error_msg, retry_count, attempts, failed_at, "
+        "error_class, error_type, stacktrace, reason, fingerprint FROM dead_letter_queue",
+        "dies|[2]|refused|1|2|2023-11-14 22:13:21.500|network|ConnectError|at f()|exhausted|"
+        "000000000000feed");
     check_answer(kit,
                  "SELECT id, job_id, job_type, status, attempts, max_attempts, last_error, "
                  "error_stacktrace, input_data FROM failed_jobs ORDER BY id",
@@ -108,8 +109,9 @@ static void job_that_ended_before_it_ran_has_no_start(void **state)
                  "0|-|dead_letter|validation|no payload");
     check_answer(kit, "SELECT type, attempts FROM job_events ORDER BY at",
                  "deferred|0\ndead_letter|0");
-    check_answer(kit, "SELECT error_msg, retry_count, reason, error_class FROM dead_letter_queue",
-                 "no payload|0|not_retriable|validation");
+    check_answer(
+        kit, "SELECT error_msg, retry_count, attempts, reason, error_class FROM dead_letter_queue",
+        "no payload|0|0|not_retriable|validation");
 }
 
 static void words_of_the_tables_are_those_of_the_program(void **state)

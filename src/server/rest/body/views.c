@@ -56,7 +56,7 @@ void view_dead_letter(struct json_writer *w, const struct job *job,
     json_field_string(w, "task_id", job->spec.id);
     json_field_string_or_null(w, "error_message", s->error.message);
     json_field_string_or_null(w, "error_type", s->error.type);
-    json_field_int(w, "retry_count", (int64_t)s->attempts); /* failures so far, as in the views */
+    json_field_int(w, "retry_count", job_retry_count(s));
     job_write_time(w, "failed_at", s->finished_ms);
     write_group(w, job);
     json_end_object(w);
