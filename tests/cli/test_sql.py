@@ -13,7 +13,8 @@ from conftest import BINARY, ROOT
 from stores_kit import LIMIT_S, Place
 
 DOC = (ROOT / "docs" / "sql.md").read_text("utf-8")
-BLOCKS = re.findall(r"^```(sql|plpgsql)\n(.*?)^```", DOC, re.M | re.S)
+# How a session on PostgreSQL begins, and the queries.
+FIRST, *BLOCKS = re.findall(r"^```(sql|plpgsql)\n(.*?)^```", DOC, re.M | re.S)
 DATES = re.compile(r"datetime\('now'|julianday\(")
 
 CONFIG = """
@@ -136,3 +137,100 @@ def test_queries_find_the_same_in_postgres(tmp_path, on_a_file):
     for sql, expected, found in zip(forms("postgres"), answers(on_a_file, "sqlite"), answers(place, "postgres"),
                                     strict=True):
         assert found == expected, sql
+
+
+# -- Roles -------------------------------------------------------------------------------------------
+
+MANUAL = (ROOT / "docs" / "postgres.md").read_text("utf-8")
+GRANTS, = re.findall(r"^```sql\n(-- Runs serve.*?)^```", MANUAL, re.M | re.S)
+ROLES = re.search(r"Create the other roles \(here (.*?)\)", MANUAL, re.S).group(1)
+ROLES = re.findall(r"`(\w+)`", ROLES)
+READERS = ("worker", "analyst")
+
+
+class Roles:
+    """The roles of docs/postgres.md on a store; their names are the test's own, because they are the server's."""
+
+    def __init__(self, place):
+        self.place = place
+        self.suffix = "_" + place.url.rsplit("/", 1)[1]
+        place.query("; ".join(f"CREATE ROLE {self.name(role)}" for role in ROLES))
+        place.query(re.sub(r"\b(" + "|".join(ROLES) + r")(?=;)", lambda found: self.name(found.group()), GRANTS))
+
+    def name(self, role):
+        return role + self.suffix
+
+    def query(self, role, sql):
+        """As the page begins; None is the owner."""
+        assert FIRST == ("plpgsql", "SET search_path = redrive;\n")
+        become = f"SET ROLE {self.name(role)};" if role else ""
+        return self.place.query(f"SET search_path = public; {become} {FIRST[1]} {sql}")
+
+    def refusal(self, role, sql):
+        with pytest.raises(AssertionError) as refused:
+            self.query(role, sql)
+        return str(refused.value)
+
+    def close(self):
+        for role in map(self.name, ROLES):
+            self.place.query(f"DROP OWNED BY {role}; DROP ROLE {role}")
+
+
+@pytest.fixture(scope="module")
+def roles(tmp_path_factory):
+    place = Place("postgres", None)
+    fill(place, tmp_path_factory.mktemp("postgres"))
+    found = Roles(place)
+    yield found
+    found.close()
+
+
+def test_every_role_of_the_manual_can_ask_what_it_may(roles):
+    assert ROLES == ["worker", "redrive_submit", "redrive_operator", "analyst"]
+    for sql in forms("postgres"):
+        of_owner = sorted(map(repr, roles.query(None, sql)))
+        for role in ROLES:
+            if role in READERS:
+                assert sorted(map(repr, roles.query(role, sql))) == of_owner, (role, sql)
+            else:
+                assert "permission denied" in roles.refusal(role, sql), (role, sql)
+
+
+def test_functions_are_for_the_roles_that_they_are_granted_to(roles):
+    calls = {
+        "SELECT redrive.submit('fine', '{}', id => 'by-role')": ("worker", "redrive_submit"),
+        "SELECT redrive.cancel('by-role')": ("worker", "redrive_submit"),
+        "SELECT redrive.retry('nothing')": ("worker", "redrive_operator"),
+        "SELECT redrive.purge('30 days')": ("worker", "redrive_operator"),
+    }
+    for sql, allowed in calls.items():
+        for role in ROLES:
+            if role in allowed:
+                roles.query(role, sql)
+            else:
+                assert "permission denied" in roles.refusal(role, sql), (role, sql)
+
+
+def test_a_view_that_is_written_to_names_the_function_to_call(roles):
+    statements = {
+        "DELETE FROM failed_jobs WHERE created_at < now() - interval '30 days'": "redrive.purge(",  # no row fits
+        "DELETE FROM dead_letter_queue": "redrive.purge(",
+        "DELETE FROM jobs WHERE id = 'waits'": "redrive.cancel(",
+        "UPDATE failed_jobs SET status = 'PENDING', attempts = 0 WHERE job_id = 'job-id'": "redrive.retry(",
+        "UPDATE retry_queue SET process_after = now()": "redrive.retry(",
+        "INSERT INTO jobs (id, type) VALUES ('x', 'mail')": "redrive.submit(",
+        "INSERT INTO retry_queue (sample_id) VALUES ('x')": "redrive.submit(",
+        "DELETE FROM paused_queues": "redrive --help",
+        "UPDATE tasks SET definition = '{}'": "redrive --help",
+    }
+    before = roles.query(None, "SELECT id, status, attempts FROM jobs UNION SELECT queue, '', 0 FROM paused_queues")
+    for sql, function in statements.items():
+        for role in (None, *READERS):
+            said = roles.refusal(role, sql)
+            assert "is read-only" in said and function in said, (role, sql, said)
+    views = roles.place.query("SELECT viewname FROM pg_views WHERE schemaname = 'redrive'")
+    assert len(views) >= 15
+    for view, in views:
+        for role in (None, *READERS):
+            assert "is read-only" in roles.refusal(role, f"DELETE FROM {view}"), view
+    assert roles.query(None, "SELECT id, status, attempts FROM jobs UNION SELECT queue, '', 0 FROM paused_queues") == before
