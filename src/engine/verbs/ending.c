@@ -8,6 +8,7 @@
 #include "core/classify/classify.h"
 #include "core/classify/fingerprint.h"
 #include "core/retry/backoff.h"
+#include "core/vocabulary.h"
 #include "engine/state.h"
 #include "engine/tasks.h"
 #include "engine/verbs/after.h"
