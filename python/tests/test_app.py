@@ -180,7 +180,7 @@ def call(to): ...
 @app.task(name="ask", retry=slow)
 def ask(to): ...
 """)
-    command = [sys.executable, "-m", "redrive", "config", "shop_of_functions"]
+    command = [sys.executable, "-m", "redrive", "config", "shop_of_functions:app"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=50)
     assert done.returncode == 0, done.stderr
     comments = [line for line in done.stdout.splitlines() if line.startswith("# ")]

@@ -205,8 +205,11 @@ def test_failures_that_are_only_simulated_open_a_breaker_too(tasks):
 def test_configuration_of_the_tasks_has_the_schedules_of_the_profiles(redrive):
     config = str(ROOT / "examples" / "tasks" / "redrive.yaml")
     for cls, profile in (("network", "tasks-network"), ("rate_limited", "tasks-rate-limit"), ("database", "tasks-database")):
-        task = redrive.output("policy", "explain", "save", "--class", cls, "-c", config, "--json")
-        assert task == redrive.output("policy", "explain", "--profile", profile, "--class", cls, "--json")
+        task = json.loads(redrive.output("policy", "explain", "save", "--class", cls, "-c", config, "--json"))
+        same = json.loads(redrive.output("policy", "explain", "--profile", profile, "--class", cls, "--json"))
+        assert task.pop("max_attempts_from").startswith(f"{config}:")
+        assert same.pop("max_attempts_from") == "--retry-profile"
+        assert task == same
     assert "40s" in redrive.output("policy", "explain", "save", "--class", "network", "-c", config)
 
 

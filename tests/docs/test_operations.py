@@ -92,7 +92,9 @@ def quoted_messages():
 
 
 OLDER = "the store would be brought from schema version 4 to …"
-NOT_LITERAL = {"Address already in use", "cannot open the store: No such file or directory", OLDER}
+LEFT_OUT = "1 job cannot be read and is left out"
+AWAY = "the store cannot be used: the server cannot be reached"
+NOT_LITERAL = {"Address already in use", "cannot open the store: No such file or directory", OLDER, LEFT_OUT, AWAY}
 
 
 def fragments(message):

@@ -38,7 +38,7 @@ def test_handler_of_the_readme_stands_up_to_set_e(tmp_path):
 def test_ci_runs_the_commands_of_the_readme():
     script = (ROOT / ".ci" / "run").read_text("utf-8")
     for command in ("make demo", "make test"):
-        assert re.search(rf"^    {command} +#", README, re.M) and re.search(rf"^{command}$", script, re.M)
+        assert re.search(rf"^    {command} +#", README, re.M) and re.search(rf"^ +\w+\) {command} ;;$", script, re.M)
 
 
 @pytest.mark.parametrize("words", ["redrive policy explain --profile", "redrive cron next"])

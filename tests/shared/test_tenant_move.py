@@ -229,7 +229,7 @@ def test_what_cannot_be_moved_says_so(place, tmp_path):
     assert by_url["to"] == 3
     assert "no move of the tenant is under way" in place.run("move", "--tenant", "acme", "--back", code=1).stderr
     assert "--back goes without --to" in place.run("move", "--tenant", "acme", "--back", "--to", "1", code=2).stderr
-    assert "--back needs --tenant" in place.run("move", "--back", code=2).stderr
+    assert "--back has no effect without --tenant" in place.run("move", "--back", code=2).stderr
 
 
 def test_a_process_with_the_old_list_says_that_it_must_be_restarted(place):

@@ -54,9 +54,9 @@ static void urls_that_lead_nowhere_are_named(void **state)
         assert_non_null(strstr(err.hint, "redis://"));
     }
     assert_int_equal(open_at("rediss://127.0.0.1:1", "", &err), REDRIVE_E_IO);
-    assert_non_null(strstr(err.message, "127.0.0.1:1"));
+    assert_non_null(strstr(err.detail, "127.0.0.1:1"));
     assert_int_equal(open_at("redis://127.0.0.1:1", "", &err), REDRIVE_E_IO);
-    assert_non_null(strstr(err.message, "127.0.0.1:1"));
+    assert_non_null(strstr(err.detail, "127.0.0.1:1"));
 }
 
 static void passwords_users_and_databases_are_used(void **state)
@@ -102,7 +102,7 @@ static void sockets_are_used(void **state)
     server_stop(&s);
     unlink(path);
     assert_int_equal(open_at(url, "", &err), REDRIVE_E_IO);
-    assert_non_null(strstr(err.message, path));
+    assert_non_null(strstr(err.detail, path));
 }
 
 static void rights_that_are_missing_are_named(void **state)
