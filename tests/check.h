@@ -1,4 +1,16 @@
-/* check.h - what every unit test includes: cmocka and the headers that it needs. */
+/* check.h - what every unit test includes: cmocka and the headers that it needs.
+ *
+ * The test files of a module are linked into one program, whose main is in check_main.c. Each file
+ * ends with
+ *
+ *     CHECK_FILE(backoff)
+ *     {
+ *         const struct CMUnitTest tests[] = {T(huge_numbers_saturate), ...};
+ *         return cmocka_run_group_tests(tests, NULL, NULL);
+ *     }
+ *
+ * and is run by its name: `core_tests backoff`.
+ */
 #ifndef TESTS_CHECK_H
 #define TESTS_CHECK_H
 
@@ -13,6 +25,26 @@
 #include <cmocka.h>
 
 #include "base/text/str.h"
+
+/* A test file of the program. `run` gets the program's name and the words after the file's name,
+ * and returns the exit code. */
+struct check_file {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    struct check_file *next;
+};
+
+void check_register(struct check_file *file);
+
+#define CHECK_FILE(file)                                                                \
+    static int check_file_##file(int argc, char **argv);                                \
+    __attribute__((constructor)) static void check_register_##file(void)                \
+    {                                                                                   \
+        static struct check_file this_file = {.name = #file, .run = check_file_##file}; \
+        check_register(&this_file);                                                     \
+    }                                                                                   \
+    static int check_file_##file(int argc __attribute__((unused)),                      \
+                                 char **argv __attribute__((unused)))
 
 /* Registers a test under the name of its function, which reads as a fact. */
 #define T(function) cmocka_unit_test(function)

@@ -47,7 +47,7 @@ static void what_is_not_base64_is_refused(void **state)
     assert_int_equal(base64_decode(STR("Zm9vYmFy"), bytes, 5), -1);
 }
 
-int main(void)
+CHECK_FILE(base64)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(published_examples_match_both_ways),

@@ -122,7 +122,7 @@ static void pair_is_a_key_of_two_names(void **state)
     buf_release(&b);
 }
 
-int main(void)
+CHECK_FILE(buf)
 {
     const struct CMUnitTest tests[] = {
         T(an_empty_buffer_reads_as_an_empty_string),

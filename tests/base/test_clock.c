@@ -30,7 +30,7 @@ static void years_may_have_more_than_four_digits(void **state)
     expect(INT64_C(253402300800000), "10000-01-01T00:00:00.000Z");
 }
 
-int main(void)
+CHECK_FILE(clock)
 {
     const struct CMUnitTest tests[] = {
         T(times_have_milliseconds_and_are_utc),

@@ -173,7 +173,7 @@ static void nothing_is_no_record(void **state)
     check_csv("\xef\xbb\xbf", "");
 }
 
-int main(void)
+CHECK_FILE(csv)
 {
     const struct CMUnitTest tests[] = {
         T(plain_fields_are_read_as_they_stand),

@@ -70,7 +70,7 @@ static void bytes_of_every_kind_are_kept(void **state)
     assert_memory_equal(out.data, "a\0b,\xff\xfe,=1+2\r\n", out.len);
 }
 
-int main(void)
+CHECK_FILE(csv_writer)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(cells_stand_between_commas, start, stop),

@@ -249,7 +249,7 @@ static void what_was_written_reads_back(void **state)
     }
 }
 
-int main(void)
+CHECK_FILE(duration)
 {
     const struct CMUnitTest tests[] = {
         T(durations_are_read),

@@ -78,7 +78,7 @@ static void nearest_word_is_a_hint(void **state)
     assert_string_equal(err.hint, "did you mean 'enrich'?");
 }
 
-int main(void)
+CHECK_FILE(err)
 {
     const struct CMUnitTest tests[] = {
         T(every_row_stands_where_its_number_says),

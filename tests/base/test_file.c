@@ -151,7 +151,7 @@ static void a_file_that_may_not_be_read_is_denied(void **state)
     buf_release(&b);
 }
 
-int main(void)
+CHECK_FILE(file)
 {
     const struct CMUnitTest tests[] = {
         T(the_whole_file_is_read),

@@ -60,7 +60,7 @@ static void a_full_random_part_carries_into_the_time(void **state)
     assert_int_equal(time_in(after), 5001);
 }
 
-int main(void)
+CHECK_FILE(id)
 {
     const struct CMUnitTest tests[] = {
         T(ids_have_the_form_of_uuid_version_7),

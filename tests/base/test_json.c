@@ -556,7 +556,7 @@ static void members_are_listed_with_decoded_names_and_the_text_of_values(void **
     arena_release(&arena);
 }
 
-int main(void)
+CHECK_FILE(json)
 {
     const struct CMUnitTest tests[] = {
         T(members_are_listed_with_decoded_names_and_the_text_of_values),

@@ -258,7 +258,7 @@ static void a_million_keys_take_no_time(void **state)
     buf_release(&text);
 }
 
-int main(void)
+CHECK_FILE(json_keys)
 {
     const struct CMUnitTest tests[] = {
         T(a_repeated_key_is_found_in_objects_of_any_size),

@@ -49,7 +49,7 @@ static void indent_gives_every_item_a_line(void **state)
     check_indent("17", "17");
 }
 
-int main(void)
+CHECK_FILE(json_layout)
 {
     const struct CMUnitTest tests[] = {
         T(compact_takes_out_space_between_tokens_only),

@@ -362,7 +362,7 @@ static void the_locale_changes_nothing(void **state)
         skip(); /* no locale with a decimal comma could be had */
 }
 
-int main(void)
+CHECK_FILE(json_number)
 {
     const struct CMUnitTest tests[] = {
         T(whole_numbers_cover_exactly_64_bits),

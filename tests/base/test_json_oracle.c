@@ -251,7 +251,7 @@ static void reader_and_jansson_agree_on_damaged_documents(void **state)
     assert_true(verdicts[LEFT_OUT] < 10000);
 }
 
-int main(void)
+CHECK_FILE(json_oracle)
 {
     const struct CMUnitTest tests[] = {
         T(reader_and_jansson_agree_on_damaged_documents),

@@ -493,7 +493,7 @@ static void megabytes_are_read_as_well(void **state)
     buf_release(&b);
 }
 
-int main(void)
+CHECK_FILE(json_suite)
 {
     const struct CMUnitTest tests[] = {
         T(what_is_json_is_accepted),

@@ -362,7 +362,7 @@ static void any_bytes_become_valid_json(void **state)
     }
 }
 
-int main(void)
+CHECK_FILE(json_writer)
 {
     const struct CMUnitTest tests[] = {
         T(commas_and_colons_come_by_themselves),

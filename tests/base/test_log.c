@@ -166,7 +166,7 @@ static void standard_error_gets_whole_lines(void **state)
     close(pipe_fds[0]);
 }
 
-int main(void)
+CHECK_FILE(log)
 {
     const struct CMUnitTest tests[] = {
         T(a_text_line_is_event_and_fields),

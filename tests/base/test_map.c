@@ -112,7 +112,7 @@ static void clocks_run_forward(void **state)
     assert_true(clock_wall_ms() > INT64_C(1700000000000));
 }
 
-int main(void)
+CHECK_FILE(map)
 {
     const struct CMUnitTest tests[] = {
         T(an_empty_map_has_nothing),

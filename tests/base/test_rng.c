@@ -72,7 +72,7 @@ static void the_system_gives_different_seeds(void **state)
     assert_int_not_equal(rng_system_seed(), rng_system_seed());
 }
 
-int main(void)
+CHECK_FILE(rng)
 {
     const struct CMUnitTest tests[] = {
         T(a_seed_gives_the_same_stream),

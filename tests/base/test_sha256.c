@@ -109,7 +109,7 @@ static void a_difference_is_seen_wherever_it_is(void **state)
     }
 }
 
-int main(void)
+CHECK_FILE(sha256)
 {
     const struct CMUnitTest tests[] = {
         T(published_examples_match),          T(a_million_bytes_match),

@@ -123,7 +123,7 @@ static void order_is_that_of_bytes(void **state)
     assert_true(str_compare(STR(""), STR("a")) < 0);
 }
 
-int main(void)
+CHECK_FILE(str)
 {
     const struct CMUnitTest tests[] = {
         T(absent_and_empty_are_equal_in_bytes),  T(case_is_ignored_for_ascii_only),

@@ -30,7 +30,7 @@ static void other_words_find_nothing(void **state)
     assert_null(suggest(STR("max_delay"), NULL, 0));
 }
 
-int main(void)
+CHECK_FILE(suggest)
 {
     const struct CMUnitTest tests[] = {
         T(typos_find_their_word),

@@ -70,7 +70,7 @@ static void waiting_ends_at_its_moment(void **state)
     pthread_cond_destroy(&cond);
 }
 
-int main(void)
+CHECK_FILE(thread)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(signals_for_the_process_find_no_thread_of_ours),

@@ -107,7 +107,7 @@ static void a_secret_path_is_hidden(void **state)
     check_shown(url_mask_path, "https://chat.example", "https://chat.example");
 }
 
-int main(void)
+CHECK_FILE(url_mask)
 {
     const struct CMUnitTest tests[] = {
         T(passwords_are_hidden),

@@ -112,7 +112,7 @@ static void control_characters_and_bad_bytes_are_made_printable(void **state)
     }
 }
 
-int main(void)
+CHECK_FILE(utf8)
 {
     const struct CMUnitTest tests[] = {
         T(each_code_point_is_valid_and_surrogates_are_not),

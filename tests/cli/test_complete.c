@@ -108,7 +108,7 @@ static void cursor_may_stand_behind_the_last_word_but_not_further(void **state)
 
 #define TT(function) cmocka_unit_test_teardown(function, teardown)
 
-int main(void)
+CHECK_FILE(complete)
 {
     const struct CMUnitTest tests[] = {
         TT(commands_are_offered_but_not_hidden_ones),

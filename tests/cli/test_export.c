@@ -180,7 +180,7 @@ static void file_is_whole_or_not_there(void **state)
     assert_int_equal(rmdir(dir), 0); /* nothing else was left there */
 }
 
-int main(void)
+CHECK_FILE(export)
 {
     const struct CMUnitTest tests[] = {
         T(every_job_is_one_line_of_json),

@@ -211,7 +211,7 @@ static void log_levels_stand_in_the_order_of_the_log(void **state)
 
 #define TT(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
 
-int main(void)
+CHECK_FILE(help)
 {
     const struct CMUnitTest tests[] = {
         TT(page_shows_all_that_the_table_knows),

@@ -147,7 +147,7 @@ static void page_takes_order_limit_and_cursor(void **state)
     assert_int_equal(job_list_read(&list, &filter, &err), REDRIVE_E_USAGE);
 }
 
-int main(void)
+CHECK_FILE(job_select)
 {
     const struct CMUnitTest tests[] = {
         T(nothing_given_matches_everything),

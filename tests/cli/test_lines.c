@@ -274,7 +274,7 @@ static void error_may_be_ignored(void **state)
     invocation_release(&inv);
 }
 
-int main(void)
+CHECK_FILE(lines)
 {
     const struct CMUnitTest tests[] = {
         T(misspelt_option_gets_the_nearest),

@@ -293,7 +293,7 @@ static void missing_value_shows_what_is_missing(void **state)
            "write --retry-max-delay TIME");
 }
 
-int main(void)
+CHECK_FILE(options)
 {
     const struct CMUnitTest tests[] = {
         T(options_not_given_have_their_defaults),

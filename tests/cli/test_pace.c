@@ -69,7 +69,7 @@ static void the_highest_second_is_the_highest_sign(void **state)
     buf_release(&out);
 }
 
-int main(void)
+CHECK_FILE(pace)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_known_before_two_looks),

@@ -187,7 +187,7 @@ static void input_that_fails_is_the_end(void **state)
     buf_release(&out);
 }
 
-int main(void)
+CHECK_FILE(records)
 {
     const struct CMUnitTest tests[] = {
         T(json_line_is_its_own_payload),

@@ -95,7 +95,7 @@ static void other_stores_need_no_lock(void **state)
     serve_lock_release(lock);
 }
 
-int main(void)
+CHECK_FILE(serve_lock)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(lock_is_held_by_its_process_alone, make_place,

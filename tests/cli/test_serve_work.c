@@ -61,7 +61,7 @@ static void a_rule_that_forbids_to_claim_ahead_replaces_the_pool(void **state)
         same_work(TASK ", limits: {concurrency: 1}}}", TASK ", limits: {concurrency: 2}}}"));
 }
 
-int main(void)
+CHECK_FILE(serve_work)
 {
     const struct CMUnitTest tests[] = {
         T(what_a_pool_does_not_look_at_leaves_it),

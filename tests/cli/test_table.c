@@ -214,7 +214,7 @@ static void cell_that_there_is_no_memory_for_fails_the_table(void **state)
     fails_at = 0;
 }
 
-int main(void)
+CHECK_FILE(table)
 {
     const struct CMUnitTest tests[] = {
         TT(width_counts_columns_not_bytes),

@@ -249,7 +249,7 @@ static void more_than_everything_is_everything(void **state)
     check_bar(9, 8, 1000, 20, "batch  100 %  9/8");
 }
 
-int main(void)
+CHECK_FILE(term)
 {
     const struct CMUnitTest tests[] = {
         T(colour_is_for_terminals),

@@ -163,7 +163,7 @@ static void a_list_without_items_is_refused(void **state)
     arena_release(&arena);
 }
 
-int main(void)
+CHECK_FILE(unpack)
 {
     const struct CMUnitTest tests[] = {
         T(every_type_is_read),

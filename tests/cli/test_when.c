@@ -93,7 +93,7 @@ static void a_date_does_not_look_like_a_duration(void **state)
     assert_false(when_looks_like_date(""));
 }
 
-int main(void)
+CHECK_FILE(when)
 {
     const struct CMUnitTest tests[] = {
         T(every_form_is_read),

@@ -148,7 +148,7 @@ static void the_example_loads_without_a_word(void **state)
     free(text);
 }
 
-int main(int argc, char **argv)
+CHECK_FILE(docs)
 {
     const struct CMUnitTest tests[] = {
         T(every_key_is_documented_and_nothing_else),

@@ -103,7 +103,7 @@ static void reading_goes_on_after_a_bad_line(void **state)
     dotenv_release(&reader);
 }
 
-int main(void)
+CHECK_FILE(dotenv)
 {
     const struct CMUnitTest tests[] = {
         T(plain_values_end_at_a_comment),

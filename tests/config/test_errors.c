@@ -552,7 +552,7 @@ static void mistakes_in_inherited_rules_are_told_once(void **state)
     sandbox_error(s, "redrive.yaml:2: unknown key 'max_dealy' in defaults.on.network");
 }
 
-int main(void)
+CHECK_FILE(errors)
 {
     const struct CMUnitTest tests[] = {
         IN_SANDBOX(every_mistake_is_explained),

@@ -65,7 +65,7 @@ static void an_arm_changes_the_policy_of_its_task(void **state)
     config_part_free(box);
 }
 
-int main(void)
+CHECK_FILE(experiments)
 {
     const struct CMUnitTest tests[] = {
         IN_SANDBOX(an_arm_changes_the_policy_of_its_task),

@@ -267,7 +267,7 @@ static void warnings_are_bounded(void **state)
     assert_int_equal(s->config->n_warnings, CONFIG_MAX_WARNINGS);
 }
 
-int main(void)
+CHECK_FILE(keys)
 {
     const struct CMUnitTest tests[] = {
         T(every_key_has_a_sample),

@@ -504,7 +504,7 @@ static void directory_of_a_record_pipeline_holds_the_store(void **state)
     assert_string_equal(s->config->store, "sqlite:x.db");
 }
 
-int main(void)
+CHECK_FILE(layers)
 {
     const struct CMUnitTest tests[] = {
         IN_SANDBOX(the_louder_source_wins),

@@ -386,7 +386,7 @@ static void memory_that_cannot_be_had_sticks(void **state)
 
 #define T_NODE(function) cmocka_unit_test_setup_teardown(function, fresh, drop)
 
-int main(void)
+CHECK_FILE(node)
 {
     const struct CMUnitTest tests[] = {
         T_NODE(yaml_becomes_a_tree_with_lines),

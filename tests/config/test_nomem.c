@@ -101,7 +101,7 @@ static void an_entry_survives_every_failure_to_allocate(void **state)
     config_part_free(box);
 }
 
-int main(void)
+CHECK_FILE(nomem)
 {
     const struct CMUnitTest tests[] = {
         IN_SANDBOX(a_load_survives_every_failure_to_allocate),

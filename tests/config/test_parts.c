@@ -344,7 +344,7 @@ static void what_is_wrong_with_an_entry_is_named(void **state)
     }
 }
 
-int main(void)
+CHECK_FILE(parts)
 {
     const struct CMUnitTest tests[] = {
         T(an_empty_policy_is_the_default_one),

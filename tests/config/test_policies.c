@@ -258,7 +258,7 @@ static void a_first_delay_above_the_cap_is_worth_a_warning(void **state)
                         "every delay will be 1m");
 }
 
-int main(void)
+CHECK_FILE(policies)
 {
     const struct CMUnitTest tests[] = {
         IN_SANDBOX(every_strategy_but_custom_can_be_named),

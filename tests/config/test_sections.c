@@ -487,7 +487,7 @@ static void stores_are_known_by_their_scheme(void **state)
     assert_string_equal(sandbox_good(s, "store: memory\n")->store, "memory:");
 }
 
-int main(void)
+CHECK_FILE(sections)
 {
     const struct CMUnitTest tests[] = {
         IN_SANDBOX(built_in_defaults_hold),

@@ -159,7 +159,7 @@ static void tables_are_complete(void **state)
     }
 }
 
-int main(void)
+CHECK_FILE(write)
 {
     const struct CMUnitTest tests[] = {
         IN_SANDBOX(a_dump_can_be_loaded_again),

@@ -121,7 +121,7 @@ static void a_floor_above_the_ceiling_is_refused(void **state)
     assert_true(adaptive_is_set(&CONFIG));
 }
 
-int main(void)
+CHECK_FILE(adaptive)
 {
     const struct CMUnitTest tests[] = {
         T(a_new_limit_is_at_its_floor),

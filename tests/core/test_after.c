@@ -83,7 +83,7 @@ static void what_is_none_of_them_is_said_or_harmless(void **state)
     }
 }
 
-int main(void)
+CHECK_FILE(after)
 {
     const struct CMUnitTest tests[] = {
         T(every_rule_decides_every_end),

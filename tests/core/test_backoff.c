@@ -270,7 +270,7 @@ static void the_public_delay_is_the_same_function(void **state)
                      backoff_delay_ms(&policy.backoff, 2, backoff_seed(STR("job-1"), 1)));
 }
 
-int main(void)
+CHECK_FILE(backoff)
 {
     const struct CMUnitTest tests[] = {
         T(strategies_follow_their_formulas),

@@ -637,7 +637,7 @@ static void calls_of_a_clock_that_was_ahead_grow_old(void **state)
     assert_int_equal(breaker_window_sum(&b.window, &c).calls, 1);
 }
 
-int main(void)
+CHECK_FILE(breaker)
 {
     const struct CMUnitTest tests[] = {
         T(a_recovery_begins_anew_when_the_clock_is_set_back),

@@ -291,7 +291,7 @@ static void numbers_out_of_range_are_refused(void **state)
         &(struct budget_config){.max_tokens = 4, .token_ratio = 1.6, .min_per_second = 1}));
 }
 
-int main(void)
+CHECK_FILE(budget)
 {
     const struct CMUnitTest tests[] = {
         T(a_new_budget_has_its_reserve),

@@ -108,7 +108,7 @@ static void the_ends_of_time_do_not_overflow(void **state)
     assert_true(civil_to_seconds(&far) > -(INT64_C(1) << 60));
 }
 
-int main(void)
+CHECK_FILE(civil)
 {
     const struct CMUnitTest tests[] = {
         T(known_days_have_their_dates),

@@ -405,7 +405,7 @@ static void classes_and_severities_out_of_range_are_refused(void **state)
     assert_int_equal(classify_row_check(&row, NULL), REDRIVE_E_INVALID);
 }
 
-int main(void)
+CHECK_FILE(classify)
 {
     const struct CMUnitTest tests[] = {
         T(nothing_that_speaks_of_failure_is_success),

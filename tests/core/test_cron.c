@@ -438,7 +438,7 @@ static void a_day_that_is_left_out_fires_as_the_next_begins(void **state)
                 utc(2011, 12, 29, 12, 30), utc(2011, 12, 30, 10, 0), utc(2011, 12, 30, 12, 30));
 }
 
-int main(void)
+CHECK_FILE(cron)
 {
     const struct CMUnitTest tests[] = {
         T(a_star_is_every_value),

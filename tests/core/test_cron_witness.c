@@ -159,7 +159,7 @@ static void every_tick_of_three_years_is_what_a_minute_walk_finds(void **state)
     }
 }
 
-int main(void)
+CHECK_FILE(cron_witness)
 {
     const struct CMUnitTest tests[] = {
         T(every_tick_of_three_years_is_what_a_minute_walk_finds),

@@ -518,7 +518,7 @@ static void reasons_for_a_delay_have_names(void **state)
     assert_string_equal(delay_why_name(DELAY_SNOOZE), "snooze");
 }
 
-int main(void)
+CHECK_FILE(decide)
 {
     const struct CMUnitTest tests[] = {
         T(success_completes_the_job),

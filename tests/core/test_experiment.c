@@ -265,7 +265,7 @@ static void sums_do_not_overflow(void **state)
     assert_true(none.sum == 0 && none.squares_high == 0 && none.squares_low == 0);
 }
 
-int main(void)
+CHECK_FILE(experiment)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_name_needs_no_quoting),

@@ -158,7 +158,7 @@ static void a_type_is_explained_by_the_rows_and_lists_that_name_it(void **state)
     classifier_free(classifier);
 }
 
-int main(void)
+CHECK_FILE(explain)
 {
     const struct CMUnitTest tests[] = {
         T(a_plain_schedule_is_exact),

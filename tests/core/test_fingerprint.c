@@ -173,7 +173,7 @@ static void any_bytes_have_a_form(void **state)
     }
 }
 
-int main(void)
+CHECK_FILE(fingerprint)
 {
     const struct CMUnitTest tests[] = {
         T(the_examples_of_the_header_hold),

@@ -290,7 +290,7 @@ static void bad_input_of_a_job_does_not_lower_it(void **state)
     assert_true(read.health_score < 1);
 }
 
-int main(void)
+CHECK_FILE(health)
 {
     const struct CMUnitTest tests[] = {
         T(bad_input_of_a_job_does_not_lower_it),

@@ -239,7 +239,7 @@ static void slots_without_a_maximum_are_free(void **state)
     assert_int_equal(slots_take(&s, 1), 0);
 }
 
-int main(void)
+CHECK_FILE(limit)
 {
     const struct CMUnitTest tests[] = {
         T(rates_are_read),

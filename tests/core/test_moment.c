@@ -99,7 +99,7 @@ static void a_date_is_told_from_a_duration(void **state)
     assert_false(moment_looks_like_one(STR("")));
 }
 
-int main(void)
+CHECK_FILE(moment)
 {
     const struct CMUnitTest tests[] = {
         T(every_form_is_read),

@@ -24,7 +24,7 @@ static void a_queue_has_letters_digits_and_three_signs(void **state)
         assert_int_equal(name_check_queue(str_of(WRONG[i]), NULL), REDRIVE_E_INVALID);
 }
 
-int main(void)
+CHECK_FILE(name)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_name_is_text_without_control_characters),

@@ -124,7 +124,7 @@ static void a_misspelt_profile_gets_a_hint(void **state)
     assert_string_equal(err.hint, "`redrive policy list` names them all");
 }
 
-int main(void)
+CHECK_FILE(policy)
 {
     const struct CMUnitTest tests[] = {
         T(defaults_are_the_documented_ones),

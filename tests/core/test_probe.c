@@ -81,7 +81,7 @@ static void a_good_job_at_either_end_is_the_second_probe_at_the_latest(void **st
     }
 }
 
-int main(void)
+CHECK_FILE(probe)
 {
     const struct CMUnitTest tests[] = {
         T(most_attempts_left_goes_first),

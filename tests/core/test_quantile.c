@@ -186,7 +186,7 @@ static void a_clock_that_goes_back_fades_nothing(void **state)
     assert_true(fabs(quantile_count(&q, now + 1000) - 1001) < 1e-9);
 }
 
-int main(void)
+CHECK_FILE(quantile)
 {
     const struct CMUnitTest tests[] = {
         T(an_empty_histogram_has_no_quantiles),

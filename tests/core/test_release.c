@@ -139,7 +139,7 @@ static void a_clock_that_was_set_back_goes_on_from_there(void **state)
     assert_in_range(gone_in_second(&r, &c, 5000), 9, 11);
 }
 
-int main(void)
+CHECK_FILE(release)
 {
     const struct CMUnitTest tests[] = {
         T(the_first_goes_at_once),

@@ -72,7 +72,7 @@ static void the_public_function_gives_0_for_what_it_cannot_read(void **state)
     assert_int_equal(redrive_retry_after_ms(NULL, THEN_MS), 0);
 }
 
-int main(void)
+CHECK_FILE(retry_after)
 {
     const struct CMUnitTest tests[] = {
         T(seconds_are_read),

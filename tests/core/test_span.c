@@ -174,7 +174,7 @@ static int release_written(void **state)
     return 0;
 }
 
-int main(void)
+CHECK_FILE(span)
 {
     const struct CMUnitTest tests[] = {
         T(a_failed_attempt_is_written_whole),       T(what_is_not_known_is_left_out),

@@ -398,7 +398,7 @@ static void a_policy_without_a_traceparent_has_none(void **state)
     check_str(trace_policy_members(STR("{ \"a\":1}")), "\"a\":1}");
 }
 
-int main(void)
+CHECK_FILE(traceparent)
 {
     const struct CMUnitTest tests[] = {
         T(an_example_of_the_recommendation_is_read_and_written),

@@ -467,7 +467,7 @@ static void names_cannot_leave_the_directory(void **state)
     assert_false(tz_name_valid((struct str){name, TZ_NAME_MAX + 1}));
 }
 
-int main(void)
+CHECK_FILE(tz)
 {
     const struct CMUnitTest tests[] = {
         T(version_1_ends_with_its_last_offset),

@@ -175,7 +175,7 @@ static void what_is_no_rule_is_refused_with_its_position(void **state)
     check_refused("CET-1CEST-1000,M3.5.0,M10.5.0", "position 11: expected hours");
 }
 
-int main(void)
+CHECK_FILE(tz_rule)
 {
     const struct CMUnitTest tests[] = {
         T(a_zone_without_summer_time_never_changes),

@@ -79,7 +79,7 @@ static void jobs_make_these_moves_and_no_others(void **state)
     }
 }
 
-int main(void)
+CHECK_FILE(vocabulary)
 {
     const struct CMUnitTest tests[] = {
         T(every_word_finds_its_number),

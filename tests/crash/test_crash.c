@@ -115,7 +115,7 @@ static int install(void **state)
     return 0;
 }
 
-int main(void)
+CHECK_FILE(crash)
 {
     const struct CMUnitTest tests[] = {
         T(a_busy_queue_survives_power_cuts),

@@ -184,7 +184,7 @@ static void a_disk_is_the_same_when_its_tape_is_played_again(void **state)
     disk_free(again);
 }
 
-int main(void)
+CHECK_FILE(disk)
 {
     const struct CMUnitTest tests[] = {
         F(what_was_synced_outlives_every_cut),

@@ -192,7 +192,7 @@ static int install(void **state)
     return 0;
 }
 
-int main(void)
+CHECK_FILE(sync_failure)
 {
     const struct CMUnitTest tests[] = {
         T(a_sync_that_fails_loses_nothing),

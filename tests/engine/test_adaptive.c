@@ -128,7 +128,7 @@ static void it_is_kept_over_a_restart_and_given_up_for_a_fixed_one(void **state)
     bed_release(&bed);
 }
 
-int main(void)
+CHECK_FILE(adaptive)
 {
     const struct CMUnitTest tests[] = {
         T(it_begins_at_the_floor_and_ends_at_the_ceiling),

@@ -554,7 +554,7 @@ static void retention_keeps_what_a_live_child_needs(void **state)
     bed_release(&bed);
 }
 
-int main(void)
+CHECK_FILE(after)
 {
     const struct CMUnitTest tests[] = {
         T(child_starts_after_its_parent),

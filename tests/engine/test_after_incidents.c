@@ -440,7 +440,7 @@ static void children_of_one_array_are_counted_with_those_that_are_there(void **s
     bed_release(&bed);
 }
 
-int main(void)
+CHECK_FILE(after_incidents)
 {
     const struct CMUnitTest tests[] = {
         T(callback_comes_when_a_dead_job_of_its_group_is_redriven_by_hand),

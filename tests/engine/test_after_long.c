@@ -288,7 +288,7 @@ static void a_tick_and_a_removal_decide_an_edge_once(void **state)
     decide_by_two(true);
 }
 
-int main(void)
+CHECK_FILE(after_long)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_long_chain_is_skipped_by_several_transactions),

@@ -113,7 +113,7 @@ static void a_child_is_skipped_with_a_message_or_the_caller_is_told(void **state
     store_close(store);
 }
 
-int main(void)
+CHECK_FILE(after_nomem)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_child_is_skipped_with_a_message_or_the_caller_is_told),

@@ -92,7 +92,7 @@ static void none_for_claims_that_look_for_different_jobs(void **state)
     bed_release(&bed);
 }
 
-int main(void)
+CHECK_FILE(ahead)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(as_many_as_were_given_are_looked_for),

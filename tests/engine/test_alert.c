@@ -447,7 +447,7 @@ static void an_engine_that_nobody_listens_to_does_not_look(void **state)
     watch_release(&w);
 }
 
-int main(void)
+CHECK_FILE(alert)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(comparisons_are_what_they_say),

@@ -478,7 +478,7 @@ static void what_is_no_record_is_refused(void **state)
     }
 }
 
-int main(void)
+CHECK_FILE(archive)
 {
     const struct CMUnitTest tests[] = {
         T(everything_arrives_from_memory),

@@ -139,7 +139,7 @@ static void who_is_given_up_is_told_what_the_first_of_the_lock_was_told(void **s
     assert_string_equal(f.ops[1].err.hint, "wait");
 }
 
-int main(void)
+CHECK_FILE(aside)
 {
     const struct CMUnitTest tests[] = {
         T(one_after_the_other_is_tried_with_pauses),

@@ -90,7 +90,7 @@ static void no_more_are_expected_than_were_answered(void **state)
     assert_int_equal(batch_wait_enough(&l, 1000), 0);
 }
 
-int main(void)
+CHECK_FILE(batch_wait)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(groups_that_take_turns_become_one),

@@ -318,7 +318,7 @@ static void failures_far_from_opening_it_are_written_within_a_tenth_of_a_second(
     bed_release(&bed);
 }
 
-int main(void)
+CHECK_FILE(breaker_rate)
 {
     const struct CMUnitTest tests[] = {
         T(one_percent_of_failures_does_not_open_it),

@@ -242,7 +242,7 @@ static void candidates_of_a_clock_that_was_ahead_are_replaced(void **state)
     stop(&bed);
 }
 
-int main(void)
+CHECK_FILE(breakers)
 {
     const struct CMUnitTest tests[] = {
         T(breaker_that_changes_is_told_of_and_logged),

@@ -324,7 +324,7 @@ static void a_budget_that_is_full_again_is_removed(void **state)
     bed_release(&bed);
 }
 
-int main(void)
+CHECK_FILE(budget)
 {
     const struct CMUnitTest tests[] = {
         T(an_overdrawn_retry_is_parked_and_uses_no_attempt),

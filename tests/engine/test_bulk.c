@@ -254,7 +254,7 @@ static void without_a_rate_all_go_at_once(void **state)
     }
 }
 
-int main(void)
+CHECK_FILE(bulk)
 {
     const struct CMUnitTest tests[] = {
         T(counting_ends_at_a_number),

@@ -210,7 +210,7 @@ static void of_two_engines_one_carries_it_out(void **state)
     bed_release(&bed);
 }
 
-int main(void)
+CHECK_FILE(cancels)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_running_job_gives_its_place_back),

@@ -145,7 +145,7 @@ static void redrive_after_the_deadline_is_refused(void **state)
     bed_release(&bed);
 }
 
-int main(void)
+CHECK_FILE(change)
 {
     const struct CMUnitTest tests[] = {
         T(job_is_cancelled_in_every_live_state),      T(run_now_breaks_the_time_lock),

@@ -206,7 +206,7 @@ static void claims_get_as_many_jobs_as_fit(void **state)
     bed_release(&bed);
 }
 
-int main(void)
+CHECK_FILE(claim)
 {
     const struct CMUnitTest tests[] = {
         T(one_slot_takes_the_highest_priority_of_all_tasks),

@@ -122,7 +122,7 @@ static void a_turn_is_due_when_the_claimed_jobs_last_for_half_of_it(void **state
     assert_true(claim_pace_is_due(&pace, 80));
 }
 
-int main(void)
+CHECK_FILE(claim_pace)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_claimed_ahead_before_something_is_known),

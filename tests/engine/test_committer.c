@@ -630,7 +630,7 @@ static void what_comes_soon_after_goes_along_if_the_store_is_far_away(void **sta
     assert_in_range(least, ROUNDS, ROUNDS + ROUNDS / 3);
 }
 
-int main(void)
+CHECK_FILE(committer)
 {
     const struct CMUnitTest tests[] = {
         T(eight_threads_are_all_accounted_for),

@@ -475,7 +475,7 @@ static void a_key_that_is_taken_leaves_a_job_behind(void **state)
     pair_close(&p);
 }
 
-int main(void)
+CHECK_FILE(copy)
 {
     const struct CMUnitTest tests[] = {
         T(everything_arrives_from_memory),

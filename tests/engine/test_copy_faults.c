@@ -177,7 +177,7 @@ static void two_handles_on_one_store_are_found_out(void **state)
     pair_close(&p);
 }
 
-int main(void)
+CHECK_FILE(copy_faults)
 {
     const struct CMUnitTest tests[] = {
         T(whatever_fails_the_next_run_ends_it),

@@ -240,7 +240,7 @@ static void a_parent_that_ends_during_an_import_decides(void **state)
     pair_close(&p);
 }
 
-int main(void)
+CHECK_FILE(copy_workflows)
 {
     const struct CMUnitTest tests[] = {
         T(a_parent_that_has_completed_here_releases),

@@ -234,7 +234,7 @@ static void tick_by_hand_keeps_to_the_overlap_and_the_cron_entries(void **state)
     bed_release(&bed);
 }
 
-int main(void)
+CHECK_FILE(cron)
 {
     const struct CMUnitTest tests[] = {
         T(two_engines_make_each_tick_once),

@@ -536,7 +536,7 @@ static void an_entry_that_is_removed_and_set_again_is_the_new_one_everywhere(voi
     bed_release(&bed);
 }
 
-int main(void)
+CHECK_FILE(cron_entry)
 {
     const struct CMUnitTest tests[] = {
         T(an_entry_that_is_removed_and_set_again_is_the_new_one_everywhere),

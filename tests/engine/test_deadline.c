@@ -203,7 +203,7 @@ static void a_job_that_has_no_time_for_its_next_retry_says_so(void **state)
     bed_release(&bed);
 }
 
-int main(void)
+CHECK_FILE(deadline)
 {
     const struct CMUnitTest tests[] = {
         T(a_scheduled_job_ends_at_its_deadline),

@@ -369,7 +369,7 @@ static void an_experiment_is_known_from_three_sources(void **state)
     bed_release(&bed);
 }
 
-int main(void)
+CHECK_FILE(experiments)
 {
     const struct CMUnitTest tests[] = {
         T(a_job_is_retried_by_the_policy_of_its_arm),

@@ -67,7 +67,7 @@ static void the_list_of_shards_is_read_once_for_many_refusals(void **state)
     engine_close(engine);
 }
 
-int main(void)
+CHECK_FILE(fence)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_list_of_shards_is_read_once_for_many_refusals),

@@ -461,7 +461,7 @@ static void nothing_that_was_seen_before_a_reconnect_is_relied_upon(void **state
     bed_release(&bed);
 }
 
-int main(void)
+CHECK_FILE(gates)
 {
     const struct CMUnitTest tests[] = {
         T(breaker_row_reads_back_as_it_was),

@@ -487,7 +487,7 @@ static void rate_of_a_clock_that_was_ahead_goes_on_from_now(void **state)
     bed_release(&bed);
 }
 
-int main(void)
+CHECK_FILE(hold)
 {
     const struct CMUnitTest tests[] = {
         T(rate_of_a_clock_that_was_ahead_goes_on_from_now),

@@ -168,7 +168,7 @@ static void a_failure_of_an_unknown_task_is_refused(void **state)
     bed_release(&bed);
 }
 
-int main(void)
+CHECK_FILE(holder)
 {
     const struct CMUnitTest tests[] = {
         T(a_breaker_tells_when_its_next_probe_goes),

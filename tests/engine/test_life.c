@@ -375,7 +375,7 @@ static void a_job_may_say_how_long_its_lease_lasts(void **state)
     bed_release(&bed);
 }
 
-int main(void)
+CHECK_FILE(life)
 {
     const struct CMUnitTest tests[] = {
         T(submitted_job_is_claimed_and_completed),

@@ -315,7 +315,7 @@ static void a_start_that_the_limit_has_no_room_for_is_refused_by_the_store(void 
     crew_release(&c);
 }
 
-int main(void)
+CHECK_FILE(limits)
 {
     const struct CMUnitTest tests[] = {
         T(one_slot_is_never_two),

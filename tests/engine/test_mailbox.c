@@ -142,7 +142,7 @@ static void closed_mailbox_does_not_wake(void **state)
     end_loop(&loop);
 }
 
-int main(void)
+CHECK_FILE(mailbox)
 {
     const struct CMUnitTest tests[] = {
         T(answers_come_in_order_on_the_loop),

@@ -381,7 +381,7 @@ static void parents_that_cannot_be_read_leave_the_job_in_the_queue(void **state)
     watched_close(&w, &bed);
 }
 
-int main(void)
+CHECK_FILE(parents)
 {
     const struct CMUnitTest tests[] = {
         T(child_is_given_the_results_in_the_order_of_submission),

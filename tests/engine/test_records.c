@@ -135,7 +135,7 @@ static void thousand_records_end_and_none_starts_early(void **state)
     bed_release(&b.bed);
 }
 
-int main(void)
+CHECK_FILE(records)
 {
     const struct CMUnitTest tests[] = {
         T(thousand_records_end_and_none_starts_early),

@@ -344,7 +344,7 @@ static void submits_go_on_while_configurations_change(void **state)
     bed_release(&bed);
 }
 
-int main(void)
+CHECK_FILE(reload)
 {
     const struct CMUnitTest tests[] = {
         T(waiting_jobs_go_by_the_new_policy),

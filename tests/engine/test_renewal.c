@@ -125,7 +125,7 @@ static void a_first_attempt_has_no_earlier_run(void **state)
     assert_true(lease_may_have_earlier_run(&(struct job){.status = {.attempts = 1, .epoch = 1}}));
 }
 
-int main(void)
+CHECK_FILE(renewal)
 {
     const struct CMUnitTest tests[] = {
         T(a_lease_is_counted_from_the_moment_it_was_asked_for),

@@ -182,7 +182,7 @@ static void jobs_with_results_failures_and_keys_go_whole(void **state)
     bed_release(&bed);
 }
 
-int main(void)
+CHECK_FILE(retention)
 {
     const struct CMUnitTest tests[] = {
         T(a_backlog_goes_in_steps_with_time_between_them),

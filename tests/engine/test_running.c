@@ -103,7 +103,7 @@ static void what_nobody_settles_here_is_forgotten_in_time(void **state)
     running_release(&running);
 }
 
-int main(void)
+CHECK_FILE(running)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_job_is_known_from_the_commit_on),

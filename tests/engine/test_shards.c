@@ -492,7 +492,7 @@ static void lists_of_shards_have_bounds(void **state)
     shard_urls_release(&urls);
 }
 
-int main(void)
+CHECK_FILE(shards)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_tenant_stays_on_its_shard),

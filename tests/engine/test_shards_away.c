@@ -326,7 +326,7 @@ static void a_refusal_is_told_though_another_shard_is_away(void **state)
     field_release(&f);
 }
 
-int main(void)
+CHECK_FILE(shards_away)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_claim_goes_on_without_a_shard_that_hangs),

@@ -341,7 +341,7 @@ static void all_shards_are_needed_to_set_the_store_up_and_one_to_start(void **st
     place_release(&p);
 }
 
-int main(void)
+CHECK_FILE(shards_start)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_process_starts_without_its_first_shard),

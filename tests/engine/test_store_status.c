@@ -112,7 +112,7 @@ static void server_that_no_transaction_reaches_is_away_until_one_does(void **sta
     store_status_free(store_status);
 }
 
-int main(void)
+CHECK_FILE(store_status)
 {
     const struct CMUnitTest tests[] = {
         T(store_that_is_away_is_logged_once_and_so_is_its_return),

@@ -301,7 +301,7 @@ static void a_policy_that_jobs_share_holds_for_each_of_them(void **state)
     bed_release(&bed);
 }
 
-int main(void)
+CHECK_FILE(submit)
 {
     const struct CMUnitTest tests[] = {
         T(shown_attempts_are_the_most_that_any_class_allows),

@@ -244,7 +244,7 @@ static void failed_job_comes_in_though_its_breaker_rejects(void **state)
     bed_release(&bed);
 }
 
-int main(void)
+CHECK_FILE(submit_records)
 {
     const struct CMUnitTest tests[] = {
         T(record_without_its_payload_is_dead_at_once),

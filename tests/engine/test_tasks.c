@@ -364,7 +364,7 @@ static void own_policies_are_heard_though_many_stand_before_them(void **state)
     bed_release(&bed);
 }
 
-int main(void)
+CHECK_FILE(tasks)
 {
     const struct CMUnitTest tests[] = {
         T(tasks_are_published_once),

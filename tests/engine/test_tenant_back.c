@@ -296,7 +296,7 @@ static void a_job_that_runs_is_no_obstacle_on_the_way_back(void **state)
     field_release(&f);
 }
 
-int main(void)
+CHECK_FILE(tenant_back)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_move_that_was_stopped_before_any_step_is_taken_back),

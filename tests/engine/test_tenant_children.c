@@ -150,7 +150,7 @@ static void a_child_that_dies_after_its_parent_has_gone_knows_it(void **state)
     field_release(&f);
 }
 
-int main(void)
+CHECK_FILE(tenant_children)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_child_does_not_wait_for_a_copy_that_is_gone),

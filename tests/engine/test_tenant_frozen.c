@@ -236,7 +236,7 @@ static void a_way_back_from_the_shard_of_the_name_that_was_frozen_changes_nothin
     freeze_everywhere(true, true);
 }
 
-int main(void)
+CHECK_FILE(tenant_frozen)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_move_that_was_frozen_changes_nothing_that_others_rely_on),

@@ -451,7 +451,7 @@ static void a_tenant_that_another_process_begins_to_move_is_left_to_it(void **st
     field_release(&f);
 }
 
-int main(void)
+CHECK_FILE(tenant_move)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_tenant_is_on_its_new_shard_with_all_it_has),

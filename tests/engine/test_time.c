@@ -102,7 +102,7 @@ static void what_came_after_the_begin_is_not_served_with_a_time_from_before_it(v
     bed_release(&bed);
 }
 
-int main(void)
+CHECK_FILE(time)
 {
     const struct CMUnitTest tests[] = {
         T(a_delay_counts_from_the_end_of_the_wait_for_the_store),

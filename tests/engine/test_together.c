@@ -360,7 +360,7 @@ static void a_start_that_is_refused_takes_nothing(void **state)
     bed_release(&bed);
 }
 
-int main(void)
+CHECK_FILE(together)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(claims_that_look_for_the_same_are_one),

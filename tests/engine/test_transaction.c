@@ -479,7 +479,7 @@ static void transaction_that_moves_nothing_is_not_committed(void **state)
     bed_release(&bed);
 }
 
-int main(void)
+CHECK_FILE(transaction)
 {
     const struct CMUnitTest tests[] = {
         T(operations_share_one_commit),

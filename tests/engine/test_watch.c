@@ -536,7 +536,7 @@ static void health_without_workers_is_that_of_the_breakers(void **state)
     bed_release(&bed);
 }
 
-int main(void)
+CHECK_FILE(watch)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_store_without_work_has_no_breakers),

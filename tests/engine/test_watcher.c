@@ -266,7 +266,7 @@ static void ready_jobs_are_found_without_a_notification_too(void **state)
     stop(&told);
 }
 
-int main(void)
+CHECK_FILE(watcher)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_a_look_all_notifications_are_passed_on),

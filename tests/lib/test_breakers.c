@@ -545,7 +545,7 @@ static void disabling_lets_parked_jobs_go(void **state)
     fixture_release(&f);
 }
 
-int main(void)
+CHECK_FILE(breakers)
 {
     const struct CMUnitTest tests[] = {
         T(a_parked_job_uses_no_attempt),

@@ -496,7 +496,7 @@ static void nothing_is_asked_of_nobody(void **state)
     fixture_release(&f);
 }
 
-int main(void)
+CHECK_FILE(dlq)
 {
     const struct CMUnitTest tests[] = {
         T(an_entry_keeps_copies_of_everything),

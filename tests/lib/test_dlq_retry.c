@@ -350,7 +350,7 @@ static void a_redriven_job_has_its_deadline_anew(void **state)
     fixture_release(&f);
 }
 
-int main(void)
+CHECK_FILE(dlq_retry)
 {
     const struct CMUnitTest tests[] = {
         T(a_retry_starts_afresh_and_keeps_both_histories),

@@ -199,7 +199,7 @@ static void a_function_may_submit_to_its_own_handler(void **state)
     fixture_release(&f);
 }
 
-int main(void)
+CHECK_FILE(function)
 {
     const struct CMUnitTest tests[] = {
         T(a_function_sees_its_job),

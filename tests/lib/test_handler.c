@@ -314,7 +314,7 @@ static void health_falls_with_failures_and_rises_with_time(void **state)
     fixture_release(&f);
 }
 
-int main(void)
+CHECK_FILE(handler)
 {
     const struct CMUnitTest tests[] = {
         T(all_defaults_make_a_handler),

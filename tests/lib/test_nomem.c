@@ -257,7 +257,7 @@ static void without_memory_there_is_no_shared_handler(void **state)
     assert_null(redrive_handler_default());
 }
 
-int main(void)
+CHECK_FILE(nomem)
 {
     const struct CMUnitTest tests[] = {
         T(a_handler_is_made_whole_or_not_at_all),

@@ -110,7 +110,7 @@ static void a_circuit_opens_probes_and_closes(void **state)
     redrive_circuit_free(c);
 }
 
-int main(void)
+CHECK_FILE(parts)
 {
     const struct CMUnitTest tests[] = {
         T(a_failure_is_classified_by_its_base_types),

@@ -218,7 +218,7 @@ static void health_is_called_what_the_options_say(void **state)
     assert_int_equal(err.code, REDRIVE_E_RANGE);
 }
 
-int main(void)
+CHECK_FILE(progress)
 {
     const struct CMUnitTest tests[] = {
         T(a_nested_job_does_not_wait_for_one_that_wants_its_slot),

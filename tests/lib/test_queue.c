@@ -393,7 +393,7 @@ static void a_result_that_is_too_big_leaves_the_earlier_one(void **state)
     free(big);
 }
 
-int main(void)
+CHECK_FILE(queue)
 {
     const struct CMUnitTest tests[] = {
         IN_BOTH(a_job_that_succeeds_is_completed_with_its_result),

@@ -307,7 +307,7 @@ static void none_starts_after_the_failure_that_opens_the_breaker(void **state)
                      JOBS - QUICK);
 }
 
-int main(void)
+CHECK_FILE(queue_ahead)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(short_jobs_are_claimed_ahead),

@@ -365,7 +365,7 @@ static void a_queue_is_worked_once_at_a_time(void **state)
     assert_int_equal(codes[1], REDRIVE_E_STATE);
 }
 
-int main(void)
+CHECK_FILE(queue_door)
 {
     const struct CMUnitTest tests[] = {
         IN_MEMORY(what_cannot_be_opened_says_why),

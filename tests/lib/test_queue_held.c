@@ -436,7 +436,7 @@ static int bed_reset(void **state)
 
 #define RESET(function) cmocka_unit_test_setup(function, reset)
 
-int main(void)
+CHECK_FILE(queue_held)
 {
     const struct CMUnitTest tests[] = {
         RESET(a_failure_that_is_not_settled_stops_no_job_of_another_shard),

@@ -207,7 +207,7 @@ static void a_queue_whose_threads_cannot_be_started_is_not_opened(void **state)
 
 #define N(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
 
-int main(void)
+CHECK_FILE(queue_nomem)
 {
     const struct CMUnitTest tests[] = {
         N(every_call_says_that_memory_is_out),

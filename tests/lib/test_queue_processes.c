@@ -104,8 +104,8 @@ static pid_t start(const struct bed *bed, const char *role)
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
-        execl("/proc/self/exe", "helper", role, bed->config, bed->store, log_path(bed),
-              (char *)NULL);
+        execl("/proc/self/exe", "helper", "queue_processes", role, bed->config, bed->store,
+              log_path(bed), (char *)NULL);
         _exit(127);
     }
     return pid;
@@ -272,7 +272,7 @@ static void a_suspended_process_loses_its_jobs(void **state)
 
 #define P(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
 
-int main(int argc, char **argv)
+CHECK_FILE(queue_processes)
 {
     const struct CMUnitTest tests[] = {
         P(two_processes_share_a_file_and_run_each_job_once),

@@ -344,7 +344,7 @@ static void each_of_many_jobs_runs_as_often_as_it_should(void **state)
     free(stress);
 }
 
-int main(void)
+CHECK_FILE(queue_slots)
 {
     const struct CMUnitTest tests[] = {
         IN_BOTH(all_places_are_used_and_no_more),

@@ -147,7 +147,7 @@ static void a_settlement_that_is_refused_for_good_fails_alone(void **state)
     bed_free(bed);
 }
 
-int main(void)
+CHECK_FILE(queue_trouble)
 {
     const struct CMUnitTest tests[] = {
         T(a_settlement_that_cannot_be_taken_is_tried_again),

@@ -109,7 +109,7 @@ static void a_service_fails_recovers_and_its_dead_letter_is_redriven(void **stat
     fixture_release(&f);
 }
 
-int main(void)
+CHECK_FILE(scenario)
 {
     const struct CMUnitTest tests[] = {
         T(a_service_fails_recovers_and_its_dead_letter_is_redriven),

@@ -383,7 +383,7 @@ static void wrong_jobs_are_refused(void **state)
     fixture_release(&f);
 }
 
-int main(void)
+CHECK_FILE(steps)
 {
     const struct CMUnitTest tests[] = {
         T(a_step_waits_as_long_as_the_policy_says),

@@ -185,7 +185,7 @@ static void real_time_without_a_limit(void **state)
     redrive_handler_free(stress.handler);
 }
 
-int main(void)
+CHECK_FILE(stress)
 {
     const struct CMUnitTest tests[] = {
         T(virtual_time_and_a_limit_on_concurrency),

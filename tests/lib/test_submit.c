@@ -399,7 +399,7 @@ static void ids_of_one_seed_repeat_and_rise(void **state)
     assert_memory_equal(ids[0][3], ids[1][3], 37);
 }
 
-int main(void)
+CHECK_FILE(submit)
 {
     const struct CMUnitTest tests[] = {
         T(a_success_runs_once_and_waits_for_nothing),

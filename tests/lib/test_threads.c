@@ -461,7 +461,7 @@ static void retries_wait_in_real_time_without_a_clock(void **state)
     redrive_handler_free(h);
 }
 
-int main(void)
+CHECK_FILE(threads)
 {
     const struct CMUnitTest tests[] = {
         T(turns_go_by_priority_then_age),

@@ -71,7 +71,7 @@ static void everything_else_is_not(void **state)
     assert_false(address_is_public(&local));
 }
 
-int main(void)
+CHECK_FILE(address)
 {
     const struct CMUnitTest tests[] = {
         T(hosts_of_the_internet_are_public),

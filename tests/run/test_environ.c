@@ -126,7 +126,7 @@ static void parents_are_no_longer_than_a_variable_may_be(void **state)
     free(text);
 }
 
-int main(void)
+CHECK_FILE(environ)
 {
     const struct CMUnitTest tests[] = {
         T(only_harmless_names_are_kept),  T(names_can_be_passed_on),

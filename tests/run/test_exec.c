@@ -512,7 +512,7 @@ static void no_program_is_refused(void **state)
     assert_int_equal(exec_runner_new(NULL, NULL, &none, &runner, NULL), REDRIVE_E_INVALID);
 }
 
-int main(void)
+CHECK_FILE(exec)
 {
     const struct CMUnitTest tests[] = {
         T(payload_goes_in_and_output_comes_back),

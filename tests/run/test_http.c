@@ -561,7 +561,7 @@ static void job_does_not_fail_for_good_when_curl_has_no_memory(void **state)
     assert_true(n > 20);
 }
 
-int main(int argc, char **argv)
+CHECK_FILE(http)
 {
     if (argc != 2)
         return 2;

@@ -294,7 +294,7 @@ static void a_webhook_gets_the_document_until_it_takes_it(void **state)
     close(the_hook.fd);
 }
 
-int main(void)
+CHECK_FILE(notify)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_command_is_given_the_document),

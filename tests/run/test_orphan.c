@@ -42,7 +42,7 @@ static void program_dies_with_a_killed_worker(void **state)
     close(fd[0]);
 }
 
-int main(void)
+CHECK_FILE(orphan)
 {
     const struct CMUnitTest tests[] = {T(program_dies_with_a_killed_worker)};
     return cmocka_run_group_tests(tests, NULL, NULL);

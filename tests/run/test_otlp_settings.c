@@ -233,7 +233,7 @@ static void the_sampler_is_read(void **state)
     refuses("OTEL_TRACES_SAMPLER", "always");
 }
 
-int main(void)
+CHECK_FILE(otlp_settings)
 {
 #define S(function) cmocka_unit_test_setup(function, clear)
     const struct CMUnitTest tests[] = {

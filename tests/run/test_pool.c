@@ -456,7 +456,7 @@ static void what_cannot_be_run_is_refused_at_the_start(void **state)
                   "give a task run: {exec: [PROGRAM]}, or stream or http");
 }
 
-int main(int argc, char **argv)
+CHECK_FILE(pool)
 {
     const struct CMUnitTest tests[] = {
         T(program_is_given_the_payload_and_its_output_is_the_result),

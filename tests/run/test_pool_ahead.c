@@ -193,7 +193,7 @@ static void a_job_with_a_single_attempt_does_not_wait_for_a_slot(void **state)
     rig_release(&rig);
 }
 
-int main(int argc, char **argv)
+CHECK_FILE(pool_ahead)
 {
     const struct CMUnitTest tests[] = {
         T(waiting_jobs_go_back_at_once_when_the_pool_stops),

@@ -156,7 +156,7 @@ static void broken_task_does_not_keep_others_from_running(void **state)
     rig_release(&rig);
 }
 
-int main(void)
+CHECK_FILE(pool_fault)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(records_of_a_broken_handler_all_wait_and_the_pool_ends),

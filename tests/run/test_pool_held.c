@@ -108,7 +108,7 @@ static void an_outcome_that_its_shard_does_not_take_holds_up_no_other(void **sta
     rig_release(&rig);
 }
 
-int main(void)
+CHECK_FILE(pool_held)
 {
     const struct CMUnitTest tests[] = {
         T(a_failure_that_is_not_settled_stops_no_job_of_another_shard),

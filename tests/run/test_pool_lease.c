@@ -221,7 +221,7 @@ static void run_whose_lease_was_taken_back_says_nothing_any_more(void **state)
     rig_release(&rig);
 }
 
-int main(void)
+CHECK_FILE(pool_lease)
 {
     const struct CMUnitTest tests[] = {
         T(run_is_told_when_its_lease_is_over_while_the_store_hangs),

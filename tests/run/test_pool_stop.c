@@ -236,7 +236,7 @@ static void stop_does_not_wait_for_ever_for_a_store_that_fails(void **state)
     rig_release(&rig);
 }
 
-int main(void)
+CHECK_FILE(pool_stop)
 {
     const struct CMUnitTest tests[] = {
         T(stop_lets_jobs_in_hand_end_and_takes_no_more),

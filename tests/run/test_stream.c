@@ -449,7 +449,7 @@ static void idle_program_that_ignores_the_end_of_its_input_is_killed(void **stat
     bench_release(&b); /* which does not wait without end */
 }
 
-int main(int argc, char **argv)
+CHECK_FILE(stream)
 {
     if (argc != 2)
         return 2;

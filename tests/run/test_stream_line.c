@@ -196,7 +196,7 @@ static void what_is_not_an_answer_is_refused(void **state)
     }
 }
 
-int main(void)
+CHECK_FILE(stream_line)
 {
     const struct CMUnitTest tests[] = {
         T(job_is_one_line_whatever_its_payload),

@@ -53,7 +53,7 @@ static void forgotten_suspect_is_given_back_once_more(void **state)
     assert_true(suspects_blame_job(&s, 1));
 }
 
-int main(void)
+CHECK_FILE(suspects)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_job_is_blamed_while_the_handler_has_never_worked),

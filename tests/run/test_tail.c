@@ -52,7 +52,7 @@ static void one_piece_larger_than_the_ring_is_cut(void **state)
     tail_release(&tail);
 }
 
-int main(void)
+CHECK_FILE(tail)
 {
     const struct CMUnitTest tests[] = {
         T(short_text_is_kept_whole),

@@ -83,7 +83,7 @@ static void go_is_read_from_its_panic(void **state)
                 "panic", "panic: runtime error: index out of range");
 }
 
-int main(void)
+CHECK_FILE(trace)
 {
     const struct CMUnitTest tests[] = {
         T(plain_text_has_a_message_only),         T(python_is_read_from_its_last_exception),

@@ -102,7 +102,7 @@ static void host_is_the_jobs_choice_only_where_a_placeholder_has_a_say_in_it(voi
         assert_true(url_host_is_made_by_jobs(checked[i]));
 }
 
-int main(void)
+CHECK_FILE(url_template)
 {
     const struct CMUnitTest tests[] = {
         T(placeholders_are_filled_in_and_encoded),

@@ -90,7 +90,7 @@ static void by_default_a_quarter_is_left_to_others(void **state)
     assert_int_equal(address_counts_default(10000), 7500);
 }
 
-int main(void)
+CHECK_FILE(address_counts)
 {
     const struct CMUnitTest tests[] = {
         T(each_address_has_its_own_limit),

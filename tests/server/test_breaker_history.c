@@ -169,7 +169,7 @@ static void old_changes_make_room(void **state)
 
 #define EACH(test) cmocka_unit_test_setup_teardown(test, begin, end)
 
-int main(void)
+CHECK_FILE(breaker_history)
 {
     const struct CMUnitTest tests[] = {
         EACH(what_stays_as_it_is_is_no_change),

@@ -80,7 +80,7 @@ static void a_run_outlives_a_store_that_was_away(void **state)
     sem_destroy(&has_chunk);
 }
 
-int main(void)
+CHECK_FILE(bulk_runs)
 {
     const struct CMUnitTest tests[] = {
         T(a_server_about_to_stop_does_not_wait_for_a_chunk),

@@ -173,7 +173,7 @@ static void the_order_of_queues_does_not_matter(void **state)
 
 #define TL(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-int main(void)
+CHECK_FILE(claim_lines)
 {
     const struct CMUnitTest tests[] = {
         TL(one_of_a_line_asks),

@@ -255,7 +255,7 @@ static void after_a_close_nobody_sleeps(void **state)
 
 #define F(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
 
-int main(void)
+CHECK_FILE(claim_waits)
 {
     const struct CMUnitTest tests[] = {
         F(a_claim_finds_what_is_there),

@@ -180,7 +180,7 @@ static void a_want_of_memory_is_told_as_such(void **state)
     assert_int_equal(fd, -1);
 }
 
-int main(void)
+CHECK_FILE(endpoint)
 {
     const struct CMUnitTest tests[] = {
         T(loopback_is_told_from_the_rest),  T(loopback_only_refuses_the_world),

@@ -470,7 +470,7 @@ static void a_client_that_may_not_see_errors_gets_none(void **state)
     ear_release(&other);
 }
 
-int main(void)
+CHECK_FILE(events)
 {
     const struct CMUnitTest tests[] = {
         T(a_client_hears_what_happens_after_it_came),

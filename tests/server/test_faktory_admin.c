@@ -103,7 +103,7 @@ static void named_jobs_are_too(void **state)
     engine_close(engine);
 }
 
-int main(void)
+CHECK_FILE(faktory_admin)
 {
     const struct CMUnitTest tests[] = {
         T(large_jobs_are_looked_at_in_several_steps),

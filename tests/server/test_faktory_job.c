@@ -298,7 +298,7 @@ static void a_payload_from_elsewhere_becomes_arguments(void **state)
     }
 }
 
-int main(void)
+CHECK_FILE(faktory_job)
 {
     const struct CMUnitTest tests[] = {
         T(a_job_is_kept_whole),

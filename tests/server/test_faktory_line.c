@@ -104,7 +104,7 @@ static void replies_are_resp(void **state)
     buf_release(&out);
 }
 
-int main(void)
+CHECK_FILE(faktory_line)
 {
     const struct CMUnitTest tests[] = {
         T(a_line_is_a_verb_and_arguments),        T(an_unfinished_line_is_looked_at_once),

@@ -113,7 +113,7 @@ static void what_is_too_deep_to_read_is_left_out(void **state)
     buf_release(&normal);
 }
 
-int main(void)
+CHECK_FILE(faktory_pattern)
 {
     const struct CMUnitTest tests[] = {
         T(a_pattern_fits_the_whole_text),        T(it_agrees_with_the_plain_way),

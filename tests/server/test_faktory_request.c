@@ -141,7 +141,7 @@ static void a_mutation_has_a_filter(void **state)
     assert_true(faktory_mutation_read(STR("{\"filter\":[]}"), &arena, &m, NULL) < 0);
 }
 
-int main(void)
+CHECK_FILE(faktory_request)
 {
     const struct CMUnitTest tests[] = {
         T(hello_tells_who_it_is),

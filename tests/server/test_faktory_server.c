@@ -158,7 +158,7 @@ static void an_address_is_refused_as_at_the_other_door(void **state)
     }
 }
 
-int main(void)
+CHECK_FILE(faktory_server)
 {
     const struct CMUnitTest tests[] = {
         T(clients_without_memory_are_closed_and_later_ones_served),

@@ -62,7 +62,7 @@ static void stop_waits_for_the_answer_that_a_timer_gives(void **state)
     sem_destroy(&ringing);
 }
 
-int main(void)
+CHECK_FILE(health_check)
 {
     const struct CMUnitTest tests[] = {
         T(stop_waits_for_the_answer_that_a_timer_gives),

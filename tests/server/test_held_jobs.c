@@ -133,7 +133,7 @@ static void ended_leases_take_no_room_for_ever(void **state)
 
 #define TR(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-int main(void)
+CHECK_FILE(held_jobs)
 {
     const struct CMUnitTest tests[] = {
         TR(a_job_is_held_until_something_happens_to_it),

@@ -450,7 +450,7 @@ static void the_end_of_an_answered_request_is_told_once(void **state)
     assert_int_equal(bench.n_ended, 1);
 }
 
-int main(void)
+CHECK_FILE(http)
 {
     const struct CMUnitTest tests[] = {
         T(one_connection_serves_many_requests),

@@ -618,7 +618,7 @@ static void one_address_cannot_have_all(void **state)
     bench_stop(&bench);
 }
 
-int main(void)
+CHECK_FILE(http_hostile)
 {
     const struct CMUnitTest tests[] = {
         T(malformed_requests_reach_nobody),

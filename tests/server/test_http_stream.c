@@ -252,7 +252,7 @@ static void a_stop_does_not_wait_for_who_does_not_read(void **state)
     client_close(&client);
 }
 
-int main(void)
+CHECK_FILE(http_stream)
 {
     const struct CMUnitTest tests[] = {
         T(what_is_written_arrives_at_once),

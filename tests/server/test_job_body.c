@@ -202,7 +202,7 @@ static void an_array_has_a_limit(void **state)
     buf_release(&text);
 }
 
-int main(void)
+CHECK_FILE(job_body)
 {
     const struct CMUnitTest tests[] = {
         T(every_member_is_read),

@@ -182,7 +182,7 @@ static void an_empty_list_is_refused(void **state)
     assert_int_equal(add_object("{\"class\":[\"network\"]}"), 0);
 }
 
-int main(void)
+CHECK_FILE(job_query)
 {
     const struct CMUnitTest tests[] = {
         T(nothing_is_a_page_of_the_tenant),

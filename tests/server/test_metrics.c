@@ -429,7 +429,7 @@ static void tenants_are_added_up_where_none_is_named(void **state)
     rig_release(&rig);
 }
 
-int main(void)
+CHECK_FILE(metrics)
 {
     const struct CMUnitTest tests[] = {
         T(an_empty_store_is_well_formed),

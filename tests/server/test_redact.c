@@ -263,7 +263,7 @@ static void without_rules_nothing_is_hidden(void **state)
 
 #define EACH(test) cmocka_unit_test_setup_teardown(test, begin, end)
 
-int main(void)
+CHECK_FILE(redact)
 {
     const struct CMUnitTest tests[] = {
         EACH(keys_are_found_at_every_depth),

@@ -150,7 +150,7 @@ static void there_is_a_limit_and_all_get_their_turn(void **state)
 
 #define TR(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-int main(void)
+CHECK_FILE(remote_workers)
 {
     const struct CMUnitTest tests[] = {
         TR(a_worker_that_was_seen_gets_a_row), TR(rows_of_a_worker_are_seldom),

@@ -390,7 +390,7 @@ static void openapi_names_every_route(void **state)
     rest_server_close(&server);
 }
 
-int main(void)
+CHECK_FILE(rest)
 {
     const struct CMUnitTest tests[] = {
         T(paths_lead_to_routes),

@@ -235,7 +235,7 @@ static void a_job_that_a_stop_finds_on_its_way_to_the_store_is_answered(void **s
 
 #define F(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
 
-int main(void)
+CHECK_FILE(rest_waits)
 {
     const struct CMUnitTest tests[] = {
         F(a_request_keeps_the_configuration_it_began_with),

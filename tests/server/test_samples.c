@@ -178,7 +178,7 @@ static void old_rates_make_room(void **state)
     close_source(&s);
 }
 
-int main(void)
+CHECK_FILE(samples)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(latencies_are_those_of_their_span),

@@ -244,7 +244,7 @@ static void a_change_of_few_jobs_does_not_look_at_the_others(void **state)
     assert_int_equal(bed.n_lists, 1);
 }
 
-int main(void)
+CHECK_FILE(search)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_search_looks_at_every_job_in_few_steps, setup, teardown),

@@ -251,7 +251,7 @@ static void what_is_not_tls_is_closed(void **state)
     bench_stop(&bench);
 }
 
-int main(void)
+CHECK_FILE(tls)
 {
     const struct CMUnitTest tests[] = {
         T(period_of_a_certificate_is_known), T(requests_come_over_tls),

@@ -227,7 +227,7 @@ static void a_heartbeat_names_its_lease(void **state)
     assert_string_equal(extend.field, "items[0].lease");
 }
 
-int main(void)
+CHECK_FILE(work_body)
 {
     const struct CMUnitTest tests[] = {
         T(a_claim_may_say_nothing),

@@ -95,7 +95,7 @@ static void it_keeps_to_its_floor_and_its_ceiling(void **state)
     assert_true(per_second(&seen) > 18 && per_second(&seen) < 22); /* 5 calls of 250 ms */
 }
 
-int main(void)
+CHECK_FILE(adaptive_limit)
 {
     const struct CMUnitTest tests[] = {
         T(it_finds_a_rate_limit_and_keeps_to_it),

@@ -130,7 +130,7 @@ static void arms_of_different_length_are_described(void **state)
     comparison_release(&c);
 }
 
-int main(void)
+CHECK_FILE(arms)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_job_is_decided_by_the_policy_of_its_arm),

@@ -153,7 +153,7 @@ static void odd_runs_can_be_drawn_too(void **state)
     buf_release(&svg);
 }
 
-int main(void)
+CHECK_FILE(chart)
 {
     const struct CMUnitTest tests[] = {
         T(every_strategy_has_its_line_and_its_legend),

@@ -453,7 +453,7 @@ static void the_account_tells_the_life_of_the_job(void **state)
 
 #define S(function) cmocka_unit_test_setup_teardown(function, begin, end)
 
-int main(void)
+CHECK_FILE(checker)
 {
     const struct CMUnitTest tests[] = {
         S(right_lives_pass),

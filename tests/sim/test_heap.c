@@ -93,7 +93,7 @@ static void a_cleared_heap_is_empty(void **state)
     heap_release(&heap);
 }
 
-int main(void)
+CHECK_FILE(heap)
 {
     const struct CMUnitTest tests[] = {
         T(the_least_comes_first),       T(equal_keys_keep_their_order),

@@ -126,7 +126,7 @@ static void the_written_moves_are_those_of_the_core(void **state)
                              state_may_become((enum redrive_state)from, (enum redrive_state)to));
 }
 
-int main(void)
+CHECK_FILE(invariants)
 {
     const struct CMUnitTest tests[] = {
         T(the_written_moves_are_those_of_the_core),

@@ -135,7 +135,7 @@ static void an_end_of_arrivals_is_not_a_recovery(void **state)
 
 #define M(function) cmocka_unit_test_setup_teardown(function, begin, end)
 
-int main(void)
+CHECK_FILE(measure)
 {
     const struct CMUnitTest tests[] = {
         M(calls_are_counted_in_the_second_they_began),    M(calls_after_a_week_have_no_second),

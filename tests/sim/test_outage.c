@@ -150,7 +150,7 @@ static void options_that_cannot_be_meant_are_refused(void **state)
     expect_refusal(&options, "too many jobs to simulate");
 }
 
-int main(void)
+CHECK_FILE(outage)
 {
     const struct CMUnitTest tests[] = {
         T(parking_loses_nothing_and_wastes_least),

@@ -239,7 +239,7 @@ static void the_series_is_what_the_picture_draws(void **state)
     buf_release(&out);
 }
 
-int main(void)
+CHECK_FILE(report)
 {
     const struct CMUnitTest tests[] = {
         T(the_least_waste_without_loss_is_named),

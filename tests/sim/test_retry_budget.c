@@ -132,7 +132,7 @@ static void overload_makes_calls_slow_until_they_time_out(void **state)
     assert_in_range(service_call(&service, 1000).takes_ms, 100, 200);
 }
 
-int main(void)
+CHECK_FILE(retry_budget)
 {
     const struct CMUnitTest tests[] = {
         T(calls_per_job_stay_near_one_and_the_ratio),

@@ -143,7 +143,7 @@ static void no_more_runs_at_a_time_than_workers(void **state)
     assert_int_equal(totals.in_state[REDRIVE_STATE_COMPLETED], 5);
 }
 
-int main(void)
+CHECK_FILE(run)
 {
     const struct CMUnitTest tests[] = {
         T(the_same_seed_gives_the_same_events),

@@ -109,7 +109,7 @@ static void all_faults_stop_at_once(void **state)
         assert_null(service_call(&service, 100).failure);
 }
 
-int main(void)
+CHECK_FILE(service)
 {
     const struct CMUnitTest tests[] = {
         T(a_sound_service_answers),

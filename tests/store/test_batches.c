@@ -180,7 +180,7 @@ static void of_two_extensions_of_a_lease_the_longer_counts(void **state)
     extend_all(k, moves, 0, NULL);
 }
 
-int main(void)
+CHECK_FILE(batches)
 {
     const struct CMUnitTest tests[] = {
         F(a_large_batch_starts_and_settles),

@@ -64,7 +64,7 @@ static void a_look_does_not_set_an_empty_store_up(void **state)
     stores_remove(url);
 }
 
-int main(void)
+CHECK_FILE(care)
 {
     const struct CMUnitTest tests[] = {
         F(facts_name_versions_and_size),

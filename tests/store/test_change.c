@@ -341,7 +341,7 @@ static void a_job_is_removed_only_with_the_end_that_was_seen(void **state)
     assert_null(kit_job(k, seq));
 }
 
-int main(void)
+CHECK_FILE(change)
 {
     const struct CMUnitTest tests[] = {
         F(every_change_is_made_from_its_states_and_from_no_others),

@@ -525,7 +525,7 @@ static void only_a_queued_job_can_be_started(void **state)
     }
 }
 
-int main(void)
+CHECK_FILE(claim)
 {
     const struct CMUnitTest tests[] = {
         F(the_best_come_first),

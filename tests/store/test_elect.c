@@ -137,7 +137,7 @@ static void no_election_within_a_transaction(void **state)
     kit_rollback(k);
 }
 
-int main(void)
+CHECK_FILE(elect)
 {
     const struct CMUnitTest tests[] = {
         F(the_slot_is_there_if_the_store_says_so),

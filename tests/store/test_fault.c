@@ -125,7 +125,7 @@ static void a_commit_may_fail_before_or_after_the_fact(void **state)
     }
 }
 
-int main(void)
+CHECK_FILE(fault)
 {
     const struct CMUnitTest tests[] = {
         F(a_fault_comes_when_it_is_due),

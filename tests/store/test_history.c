@@ -201,7 +201,7 @@ static void several_are_told_at_once_a_page_each(void **state)
     attempt_pages_release(pages, 6);
 }
 
-int main(void)
+CHECK_FILE(history)
 {
     const struct CMUnitTest tests[] = {
         F(a_job_that_never_ran_has_none),

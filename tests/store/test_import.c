@@ -420,7 +420,7 @@ static void dead_letters_can_be_redriven_edited_and_swept(void **state)
     kit_close(&from);
 }
 
-int main(void)
+CHECK_FILE(import)
 {
     const struct CMUnitTest tests[] = {
         F(jobs_of_another_kind_of_store_are_kept_whole),

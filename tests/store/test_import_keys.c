@@ -158,7 +158,7 @@ static void remembered_keys_come_in_pages_in_order(void **state)
     assert_int_equal(kit_held(k, tenant, key, 2)->n, 0);
 }
 
-int main(void)
+CHECK_FILE(import_keys)
 {
     const struct CMUnitTest tests[] = {
         F(a_live_job_holds_its_key),

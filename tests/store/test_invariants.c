@@ -53,7 +53,7 @@ static void every_planted_bug_is_found(void **state)
     }
 }
 
-int main(void)
+CHECK_FILE(invariants)
 {
     const struct CMUnitTest tests[] = {
         T(a_store_without_a_bug_passes),

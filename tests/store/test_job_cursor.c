@@ -105,7 +105,7 @@ static void words_are_no_cursors(void **state)
     }
 }
 
-int main(void)
+CHECK_FILE(job_cursor)
 {
     const struct CMUnitTest tests[] = {
         T(cursor_leads_back_to_its_job), T(job_that_has_not_ended_has_a_cursor_too),

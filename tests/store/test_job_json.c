@@ -104,7 +104,7 @@ static void result_that_is_not_json_is_a_string(void **state)
     check_part(&words, NULL, "\"result\":\"done \\\"it\\\"\xEF\xBF\xBD\"");
 }
 
-int main(void)
+CHECK_FILE(job_json)
 {
     const struct CMUnitTest tests[] = {
         T(fresh_job_has_every_name),

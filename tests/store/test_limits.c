@@ -360,7 +360,7 @@ static void of_many_who_want_the_last_slot_one_gets_it(void **state)
         assert_int_equal(hands[i].most, 1);
 }
 
-int main(void)
+CHECK_FILE(limits)
 {
     const struct CMUnitTest tests[] = {
         F(what_is_added_is_told_after_the_commit),

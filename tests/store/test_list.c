@@ -445,7 +445,7 @@ static void a_small_tenant_is_listed_beside_a_big_one(void **state)
     assert_int_equal(LIST(k, .tenant = STR("big"), .order = ORDER_FINISHED, .limit = 1000)->n, 600);
 }
 
-int main(void)
+CHECK_FILE(list)
 {
     const struct CMUnitTest tests[] = {
         F(each_field_of_the_filter_counts),

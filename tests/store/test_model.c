@@ -129,7 +129,7 @@ static void random_transactions_reach_every_state(void **state)
     world_release(&w);
 }
 
-int main(void)
+CHECK_FILE(model)
 {
     const struct CMUnitTest tests[] = {
         T(random_transactions_reach_every_state),

@@ -112,7 +112,7 @@ static void pages_of_nothing_can_be_released(void **state)
     assert_int_equal(counters.n, 0);
 }
 
-int main(void)
+CHECK_FILE(open)
 {
     const struct CMUnitTest tests[] = {
         T(a_misspelt_kind_gets_the_nearest_one_as_a_hint),

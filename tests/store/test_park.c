@@ -175,7 +175,7 @@ static void one_that_the_transaction_has_ended_hides_no_other(void **state)
     }
 }
 
-int main(void)
+CHECK_FILE(park)
 {
     const struct CMUnitTest tests[] = {
         F(parking_uses_no_attempt),

@@ -78,7 +78,7 @@ static void all_rows_are_forgotten_at_once(void **state)
 
 #define F(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
-int main(void)
+CHECK_FILE(row_cache)
 {
     const struct CMUnitTest tests[] = {
         F(empty_cache_has_no_row),

@@ -264,7 +264,7 @@ static void a_decision_that_is_no_move_is_refused(void **state)
     check_move(kit_settle(k, seq, token, decision_completed()), 0, REDRIVE_STATE_COMPLETED);
 }
 
-int main(void)
+CHECK_FILE(settle)
 {
     const struct CMUnitTest tests[] = {
         F(success_completes),

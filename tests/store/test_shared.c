@@ -232,7 +232,7 @@ static void counters_come_by_tenant_name_and_label(void **state)
     assert_int_equal(counters(k, STR("c"))->n, 0);
 }
 
-int main(void)
+CHECK_FILE(shared)
 {
     const struct CMUnitTest tests[] = {
         F(a_row_is_kept_byte_for_byte),

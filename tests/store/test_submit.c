@@ -394,7 +394,7 @@ static void an_empty_batch_is_nothing(void **state)
     assert_int_equal(LIST(k, .order = ORDER_OLDEST)->n, 0);
 }
 
-int main(void)
+CHECK_FILE(submit)
 {
     const struct CMUnitTest tests[] = {
         F(a_job_is_kept_as_it_was_given),

@@ -288,7 +288,7 @@ static void causes_are_of_the_jobs_that_match(void **state)
     assert_int_equal(sum.total, 1);
 }
 
-int main(void)
+CHECK_FILE(sums)
 {
     const struct CMUnitTest tests[] = {
         F(every_task_of_a_queue_is_counted),

@@ -328,7 +328,7 @@ static void a_pause_is_credited_some_jobs_at_a_time(void **state)
         assert_int_equal(kit_job(k, seqs[i])->status.paused_ms, i < 12 ? 200 : 0);
 }
 
-int main(void)
+CHECK_FILE(time)
 {
     const struct CMUnitTest tests[] = {
         F(a_lease_can_be_extended_but_not_shortened),

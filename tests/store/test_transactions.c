@@ -403,7 +403,7 @@ static void handles_of_one_origin_do_not_notify_each_other(void **state)
     kit_close(&writer);
 }
 
-int main(void)
+CHECK_FILE(transactions)
 {
     const struct CMUnitTest tests[] = {
         F(a_rollback_leaves_nothing),

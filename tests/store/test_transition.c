@@ -151,7 +151,7 @@ static void a_list_gives_its_moves_one_by_one(void **state)
     assert_ptr_equal(move_at(&credit, 1).pause, &credit.pause);
 }
 
-int main(void)
+CHECK_FILE(transition)
 {
     const struct CMUnitTest tests[] = {
         T(every_state_makes_the_moves_of_the_table_and_no_others),

@@ -363,7 +363,7 @@ static void a_job_that_has_ended_anew_is_not_removed_for_its_former_end(void **s
     assert_true(t.removes_job);
 }
 
-int main(void)
+CHECK_FILE(transition_ends)
 {
     const struct CMUnitTest tests[] = {
         T(a_failure_that_is_retried_leaves_error_time_and_history),

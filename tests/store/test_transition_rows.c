@@ -257,7 +257,7 @@ static void a_lease_is_never_made_shorter(void **state)
     }
 }
 
-int main(void)
+CHECK_FILE(transition_rows)
 {
     const struct CMUnitTest tests[] = {
         T(a_submit_is_queued_or_scheduled_by_its_time),

@@ -283,7 +283,7 @@ static void a_number_is_given_once_in_a_transaction(void **state)
     kit_close(&b);
 }
 
-int main(void)
+CHECK_FILE(two)
 {
     const struct CMUnitTest tests[] = {
         F(a_transaction_is_not_visible_before_its_commit),

@@ -138,7 +138,7 @@ static void policies_give_these_schedules(void **state)
     assert_int_equal(profiles, 11);
 }
 
-int main(void)
+CHECK_FILE(backoff_vectors)
 {
     const struct CMUnitTest tests[] = {T(policies_give_these_schedules)};
     return cmocka_run_group_tests(tests, NULL, NULL);

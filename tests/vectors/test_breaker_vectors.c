@@ -212,7 +212,7 @@ static void breakers_go_through_these_stories(void **state)
     assert_int_equal(cases, 19);
 }
 
-int main(void)
+CHECK_FILE(breaker_vectors)
 {
     const struct CMUnitTest tests[] = {T(breakers_go_through_these_stories)};
     return cmocka_run_group_tests(tests, NULL, NULL);

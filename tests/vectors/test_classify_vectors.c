@@ -71,7 +71,7 @@ static void the_built_in_table_has_at_least_these_rows(void **state)
     assert_in_range(cases, 100, 1000);
 }
 
-int main(void)
+CHECK_FILE(classify_vectors)
 {
     const struct CMUnitTest tests[] = {T(the_built_in_table_has_at_least_these_rows)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -444,7 +444,7 @@ static void a_cancel_by_another_is_made_when_they_are_free(void **state)
     kit_rollback(&pair->k);
 }
 
-int main(void)
+CHECK_FILE(ahead)
 {
 #define WITH_PAIR(test) cmocka_unit_test_setup_teardown(test, open_pair, close_pair)
     const struct CMUnitTest tests[] = {

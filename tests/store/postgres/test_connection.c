@@ -424,7 +424,7 @@ static void partitions_are_learnt_anew_from_a_server_that_lost_them(void **state
     check_str(LIST(k, .id = STR("a"))->jobs[0].spec.task, "other");
 }
 
-int main(void)
+CHECK_FILE(connection)
 {
     const struct CMUnitTest tests[] = {
         F(both_names_of_the_scheme_are_known),

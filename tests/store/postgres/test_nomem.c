@@ -74,7 +74,7 @@ static void what_was_reported_as_not_made_is_not_made(void **state)
             assert_true(nth < 100);
 }
 
-int main(void)
+CHECK_FILE(nomem)
 {
     const struct CMUnitTest tests[] = {F(what_was_reported_as_not_made_is_not_made)};
     return cmocka_run_group_tests(tests, NULL, NULL);

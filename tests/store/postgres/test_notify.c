@@ -189,7 +189,7 @@ static void an_open_transaction_cannot_wait(void **state)
     kit_rollback(k);
 }
 
-int main(void)
+CHECK_FILE(notify)
 {
     const struct CMUnitTest tests[] = {
         F(a_submit_ends_a_wait),

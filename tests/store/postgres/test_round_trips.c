@@ -483,7 +483,7 @@ static void a_tick_that_finds_nothing_is_one_round_trip(void **state)
     engine_close(engine);
 }
 
-int main(void)
+CHECK_FILE(round_trips)
 {
     const struct CMUnitTest tests[] = {
         F(a_settle_alone_is_one_round_trip),

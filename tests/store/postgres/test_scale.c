@@ -365,7 +365,7 @@ static void claims_beside_an_old_snapshot_do_not_pass_all_that_was_done(void **s
 
 #define NEW(function) cmocka_unit_test_setup_teardown(function, kit_setup_new, kit_teardown)
 
-int main(void)
+CHECK_FILE(scale)
 {
     const struct CMUnitTest tests[] = {
         NEW(a_list_of_a_small_tenant_does_not_pay_for_the_others),

@@ -90,7 +90,7 @@ static void a_commit_whose_time_is_off_is_refused_and_made_again(void **state)
     kit_close(&off);
 }
 
-int main(void)
+CHECK_FILE(server_time)
 {
     const struct CMUnitTest tests[] = {
         F(the_time_of_a_transaction_is_a_lower_bound_that_never_goes_back),

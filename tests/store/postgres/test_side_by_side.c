@@ -631,7 +631,7 @@ static void a_sweep_does_not_wait_for_jobs_that_another_has_locked(void **state)
     kit_close(&other);
 }
 
-int main(void)
+CHECK_FILE(side_by_side)
 {
     const struct CMUnitTest tests[] = {
         F(two_claims_at_once_get_different_jobs),

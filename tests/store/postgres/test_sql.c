@@ -563,7 +563,7 @@ static void the_names_of_others_do_not_get_into_views(void **state)
                  "5");
 }
 
-int main(void)
+CHECK_FILE(sql)
 {
     const struct CMUnitTest tests[] = {
         F(a_limit_of_an_older_store_keeps_its_numbers),

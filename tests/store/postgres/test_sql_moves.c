@@ -111,7 +111,7 @@ static void sql_retries_as_the_state_machine_does(void **state)
     check_retry(k, REDRIVE_STATE_PARKED, true);
 }
 
-int main(void)
+CHECK_FILE(sql_moves)
 {
     const struct CMUnitTest tests[] = {
         F(sql_cancels_as_the_state_machine_does),

@@ -86,7 +86,7 @@ static void a_shared_row_holds_any_bytes(void **state)
     assert_true(str_eq(kit_shared(k, SHARED_BREAKER, STR("acme"))->rows[0].value, row.value));
 }
 
-int main(void)
+CHECK_FILE(text)
 {
     const struct CMUnitTest tests[] = {
         F(every_byte_of_an_error_and_a_result_comes_back),

@@ -181,7 +181,7 @@ static void a_damaged_row_makes_no_move_and_is_named(void **state)
     }
 }
 
-int main(void)
+CHECK_FILE(verify)
 {
     const struct CMUnitTest tests[] = {
         F(a_job_that_waits_in_vain_is_found_out),

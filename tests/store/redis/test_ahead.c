@@ -336,7 +336,7 @@ static void functions_that_are_gone_are_brought_again(void **state)
     assert_int_equal(settle_committed(pair->store, 1, 7), 0);
 }
 
-int main(void)
+CHECK_FILE(ahead)
 {
 #define WITH_PAIR(test) cmocka_unit_test_setup_teardown(test, open_pair, close_pair)
     const struct CMUnitTest tests[] = {

@@ -295,7 +295,7 @@ static void one_who_waits_leaves_such_a_node_as_well(void **state)
 
 #define C(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
-int main(void)
+CHECK_FILE(cluster)
 {
     const struct CMUnitTest tests[] = {
         C(a_transaction_in_a_slot_that_is_being_moved_is_made_wholly_or_not),

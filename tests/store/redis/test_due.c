@@ -71,7 +71,7 @@ static void the_earliest_of_many_partitions_are_due_first(void **state)
     server_stop(&s);
 }
 
-int main(void)
+CHECK_FILE(due)
 {
     const struct CMUnitTest tests[] = {
         T(the_earliest_of_many_partitions_are_due_first),

@@ -107,7 +107,7 @@ static void a_replica_that_takes_over_in_mid_transaction_knows_nothing_of_it(voi
     }
 }
 
-int main(void)
+CHECK_FILE(fail_over)
 {
     const struct CMUnitTest tests[] = {
         T(a_transaction_that_commits_nothing_leaves_the_log_alone),

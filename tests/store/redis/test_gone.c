@@ -183,7 +183,7 @@ static void a_read_notices_that_another_store_is_there(void **state)
     }
 }
 
-int main(void)
+CHECK_FILE(gone)
 {
     const struct CMUnitTest tests[] = {
         T(a_handle_knows_no_job_that_the_server_has_lost),

@@ -349,7 +349,7 @@ static void a_commit_that_a_fail_over_has_lost_is_not_known_any_more(void **stat
     }
 }
 
-int main(void)
+CHECK_FILE(known)
 {
     const struct CMUnitTest tests[] = {
         T(what_a_handle_has_started_it_knows_until_a_commit_is_refused),

@@ -75,7 +75,7 @@ static void a_handle_leaves_a_server_that_hangs(void **state)
     server_stop(&b);
 }
 
-int main(void)
+CHECK_FILE(leave)
 {
     const struct CMUnitTest tests[] = {
         T(a_handle_leaves_a_primary_that_has_become_a_replica),

@@ -61,7 +61,7 @@ static void a_waiting_job_costs_little_more_than_its_bytes(void **state)
     server_stop(&s);
 }
 
-int main(void)
+CHECK_FILE(memory)
 {
     const struct CMUnitTest tests[] = {
         T(a_waiting_job_costs_little_more_than_its_bytes),

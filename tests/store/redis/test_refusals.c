@@ -257,7 +257,7 @@ static void durability_is_what_the_server_is_set_to(void **state)
     check_durability(NULL, STORE_FORGETS, "when the server ends");
 }
 
-int main(void)
+CHECK_FILE(refusals)
 {
     const struct CMUnitTest tests[] = {
         T(urls_that_lead_nowhere_are_named),

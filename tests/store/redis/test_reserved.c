@@ -205,7 +205,7 @@ static void a_server_that_dies_in_between_has_the_job_once(void **state)
     }
 }
 
-int main(void)
+CHECK_FILE(reserved)
 {
     const struct CMUnitTest tests[] = {
         T(a_job_is_reserved_until_the_transaction_ends),

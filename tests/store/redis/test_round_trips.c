@@ -195,7 +195,7 @@ static void the_plan_of_a_listing_takes_one(void **state)
     end(&s, store);
 }
 
-int main(void)
+CHECK_FILE(round_trips)
 {
     const struct CMUnitTest tests[] = {
         T(a_settle_takes_one),

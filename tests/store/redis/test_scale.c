@@ -116,7 +116,7 @@ static void a_list_of_jobs_that_are_few_has_all_of_them(void **state)
     server_stop(&s);
 }
 
-int main(void)
+CHECK_FILE(scale)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_list_of_a_small_tenant_does_not_pay_for_the_others),

@@ -465,7 +465,7 @@ static void eight_processes_start_each_job_once(void **state)
     server_stop(&s);
 }
 
-int main(void)
+CHECK_FILE(server)
 {
     const struct CMUnitTest tests[] = {
         T(a_process_that_is_killed_leaves_nothing),

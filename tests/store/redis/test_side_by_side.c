@@ -408,7 +408,7 @@ static void eight_who_want_the_same_row_all_get_on(void **state)
     server_stop(&s);
 }
 
-int main(void)
+CHECK_FILE(side_by_side)
 {
     const struct CMUnitTest tests[] = {
         T(nobody_waits_for_an_open_transaction),

@@ -104,7 +104,7 @@ static void what_a_transaction_has_put_beside_a_job_goes_with_it(void **state)
     server_stop(&s);
 }
 
-int main(void)
+CHECK_FILE(sweep)
 {
     const struct CMUnitTest tests[] = {
         T(a_sweep_reads_no_payload),

@@ -134,7 +134,7 @@ static void a_large_transaction_is_one_transaction(void **state)
     assert_int_equal(store_ops(k->store)->verify(k->store, NULL, NULL, NULL), 0);
 }
 
-int main(void)
+CHECK_FILE(transaction)
 {
     const struct CMUnitTest tests[] = {
         F(nobody_sees_a_transaction_and_a_rollback_takes_all_of_it_back),

@@ -284,7 +284,7 @@ static void a_damaged_job_stops_only_itself(void **state)
     server_stop(&s);
 }
 
-int main(void)
+CHECK_FILE(verify)
 {
     const struct CMUnitTest tests[] = {
         T(others_go_on_meanwhile),

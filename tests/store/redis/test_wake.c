@@ -129,7 +129,7 @@ static void a_queue_that_goes_on_wakes_all(void **state)
     crowd_close(&crowd);
 }
 
-int main(void)
+CHECK_FILE(wake)
 {
     setenv("REDRIVE_TEST_STORE", "redis", 1);
     const struct CMUnitTest tests[] = {

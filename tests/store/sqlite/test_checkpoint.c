@@ -280,7 +280,7 @@ static void an_idle_store_moves_its_log_once(void **state)
     assert_true(read_index(kit, FRAMES_AT) < CHECKPOINT_IDLE_FRAMES);
 }
 
-int main(void)
+CHECK_FILE(checkpoint)
 {
     setenv("REDRIVE_TEST_STORE", "sqlite", 1);
     const struct CMUnitTest tests[] = {

@@ -530,7 +530,7 @@ static void a_partition_of_a_failed_commit_is_forgotten(void **state)
     kit_close(&other);
 }
 
-int main(void)
+CHECK_FILE(file)
 {
     setenv("REDRIVE_TEST_STORE", "sqlite", 1);
     const struct CMUnitTest tests[] = {

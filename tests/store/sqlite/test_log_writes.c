@@ -320,7 +320,7 @@ static void spilled_pages_and_their_commit_are_whole(void **state)
     store_close(store);
 }
 
-int main(void)
+CHECK_FILE(log_writes)
 {
     const struct CMUnitTest tests[] = {
         F(commit_is_one_write_that_other_connections_see),

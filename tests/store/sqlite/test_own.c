@@ -16,7 +16,7 @@ static void a_program_of_its_own_keeps_no_statistics_of_memory(void **state)
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
 }
 
-int main(void)
+CHECK_FILE(own)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_program_of_its_own_keeps_no_statistics_of_memory),

@@ -400,7 +400,7 @@ static void a_killed_process_loses_nothing_and_leaves_nothing_half_done(void **s
     fclose(log);
 }
 
-int main(void)
+CHECK_FILE(processes)
 {
     setenv("REDRIVE_TEST_STORE", "sqlite", 1);
     const struct CMUnitTest tests[] = {

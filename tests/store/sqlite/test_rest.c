@@ -86,7 +86,7 @@ static void what_was_never_packed_is_refused(void **state)
     }
 }
 
-int main(void)
+CHECK_FILE(rest)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_packed_comes_out_again),

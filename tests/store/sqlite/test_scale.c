@@ -278,7 +278,7 @@ static void blocks_go_with_their_last_jobs(void **state)
     check_seqs(LIST(k, .task = STR("rare"), .order = ORDER_NEWEST), last);
 }
 
-int main(void)
+CHECK_FILE(scale)
 {
     sqlite3_auto_extension((void (*)(void))watch_connection);
 

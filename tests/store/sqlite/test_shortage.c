@@ -234,7 +234,7 @@ static void store_is_not_called_damaged_for_want_of_memory(void **state)
     fails_once = false;
 }
 
-int main(void)
+CHECK_FILE(shortage)
 {
     const struct CMUnitTest tests[] = {
         T(transaction_ends_without_memory),

@@ -81,7 +81,7 @@ static void rows_that_contradict_each_other_are_found(void **state)
     }
 }
 
-int main(void)
+CHECK_FILE(verify)
 {
     const struct CMUnitTest tests[] = {
         T(rows_that_contradict_each_other_are_found),

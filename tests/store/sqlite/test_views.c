@@ -169,7 +169,7 @@ static void every_query_of_the_manual_runs(void **state)
     buf_release(&text);
 }
 
-int main(void)
+CHECK_FILE(views)
 {
     setenv("REDRIVE_TEST_STORE", "sqlite", 1);
     const struct CMUnitTest tests[] = {
