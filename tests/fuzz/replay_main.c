@@ -1,5 +1,6 @@
 /* replay_main.c - runs a fuzz target on files: those named, and all in the directories named. A
- * file *.inputs has one input on a line (inputs.py). */
+ * file *.inputs has one input on a line, and names of inputs on lines that begin with #
+ * (inputs.py). */
 #include "fuzz.h"
 
 #include <dirent.h>
@@ -61,7 +62,8 @@ static void replay_lines(char *text)
 {
     for (char *end; (end = strchr(text, '\n')); text = end + 1) {
         *end = '\0';
-        replay_bytes(text, unescape(text));
+        if (text[0] != '#')
+            replay_bytes(text, unescape(text));
     }
 }
 
