@@ -26,7 +26,7 @@ PAIR ?= 1
 PAIRS = $(if $(ALL),1 2,$(PAIR))
 EXAMPLES = example-tasks example-thumbnail example-webhook
 
-.PHONY: all demo $(EXAMPLES) check test test-web test-python test-spark spark-env bench-python bench-spark example-spark wheel sdist tests-built install bench comparison lint format coverage fuzz asan tsan simulate mutants power-cuts faults torture history soak crash versions clean help
+.PHONY: all demo $(EXAMPLES) check test test-times test-web test-python test-spark spark-env bench-python bench-spark example-spark wheel sdist tests-built install bench comparison lint format coverage fuzz asan tsan simulate mutants power-cuts faults torture history soak crash versions clean help
 
 # What is installed, and nothing else: tests are built when they are to run.
 all: $(BUILD)/build.ninja
@@ -56,6 +56,11 @@ check: tests-built
 test: tests-built
 	@tools/bootstrap python browser
 	@tools/run-tests $(BUILD) --with web $(if $(T),--match '$(T)',--with python)
+
+# The same from nothing, and where the processor time goes.
+test-times:
+	@tools/bootstrap build test python browser
+	@tools/test-times --with web --with python
 
 tests-built:
 	@tools/bootstrap build test
@@ -232,6 +237,7 @@ help:
 	@sed -n 's/^#   //p' Makefile
 	@echo 'make example-tasks, example-thumbnail, example-webhook'
 	@echo '                small systems, on a throw-away server; STORE=sqlite|postgres|redis'
+	@echo 'make test-times all tests from nothing, and the processor time of each part'
 	@echo 'make test-web   the dashboard in a real Chromium'
 	@echo 'make wheel      the Python package, as a wheel in build/wheel/'
 	@echo 'make sdist      the Python package as a source distribution in build/sdist/'
