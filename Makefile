@@ -1,6 +1,7 @@
 # Thin handles on Meson, for people. Each target prepares what it needs by itself.
 #
 #   make            build build/redrive and build/libredrive{,-queue}.{a,so}
+#   make deps       install the Debian packages of all targets, which it names first; SETS="build test": of these
 #   make demo       see it work; KEEP=1 keeps its server and dashboard
 #   make check      most of the tests, in less than a minute
 #   make test       all tests; the last line is "N passed, N failed"; T=PATTERN: those that match
@@ -26,7 +27,7 @@ PAIR ?= 1
 PAIRS = $(if $(ALL),1 2,$(PAIR))
 EXAMPLES = example-tasks example-thumbnail example-webhook
 
-.PHONY: all demo $(EXAMPLES) check test test-times test-web test-python test-spark spark-env bench-python bench-spark example-spark wheel sdist tests-built install bench comparison lint format coverage fuzz asan tsan simulate mutants power-cuts faults torture history soak crash versions clean help
+.PHONY: all deps demo $(EXAMPLES) check test test-times test-web test-python test-spark spark-env bench-python bench-spark example-spark wheel sdist tests-built install bench comparison lint format coverage fuzz asan tsan simulate mutants power-cuts faults torture history soak crash versions clean help
 
 # What is installed, and nothing else: tests are built when they are to run.
 all: $(BUILD)/build.ninja
@@ -38,6 +39,11 @@ $(BUILD)/build.ninja:
 	@tools/bootstrap build
 	@rm -rf $(BUILD)/meson-*
 	@said=$$(meson setup $(BUILD) 2>&1) || { echo "$$said"; exit 1; }
+
+# SETS: some of those that tools/bootstrap knows. The other targets install what they need in the same way.
+SETS ?= all
+deps:
+	@tools/bootstrap $(SETS)
 
 demo: $(BUILD)/build.ninja
 	@tools/bootstrap demo || true
