@@ -8,8 +8,10 @@ import subprocess
 import pytest
 import yaml
 
+import servers
 from conftest import BINARY, PACKAGING, ROOT, is_a_command, output
-from serving import Serving
+from serving import Serving, Working
+from waiting import wait_for
 
 COMPOSE = yaml.safe_load((PACKAGING / "compose.yaml").read_text("utf-8"))
 SERVICES = COMPOSE["services"]
@@ -113,13 +115,14 @@ def host_path(name, private):
 
 
 def test_mounted_files_exist(private):
-    assert {service for service, _, _ in mounts()} == {"redrive", "prometheus", "grafana"}
+    assert {service for service, _, _ in mounts()} == {"redrive", "worker", "prometheus", "grafana"}
     assert [source for _, source, _ in mounts() if not host_path(source, private).exists()] == []
 
 
 def test_files_of_variables_exist(private):
     names = [name for service in SERVICES.values() for name in service.get("env_file", [])]
-    assert len(names) == 3
+    assert len(names) == 4
+    assert SERVICES["worker"]["env_file"] == SERVICES["redrive"]["env_file"]  # the same store
     assert [name for name in names if not host_path(name, private).is_file()] == []
 
 
@@ -130,18 +133,20 @@ def test_volumes_and_services_that_are_named_exist():
     assert {other for service in SERVICES.values() for other in service.get("depends_on", {})} <= set(SERVICES)
 
 
-def test_build_names_the_containerfile():
-    build = SERVICES["redrive"]["build"]
+@pytest.mark.parametrize("service", ["redrive", "worker"])
+def test_build_names_the_containerfile(service):
+    build = SERVICES[service]["build"]
     context = (PACKAGING / build["context"]).resolve()
     assert context == ROOT
     assert (context / build["dockerfile"]).is_file()
 
 
-def test_server_is_started_with_options_that_exist_and_is_not_killed_before_its_grace_is_over():
-    words = SERVICES["redrive"]["command"]
+@pytest.mark.parametrize("service", ["redrive", "worker"])
+def test_program_is_started_with_options_that_exist_and_is_not_killed_before_its_grace_is_over(service):
+    words = SERVICES[service]["command"]
     assert is_a_command(words)
     grace = int(words[words.index("--grace") + 1].removesuffix("s"))
-    assert grace < int(SERVICES["redrive"]["stop_grace_period"].removesuffix("s"))
+    assert grace < int(SERVICES[service]["stop_grace_period"].removesuffix("s"))
 
 
 def test_ports_are_published_on_loopback_and_images_have_a_version():
@@ -160,6 +165,10 @@ def test_prometheus_asks_the_address_on_which_the_server_listens(private):
     (job,) = config["scrape_configs"]
     assert job["static_configs"] == [{"targets": [f"redrive:{port}"]}]
     assert SERVICES["redrive"]["ports"] == [f"127.0.0.1:{port}:{port}"]
+    (workers,) = job["dns_sd_configs"]
+    words = SERVICES["worker"]["command"]
+    assert set(workers["names"]) <= set(SERVICES)
+    assert str(workers["port"]) == words[words.index("--metrics") + 1].rpartition(":")[2]
     # The alert rules and the dashboard take one job of Prometheus for one store.
     assert f'job="{job["job_name"]}"' in (ROOT / "docs" / "prometheus" / "redrive.rules.yaml").read_text("utf-8")
 
@@ -198,3 +207,28 @@ def test_server_takes_the_token_of_prometheus(private, tmp_path):
         assert (status, "redrive_build_info" in text) == (200, True)
         assert server.get("/metrics")[0] == 401
         assert server.get("/health")[0] == 200
+
+
+@pytest.mark.parametrize("kind", [servers.Postgres, servers.Redis])
+def test_worker_runs_the_jobs_that_the_server_takes(kind, private, tmp_path):
+    def options(service):
+        words = SERVICES[service]["command"][2:]
+        return words[:words.index("--metrics")] if "--metrics" in words else words
+
+    try:
+        server = kind()
+    except servers.Missing as missing:
+        pytest.skip(str(missing))
+    token, prometheus = ((private / name).read_text("utf-8") for name in ("admin-token", "prometheus-token"))
+    config = ["--config", private / "etc" / "redrive.yaml"]
+    with server, Serving(tmp_path, *config, *options("redrive"), store=server.url) as serve:
+        status, text = serve.ask("POST", "/v1/jobs", token, json.dumps({"task": "echo", "payload": {"n": 1}}))
+        assert status == 201, text
+        job = json.loads(text)["id"]
+        with Working(tmp_path, *config, *options("worker"), store=server.url) as worker:
+            ended = wait_for(lambda: (found := json.loads(serve.get(f"/v1/jobs/{job}", token)[1]))["state"] == "completed" and found,
+                             "the job has ended")
+            assert ended["result"] == {"n": 1}
+            assert 'redrive_attempt_duration_seconds_count{queue="default",task="echo",outcome="completed"} 1' in \
+                worker.get("/metrics", prometheus)[1]
+            assert 'redrive_attempt_duration_seconds_count{queue="default",task="echo"' not in serve.get("/metrics", prometheus)[1]
