@@ -43,6 +43,7 @@ struct engine_options {
     void *clock_ctx;
     uint64_t seed;            /* of tokens and ids; 0: from the system */
     const struct log *log;    /* borrowed; NULL: nothing is logged */
+    bool starts_at_info;      /* logs the start of an attempt at `info`, not at `debug` */
     engine_event_fn on_event; /* after the commit, on the thread that applies; may be NULL */
     void *event_ctx;
     engine_alert_fn on_alert; /* NULL: alert rules are not checked */

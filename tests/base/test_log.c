@@ -149,6 +149,92 @@ static void levels_have_names(void **state)
     assert_string_equal(log_level_name(LOG_LEVEL_OFF), "off");
 }
 
+static void gathered_lines_come_in_one_call_in_their_order(void **state)
+{
+    (void)state;
+    struct log log = log_of(LOG_TEXT);
+    log.takes_several = true;
+    struct log_gather gather;
+    const struct log *gathered = log_gather_begin(&gather, &log);
+    log_event(gathered, LOG_LEVEL_INFO, AT, "started", LOG_I("attempt", 1));
+    log_event(gathered, LOG_LEVEL_DEBUG, AT, "submitted", LOG_I("attempt", 0));
+    log_event(gathered, LOG_LEVEL_INFO, AT, "completed", LOG_I("attempt", 1));
+    assert_int_equal(lines, 0);
+    log_gather_end(&gather);
+    assert_int_equal(lines, 1);
+    assert_string_equal(written, "2026-05-01T12:00:00.123Z INFO  started attempt=1\n"
+                                 "2026-05-01T12:00:00.123Z INFO  completed attempt=1\n");
+    log_gather_end(&gather);
+    assert_int_equal(lines, 1);
+}
+
+static size_t longest_call, n_ends;
+
+static void measure(struct str line, void *ctx)
+{
+    (void)ctx;
+    assert_true(line.len > 0 && line.ptr[line.len - 1] == '\n');
+    longest_call = line.len > longest_call ? line.len : longest_call;
+    for (size_t i = 0; i < line.len; i++)
+        n_ends += line.ptr[i] == '\n';
+}
+
+static void a_call_has_whole_lines_that_a_pipe_takes_at_once(void **state)
+{
+    (void)state;
+    struct log log = {.level = LOG_LEVEL_INFO, .sink = measure, .takes_several = true};
+    struct log_gather gather;
+    longest_call = n_ends = 0;
+    const struct log *gathered = log_gather_begin(&gather, &log);
+    for (int i = 0; i < 1000; i++)
+        log_event(gathered, LOG_LEVEL_INFO, AT, "started", LOG_I("attempt", i));
+    log_gather_end(&gather);
+    assert_int_equal(n_ends, 1000);
+    assert_in_range(longest_call, LOG_GATHER_BYTES - 100, LOG_GATHER_BYTES);
+}
+
+static void a_line_that_is_longer_than_a_call_keeps_its_place(void **state)
+{
+    (void)state;
+    char text[LOG_GATHER_BYTES + 1];
+    memset(text, 'x', LOG_GATHER_BYTES);
+    text[LOG_GATHER_BYTES] = '\0';
+    struct log log = log_of(LOG_TEXT);
+    log.takes_several = true;
+    struct log_gather gather;
+    const struct log *gathered = log_gather_begin(&gather, &log);
+    log_event(gathered, LOG_LEVEL_INFO, AT, "first", LOG_I("n", 1));
+    log_event(gathered, LOG_LEVEL_INFO, AT, "second", LOG_S("message", text));
+    assert_int_equal(lines, 2);
+    assert_true(strstr(written, "second") && strstr(written, text));
+    log_gather_end(&gather);
+    assert_int_equal(lines, 2);
+}
+
+static void sink_that_takes_one_line_gets_one_line_a_call(void **state)
+{
+    (void)state;
+    struct log log = log_of(LOG_TEXT);
+    struct log_gather gather;
+    const struct log *gathered = log_gather_begin(&gather, &log);
+    log_event(gathered, LOG_LEVEL_INFO, AT, "started", LOG_I("attempt", 1));
+    log_event(gathered, LOG_LEVEL_INFO, AT, "completed", LOG_I("attempt", 1));
+    assert_int_equal(lines, 2);
+    log_gather_end(&gather);
+    assert_int_equal(lines, 2);
+}
+
+static void no_log_can_be_gathered_for(void **state)
+{
+    (void)state;
+    struct log_gather gather;
+    assert_null(log_gather_begin(&gather, NULL));
+    log_gather_end(&gather);
+    struct log silent = {.level = LOG_LEVEL_INFO, .takes_several = true};
+    assert_false(log_wants(log_gather_begin(&gather, &silent), LOG_LEVEL_ERROR));
+    log_gather_end(&gather);
+}
+
 static void standard_error_gets_whole_lines(void **state)
 {
     (void)state;
@@ -177,6 +263,11 @@ CHECK_FILE(log)
         T(line_gets_out_when_memory_has_run_out),
         T(a_line_of_exactly_the_limit_still_ends),
         T(levels_have_names),
+        T(gathered_lines_come_in_one_call_in_their_order),
+        T(a_call_has_whole_lines_that_a_pipe_takes_at_once),
+        T(a_line_that_is_longer_than_a_call_keeps_its_place),
+        T(sink_that_takes_one_line_gets_one_line_a_call),
+        T(no_log_can_be_gathered_for),
         T(standard_error_gets_whole_lines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -193,8 +193,9 @@ def test_lines_in_json_are_as_in_the_manual(place):
     lines = [json.loads(line) for line in work(place, "--log-format", "json", "--log-level", "debug")]
     for line in lines:
         check_line(line)
-        if LEVELS[line["event"]] in ("debug", "info", "warning", "error"):
-            assert line["level"] == LEVELS[line["event"]]
+        level = LEVELS[line["event"]].removeprefix("debug; of `redrive work`: ")
+        if level in ("debug", "info", "warning", "error"):
+            assert line["level"] == level
     steps = [(line["event"], line["attempt"]) for line in lines if line.get("job_id") == "flaky"]
     assert steps == [("started", 1), ("retrying", 1), ("started", 2), ("completed", 2)]
     retried = next(line for line in lines if line["event"] == "retrying")
@@ -204,8 +205,25 @@ def test_lines_in_json_are_as_in_the_manual(place):
     assert (dead["job_id"], dead["class"], dead["reason"]) == ("never", "validation", "not_retriable")
 
 
-def test_a_job_that_succeeds_is_one_line(place):
-    lines = [json.loads(line) for line in work(place, "--log-format", "json")]
+def test_worker_has_one_line_for_the_start_of_each_attempt_and_one_for_its_end(place):
+    lines = [json.loads(line) for line in work(place, "--log-format", "json", "--log-level", "info")]
+    assert [line["event"] for line in lines if line.get("job_id") == "quick"] == ["started", "completed"]
+    flaky = [(line["event"], line["attempt"], line["max_attempts"]) for line in lines if line.get("job_id") == "flaky"]
+    assert flaky == [("started", 1, 6), ("retrying", 1, 6), ("started", 2, 6), ("completed", 2, 6)]
+
+
+def test_server_has_one_line_for_a_job_that_succeeds(place):
+    server = subprocess.Popen([str(BINARY), "serve", "--log-format", "json", "--log-level", "info"], cwd=place, env=clean_environment(),
+                              stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    try:
+        lines = []
+        for text in server.stderr:
+            lines.append(json.loads(text))
+            if {"quick", "flaky"} <= {line["job_id"] for line in lines if line["event"] == "completed"}:
+                break
+    finally:
+        server.terminate()
+        server.communicate(timeout=LIMIT_S)
     assert [line["event"] for line in lines if line.get("job_id") == "quick"] == ["completed"]
     assert [line["event"] for line in lines if line.get("job_id") == "flaky"] == ["retrying", "completed"]
 
@@ -219,5 +237,5 @@ def test_lines_of_text_have_the_same_fields(place):
         assert {key for key, _ in fields} <= EVENTS[event]
         for key, value in fields:
             assert FIELDS[key] != "integer" or re.fullmatch(r"-?\d+", value), line
-        seen += level == "DEBUG"
+        seen += event == "started"
     assert seen >= 4

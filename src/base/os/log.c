@@ -1,6 +1,7 @@
 /* log.c - formats log lines as text and as JSON. */
 #include "base/os/log.h"
 
+#include <string.h>
 #include <unistd.h>
 
 #include "base/json/writer.h"
@@ -118,4 +119,41 @@ void log_write(const struct log *log, enum log_level level, int64_t at_ms, const
         buf_putc(&line, '\n');
     }
     log->sink(buf_str(buf_failed(&line) ? &longer : &line), log->ctx);
+}
+
+static void send_gathered(struct log_gather *gather)
+{
+    if (gather->n_bytes > 0)
+        gather->to->sink((struct str){gather->bytes, gather->n_bytes}, gather->to->ctx);
+    gather->n_bytes = 0;
+}
+
+static void gather_line(struct str line, void *ctx)
+{
+    struct log_gather *gather = ctx;
+    if (line.len > LOG_GATHER_BYTES - gather->n_bytes)
+        send_gathered(gather);
+    if (line.len > LOG_GATHER_BYTES) {
+        gather->to->sink(line, gather->to->ctx);
+        return;
+    }
+    memcpy(gather->bytes + gather->n_bytes, line.ptr, line.len);
+    gather->n_bytes += line.len;
+}
+
+const struct log *log_gather_begin(struct log_gather *gather, const struct log *to)
+{
+    gather->to = to;
+    gather->n_bytes = 0;
+    if (!to || !to->sink || !to->takes_several)
+        return to;
+    gather->log = *to;
+    gather->log.sink = gather_line;
+    gather->log.ctx = gather;
+    return &gather->log;
+}
+
+void log_gather_end(struct log_gather *gather)
+{
+    send_gathered(gather);
 }

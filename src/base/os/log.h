@@ -6,8 +6,8 @@
  * A line is an event name and fields. A key means the same, and has the same type, in every line;
  * numbers are numbers, and their key ends with the unit. docs/monitoring.md lists events and
  * keys, and a test holds the sources to it. Values are quoted where they must be, so that one event
- * is always one line, whatever a job's error message contains. Lines go to a sink in one call each;
- * sinks are called from the logging thread.
+ * is always one line, whatever a job's error message contains. Lines go to a sink whole, in one
+ * call each unless they are gathered; sinks are called from the logging thread.
  */
 #ifndef BASE_OS_LOG_H
 #define BASE_OS_LOG_H
@@ -36,8 +36,9 @@ typedef void (*log_sink_fn)(struct str line, void *ctx);
 struct log {
     enum log_level level; /* the least that is written */
     enum log_format format;
-    log_sink_fn sink; /* the line ends with a newline */
+    log_sink_fn sink; /* each line ends with a newline */
     void *ctx;
+    bool takes_several; /* the sink may be given several lines in one call (log_gather_begin) */
 };
 
 enum log_field_type {
@@ -64,7 +65,7 @@ struct log_field {
 #define LOG_D(key, value)   ((struct log_field){(key), LOG_FIELD_DOUBLE, {.d = (value)}})
 #define LOG_B(key, value)   ((struct log_field){(key), LOG_FIELD_BOOL, {.b = (value)}})
 
-/* Writes to standard error, one write() a line. */
+/* Writes to standard error, with one write() a call. */
 void log_to_stderr(struct str line, void *ctx);
 
 const char *log_level_name(enum log_level level);
@@ -87,6 +88,31 @@ void log_write(const struct log *log, enum log_level level, int64_t at_ms, const
                       sizeof log_fields_ / sizeof log_fields_[0]);   \
         }                                                            \
     } while (0)
+
+/* ---- Several lines in one call --------------------------------------------------------------- */
+
+/* Gathers lines that are written one after another, and gives them to the sink of another log in
+ * few calls: a write() costs more than the line.
+ *
+ *     struct log_gather gather;
+ *     const struct log *log = log_gather_begin(&gather, to);
+ *     ... log_write(log, ...) ...
+ *     log_gather_end(&gather);
+ *
+ * Lines stay in their order. A call has 4 KiB at most, which a pipe takes as a whole, so that lines
+ * of other threads do not get in between; a longer line has a call of its own. */
+#define LOG_GATHER_BYTES 4096
+struct log_gather {
+    struct log log;
+    const struct log *to; /* borrowed */
+    size_t n_bytes;
+    char bytes[LOG_GATHER_BYTES];
+};
+
+/* The log to write to until log_gather_end: part of `gather`, or `to` itself if that is NULL or its
+ * sink takes one line a call. */
+const struct log *log_gather_begin(struct log_gather *gather, const struct log *to);
+void log_gather_end(struct log_gather *gather);
 
 /* ---- A limit on how often a line is written -------------------------------------------------- */
 

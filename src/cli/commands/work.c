@@ -355,6 +355,7 @@ static int start_metrics(struct work *work, struct redrive_err *err)
 static int open_all(struct cli *cli, struct work *work, struct redrive_err *err)
 {
     const struct engine_options options = {
+        .starts_at_info = true,
         .on_event = on_event,
         .event_ctx = work,
         .on_alert = working_on_alert,

@@ -265,6 +265,7 @@ int session_load(struct cli *cli, struct session *ret, struct redrive_err *err)
         .level = ret->config->log.level,
         .format = ret->config->log.format,
         .sink = log_to_stderr,
+        .takes_several = true,
     };
     return 0;
 }

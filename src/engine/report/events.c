@@ -294,17 +294,18 @@ int events_count(struct engine *e, struct redrive_err *err)
 
 /* ---- After the commit ------------------------------------------------------------------------ */
 
-/* The way of a job without a failure is one line at `info`, its end; the steps before are for
- * debugging. A failure is a warning as long as there is another try, unless the table says that it
- * is worse than that. */
-static enum log_level level_of(const struct engine_event *event)
+/* The way of a job without a failure is one line at `info`, its end, and if the options say so a
+ * second one, its start; the other steps are for debugging. A failure is a warning as long as there
+ * is another try, unless the table says that it is worse than that. */
+static enum log_level level_of(const struct engine *e, const struct engine_event *event)
 {
     if (event->kind == ENGINE_EVENT_DEAD || event->kind == ENGINE_EVENT_FAILED)
         return LOG_LEVEL_ERROR;
     if (event->class_ != REDRIVE_CLASS_SUCCESS)
         return event->severity >= REDRIVE_SEVERITY_CRITICAL ? LOG_LEVEL_ERROR : LOG_LEVEL_WARNING;
-    if (event->kind == ENGINE_EVENT_SUBMITTED || event->kind == ENGINE_EVENT_STARTED ||
-        event->kind == ENGINE_EVENT_PARKED)
+    if (event->kind == ENGINE_EVENT_STARTED)
+        return e->options.starts_at_info ? LOG_LEVEL_INFO : LOG_LEVEL_DEBUG;
+    if (event->kind == ENGINE_EVENT_SUBMITTED || event->kind == ENGINE_EVENT_PARKED)
         return LOG_LEVEL_DEBUG;
     return LOG_LEVEL_INFO;
 }
@@ -324,7 +325,7 @@ static enum log_level level_of_breaker(const struct engine_event *event)
     }
 }
 
-static void log_breaker(const struct engine *e, const struct engine_event *event)
+static void log_breaker(const struct log *log, const struct engine_event *event)
 {
     struct log_field fields[7];
     size_t n = 0;
@@ -337,16 +338,16 @@ static void log_breaker(const struct engine *e, const struct engine_event *event
         fields[n++] = LOG_D("failure_rate", event->rate);
     if (event->next_probe_ms > event->at_ms)
         fields[n++] = LOG_I("next_probe_in_ms", event->next_probe_ms - event->at_ms);
-    log_write(e->options.log, level_of_breaker(event), event->at_ms, engine_event_name(event->kind),
-              fields, n);
+    log_write(log, level_of_breaker(event), event->at_ms, engine_event_name(event->kind), fields,
+              n);
 }
 
-static void log_job(const struct engine *e, const struct engine_event *event)
+static void log_job(const struct engine *e, const struct log *log, const struct engine_event *event)
 {
     struct log_field fields[13];
     size_t n = 0;
-    enum log_level level = level_of(event);
-    if (!log_wants(e->options.log, level))
+    enum log_level level = level_of(e, event);
+    if (!log_wants(log, level))
         return;
     fields[n++] = LOG_STR("job_id", event->id);
     fields[n++] = LOG_STR("task", event->task);
@@ -368,11 +369,13 @@ static void log_job(const struct engine *e, const struct engine_event *event)
         fields[n++] = LOG_S("reason", redrive_reason_name(event->reason));
     if (event->message.len > 0)
         fields[n++] = LOG_STR("error", event->message);
-    log_write(e->options.log, level, event->at_ms, engine_event_name(event->kind), fields, n);
+    log_write(log, level, event->at_ms, engine_event_name(event->kind), fields, n);
 }
 
 void events_publish(struct engine *e)
 {
+    struct log_gather gather;
+    const struct log *log = log_gather_begin(&gather, e->options.log);
     for (size_t i = 0; i < e->n_events; i++) {
         const struct engine_event *event = &e->events[i];
         bool success = event->kind == ENGINE_EVENT_COMPLETED;
@@ -383,11 +386,12 @@ void events_publish(struct engine *e)
             quantile_add(&e->run_time, (double)event->run_ms, event->at_ms);
         }
         if (event->kind == ENGINE_EVENT_BREAKER)
-            log_breaker(e, event);
+            log_breaker(log, event);
         else
-            log_job(e, event);
+            log_job(e, log, event);
         if (e->options.on_event)
             e->options.on_event(event, e->options.event_ctx);
     }
+    log_gather_end(&gather);
     e->n_events = 0;
 }
