@@ -7,7 +7,7 @@ import urllib.parse
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PAGES = [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")]
+PAGES = [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "CODE_OF_CONDUCT.md", "SECURITY.md")]
 for folder in ("docs", "examples", "src", "tests", "bench", "tools", "web", "packaging"):
     PAGES += sorted((ROOT / folder).rglob("*.md"))
 
