@@ -102,6 +102,9 @@ class InlineJobs(list[InlineJob]):
             self._work(new)
         return answers
 
+    def session(self) -> dict[str, Any]:
+        return {"tenant": self._app.tenant or "default"}
+
     def job(self, id_: str) -> dict[str, Any]:
         job = self._find(id_)
         return {"id": job.id, "task": job.task, "state": job.state, "attempts": job.attempts, "result": job.result}

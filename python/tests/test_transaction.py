@@ -1,6 +1,7 @@
 """Jobs that are part of the application's own transaction."""
 
 import asyncio
+import hashlib
 import json
 import re
 import subprocess
@@ -14,8 +15,10 @@ from conftest import BINARY
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
-from redrive import App, InvalidArgumentError
-from redrive.queue import transaction
+from redrive import App, InvalidArgumentError, ServerError, UnreachableError
+from redrive.queue import tracing, transaction
+
+PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +88,7 @@ def test_rows_of_every_kind(url, send, jobs, factory):
 
 def parameter_types(url, job):
     """Of each parameter of the statement, as the server says it."""
-    sql, values = transaction.statement(job, '{"to":"ann"}', ":{}")
+    sql, values = transaction.statement(job, '{"to":"ann"}', "default", ":{}")
     numbers = {name: number for number, name in enumerate(values, 1)}
     with psycopg.connect(url) as connection:
         connection.execute("PREPARE submit AS " + re.sub(r":(\w+)", lambda found: f"${numbers[found[1]]}", sql))
@@ -193,3 +196,102 @@ def test_what_sql_cannot_carry(url, jobs):
     assert job.id in jobs()
     with pytest.raises(InvalidArgumentError, match="not a connection"):
         policy.configure(connection=object()).defer()
+
+
+def test_existed_is_true_of_the_second_defer_with_an_id(url, send):
+    def defer(connection, **options):
+        job = send.configure(connection=connection, **options).defer("ann")
+        return job.id, job.existed
+
+    with psycopg.connect(url) as connection:
+        assert defer(connection, id="invoice-1") == ("invoice-1", False)
+        assert defer(connection, id="invoice-1") == ("invoice-1", True)
+        assert defer(connection, id="invoice-2", unique_key="2") == ("invoice-2", False)
+    with psycopg.connect(url) as connection:
+        assert defer(connection, id="invoice-1") == ("invoice-1", True)
+        assert defer(connection, id="invoice-3", unique_key="2") == ("invoice-2", True)
+        assert defer(connection, id="invoice-2", unique_key="2") == ("invoice-2", True)
+
+
+def facts_of(url, job):
+    """Tenant and traceparent as the store has them."""
+    sql = """SELECT t.name, s.policy::json ->> 'traceparent' FROM redrive.specs s
+             JOIN redrive.tenants t USING (tenant_id) WHERE s.id = %s"""
+    with psycopg.connect(url, autocommit=True) as connection:
+        return connection.execute(sql, [job.id]).fetchone()
+
+
+def test_a_job_has_the_span_that_it_was_deferred_in(url, send):
+    from opentelemetry import trace  # noqa: F401 - from now on the program has it
+
+    other = PARENT.replace("-01", "-00")
+    with psycopg.connect(url) as connection:
+        task = send.configure(connection=connection)
+        alone = task.defer("ann")
+        with tracing.around(PARENT):
+            inside = task.defer("ann")
+            given = send.configure(connection=connection, traceparent=other).defer("ann")
+    assert [facts_of(url, job)[1] for job in (alone, inside, given)] == [None, PARENT, other]
+
+
+def defer_of(app, url, login=None, **options):
+    """In a transaction of its own, by a role that logs in."""
+    task = app.tasks.get("bill") or app.task(name="bill")(lambda: None)
+    with psycopg.connect(url) as connection:
+        if login is not None:
+            connection.execute(f"SET SESSION AUTHORIZATION {login}")
+        return task.configure(connection=connection, **options).defer()
+
+
+@pytest.fixture
+def shop(url, start_server):
+    """A server on the same store, with the tokens of two tenants."""
+    tokens = [
+        {"name": name, "hash": "sha256:" + hashlib.sha256(name.encode()).hexdigest(), "scopes": ["enqueue"]}
+        for name in ("acme", "globex")
+    ]
+    return start_server({"store": url, "tokens": [{**token, "tenant": token["name"]} for token in tokens]})
+
+
+def test_a_job_belongs_to_the_tenant_of_the_token(url, shop):
+    by_tenant = {"acme": App(shop.url, token="acme"), "globex": App(shop.url, token="globex", tenant="globex")}
+    for tenant, app in by_tenant.items():
+        assert facts_of(url, defer_of(app, url))[0] == tenant
+        over_http = app.tasks["bill"].defer()
+        assert facts_of(url, over_http)[0] == tenant
+        # Each tenant has ids and keys of its own.
+        assert not defer_of(app, url, id="same", unique_key="same").existed
+        assert defer_of(app, url, id="same").existed
+    with pytest.raises(InvalidArgumentError, match="tenant 'acme', and its token is of 'globex'"):
+        defer_of(App(shop.url, token="globex", tenant="acme"), url)
+    with pytest.raises(ServerError, match="does not know the token") as caught:
+        defer_of(App(shop.url, token="nobody"), url)
+    assert caught.value.status == 401
+
+
+def test_a_server_that_is_away_need_not_be_asked_for_a_tenant_that_is_said(url):
+    away = "http://127.0.0.1:1"
+    assert facts_of(url, defer_of(App(away, tenant="acme"), url))[0] == "acme"
+    assert facts_of(url, defer_of(App(tenant="acme"), url))[0] == "acme"
+    assert facts_of(url, defer_of(App(), url))[0] == "default"
+    with pytest.raises(UnreachableError) as caught:
+        defer_of(App(away), url)
+    assert "tenant=" in caught.value.hint
+
+
+@pytest.mark.parametrize("tenant", ["", "a b", "a\n", "x" * 129])
+def test_what_is_no_tenant_is_refused(tenant):
+    with pytest.raises(InvalidArgumentError, match="is not a tenant"):
+        App(tenant=tenant)
+
+
+def test_the_database_keeps_a_role_to_its_tenant(url):
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("CREATE ROLE shop_acme; GRANT USAGE ON SCHEMA redrive TO shop_acme")
+        connection.execute("GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA redrive TO shop_acme")
+        connection.execute("INSERT INTO redrive.role_tenants VALUES ('shop_acme', 'acme')")
+    job = defer_of(App(tenant="acme"), url, login="shop_acme")
+    assert facts_of(url, job)[0] == "acme"
+    for app in (App(), App(tenant="globex")):
+        with pytest.raises(psycopg.errors.InsufficientPrivilege, match="may not change jobs of the tenant"):
+            defer_of(app, url, login="shop_acme")

@@ -199,6 +199,7 @@ def test_every_role_of_the_manual_can_ask_what_it_may(roles):
 def test_functions_are_for_the_roles_that_they_are_granted_to(roles):
     calls = {
         "SELECT redrive.submit('fine', '{}', id => 'by-role')": ("worker", "redrive_submit"),
+        "SELECT redrive.submit_job('fine', '{}', id => 'by-role')": ("worker", "redrive_submit"),
         "SELECT redrive.cancel('by-role')": ("worker", "redrive_submit"),
         "SELECT redrive.retry('nothing')": ("worker", "redrive_operator"),
         "SELECT redrive.purge('30 days')": ("worker", "redrive_operator"),

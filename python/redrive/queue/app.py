@@ -11,9 +11,9 @@ from typing import Any, Callable, Optional, Protocol, Union, overload
 
 from redrive._loop import in_thread
 from redrive._process import ProcessBound
-from redrive.errors import InvalidArgumentError, NotFoundError
+from redrive.errors import InvalidArgumentError, NotFoundError, RedriveError, ServerError
 from redrive.policy import Match, RetryPolicy, as_policy
-from redrive.queue.client import JSON, Client
+from redrive.queue.client import JSON, Client, is_temporary
 from redrive.queue.task import DeferredJob, Task
 
 
@@ -29,6 +29,8 @@ class Submitter(Protocol):
     def cancel(self, id_: str) -> JSON: ...
 
     def retry(self, id_: str) -> JSON: ...
+
+    def session(self) -> JSON: ...
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,8 @@ class App(ProcessBound):
 
     :param url: of a ``redrive serve``; None for an application that only runs as a stream handler.
     :param token: for a server that has tokens; else the environment variable REDRIVE_TOKEN.
+    :param tenant: whose jobs are deferred in a transaction of SQL: that of the token. Without it the server is asked
+        before the first such defer. With it a defer goes on while the server is away.
     :param name: under which workers declare its periodic tasks; the module that makes the application, unless given.
     :param retry_in_config: jobs do not carry their policies: the server has them, because workers have declared
         them or because they are in its configuration.
@@ -71,11 +75,15 @@ class App(ProcessBound):
         url: Optional[str] = None,
         *,
         token: Optional[str] = None,
+        tenant: Optional[str] = None,
         name: Optional[str] = None,
         retry_in_config: bool = False,
     ) -> None:
         self._client: Optional[Submitter] = None if url is None else Client(url, token=token)
         self.name = _module_name(sys._getframe(1).f_globals) if name is None else _usable_name(name)
+        self.tenant = tenant if tenant is None else _usable_tenant(tenant)
+        #: The tenant in force, once it has been asked for.
+        self._found_tenant: Optional[str] = None
         self.retry_in_config = retry_in_config
         self.tasks: dict[str, Task] = {}
         self.timetable: list[Periodic] = []
@@ -89,6 +97,38 @@ class App(ProcessBound):
     @client.setter
     def client(self, client: Optional[Submitter]) -> None:
         self._client = client
+        self._found_tenant = None
+
+    def find_tenant(self) -> str:
+        """The tenant of all jobs of this application: that of its token, which only the server knows.
+
+        A job over HTTP has it anyway. One that is deferred in a transaction of SQL is given it.
+        """
+        if self._found_tenant is None:
+            self._found_tenant = self._ask_for_tenant()
+        return self._found_tenant
+
+    def _ask_for_tenant(self) -> str:
+        if self._client is None:
+            return self.tenant or "default"
+        hint = "App(…, tenant=…) names the tenant of jobs that are deferred in a transaction"
+        try:
+            found = self._client.session()["tenant"]
+        except RedriveError as exc:
+            if self.tenant is None:
+                exc.hint = hint
+                raise
+            if not is_temporary(exc):
+                raise
+            return self.tenant
+        if found is None and self.tenant is None:
+            raise ServerError("the server does not know the token, so whose job is it?", status=401, hint=hint)
+        if found is not None and self.tenant not in (None, found):
+            raise InvalidArgumentError(
+                f"the application says tenant {self.tenant!r}, and its token is of {found!r}",
+                hint="leave tenant= out, or give a token of that tenant",
+            )
+        return str(found or self.tenant)
 
     # ---- Tasks ----------------------------------------------------------------------------------
 
@@ -222,6 +262,12 @@ def _usable_name(name: str) -> str:
             f"{name!r} is not the name of an application", hint="letters, digits, '.', '_' and '-', at most 255"
         )
     return name
+
+
+def _usable_tenant(tenant: str) -> str:
+    if not re.fullmatch(r"[^\s\x00-\x1f\x7f]+", tenant) or len(tenant.encode()) > 128:
+        raise InvalidArgumentError(f"{tenant!r} is not a tenant", hint="a name of 1 to 128 bytes without spaces")
+    return tenant
 
 
 def _deferred(answers: list[JSON]) -> list[DeferredJob]:

@@ -19,6 +19,8 @@ JSON = dict[str, Any]
 
 #: A claim is answered within its wait; everything else should be quick.
 TIMEOUT_S = 30.0
+#: For a question that is asked while a transaction of the application is open.
+TIMEOUT_IN_TRANSACTION_S = 5.0
 
 
 class Client:
@@ -54,6 +56,10 @@ class Client:
     def jobs(self, parameters: Mapping[str, Any]) -> JSON:
         """A page of jobs, as ``items``; with its ``next`` as ``cursor`` the page that follows is asked for."""
         return self._object("GET", f"/jobs?{urlencode(parameters)}")
+
+    def session(self) -> JSON:
+        """Whom the server takes this client for: name, tenant and scopes; their values are null if it is unknown."""
+        return self._object("GET", "/session", timeout=TIMEOUT_IN_TRANSACTION_S)
 
     def cancel(self, id_: str) -> JSON:
         return self._object("DELETE", f"/jobs/{quote(id_, safe='')}")

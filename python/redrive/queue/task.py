@@ -183,18 +183,19 @@ class ConfiguredTask:
         """Puts the call into the queue, or into the transaction of the ``connection``."""
         job = self._job_of(args, kwargs)
         if self._connection is not None:
-            payload = self._for_sql(job)
-            return self._in_transaction(job, transaction.submit(self._connection, job, payload))
+            payload, tenant = self._for_sql(job), self.task.app.find_tenant()
+            return self._in_transaction(transaction.submit(self._connection, job, payload, tenant))
         answer = self.task.app.client.submit(job)
         return DeferredJob(answer["id"], answer["state"], answer["existed"])
 
     async def defer_async(self, *args: Any, **kwargs: Any) -> DeferredJob:
         """The same without blocking the event loop."""
+        what = f"{self.task.name} was not deferred"
         job = self._job_of(args, kwargs)
         if self._connection is not None:
             payload = self._for_sql(job)
-            return self._in_transaction(job, await transaction.submit_async(self._connection, job, payload))
-        what = f"{self.task.name} was not deferred"
+            tenant = await in_thread(what, "App(…, tenant=…) asks no server", self.task.app.find_tenant)
+            return self._in_transaction(await transaction.submit_async(self._connection, job, payload, tenant))
         answer = await in_thread(what, "defer() needs no event loop", self.task.app.client.submit, job)
         return DeferredJob(answer["id"], answer["state"], answer["existed"])
 
@@ -212,5 +213,5 @@ class ConfiguredTask:
         return dumps(job["payload"], "the payload")
 
     @staticmethod
-    def _in_transaction(job: dict[str, Any], id_: str) -> DeferredJob:
-        return DeferredJob(id_, None, id_ != job["id"])
+    def _in_transaction(submitted: transaction.Submitted) -> DeferredJob:
+        return DeferredJob(submitted.id, None, submitted.existed)

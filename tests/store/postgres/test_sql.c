@@ -4,6 +4,7 @@
 #include <libpq-fe.h>
 
 #include "base/time/clock.h"
+#include "core/trace/context.h"
 #include "kit.h"
 #include "store/postgres/private.h"
 #include "stores_postgres.h"
@@ -232,6 +233,61 @@ static void ids_and_keys_are_those_of_the_store(void **state)
     assert_int_equal(second.code, REDRIVE_E_EXISTS);
 }
 
+static void submit_job_says_whether_the_job_was_there(void **state)
+{
+    struct kit *k = *state;
+    check_answer(k, "SELECT * FROM redrive.submit_job('mail', '{}', id => 'x')", "x|queued|f");
+    check_answer(k, "SELECT * FROM redrive.submit_job('mail', '{}', id => 'x')", "x|queued|t");
+    check_answer(k,
+                 "SELECT * FROM redrive.submit_job('mail', '{}', id => 'y', unique_key => 'k', "
+                 "process_after => to_timestamp(4000000000))",
+                 "y|scheduled|f");
+    check_answer(k, "SELECT * FROM redrive.submit_job('mail', unique_key => 'k')", "y|scheduled|t");
+    assert_int_equal(LIST(k, .limit = 10)->n, 2);
+}
+
+/* The same text as that of jobs which processes submit. */
+static void a_job_of_a_transaction_keeps_its_traceparent(void **state)
+{
+    struct kit *k = *state;
+    static const char *const TEXTS[] = {
+        "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+        "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-fe",
+        "42-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-03-more",
+        "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-more",
+        "ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+        "00-00000000000000000000000000000000-b7ad6b7169203331-01",
+        "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
+        "00-0AF7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+        "x",
+        "",
+    };
+    const struct shared_row task = {
+        .kind = SHARED_TASK,
+        .tenant = STR("default"),
+        .key = STR("tried"),
+        .value = STR("{\"experiment\":{\"name\":\"e\",\"arms\":{\"a\":{\"share\":1.0,"
+                     "\"retry\":{\"max_retries\":2}}}}}")};
+    const struct str arm = STR("{\"experiment\":\"e/a\",\"max_retries\":2}");
+    assert_int_equal(kit_shared_put(k, &task), 0);
+    for (size_t i = 0; i < sizeof TEXTS / sizeof TEXTS[0]; i++) {
+        for (int tried = 0; tried < 2; tried++) {
+            char sql[256], id[16];
+            snprintf(id, sizeof id, "%zu-%d", i, tried);
+            snprintf(sql, sizeof sql,
+                     "SELECT job_id FROM redrive.submit_job('%s', '{}', id => '%s', "
+                     "traceparent => '%s')",
+                     tried ? "tried" : "mail", id, TEXTS[i]);
+            check_answer(k, sql, id);
+            const struct str policy = LIST(k, .id = str_of(id), .limit = 1)->jobs[0].spec.policy;
+            const struct str expected =
+                trace_keep(str_of(TEXTS[i]), tried ? arm : (struct str){0}, &k->arena);
+            assert_true(str_eq(policy, expected));
+            assert_int_equal(trace_kept(policy).len > 0, i < 3);
+        }
+    }
+}
+
 static void what_is_wrong_is_refused(void **state)
 {
     struct kit *k = *state;
@@ -331,13 +387,16 @@ static void an_older_schema_is_brought_up_to_date(void **state)
     stores_postgres_sql(k->url, "DROP SCHEMA redrive CASCADE; CREATE SCHEMA redrive", NULL, 0);
     for (int i = 0; i < 3; i++)
         stores_postgres_sql(k->url, POSTGRES_SCRIPTS[i], NULL, 0);
-    stores_postgres_sql(k->url,
-                        "UPDATE redrive.meta SET version = 3; CREATE ROLE canceller; "
-                        "GRANT USAGE ON SCHEMA redrive TO canceller; "
-                        "GRANT EXECUTE ON FUNCTION redrive.cancel(text, text) TO canceller; "
-                        "SELECT redrive.submit('mail', '{}', id => 'a'), "
-                        "redrive.submit('mail', '{}', id => 'b')",
-                        NULL, 0);
+    stores_postgres_sql(
+        k->url,
+        "UPDATE redrive.meta SET version = 3; CREATE ROLE canceller; "
+        "GRANT USAGE ON SCHEMA redrive TO canceller; "
+        "GRANT EXECUTE ON FUNCTION redrive.cancel(text, text), redrive.submit(text, "
+        "text, text, integer, text, text, boolean, timestamptz, timestamptz, text, "
+        "text, text, text) TO canceller; "
+        "SELECT redrive.submit('mail', '{}', id => 'a'), "
+        "redrive.submit('mail', '{}', id => 'b')",
+        NULL, 0);
     struct store_facts facts;
     char newest[16];
     const struct store_options options = {.caller_time = true};
@@ -349,6 +408,8 @@ static void an_older_schema_is_brought_up_to_date(void **state)
     kit_start(k, LIST(k, .id = STR("a"))->jobs[0].status.seq);
     check_answer(k, "SET ROLE canceller; SELECT redrive.cancel('a'), redrive.cancel('b')",
                  "cancelling|cancelled");
+    check_answer(k, "SET ROLE canceller; SELECT * FROM redrive.submit_job('mail', id => 'c')",
+                 "c|queued|f");
     stores_postgres_sql(k->url, "DROP OWNED BY canceller; DROP ROLE canceller", NULL, 0);
     check_answer(k, "SELECT version FROM redrive.meta", newest);
     check_answer(
@@ -478,6 +539,48 @@ static void a_role_that_may_submit_may_do_nothing_else(void **state)
     stores_postgres_sql(k->url, "DROP OWNED BY redrive_submit; DROP ROLE redrive_submit", NULL, 0);
 }
 
+/* Which tenants a role that logs in may change jobs of. Whoever has no rows may do so for all. */
+static void a_role_that_has_tenants_changes_jobs_of_no_other(void **state)
+{
+    struct kit *k = *state;
+    static const char *const CALLS[] = {
+        "redrive.submit('mail', '{}', tenant => %s)",
+        "redrive.submit('mail', '{}'::jsonb, tenant => %s)",
+        "redrive.submit_job('mail', '{}', tenant => %s)",
+        "redrive.cancel('x', tenant => %s)",
+        "redrive.retry('x', tenant => %s)",
+        "redrive.purge('1 day', tenant => %s)",
+    };
+    stores_postgres_sql(k->url,
+                        "CREATE ROLE redrive_acme; GRANT USAGE ON SCHEMA redrive TO redrive_acme; "
+                        "GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA redrive TO redrive_acme; "
+                        "INSERT INTO redrive.role_tenants VALUES ('redrive_acme', 'acme')",
+                        NULL, 0);
+    for (size_t i = 0; i < sizeof CALLS / sizeof CALLS[0]; i++) {
+        static const char *const TENANTS[] = {"'other'", "'default'", "''", "NULL", "'acme'"};
+        for (size_t j = 0; j < sizeof TENANTS / sizeof TENANTS[0]; j++) {
+            const bool is_own = j == 4;
+            char call[128], sql[512], expected[128];
+            snprintf(call, sizeof call, CALLS[i], TENANTS[j]);
+            snprintf(sql, sizeof sql,
+                     "CREATE TEMP TABLE said (message text); GRANT INSERT ON said TO redrive_acme; "
+                     "SET SESSION AUTHORIZATION redrive_acme; DO $x$ BEGIN PERFORM %s; "
+                     "EXCEPTION WHEN insufficient_privilege THEN "
+                     "INSERT INTO said VALUES (SQLERRM); END $x$; "
+                     "RESET SESSION AUTHORIZATION; SELECT message FROM said",
+                     call);
+            snprintf(expected, sizeof expected,
+                     "the role redrive_acme may not change jobs of the tenant %s",
+                     j == 0 ? "other" : "default");
+            check_answer(k, sql, is_own ? "" : expected);
+        }
+    }
+    check_answer(k, "SELECT count(*), min(tenant), max(tenant) FROM redrive.jobs_by_status",
+                 "3|acme|acme");
+    check_answer(k, "SELECT existed FROM redrive.submit_job('mail', tenant => 'other')", "f");
+    stores_postgres_sql(k->url, "DROP OWNED BY redrive_acme; DROP ROLE redrive_acme", NULL, 0);
+}
+
 /* ---- Views ----------------------------------------------------------------------------------- */
 
 static void payloads_are_jsonb_in_the_views(void **state)
@@ -575,12 +678,15 @@ CHECK_FILE(sql)
         F(a_character_that_means_a_byte_comes_out_as_it_was),
         F(a_job_for_later_waits),
         F(ids_and_keys_are_those_of_the_store),
+        F(submit_job_says_whether_the_job_was_there),
+        F(a_job_of_a_transaction_keeps_its_traceparent),
         F(what_is_wrong_is_refused),
         F(a_cancel_in_sql_is_a_cancel),
         F(a_cancel_of_a_running_job_is_asked_for),
         F(a_running_job_is_not_locked_by_its_cancel),
         F(an_older_schema_is_brought_up_to_date),
         F(a_role_that_may_submit_may_do_nothing_else),
+        F(a_role_that_has_tenants_changes_jobs_of_no_other),
         F(a_retry_in_sql_is_what_the_store_does_by_itself),
         F(a_retry_in_sql_is_refused_when_a_live_job_holds_the_key),
         F(a_purge_in_sql_removes_old_failures_of_a_tenant),
