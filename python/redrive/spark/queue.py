@@ -20,13 +20,14 @@ records were meant and which were processed. If these differ it is never decided
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import json
 import logging
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import reduce
@@ -79,6 +80,8 @@ class RetryQueue:
         #: Number and token of the last batch that this object has carried out.
         self._last_done: Optional[tuple[int, str]] = None
         self._session: Optional[SparkSession] = None
+        #: Files were not joined when they should have been: the next batch tries it again.
+        self._is_compaction_due = False
         #: How many tables are written at a time. One: in the order of _writes().
         self._writers = 3
         #: Called with the name of each write when it is done. For tests.
@@ -100,7 +103,7 @@ class RetryQueue:
             tables.create(self.spark, config.breaker_table, tables.BREAKER)
         # The id of the queue is not made of a path: a queue whose state was removed starts its numbers again, and
         # they must not be taken for those of the old one.
-        tables.create(self.spark, config.runs_table, tables.RUNS, {_QUEUE_ID: uuid.uuid4().hex})
+        tables.create(self.spark, config.runs_table, tables.RUNS, {_QUEUE_ID: uuid.uuid4().hex}, tables.RUNS_ADDED)
         queue_id = tables.property_of(self.spark, config.runs_table, _QUEUE_ID)
         if queue_id is None:
             raise TableError(f"{config.runs_table} has no property {_QUEUE_ID}", hint="was it made by something else?")
@@ -156,24 +159,31 @@ class RetryQueue:
         self,
         where: Union[str, Column, None] = None,
         *,
+        ids: Optional[Iterable[str]] = None,
+        all: bool = False,
         payload: Union[str, Column, None] = None,
         now: Optional[dt.datetime] = None,
     ) -> BatchResult:
         """Puts dead letters back into the retry queue: due at once, with all their retries.
 
+        Which ones has to be said: one of ``where``, ``ids`` and ``all``.
+
         Of several dead letters with the same id (see ``known_ids_days``) that are chosen, the latest is put back, and
         older ones are dropped. If the id waits in the retry queue already, they stay where they are.
 
-        :param where: a condition on the columns of the dead letters (``"error_class = 'network'"``); None: all.
+        :param where: a condition on the columns of the dead letters: ``"error_class = 'network'"``.
+        :param ids: their ``sample_id``.
+        :param all: True: every dead letter.
         :param payload: an expression for a new payload. Dead letters whose payload is null stay where they are.
         """
         started = time.monotonic()
         now_us = _microseconds(now)
+        chosen = _choice(where, ids, all)
         last, recovered = self._catch_up()
         dead = read(self.spark, self.config.dlq_table_path)
         waiting = read(self.spark, self.config.retry_table_path)
         try:
-            rows = records.redriven(dead if where is None else dead.where(where), waiting, now_us, payload)
+            rows = records.redriven(dead if chosen is None else dead.where(chosen), waiting, now_us, payload)
         except AnalysisException as exc:
             raise InvalidArgumentError(
                 "dead letters cannot be chosen by this",
@@ -217,13 +227,43 @@ class RetryQueue:
     def maintain(self, *, vacuum_hours: Optional[float] = None) -> None:
         """Joins small files. With ``vacuum_hours`` files that no version of the last hours needs are removed."""
         config = self.config
-        for table in (config.retry_table_path, config.final_table_path, config.dlq_table_path, config.runs_table):
-            tables.delta_table(self.spark, table).optimize().executeCompaction()
+        self._compact()
         if vacuum_hours is not None:
             old = [config.retry_table_path, config.final_table_path, config.dlq_table_path, config.outcomes_table]
             old += [] if config.breaker is None else [config.breaker_table]
             for table in old:
                 tables.delta_table(self.spark, table).vacuum(vacuum_hours)
+
+    def _compact(self) -> None:
+        """Joins the files of each table, also if that of another fails; then raises the first error.
+
+        The runs come last: as long as they are many files, a new driver sees that there is something to do.
+        """
+        config = self.config
+        errors = []
+        for table in (config.retry_table_path, config.final_table_path, config.dlq_table_path):
+            try:
+                tables.delta_table(self.spark, table).optimize().executeCompaction()
+            except Exception as exc:
+                errors.append(exc)
+        if errors:
+            raise errors[0]
+        tables.delta_table(self.spark, config.runs_table).optimize().executeCompaction()
+        self._is_compaction_due = False
+
+    def _compact_after(self, number: int) -> Optional[str]:
+        """The batch is done: what fails here does not make it fail. Says why files were not joined."""
+        every = self.config.compact_every_batches
+        if not every or (number % every and not self._is_compaction_due):
+            return None
+        try:
+            self._compact()
+        except Exception as exc:
+            self._is_compaction_due = True
+            reason = tables.first_line(exc)
+            log.warning("maintenance_failed", extra={"batch_id": number, "error": reason})
+            return reason
+        return None
 
     # ---- One batch --------------------------------------------------------------------------------
 
@@ -232,7 +272,12 @@ class RetryQueue:
         heads = self._heads()
         if heads and heads[0] == self._last_done:
             return self._last_done[0], None
-        done = read(self.spark, self.config.runs_table).agg(F.max("batch_id")).collect()[0][0] or 0
+        runs = read(self.spark, self.config.runs_table)
+        done = runs.agg(F.max("batch_id")).collect()[0][0] or 0
+        every = self.config.compact_every_batches
+        if every and done >= every:
+            # A batch adds a file. So many are left only if the last compaction has failed.
+            self._is_compaction_due = len(runs.inputFiles()) >= every
         if not heads or heads[0][0] <= done:
             return done, None
         batch = self._read_batch()
@@ -389,14 +434,11 @@ class RetryQueue:
                 recovered,
             )
             row = records.run_row(self.spark, batch.token, batch.now_us, next_us, result)
-            tables.write(row, self.config.runs_table, "append", self._app_id, batch.number)
+            tables.write(row, self.config.runs_table, "append", self._app_id, batch.number, adds_columns=True)
         self._last_done = (batch.number, batch.token)
         self._after_write("runs")
-        log.info("batch_done", extra=dict(vars(result)))
-        every = self.config.compact_every_batches
-        if every and batch.number % every == 0:
-            self.maintain()
-        return result
+        log.info("batch_done", extra={**vars(result), "success_rate": result.success_rate})
+        return dataclasses.replace(result, maintenance_error=self._compact_after(batch.number))
 
     def _writes(self, batch: Batch) -> list[Callable[[], None]]:
         """What there is to write, each to a table of its own."""
@@ -532,6 +574,19 @@ class RetryQueue:
         heads = self._heads()
         row = records.breaker_row(self.spark, saved, _microseconds(None), heads[0][0] if heads else None)
         tables.overwrite(row, self.config.breaker_table)
+
+
+def _choice(where: Union[str, Column, None], ids: Optional[Iterable[str]], is_all: bool) -> Union[str, Column, None]:
+    """The condition on dead letters; None: all of them."""
+    if isinstance(ids, str):
+        raise InvalidArgumentError("ids is a text", hint=f"ids=[{ids!r}]")
+    if (where is not None) + (ids is not None) + bool(is_all) != 1:
+        raise InvalidArgumentError(
+            "which dead letters are to be redriven?",
+            detail="give one of where, ids and all",
+            hint="redrive(\"error_class = 'network'\"), redrive(ids=['S-1']), or redrive(all=True)",
+        )
+    return where if ids is None else F.col("sample_id").isin(list(ids))
 
 
 def _microseconds(now: Optional[dt.datetime]) -> int:

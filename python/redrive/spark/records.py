@@ -264,6 +264,7 @@ def run_row(spark: SparkSession, token: str, now_us: int, next_us: Optional[int]
         _time(now_us).alias("started_at"),
         (_null("timestamp") if next_us is None else _time(next_us)).alias("next_ready_time"),
         F.lit(result.seconds).alias("seconds"),
+        F.lit(result.success_rate).cast("double").alias("success_rate"),
     )
 
 

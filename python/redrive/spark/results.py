@@ -27,9 +27,26 @@ class BatchResult:
     redriven: int
     waiting: int
     next_ready_time: Optional[dt.datetime]
+    #: How long it took, until its row was written to the table of runs.
     seconds: float
     #: The number of a batch that another driver had left half done, and that was carried out first.
     recovered: Optional[int] = None
+    #: Why files were not joined after this batch, which is done nevertheless. The next batch tries it again.
+    maintenance_error: Optional[str] = None
+
+    @property
+    def duration(self) -> dt.timedelta:
+        """``seconds`` as a timedelta."""
+        return dt.timedelta(seconds=self.seconds)
+
+    @property
+    def success_rate(self) -> Optional[float]:
+        """Of the records that ended, wait for a retry or are dead, the share that succeeded; None: there were none.
+
+        Records that a breaker held back, and dead letters that wait again, are not among them.
+        """
+        processed = self.succeeded + self.retried + self.dead
+        return self.succeeded / processed if processed else None
 
 
 @dataclass(frozen=True)

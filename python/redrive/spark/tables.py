@@ -43,8 +43,10 @@ OUTCOMES = _struct(
 #: One row for each batch that is done.
 RUNS = _struct(
     "batch_id:long token:string started_at:timestamp new_records:long due_records:long succeeded:long retried:long "
-    "dead:long held:long redriven:long waiting:long next_ready_time:timestamp seconds:double"
+    "dead:long held:long redriven:long waiting:long next_ready_time:timestamp seconds:double success_rate:double"
 )
+#: Columns that tables of earlier versions do not have. The next row that is written brings them; old rows have null.
+RUNS_ADDED = frozenset({"success_rate"})
 #: One row.
 BREAKER = _struct(
     "state:string failure_count:int reopened:int next_probe_at:timestamp updated_at:timestamp batch_id:long"
@@ -67,9 +69,10 @@ def read(spark: SparkSession, table: str) -> DataFrame:
     return spark.read.format("delta").load(table) if is_path(table) else spark.read.table(table)
 
 
-def write(rows: DataFrame, table: str, mode: str, app_id: str, version: int) -> None:
+def write(rows: DataFrame, table: str, mode: str, app_id: str, version: int, *, adds_columns: bool = False) -> None:
     """Appends or overwrites, once for each version."""
-    _save(rows.write.format("delta").mode(mode).option("txnAppId", app_id).option("txnVersion", version), table)
+    writer = rows.write.format("delta").mode(mode).option("txnAppId", app_id).option("txnVersion", version)
+    _save(writer.option("mergeSchema", "true") if adds_columns else writer, table)
 
 
 def overwrite(rows: DataFrame, table: str) -> None:
@@ -88,11 +91,17 @@ def delta_table(spark: SparkSession, table: str) -> DeltaTable:
     return DeltaTable.forPath(spark, table) if is_path(table) else DeltaTable.forName(spark, table)
 
 
-def create(spark: SparkSession, table: str, schema: T.StructType, properties: Optional[dict[str, str]] = None) -> None:
-    """Makes the table if there is none, and checks the columns of one that is there."""
+def create(
+    spark: SparkSession,
+    table: str,
+    schema: T.StructType,
+    properties: Optional[dict[str, str]] = None,
+    added: frozenset[str] = frozenset(),
+) -> None:
+    """Makes the table if there is none, and checks the columns of one that is there. It may lack those of ``added``."""
     try:
         if _is_there(spark, table):
-            check(table, read(spark, table).schema, schema)
+            check(table, read(spark, table).schema, schema, added)
             return
         builder = DeltaTable.createIfNotExists(spark).addColumns(schema)
         builder = builder.location(table) if is_path(table) else builder.tableName(table)
@@ -102,7 +111,7 @@ def create(spark: SparkSession, table: str, schema: T.StructType, properties: Op
     except AnalysisException as exc:
         raise TableError(
             f"{table} cannot be used as a Delta table",
-            detail=_first_line(exc),
+            detail=first_line(exc),
             hint="is there something else at this path? Give an empty one",
         ) from exc
 
@@ -116,14 +125,16 @@ def property_of(spark: SparkSession, table: str, name: str) -> Optional[str]:
     return properties.get(name)
 
 
-def _first_line(exc: BaseException) -> str:
+def first_line(exc: BaseException) -> str:
     return (str(exc).strip().splitlines() or [type(exc).__name__])[0][:300]
 
 
-def check(table: str, found: T.StructType, wanted: T.StructType) -> None:
-    """Every column of the queue must be there with its type; a table may have more."""
+def check(table: str, found: T.StructType, wanted: T.StructType, added: frozenset[str] = frozenset()) -> None:
+    """Every column of the queue must be there with its type, unless it is one of ``added``; a table may have more."""
     have = {field.name: field.dataType for field in found.fields}
     for field in wanted.fields:
+        if field.name not in have and field.name in added:
+            continue
         if field.name not in have:
             detail = f"no column {field.name} {field.dataType.simpleString()}"
         elif have[field.name] != field.dataType:

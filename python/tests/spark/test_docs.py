@@ -58,7 +58,7 @@ def test_blocks(spark, tmp_path, monkeypatch, capsys, server):
             spark.sql(code).collect()
         else:
             exec(compile("\n" * text[: match.start(3)].count("\n") + code, str(PAGE), "exec"), names)
-    assert len(seen) == 15
+    assert len(seen) == 17
     assert names["result"].new_records == 1  # S-1 is known
     assert MADE[0][1]["max_active_runs"] == 1
 

@@ -34,9 +34,27 @@ def test_dead_letters_run_again_with_all_their_retries(spark, with_dead, config)
     assert places(spark, config) == [["even", "odd"], [], ["null", "word"]]
 
 
+@pytest.mark.parametrize(
+    "choice", [{}, {"payload": "'8'"}, {"all": False}, {"where": "true", "all": True}, {"where": "true", "ids": ["a"]}]
+)
+def test_a_redrive_says_which_dead_letters_it_is_for(queue, choice):
+    with pytest.raises(redrive.InvalidArgumentError, match="where, ids and all") as caught:
+        queue.redrive(**choice)
+    assert "all=True" in caught.value.hint
+    with pytest.raises(redrive.InvalidArgumentError, match="ids is a text"):
+        queue.redrive(ids="odd")
+
+
+@pytest.mark.long
+def test_dead_letters_are_chosen_by_their_ids(spark, with_dead, config):
+    assert with_dead.redrive(ids=[], now=at(5)).redriven == 0
+    assert with_dead.redrive(ids=(name for name in ("word", "even", "none")), now=at(5)).redriven == 1
+    assert places(spark, config) == [["even"], ["word"], ["null", "odd"]]
+
+
 @pytest.mark.long
 def test_payloads_are_mended_on_the_way(spark, with_dead, config):
-    assert with_dead.redrive(now=at(5)).redriven == 2, "what is null would only die again"
+    assert with_dead.redrive(all=True, now=at(5)).redriven == 2, "what is null would only die again"
     assert with_dead.process_batch(None, parity, now=at(5)).dead == 2
     assert with_dead.redrive("error_class = 'validation'", payload="coalesce(payload, '8')", now=at(6)).redriven == 2
     result = with_dead.process_batch(None, parity, now=at(6))
@@ -54,7 +72,7 @@ def test_an_id_that_has_died_twice_or_waits_already_is_redriven_once(spark, conf
     again = queue.process_batch(frame([("twice", "bad"), ("waits", "down")]), flaky, now=at(later))
     assert (again.dead, again.retried) == (1, 1)
 
-    assert queue.redrive(payload="'ok'", now=at(later)).redriven == 1
+    assert queue.redrive(all=True, payload="'ok'", now=at(later)).redriven == 1
     assert list(rows_of(spark, config.dlq_table_path)) == ["waits"]
     waiting = rows_of(spark, config.retry_table_path)
     assert {name: row["payload"] for name, row in waiting.items()} == {"twice": "ok", "waits": "down"}
