@@ -89,6 +89,32 @@ def test_certificate_is_replaced_by_a_reload_and_a_bad_one_is_refused(bench):
     assert server.stop() == 0
 
 
+def open_tls(server, interface, context, name):
+    raw = socket.create_connection(("127.0.0.1", server.port(interface)), timeout=LIMIT_S)
+    return context.wrap_socket(raw, server_hostname=name)
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_any_server_name_is_served_with_the_certificate(bench, version):
+    """A service of Docker Compose may be called redrive_server, and some clients send the port as well."""
+    text = make_certificate(bench.dir, "only")
+    use_certificate(bench.dir, "only", "only")
+    bench.configure(listen=TLS.replace("DIR", str(bench.dir)))
+    server = bench.serve().ready()
+    context = ssl.create_default_context(cadata=text)
+    context.check_hostname = False
+    context.minimum_version = context.maximum_version = version
+    for name in ("localhost", "redrive_server", f"localhost:{server.port()}", "a_b.example:7070", "_", "a" * 63):
+        with open_tls(server, "http", context, name) as first:
+            assert first.version() == version.name.replace("_", ".")
+            assert first.getpeercert(True) == ssl.PEM_cert_to_DER_cert(text)
+            first.sendall(b"GET /ready HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            assert first.makefile("rb").readline().split()[1] == b"200"
+        with open_tls(server, "faktory", context, name) as second:
+            assert second.recv(3) == b"+HI"
+    assert server.stop() == 0
+
+
 def test_a_certificate_that_is_about_to_end_is_warned_about(bench):
     def certificate_ends():
         found, = re.findall(r"^redrive_certificate_end_time_seconds (\S+)$", get_over_tls(server, text, "/metrics", is_text=True), re.M)

@@ -64,6 +64,7 @@ struct faktory_tls *faktory_tls_new(struct tls_identity *identity)
         return NULL;
     }
     gnutls_certificate_server_set_request(tls->session, GNUTLS_CERT_IGNORE);
+    tls_accept_any_name(tls->session);
     gnutls_transport_set_ptr(tls->session, tls);
     gnutls_transport_set_pull_function(tls->session, pull);
     gnutls_transport_set_push_function(tls->session, push);

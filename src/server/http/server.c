@@ -128,6 +128,15 @@ static void take_address(struct http_connection *c, struct MHD_Connection *mhd)
         memcpy(&c->address, address, sizeof(struct sockaddr_in6));
 }
 
+/* The session is there already, and the handshake has not begun. */
+static void prepare_tls(struct MHD_Connection *mhd)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+    if (info && info->tls_session)
+        tls_accept_any_name(info->tls_session);
+}
+
 static void connected(struct http_server *server, struct MHD_Connection *mhd, void **ret)
 {
     const union MHD_ConnectionInfo *info =
@@ -139,6 +148,8 @@ static void connected(struct http_server *server, struct MHD_Connection *mhd, vo
     c->server = server;
     c->fd = info->connect_fd;
     take_address(c, mhd);
+    if (server->is_tls)
+        prepare_tls(mhd);
     c->phase = HTTP_WAITING;
     c->deadline_ms = clock_monotonic_ms() + server->options.idle_timeout_ms;
     HOLD(&server->lock);

@@ -14,6 +14,7 @@
 struct gnutls_certificate_credentials_st;
 struct gnutls_pcert_st;
 struct gnutls_privkey_st;
+struct gnutls_session_int;
 
 /* For gnutls_priority_init: TLS 1.2 and 1.3, and the ciphers that GnuTLS considers safe. */
 #define TLS_PRIORITIES "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
@@ -53,5 +54,11 @@ struct gnutls_certificate_credentials_st *tls_identity_credentials(
 /* For a gnutls_certificate_retrieve_function2; valid as long as the identity is held. */
 void tls_identity_parts(const struct tls_identity *identity, struct gnutls_pcert_st **ret_chain,
                         unsigned *ret_n, struct gnutls_privkey_st **ret_key);
+
+/* Before the handshake of a server's session: clients may ask for any server name. GnuTLS itself
+ * ends the handshake (illegal_parameter) if a name has more than letters, digits, dots and dashes,
+ * as `redrive_server` and `host:7070` have. The name chooses nothing: a server has one
+ * certificate, and whether the name is in it is for the client to check. */
+void tls_accept_any_name(struct gnutls_session_int *session);
 
 #endif
