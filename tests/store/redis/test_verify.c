@@ -284,6 +284,28 @@ static void a_damaged_job_stops_only_itself(void **state)
     server_stop(&s);
 }
 
+/* An index of the tenant still names it. */
+static void a_job_whose_row_is_gone_stops_no_list_of_its_tenant(void **state)
+{
+    (void)state;
+    struct server s;
+    struct kit k;
+    start(&s, &k);
+    while (PUT(&k) < 'A')
+        ;
+    const int64_t last = PUT(&k);
+    server_call(&s, "HDEL {redrive}:j:0 A");
+    for (enum job_order order = ORDER_OLDEST; order <= ORDER_FINISHED; order++) {
+        assert_int_equal(
+            LIST(&k, .tenant = STR("acme"), .skips_unreadable = true, .order = order, .limit = 100)
+                ->n,
+            last - 1);
+        assert_int_equal(k.page.n_unreadable, 1);
+    }
+    kit_close(&k);
+    server_stop(&s);
+}
+
 CHECK_FILE(verify)
 {
     const struct CMUnitTest tests[] = {
@@ -294,6 +316,7 @@ CHECK_FILE(verify)
         T(scans_look_past_damaged_rows),
         T(retention_goes_on_behind_damaged_rows),
         T(a_damaged_job_stops_only_itself),
+        T(a_job_whose_row_is_gone_stops_no_list_of_its_tenant),
     };
     return cmocka_run_group_tests_name("redis verify", tests, NULL, NULL);
 }

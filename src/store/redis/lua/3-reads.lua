@@ -340,13 +340,13 @@ local function seqs_of_bucket(P, own, bucket, after, is_back)
     return seqs
 end
 
--- Whether a row is in one of the states and partitions, and has the flags. One that is cut off, or in a state that is
--- none, is given, so that the reader names it.
+-- Whether a row is in one of the states and partitions, and has the flags. One that is gone or cut off, or in a state
+-- that is none, is given, so that the reader names it.
 local function fits(row, states, flags, partitions)
-    local state, own = string.byte(row, 1, 2)
-    if is_cut_off(row) or state >= STATES then
+    if not row or is_cut_off(row) or string.byte(row) >= STATES then
         return true
     end
+    local state, own = string.byte(row, 1, 2)
     return has_bit(states, 2 ^ state) and (flags == 0 or has_bit(own, flags)) and
         (not partitions or partitions[string.sub(row, 3, 6)] == true)
 end
