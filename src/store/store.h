@@ -163,6 +163,28 @@ struct store_facts {
     const char *loss_hint; /* what to set so that less is lost; NULL: nothing is known */
 };
 
+/* What a repair hands to its caller. Each function returns 0, or a negative code that ends the
+ * repair. */
+struct store_repair {
+    /* Keeps lines of JSON, each with all that the store has of one job (remains.h): they are
+     * durable when it returns. */
+    int (*keep)(void *ctx, struct str lines, struct redrive_err *err);
+    /* These jobs are about to go. Outside of a transaction; it may make transactions of its own. */
+    int (*leave)(void *ctx, const int64_t *seqs, size_t n, struct redrive_err *err);
+    void (*progress)(void *ctx); /* called now and then; may be NULL */
+    void *ctx;
+};
+/* What a repair has done. */
+struct store_repaired {
+    uint64_t jobs;    /* were set aside */
+    uint64_t entries; /* of indexes and keys that named no job, or were missing */
+    uint64_t counts;  /* that were wrong */
+};
+
+/* What the error about a job whose row is damaged hints at. */
+#define STORE_REPAIR_HINT \
+    "`redrive doctor --repair` sets damaged jobs aside; a backup has them as they were"
+
 /* ---- The slots ------------------------------------------------------------------------------- */
 
 struct store_ops {
@@ -364,6 +386,15 @@ struct store_ops {
      * is not. `progress` (may be NULL) is called now and then. */
     int (*verify)(struct store *store, void (*progress)(void *ctx), void *ctx,
                   struct redrive_err *err);
+
+    /* Sets aside the jobs whose rows cannot be read, while other processes go on: first what is
+     * left of them is kept, then `leave` is called, then they are removed, unless another process
+     * has changed them meanwhile. Then what indexes, unique keys and counts still say of jobs that
+     * are not there is put right. After a crash, or a failure, at any moment the next repair goes
+     * on; a job may be kept twice then, but none is lost. A key that was unique for ever is free
+     * again. NULL: rows of the store cannot be damaged. `ret` has what was done until a failure. */
+    int (*repair)(struct store *store, const struct store_repair *repair,
+                  struct store_repaired *ret, struct redrive_err *err);
 
     /* Copies the whole store, as it is at one moment, into a file that exists and is empty, while
      * other processes go on. The store is only read, and the copy is read again and checked:

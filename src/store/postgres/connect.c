@@ -418,6 +418,6 @@ int pg_damaged(struct store *store, int64_t seq, const char *what, struct redriv
 {
     err_set(err, REDRIVE_E_CORRUPT, "the store is damaged");
     err_detail(err, "%s: job %lld: %s", store->shown, (long long)seq, what);
-    err_hint(err, "stop all processes and restore a backup");
+    err_hint(err, "%s", STORE_REPAIR_HINT);
     return REDRIVE_E_CORRUPT;
 }

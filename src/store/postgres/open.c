@@ -207,6 +207,7 @@ int postgres_facts(struct store *store, struct store_facts *ret, struct redrive_
 static const struct {
     const char *sql;
     const char *finding;
+    bool is_final; /* a repair has no answer to it */
 } QUESTIONS[] = {
     {"SELECT j.seq FROM redrive.job_states j LEFT JOIN redrive.specs s ON s.seq = j.seq "
      "WHERE s.seq IS NULL LIMIT 1",
@@ -223,7 +224,7 @@ static const struct {
      "its latest error is gone"},
     {"SELECT coalesce(j.seq, p.seq) FROM (SELECT seq FROM redrive.job_states WHERE state = 4) j "
      "FULL JOIN redrive.parked p ON p.seq = j.seq WHERE j.seq IS NULL OR p.seq IS NULL LIMIT 1",
-     "it is parked in one table, and not in the other"},
+     "it is parked in one table, and not in the other", .is_final = true},
     {"SELECT coalesce(j.seq, k.seq) FROM (SELECT seq FROM redrive.job_states WHERE "
      "(state < 5 OR state = 9) AND has_key) j FULL JOIN redrive.live_keys k ON k.seq = j.seq "
      "WHERE j.seq IS NULL OR k.seq IS NULL LIMIT 1",
@@ -233,7 +234,7 @@ static const struct {
      "the end of its lease would not be found"},
     {"SELECT j.seq FROM redrive.job_states j WHERE j.state = 9 AND coalesce(j.open_parents, 0) <> "
      "(SELECT count(*) FROM redrive.edges e WHERE e.child = j.seq AND e.outcome = 0) LIMIT 1",
-     "it does not wait for as many jobs as it counts"},
+     "it does not wait for as many jobs as it counts", .is_final = true},
     {"SELECT e.child FROM redrive.edges e JOIN redrive.job_states c ON c.seq = e.child "
      "LEFT JOIN redrive.job_states p ON p.seq = e.parent "
      "WHERE e.outcome = 0 AND c.state = 9 AND p.seq IS NULL LIMIT 1",
@@ -258,27 +259,23 @@ static const char *const PREPARE[] = {
     "SET LOCAL enable_sort = on",
 };
 
-static int run_text(struct store *store, const char *sql, struct redrive_err *err)
-{
-    int rc = pg_send_text(store, sql, err);
-    return rc == 0 ? pg_sync(store, err) : rc;
-}
-
 int postgres_verify(struct store *store, void (*progress)(void *ctx), void *ctx,
                     struct redrive_err *err)
 {
     int rc = pg_is_connected(store) ? 0 : pg_connect(store, true, err);
     for (size_t i = 0; rc == 0 && i < sizeof PREPARE / sizeof PREPARE[0]; i++)
-        rc = run_text(store, PREPARE[i], err);
+        rc = pg_run_text(store, PREPARE[i], err);
     for (size_t i = 0; rc == 0 && i < sizeof QUESTIONS / sizeof QUESTIONS[0]; i++) {
-        rc = run_text(store, QUESTIONS[i].sql, err);
+        rc = pg_run_text(store, QUESTIONS[i].sql, err);
         if (rc == 0 && PQntuples(store->results[0]) > 0)
             rc = pg_damaged(store, pg_get_int(store->results[0], 0, 0), QUESTIONS[i].finding, err);
+        if (rc == REDRIVE_E_CORRUPT && QUESTIONS[i].is_final)
+            err_hint(err, "stop all processes and restore a backup");
         if (progress)
             progress(ctx);
     }
     if (pg_is_connected(store))
-        (void)run_text(store, "ROLLBACK", NULL);
+        (void)pg_run_text(store, "ROLLBACK", NULL);
     return rc;
 }
 
@@ -397,6 +394,7 @@ const struct store_ops STORE_POSTGRES = {
     .look_ahead = postgres_look_ahead,
     .scan_ahead = postgres_scan_ahead,
     .snapshot = postgres_snapshot,
+    .repair = postgres_repair,
     .backup_hint = "use PostgreSQL's own: pg_dump --format=custom --schema=redrive --file=FILE "
                    "URL; it may run beside workers",
     .upkeep = postgres_upkeep,

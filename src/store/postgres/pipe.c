@@ -421,6 +421,12 @@ static int read_once(struct store *store, enum statement which, const char *sql,
     return rc;
 }
 
+int pg_run_text(struct store *store, const char *sql, struct redrive_err *err)
+{
+    int rc = pg_send_text(store, sql, err);
+    return rc == 0 ? pg_sync(store, err) : rc;
+}
+
 int pg_read(struct store *store, enum statement which, const char *sql, const PGresult **ret,
             struct redrive_err *err)
 {

@@ -283,6 +283,8 @@ void pg_send_off(struct store *store);
 /* Reads such answers, if there are any. Nothing else may have been sent. */
 void pg_drain(struct store *store);
 void pg_forget_results(struct store *store);
+/* pg_send_text and pg_sync: its result is store->results[0]. */
+int pg_run_text(struct store *store, const char *sql, struct redrive_err *err);
 /* pg_send and pg_sync; *ret belongs to the store. For looks at an index within a transaction, which
  * need not show moves that are not sent yet. */
 int pg_run(struct store *store, enum statement which, const PGresult **ret,
@@ -469,5 +471,6 @@ STORE_SLOT_DECLARE(postgres, scan_ahead)
 STORE_SLOT_DECLARE(postgres, snapshot)
 STORE_SLOT_DECLARE(postgres, upkeep)
 STORE_SLOT_DECLARE(postgres, elect)
+STORE_SLOT_DECLARE(postgres, repair)
 
 #endif

@@ -136,8 +136,12 @@ int rd_partition_numbered(struct store *store, uint32_t id, const struct partiti
         if (rc != 0)
             return rc;
     }
-    if (id == 0 || id > store->n_partitions || !store->partitions[id])
-        return err_set(err, REDRIVE_E_CORRUPT, "a job is in partition %u, which there is not", id);
+    if (id == 0 || id > store->n_partitions || !store->partitions[id]) {
+        int rc =
+            err_set(err, REDRIVE_E_CORRUPT, "a job is in partition %u, which there is not", id);
+        err_hint(err, "%s", STORE_REPAIR_HINT);
+        return rc;
+    }
     *ret = store->partitions[id];
     return 0;
 }

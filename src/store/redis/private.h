@@ -167,7 +167,7 @@ struct store {
 
 /* Each file uses only those above it: protocol, names, ops, handle, nodes, link, partitions, row,
  * entries, keys, move, edges, read, shared, claim, walk, sum, list, scan, submit, transaction,
- * wait, open. The first of them are declared in link.h and row.h. */
+ * wait, open, verify, repair. The first of them are declared in link.h and row.h. */
 
 /* ---- handle.c: what a handle has in memory --------------------------------------------------- */
 
@@ -403,11 +403,17 @@ int rd_walk_partitions(struct store *store, const struct job_filter *filter, str
 int rd_walk_tenant(struct store *store, const struct job_filter *filter, struct walk *walk,
                    struct redrive_err *err);
 
+/* ---- open.c ---------------------------------------------------------------------------------- */
+
+/* Reads the id of the store, before anything is cached of it. */
+int rd_learn_id(struct store *store, struct redrive_err *err);
+
 /* ---- The slots ------------------------------------------------------------------------------- */
 
 STORE_SLOT_MAP(STORE_SLOT_DECLARE, redis)
 STORE_SLOT_DECLARE(redis, look_ahead)
 STORE_SLOT_DECLARE(redis, upkeep)
 STORE_SLOT_DECLARE(redis, elect)
+STORE_SLOT_DECLARE(redis, repair)
 
 #endif

@@ -1,6 +1,7 @@
 /* row.c - jobs and attempts as bytes. */
 #include "base/err.h"
 #include "store/redis/row.h"
+#include "store/store.h"
 
 /* A row is
  *
@@ -312,7 +313,9 @@ static bool get_row(struct reader *r, struct row *row)
 
 int rd_row_damaged(int64_t seq, struct redrive_err *err)
 {
-    return err_set(err, REDRIVE_E_CORRUPT, "job %lld is damaged", (long long)seq);
+    int rc = err_set(err, REDRIVE_E_CORRUPT, "job %lld is damaged", (long long)seq);
+    err_hint(err, "%s", STORE_REPAIR_HINT);
+    return rc;
 }
 
 int rd_row_unpack(struct store *store, int64_t seq, struct str bytes, struct row *ret,

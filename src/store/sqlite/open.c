@@ -325,6 +325,7 @@ const struct store_ops STORE_SQLITE = {
     .capabilities = STORE_SHARED | STORE_SQL | STORE_NOTIFIES | STORE_INDEXED,
     .own_process = own_process,
     .snapshot = sqlite_snapshot,
+    .repair = sqlite_repair,
     .backup = sqlite_backup,
     .upkeep = sqlite_upkeep,
 };

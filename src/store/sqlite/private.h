@@ -311,5 +311,6 @@ STORE_SLOT_MAP(STORE_SLOT_DECLARE, sqlite)
 STORE_SLOT_DECLARE(sqlite, backup)
 STORE_SLOT_DECLARE(sqlite, snapshot)
 STORE_SLOT_DECLARE(sqlite, upkeep)
+STORE_SLOT_DECLARE(sqlite, repair)
 
 #endif

@@ -129,7 +129,7 @@ int sql_damaged(struct store *store, int64_t seq, const char *what, struct redri
         return err_nomem(err);
     err_set(err, REDRIVE_E_CORRUPT, "the store is damaged");
     err_detail(err, "%s: job %lld: %s", store->path, (long long)seq, what);
-    err_hint(err, "stop all processes and restore a backup; sqlite3 .recover saves what is left");
+    err_hint(err, "%s", STORE_REPAIR_HINT);
     return REDRIVE_E_CORRUPT;
 }
 

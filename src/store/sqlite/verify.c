@@ -11,6 +11,7 @@ struct question {
     const char *sql;
     const char *finding;
     bool is_partition;
+    bool is_final; /* a repair has no answer to it */
 };
 
 static const struct question QUESTIONS[] = {
@@ -27,7 +28,7 @@ static const struct question QUESTIONS[] = {
     {"SELECT seq FROM (SELECT seq FROM job_states WHERE state = 4 UNION ALL SELECT seq FROM "
      "parked) "
      "GROUP BY seq HAVING count(*) <> 2",
-     "it is parked in one table, and not in the other"},
+     "it is parked in one table, and not in the other", .is_final = true},
     {"SELECT j.seq FROM job_states j LEFT JOIN time_locked t ON t.partition_id = j.partition_id "
      "AND t.process_after_ms = j.process_after_ms AND t.seq = j.seq "
      "WHERE j.state IN (0, 1) AND t.seq IS NULL",
@@ -44,7 +45,7 @@ static const struct question QUESTIONS[] = {
      "lists of its task would not find it"},
     {"SELECT j.seq FROM job_states j WHERE j.state = 9 AND NOT EXISTS "
      "(SELECT 1 FROM edges e WHERE e.child = j.seq AND e.outcome = 0)",
-     "it waits, and all that it waits for is decided"},
+     "it waits, and all that it waits for is decided", .is_final = true},
     {"SELECT e.child FROM edges e JOIN job_states c ON c.seq = e.child "
      "LEFT JOIN job_states p ON p.seq = e.parent "
      "WHERE e.outcome = 0 AND c.state = 9 AND p.seq IS NULL",
@@ -131,6 +132,8 @@ static int check_rows(struct store *store, const struct question *question, stru
                        question->is_partition ? "partition" : "job",
                        (long long)sqlite3_column_int64(st, 0), question->finding);
         rc = damaged(err, text);
+        if (!question->is_final)
+            err_hint(err, "%s", STORE_REPAIR_HINT);
     }
     sqlite3_finalize(st);
     return rc;

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "kit.h"
+#include "repairing.h"
 #include "scans.h"
 #include "stores_postgres.h"
 
@@ -181,6 +182,79 @@ static void a_damaged_row_makes_no_move_and_is_named(void **state)
     }
 }
 
+/* ---- Repair ---------------------------------------------------------------------------------- */
+
+static void mend_first(void *ctx)
+{
+    stores_postgres_sql(((struct kit *)ctx)->url,
+                        "UPDATE redrive.job_states SET state = 2 WHERE state = 99", NULL, 0);
+}
+
+/* What another process has put right, or changed, between keeping and removing is left alone. */
+static void a_job_that_was_changed_meanwhile_stays(void **state)
+{
+    struct kit *k = *state;
+    struct taken t = TAKEN;
+    struct store_repaired did;
+    const int64_t seq = PUT(k, .unique_key = STR("key"));
+    PUT(k);
+    spoil(k, seq, LOSE_STATE);
+    t.meanwhile = mend_first;
+    t.ctx = k;
+    assert_int_equal(repair_kit(k, &t, &did), 0);
+    assert_int_equal(did.jobs, 0);
+    assert_int_equal(count_lines(&t), 1);
+    assert_int_equal(kit_state(k, seq), REDRIVE_STATE_QUEUED);
+    t.meanwhile = NULL;
+    t.leave_code = REDRIVE_E_IO;
+    spoil(k, seq, LOSE_STATE);
+    assert_int_equal(repair_kit(k, &t, &did), REDRIVE_E_IO);
+    t.leave_code = 0;
+    assert_int_equal(repair_kit(k, &t, &did), 0);
+    assert_int_equal(did.jobs, 1);
+    assert_int_equal(did.counts, 1);
+    assert_null(kit_job(k, seq));
+    assert_int_equal(store_ops(k->store)->verify(k->store, NULL, NULL, NULL), 0);
+    assert_int_equal(kit_queues(k, (struct str){0})->counts[0].by_state[REDRIVE_STATE_QUEUED], 1);
+    PUT(k, .unique_key = STR("key"));
+    buf_release(&t.lines);
+}
+
+/* What is not as the rows of jobs say is put right, whatever it is. */
+static void what_contradicts_the_rows_is_put_right(void **state)
+{
+    struct kit *k = *state;
+    static const char *const DAMAGES[] = {
+        "DELETE FROM redrive.history",
+        "INSERT INTO redrive.live_keys VALUES (1, 'x', 6)",
+        "DELETE FROM redrive.live_keys",
+        "INSERT INTO redrive.parked VALUES (77, 1, 'g', 1)",
+        "UPDATE redrive.job_states SET lease_check_ms = NULL WHERE state = 3",
+        "DELETE FROM redrive.count_deltas",
+        "INSERT INTO redrive.count_deltas SELECT partition_id, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 FROM "
+        "redrive.partitions LIMIT 1",
+        "DELETE FROM redrive.job_states WHERE state = 5",
+    };
+    for (int s = 0; s < REDRIVE_STATE_WAITING; s++)
+        kit_put_in(k, (enum redrive_state)s, NULL);
+    PUT(k, .unique_key = STR("key"));
+    for (size_t i = 0; i < sizeof DAMAGES / sizeof *DAMAGES; i++) {
+        struct taken t = TAKEN;
+        struct store_repaired did;
+        struct redrive_err err = {0};
+        stores_postgres_sql(k->url, DAMAGES[i], NULL, 0);
+        assert_int_equal(store_ops(k->store)->verify(k->store, NULL, NULL, &err),
+                         REDRIVE_E_CORRUPT);
+        assert_int_equal(repair_kit(k, &t, &did), 0);
+        assert_true(did.jobs + did.entries + did.counts > 0);
+        if (store_ops(k->store)->verify(k->store, NULL, NULL, &err) != 0)
+            fail_msg("%s: %s", DAMAGES[i], err.detail);
+        assert_int_equal(repair_kit(k, &t, &did), 0);
+        assert_int_equal(did.jobs + did.entries + did.counts, 0);
+        buf_release(&t.lines);
+    }
+}
+
 CHECK_FILE(verify)
 {
     const struct CMUnitTest tests[] = {
@@ -190,6 +264,8 @@ CHECK_FILE(verify)
         F(jobs_without_a_payload_do_not_stop_claims_ahead),
         F(damaged_rows_do_not_stop_scans),
         F(a_damaged_row_makes_no_move_and_is_named),
+        F(a_job_that_was_changed_meanwhile_stays),
+        F(what_contradicts_the_rows_is_put_right),
     };
     return cmocka_run_group_tests_name("postgres verify", tests, NULL, NULL);
 }

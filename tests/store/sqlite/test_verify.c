@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "kit.h"
+#include "repairing.h"
 
 static void run_sql(const struct kit *kit, const char *sql)
 {
@@ -74,17 +75,65 @@ static void rows_that_contradict_each_other_are_found(void **state)
         assert_int_equal(verify(&kit, &err), REDRIVE_E_CORRUPT);
         if (!strstr(err.detail, DAMAGES[i].finding))
             fail_msg("%s: %s", DAMAGES[i].sql, err.detail);
+        const bool is_mended = strstr(err.hint, "--repair") != NULL;
         /* And the handle is of use afterwards. */
         kit_begin(&kit);
         kit_rollback(&kit);
+        struct taken t = TAKEN;
+        struct store_repaired did;
+        assert_int_equal(repair_kit(&kit, &t, &did), 0);
+        if (is_mended && t.n_left == did.jobs && verify(&kit, &err) != 0)
+            fail_msg("%s: %s after a repair", DAMAGES[i].sql, err.detail);
+        assert_int_equal(count_lines(&t), did.jobs);
+        assert_int_equal(did.jobs, i < 3);
+        assert_true(!is_mended || t.n_left + did.entries + did.counts > 0);
+        buf_release(&t.lines);
         kit_close(&kit);
     }
+}
+
+static void mend_first(void *ctx)
+{
+    run_sql(ctx, "UPDATE job_states SET state = 2 WHERE seq = 1");
+}
+
+/* What another process has put right, or changed, between keeping and removing is left alone. */
+static void a_job_that_was_changed_meanwhile_stays(void **state)
+{
+    (void)state;
+    struct kit kit;
+    struct taken t = TAKEN;
+    struct store_repaired did;
+    kit_open(&kit, "sqlite");
+    PUT(&kit);
+    PUT(&kit);
+    run_sql(&kit, "UPDATE job_states SET state = 42 WHERE seq = 1");
+    t.meanwhile = mend_first;
+    t.ctx = &kit;
+    assert_int_equal(repair_kit(&kit, &t, &did), 0);
+    assert_int_equal(did.jobs, 0);
+    assert_int_equal(count_lines(&t), 1);
+    assert_int_equal(kit_state(&kit, 1), REDRIVE_STATE_QUEUED);
+    t.meanwhile = NULL;
+    t.leave_code = REDRIVE_E_IO;
+    run_sql(&kit, "UPDATE job_states SET state = 42 WHERE seq = 1");
+    assert_int_equal(repair_kit(&kit, &t, &did), REDRIVE_E_IO);
+    t.leave_code = 0;
+    assert_int_equal(repair_kit(&kit, &t, &did), 0);
+    assert_int_equal(did.jobs, 1);
+    assert_int_equal(did.counts, 1);
+    assert_null(kit_job(&kit, 1));
+    assert_int_equal(kit_queues(&kit, (struct str){0})->counts[0].by_state[REDRIVE_STATE_QUEUED],
+                     1);
+    buf_release(&t.lines);
+    kit_close(&kit);
 }
 
 CHECK_FILE(verify)
 {
     const struct CMUnitTest tests[] = {
         T(rows_that_contradict_each_other_are_found),
+        T(a_job_that_was_changed_meanwhile_stays),
     };
     return cmocka_run_group_tests_name("sqlite verify", tests, NULL, NULL);
 }

@@ -49,6 +49,14 @@ static size_t count(const struct doctor *d, enum health_level level)
     return n;
 }
 
+static void put_repair(const struct doctor *d, struct json_writer *w)
+{
+    json_field_int(w, "set_aside", (int64_t)d->repaired.jobs);
+    json_field_int(w, "entries", (int64_t)d->repaired.entries);
+    json_field_int(w, "counts", (int64_t)d->repaired.counts);
+    json_field_cstr(w, "file", d->aside);
+}
+
 static void put_json(const struct doctor *d, struct buf *out)
 {
     struct json_writer w;
@@ -60,6 +68,8 @@ static void put_json(const struct doctor *d, struct buf *out)
         json_field_cstr(&w, "status", LEVELS[f->level].word);
         json_field_cstr(&w, "text", f->text);
         json_field_cstr(&w, "hint", f->hint[0] ? f->hint : NULL);
+        if (i + 1 == d->repair_finding)
+            put_repair(d, &w);
         json_end_object(&w);
     }
     listing_end(&w, NULL);
@@ -97,6 +107,21 @@ static int print_findings(const struct doctor *d, struct redrive_err *err)
     return rc;
 }
 
+struct doctor_options {
+    bool repair;
+    const char *aside;
+};
+
+static const struct option DOCTOR_OPTIONS[] = {
+    OPTION("repair", 0, NULL,
+           "first set jobs aside that cannot be read, and put right what still names them",
+           INTO_FLAG(struct doctor_options, repair)),
+    OPTION("aside", 0, "FILE", "add what is left of them to this file, a line of JSON for each job",
+           INTO_STRING(struct doctor_options, aside), .default_text = "redrive-damaged.jsonl",
+           .needs = "repair"),
+    {0},
+};
+
 static int run_doctor(struct cli *cli, struct redrive_err *err)
 {
     struct doctor *d = calloc(1, sizeof *d);
@@ -104,6 +129,9 @@ static int run_doctor(struct cli *cli, struct redrive_err *err)
         return err_nomem(err);
     d->cli = cli;
     check_config(d);
+    const struct doctor_options *options = invocation_options(&cli->invocation);
+    if (d->config && options->repair)
+        doctor_repair(d, options->aside);
     if (d->config) {
         doctor_check_store(d);
         doctor_check_disk(d);
@@ -132,9 +160,16 @@ const struct command cmd_doctor = {
         "other files with secrets, the length of its log, programs of "
         "tasks, open files, time zones, running jobs whose lease has ended, queued jobs of "
         "undeclared tasks, and the clock. Nothing in the store is changed, whichever version it "
-        "has.",
-    .examples = EXAMPLES({"redrive doctor", "before it matters"},
-                         {"redrive doctor --json", "for a monitoring system"}),
+        "has, unless --repair is given.\n\n"
+        "With --repair jobs that cannot be read, because their rows are damaged, are set aside "
+        "first: what is left of each is added to a file, and is durable there before the job is "
+        "removed. Then indexes, unique keys and counts are made to agree with the jobs that are "
+        "there. Processes that use the store go on. After an interruption run it again.",
+    .examples = EXAMPLES(
+        {"redrive doctor", "before it matters"},
+        {"redrive doctor --json", "for a monitoring system"},
+        {"redrive doctor --repair --aside damaged.jsonl", "take jobs out that cannot be read"}),
+    OPTIONS_INTO(DOCTOR_OPTIONS, struct doctor_options),
     .run = run_doctor,
     .settings = SETTINGS_ALL,
 };

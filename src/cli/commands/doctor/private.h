@@ -1,7 +1,7 @@
 /* private.h - what `redrive doctor` looks at, and what it has found.
  *
- * A check adds one finding or several. Nothing here changes the store: it is opened as it is, and
- * one temporary file is written and removed beside it to time the disk.
+ * A check adds one finding or several. Nothing but repair.c changes the store: it is opened as it
+ * is, and one temporary file is written and removed beside it to time the disk.
  */
 #ifndef CLI_COMMANDS_DOCTOR_PRIVATE_H
 #define CLI_COMMANDS_DOCTOR_PRIVATE_H
@@ -37,6 +37,9 @@ struct doctor {
     int64_t now_ms;
     struct finding findings[DOCTOR_MAX_FINDINGS];
     size_t n;
+    struct store_repaired repaired; /* by --repair */
+    const char *aside;              /* the file that has the jobs; NULL: none was set aside */
+    size_t repair_finding;          /* the finding about it, counted from 1; 0: none */
 };
 
 /* ---- host.c: findings, and the machine around the store -------------------------------------- */
@@ -55,6 +58,11 @@ void doctor_check_limits(struct doctor *d);
 void doctor_check_programs(struct doctor *d);
 void doctor_check_tls(struct doctor *d);
 void doctor_check_secrets(struct doctor *d);
+
+/* ---- repair.c -------------------------------------------------------------------------------- */
+
+/* Sets damaged jobs aside, in this file; one finding says what was done. */
+void doctor_repair(struct doctor *d, const char *path);
 
 /* ---- store.c: the store itself, then the jobs in it ------------------------------------------ */
 

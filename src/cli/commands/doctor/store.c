@@ -96,7 +96,9 @@ static void check_jobs_whole(struct doctor *d)
     } else if (unreadable > 0) {
         doctor_say(d, DOCTOR_FAIL, "payloads", "%" PRIu64 " job%s cannot be read", unreadable,
                    unreadable == 1 ? "" : "s");
-        doctor_hint(d, "they are left out of lists and claims; `integrity` names the first");
+        doctor_hint(d,
+                    "they are left out of lists and claims: `redrive doctor --repair` keeps what "
+                    "is left of them in a file, and takes them out of the store");
     } else {
         doctor_say(d, DOCTOR_OK, "payloads", "every job is what was submitted");
     }

@@ -1,6 +1,6 @@
 -- The names under which the functions are called; @ is the name of the library, which has a digest of its text: a
 -- program with another text loads a library of its own. FREE functions run when the server's memory is full: those
--- that read or release, and commits without new jobs.
+-- that read, release or repair, and commits without new jobs.
 
 local FREE = {'allow-oom'}
 
@@ -25,5 +25,8 @@ redis.register_function{function_name = '@_commit_full', callback = if_here(comm
 redis.register_function{function_name = '@_hello', callback = if_here(hello), flags = FREE}
 redis.register_function{function_name = '@_release', callback = if_here(release), flags = FREE}
 redis.register_function{function_name = '@_outcome', callback = if_here(outcome), flags = FREE}
+redis.register_function{function_name = '@_set_aside', callback = if_here(set_aside), flags = FREE}
+redis.register_function{function_name = '@_sweep', callback = if_here(sweep), flags = FREE}
+redis.register_function{function_name = '@_recount', callback = if_here(recount), flags = FREE}
 redis.register_function{function_name = '@_elect', callback = if_here(elect), flags = FREE}
 redis.register_function{function_name = '@_read', callback = if_here(read), flags = FREE}
