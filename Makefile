@@ -7,7 +7,7 @@
 #   make test       all tests; the last line is "N passed, N failed"; T=PATTERN: those that match
 #   make install    PREFIX=/usr/local DESTDIR=
 #   make bench      measure, in one run with the rivals; writes build/bench.json; QUICK=1: one short round
-#   make lint       format, static analysis, layers; the dashboard's linter and types
+#   make lint       format, layers, static analysis; linters of Python, shell scripts, workflows and the dashboard
 #   make help       the rest
 
 BUILD   ?= build

@@ -94,7 +94,9 @@ def fill(client, n):
     left = n * 860 // 1000
     while left > 0:
         size = min(BATCH, left)
-        client.ask("POST", "/jobs", [{"task": "work", "payload": {"n": i}, **({"user": f"user-{i % 20}"} if i % 50 == 0 else {"user": "ann"} if i == 1 and left < 3000 else {})} for i in range(size)])
+        client.ask("POST", "/jobs", [
+            {"task": "work", "payload": {"n": i},
+             **({"user": f"user-{i % 20}"} if i % 50 == 0 else {"user": "ann"} if i == 1 and left < 3000 else {})} for i in range(size)])
         left -= size
 
 
@@ -131,8 +133,10 @@ def pages_of(client):
     for name, query in {**FILTERS, "group": f"group={group}"}.items():
         counted = "&".join(part for part in query.split("&") if part.split("=")[0] in ("state", "task", "queue"))
         pages[f"jobs: {name}"] = [f"/jobs?{query}{'&order=finished' if is_by_end(query) else ''}&limit=50", f"/counts?{counted}", "/bulk"]
-    for name in ("task=work", "task=rare", "class=permanent", "reason=exhausted", "type=IOError", "type=Nothing", "text=no+such+bucket", "text=no+such+words", "user=nobody", f"group={group}"):
-        pages[f"dead: {name.split('=')[0] if name.startswith('group') else name}"] = ["/retry/dead-letters/retries", f"/retry/dead-letters/groups?{name}", f"/retry/dead-letters?{name}&limit=50"]
+    for name in ("task=work", "task=rare", "class=permanent", "reason=exhausted", "type=IOError", "type=Nothing", "text=no+such+bucket",
+                 "text=no+such+words", "user=nobody", f"group={group}"):
+        pages[f"dead: {name.split('=')[0] if name.startswith('group') else name}"] = [
+            "/retry/dead-letters/retries", f"/retry/dead-letters/groups?{name}", f"/retry/dead-letters?{name}&limit=50"]
     return pages
 
 

@@ -11,7 +11,7 @@ unset SPARK_HOME
 export PYSPARK_PYTHON="$env/bin/python" SPARK_LOCAL_IP=127.0.0.1 PYTHONDONTWRITEBYTECODE=1
 PATH="$env/bin:$PATH" nice -n 5 "$env/bin/spark-submit" \
     --master 'local[2]' --driver-memory 1g --driver-java-options '-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m' \
-    --jars "$(ls "$env"/jars/*.jar | paste -sd,)" --py-files "$here/chart.py" \
+    --jars "$(printf '%s\n' "$env"/jars/*.jar | paste -sd,)" --py-files "$here/chart.py" \
     --conf spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension \
     --conf spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog \
     --conf spark.databricks.delta.snapshotPartitions=2 \

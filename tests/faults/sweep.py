@@ -6,8 +6,8 @@ For each path (a command, a program of the C library, a server) the calls of eac
 Then the n-th call fails, once, and in another run all calls from the n-th on. No run may crash, hang, damage the store, lose
 what was acknowledged, or claim a success that it is not; a run that fails says why; and the next one, without faults, works.
 
---every N takes each N-th call only; of SQLite's allocations it is each tenth of these, unless --whole is given. Prints figures, and each complaint with the stack of the call that failed. Exits 1 when
-there is a complaint.
+--every N takes each N-th call only; of SQLite's allocations it is each tenth of these, unless --whole is given. Prints
+figures, and each complaint with the stack of the call that failed. Exits 1 when there is a complaint.
 """
 import argparse
 import collections

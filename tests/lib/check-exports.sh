@@ -15,7 +15,7 @@ for library in "$@"; do
     foreign=$(printf '%s\n' "$names" | grep -Ev "$names_are" || true)
     ours=$(printf '%s\n' "$names" | grep -Ec "$names_are" || true)
     if [ -n "$foreign" ]; then
-        echo "$library exports more than it should:" $foreign
+        echo "$library exports more than it should: $foreign"
         failed=1
     fi
     # A library that exports nothing would pass the test above.

@@ -92,7 +92,7 @@ class Client:
         assert self.ask("HELLO " + json.dumps(hello)) == "OK"
 
     def send(self, *lines):
-        self.socket.sendall(b"".join(l.encode() + b"\r\n" if isinstance(l, str) else l for l in lines))
+        self.socket.sendall(b"".join(line.encode() + b"\r\n" if isinstance(line, str) else line for line in lines))
 
     def reply(self):
         """The next reply: text, or None for nil; an error is raised."""

@@ -219,7 +219,9 @@ def test_no_command_touches_the_jobs_of_another_tenant(start_server):
     assert acme.mutate(cmd="kill", target="scheduled", filter={"jids": ["job-dead"]}) == "OK"
     assert acme.fetch("a")["jid"] == "job-held"
     before = acme.info()
-    figures = lambda info: (info["queues"], info["sets"], info["total_enqueued"], info["total_failures"])
+
+    def figures(info):
+        return info["queues"], info["sets"], info["total_enqueued"], info["total_failures"]
 
     ask = Walker(server.worker(wid="w-globex", password="other"))
     assert figures(json.loads(ask("INFO"))["faktory"])[0] == {}

@@ -200,7 +200,7 @@ def test_worker_obeys_the_orders_of_the_server(foreign, tmp_path):
             server = Server(f"sqlite:{tmp_path}/{order}.db")
             worker = foreign.work(f"tcp://127.0.0.1:{server.port}", tmp_path / order)
             lives.append((order, server, server.connect(), worker, tmp_path / f"gate-{order}"))
-        for order, server, client, worker, gate in lives:
+        for order, server, client, _, gate in lives:
             client.push("slow-job-1", "Slow", [str(gate)])
             wait_until(lambda: client.info()["sets"]["working"] == 1)
             server.tell(order)

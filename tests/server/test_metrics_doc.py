@@ -136,7 +136,7 @@ def test_dashboard_and_rules_use_series_that_exist(text, title, expression):
 
 @pytest.mark.parametrize("title,expression", expressions())
 def test_series_of_the_store_are_taken_once_however_many_servers_export_them(title, expression):
-    for name, labels, before in selectors(expression):
+    for name, _, before in selectors(expression):
         if name not in STORE or expression.startswith("label_values("):
             continue
         # The innermost aggregation is a max, and it keeps every label that is not fixed by the selector.

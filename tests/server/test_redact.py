@@ -8,19 +8,22 @@ import pytest
 from rest_client import api, documented_routes, start, token_line, until  # noqa: F401 (fixtures)
 
 SECRET, CARD, QUOTED = "hunter2-is-secret", "4111111111111111", 'say "aah"'
-CONFIG = "redact: [password, card.number, '*.pin']\ncron:\n  nightly: {task: mail, schedule: '@yearly', payload: {at: 'x/" + SECRET + "', password: " + SECRET + "}}\ntokens:\n"
+CONFIG = "redact: [password, card.number, '*.pin']\ncron:\n  nightly: {task: mail, schedule: '@yearly', " \
+    "payload: {at: 'x/" + SECRET + "', password: " + SECRET + "}}\ntokens:\n"
 
 
 @pytest.fixture
 def server(start):  # noqa: F811
-    lines = token_line("ops", "enqueue, work, read, admin", "default") + token_line("reader", "read", "default") + token_line("worker", "work, enqueue", "default")
+    lines = token_line("ops", "enqueue, work, read, admin", "default") + token_line("reader", "read", "default") + \
+        token_line("worker", "work, enqueue", "default")
     return start(CONFIG + lines).api
 
 
 @pytest.fixture
 def dead(server):
     """A dead letter that has the secrets in its payload and all over its error."""
-    payload = {"user": "ann", "Password": SECRET, "cards": [{"card": {"number": int(CARD), "name": "ann"}}], "deep": {"pin": QUOTED}, "note": f"the word is {SECRET}"}
+    payload = {"user": "ann", "Password": SECRET, "cards": [{"card": {"number": int(CARD), "name": "ann"}}],
+               "deep": {"pin": QUOTED}, "note": f"the word is {SECRET}"}
     job_id = server.of("worker").submit("once", payload=payload)
     job = server.of("worker").claim_one(tasks=["once"])
     assert job["payload"] == payload  # a worker gets all of it
@@ -80,7 +83,8 @@ def test_errors_from_before_a_redrive_stay_hidden(server, dead):
     assert_clean(reader("GET", f"/jobs/{dead}").raw)
     worker.settle(job, **{"class": "permanent", "message": "newest is wrong too"})
     shown = reader.ok("GET", f"/jobs/{dead}")
-    assert (shown["last_error"]["message"], [a["error"]["message"] for a in shown["history"]]) == ("[redacted] is wrong too", ["[redacted]", "[redacted] is wrong too"])
+    assert (shown["last_error"]["message"], [a["error"]["message"] for a in shown["history"]]) == \
+        ("[redacted] is wrong too", ["[redacted]", "[redacted] is wrong too"])
 
 
 def test_types_of_errors_are_counted_as_one(server, dead):
@@ -170,11 +174,11 @@ def test_groups_of_large_jobs_take_little_memory(start):  # noqa: F811
         word = letters[i // 10] + letters[i % 10]
         ops.ok("POST", "/jobs", f'{{"task": "once", "payload": {payload}}}', status=201)
         ops.settle(ops.claim_one(tasks=["once"]), **{"class": "permanent", "error_type": "Error" + word.upper(), "message": f"{word} {SECRET} {word}"})
-    for api in (ops, reader):
+    for client in (ops, reader):
         server.forget_peak()
         before = server.resident_mib()
-        groups = api.ok("GET", "/retry/dead-letters/groups?limit=1000")["items"]
+        groups = client.ok("GET", "/retry/dead-letters/groups?limit=1000")["items"]
         assert len(groups) == 80
-        shown = SECRET if api is ops else "[redacted]"
+        shown = SECRET if client is ops else "[redacted]"
         assert all(re.fullmatch(rf"(\w\w) {re.escape(shown)} \1", group["example"]["message"]) for group in groups)
         assert server.peak_mib() - before < 48

@@ -160,7 +160,7 @@ def test_a_held_unique_key_stops_a_retry(api):
 
 
 def test_dead_letters_are_retried_by_filter(api):
-    for i in range(3):
+    for _ in range(3):
         api.kill(message="bucket")
     api.kill(message="disk")
     retry = "/retry/dead-letters/retry"
@@ -178,7 +178,7 @@ def test_dead_letters_are_retried_by_filter(api):
 
 
 def test_dead_letters_are_retried_at_a_rate(api):
-    for i in range(6):
+    for _ in range(6):
         api.kill()
     begin = time.monotonic()
     answer = api.ok("POST", "/retry/dead-letters/retry", {"all": True, "rate": "10/s"}, status=202)
@@ -188,7 +188,7 @@ def test_dead_letters_are_retried_at_a_rate(api):
 
 
 def test_redrives_at_a_rate_are_shown_and_stopped(api):
-    for i in range(3):
+    for _ in range(3):
         api.kill()
     api.kill(message="another")
     asked = {"filter": {"text": "bucket"}, "rate": "1/h"}
@@ -211,14 +211,14 @@ def test_redrives_at_a_rate_are_shown_and_stopped(api):
 
 def test_a_server_stops_in_the_middle_of_a_redrive(start):
     server = start()
-    for i in range(3):
+    for _ in range(3):
         server.api.kill()
     server.api.ok("POST", "/retry/dead-letters/retry", {"all": True, "rate": "1/h"}, status=202)
     assert server.stop() == 0
 
 
 def test_a_purge_needs_an_age(api):
-    for i in range(3):
+    for _ in range(3):
         api.kill()
     assert api.problem(400, "DELETE", "/retry/dead-letters")["field"] == "older_than_hours"
     assert api.problem(400, "DELETE", "/retry/dead-letters", older_than_hours="-1")["field"] == "older_than_hours"
@@ -313,7 +313,10 @@ def test_a_bad_entry_is_refused_and_its_member_named(api):
 
 def test_entries_of_an_application_are_declared_as_a_set(api):
     daily, yearly = ({"task": "mail", "schedule": schedule} for schedule in ("@daily", "@yearly"))
-    names = lambda: {entry["name"]: entry["declared_by"] for entry in api.ok("GET", "/cron")["items"]}
+
+    def names():
+        return {entry["name"]: entry["declared_by"] for entry in api.ok("GET", "/cron")["items"]}
+
     api.ok("PUT", "/cron/other", daily, status=201)
     api.ok("PUT", "/cron", {"a": daily}, declared_by="news")
     assert api.ok("PUT", "/cron", {"b": daily, "c": daily}, declared_by="shop") == {"declared": 2, "configured": 0, "removed": 0}

@@ -91,7 +91,10 @@ def test_work_that_grows_while_it_runs_is_cut_off(start):  # noqa: F811
 
 def test_one_at_a_time_and_other_requests_meanwhile(api):  # noqa: F811
     answers = []
-    ask = lambda: answers.append(api("GET", "/simulate", outage="300s", rate="40"))
+
+    def ask():
+        answers.append(api("GET", "/simulate", outage="300s", rate="40"))
+
     threads = [threading.Thread(target=ask) for _ in range(4)]
     for thread in threads:
         thread.start()

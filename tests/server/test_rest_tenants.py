@@ -36,9 +36,12 @@ def test_a_tenant_sees_and_changes_its_own_only(tenants):
     red.ok("POST", "/retry/circuit-breakers/mail/trip")
     red.ok("POST", "/queues/side/pause")
     red.ok("PUT", "/cron", {"beat": {"task": "mail", "schedule": "@yearly"}}, declared_by="shop")
-    as_red = lambda: [red(*r).raw for r in (
-        ("GET", "/jobs"), ("GET", "/retry/dead-letters"), ("GET", "/retry/circuit-breakers"), ("GET", "/queues"),
-        ("GET", "/cron"))]
+
+    def as_red():
+        return [red(*r).raw for r in (
+            ("GET", "/jobs"), ("GET", "/retry/dead-letters"), ("GET", "/retry/circuit-breakers"), ("GET", "/queues"),
+            ("GET", "/cron"))]
+
     before = as_red()
 
     ask = Tracked(blue)
@@ -155,7 +158,7 @@ def test_a_stranger_who_asks_before_sending_is_told_at_once(tenants):
 
 def test_a_connection_is_used_again(api):
     connection = http.client.HTTPConnection("127.0.0.1", api.port, timeout=30)
-    for i in range(5):
+    for _ in range(5):
         connection.request("POST", "/v1/jobs", body=json.dumps({"task": "mail"}))
         assert connection.getresponse().read()
     connection.close()

@@ -121,7 +121,8 @@ def test_a_stream_ends_when_its_token_may_do_less(bench):
     """Less is shown to it from then on: the errors of jobs, where `redact` has rules."""
     def configure(scopes):
         token = "{{name: {0}, hash: '{1}', scopes: [{2}], tenant: default}}"
-        bench.configure(f"redact: [password]\ntokens: [{token.format('ops', token_hash('ops'), scopes)}, {token.format('other', token_hash('other'), 'read, enqueue')}]\n")
+        bench.configure(f"redact: [password]\ntokens: [{token.format('ops', token_hash('ops'), scopes)}, "
+                        f"{token.format('other', token_hash('other'), 'read, enqueue')}]\n")
 
     configure("read, enqueue, admin")
     server = bench.serve().ready()

@@ -95,8 +95,9 @@ def test_each_tick_is_made_once_by_three_servers(fleet, quick):
         fleet.serve().ready()
     for done in range(1, ROUNDS + 1):
         move_marks(fleet, quick, int((now.timestamp() - 3 * 3600) * 1000))
+        expected = sorted(entries * done)
 
-        def all_ticked(wanted=sorted(entries * done)):
+        def all_ticked(wanted=expected):
             fleet.enqueue("wake")  # whoever sleeps hears of it
             found = ticks(fleet)
             assert len(found) <= len(wanted), found

@@ -27,7 +27,8 @@ tasks:
   slow: {{run: {{exec: [sh, -c, "sleep 2"], concurrency: 4}}}}
   brief: {{run: {{exec: [sh, -c, "sleep 5"]}}, lease: 3s}}
   bad: {{run: {{exec: ["false"]}}, retry: {{max_attempts: 1}}, breaker: {{failure_threshold: 100, min_calls: 100}}}}
-  torn: {{run: {{exec: [sh, -c, '[ "$REDRIVE_TENANT" = acme ] || {{ sleep 2; exit 1; }}'], concurrency: 4}}, retry: {{strategy: fixed, initial_delay: 1h, max_delay: 1h, total_timeout: 0}}}}
+  torn: {{run: {{exec: [sh, -c, '[ "$REDRIVE_TENANT" = acme ] || {{ sleep 2; exit 1; }}'], concurrency: 4}},
+    retry: {{strategy: fixed, initial_delay: 1h, max_delay: 1h, total_timeout: 0}}}}
   long: {{lease: 3s}}
   far: {{}}
 cron:

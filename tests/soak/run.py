@@ -11,8 +11,8 @@ what was done in that time.
 Memory, descriptors and threads of each process, the size of each store, the rate and the latencies are sampled, written to
 FOLDER/samples.json and drawn as FOLDER/soak.svg. It fails if one of those of BOUNDS grows (growth.py), if a cron tick is
 missing or doubled, if jobs are left over, or if the history of the jobs has a complaint (tests/history/checker.py). All of those
-are written to FOLDER/complaints.txt, with the history of each job that has one. A wait during which the wall clock of the machine was set is judged less strictly; how often
-that was is printed.
+are written to FOLDER/complaints.txt, with the history of each job that has one. A wait during which the wall clock of the machine was
+set is judged less strictly; how often that was is printed.
 """
 import argparse
 import contextlib

@@ -35,7 +35,8 @@ def fill(ui, seconds):
     until, n = time.monotonic() + seconds, 0
     while time.monotonic() < until:
         n += 1
-        ui.call("POST", "/v1/jobs", [{"task": "mail", "payload": {"n": n, **({"file": "broken"} if n % 9 == 0 and i == 0 else {})}} for i in range(4 + n * 7 % 11)])
+        ui.call("POST", "/v1/jobs", [{"task": "mail", "payload": {"n": n, **({"file": "broken"} if n % 9 == 0 and i == 0 else {})}}
+                                     for i in range(4 + n * 7 % 11)])
         time.sleep(0.9)
     # Last: they are retried half a minute later, and parked then.
     ui.retrying = [ui.submit("resize", {"host": "refused", "picture": i}) for i in range(5)][0]
@@ -70,7 +71,9 @@ def main():
                 return
             target.mkdir(parents=True, exist_ok=True)
             pages = {"overview": "", "queues": "queues", "jobs": "jobs", "dead": "dead", "breakers": "breakers", "tasks": "tasks", "cron": "cron",
-                     "workers": "workers", "limits": "limits", "experiments": "experiments", "simulate": "simulate?task=resize", "submit": "submit?task=mail&delay=1h", "job-dead": f"jobs/{ui.dead}", "job-retrying": f"jobs/{ui.retrying}", "jobs-none": "jobs?user=nobody"}
+                     "workers": "workers", "limits": "limits", "experiments": "experiments", "simulate": "simulate?task=resize",
+                     "submit": "submit?task=mail&delay=1h", "job-dead": f"jobs/{ui.dead}", "job-retrying": f"jobs/{ui.retrying}",
+                     "jobs-none": "jobs?user=nobody"}
             for scheme in ("light", "dark"):
                 for width in (1280, 360):
                     for name, page in pages.items():

@@ -8,9 +8,11 @@ import pytest
 
 from web_kit import set_view, wait_for
 
-PAGES = ("", "queues", "jobs", "dead", "breakers", "limits", "tasks", "cron", "workers", "experiments", "simulate?outage=long", "simulate?outage=5s&strategies=none", "submit?delay=1h")
+PAGES = ("", "queues", "jobs", "dead", "breakers", "limits", "tasks", "cron", "workers", "experiments", "simulate?outage=long",
+         "simulate?outage=5s&strategies=none", "submit?delay=1h")
 RUN = """;const done = arguments[arguments.length - 1];
-axe.run({resultTypes: ["violations"]}).then((found) => done(found.violations.map((v) => `${v.impact} ${v.id}: ${v.nodes[0].html.slice(0, 200)}`)), (error) => done([`critical ${error}`]));"""
+axe.run({resultTypes: ["violations"]}).then((found) => done(found.violations.map((v) => `${v.impact} ${v.id}: ${v.nodes[0].html.slice(0, 200)}`)),
+  (error) => done([`critical ${error}`]));"""
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +21,8 @@ def axe(tmp_path_factory):
     if not shutil.which("npm"):
         pytest.skip("axe-core is not checked: there is no npm")
     folder = tmp_path_factory.mktemp("axe")
-    command = ["npm", "install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts", "--fetch-retries=0", "--fetch-timeout=10000", "--prefix", folder, "axe-core@4.10.3"]
+    command = ["npm", "install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts", "--fetch-retries=0",
+               "--fetch-timeout=10000", "--prefix", folder, "axe-core@4.10.3"]
     try:
         subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=30)
     except (subprocess.CalledProcessError, subprocess.TimeoutExpired):

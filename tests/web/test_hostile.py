@@ -16,7 +16,8 @@ def assert_harmless(ui):
 
 @pytest.fixture
 def evil(ui):
-    ui.evil = ui.kill_remote(EVIL, worker=EVIL[:60], stacktrace=f"trace: {EVIL}", error_type=EVIL, payload={EVIL: EVIL}, user=EVIL, id=f"id/{EVIL[:40]}", project=EVIL)
+    ui.evil = ui.kill_remote(EVIL, worker=EVIL[:60], stacktrace=f"trace: {EVIL}", error_type=EVIL, payload={EVIL: EVIL},
+                             user=EVIL, id=f"id/{EVIL[:40]}", project=EVIL)
     return ui
 
 

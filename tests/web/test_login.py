@@ -66,7 +66,8 @@ def test_a_read_only_login_sees_no_buttons_and_changes_nothing(guarded):
         assert [b for b in guarded.buttons() if b not in ("Copy",)] == [], page
         assert not guarded.all("#page input[type=checkbox]"), page
     refused = guarded.js("""const [id] = arguments;
-        return Promise.all([["DELETE", `/v1/jobs/${id}`], ["POST", "/v1/queues/mail/pause"], ["DELETE", "/v1/retry/dead-letters?older_than_hours=0"], ["POST", "/v1/jobs"], ["POST", "/v1/bulk"],
+        return Promise.all([["DELETE", `/v1/jobs/${id}`], ["POST", "/v1/queues/mail/pause"], ["DELETE", "/v1/retry/dead-letters?older_than_hours=0"],
+            ["POST", "/v1/jobs"], ["POST", "/v1/bulk"],
             ["PATCH", `/v1/retry/dead-letters/${id}`]].map(([method, path]) => fetch(path, {method}).then((r) => r.status)))""", job_id)
     assert refused == [403] * 6
     assert guarded.call("GET", f"/v1/jobs/{job_id}", headers=OPS)["state"] == "scheduled"

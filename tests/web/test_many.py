@@ -61,7 +61,8 @@ def test_a_large_store_is_searched_step_by_step(ui):
 
 def test_a_clock_that_differs_from_the_servers_changes_no_age(ui):
     job = ui.submit("mail", {"to": "bob"}, delay="17990s", id="later")  # a random id may look like an age
-    wrong = ui.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": "const real = Date.now; Date.now = () => real() + 100 * 3600 * 1000;"})
+    wrong = ui.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {
+        "source": "const real = Date.now; Date.now = () => real() + 100 * 3600 * 1000;"})
     try:
         ui.open(f"/ui/jobs/{job}").sees("in 4h 5", "#page").misses("ago", "#page .ahead")
         ui.open("/ui/jobs").sees("in 4h 5", "#page").misses("4d", "#page table")

@@ -55,7 +55,8 @@ def test_jobs_are_filtered_by_the_address(busy):
     busy.open("/ui/jobs?state=nonsense").sees("there is no 'nonsense'")
 
 
-@pytest.mark.parametrize("filters, by_end", [("state=completed&task=mail", True), ("older_than=1h&queue=mail", True), ("task=mail", False), ("state=completed&user=ann", False)])
+@pytest.mark.parametrize("filters, by_end", [("state=completed&task=mail", True), ("older_than=1h&queue=mail", True),
+                                             ("task=mail", False), ("state=completed&user=ann", False)])
 def test_ended_jobs_of_a_task_come_by_their_end(busy, filters, by_end):
     busy.open(f"/ui/jobs?{filters}").find("#page .page")
     asked = busy.js("return performance.getEntriesByType('resource').map((entry) => entry.name).filter((name) => name.includes('/v1/jobs?'))")
@@ -267,11 +268,14 @@ def test_a_narrow_screen_shows_parked_jobs_and_words_of_a_readable_size(busy):
 def test_the_top_of_a_scale_hides_no_line(busy):
     busy.open().sees("Overview", "#page")
     # A server notes its first rates after ten seconds.
-    busy.js("""const real = window.fetch, spans = [0, 5].map((n) => ({ at: new Date(Date.now() - n * 1e4).toISOString(), seconds: 10, submitted: n, started: n, completed: n, retrying: n, dead_letter: n, failed: n }));
+    busy.js("""const real = window.fetch, spans = [0, 5].map((n) => ({ at: new Date(Date.now() - n * 1e4).toISOString(), seconds: 10,
+                 submitted: n, started: n, completed: n, retrying: n, dead_letter: n, failed: n }));
                window.fetch = async (url, options) => !String(url).includes("/rates") ? real(url, options)
-                 : new Response(JSON.stringify({ at: spans[0].at, step: 10, items: spans.toReversed() }), { headers: { "Content-Type": "application/json" } });""")
+                 : new Response(JSON.stringify({ at: spans[0].at, step: 10, items: spans.toReversed() }),
+                     { headers: { "Content-Type": "application/json" } });""")
     busy.press("r").find(".plot .max")
-    assert busy.js("return [...document.querySelectorAll('.plot')].every((plot) => plot.querySelector('.max').getBoundingClientRect().bottom <= plot.querySelector('svg').getBoundingClientRect().top + 1)")
+    assert busy.js("return [...document.querySelectorAll('.plot')].every((plot) => "
+                   "plot.querySelector('.max').getBoundingClientRect().bottom <= plot.querySelector('svg').getBoundingClientRect().top + 1)")
 
 
 def test_a_server_that_goes_away_is_waited_for(ui):

@@ -153,7 +153,8 @@ class Dashboard:
 
     def hide(self, is_hidden):
         """The page takes itself for one that cannot be seen."""
-        self.js("Object.defineProperty(document, 'hidden', {value: arguments[0], configurable: true}); document.dispatchEvent(new Event('visibilitychange'))", is_hidden)
+        self.js("Object.defineProperty(document, 'hidden', {value: arguments[0], configurable: true});"
+                "document.dispatchEvent(new Event('visibilitychange'))", is_hidden)
 
     def text(self, selector="#page"):
         return self.js("return document.querySelector(arguments[0])?.innerText ?? ''", selector)

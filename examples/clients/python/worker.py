@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 """worker.py - sends mails until it is ended."""
-import json, os, time, urllib.request
+import json
+import os
+import time
+import urllib.request
 
 URL = os.environ.get("JOBS_URL", "http://127.0.0.1:7070")
 HEADERS = {"Authorization": "Bearer " + os.environ.get("JOBS_TOKEN", "")}
