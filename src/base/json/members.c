@@ -24,10 +24,12 @@ static int read_all(struct json_reader *r, struct arena *arena, struct json_memb
     size_t n = 0;
     int rc = json_enter_object(r);
     while (rc == 0 && (rc = json_next_key(r, &key)) > 0) {
-        struct json_member ignored, *member = members ? &members[n] : &ignored;
-        rc = members ? decode(key, arena, &member->name) : 0;
+        struct json_member member = {0};
+        rc = members ? decode(key, arena, &member.name) : 0;
         if (rc == 0)
-            rc = json_skip(r, &member->value);
+            rc = json_skip(r, &member.value);
+        if (members)
+            members[n] = member;
         n++;
     }
     *ret_n = n;
