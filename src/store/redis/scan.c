@@ -175,7 +175,7 @@ static int scan_from_start(struct page_maker *maker, struct scan *scan, size_t l
 {
     size_t past = 0;
     bool is_full = false;
-    int rc;
+    int rc = 0;
     do {
         past = 2 * maker->n_damaged;
         rd_page_start(maker, maker->store, maker->page);
