@@ -257,10 +257,11 @@ int cron_declare_op_init(struct cron_declare_op *op, const struct engine *e, str
         rc = err_set(err, REDRIVE_E_STATE, "there are %zu entries", n);
         err_hint(err, "a tenant has at most %d", CRON_STORED_MAX);
     }
-    if (rc == 0) {
-        op->puts = arena_array(&op->arena, n + 1, sizeof *op->puts);
-        rc = op->puts ? 0 : err_nomem(err);
-    }
+    if (rc < 0)
+        return rc;
+    op->puts = arena_array(&op->arena, n + 1, sizeof *op->puts);
+    if (!op->puts)
+        return err_nomem(err);
     for (size_t i = 0; i < n && rc == 0; i++)
         rc = add_entry(op, e, &members[i], err);
     return rc;
