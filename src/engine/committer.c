@@ -88,12 +88,15 @@ static void wait_for_more(struct committer *c)
 /* Takes what has gathered, up to a transaction's worth. The mutex is held. */
 static void take(struct committer *c, struct op_batch *batch)
 {
-    size_t jobs = 0;
-    for (size_t i = 0; i < batch->n; i++)
+    size_t jobs = 0, bytes = 0;
+    for (size_t i = 0; i < batch->n; i++) {
         jobs += batch->ops[i]->weight;
+        bytes += batch->ops[i]->bytes;
+    }
     while (!list_empty(&c->waiting) && batch->n < COMMITTER_MAX_OPS) {
         struct op *op = LIST_ENTRY(c->waiting.next, struct op, link);
-        if (batch->n > 0 && jobs + op->weight > COMMITTER_MAX_JOBS)
+        if (batch->n > 0 &&
+            (jobs + op->weight > COMMITTER_MAX_JOBS || bytes + op->bytes > COMMITTER_MAX_BYTES))
             break;
         list_remove(&op->link);
         c->n_waiting--;
@@ -101,6 +104,7 @@ static void take(struct committer *c, struct op_batch *batch)
         if (aside_join(&c->aside, op, clock_monotonic_ms()))
             continue;
         jobs += op->weight;
+        bytes += op->bytes;
         batch->ops[batch->n++] = op;
     }
 }

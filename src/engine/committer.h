@@ -20,9 +20,11 @@
 #include "engine/engine.h"
 #include "engine/op.h"
 
-/* What one transaction takes at most. */
-#define COMMITTER_MAX_OPS  512
-#define COMMITTER_MAX_JOBS 4096
+/* What one transaction takes at most; one operation is taken whatever it has. Bytes are of payloads
+ * and results, which a store may copy several times on their way. */
+#define COMMITTER_MAX_OPS   512
+#define COMMITTER_MAX_JOBS  4096
+#define COMMITTER_MAX_BYTES ((size_t)8 << 20)
 
 struct committer_options {
     struct engine *engine; /* owned from committer_start on, also when that fails */

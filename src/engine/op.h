@@ -70,6 +70,7 @@ struct op {
     const struct op_kind *kind;   /* NULL: it is made alone */
     const struct op_route *route; /* NULL: it is refused if there are shards */
     size_t weight;                /* about how many jobs it touches */
+    size_t bytes;                 /* of the payloads and results that it writes, at most */
     bool looks;                   /* it looks for ready jobs */
     bool by_item;                 /* the caller looks at the code of each item: of a list of items
                                    * whose shards fail in part, only the items of these fail */

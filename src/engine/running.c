@@ -7,6 +7,7 @@
 
 struct running_job {
     struct running_job *next; /* of those that were taken, or added */
+    size_t bytes;             /* of all of this */
     struct job job;           /* its strings follow */
 };
 
@@ -47,6 +48,7 @@ static void turn(struct running *r)
     forget(&r->old);
     r->old = r->young;
     map_init(&r->young, seed);
+    r->young_bytes = 0;
 }
 
 void running_turn(struct running *r, int64_t now_ms)
@@ -97,17 +99,19 @@ static struct running_job *copy_of(const struct job *job)
         strings[i]->ptr = at;
         at += strings[i]->len;
     }
-    *copy = (struct running_job){.job = kept};
+    *copy = (struct running_job){.bytes = len, .job = kept};
     return copy;
 }
 
 static void put(struct running *r, struct running_job *job)
 {
     running_drop(r, job->job.status.token);
-    if (r->young.count >= RUNNING_MAX / 2)
+    if (r->young.count >= RUNNING_MAX / 2 || r->young_bytes + job->bytes > RUNNING_BYTES_MAX / 2)
         turn(r);
     if (map_put(&r->young, key_of(&job->job.status.token), job) != 0)
         free(job);
+    else
+        r->young_bytes += job->bytes;
 }
 
 static void put_list(struct running *r, struct running_job **list)
@@ -139,7 +143,10 @@ const struct job *running_get(const struct running *r, uint64_t token)
 static struct running_job *cut_out(struct running *r, uint64_t token)
 {
     struct running_job *found = map_remove(&r->young, key_of(&token));
-    return found ? found : map_remove(&r->old, key_of(&token));
+    if (!found)
+        return map_remove(&r->old, key_of(&token));
+    r->young_bytes -= found->bytes;
+    return found;
 }
 
 void running_drop(struct running *r, uint64_t token)

@@ -11,16 +11,18 @@
 #include "store/job.h"
 
 /* What is not settled here for so long, up to twice as long, is forgotten, and earlier if there
- * would be more than RUNNING_MAX: most of it has been ended by other processes, of which this one
- * hears nothing. */
-#define RUNNING_KEPT_MS (5 * 60 * 1000)
-#define RUNNING_MAX     65536
+ * would be more than RUNNING_MAX jobs or RUNNING_BYTES_MAX bytes of them: most of it has been ended
+ * by other processes, of which this one hears nothing. */
+#define RUNNING_KEPT_MS   (5 * 60 * 1000)
+#define RUNNING_MAX       65536
+#define RUNNING_BYTES_MAX ((size_t)64 << 20)
 
 struct running_job;
 
 struct running {
-    struct map young; /* token → struct running_job */
-    struct map old;   /* the same; forgotten at the next turn */
+    struct map young;   /* token → struct running_job */
+    struct map old;     /* the same; forgotten at the next turn */
+    size_t young_bytes; /* of the jobs in `young` */
     int64_t turned_ms;
     struct running_job *taken; /* by the open transaction */
     struct running_job *added; /* by the open transaction: known from its commit on */

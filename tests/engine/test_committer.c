@@ -361,6 +361,66 @@ static void stop_answers_what_was_handed_in(void **state)
     bed_release(&bed);
 }
 
+/* An operation that notes how many are made in its transaction: all of them are applied before the
+ * first has its answer. */
+struct noted {
+    struct op op;
+    struct tally *tally;
+};
+struct tally {
+    atomic_uint applied;
+    atomic_uint answered;
+    unsigned together; /* at most */
+};
+
+static int note_applied(struct engine *engine, struct op *op, struct redrive_err *err)
+{
+    (void)engine, (void)err;
+    ((struct noted *)(void *)op)->tally->applied++;
+    return 0;
+}
+
+static void note_answered(struct op *op, void *ctx)
+{
+    struct tally *tally = ctx;
+    const unsigned n = tally->applied - tally->answered;
+    (void)op;
+    tally->together = n > tally->together ? n : tally->together;
+    tally->answered++;
+}
+
+static void one_transaction_takes_no_more_bytes_than_it_may(void **state)
+{
+    (void)state;
+    enum {
+        N = 12
+    };
+    struct bed bed;
+    struct tally tally = {.applied = 0};
+    struct noted ops[N];
+    struct list all;
+    bed_init(&bed, NULL);
+    struct committer *committer = start(bed.url, &bed);
+    list_init(&all);
+    for (int i = 0; i < N; i++) {
+        ops[i] = (struct noted){.op = {.apply = note_applied,
+                                       .weight = 1,
+                                       .bytes = COMMITTER_MAX_BYTES / 4,
+                                       .done = note_answered,
+                                       .done_ctx = &tally},
+                                .tally = &tally};
+        list_insert(&all, &ops[i].op.link);
+    }
+    ops[N - 1].op.bytes = 3 * COMMITTER_MAX_BYTES; /* it is made all the same */
+    committer_submit_all(committer, &all);
+    wait_for(&tally.answered, N);
+    assert_int_equal(tally.together, 4);
+    for (int i = 0; i < N; i++)
+        assert_int_equal(ops[i].op.code, 0);
+    committer_stop(committer);
+    bed_release(&bed);
+}
+
 /* ---- Locks of others ------------------------------------------------------------------------- */
 
 enum {
@@ -640,6 +700,7 @@ CHECK_FILE(committer)
         T(word_that_was_lost_costs_a_moment),
         T(claim_sees_what_has_just_become_due),
         T(clock_that_was_set_back_makes_a_tick),
+        T(one_transaction_takes_no_more_bytes_than_it_may),
         T(stop_answers_what_was_handed_in),
         T(submits_that_wait_for_an_open_transaction_do_not_hold_others),
         T(submits_that_wait_are_answered_when_it_stops),

@@ -78,6 +78,48 @@ static void when_there_are_too_many_the_oldest_are_forgotten(void **state)
     running_release(&running);
 }
 
+static void when_they_are_too_large_the_oldest_are_forgotten(void **state)
+{
+    (void)state;
+    static char key[1 << 20];
+    struct running running;
+    memset(key, 'k', sizeof key);
+    running_init(&running, 1);
+    for (uint64_t token = 1; token <= 2 * RUNNING_BYTES_MAX / sizeof key; token++) {
+        struct job job = started(token);
+        job.spec.limit_key = (struct str){key, sizeof key};
+        running_add(&running, &job);
+        running_commit(&running);
+        if (token % 3 == 0)
+            running_drop(&running, token);
+        assert_true((running.young.count + running.old.count) * sizeof key <= RUNNING_BYTES_MAX);
+    }
+    assert_null(running_get(&running, 1));
+    assert_non_null(running_get(&running, 2 * RUNNING_BYTES_MAX / sizeof key - 1));
+    running_release(&running);
+}
+
+static void large_ones_that_are_settled_cost_the_others_nothing(void **state)
+{
+    (void)state;
+    static char key[1 << 20];
+    struct running running;
+    memset(key, 'k', sizeof key);
+    running_init(&running, 1);
+    add(&running, 1);
+    running_commit(&running);
+    for (uint64_t token = 2; token <= 2 * RUNNING_BYTES_MAX / sizeof key; token++) {
+        struct job job = started(token);
+        job.spec.limit_key = (struct str){key, sizeof key};
+        running_add(&running, &job);
+        running_commit(&running);
+        assert_non_null(running_take(&running, token));
+        running_commit(&running);
+    }
+    assert_non_null(running_get(&running, 1));
+    running_release(&running);
+}
+
 static void what_nobody_settles_here_is_forgotten_in_time(void **state)
 {
     (void)state;
@@ -110,6 +152,8 @@ CHECK_FILE(running)
         cmocka_unit_test(a_start_that_was_rolled_back_leaves_nothing),
         cmocka_unit_test(what_was_taken_comes_back_with_a_rollback),
         cmocka_unit_test(when_there_are_too_many_the_oldest_are_forgotten),
+        cmocka_unit_test(when_they_are_too_large_the_oldest_are_forgotten),
+        cmocka_unit_test(large_ones_that_are_settled_cost_the_others_nothing),
         cmocka_unit_test(what_nobody_settles_here_is_forgotten_in_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -59,6 +59,24 @@ static void strict_tasks_refuses_what_is_not_declared(void **state)
     bed_release(&bed);
 }
 
+static void operations_say_how_many_bytes_they_write(void **state)
+{
+    (void)state;
+    struct bed bed;
+    struct submit_op submit;
+    struct settle_op settle;
+    const struct job_spec specs[] = {{.task = STR("t"), .payload = STR("[1,2]")},
+                                     {.task = STR("t"), .payload = STR("{}")}};
+    struct settlement items[] = {{.seq = 1, .result = STR("\"done\"")}, {.seq = 2}};
+    bed_init(&bed, NULL);
+    assert_int_equal(submit_op_init(&submit, bed.engine, specs, 2, NULL), 0);
+    assert_int_equal(submit.op.bytes, 7);
+    submit_op_release(&submit);
+    settle_op_init(&settle, items, 2);
+    assert_int_equal(settle.op.bytes, 6);
+    bed_release(&bed);
+}
+
 /* Submits one and gives the number of the job that stands for it. */
 static int64_t submit_again(struct bed *bed, const struct job_spec *spec, bool *ret_existed)
 {
@@ -308,6 +326,7 @@ CHECK_FILE(submit)
         T(a_policy_that_jobs_share_holds_for_each_of_them),
         T(invalid_jobs_are_refused),
         T(payload_over_the_limit_is_refused),
+        T(operations_say_how_many_bytes_they_write),
         T(strict_tasks_refuses_what_is_not_declared),
         T(second_submit_of_an_id_is_the_first_job),
         T(unique_key_has_one_live_job),

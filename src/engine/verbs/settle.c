@@ -288,6 +288,8 @@ void settle_op_init(struct settle_op *op, struct settlement *items, size_t n)
         .items = items,
         .n = n,
     };
+    for (size_t i = 0; i < n; i++)
+        op->op.bytes += items[i].result.len;
 }
 
 /* ---- Heartbeats ------------------------------------------------------------------------------ */

@@ -581,6 +581,7 @@ int submit_op_init(struct submit_op *op, const struct engine *e, const struct jo
         struct redrive_err why;
         op->specs[i] = specs[i];
         op->has_after |= specs[i].n_after > 0;
+        op->op.bytes += specs[i].payload.len;
         if (check_all(e, op, i, &why) < 0)
             (void)submit_refuse(op, i, &why);
     }
