@@ -108,6 +108,24 @@ static void growth_keeps_what_was_there(void **state)
     buf_release(&b);
 }
 
+static void reset_gives_back_more_than_is_to_be_kept(void **state)
+{
+    (void)state;
+    struct buf b;
+    buf_init(&b, 5000);
+    buf_puts(&b, "short");
+    buf_reset_kept(&b, 1000);
+    assert_int_equal(b.len, 0);
+    assert_non_null(b.data);
+    buf_printf(&b, "%4000d", 1);
+    buf_reset_kept(&b, 1000);
+    assert_null(b.data);
+    assert_int_equal(b.capacity, 0);
+    assert_int_equal(buf_printf(&b, "%4500d", 1), 0); /* its maximum is as before */
+    assert_int_equal(buf_printf(&b, "%4500d", 1), REDRIVE_E_TOO_BIG);
+    buf_release(&b);
+}
+
 static void pair_is_a_key_of_two_names(void **state)
 {
     (void)state;
@@ -132,6 +150,7 @@ CHECK_FILE(buf)
         T(the_first_failure_sticks_until_reset),
         T(detach_hands_over_the_memory),
         T(growth_keeps_what_was_there),
+        T(reset_gives_back_more_than_is_to_be_kept),
         T(pair_is_a_key_of_two_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

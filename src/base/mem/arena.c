@@ -32,6 +32,7 @@ void arena_release(struct arena *arena)
         free(arena->chunks);
         arena->chunks = next;
     }
+    arena->bytes = 0;
     arena->failed = false;
 }
 
@@ -41,6 +42,7 @@ void arena_adopt(struct arena *arena, struct arena *from)
     while (*end)
         end = &(*end)->next;
     *end = from->chunks;
+    arena->bytes += from->bytes;
     arena->failed |= from->failed;
     *from = (struct arena){0};
 }
@@ -58,6 +60,7 @@ static struct arena_chunk *add_chunk(struct arena *arena, size_t size, bool zero
         return NULL;
     *chunk = (struct arena_chunk){.next = arena->chunks, .size = room};
     arena->chunks = chunk;
+    arena->bytes += sizeof *chunk + room;
     return chunk;
 }
 

@@ -17,6 +17,7 @@ struct arena_chunk;
 
 struct arena {
     struct arena_chunk *chunks;
+    size_t bytes; /* that it has from the system, all in all */
     bool failed;
 };
 

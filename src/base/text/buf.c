@@ -31,6 +31,14 @@ void buf_reset(struct buf *b)
         b->data[0] = '\0';
 }
 
+void buf_reset_kept(struct buf *b, size_t kept_bytes)
+{
+    if (b->capacity > kept_bytes)
+        buf_release(b);
+    else
+        buf_reset(b);
+}
+
 int buf_failed(const struct buf *b)
 {
     return b->failed;

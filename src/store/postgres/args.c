@@ -6,7 +6,8 @@
 #include "base/text/encode.h"
 #include "redrive.h"
 
-#define ARGS_BYTES_MAX ((size_t)1 << 30)
+#define ARGS_BYTES_MAX  ((size_t)1 << 30)
+#define ARGS_BYTES_KEPT ((size_t)1 << 20)
 
 /* One dimension: how many, whether there are NULLs, of which type, how long, from which index. */
 #define ARRAY_HEADER_BYTES 20
@@ -24,7 +25,7 @@ void pg_args_release(struct args *args)
 
 void pg_args_reset(struct args *args)
 {
-    buf_reset(&args->bytes);
+    buf_reset_kept(&args->bytes, ARGS_BYTES_KEPT);
     args->n = 0;
 }
 

@@ -36,6 +36,7 @@ struct args {
 
 void pg_args_init(struct args *args);
 void pg_args_release(struct args *args);
+/* Keeps at most a megabyte of memory for the next ones. */
 void pg_args_reset(struct args *args);
 
 /* -- Single values -- */

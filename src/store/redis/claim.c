@@ -11,6 +11,10 @@
 /* More than this many jobs are not given at once. */
 #define CLAIM_MAX ((size_t)4096)
 
+/* Nor more bytes in one reply, if bytes are limited: the jobs of a reply are in memory twice while
+ * they are copied, and a claim may stand for many of workers that take megabytes each. */
+#define REPLY_MAX_BYTES ((size_t)16 << 20)
+
 /* ---- Asking for ready jobs ---------------------------------------------------------------------
  */
 
@@ -49,6 +53,13 @@ static void ask_kind(struct store *store, const struct claim_filter *filter)
     rd_ask_text(store, kind);
 }
 
+/* Whether the next reply is to have less than the filter allows; what is missing is asked for with
+ * another request. Limits of tasks are those of all replies together. */
+static bool is_for_several(const struct claim_filter *filter)
+{
+    return filter->max_bytes > REPLY_MAX_BYTES && !filter->task_limits;
+}
+
 /* Starts a request for ready jobs. `waits`: if it is given less, this process is woken by new ones.
  */
 static void ask_ready(struct store *store, const struct claim_filter *filter, size_t limit,
@@ -60,7 +71,7 @@ static void ask_ready(struct store *store, const struct claim_filter *filter, si
     else
         rd_ask_int(store, store->shared_version);
     rd_ask_int(store, (int64_t)limit);
-    rd_ask_int(store, (int64_t)filter->max_bytes);
+    rd_ask_int(store, (int64_t)(is_for_several(filter) ? REPLY_MAX_BYTES : filter->max_bytes));
     if (of_tenant)
         rd_ask_int(store, of_tenant->tenant_id);
     else
@@ -238,12 +249,16 @@ static struct claim_filter rest_of(const struct claim_filter *filter, size_t lim
     return rest;
 }
 
+/* *ret_again: there are more, for which the reply had no room. */
 static int ask_for_ready(struct page_maker *maker, const struct claim_filter *filter, size_t limit,
-                         const struct partition *of_tenant, struct redrive_err *err)
+                         const struct partition *of_tenant, bool *ret_again,
+                         struct redrive_err *err)
 {
     struct store *store = maker->store;
     const struct claim_filter rest = rest_of(filter, limit, maker->page);
+    const size_t n_before = maker->page->n;
     redisReply *reply = NULL;
+    *ret_again = false;
     if (rest.limit == 0)
         return 0;
     ask_ready(store, &rest, rest.limit, of_tenant, true);
@@ -255,6 +270,7 @@ static int ask_for_ready(struct page_maker *maker, const struct claim_filter *fi
     if (rc == 0)
         rc = read_ready(maker, reply, limit, err);
     freeReplyObject(reply);
+    *ret_again = is_for_several(&rest) && maker->page->more && maker->page->n > n_before;
     return rc;
 }
 
@@ -275,11 +291,12 @@ int redis_ready(struct store *store, const struct claim_filter *filter, struct j
         return rc;
     rc = take_ahead(&maker, filter, limit, err);
     /* Damaged jobs take the places of others. They are reserved: the next request gives others. */
+    bool is_again = false;
     do {
         maker.n_damaged = 0;
         if (rc == 0)
-            rc = ask_for_ready(&maker, filter, limit, of_tenant, err);
-    } while (rc == 0 && maker.n_damaged > 0);
+            rc = ask_for_ready(&maker, filter, limit, of_tenant, &is_again, err);
+    } while (rc == 0 && (is_again || maker.n_damaged > 0));
     if (rc != 0)
         job_page_release(ret);
     return rc;

@@ -111,20 +111,52 @@ static bool is_worth_keeping(const struct store *store, const struct entry *e)
            (e->is_dirty || e->now.job.status.lease_until_ms > store->now_ms);
 }
 
-static size_t count_worth_keeping(const struct store *store)
+static size_t kept_bytes(const struct entry *e)
 {
-    size_t n = 0;
+    return sizeof *e + e->stored.len;
+}
+
+static size_t sum_worth_keeping(const struct store *store)
+{
+    size_t bytes = 0;
     MAP_FOREACH (&store->entries, slot)
-        n += is_worth_keeping(store, slot->value);
-    return n;
+        bytes += is_worth_keeping(store, slot->value) ? kept_bytes(slot->value) : 0;
+    return bytes;
+}
+
+/* The latest start first. */
+static int compare_starts(const void *a, const void *b)
+{
+    const int64_t x = (*(struct entry *const *)a)->now.job.status.started_ms;
+    const int64_t y = (*(struct entry *const *)b)->now.job.status.started_ms;
+    return (x < y) - (x > y);
+}
+
+/* Of the rows that are worth keeping, distrusts those that have started first, until the others
+ * take no more than so many bytes. Without memory it distrusts all. */
+static void drop_oldest(struct store *store, size_t most_bytes)
+{
+    struct entry **all = calloc(store->entries.count, sizeof(struct entry *));
+    size_t n = 0, bytes = 0;
+    if (!all) {
+        rd_entries_distrust(store);
+        return;
+    }
+    MAP_FOREACH (&store->entries, slot)
+        if (is_worth_keeping(store, slot->value))
+            all[n++] = slot->value;
+    qsort(all, n, sizeof(struct entry *), compare_starts);
+    for (size_t i = 0; i < n; i++) {
+        bytes += kept_bytes(all[i]);
+        all[i]->is_mine = bytes <= most_bytes;
+    }
+    free(all);
 }
 
 void rd_entries_keep_running(struct store *store)
 {
-    if (count_worth_keeping(store) > RD_RUNNING_MAX) {
-        rd_transaction_forget(store);
-        return;
-    }
+    if (sum_worth_keeping(store) > RD_RUNNING_BYTES_MAX)
+        drop_oldest(store, RD_RUNNING_BYTES_MAX / 2);
     struct arena arena = store->arena;
     struct map entries = store->entries;
     bool failed = false;
@@ -144,6 +176,7 @@ void rd_entries_keep_running(struct store *store)
     arena_release(&arena);
     store->n_kept = 0;
     store->n_running = store->entries.count;
+    store->running_bytes = store->arena.bytes;
     if (failed)
         rd_transaction_forget(store);
 }

@@ -124,6 +124,17 @@ int rd_transaction_needed(struct store *store, struct redrive_err *err)
     return rc;
 }
 
+/* What a transaction with large payloads has left of its requests. */
+#define BUFFER_KEPT_BYTES ((size_t)1 << 20)
+
+static void give_back_buffers(struct store *store)
+{
+    buf_reset_kept(&store->words, BUFFER_KEPT_BYTES);
+    store->n_words = 0;
+    buf_reset_kept(&store->ahead.words, BUFFER_KEPT_BYTES);
+    buf_reset_kept(&store->row, BUFFER_KEPT_BYTES);
+}
+
 void rd_transaction_end(struct store *store)
 {
     rd_map_empty(&store->ids);
@@ -144,6 +155,7 @@ void rd_transaction_end(struct store *store)
     store->last_seq = store->shared_puts = 0;
     store->in_transaction = store->is_lost = false;
     store->ahead.is_asked = false;
+    give_back_buffers(store);
 }
 
 void rd_transaction_forget(struct store *store)
@@ -154,7 +166,7 @@ void rd_transaction_forget(struct store *store)
     rd_map_empty(&store->entries);
     rd_map_empty(&store->cells);
     store->n_kept = 0;
-    store->n_running = 0;
+    store->n_running = store->running_bytes = 0;
 }
 
 void rd_store_forget(struct store *store)
@@ -194,7 +206,9 @@ void rd_handle_init(struct store *store, const struct store_options *options)
     rd_ops_init(&store->checks);
     buf_init(&store->row, (size_t)1 << 30);
     buf_init(&store->ahead.filter, (size_t)1 << 24);
-    buf_init(&store->ahead.words, (size_t)1 << 24);
+    /* They change places. */
+    buf_init(&store->words, RD_WORDS_MAX);
+    buf_init(&store->ahead.words, RD_WORDS_MAX);
 }
 
 void rd_handle_release(struct store *store)

@@ -32,6 +32,8 @@ struct told {
 
 /* ---- protocol.c: requests and replies -------------------------------------------------------- */
 
+/* The largest request. */
+#define RD_WORDS_MAX ((size_t)512 << 20)
 /* Starts a request: a function of the library with the root as its key, or any command. */
 void rd_ask(struct store *store, const char *function);
 void rd_ask_command(struct store *store, const char *command);

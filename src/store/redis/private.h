@@ -127,8 +127,9 @@ struct store {
     int64_t shared_puts;    /* that raise it */
     unsigned shared_listed; /* bit mask of kinds that were taken from `shared_reply` */
     int64_t commits_seen;
-    unsigned n_kept;  /* transactions since the cache was last cleaned up, */
-    size_t n_running; /* and how many rows of running jobs it had then */
+    unsigned n_kept;      /* transactions since the cache was last cleaned up, */
+    size_t n_running;     /* how many rows of running jobs it had then, */
+    size_t running_bytes; /* and what they took */
     struct arena arena;
     struct map entries;  /* by seq */
     struct map cells;    /* by key and field */
@@ -223,8 +224,9 @@ extern struct entry RD_ENTRY_UNREADABLE;
 int rd_entries_get(struct store *store, const int64_t *seqs, size_t n, struct entry *unreadable,
                    struct entry **ret, struct redrive_err *err);
 /* Forgets all but the rows of running jobs that this handle has started and whose leases have not
- * ended; those as well if they are more than RD_RUNNING_MAX. */
-#define RD_RUNNING_MAX 65536
+ * ended. If they would take more than RD_RUNNING_BYTES_MAX, about a kilobyte each, it keeps those
+ * that have started last, up to half of that. */
+#define RD_RUNNING_BYTES_MAX ((size_t)64 << 20)
 void rd_entries_keep_running(struct store *store);
 /* A job that the transaction has read or made; else NULL. */
 struct entry *rd_entry_known(struct store *store, int64_t seq);

@@ -6,13 +6,8 @@
 #include "store/redis/link.h"
 #include "store/redis/private.h"
 
-/* The largest request. */
-#define WORDS_MAX ((size_t)512 << 20)
-
 void rd_ask_command(struct store *store, const char *command)
 {
-    if (!store->words.data)
-        buf_init(&store->words, WORDS_MAX);
     buf_reset(&store->words);
     store->n_words = 0;
     rd_ask_text(store, command);

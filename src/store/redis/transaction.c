@@ -8,8 +8,9 @@
 #include "store/redis/private.h"
 
 /* How much is kept from one transaction to the next beside the rows of running jobs, and for how
- * long. */
+ * long. Payloads and results that it has written are a part of it. */
 #define KEPT_MAX              5000
+#define KEPT_BYTES_MAX        ((size_t)8 << 20)
 #define KEPT_TRANSACTIONS_MAX 100
 
 /* How many versions of shared rows are remembered at most. */
@@ -22,7 +23,8 @@
  * commit. */
 static bool is_too_much(const struct store *store)
 {
-    return store->entries.count + store->cells.count > KEPT_MAX + store->n_running;
+    return store->entries.count + store->cells.count > KEPT_MAX + store->n_running ||
+           store->arena.bytes > KEPT_BYTES_MAX + store->running_bytes;
 }
 
 /* After a commit the server has the rows as the transaction has changed them. Only those of running

@@ -1,5 +1,6 @@
 /* Bytes that PostgreSQL's text does not take are kept all the same. */
 #include "kit.h"
+#include "store/postgres/args.h"
 #include "stores_postgres.h"
 
 static struct str bytes_of(const char *s, size_t len)
@@ -86,6 +87,22 @@ static void a_shared_row_holds_any_bytes(void **state)
     assert_true(str_eq(kit_shared(k, SHARED_BREAKER, STR("acme"))->rows[0].value, row.value));
 }
 
+static void large_parameters_leave_no_memory_behind(void **state)
+{
+    static char large[3 << 20];
+    struct args args;
+    (void)state;
+    pg_args_init(&args);
+    pg_args_bytes(&args, (struct str){large, 1000});
+    pg_args_reset(&args);
+    assert_non_null(args.bytes.data);
+    pg_args_bytes(&args, (struct str){large, sizeof large});
+    assert_int_equal(args.len[0], sizeof large);
+    pg_args_reset(&args);
+    assert_int_equal(args.bytes.capacity, 0);
+    pg_args_release(&args);
+}
+
 CHECK_FILE(text)
 {
     const struct CMUnitTest tests[] = {
@@ -93,6 +110,7 @@ CHECK_FILE(text)
         F(the_result_of_a_parent_is_as_long_as_its_bytes),
         F(what_is_text_stays_text_for_people),
         F(a_shared_row_holds_any_bytes),
+        T(large_parameters_leave_no_memory_behind),
     };
     return cmocka_run_group_tests_name("postgres text", tests, NULL, NULL);
 }

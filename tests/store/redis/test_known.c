@@ -241,27 +241,40 @@ static void a_row_is_kept_until_its_lease_has_ended(void **state)
     server_stop(&s);
 }
 
+/* As if this handle had started another job like job 1, at that time. */
+static void learn_started(struct store *store, int64_t seq, int64_t started_ms)
+{
+    const struct entry *first = rd_entry_known(store, 1);
+    struct entry *e;
+    assert_non_null(first);
+    assert_int_equal(rd_entry_learn(store, seq, first->stored, &e, NULL), 0);
+    e->is_mine = true;
+    e->now.job.status.started_ms = started_ms;
+}
+
 static void the_rows_that_are_kept_are_bounded(void **state)
 {
     (void)state;
     struct server s;
-    struct entry *e;
     server_start(&s, NULL);
     struct store *store = open_at(&s);
     put_committed(store, "a");
     start_committed(store, 1, 7);
     const struct entry *first = rd_entry_known(store, 1);
     assert_non_null(first);
-    for (int64_t i = 1; i < RD_RUNNING_MAX; i++) {
-        assert_int_equal(rd_entry_learn(store, 1000 + i, first->stored, &e, NULL), 0);
-        e->is_mine = true;
-    }
-    assert_int_equal(count_kept(store), RD_RUNNING_MAX);
-    first = rd_entry_known(store, 1);
-    assert_non_null(first);
-    assert_int_equal(rd_entry_learn(store, 1000, first->stored, &e, NULL), 0);
-    e->is_mine = true;
-    assert_int_equal(count_kept(store), 0);
+    const size_t most = RD_RUNNING_BYTES_MAX / (sizeof *first + first->stored.len);
+    for (size_t i = 1; i < most; i++)
+        learn_started(store, 1000 + (int64_t)i, (int64_t)i);
+    assert_int_equal(count_kept(store), most);
+    learn_started(store, 1000, 0);
+    for (size_t i = 1; i < most; i++)
+        learn_started(store, 1000 + (int64_t)i, (int64_t)i);
+    assert_int_equal(count_kept(store), most / 2);
+    /* Those that have started last; job 1 has the time of today. */
+    assert_non_null(rd_entry_known(store, 1));
+    assert_non_null(rd_entry_known(store, 1000 + (int64_t)most - 1));
+    assert_null(rd_entry_known(store, 1000));
+    assert_null(rd_entry_known(store, 1001));
     assert_int_equal(settle_committed(store, 1, 7), 0);
     store_close(store);
     server_stop(&s);

@@ -219,10 +219,7 @@ bool rd_wire_send(struct rd_wire *wire)
             sent += (size_t)n;
         }
     }
-    if (wire->out.capacity > OUT_KEPT)
-        buf_release(&wire->out);
-    else
-        buf_reset(&wire->out);
+    buf_reset_kept(&wire->out, OUT_KEPT);
     return !wire->is_broken;
 }
 
