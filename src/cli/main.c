@@ -1,4 +1,5 @@
 /* main.c - the list of commands. */
+#include "base/os/memory.h"
 #include "cli/commands/commands.h"
 #include "cli/frame/cli.h"
 #include "cli/shared/session.h"
@@ -39,6 +40,7 @@ static const struct command ROOT = {
 
 int main(int argc, char **argv)
 {
+    memory_give_back_large();
     store_own_process();
     return cli_main(&ROOT, &CONFIG_FLAGS, argc, argv);
 }

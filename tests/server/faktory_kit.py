@@ -10,6 +10,8 @@ import time
 
 import pytest
 
+from serve_kit import memory_mib
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("REDRIVE_BUILD", ROOT / "build")).resolve()
 PROGRAM = BUILD / "tests" / "server" / "faktory_server"
@@ -55,8 +57,7 @@ class Server:
 
     def peak_mib(self):
         """The most memory that it has had."""
-        status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
-        return int(status.split("VmHWM:")[1].split()[0]) // 1024
+        return memory_mib(self.process.pid, "VmHWM")
 
     def close(self):
         """Ends it; whatever it complained of on its way is an error."""

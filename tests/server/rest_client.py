@@ -12,6 +12,8 @@ import urllib.parse
 
 import pytest
 
+from serve_kit import memory_mib
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("REDRIVE_BIN", ROOT / "build" / "redrive")).resolve().parent
 SERVER = BUILD / "tests" / "server" / "serve_rest"
@@ -136,17 +138,13 @@ class Server:
         fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
-    def _memory_mib(self, name):
-        status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
-        return int(status.split(f"{name}:")[1].split()[0]) // 1024
-
     def resident_mib(self):
         """The memory that it has."""
-        return self._memory_mib("VmRSS")
+        return memory_mib(self.process.pid, "VmRSS")
 
     def peak_mib(self):
         """The most that it has had, since the start or since forget_peak."""
-        return self._memory_mib("VmHWM")
+        return memory_mib(self.process.pid, "VmHWM")
 
     def forget_peak(self):
         pathlib.Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")

@@ -37,6 +37,12 @@ def make_certificate(directory, name, days=90):
     return (directory / f"{name}.pem").read_text("ascii")
 
 
+def memory_mib(pid, name):
+    """Of a process: VmRSS, what it has; VmHWM, the most that it has had (since 5 was written to its clear_refs)."""
+    status = pathlib.Path(f"/proc/{pid}/status").read_text("ascii")
+    return int(status.split(f"{name}:")[1].split()[0]) // 1024
+
+
 class Server:
     """One process. Its log is a file; its ports are read from there."""
 
