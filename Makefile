@@ -117,11 +117,12 @@ spark-env: wheel
 	@set -e; for pair in $(PAIRS); do tools/spark-env $(BUILD) $$pair; done
 
 # Time and bytes of a batch beside a straightforward PySpark version; takes some minutes.
-# RECORDS: new ones in each batch; ALONE=1: without the other versions; PROFILE=1: where the time goes.
+# RECORDS: new ones in each batch; ALONE=1: without the other versions; PROFILE=1: where the time goes;
+# SMALL=1: what a first batch of few records costs, in a session without settings.
 RECORDS ?= 1000000
 BATCHES ?= 3
 bench-spark: spark-env
-	@tools/bench-spark $(BUILD) $(PAIR) --records $(RECORDS) --batches $(BATCHES) $(if $(ALONE),--rivals) $(if $(PROFILE),--profile)
+	@tools/bench-spark $(BUILD) $(PAIR) --records $(RECORDS) --batches $(BATCHES) $(if $(ALONE),--rivals) $(if $(PROFILE),--profile) $(if $(SMALL),--small)
 
 example-spark: spark-env
 	@examples/spark/run.sh $(BUILD)/spark-env-$(PAIR) $(BUILD)/example-spark

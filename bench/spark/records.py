@@ -2,7 +2,7 @@
 """Time and bytes of a batch: redrive.spark beside a straightforward PySpark version, in one session, in turns.
 
     make bench-spark [RECORDS=1000000] [BATCHES=3] [PAIR=1]
-    records.py [--records N] [--batches N] [--rivals [plain] [ids] [safe]] [--json] [--profile]
+    records.py [--records N] [--batches N] [--rivals [plain] [ids] [safe]] [--json] [--profile] [--small]
 
 A batch has N new records, and those that are due again; batches are two minutes apart by a clock that is moved by hand.
 Of a hundred records nine fail once, twice or three times, and one fails for good. All versions have the same records,
@@ -10,6 +10,9 @@ the same function and the same session (local[2]); straightforward.py says what 
 Bytes are those of all files that a batch has added to the folder of its tables, logs included. CPU is that of the
 driver, the JVM and the Python processes: unlike the time it hardly depends on what else the machine does. The first
 batch is not in the medians: it pays for what Spark loads and compiles.
+
+--small is for what a batch of few records costs: the session has only the settings that Delta needs, as in the quick
+start of docs/spark.md, and the first batch makes the tables.
 """
 
 import argparse
@@ -38,6 +41,8 @@ SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+TUNED = {
     "spark.sql.shuffle.partitions": "2",
     "spark.databricks.delta.snapshotPartitions": "2",
     "spark.sql.session.timeZone": "UTC",
@@ -55,13 +60,14 @@ def process_record(record):
     return "SUCCESS", "stored"
 
 
-def open_session(folder, *, profile=False):
+def open_session(folder, *, profile=False, tuned=True):
     jars = ",".join(str(jar) for jar in sorted(pathlib.Path(os.environ["SPARK_JARS"]).glob("*.jar")))
     builder = SparkSession.builder.master("local[2]").appName("bench").config("spark.jars", jars)
     if profile:
         pathlib.Path(f"{folder}/events").mkdir()
         builder = builder.config("spark.eventLog.enabled", "true").config("spark.eventLog.dir", f"{folder}/events")
-    for name, value in {**SETTINGS, "spark.sql.warehouse.dir": f"{folder}/warehouse"}.items():
+    settings = {**SETTINGS, **(TUNED if tuned else {})}
+    for name, value in {**settings, "spark.sql.warehouse.dir": f"{folder}/warehouse"}.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
@@ -77,9 +83,10 @@ def write_lot(spark, path, lot, size):
 
 
 class Ours:
-    def __init__(self, spark, folder):
+    def __init__(self, spark, folder, has_tables=True):
         self.queue = RetryQueue(spark, RetryQueueConfig(f"{folder}/queue", f"{folder}/final", f"{folder}/dead"))
-        self.queue.initialize_tables()
+        if has_tables:
+            self.queue.initialize_tables()
 
     def process_batch(self, new, function, now):
         result = self.queue.process_batch(new, function, now=now)
@@ -117,9 +124,9 @@ RIVALS = {
 }
 
 
-def measure(spark, folder, size, batches, rivals):
+def measure(spark, folder, size, batches, rivals, has_tables):
     """A row for each batch of each version. They must have done the same work."""
-    sides = {OURS: (f"{folder}/ours", Ours(spark, f"{folder}/ours"))}
+    sides = {OURS: (f"{folder}/ours", Ours(spark, f"{folder}/ours", has_tables))}
     for key in rivals:
         name, make = RIVALS[key]
         sides[name] = (f"{folder}/{key}", make(spark, f"{folder}/{key}"))
@@ -204,12 +211,13 @@ def main():
     parser.add_argument("--batches", type=int, default=3)
     parser.add_argument("--rivals", nargs="*", choices=RIVALS, default=list(RIVALS), help="none: for many batches")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--small", action="store_true", help="a session without settings, and no tables")
     parser.add_argument("--profile", action="store_true", help="say where the time of each batch goes")
     options = parser.parse_args()
     load = os.getloadavg()
     with tempfile.TemporaryDirectory(prefix="bench-spark-") as folder:
-        spark = open_session(folder, profile=options.profile)
-        rows = measure(spark, folder, options.records, options.batches, options.rivals)
+        spark = open_session(folder, profile=options.profile, tuned=not options.small)
+        rows = measure(spark, folder, options.records, options.batches, options.rivals, not options.small)
         spark.stop()
         if options.profile:
             show_profile(rows, Profile(f"{folder}/events"))

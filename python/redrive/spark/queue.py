@@ -27,11 +27,11 @@ import logging
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import reduce
-from typing import Any, Optional, Union
+from functools import partial, reduce
+from typing import Any, Optional, TypeVar, Union
 
 from pyspark import StorageLevel, inheritable_thread_target
 from pyspark.errors import AnalysisException
@@ -63,6 +63,7 @@ from redrive.spark.worker import (
 log = logging.getLogger("redrive.spark")
 
 _QUEUE_ID = "redrive.queue_id"
+_T = TypeVar("_T")
 
 
 class RetryQueue:
@@ -91,23 +92,29 @@ class RetryQueue:
 
     def initialize_tables(self) -> None:
         """Makes the tables that are missing, and checks the columns of the others. Every batch does it if need be."""
+        with tables.few_log_tasks(self.spark):
+            self._make_tables()
+
+    def _make_tables(self) -> bool:
+        """Whether none of the tables was there before: then the queue has had no batch."""
         config = self.config
-        for table, columns, properties in (
+        wanted: list[tuple[Any, ...]] = [
             (config.retry_table_path, tables.RETRY_QUEUE, tables.RETRY_QUEUE_PROPERTIES),
             (config.final_table_path, tables.FINAL_RESULTS, tables.FINAL_RESULTS_PROPERTIES),
             (config.dlq_table_path, tables.DEAD_LETTER_QUEUE, tables.DEAD_LETTER_QUEUE_PROPERTIES),
             (config.outcomes_table, tables.OUTCOMES, tables.OUTCOMES_PROPERTIES),
-        ):
-            tables.create(self.spark, table, columns, properties)
+            # The id of the queue is not made of a path: a queue whose state was removed starts its numbers again, and
+            # they must not be taken for those of the old one.
+            (config.runs_table, tables.RUNS, {_QUEUE_ID: uuid.uuid4().hex}, tables.RUNS_ADDED),
+        ]
         if config.breaker is not None:
-            tables.create(self.spark, config.breaker_table, tables.BREAKER)
-        # The id of the queue is not made of a path: a queue whose state was removed starts its numbers again, and
-        # they must not be taken for those of the old one.
-        tables.create(self.spark, config.runs_table, tables.RUNS, {_QUEUE_ID: uuid.uuid4().hex}, tables.RUNS_ADDED)
+            wanted.append((config.breaker_table, tables.BREAKER))
+        made = self._run_side_by_side([partial(tables.create, self.spark, *table) for table in wanted])
         queue_id = tables.property_of(self.spark, config.runs_table, _QUEUE_ID)
         if queue_id is None:
             raise TableError(f"{config.runs_table} has no property {_QUEUE_ID}", hint="was it made by something else?")
         self._app_id = f"redrive-{queue_id}"
+        return all(made)
 
     def process_batch(
         self,
@@ -135,11 +142,12 @@ class RetryQueue:
         _check_picklable(partition)
         if new_records is not None:
             records.check(new_records)
-        last, recovered = self._catch_up()
-        if self.config.breaker is not None:
-            partition.guard(self.config.breaker, self._saved_breaker())
-        batch = self._decide_batch(last + 1, new_records, partition)
-        return self._carry_out(batch, started, recovered)
+        with tables.few_log_tasks(self.spark, *([] if new_records is None else [new_records.sparkSession])):
+            last, recovered, is_new = self._catch_up()
+            if self.config.breaker is not None:
+                partition.guard(self.config.breaker, self._saved_breaker())
+            batch = self._decide_batch(last + 1, new_records, partition, is_new)
+            return self._carry_out(batch, started, recovered)
 
     def foreach_batch(
         self,
@@ -179,7 +187,13 @@ class RetryQueue:
         started = time.monotonic()
         now_us = _microseconds(now)
         chosen = _choice(where, ids, all)
-        last, recovered = self._catch_up()
+        with tables.few_log_tasks(self.spark):
+            return self._redrive(chosen, payload, now_us, started)
+
+    def _redrive(
+        self, chosen: Union[str, Column, None], payload: Union[str, Column, None], now_us: int, started: float
+    ) -> BatchResult:
+        last, recovered, _is_new = self._catch_up()
         dead = read(self.spark, self.config.dlq_table_path)
         waiting = read(self.spark, self.config.retry_table_path)
         try:
@@ -267,8 +281,17 @@ class RetryQueue:
 
     # ---- One batch --------------------------------------------------------------------------------
 
-    def _catch_up(self) -> tuple[int, Optional[int]]:
-        """The number of the last batch that is done; a batch that was left half done is carried out first."""
+    def _catch_up(self) -> tuple[int, Optional[int], bool]:
+        """The number of the last batch that is done; a batch that was left half done is carried out first.
+
+        And whether this call has made all tables: they are empty. If another driver has begun a batch since, that one
+        has the number 1, so that this batch is refused whatever it has found in them.
+        """
+        if not self._app_id and self._make_tables():
+            return 0, None, True
+        return (*self._last_done_or_completed(), False)
+
+    def _last_done_or_completed(self) -> tuple[int, Optional[int]]:
         heads = self._heads()
         if heads and heads[0] == self._last_done:
             return self._last_done[0], None
@@ -312,11 +335,11 @@ class RetryQueue:
         is_of_one_read = head["message"] is None or Fingerprint(*json.loads(head["message"])) == found
         return Batch(head["batch_id"], head["token"], head["created_us"], counts, breakers, runs, is_of_one_read)
 
-    def _decide_batch(self, number: int, new_records: Optional[DataFrame], partition: Partition) -> Batch:
+    def _decide_batch(self, number: int, new_records: Optional[DataFrame], partition: Partition, is_new: bool) -> Batch:
         """Processes the records, and writes outcomes and results: steps 1 and 2."""
         with self._errors():
             new_ids = None if new_records is None else records.look_at_ids(self.config, new_records, partition.now_us)
-        batch = self._process(number, new_records, partition, new_ids)
+        batch = self._process(number, new_records, partition, new_ids, is_new)
         if not batch.is_of_one_read:
             log.warning("batch_abandoned", extra={"batch_id": batch.number})
             batch = self._process(number + 1, new_records, partition, None)
@@ -328,13 +351,20 @@ class RetryQueue:
         new_records: Optional[DataFrame],
         partition: Partition,
         new_ids: Optional[Fingerprint],
+        is_new: bool = False,
     ) -> Batch:
         with self._errors():
             spark = self.spark if new_records is None else new_records.sparkSession
             # Records that are due stay as they are while no call is let through.
-            with_due = partition.held_until_us is None
+            with_due = partition.held_until_us is None and not is_new
             source = records.of_batch(
-                spark, self.config, new_records, partition.now_us, with_due=with_due, is_joined=new_ids is None
+                spark,
+                self.config,
+                new_records,
+                partition.now_us,
+                with_due=with_due,
+                is_joined=new_ids is None,
+                has_known=not is_new,
             )
             processed = source.mapInArrow(partition.run, OUTPUT_SCHEMA).persist(StorageLevel.MEMORY_AND_DISK)
         try:
@@ -454,15 +484,12 @@ class RetryQueue:
             writes.append(lambda: self._write_breaker(batch))
         return writes
 
-    def _run_side_by_side(self, writes: list[Callable[[], None]]) -> None:
-        """The batch is decided, so the order of the writes does not matter."""
+    def _run_side_by_side(self, writes: Sequence[Callable[[], _T]]) -> list[_T]:
+        """Of writes whose order does not matter. Each is to another table, and those of a batch follow its decision."""
         if self._writers == 1:
-            for write in writes:
-                write()
-            return
+            return [write() for write in writes]
         with ThreadPoolExecutor(self._writers) as pool:
-            for done in [pool.submit(inheritable_thread_target(write)) for write in writes]:
-                done.result()
+            return [done.result() for done in [pool.submit(inheritable_thread_target(write)) for write in writes]]
 
     def _append_dead(self, batch: Batch) -> None:
         outcomes = read(self.spark, self.config.outcomes_table).where(F.col("batch_id") == batch.number)

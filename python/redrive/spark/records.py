@@ -63,10 +63,12 @@ def of_batch(
     *,
     with_due: bool,
     is_joined: bool = True,
+    has_known: bool = True,
 ) -> DataFrame:
     """The input of the executors: waiting records that are due, and new records that are not known.
 
     :param is_joined: False: all ids of the new records are known to be new, see ids.py.
+    :param has_known: False: the tables are empty, so that no id is known.
     """
     partitions = _partitions(spark, config)
     due = _due(spark, config, now_us) if with_due else spark.createDataFrame([], _INPUT_SCHEMA)
@@ -79,7 +81,8 @@ def of_batch(
     # Partitioned and sorted by id once: the join needs no further exchange, and repeated ids follow each other, so that
     # the executors see them. The sort is free: the join has it in this order. dropDuplicates takes as long as all this.
     fresh = fresh.repartition(partitions, "sample_id")
-    fresh = fresh.join(_known_ids(spark, config, now_us), "sample_id", "left_anti").select(*INPUT_COLUMNS)
+    if has_known:
+        fresh = fresh.join(_known_ids(spark, config, now_us), "sample_id", "left_anti").select(*INPUT_COLUMNS)
     return fresh.sortWithinPartitions("sample_id").union(due)
 
 

@@ -6,6 +6,8 @@ number of the batch (txnAppId, txnVersion): Delta drops a write whose number the
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Optional
 
 from delta.tables import DeltaTable
@@ -61,6 +63,26 @@ DEAD_LETTER_QUEUE_PROPERTIES = {_STATISTICS: "sample_id,failed_at,batch_id"}
 OUTCOMES_PROPERTIES = {_STATISTICS: "outcome,batch_id"}
 
 
+#: Tasks in which Delta reads the log of a table; its default is 50.
+_LOG_TASKS, _LOG_TASKS_MAX = "spark.databricks.delta.snapshotPartitions", 50
+
+
+@contextmanager
+def few_log_tasks(*sessions: SparkSession) -> Iterator[None]:
+    """Meanwhile logs are read in a task for each core: a batch reads some twenty, which are small.
+
+    A session that has the setting of its own keeps it. It changes how long a read takes, and nothing else.
+    """
+    changed = [spark for spark in sessions if spark.conf.get(_LOG_TASKS, None) is None]
+    for spark in changed:
+        spark.conf.set(_LOG_TASKS, str(min(spark.sparkContext.defaultParallelism, _LOG_TASKS_MAX)))
+    try:
+        yield
+    finally:
+        for spark in changed:
+            spark.conf.unset(_LOG_TASKS)
+
+
 def is_path(table: str) -> bool:
     return "/" in table
 
@@ -97,17 +119,21 @@ def create(
     schema: T.StructType,
     properties: Optional[dict[str, str]] = None,
     added: frozenset[str] = frozenset(),
-) -> None:
-    """Makes the table if there is none, and checks the columns of one that is there. It may lack those of ``added``."""
+) -> bool:
+    """Makes the table if there is none, and checks the columns of one that is there. It may lack those of ``added``.
+
+    False: the table was there. True: it was not when this looked; another driver may have made it since.
+    """
     try:
         if _is_there(spark, table):
             check(table, read(spark, table).schema, schema, added)
-            return
+            return False
         builder = DeltaTable.createIfNotExists(spark).addColumns(schema)
         builder = builder.location(table) if is_path(table) else builder.tableName(table)
         for name, value in (properties or {}).items():
             builder = builder.property(name, value)
         builder.execute()
+        return True
     except AnalysisException as exc:
         raise TableError(
             f"{table} cannot be used as a Delta table",
@@ -121,8 +147,10 @@ def _is_there(spark: SparkSession, table: str) -> bool:
 
 
 def property_of(spark: SparkSession, table: str, name: str) -> Optional[str]:
-    properties: dict[str, str] = delta_table(spark, table).detail().select("properties").collect()[0][0]
-    return properties.get(name)
+    # Not by detail(): that adds up the files of the table, in jobs of its own.
+    quoted = f"delta.`{table}`" if is_path(table) else table
+    rows = spark.sql(f"SHOW TBLPROPERTIES {quoted}").collect()
+    return next((row["value"] for row in rows if row["key"] == name), None)
 
 
 def first_line(exc: BaseException) -> str:
