@@ -84,7 +84,7 @@ static bool may_move(const struct engine *e, const struct job *job, const struct
     const struct move move = move_at(list, 0);
     struct job_status status = job->status;
     struct transition t;
-    transition(&status, &move, e->now_ms, &t);
+    transition(&status, &move, engine_time(e), &t);
     return t.code == 0;
 }
 

@@ -35,9 +35,7 @@ int64_t store_time_ms(struct store *store, int64_t now_ms)
 
 int64_t engine_lease_until(const struct engine *e, int64_t lease_ms)
 {
-    const int64_t span_ms = lease_ms < DURATION_MAX_MS ? lease_ms : DURATION_MAX_MS;
-    int64_t until_ms;
-    return __builtin_add_overflow(e->now_ms, span_ms, &until_ms) ? INT64_MAX : until_ms;
+    return store_time_after(engine_time(e), lease_ms < DURATION_MAX_MS ? lease_ms : DURATION_MAX_MS);
 }
 
 int64_t engine_next_ms(const struct engine *e)

@@ -53,6 +53,7 @@ struct engine {
 
     /* The open transaction. */
     int64_t now_ms;
+    int64_t latest_ms;     /* the store's clock is not later; see struct store_time */
     bool touched;          /* it has something to commit */
     bool made_ready;       /* jobs have come into the queue, in this transaction or a former one */
     uint32_t notification; /* what it is to other processes; see store_notify */
@@ -133,7 +134,19 @@ static inline void engine_waits_until(struct engine *e, int64_t at_ms)
         e->notification |= STORE_NOTIFY_TIME;
 }
 
-/* The end of a lease that begins in this transaction: no later than the longest span from now. */
+/* The store knows the latest time anew. */
+static inline void engine_note_latest(struct engine *e)
+{
+    e->latest_ms = e->now_ms + store_base(e->store)->unsure_ms;
+}
+
+static inline struct store_time engine_time(const struct engine *e)
+{
+    return (struct store_time){e->now_ms, e->latest_ms};
+}
+
+/* The end of a lease that begins in this transaction: the lease lasts for so long by the store's
+ * clock, but for no longer than the longest span. */
 int64_t engine_lease_until(const struct engine *e, int64_t lease_ms);
 
 /* This process's own clock, or the one that it was given. */

@@ -162,11 +162,13 @@ static bool looks(const struct op_batch *batch)
     return looks;
 }
 
-/* The transaction's time is no earlier than any request that it serves. */
+/* The store's clock shows no later time than latest_ms now, and showed none when the requests came
+ * that this transaction serves. */
 static void take_time(struct engine *e)
 {
     const int64_t asked_ms = engine_clock_ms(e);
     e->now_ms = e->ops->set_time(e->store, asked_ms);
+    engine_note_latest(e);
     engine_note_time(e, asked_ms, e->now_ms);
 }
 

@@ -66,6 +66,9 @@ struct job_spec {
     int32_t priority;         /* -100 … 100 */
     int32_t max_attempts;     /* by the policy of that time; the policy in force decides */
     int64_t process_after_ms; /* for submit only: reads give 0 here, the status has it */
+    int64_t delay_ms;         /* for submit only, instead of it: so long from the submit on, by the
+                               * clock of the store that takes it in. The engine reads it, a store
+                               * does not; 0: none */
     int64_t deadline_ms;
 
     /* For submit only: it has failed elsewhere, and becomes a dead letter at once. NULL: it has

@@ -100,8 +100,12 @@ static int pass_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
 
 static int64_t pass_set_time(struct store *store, int64_t now_ms)
 {
-    const struct late *late = late_of(store);
-    return late->store ? store_ops(late->store)->set_time(late->store, now_ms) : now_ms;
+    struct late *late = late_of(store);
+    if (!late->store)
+        return now_ms;
+    now_ms = store_ops(late->store)->set_time(late->store, now_ms);
+    late->base.unsure_ms = store_base(late->store)->unsure_ms;
+    return now_ms;
 }
 
 static int pass_commit(struct store *store, struct redrive_err *err)

@@ -204,17 +204,18 @@ struct store_ops {
     /* -- Transactions -- */
 
     /* Opens a transaction. Where the store has one writer, it waits for its turn. `ret_now_ms` is
-     * the transaction's time: now_ms, or the server's. The store may compute both from the last
-     * answer of its server instead of asking: the time is then no later than the server's and never
-     * earlier than in the transaction before, the shared version is that of the last answer.
-     * `ready` and the commit notice a wrong one: REDRIVE_E_CANCELLED, and the next begin asks.
-     * store_ask makes begin ask. */
+     * the transaction's time: now_ms, or the server's. The server's is known from the answer of
+     * this begin, or from the last one before it, as far as that tells (server_time.h): the
+     * transaction's time is no later than the server's, nor earlier than in the transaction before;
+     * the server's is later by the handle's `unsure_ms` at most. The shared version is that of the
+     * last answer. `ready` and the commit notice wrong ones: REDRIVE_E_CANCELLED, and the next
+     * begin asks. store_ask makes begin ask. */
     int (*begin)(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
                  int64_t *ret_shared_version, struct redrive_err *err);
     /* Gives a transaction that has neither read nor moved anything its time once more: begin may
      * have waited for its turn, and a request that came meanwhile must not be served with a time
-     * from before it. Returns the time, which begin's rules hold for. Without a transaction it does
-     * nothing and returns now_ms. */
+     * from before it. Returns the time, which begin's rules hold for, and sets `unsure_ms`. Without
+     * a transaction it does nothing and returns now_ms. */
     int64_t (*set_time)(struct store *store, int64_t now_ms);
     /* Makes all moves of the transaction visible and durable, and ends it; rule 1 says what a
      * failure means. Other processes are notified as store_notify said. */
@@ -246,7 +247,8 @@ struct store_ops {
      * page is shared is the store's choice, but the jobs of one tenant come in the order above. The
      * page also has the sums of the limits of its jobs, if these have a row, since other processes
      * change them without a new shared version. A job whose row cannot be read may be left out, so
-     * that it does not stop the others. */
+     * that it does not stop the others. A server gives jobs whose time has come since the
+     * transaction began: `unsure_ms` is set anew. */
     int (*ready)(struct store *store, const struct claim_filter *filter, struct job_page *ret,
                  struct redrive_err *err);
 
@@ -480,6 +482,9 @@ struct store_base {
     int64_t idle_ms;     /* how long after the last transaction; 0: the caller decides */
     bool asks;           /* the next begin asks the server, however fresh its last answer is */
     bool looks; /* the next transaction calls `ready`, which asks the server: begin need not */
+    int64_t unsure_ms; /* of the open transaction's time: when that was set, and after `ready`, the
+                        * store's clock was later by so much at most; 0 where the store has no clock
+                        * of its own */
     int64_t lock_wait_ms; /* see store_wait_for_locks */
     bool is_blocked;      /* the last transaction failed because a lock was not given in time */
 };
@@ -493,6 +498,12 @@ static inline const struct store_base *store_base(const struct store *store)
 static inline const struct store_ops *store_ops(const struct store *store)
 {
     return store_base(store)->ops;
+}
+
+/* Both bounds of the open transaction's time, which is now_ms. */
+static inline struct store_time store_time_of(const struct store *store, int64_t now_ms)
+{
+    return (struct store_time){now_ms, now_ms + store_base(store)->unsure_ms};
 }
 
 /* The transaction that begins next sees what other processes have put until then. */

@@ -141,10 +141,13 @@ static void become(struct job_status *s, enum redrive_state to, int64_t now_ms,
     s->state = to;
 }
 
-static void start(struct job_status *s, const struct start_move *move, int64_t now_ms,
+static void start(struct job_status *s, const struct start_move *move, struct store_time time,
                   struct transition *t)
 {
-    become(s, REDRIVE_STATE_RUNNING, now_ms, t);
+    const bool may_have_come = s->process_after_ms <= time.latest_ms;
+    const int64_t now_ms = may_have_come && s->process_after_ms > time.now_ms ? s->process_after_ms
+                                                                             : time.now_ms;
+    become(s, REDRIVE_STATE_RUNNING, time.now_ms, t);
     s->attempts++;
     s->token = move->token;
     s->lease_until_ms = move->lease_until_ms;
@@ -182,12 +185,13 @@ static void take_attempt_back(struct job_status *s)
         s->first_started_ms = s->paused_ms = 0;
 }
 
-static void settle(struct job_status *s, const struct settle_move *move, int64_t now_ms,
+static void settle(struct job_status *s, const struct settle_move *move, struct store_time time,
                    struct transition *t)
 {
     const struct decision *d = move->decision;
+    const int64_t now_ms = time.now_ms;
     if (is_time_locked(d->state))
-        s->process_after_ms = sum_of(now_ms, d->delay_ms);
+        s->process_after_ms = store_time_after(time, d->delay_ms);
     t->adds_attempt = d->state != REDRIVE_STATE_COMPLETED || s->attempts != 1;
     if (t->adds_attempt) {
         t->attempt = (struct job_attempt){
@@ -311,10 +315,11 @@ static int refusal(const struct job_status *s, const struct move *move, int64_t 
     }
 }
 
-void transition(struct job_status *status, const struct move *move, int64_t now_ms,
+void transition(struct job_status *status, const struct move *move, struct store_time time,
                 struct transition *ret)
 {
     struct job_status *s = status;
+    const int64_t now_ms = time.now_ms;
     ret->code = refusal(s, move, now_ms);
     ret->key = KEY_STAYS;
     ret->replaces_error = ret->replaces_result = ret->replaces_payload = false;
@@ -322,11 +327,11 @@ void transition(struct job_status *status, const struct move *move, int64_t now_
     if (ret->code != 0)
         return;
     switch (move->kind) {
-    case MOVE_START: start(s, move->start, now_ms, ret); break;
+    case MOVE_START: start(s, move->start, time, ret); break;
     case MOVE_PARK: park(s, move->by_limit, now_ms, ret); break;
     case MOVE_UNPARK:
     case MOVE_PROMOTE: become(s, REDRIVE_STATE_QUEUED, now_ms, ret); break;
-    case MOVE_SETTLE: settle(s, move->settle, now_ms, ret); break;
+    case MOVE_SETTLE: settle(s, move->settle, time, ret); break;
     case MOVE_EXTEND:
         if (move->extend->lease_until_ms > s->lease_until_ms)
             s->lease_until_ms = move->extend->lease_until_ms;

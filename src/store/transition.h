@@ -40,11 +40,14 @@
  *   adopt       children grow
  *   release     open parents are fewer; a waiting job that has none any more is queued, or
  *               scheduled if its time has not come
- *   start       attempts + 1, started, first_started (if 0), token, lease, worker, permit
+ *   start       attempts + 1, started, first_started (if 0), token, lease, worker, permit. started =
+ *               the transaction's time, or process_after if that is later and the store's clock may
+ *               have shown it: it came while the transaction looked for jobs, or another process
+ *               knows the time better
  *   leaving running, by settle or cancel
  *               token, lease and permit 0; worker and started stay
- *   settle      reason and crashes = the decision's; process_after = the transaction's time + delay
- *               for retrying and scheduled, or INT64_MAX if the sum overflows, else as it was;
+ *   settle      reason and crashes = the decision's; process_after = store_time_after(the delay) for
+ *               retrying and scheduled, or INT64_MAX if the sum overflows, else as it was;
  *               error and fingerprint unless the error's class is success or the settle leaves no
  *               row in the history; result unless absent
  *   settle that takes the attempt back
@@ -87,6 +90,25 @@
 #include "core/decide.h"
 #include "redrive.h"
 #include "store/job.h"
+
+/* ---- Time ------------------------------------------------------------------------------------ */
+
+/* The time of a transaction by the store's clock. A store whose server has a clock of its own knows
+ * that time only within two bounds; for all others they are equal. */
+struct store_time {
+    int64_t now_ms;    /* not later than the clock: the transaction's time. What is due goes by it */
+    int64_t latest_ms; /* not earlier: what must not happen before a span is over counts from it */
+};
+
+/* The moment before which what waits for so long must not happen. Without a wait that is now, so
+ * that it is due at once. INT64_MAX if the sum overflows. */
+static inline int64_t store_time_after(struct store_time time, int64_t wait_ms)
+{
+    int64_t after_ms;
+    if (wait_ms <= 0)
+        return time.now_ms;
+    return __builtin_add_overflow(time.latest_ms, wait_ms, &after_ms) ? INT64_MAX : after_ms;
+}
 
 /* ---- Moves ----------------------------------------------------------------------------------- */
 
@@ -273,7 +295,7 @@ struct transition {
 };
 
 /* Changes the row as the move says; a refused one leaves it as it was. */
-void transition(struct job_status *status, const struct move *move, int64_t now_ms,
+void transition(struct job_status *status, const struct move *move, struct store_time time,
                 struct transition *ret);
 
 /* The row of a new job. */

@@ -1,4 +1,5 @@
-/* The time of a transaction is no earlier than any request that it serves. */
+/* The time of a transaction is no earlier than any request that it serves; and what must not happen
+ * before a span is over counts from the latest time that the store's clock may show. */
 #include "engine/bed.h"
 
 #include "engine/state.h"
@@ -102,12 +103,155 @@ static void what_came_after_the_begin_is_not_served_with_a_time_from_before_it(v
     bed_release(&bed);
 }
 
+/* ---- Stores that know their time only within bounds ------------------------------------------ */
+
+#define UNSURE_MS 300
+
+static int64_t unsure_ms;
+
+static int64_t set_time_within_bounds(struct store *store, int64_t now_ms)
+{
+    now_ms = real->set_time(store, now_ms);
+    ((struct store_base *)(void *)store)->unsure_ms = unsure_ms;
+    return now_ms;
+}
+
+/* An engine whose store says that its clock may be up to UNSURE_MS ahead of the transaction's time.
+ */
+static void start_unsure(struct bed *bed)
+{
+    static struct store_ops vague;
+    bed_init(bed, CONFIG);
+    unsure_ms = UNSURE_MS;
+    real = bed->engine->ops;
+    vague = *real;
+    vague.set_time = set_time_within_bounds;
+    bed->engine->ops = &vague;
+}
+
+static void check_waits(struct bed *bed, int64_t seq, enum redrive_state state, int64_t until_ms)
+{
+    const struct job_status s = bed_job(bed, seq).status;
+    assert_int_equal(s.state, state);
+    assert_int_equal(s.process_after_ms, until_ms);
+}
+
+static void a_delay_counts_from_the_latest_time(void **state)
+{
+    (void)state;
+    struct bed bed;
+    start_unsure(&bed);
+    const struct job_spec spec = {.task = STR("t"), .delay_ms = DELAY_MS};
+    const int64_t seq = bed_submit_spec(&bed, &spec), due_ms = bed.now_ms + UNSURE_MS + DELAY_MS;
+    check_waits(&bed, seq, REDRIVE_STATE_SCHEDULED, due_ms);
+    /* It is due when the earliest time is that one. */
+    bed_pass(&bed, UNSURE_MS + DELAY_MS - 1);
+    check_waits(&bed, seq, REDRIVE_STATE_SCHEDULED, due_ms);
+    bed_pass(&bed, 1);
+    check_waits(&bed, seq, REDRIVE_STATE_QUEUED, due_ms);
+    bed_release(&bed);
+}
+
+static void a_delay_without_an_end_is_no_time_in_the_past(void **state)
+{
+    (void)state;
+    struct bed bed;
+    start_unsure(&bed);
+    const struct job_spec spec = {.task = STR("t"), .delay_ms = INT64_MAX};
+    const int64_t seq = bed_submit_spec(&bed, &spec);
+    assert_int_equal(bed_state(&bed, seq), REDRIVE_STATE_SCHEDULED);
+    assert_int_equal(bed_try_submit(&bed, &(struct job_spec){.task = STR("t"), .delay_ms = -1}),
+                     REDRIVE_E_RANGE);
+    bed_release(&bed);
+}
+
+static void a_retry_and_a_snooze_count_from_the_latest_time(void **state)
+{
+    (void)state;
+    struct bed bed;
+    start_unsure(&bed);
+    const int64_t seq = bed_submit(&bed, "t", "{}");
+    const struct job *job = bed_claim_one(&bed);
+    struct settlement s = {
+        .seq = seq,
+        .token = job->status.token,
+        .outcome = {.ending = ENDING_RAN, .failure = {.status = "TRANSIENT_FAIL"}},
+    };
+    struct settle_op op;
+    settle_op_init(&op, &s, 1);
+    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
+    check_waits(&bed, seq, REDRIVE_STATE_RETRYING, bed.now_ms + UNSURE_MS + DELAY_MS);
+    assert_int_equal(s.again_ms, bed.now_ms + UNSURE_MS + DELAY_MS);
+    bed_pass(&bed, UNSURE_MS + DELAY_MS - 1);
+    assert_int_equal(bed_state(&bed, seq), REDRIVE_STATE_RETRYING);
+    bed_pass(&bed, 1);
+    job = bed_claim_one(&bed);
+    const struct outcome snooze = {.ending = ENDING_SNOOZED, .snooze_ms = 40};
+    assert_int_equal(bed_settle(&bed, job, &snooze), 0);
+    check_waits(&bed, seq, REDRIVE_STATE_SCHEDULED, bed.now_ms + UNSURE_MS + 40);
+    bed_release(&bed);
+}
+
+static void a_lease_lasts_from_the_latest_time_on(void **state)
+{
+    (void)state;
+    struct bed bed;
+    start_unsure(&bed);
+    const int64_t seq = bed_submit(&bed, "t", "{}");
+    const struct claim_filter filter = {.limit = 1};
+    claim_op_init(&bed.claim, &filter, STR("w"), LEASE_MS);
+    assert_int_equal(engine_apply_one(bed.engine, &bed.claim.op, NULL), 0);
+    assert_int_equal(bed.claim.n, 1);
+    assert_int_equal(bed.claim.jobs[0].status.lease_until_ms, bed.now_ms + UNSURE_MS + LEASE_MS);
+    bed.now_ms += 1000;
+    struct extension x = {
+        .seq = seq, .token = bed.claim.jobs[0].status.token, .lease_ms = LEASE_MS};
+    struct extend_op op;
+    extend_op_init(&op, &x, 1);
+    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
+    const int64_t until_ms = bed.now_ms + UNSURE_MS + LEASE_MS;
+    assert_int_equal(bed_job(&bed, seq).status.lease_until_ms, until_ms);
+    bed_pass(&bed, until_ms - 1 - bed.now_ms);
+    assert_int_equal(bed_state(&bed, seq), REDRIVE_STATE_RUNNING);
+    bed_pass(&bed, 1);
+    assert_int_not_equal(bed_state(&bed, seq), REDRIVE_STATE_RUNNING);
+    bed_release(&bed);
+}
+
+/* What does not wait is ready at once, for processes that know the time better as well. */
+static void what_has_no_delay_is_ready_at_once(void **state)
+{
+    (void)state;
+    struct bed bed;
+    start_unsure(&bed);
+    const int64_t seq = bed_submit(&bed, "t", "{}");
+    check_waits(&bed, seq, REDRIVE_STATE_QUEUED, bed.now_ms);
+    const struct job *job = bed_claim_one(&bed);
+    assert_int_equal(job->status.started_ms, bed.now_ms);
+    const struct outcome release = {.ending = ENDING_RELEASED};
+    assert_int_equal(bed_settle(&bed, job, &release), 0);
+    check_waits(&bed, seq, REDRIVE_STATE_QUEUED, bed.now_ms);
+    assert_int_equal(bed_fail(&bed, bed_claim_one(&bed), "PERMANENT_FAIL"), 0);
+    assert_int_equal(bed_change(&bed, MOVE_REDRIVE, seq), 0);
+    check_waits(&bed, seq, REDRIVE_STATE_QUEUED, bed.now_ms);
+    assert_int_equal(bed_fail(&bed, bed_claim_one(&bed), "TRANSIENT_FAIL"), 0);
+    assert_int_equal(bed_change(&bed, MOVE_RUN_NOW, seq), 0);
+    check_waits(&bed, seq, REDRIVE_STATE_QUEUED, bed.now_ms);
+    assert_int_equal(bed_claim_one(&bed)->status.seq, seq);
+    bed_release(&bed);
+}
+
 CHECK_FILE(time)
 {
     const struct CMUnitTest tests[] = {
         T(a_delay_counts_from_the_end_of_the_wait_for_the_store),
         T(a_lease_is_as_long_as_it_should_be_after_a_wait),
         T(what_came_after_the_begin_is_not_served_with_a_time_from_before_it),
+        T(a_delay_counts_from_the_latest_time),
+        T(a_delay_without_an_end_is_no_time_in_the_past),
+        T(a_retry_and_a_snooze_count_from_the_latest_time),
+        T(a_lease_lasts_from_the_latest_time_on),
+        T(what_has_no_delay_is_ready_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -45,7 +45,6 @@ class Contract:
     ordered: frozenset = frozenset()  # queues whose jobs only clients claim, and which nothing holds back
     reserved_s: float = 0  # how long another process may have set a job aside for its own claim
     removed: frozenset = frozenset()  # ended states whose jobs retention may have removed
-    behind_s: float = 0  # how far the time of a transaction may be behind that of a request in it
     slack_s: float = 0.002  # stores keep milliseconds, and clocks are read one after the other
 
 
@@ -202,11 +201,11 @@ def was_taken(life, attempt):
 def retry_is_due(life, attempt, contract):
     """The time before which the attempt after this one must not start, by the clock of its handler; None: nothing is known."""
     failed = failures(life, attempt)
-    return min(failed) + contract.backoff_s - contract.behind_s if failed and was_taken(life, attempt) else None
+    return min(failed) + contract.backoff_s if failed and was_taken(life, attempt) else None
 
 
 def early_by_handlers(life, contract):
-    locks = [event["not_before"] - contract.behind_s for event in life.of("submit") if event.get("not_before")]
+    locks = [event["not_before"] for event in life.of("submit") if event.get("not_before")]
     for start in life.of("start"):
         retry = retry_is_due(life, start["attempt"] - 1, contract) if start["attempt"] > 1 else None
         due = max(locks + ([retry] if retry else []), default=start["mono"])
@@ -215,14 +214,15 @@ def early_by_handlers(life, contract):
 
 
 def early_by_the_store(life, contract):
-    """The store's own times: a failure is not older than its report, its delay is whole, and no start comes before its end."""
+    """The store's own times: a delay is whole, counts from no moment before the report, and no start comes before its end."""
     for record in life.of("record"):
         if record["outcome"] != "retrying" or record.get("error") == LEASE_LOST or "next" not in record:
             continue
         attempt, reported = record["attempt"], failures(life, record["attempt"])
-        if reported and was_taken(life, attempt) and min(reported) - record["ended"] > contract.slack_s + contract.behind_s:
-            yield "early", (f"the store took the failure of attempt {attempt} at a time {min(reported) - record['ended']:.3f} s "
-                            "before it was reported")
+        due = min(reported, default=0) + contract.backoff_s
+        if reported and was_taken(life, attempt) and due - record["next"] > contract.slack_s:
+            yield "early", (f"the delay that the store gave after attempt {attempt} ends {due - record['next']:.3f} s too early "
+                            "after its report")
         if record["next"] - record["ended"] < contract.backoff_s - 0.0005:
             yield "early", f"the store gave a delay of {record['next'] - record['ended']:.3f} s after attempt {attempt}"
         for start in life.of("start"):
@@ -248,8 +248,8 @@ def valid_until(life, start, contract):
     if "claimed" not in start:
         was_lost = any(event.get("error") == LEASE_LOST for event in life.records_of(attempt))
         return start["mono"] if ended is None or was_lost else ended
-    begun = [(start["claimed"] - contract.behind_s, start["lease"])]
-    begun += [(event["asked"] - contract.behind_s, event["lease"]) for event in life.of("extended") if event["attempt"] == attempt]
+    begun = [(start["claimed"], start["lease"])]
+    begun += [(event["asked"], event["lease"]) for event in life.of("extended") if event["attempt"] == attempt]
     until = max(at + lease for at, lease in begun)
     return until if ended is None else min(until, ended)
 

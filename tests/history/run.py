@@ -57,11 +57,8 @@ PROBES = 40
 
 
 def contract_of(kind):
-    """On a shared store another process may have set a job aside for a second, and the time of a transaction, which is computed
-    from the last answer of the server, may be a second behind (docs/postgres.md); half a second more for a busy machine."""
-    is_shared = kind != "sqlite"
-    return checker.Contract(backoff_s=BACKOFF_S, ordered=frozenset({"ordered", ALONE}), reserved_s=1.5 if is_shared else 0.05,
-                            behind_s=1.0 if is_shared else 0)
+    """On a shared store another process may have set a job aside for a second; half a second more for a busy machine."""
+    return checker.Contract(backoff_s=BACKOFF_S, ordered=frozenset({"ordered", ALONE}), reserved_s=0.05 if kind == "sqlite" else 1.5)
 
 
 # ---- Processes and what may be done to them ------------------------------------------------------

@@ -184,18 +184,19 @@ def test_retry_before_its_backoff_is_early():
     assert kinds(failed("settled"), claim(at=1.4, attempt=2), final(), backoff_s=0.2) == []
 
 
-def test_failure_at_a_time_before_its_report_is_early():
+def test_delay_that_counts_from_before_its_report_is_early():
     """The retry comes late enough by the clock of its client; the store's time was that of a moment before the request."""
     retried = failed("settled") + claim(at=1.5, attempt=2) + final()
     assert kinds(retried, record(ended=1.2, next=1.4), backoff_s=0.2) == []
     assert kinds(retried, record(ended=1.16, next=1.36), backoff_s=0.2) == ["early"]
-    assert kinds(retried, record(ended=1.16, next=1.36), backoff_s=0.2, behind_s=0.1) == []
+    assert kinds(retried, record(ended=1.199, next=1.399), backoff_s=0.2) == [], "stores keep milliseconds"
+    assert kinds(retried, record(ended=1.16, next=1.42), backoff_s=0.2) == [], "the delay counts from a later bound"
 
 
 def test_delay_that_is_too_short_is_early():
     retried = failed("settled") + claim(at=1.5, attempt=2) + final()
-    assert kinds(retried, record(ended=1.25, next=1.4), backoff_s=0.2, behind_s=1.0) == ["early"]
-    assert kinds(retried, record(ended=1.25, next=1.45), backoff_s=0.2, behind_s=1.0) == []
+    assert kinds(retried, record(ended=1.25, next=1.4), backoff_s=0.2) == ["early"]
+    assert kinds(retried, record(ended=1.25, next=1.45), backoff_s=0.2) == []
 
 
 def test_start_before_the_time_of_the_store_is_early():
@@ -221,7 +222,6 @@ def test_second_handler_under_a_valid_lease_is_an_overlap():
     """The lease of the first claim, sent at 0.9, lasts at least until 1.9."""
     assert kinds(submitted(), claim(at=1.0), claim(at=1.8, attempt=2), final()) == ["lease overlap"]
     assert kinds(submitted(), claim(at=1.0), claim(at=1.9, attempt=2), final()) == []
-    assert kinds(submitted(), claim(at=1.0), claim(at=1.8, attempt=2), final(), behind_s=0.2) == [], "its time may be behind"
 
 
 def test_handler_that_is_about_to_answer_may_hold_nothing_any_more():

@@ -53,7 +53,8 @@ static void every_member_is_read(void **state)
     check_str(s->id, "j1");
     check_str(s->queue, "q");
     assert_int_equal(s->priority, -100);
-    assert_int_equal(s->process_after_ms, NOW + 90000);
+    assert_int_equal(s->delay_ms, 90000);
+    assert_int_equal(s->process_after_ms, 0);
     assert_int_equal(s->deadline_ms, NOW + 30 * 60 * 1000);
     check_str(s->unique_key, "k");
     assert_true(s->unique_forever);

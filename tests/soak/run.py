@@ -116,9 +116,8 @@ class Site:
         store = self.server.url if self.server else "memory:" if kind == "memory" else None
         self.rig = stack.enter_context(contextlib.closing(SoakRig(1, place=place, store=store, servers=1,
                                                                   workers=0 if kind == "memory" else 1)))
-        # The time of a store with a server may be a second behind, as in tests/history/run.py.
-        self.judge = RunningJudge(Contract(backoff_s=BACKOFF_S, removed=frozenset({"completed", "dead_letter"}),
-                                           behind_s=1.0 if self.server else 0), offsets.moved, ATTEMPTS)
+        self.judge = RunningJudge(Contract(backoff_s=BACKOFF_S, removed=frozenset({"completed", "dead_letter"})), offsets.moved,
+                                  ATTEMPTS)
         self.follower = Follower(self.rig.logs)
         self.port = self.rig.ports[0][0]
         self.pace = pathlib.Path(f"{self.rig.hold}.pace")

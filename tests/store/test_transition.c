@@ -41,7 +41,7 @@ static void every_state_makes_the_moves_of_the_table_and_no_others(void **state)
             struct job_status s = old;
             struct transition t;
             const int to = LEADS_TO[kind][i];
-            transition(&s, &move, NOW, &t);
+            transition(&s, &move, AT(NOW), &t);
             assert_int_equal(t.code, to == NO ? REDRIVE_E_STATE : 0);
             assert_int_equal(s.state, to == NO ? STATES[i] : to);
             if (to == NO)
@@ -66,7 +66,7 @@ static void a_running_job_settles_to_the_states_of_the_table(void **state)
         struct job_status s = row_in(RUNNING);
         struct transition t;
         m.decision.state = (enum redrive_state)STATES[i];
-        transition(&s, &move, NOW, &t);
+        transition(&s, &move, AT(NOW), &t);
         assert_int_equal(t.code, MAY[STATES[i]] ? 0 : REDRIVE_E_STATE);
         assert_int_equal(s.state, MAY[STATES[i]] ? STATES[i] : RUNNING);
     }
@@ -84,7 +84,7 @@ static void an_unstarted_job_ends_dead_or_failed_and_no_other_way(void **state)
             struct job_status s = old;
             struct transition t;
             m.change.to = (enum redrive_state)STATES[i];
-            transition(&s, &move, NOW, &t);
+            transition(&s, &move, AT(NOW), &t);
             const bool may = STATES[i] == DEAD || STATES[i] == FAILED;
             assert_int_equal(t.code, may ? 0 : REDRIVE_E_INVALID);
             if (!may)
@@ -104,7 +104,7 @@ static void a_stale_token_changes_nothing(void **state)
         struct job_status s = old;
         struct transition t;
         m.settle.token = m.extend.token = 76;
-        transition(&s, &move, NOW, &t);
+        transition(&s, &move, AT(NOW), &t);
         assert_int_equal(t.code, REDRIVE_E_STATE);
         check_same_row(&s, &old);
     }
@@ -118,7 +118,7 @@ static void a_change_of_no_known_kind_is_refused(void **state)
     const struct move move = move_at(&list, 0);
     struct job_status s = row_in(DEAD);
     struct transition t;
-    transition(&s, &move, NOW, &t);
+    transition(&s, &move, AT(NOW), &t);
     assert_int_equal(t.code, REDRIVE_E_INVALID);
     assert_int_equal(move_at(CHANGES(&(struct change_move){.kind = MOVE_START}, 1), 0).kind,
                      MOVE_KIND_COUNT);

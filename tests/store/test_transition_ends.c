@@ -341,7 +341,7 @@ static void no_pause_is_credited_to_a_job_that_did_not_wait_in_it(void **state)
         else
             m.pause.since_ms = m.pause.until_ms;
         expected = s;
-        transition(&s, &move, NOW, &t);
+        transition(&s, &move, AT(NOW), &t);
         assert_int_equal(t.code, REDRIVE_E_STATE);
         check_same_row(&s, &expected);
     }
@@ -355,10 +355,10 @@ static void a_job_that_has_ended_anew_is_not_removed_for_its_former_end(void **s
     struct job_status s = row_in(DEAD);
     struct transition t;
     m.change.finished_ms = s.finished_ms - 1;
-    transition(&s, &move, NOW, &t);
+    transition(&s, &move, AT(NOW), &t);
     assert_int_equal(t.code, REDRIVE_E_STATE);
     m.change.finished_ms = s.finished_ms;
-    transition(&s, &move, NOW, &t);
+    transition(&s, &move, AT(NOW), &t);
     assert_int_equal(t.code, 0);
     assert_true(t.removes_job);
 }

@@ -214,7 +214,7 @@ static void a_job_is_promoted_when_its_time_has_come(void **state)
         struct transition t;
         s.process_after_ms = NOW + early_ms;
         expected = s;
-        transition(&s, &move, NOW, &t);
+        transition(&s, &move, AT(NOW), &t);
         assert_int_equal(t.code, early_ms ? REDRIVE_E_STATE : 0);
         if (!early_ms) {
             expected.state = REDRIVE_STATE_QUEUED;
@@ -257,6 +257,74 @@ static void a_lease_is_never_made_shorter(void **state)
     }
 }
 
+/* ---- A time that is known within bounds ------------------------------------------------------ */
+
+#define LATEST (NOW + 40)
+
+static void make_within_bounds(struct job_status *s, const struct move *move)
+{
+    struct transition t;
+    transition(s, move, (struct store_time){NOW, LATEST}, &t);
+    assert_int_equal(t.code, 0);
+}
+
+static void a_start_is_not_before_the_time_that_may_have_come(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t after_ms, started_ms;
+    } CASES[] = {
+        {NOW - 7, NOW},           {NOW, NOW},        {NOW + 1, NOW + 1}, {LATEST, LATEST},
+        {LATEST + 1, NOW}, /* the clock was set back since: nothing is known of that time */
+        {INT64_MAX, NOW},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        struct all_moves m;
+        const struct move move = move_of(&m, MOVE_START);
+        struct job_status s = row_in(QUEUED);
+        s.process_after_ms = CASES[i].after_ms;
+        s.first_started_ms = 0;
+        make_within_bounds(&s, &move);
+        assert_int_equal(s.started_ms, CASES[i].started_ms);
+        assert_int_equal(s.first_started_ms, CASES[i].started_ms);
+        assert_int_equal(s.updated_ms, NOW);
+    }
+}
+
+static void a_delay_counts_from_the_upper_bound_and_all_else_is_at_the_lower(void **state)
+{
+    (void)state;
+    static const int64_t DELAYS_MS[] = {0, 1, 500}, AFTER_MS[] = {NOW, LATEST + 1, LATEST + 500};
+    for (size_t i = 0; i < 3; i++) {
+        struct all_moves m;
+        const struct move move = move_of(&m, MOVE_SETTLE);
+        struct job_status s = row_in(RUNNING);
+        struct transition t;
+        m.decision.state = REDRIVE_STATE_RETRYING;
+        m.decision.delay_ms = DELAYS_MS[i];
+        transition(&s, &move, (struct store_time){NOW, LATEST}, &t);
+        assert_int_equal(s.process_after_ms, AFTER_MS[i]);
+        assert_int_equal(t.attempt.next_ms, AFTER_MS[i]);
+        assert_int_equal(t.attempt.ended_ms, NOW);
+        assert_int_equal(s.updated_ms, NOW);
+    }
+}
+
+static void nothing_is_promoted_before_the_lower_bound(void **state)
+{
+    (void)state;
+    struct all_moves m;
+    const struct move move = move_of(&m, MOVE_PROMOTE);
+    struct transition t;
+    struct job_status s = row_in(SCHEDULED);
+    s.process_after_ms = NOW + 1;
+    transition(&s, &move, (struct store_time){NOW, LATEST}, &t);
+    assert_int_equal(t.code, REDRIVE_E_STATE);
+    s.process_after_ms = NOW;
+    make_within_bounds(&s, &move);
+    assert_int_equal(s.state, QUEUED);
+}
+
 CHECK_FILE(transition_rows)
 {
     const struct CMUnitTest tests[] = {
@@ -273,6 +341,9 @@ CHECK_FILE(transition_rows)
         T(a_job_is_promoted_when_its_time_has_come),
         T(run_now_makes_the_time_come),
         T(a_lease_is_never_made_shorter),
+        T(a_start_is_not_before_the_time_that_may_have_come),
+        T(a_delay_counts_from_the_upper_bound_and_all_else_is_at_the_lower),
+        T(nothing_is_promoted_before_the_lower_bound),
     };
     return cmocka_run_group_tests_name("transition_rows", tests, NULL, NULL);
 }

@@ -122,7 +122,7 @@ struct transition make(struct job_status *s, const struct move *move)
 {
     struct transition t;
     memset(&t, 0x5a, sizeof t); /* whatever is not set shows */
-    transition(s, move, NOW, &t);
+    transition(s, move, AT(NOW), &t);
     assert_int_equal(t.code, 0);
     return t;
 }

@@ -9,6 +9,9 @@
 
 #define NOW INT64_C(1700000000000)
 
+/* A time that is known. */
+#define AT(ms) ((struct store_time){(ms), (ms)})
+
 enum {
     SCHEDULED = REDRIVE_STATE_SCHEDULED,
     RETRYING = REDRIVE_STATE_RETRYING,

@@ -406,6 +406,8 @@ static void put_spec(struct json_writer *w, const struct job_spec *spec)
         json_field_int(w, "priority", spec->priority);
     if (spec->process_after_ms != 0)
         job_write_time(w, "at", spec->process_after_ms);
+    if (spec->delay_ms != 0)
+        json_field_double(w, "delay", (double)spec->delay_ms / 1000);
     if (spec->deadline_ms != 0)
         job_write_time(w, "deadline", spec->deadline_ms);
     after_write_json(w, spec);

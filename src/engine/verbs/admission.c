@@ -220,7 +220,7 @@ static void become_running(const struct engine *e, struct job *job, const struct
 {
     const struct move move = {start->seq, MOVE_START, .start = start};
     struct transition ignored;
-    transition(&job->status, &move, e->now_ms, &ignored);
+    transition(&job->status, &move, engine_time(e), &ignored);
 }
 
 static void add_start(struct engine *e, const struct job *job)

@@ -264,6 +264,7 @@ static int claim_alike(struct engine *e, struct claims *c, struct redrive_err *e
         if (!page)
             return err_nomem(err);
         rc = e->ops->ready(e->store, &filter, &page->page, err);
+        engine_note_latest(e);
         engine_note_page(e, &page->page);
         more = page->page.more;
         const bool is_empty = page->page.n == 0;

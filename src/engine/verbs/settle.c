@@ -148,8 +148,9 @@ static int settled(struct engine *e, const struct job *job, struct settlement *s
     const struct decision *d = &s->decision;
     e->touched = true;
     tell(e, job, s, error);
+    s->again_ms = store_time_after(engine_time(e), d->delay_ms);
     if (d->state == REDRIVE_STATE_RETRYING || d->state == REDRIVE_STATE_SCHEDULED)
-        engine_waits_until(e, e->now_ms + d->delay_ms);
+        engine_waits_until(e, s->again_ms);
     /* While it ran, no tick was asked for at its deadline. */
     if (!state_has_ended(d->state))
         engine_waits_until(e, job->spec.deadline_ms);

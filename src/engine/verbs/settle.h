@@ -27,6 +27,7 @@ struct settlement {
     /* The answer. */
     struct move_result ret;
     struct decision decision; /* when ret.code is 0 */
+    int64_t again_ms;         /* with a delay: before this time it does not start again */
     bool is_shut; /* it has failed, and its breaker is open: no other job of it is to start */
 };
 

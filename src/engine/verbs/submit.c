@@ -432,6 +432,8 @@ static struct job_spec *batch_add(struct engine *e, struct submit_batch *batch,
     *spec = op->specs[i];
     batch->items[at].op = op;
     batch->items[at].i = i;
+    if (spec->delay_ms > 0)
+        spec->process_after_ms = store_time_after(engine_time(e), spec->delay_ms);
     if (spec->id.len == 0) {
         id_next(&e->ids, e->now_ms, batch->ids[at]);
         spec->id = str_of(batch->ids[at]);

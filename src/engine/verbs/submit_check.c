@@ -70,7 +70,7 @@ static int check_numbers(const struct job_spec *spec, struct redrive_err *err)
     if (spec->priority < -PRIORITY_MAX || spec->priority > PRIORITY_MAX)
         return err_set(err, REDRIVE_E_RANGE, "priority %d is not between -%d and %d",
                        spec->priority, PRIORITY_MAX, PRIORITY_MAX);
-    if (spec->process_after_ms < 0 || spec->deadline_ms < 0)
+    if (spec->process_after_ms < 0 || spec->delay_ms < 0 || spec->deadline_ms < 0)
         return err_set(err, REDRIVE_E_RANGE, "a time is before 1970");
     return 0;
 }

@@ -61,8 +61,7 @@ static struct job_spec spec_of(const struct redrive_queue *q, const struct redri
         spec.payload = str_of(job->payload);
     if (check(job, now_ms, NULL) < 0)
         return spec;
-    if (job->delay_ms > 0)
-        spec.process_after_ms = now_ms + job->delay_ms;
+    spec.delay_ms = job->delay_ms;
     if (job->deadline_ms > 0)
         spec.deadline_ms = now_ms + job->deadline_ms;
     return spec;

@@ -280,7 +280,7 @@ static void send_items(struct rest_call *call, const struct op *op,
 static void write_settled(struct rest_call *call, const struct items_body *body, size_t i)
 {
     const struct settlement *item = &body->settlements[i];
-    view_item(&call->writer, item->id, &item->ret, &item->decision, rest_now_ms(call));
+    view_item(&call->writer, item->id, &item->ret, &item->decision, item->again_ms);
 }
 
 static void settled(struct rest_call *call, struct op *op)

@@ -107,7 +107,7 @@ static int move_one(struct memory *m, const struct move *move, struct move_resul
     }
     const struct job *old = job_at(&m->transaction, i);
     struct job job = *old;
-    transition(&job.status, move, m->now_ms, &t);
+    transition(&job.status, move, store_time_of((struct store *)(void *)m, m->now_ms), &t);
     *ret = (struct move_result){t.code, job.status.state, job.status.children};
     if (t.key == KEY_IS_TAKEN &&
         live_holder(&m->transaction, old->spec.tenant, old->spec.unique_key))

@@ -595,5 +595,6 @@ int postgres_ready(struct store *store, const struct claim_filter *filter, struc
         is_short = met > expected && met < LOOK_MAX && ret->n < filter->limit;
         store->n_unreadable = !is_short ? met : 2 * met < LOOK_MAX ? 2 * met : LOOK_MAX;
     }
+    pg_time_passes(store);
     return rc;
 }

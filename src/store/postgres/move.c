@@ -141,7 +141,7 @@ static int move_one(struct store *store, const struct move *move, struct move_re
         return 0;
     }
     struct job_status s = row->s;
-    transition(&s, move, store->now_ms, &t);
+    transition(&s, move, store_time_of(store, store->now_ms), &t);
     *ret = (struct move_result){t.code, s.state, s.children};
     if (t.code != 0)
         return 0;

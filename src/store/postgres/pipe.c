@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "base/time/clock.h"
 #include "store/postgres/private.h"
 #include "store/postgres/statement_parts.h"
 
@@ -58,6 +59,8 @@ static bool make_room_for_sent(struct store *store, size_t capacity)
  */
 static int reserve_sent(struct store *store, struct redrive_err *err)
 {
+    if (store->n_open == 0)
+        store->sent_ns = clock_monotonic_ns();
     if (store->n_sent < store->sent_capacity)
         return 0;
     const size_t capacity = store->sent_capacity ? store->sent_capacity * 2 : 16;
@@ -305,7 +308,7 @@ static int take_pipeline(struct store *store, struct redrive_err *err)
     if (rc != 0) {
         pg_forget_results(store);
         store->is_lost = store->in_transaction;
-        store->answer.heard_ns = 0;
+        server_time_forget(&store->answer.time);
     }
     return rc;
 }
@@ -314,6 +317,7 @@ int pg_sync_then(struct store *store, void (*send_more)(struct store *store),
                  struct redrive_err *err)
 {
     pg_forget_results(store);
+    store->asked_ns = store->sent_ns;
     const size_t n_unheard = store->n_unheard;
     if (pg_is_connected(store) && !PQpipelineSync(store->conn)) {
         int rc = pg_connection_error(store, err);

@@ -37,6 +37,7 @@
 #include "base/text/buf.h"
 #include "store/postgres/args.h"
 #include "store/postgres/statements.h"
+#include "store/server_time.h"
 #include "store/sql_cache.h"
 #include "store/store.h"
 #include "store/transition.h"
@@ -137,6 +138,8 @@ struct store {
     size_t n_sent;
     size_t n_open;    /* of these, statements that no pg_sync or pg_send_off has followed yet */
     size_t n_unheard; /* pipelines that were sent off, whose answers are not read yet */
+    int64_t sent_ns;  /* monotonic: nothing of the last pipeline was sent before; */
+    int64_t asked_ns; /* the same of the last one that was waited for */
     size_t sent_capacity;
     PGresult **results; /* of those that are wanted, in their order */
     size_t n_results;
@@ -145,10 +148,8 @@ struct store {
 
     /* The last answer that carried the server's time and the shared version. */
     struct answer {
-        int64_t heard_ns; /* monotonic; 0: none, or not to be relied upon */
-        int64_t server_ms;
+        struct server_time time;
         int64_t shared_version;
-        int64_t last_ms; /* the latest time that was given to a transaction */
     } answer;
 
     /* The open transaction. */
@@ -410,6 +411,8 @@ int pg_answer_check(struct store *store, const PGresult *result, int column,
                     struct redrive_err *err);
 /* REDRIVE_E_STATE unless a transaction is open. */
 int pg_transaction_needed(struct store *store, struct redrive_err *err);
+/* Sets unsure_ms as of now. */
+void pg_time_passes(struct store *store);
 
 /* Before the connection is closed. */
 void pg_marker_remove(struct store *store);

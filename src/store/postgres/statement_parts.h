@@ -20,7 +20,7 @@
                          "LEFT JOIN redrive.specs s ON s.seq = j.seq ORDER BY " order
 
 /* Shared version and time, which transactions begin with. */
-#define CLOCK_MS "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+#define CLOCK_MS "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 #define ANSWER   "(SELECT version FROM redrive.shared_version), (SELECT " CLOCK_MS ")"
 
 /* The time of the job after $2 others, the first that is later than $1, how many are not, up to $2,

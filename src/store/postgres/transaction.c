@@ -27,38 +27,17 @@ int pg_transaction_needed(struct store *store, struct redrive_err *err)
 /* ---- Time and shared version ----------------------------------------------------------------- */
 
 /* The answers to claims and commits carry the server's time and the shared version. While the last
- * answer is fresh, a transaction begins without asking: its time is the server's time of that
- * answer plus what has passed since. That is a lower bound of the server's time, off by less than a
- * round trip. If a clock was set, or a machine slept, the commit notices it: it compares the
+ * answer is fresh, a transaction begins without asking, at a time between the bounds that the
+ * answer gives. If a clock was set, or a machine slept, the commit notices it: it compares the
  * transaction's time with the server's. */
-#define NS_IN_MS     1000000
-#define BACKWARDS_MS 1000
 
-/* Two columns of a result have the shared version and the server's time. */
+/* Two columns of a result of the pipeline that was waited for have the shared version and the
+ * server's time. */
 static void note_answer(struct store *store, const PGresult *result, int column)
 {
-    store->answer.heard_ns = clock_monotonic_ns();
     store->answer.shared_version = pg_get_int(result, 0, column);
-    store->answer.server_ms = pg_get_int(result, 0, column + 1);
-}
-
-static int64_t answer_age_ms(const struct store *store)
-{
-    if (store->answer.heard_ns == 0)
-        return INT64_MAX;
-    return (clock_monotonic_ns() - store->answer.heard_ns) / NS_IN_MS;
-}
-
-/* The server's time by the last answer, or a little earlier. For a handle it does not go back,
- * unless the server's does by more than a second. */
-static int64_t answer_time_ms(struct store *store)
-{
-    struct answer *answer = &store->answer;
-    const int64_t now_ms = answer->server_ms + answer_age_ms(store);
-    const bool is_back = now_ms < answer->last_ms && answer->last_ms - now_ms < BACKWARDS_MS;
-    if (!is_back)
-        answer->last_ms = now_ms;
-    return answer->last_ms;
+    server_time_hear(&store->answer.time, pg_get_int(result, 0, column + 1), store->asked_ns,
+                     clock_monotonic_ns());
 }
 
 int pg_answer_check(struct store *store, const PGresult *result, int column,
@@ -69,6 +48,13 @@ int pg_answer_check(struct store *store, const PGresult *result, int column,
         return 0;
     store->is_lost = true;
     return err_set(err, REDRIVE_E_CANCELLED, "what processes share has changed meanwhile");
+}
+
+void pg_time_passes(struct store *store)
+{
+    if (store->in_transaction && !store->is_lost && !store->caller_time)
+        store->base.unsure_ms =
+            server_time_at(&store->answer.time, clock_monotonic_ns()).latest_ms - store->now_ms;
 }
 
 /* ---- Begin ----------------------------------------------------------------------------------- */
@@ -148,7 +134,11 @@ int64_t postgres_set_time(struct store *store, int64_t now_ms)
 {
     if (!store->in_transaction)
         return now_ms;
-    store->now_ms = store->caller_time ? now_ms : answer_time_ms(store);
+    const struct store_time time = store->caller_time
+                                       ? (struct store_time){now_ms, now_ms}
+                                       : server_time_at(&store->answer.time, clock_monotonic_ns());
+    store->now_ms = time.now_ms;
+    store->base.unsure_ms = time.latest_ms - time.now_ms;
     return store->now_ms;
 }
 
@@ -161,7 +151,8 @@ int postgres_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
     set_lock_wait(store);
     store->base.is_blocked = false;
     const bool is_ahead = pg_ahead_take(store);
-    const bool asks = store_must_ask(&store->base, answer_age_ms(store)) || !pg_is_connected(store);
+    const int64_t age_ms = server_time_age_ms(&store->answer.time, clock_monotonic_ns());
+    const bool asks = store_must_ask(&store->base, age_ms) || !pg_is_connected(store);
     int rc = asks ? ask_server(store, err) : 0;
     if (rc != 0)
         return rc;

@@ -299,5 +299,7 @@ int redis_ready(struct store *store, const struct claim_filter *filter, struct j
     } while (rc == 0 && (is_again || maker.n_damaged > 0));
     if (rc != 0)
         job_page_release(ret);
+    else
+        rd_time_passes(store);
     return rc;
 }

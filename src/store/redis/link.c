@@ -123,6 +123,7 @@ static int exchange(struct store *store, redisReply **ret, struct redrive_err *e
         return rd_link_broken(store, err);
     if (rc != 0)
         return rc;
+    store->sent_ns = clock_monotonic_ns();
     send_ahead(store);
     if (read_unread(store) != 0 || !rd_wire_reply(store->link, ret))
         return rd_link_broken(store, err);
@@ -264,15 +265,16 @@ static bool take_number(const char **at, int64_t *ret)
 }
 
 /* Time, shared version, number of commits, id; and the history, unless it is the one of the last
- * answer. */
-static bool read_told(struct str text, struct told *told)
+ * answer. The request was not sent before `sent_ns`. */
+static bool read_told(struct str text, int64_t sent_ns, struct told *told)
 {
     const char *at = text.ptr;
+    int64_t now_ms;
     told->is_known = true;
-    told->at_ns = clock_monotonic_ns();
-    if (text.len == 0 || !take_number(&at, &told->now_ms) ||
-        !take_number(&at, &told->shared_version) || !take_number(&at, &told->commits))
+    if (text.len == 0 || !take_number(&at, &now_ms) || !take_number(&at, &told->shared_version) ||
+        !take_number(&at, &told->commits))
         return false;
+    server_time_hear(&told->time, now_ms, sent_ns, clock_monotonic_ns());
     const size_t len = strcspn(at, " ");
     const struct str history = str_of(at[len] == ' ' ? at + len + 1 : "");
     return str_copy(told->id, sizeof told->id, (struct str){at, len}) &&
@@ -287,7 +289,7 @@ static int take_told(struct store *store, redisReply **ret, struct redrive_err *
     *ret = NULL;
     int rc = 0;
     if (!reply || reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 ||
-        !read_told(rd_reply_str(reply, 0), &store->told))
+        !read_told(rd_reply_str(reply, 0), store->sent_ns, &store->told))
         rc = err_set(err, REDRIVE_E_CORRUPT, "the Redis server has answered something else");
     else if (store->in_transaction && !rd_is_known(store))
         rc = lose_transaction(store, err);

@@ -11,6 +11,7 @@
 #include "redrive.h"
 #include "store/redis/net/place.h"
 #include "store/redis/net/wire.h"
+#include "store/server_time.h"
 
 struct store;
 
@@ -22,8 +23,7 @@ struct store;
 struct told {
     bool is_known;
     bool has_history; /* on this connection */
-    int64_t now_ms;
-    int64_t at_ns; /* monotonic, when it came */
+    struct server_time time;
     int64_t shared_version;
     int64_t commits;
     char history[RD_HISTORY_MAX];

@@ -206,7 +206,7 @@ static int move_one(struct store *store, struct entry *entry, const struct move 
     if (!entry || !entry->is_there)
         return 0;
     struct job_status status = entry->now.job.status;
-    transition(&status, move, store->now_ms, &t);
+    transition(&status, move, store_time_of(store, store->now_ms), &t);
     *ret = (struct move_result){t.code, status.state, status.children};
     if (t.code != 0)
         return 0;

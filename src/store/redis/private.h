@@ -101,6 +101,7 @@ struct store {
     bool is_cluster;
     bool is_astray; /* the store is no longer on the server of the connection */
     struct told told;
+    int64_t sent_ns; /* monotonic: the last request that is waited for was not sent before */
     char known_history[RD_HISTORY_MAX]; /* the history that the cache was read from, */
     char known_id[24];                  /* and the id of its store */
     struct buf words;                   /* of the request that is being built */
@@ -204,6 +205,8 @@ void rd_ahead_expire(struct store *store);
 
 /* ---- transaction.c --------------------------------------------------------------------------- */
 
+/* Sets unsure_ms as of now. */
+void rd_time_passes(struct store *store);
 /* Sets the store up, unless it is there. */
 int rd_set_up(struct store *store, struct redrive_err *err);
 

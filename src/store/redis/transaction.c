@@ -54,21 +54,6 @@ static void keep_committed(struct store *store)
 /* A transaction begins with what the last answer has told: the server is asked only if that is too
  * old, and no transaction waits for another. */
 
-/* The server's clock was set back if it is behind by more than this. */
-#define BACK_MS 1000
-
-/* How long ago the last answer came. */
-static int64_t told_age_ms(const struct store *store)
-{
-    return (clock_monotonic_ns() - store->told.at_ns) / 1000000;
-}
-
-/* A little earlier than the server's time: the answer took a while to come. */
-static int64_t server_now_ms(const struct store *store)
-{
-    return store->told.now_ms + told_age_ms(store);
-}
-
 static bool can_begin_unasked(const struct store *store)
 {
     return store->told.is_known && store->told.has_history && !store->is_astray &&
@@ -120,19 +105,24 @@ static void forget_another(struct store *store)
     memcpy(store->known_id, store->told.id, sizeof store->known_id);
 }
 
-/* Never earlier than in the transaction before, unless the server's clock was set back. */
-static int64_t time_of_transaction(const struct store *store)
+void rd_time_passes(struct store *store)
 {
-    const int64_t now_ms = server_now_ms(store);
-    return now_ms < store->now_ms && store->now_ms - now_ms <= BACK_MS ? store->now_ms : now_ms;
+    if (!store->caller_time)
+        store->base.unsure_ms =
+            server_time_at(&store->told.time, clock_monotonic_ns()).latest_ms - store->now_ms;
 }
 
 int64_t redis_set_time(struct store *store, int64_t now_ms)
 {
     if (!store->in_transaction)
         return now_ms;
-    store->begun_ms = clock_monotonic_ms();
-    store->now_ms = store->caller_time ? now_ms : time_of_transaction(store);
+    const int64_t mono_ns = clock_monotonic_ns();
+    const struct store_time time = store->caller_time
+                                       ? (struct store_time){now_ms, now_ms}
+                                       : server_time_at(&store->told.time, mono_ns);
+    store->begun_ms = mono_ns / 1000000;
+    store->now_ms = time.now_ms;
+    store->base.unsure_ms = time.latest_ms - time.now_ms;
     return store->now_ms;
 }
 
@@ -141,7 +131,8 @@ int redis_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
 {
     if (store->in_transaction)
         return err_set(err, REDRIVE_E_STATE, "a transaction is open already");
-    const bool asks = store_must_ask(&store->base, told_age_ms(store)) || !can_begin_unasked(store);
+    const int64_t age_ms = server_time_age_ms(&store->told.time, clock_monotonic_ns());
+    const bool asks = store_must_ask(&store->base, age_ms) || !can_begin_unasked(store);
     int rc = asks ? ask_server(store, err) : 0;
     if (rc != 0)
         return rc;

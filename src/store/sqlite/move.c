@@ -110,7 +110,7 @@ static int move_one(struct store *store, const struct move *move, struct move_re
         *ret = (struct move_result){.code = REDRIVE_E_NOT_FOUND};
         return rc;
     }
-    transition(&row.s, move, store->now_ms, &t);
+    transition(&row.s, move, store_time_of(store, store->now_ms), &t);
     *ret = (struct move_result){t.code, row.s.state, row.s.children};
     if (t.code != 0)
         return 0;

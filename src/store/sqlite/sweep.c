@@ -50,7 +50,7 @@ static int leave(struct store *store, sqlite3_stmt *st, const struct move *move,
         return 0;
     }
     row.s = status;
-    transition(&status, move, store->now_ms, &t);
+    transition(&status, move, store_time_of(store, store->now_ms), &t);
     *ret = (struct move_result){t.code, row.was, status.children};
     if (t.code != 0)
         return 0;

@@ -17,7 +17,7 @@ static void put_large(struct store *store, int first, int n)
     struct arena arena;
     arena_init(&arena);
     for (int i = first; i < first + n; i++) {
-        char id[16];
+        char id[24];
         snprintf(id, sizeof id, "large-%d", i);
         const struct job_spec spec = {.tenant = STR("acme"),
                                       .id = str_of(id),

@@ -119,14 +119,13 @@ static int check_options(const struct cli *cli, const struct enqueue_options *o,
     return 0;
 }
 
-static int read_times(const struct cli *cli, const struct enqueue_options *o, struct job_spec *spec,
+static int read_times(const struct enqueue_options *o, struct job_spec *spec,
                       struct redrive_err *err)
 {
     const int64_t now_ms = clock_wall_ms();
     int64_t span_ms = 0;
     int rc = 0;
-    if (invocation_given(&cli->invocation, "delay"))
-        spec->process_after_ms = now_ms + o->delay_ms;
+    spec->delay_ms = o->delay_ms;
     if (o->at)
         rc = when_parse("--at", o->at, NULL, &spec->process_after_ms, err);
     if (rc < 0 || !o->deadline)
@@ -143,7 +142,8 @@ static int read_times(const struct cli *cli, const struct enqueue_options *o, st
             err_hint(err, "a duration such as 90m, or a time such as 2026-03-28T12:00Z");
         }
     }
-    if (rc == 0 && (spec->deadline_ms <= now_ms || spec->deadline_ms <= spec->process_after_ms))
+    if (rc == 0 && (spec->deadline_ms <= now_ms + spec->delay_ms ||
+                    spec->deadline_ms <= spec->process_after_ms))
         rc = conflict(err,
                       spec->deadline_ms <= now_ms ? "--deadline: that time has passed"
                                                   : "--deadline: the job could never start",
@@ -151,15 +151,12 @@ static int read_times(const struct cli *cli, const struct enqueue_options *o, st
     return rc;
 }
 
-/* What was asked for as a span counts from now by the clock of the store. */
+/* A deadline that was asked for as a span counts from now by the clock of the store. */
 static void go_by_store(const struct cli *cli, const struct session *session, struct job_spec *spec)
 {
     const struct enqueue_options *o = invocation_options(&cli->invocation);
-    const int64_t ahead_ms = session_now_ms(session) - clock_wall_ms();
-    if (invocation_given(&cli->invocation, "delay"))
-        spec->process_after_ms += ahead_ms;
     if (o->deadline && !when_looks_like_date(o->deadline))
-        spec->deadline_ms += ahead_ms;
+        spec->deadline_ms += session_now_ms(session) - clock_wall_ms();
 }
 
 /* --max-attempts is a key of the policy like any other. */
@@ -445,7 +442,7 @@ static int run_enqueue(struct cli *cli, struct redrive_err *err)
     if (rc == 0 && arena.failed)
         rc = err_nomem(err);
     if (rc == 0)
-        rc = read_times(cli, o, &spec, err);
+        rc = read_times(o, &spec, err);
     if (rc == 0)
         rc = session_load(cli, &session, err);
     session_hush(cli, &session);

@@ -13,7 +13,6 @@
 struct given_job {
     struct job_spec spec;
     int64_t priority;
-    int64_t delay_ms;
     int64_t at_ms;
     int unique;
     struct str retry;
@@ -64,7 +63,7 @@ static const struct member MEMBERS[] = {
     [ID] = {.name = "id", MEMBER_NAME, SPEC(id)},
     [QUEUE] = {.name = "queue", MEMBER_NAME, SPEC(queue)},
     [PRIORITY] = {.name = "priority", MEMBER_INT, JOB(priority), .min = -100, .max = 100},
-    [DELAY] = {.name = "delay", MEMBER_SPAN, JOB(delay_ms), .max = DURATION_MAX_MS},
+    [DELAY] = {.name = "delay", MEMBER_SPAN, SPEC(delay_ms), .max = DURATION_MAX_MS},
     [PROCESS_AFTER] = {.name = "process_after", MEMBER_TIME, SPEC(process_after_ms)},
     [AT] = {.name = "at", MEMBER_TIME, JOB(at_ms)},
     [DEADLINE] = {.name = "deadline", MEMBER_WHEN, SPEC(deadline_ms)},
@@ -130,12 +129,10 @@ static int read_times(struct body *b, struct given_job *job, uint64_t given)
                               "it and '%s' exclude each other", first);
         first = MEMBERS[WAYS[i]].name;
     }
-    if (body_given(given, DELAY))
-        spec->process_after_ms = b->now_ms + job->delay_ms;
     if (body_given(given, AT))
         spec->process_after_ms = job->at_ms;
-    if (body_given(given, DEADLINE) &&
-        (spec->deadline_ms <= b->now_ms || spec->deadline_ms <= spec->process_after_ms)) {
+    if (body_given(given, DEADLINE) && (spec->deadline_ms <= b->now_ms + spec->delay_ms ||
+                                        spec->deadline_ms <= spec->process_after_ms)) {
         int rc = body_fault(b, "deadline", REDRIVE_E_INVALID, "the job could never start");
         err_detail(b->err, "expected a time later than now, and than the job's own");
         return rc;

@@ -113,7 +113,7 @@ static const char *refusal(const struct move_result *result)
 }
 
 void view_item(struct json_writer *w, struct str id, const struct move_result *result,
-               const struct decision *decision, int64_t now_ms)
+               const struct decision *decision, int64_t again_ms)
 {
     const bool is_done = result->code == 0;
     json_begin_object(w);
@@ -127,7 +127,7 @@ void view_item(struct json_writer *w, struct str id, const struct move_result *r
         json_field_cstr(w, "class", redrive_class_name(decision->class_));
     if (is_done && decision && decision->delay_ms > 0) {
         json_field_double(w, "delay", (double)decision->delay_ms / 1000);
-        job_write_time(w, "process_after", now_ms + decision->delay_ms);
+        job_write_time(w, "process_after", again_ms);
     }
     json_end_object(w);
 }

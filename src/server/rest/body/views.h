@@ -39,9 +39,9 @@ void view_claimed(struct json_writer *w, const struct job *job, const struct tra
                   size_t parents_bytes);
 
 /* What became of one item of a batch: {"id":…,"status":200,"state":…}, or the status of the refusal
- * with an `error`. `now_ms` and `decision` (NULL: there is none) say when it is tried again. */
+ * with an `error`. `decision` (NULL: there is none) and `again_ms` say when it is tried again. */
 void view_item(struct json_writer *w, struct str id, const struct move_result *result,
-               const struct decision *decision, int64_t now_ms);
+               const struct decision *decision, int64_t again_ms);
 
 /* One that could not be read: the status of its fault, the `error`, the `field`, and what was
  * expected. An absent id is null. */
