@@ -35,7 +35,8 @@ int64_t store_time_ms(struct store *store, int64_t now_ms)
 
 int64_t engine_lease_until(const struct engine *e, int64_t lease_ms)
 {
-    return store_time_after(engine_time(e), lease_ms < DURATION_MAX_MS ? lease_ms : DURATION_MAX_MS);
+    return store_time_after(engine_time(e),
+                            lease_ms < DURATION_MAX_MS ? lease_ms : DURATION_MAX_MS);
 }
 
 int64_t engine_next_ms(const struct engine *e)

@@ -101,10 +101,11 @@ void store_status_worked(struct store_status *s, bool wrote)
     }
 }
 
-/* The first of a row, and then one in a while. */
+/* The first of a row, and then one in a while. On a full disk a small write may fit in between. */
 static bool is_to_be_told(const struct store_status *s, int64_t now_ms)
 {
-    return !s->state.is_failing || now_ms - s->told_ms >= TELL_AGAIN_MS;
+    const bool is_first = !s->state.is_failing && now_ms >= s->full_until_ms;
+    return is_first || now_ms - s->told_ms >= TELL_AGAIN_MS;
 }
 
 static bool is_the_callers(int code)

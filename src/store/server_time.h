@@ -1,5 +1,5 @@
-/* server_time.h - the time of a server, as far as its last answer tells. For stores whose server has
- * a clock of its own.
+/* server_time.h - the time of a server, as far as its last answer tells. For stores whose server
+ * has a clock of its own.
  *
  * An answer carries the time that the clock has shown, cut to whole milliseconds. The clock was
  * read after the request was sent and before the answer came. So at any moment after that the

@@ -145,8 +145,8 @@ static void start(struct job_status *s, const struct start_move *move, struct st
                   struct transition *t)
 {
     const bool may_have_come = s->process_after_ms <= time.latest_ms;
-    const int64_t now_ms = may_have_come && s->process_after_ms > time.now_ms ? s->process_after_ms
-                                                                             : time.now_ms;
+    const int64_t now_ms =
+        may_have_come && s->process_after_ms > time.now_ms ? s->process_after_ms : time.now_ms;
     become(s, REDRIVE_STATE_RUNNING, time.now_ms, t);
     s->attempts++;
     s->token = move->token;

@@ -40,33 +40,25 @@
  *   adopt       children grow
  *   release     open parents are fewer; a waiting job that has none any more is queued, or
  *               scheduled if its time has not come
- *   start       attempts + 1, started, first_started (if 0), token, lease, worker, permit. started =
- *               the transaction's time, or process_after if that is later and the store's clock may
- *               have shown it: it came while the transaction looked for jobs, or another process
- *               knows the time better
+ *   start       attempts + 1, started, first_started (if 0), token, lease, worker, permit. started
+ * = the transaction's time, or process_after if that is later and the store's clock may have shown
+ * it: it came while the transaction looked for jobs, or another process knows the time better
  *   leaving running, by settle or cancel
  *               token, lease and permit 0; worker and started stay
- *   settle      reason and crashes = the decision's; process_after = store_time_after(the delay) for
- *               retrying and scheduled, or INT64_MAX if the sum overflows, else as it was;
- *               error and fingerprint unless the error's class is success or the settle leaves no
- *               row in the history; result unless absent
- *   settle that takes the attempt back
- *               attempts - 1, deferrals + 1; back at 0 attempts also first_started = paused = 0, so
- *               that the epoch's time starts with a start that counts
- *   extend      lease, if that is later
- *   park        deferrals + 1, parked_by_limit, paused_since = the transaction's time
- *   leaving parked, however
- *               paused_since = 0, parked_by_limit = false; paused grows by the time in between if
- *               the job has started in this epoch (time before the first start is not counted
- *               anyway)
- *   credit      paused grows by the time from the later of the pause's start and updated to its end
- *   run_now     process_after = the transaction's time
- *   an end      finished = the transaction's time
- *   end         reason; error and fingerprint unless the error's class is success
- *   skip        cancelled, with reason, error and fingerprint
- *   redrive     waiting if it has open parents, else queued; epoch + 1, attempts = crashes = 0,
- *               reason none, process_after = the transaction's time, first_started = paused =
- *               finished = 0; the rest stays
+ *   settle      reason and crashes = the decision's; process_after = store_time_after(the delay)
+ * for retrying and scheduled, or INT64_MAX if the sum overflows, else as it was; error and
+ * fingerprint unless the error's class is success or the settle leaves no row in the history;
+ * result unless absent settle that takes the attempt back attempts - 1, deferrals + 1; back at 0
+ * attempts also first_started = paused = 0, so that the epoch's time starts with a start that
+ * counts extend      lease, if that is later park        deferrals + 1, parked_by_limit,
+ * paused_since = the transaction's time leaving parked, however paused_since = 0, parked_by_limit =
+ * false; paused grows by the time in between if the job has started in this epoch (time before the
+ * first start is not counted anyway) credit      paused grows by the time from the later of the
+ * pause's start and updated to its end run_now     process_after = the transaction's time an end
+ * finished = the transaction's time end         reason; error and fingerprint unless the error's
+ * class is success skip        cancelled, with reason, error and fingerprint redrive     waiting if
+ * it has open parents, else queued; epoch + 1, attempts = crashes = 0, reason none, process_after =
+ * the transaction's time, first_started = paused = finished = 0; the rest stays
  *
  * History. Each start that has ended leaves a row, but for the start that is an epoch's first
  * attempt and a success: the job's own row has all of that one (number 1, started, worker, ended =
@@ -96,7 +88,7 @@
 /* The time of a transaction by the store's clock. A store whose server has a clock of its own knows
  * that time only within two bounds; for all others they are equal. */
 struct store_time {
-    int64_t now_ms;    /* not later than the clock: the transaction's time. What is due goes by it */
+    int64_t now_ms; /* not later than the clock: the transaction's time. What is due goes by it */
     int64_t latest_ms; /* not earlier: what must not happen before a span is over counts from it */
 };
 

@@ -70,6 +70,23 @@ static void store_status_tells_of_writes_that_fail_until_one_goes_well(void **st
     bed_release(&bed);
 }
 
+static void full_disk_on_which_small_writes_fit_is_logged_once(void **state)
+{
+    (void)state;
+    struct bed bed;
+    struct redrive_err full;
+    make_fragile(&bed);
+    struct store_status *status = engine_store_status(bed.engine);
+    (void)err_set(&full, REDRIVE_E_IO, "the disk is full");
+    err_hint(&full, STORE_FULL_HINT);
+    for (int i = 0; i < 5; i++) {
+        store_status_failed(status, true, &full);
+        store_status_worked(status, true);
+    }
+    assert_int_equal(fragile_count("store_failed"), 1);
+    bed_release(&bed);
+}
+
 static void store_of_one_file_is_never_away(void **state)
 {
     (void)state;
@@ -117,6 +134,7 @@ CHECK_FILE(store_status)
     const struct CMUnitTest tests[] = {
         T(store_that_is_away_is_logged_once_and_so_is_its_return),
         T(store_status_tells_of_writes_that_fail_until_one_goes_well),
+        T(full_disk_on_which_small_writes_fit_is_logged_once),
         T(store_of_one_file_is_never_away),
         T(server_that_no_transaction_reaches_is_away_until_one_does),
     };

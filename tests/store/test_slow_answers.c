@@ -23,7 +23,8 @@ static void hold(int64_t *ms)
     *ms = 0;
 }
 
-/* In place of those of the C library, also for libpq, which looks for them in this program first. */
+/* In place of those of the C library, also for libpq, which looks for them in this program first.
+ */
 #define FOR_LIBRARIES __attribute__((visibility("default")))
 FOR_LIBRARIES ssize_t send(int fd, const void *bytes, size_t n, int flags);
 FOR_LIBRARIES ssize_t recv(int fd, void *bytes, size_t n, int flags);

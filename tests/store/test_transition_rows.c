@@ -274,8 +274,9 @@ static void a_start_is_not_before_the_time_that_may_have_come(void **state)
     static const struct {
         int64_t after_ms, started_ms;
     } CASES[] = {
-        {NOW - 7, NOW},           {NOW, NOW},        {NOW + 1, NOW + 1}, {LATEST, LATEST},
-        {LATEST + 1, NOW}, /* the clock was set back since: nothing is known of that time */
+        {NOW - 7, NOW},   {NOW, NOW},        {NOW + 1, NOW + 1},
+        {LATEST, LATEST}, {LATEST + 1, NOW}, /* the clock was set back since: nothing is known of
+                                                that time */
         {INT64_MAX, NOW},
     };
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {

@@ -274,6 +274,14 @@ static int ask_for_ready(struct page_maker *maker, const struct claim_filter *fi
     return rc;
 }
 
+/* The server gives jobs whose time has come since the transaction began. */
+static void note_time_that_passed(struct store *store)
+{
+    if (!store->caller_time)
+        store->base.unsure_ms =
+            server_time_at(&store->told.time, clock_monotonic_ns()).latest_ms - store->now_ms;
+}
+
 int redis_ready(struct store *store, const struct claim_filter *filter, struct job_page *ret,
                 struct redrive_err *err)
 {
@@ -300,6 +308,6 @@ int redis_ready(struct store *store, const struct claim_filter *filter, struct j
     if (rc != 0)
         job_page_release(ret);
     else
-        rd_time_passes(store);
+        note_time_that_passed(store);
     return rc;
 }

@@ -205,8 +205,6 @@ void rd_ahead_expire(struct store *store);
 
 /* ---- transaction.c --------------------------------------------------------------------------- */
 
-/* Sets unsure_ms as of now. */
-void rd_time_passes(struct store *store);
 /* Sets the store up, unless it is there. */
 int rd_set_up(struct store *store, struct redrive_err *err);
 

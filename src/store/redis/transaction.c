@@ -105,21 +105,13 @@ static void forget_another(struct store *store)
     memcpy(store->known_id, store->told.id, sizeof store->known_id);
 }
 
-void rd_time_passes(struct store *store)
-{
-    if (!store->caller_time)
-        store->base.unsure_ms =
-            server_time_at(&store->told.time, clock_monotonic_ns()).latest_ms - store->now_ms;
-}
-
 int64_t redis_set_time(struct store *store, int64_t now_ms)
 {
     if (!store->in_transaction)
         return now_ms;
     const int64_t mono_ns = clock_monotonic_ns();
-    const struct store_time time = store->caller_time
-                                       ? (struct store_time){now_ms, now_ms}
-                                       : server_time_at(&store->told.time, mono_ns);
+    const struct store_time time = store->caller_time ? (struct store_time){now_ms, now_ms}
+                                                      : server_time_at(&store->told.time, mono_ns);
     store->begun_ms = mono_ns / 1000000;
     store->now_ms = time.now_ms;
     store->base.unsure_ms = time.latest_ms - time.now_ms;
