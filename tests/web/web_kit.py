@@ -174,11 +174,11 @@ class Dashboard:
         return self
 
     def click(self, label, within="body"):
-        """The first button or link with this label."""
+        """The first button or link with this label that can be seen: a dialog that has just been closed is still there for a moment."""
         def found():
             return self.js(
                 """const all = [...document.querySelectorAll(`${arguments[1]} button, ${arguments[1]} a`)];
-                   const one = all.find((e) => e.innerText.trim() === arguments[0]);
+                   const one = all.find((e) => e.innerText.trim() === arguments[0] && e.getClientRects().length > 0);
                    if (one) one.click();
                    return Boolean(one);""", label, within)
         wait_for(found, lambda: f"a button {label!r} in\n{self.text(within)}")
