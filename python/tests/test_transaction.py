@@ -71,6 +71,22 @@ def test_psycopg(url, send, jobs):
     assert (second.id, second.existed) == (first.id, True)
 
 
+def test_a_delay_counts_from_the_submit_and_not_from_the_begin(url, send):
+    with psycopg.connect(url) as connection:
+        begun = connection.execute("SELECT now(), pg_sleep(0.05)").fetchone()[0]
+        asked = connection.execute("SELECT clock_timestamp()").fetchone()[0]
+        assert asked - begun >= timedelta(milliseconds=50)
+        job = send.configure(connection=connection, schedule_in=90, deadline=600).defer("ann")
+        after, deadline = connection.execute(
+            "SELECT to_timestamp(j.process_after_ms / 1000.0), to_timestamp(j.deadline_ms / 1000.0)"
+            " FROM redrive.specs s JOIN redrive.job_states j USING (seq) WHERE s.id = %s",
+            [job.id],
+        ).fetchone()
+    rounded = timedelta(microseconds=500)  # to a millisecond
+    assert after >= asked + timedelta(seconds=90) - rounded
+    assert deadline >= asked + timedelta(seconds=600) - rounded
+
+
 @pytest.mark.parametrize("factory", [psycopg.rows.dict_row, psycopg.rows.namedtuple_row, psycopg.rows.scalar_row])
 def test_rows_of_every_kind(url, send, jobs, factory):
     with psycopg.connect(url, row_factory=factory) as connection:

@@ -53,7 +53,7 @@ struct engine {
 
     /* The open transaction. */
     int64_t now_ms;
-    int64_t latest_ms;     /* the store's clock is not later; see struct store_time */
+    int64_t latest_ms;     /* the upper bound of what now_ms is the lower one of */
     bool touched;          /* it has something to commit */
     bool made_ready;       /* jobs have come into the queue, in this transaction or a former one */
     uint32_t notification; /* what it is to other processes; see store_notify */
@@ -134,7 +134,7 @@ static inline void engine_waits_until(struct engine *e, int64_t at_ms)
         e->notification |= STORE_NOTIFY_TIME;
 }
 
-/* The store knows the latest time anew. */
+/* The store has set its unsure_ms anew. */
 static inline void engine_note_latest(struct engine *e)
 {
     e->latest_ms = e->now_ms + store_base(e->store)->unsure_ms;

@@ -162,8 +162,7 @@ static bool looks(const struct op_batch *batch)
     return looks;
 }
 
-/* The store's clock shows no later time than latest_ms now, and showed none when the requests came
- * that this transaction serves. */
+/* No request that this transaction serves has come after latest_ms. */
 static void take_time(struct engine *e)
 {
     const int64_t asked_ms = engine_clock_ms(e);

@@ -247,7 +247,7 @@ struct store_ops {
      * page is shared is the store's choice, but the jobs of one tenant come in the order above. The
      * page also has the sums of the limits of its jobs, if these have a row, since other processes
      * change them without a new shared version. A job whose row cannot be read may be left out, so
-     * that it does not stop the others. A server gives jobs whose time has come since the
+     * that it does not stop the others. A server may give jobs whose time has come since the
      * transaction began: `unsure_ms` is set anew. */
     int (*ready)(struct store *store, const struct claim_filter *filter, struct job_page *ret,
                  struct redrive_err *err);

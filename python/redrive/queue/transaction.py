@@ -59,7 +59,7 @@ def statement(job: dict[str, Any], payload: str, tenant: str, style: str) -> tup
     for key, parameter in (("delay", "process_after"), ("deadline", "deadline")):
         if job.get(key) is not None:
             values[key] = job[key]
-            parts.append(f"{parameter} => now() + CAST(CAST({style.format(key)} AS text) AS interval)")
+            parts.append(f"{parameter} => clock_timestamp() + CAST(CAST({style.format(key)} AS text) AS interval)")
     return f"SELECT CAST(row_to_json(job) AS text) FROM redrive.submit_job({', '.join(parts)}) AS job", values
 
 
