@@ -27,7 +27,7 @@ PAIR ?= 1
 PAIRS = $(if $(ALL),1 2,$(PAIR))
 EXAMPLES = example-tasks example-thumbnail example-webhook
 
-.PHONY: all deps demo $(EXAMPLES) check test test-times test-web test-python test-spark spark-env bench-python bench-spark example-spark wheel sdist tests-built install bench comparison lint format coverage fuzz asan tsan simulate mutants power-cuts faults torture history soak crash versions clean help
+.PHONY: all deps demo $(EXAMPLES) check test test-times test-web test-python test-spark spark-env bench-python bench-spark example-spark wheel sdist tests-ready tests-built install bench comparison lint format coverage fuzz asan tsan simulate mutants power-cuts faults torture history soak crash versions clean help
 
 # What is installed, and nothing else: tests are built when they are to run.
 all: $(BUILD)/build.ninja
@@ -55,8 +55,9 @@ $(EXAMPLES): $(BUILD)/build.ninja
 	@ninja --quiet -C $(BUILD) redrive
 	@tools/example $(BUILD) $(@:example-%=%) $(STORE)
 
-check: tests-built
-	@tools/run-tests $(BUILD) --quick
+# Builds nothing but what it runs.
+check: tests-ready
+	@tools/run-tests $(BUILD) --quick --build
 
 # With those of the Python package and of the dashboard; T leaves the package out.
 test: tests-built
@@ -68,10 +69,12 @@ test-times:
 	@tools/bootstrap build test python browser
 	@tools/test-times --with web --with python
 
-tests-built:
+tests-ready:
 	@tools/bootstrap build test
 	@$(MAKE) --no-print-directory $(BUILD)/build.ninja
 	@meson configure $(BUILD) -Dtests=enabled >/dev/null
+
+tests-built: tests-ready
 	@ninja -C $(BUILD)
 
 # The dashboard in a real browser.
