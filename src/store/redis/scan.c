@@ -112,7 +112,8 @@ static int scan_parked(struct page_maker *maker, struct scan *scan, size_t limit
     }
     *ret_full = rc == 0 && reply->elements >= 2 * (limit + past + 1);
     if (rc == 0 && is_counted && reply->elements > 0)
-        page->more = reply->element[0]->integer > (long long)(page->n + page->n_unreadable);
+        page->more =
+            reply->element[0]->integer > (long long)page->n + (long long)page->n_unreadable;
     else /* some of them may have been moved by the transaction: then others follow */
         page->more |= *ret_full;
     freeReplyObject(reply);
