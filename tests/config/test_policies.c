@@ -226,8 +226,8 @@ static void the_nearest_scope_says_how_many_retries_there_are(void **state)
     assert_string_equal(s->config->undeclared.retries_from[limited],
                         "redrive.yaml:3: defaults.on.rate_limited.max_retries");
 
-    const char *const environ[] = {"MAX_RETRIES=4", NULL};
-    s->environ = environ;
+    const char *const variables[] = {"MAX_RETRIES=4", NULL};
+    s->environ = variables;
     sandbox_good(s, "tasks: {a: }\n");
     check_retries(s, "a", limited, 4, "MAX_RETRIES");
     s->environ = NULL;

@@ -231,8 +231,8 @@ static void what_contradicts_the_rows_is_put_right(void **state)
         "INSERT INTO redrive.parked VALUES (77, 1, 'g', 1)",
         "UPDATE redrive.job_states SET lease_check_ms = NULL WHERE state = 3",
         "DELETE FROM redrive.count_deltas",
-        "INSERT INTO redrive.count_deltas SELECT partition_id, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 FROM "
-        "redrive.partitions LIMIT 1",
+        ("INSERT INTO redrive.count_deltas SELECT partition_id, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 FROM "
+         "redrive.partitions LIMIT 1"),
         "DELETE FROM redrive.job_states WHERE state = 5",
     };
     for (int s = 0; s < REDRIVE_STATE_WAITING; s++)
