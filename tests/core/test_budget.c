@@ -258,6 +258,21 @@ static void starts_of_a_clock_that_was_ahead_grow_old(void **state)
     assert_int_equal(status.firsts, 0);
 }
 
+static void each_mark_follows_a_clock_that_was_set_back(void **state)
+{
+    (void)state;
+    struct budget b;
+    budget_init(&b, &TENTH, 5000);
+    assert_false(budget_follow_clock(&b, 5000));
+    b.slot_ms = 60000;
+    assert_true(budget_follow_clock(&b, 5000));
+    b.tokens_ms = 60000;
+    assert_true(budget_follow_clock(&b, 5000));
+    assert_int_equal(b.slot_ms, 5000);
+    assert_int_equal(b.tokens_ms, 5000);
+    assert_false(budget_follow_clock(&b, 5000));
+}
+
 static void a_smaller_budget_cuts_what_was_saved_up(void **state)
 {
     (void)state;
@@ -307,6 +322,7 @@ CHECK_FILE(budget)
         T(by_share_results_change_nothing),
         T(a_clock_that_goes_back_gives_nothing),
         T(starts_of_a_clock_that_was_ahead_grow_old),
+        T(each_mark_follows_a_clock_that_was_set_back),
         T(a_smaller_budget_cuts_what_was_saved_up),
         T(numbers_out_of_range_are_refused),
     };
