@@ -309,6 +309,9 @@ void world_set_clock(struct world *world, int64_t ahead_ms)
     const int64_t by_ms = ahead_ms - world->ahead_ms;
     world->ahead_ms = ahead_ms;
     world->clock_sets++;
+    /* Breakers that opened by the former clock begin anew: when they let calls through is not
+     * known. */
+    world->judge.breaker.open_until_ms = 0;
     world_pass(world, by_ms);
     world_say(world, "  the clock is set %s by %lld ms", by_ms < 0 ? "back" : "forward",
               (long long)(by_ms < 0 ? -by_ms : by_ms));
