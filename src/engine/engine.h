@@ -71,8 +71,8 @@ void engine_close(struct engine *engine);
 /* Runs all of them in one transaction and returns when every one has its answer. An operation that
  * makes the store fail fails alone. */
 void engine_apply(struct engine *engine, struct op **ops, size_t n);
-/* The same; all that are in the batch at the end have their answers, or are blocked if it sets
- * these aside. */
+/* Runs the operations of a batch in one transaction. When it returns, each operation in the batch
+ * has its answer, or is blocked if the batch sets blocked operations aside. */
 void engine_apply_batch(struct engine *engine, struct op_batch *batch);
 /* From now on no transaction waits long for a lock that another one holds: for callers that share
  * the engine. An operation that needs such a lock fails alone, or is set aside (op_batch). */

@@ -21,7 +21,7 @@ struct running_job;
 
 struct running {
     struct map young;   /* token → struct running_job */
-    struct map old;     /* the same; forgotten at the next turn */
+    struct map old;     /* token → struct running_job; forgotten at the next turn */
     size_t young_bytes; /* of the jobs in `young` */
     int64_t turned_ms;
     struct running_job *taken; /* by the open transaction */

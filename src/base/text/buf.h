@@ -33,8 +33,8 @@ void buf_init_fixed(struct buf *b, char *room, size_t size);
 
 /* Empties it and forgets a failure; keeps the memory. */
 void buf_reset(struct buf *b);
-/* The same, for a buffer that is used again and again: gives the memory back if there is more than
- * `kept_bytes` of it. */
+/* Empties a buffer that is used again and again, and forgets its failure. Gives the buffer's memory
+ * back if the buffer has more than `kept_bytes`. */
 void buf_reset_kept(struct buf *b, size_t kept_bytes);
 
 /* 0, or the code of the first failure since init or reset. */
