@@ -131,7 +131,7 @@ static void job_is_due_without_anybody_asking(void **state)
     struct bed bed;
     bed_init(&bed, NULL);
     struct committer *committer = start(bed.url, &bed);
-    const struct job_spec spec = {.task = STR("t"), .process_after_ms = clock_wall_ms() + 100};
+    const struct job_spec spec = {.task = STR("t"), .delay_ms = 100};
     struct submit_op submit;
     assert_int_equal(submit_op_init(&submit, committer_engine(committer), &spec, 1, NULL), 0);
     assert_int_equal(committer_run(committer, &submit.op, NULL), 0);

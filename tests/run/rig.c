@@ -261,8 +261,7 @@ int64_t rig_submit_prior(struct rig *rig, const char *task, int32_t priority)
 
 int64_t rig_submit_later(struct rig *rig, const char *task, int64_t delay_ms)
 {
-    return rig_submit_spec(rig, &(struct job_spec){.task = str_of(task),
-                                                   .process_after_ms = clock_wall_ms() + delay_ms});
+    return rig_submit_spec(rig, &(struct job_spec){.task = str_of(task), .delay_ms = delay_ms});
 }
 
 int rig_change(struct rig *rig, enum move_kind kind, int64_t seq)

@@ -12,8 +12,9 @@
 #define LATE_MS  200
 #define DELAY_MS 1000
 
-/* How long the next bytes are held back; 0: not at all. */
-static int64_t holds_sent_ms, holds_received_ms;
+/* How long this thread's next bytes are held back; 0: not at all. Other tests of this program send
+ * from several threads. */
+static _Thread_local int64_t holds_sent_ms, holds_received_ms;
 
 static void hold(int64_t *ms)
 {
