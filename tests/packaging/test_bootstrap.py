@@ -46,6 +46,12 @@ TOOLS = {
 SERVERS = ["postgresql", "redis-server"]
 
 
+def hear_signals():
+    """In the process to be: a shell cannot trap signals that were ignored when it began, as nohup and background jobs ignore them."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 class Machine:
     def __init__(self, folder):
         self.root = folder
@@ -66,7 +72,7 @@ class Machine:
         environment = {**os.environ, "PATH": f"{self.root / 'bin'}:{os.environ['PATH']}", "BOOTSTRAP_ROOT": str(self.root)}
         with open(self.root / "said", "wb") as said:
             return subprocess.Popen([ROOT / "tools" / "bootstrap", *sets], stdin=subprocess.DEVNULL, stdout=said,
-                                    stderr=subprocess.STDOUT, env=environment, start_new_session=True)
+                                    stderr=subprocess.STDOUT, env=environment, start_new_session=True, preexec_fn=hear_signals)
 
     def install(self, *sets):
         return self.start(*(sets or ["test"])).wait(LIMIT_S)
